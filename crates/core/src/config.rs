@@ -1,0 +1,256 @@
+//! Strict reading of TOML tables.
+//!
+//! Every section of a config is a plain serde struct with `deny_unknown_fields`. [`read`] turns a
+//! table into one and, where it cannot, says which key is wrong, what stands there, what is allowed
+//! and, for a slip of the keyboard, what was probably meant.
+
+use crate::error::{Error, Result, nearest};
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+/// Reads one section.
+///
+/// `section` is the path of the table in the file (`train`, `evaluate[1]`), for the messages.
+///
+/// # Errors
+/// An unknown key, a wrong type or a value out of range, with the key and a hint.
+pub fn read<T: DeserializeOwned>(table: &Table, section: &str) -> Result<T> {
+    serde_path_to_error::deserialize(Value::Table(table.clone())).map_err(|error| {
+        let path = error.path().to_string();
+        let path = if path == "." { String::new() } else { path };
+        explain(table, section, &path, &error.into_inner().to_string())
+    })
+}
+
+/// Takes the sub-table `key` out of `table`; a missing one reads as empty.
+///
+/// # Errors
+/// The key holds something that is not a table.
+pub fn take_table(table: &mut Table, key: &str) -> Result<Table> {
+    match table.remove(key) {
+        None => Ok(Table::new()),
+        Some(Value::Table(section)) => Ok(section),
+        Some(other) => Err(Error::value(key, &other, "it must be a table")
+            .hint(format!("write a section `[{key}]` with its keys below it"))),
+    }
+}
+
+/// Takes the list of tables `key` (`[[key]]`) out of `table`; a missing one reads as empty.
+///
+/// # Errors
+/// The key holds something that is not a list of tables.
+pub fn take_tables(table: &mut Table, key: &str) -> Result<Vec<Table>> {
+    let wrong = |value: &Value| {
+        Error::value(key, value, "it must be a list of tables")
+            .hint(format!("write `[[{key}]]` (two brackets) with its keys below it"))
+    };
+    match table.remove(key) {
+        None => Ok(Vec::new()),
+        Some(Value::Array(items)) => items
+            .into_iter()
+            .map(|item| match item {
+                Value::Table(section) => Ok(section),
+                other => Err(wrong(&other)),
+            })
+            .collect(),
+        Some(other) => Err(wrong(&other)),
+    }
+}
+
+/// Splits a table tagged by `kind` into the kind and the rest. A bare string is a kind alone.
+///
+/// # Errors
+/// No `kind`, or one that is not a string.
+pub fn kind_and_rest(value: &Value, key: &str) -> Result<(String, Table)> {
+    match value {
+        Value::String(kind) => Ok((kind.clone(), Table::new())),
+        Value::Table(table) => {
+            let mut rest = table.clone();
+            match rest.remove("kind") {
+                Some(Value::String(kind)) => Ok((kind, rest)),
+                Some(other) => Err(Error::value(&join(key, "kind"), &other, "it must be a string")),
+                None => Err(Error::usage(format!("`{key}` has no `kind`"))
+                    .hint(format!("name one: `{} = \"...\"`", join(key, "kind")))),
+            }
+        }
+        other => Err(Error::value(key, other, "it must be a kind (a string) or a table with a `kind`")),
+    }
+}
+
+/// The error for a `kind` that is none of `known`.
+pub fn unknown_kind<'a>(key: &str, kind: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
+    let known: Vec<&str> = known.into_iter().collect();
+    let error = Error::value(key, format!("\"{kind}\""), format!("it must be one of {}", listed(&known)));
+    match nearest(kind, known.iter().copied()) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint("`longwave schema` prints every key and what it allows"),
+    }
+}
+
+/// Sets the dotted `key` of a document to a value written as TOML; a bare word reads as a string.
+///
+/// # Errors
+/// The assignment has no `=`, or the path runs through something that is not a table.
+pub fn set(document: &mut Table, assignment: &str) -> Result<()> {
+    let (key, text) = assignment.split_once('=').ok_or_else(|| {
+        Error::usage(format!("`--set {assignment}` has no `=`")).hint("write `--set train.steps=200`")
+    })?;
+    let (key, text) = (key.trim(), text.trim());
+    let value = format!("value = {text}")
+        .parse::<Table>()
+        .ok()
+        .and_then(|mut parsed| parsed.remove("value"))
+        .unwrap_or_else(|| Value::String(text.to_owned()));
+    let not_a_table = |part: &str| {
+        Error::usage(format!("`--set {key}`: `{part}` is not a table"))
+            .hint("give the whole list or value in TOML, or edit the config")
+    };
+    let mut parts: Vec<&str> = key.split('.').collect();
+    let last = parts.pop().unwrap_or_default();
+    let mut table = document;
+    for part in parts {
+        let next = table.entry(part).or_insert_with(|| Value::Table(Table::new()));
+        let index_hint = not_a_table(part);
+        table = match next {
+            Value::Table(inner) => inner,
+            // `evaluate.lengths=[..]` means the first (usually only) block.
+            Value::Array(items) => match items.first_mut() {
+                Some(Value::Table(inner)) if items_len_is_one(key) => inner,
+                _ => return Err(index_hint),
+            },
+            _ => return Err(index_hint),
+        };
+    }
+    table.insert(last.to_owned(), value);
+    Ok(())
+}
+
+/// Only `evaluate` may be addressed without naming a block.
+fn items_len_is_one(key: &str) -> bool {
+    key.starts_with("evaluate.")
+}
+
+/// Names in backticks, separated by commas.
+fn listed(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn join(section: &str, path: &str) -> String {
+    match (section.is_empty(), path.is_empty()) {
+        (true, _) => path.to_owned(),
+        (_, true) => section.to_owned(),
+        _ => format!("{section}.{path}"),
+    }
+}
+
+/// Turns serde's message into ours: key, value, what is allowed, a hint.
+fn explain(table: &Table, section: &str, path: &str, message: &str) -> Error {
+    let message = message.trim().trim_end_matches('\n');
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    if message.starts_with("unknown field")
+        && let Some((field, allowed)) = quoted.split_first()
+    {
+        let parent = path.strip_suffix(field).unwrap_or(path).trim_end_matches('.');
+        let error = Error::usage(format!(
+            "unknown key `{}`: allowed are {}",
+            join(section, &join(parent, field)),
+            listed(allowed)
+        ));
+        return match nearest(field, allowed.iter().copied()) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error.hint("remove it, or see `longwave schema` for every key"),
+        };
+    }
+    if message.starts_with("missing field")
+        && let Some(field) = quoted.first()
+    {
+        return Error::usage(format!("`{}` is missing", join(section, &join(path, field))))
+            .hint(format!("add `{field} = ...`; `longwave schema` says what it takes"));
+    }
+    let key = join(section, path);
+    let error = match lookup(table, path) {
+        Some(value) => Error::usage(format!("`{key} = {value}` is not allowed: {message}")),
+        None => Error::usage(format!("`{key}`: {message}")),
+    };
+    error.hint("`longwave schema` prints every key and what it allows")
+}
+
+/// The value at a path such as `lengths[2]` or `tokenizer.kind`.
+fn lookup<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
+    let mut parts = path.split(['.', '[']).map(|part| part.trim_end_matches(']'));
+    let mut value = table.get(parts.next()?)?;
+    for part in parts {
+        value = match value {
+            Value::Table(inner) => inner.get(part)?,
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Section {
+        #[expect(dead_code, reason = "only its presence is tested")]
+        steps: usize,
+        #[serde(default)]
+        #[expect(dead_code, reason = "only its type is tested")]
+        lengths: Vec<usize>,
+    }
+
+    fn message(text: &str) -> String {
+        read::<Section>(&text.parse().unwrap(), "train").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn unknown_key_names_the_nearest() {
+        assert_eq!(
+            message("step = 3"),
+            "unknown key `train.step`: allowed are `steps`, `lengths`\n\nhint: did you mean `steps`?"
+        );
+    }
+
+    #[test]
+    fn wrong_type_shows_the_value() {
+        let text = message("steps = \"many\"");
+        assert!(text.starts_with("`train.steps = \"many\"` is not allowed: invalid type: string"), "{text}");
+    }
+
+    #[test]
+    fn path_into_a_list() {
+        let text = message("steps = 1\nlengths = [1, -2]");
+        assert!(text.starts_with("`train.lengths[1] = -2` is not allowed"), "{text}");
+    }
+
+    #[test]
+    fn missing_key() {
+        assert!(message("").starts_with("`train.steps` is missing"));
+    }
+
+    #[test]
+    fn set_makes_tables_and_reads_toml() {
+        let mut document: Table = "[train]\nsteps = 1\n[[evaluate]]\nlengths = [1]".parse().unwrap();
+        set(&mut document, "train.steps=200").unwrap();
+        set(&mut document, "position.kind=rope").unwrap();
+        set(&mut document, "evaluate.lengths=[2, 3]").unwrap();
+        assert_eq!(document["train"]["steps"].as_integer(), Some(200));
+        assert_eq!(document["position"]["kind"].as_str(), Some("rope"));
+        assert_eq!(document["evaluate"][0]["lengths"].as_array().map(Vec::len), Some(2));
+        assert!(set(&mut document, "train.steps.x=1").is_err());
+        assert!(set(&mut document, "train.steps").is_err());
+    }
+
+    #[test]
+    fn kinds() {
+        let (kind, rest) = kind_and_rest(&Value::String("linear".into()), "extend").unwrap();
+        assert_eq!((kind.as_str(), rest.len()), ("linear", 0));
+        let error = unknown_kind("position.kind", "ropee", ["rope", "none"]);
+        assert_eq!(error.hint_text(), Some("did you mean `rope`?"));
+    }
+}

@@ -1,0 +1,166 @@
+//! The one error type of the workspace.
+//!
+//! An [`Error`] is written for the person at the terminal: what is wrong, with the key or path and
+//! the value in backticks, and one `hint:` line that says what to do. It also carries the exit code
+//! the command line ends with.
+
+use std::fmt;
+use std::path::Path;
+
+/// The result type of every fallible function in the workspace.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Whose turn it is to act; decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The command line or a config is wrong: exit code 2.
+    Usage,
+    /// The work could not be done: exit code 1.
+    Failed,
+    /// The user stopped it, and a checkpoint is written: exit code 130.
+    Interrupted,
+}
+
+/// What went wrong, for the person at the terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Error {
+    /// A wrong command line, config key or config value (exit code 2).
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Usage, message: message.into(), hint: None }
+    }
+
+    /// Work that could not be done (exit code 1).
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Failed, message: message.into(), hint: None }
+    }
+
+    /// Work that the user stopped after a checkpoint was written (exit code 130).
+    pub fn interrupted(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Interrupted, message: message.into(), hint: None }
+    }
+
+    /// A config value that is not allowed: names the key, the value and what would be allowed.
+    pub fn value(key: &str, value: impl fmt::Display, allowed: impl fmt::Display) -> Self {
+        Self::usage(format!("`{key} = {value}` is not allowed: {allowed}"))
+    }
+
+    /// A file that could not be read or written.
+    pub fn io(doing: &str, path: &Path, error: &std::io::Error) -> Self {
+        let error_text = match error.kind() {
+            std::io::ErrorKind::NotFound => "no such file or folder".to_owned(),
+            std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+            _ => error.to_string(),
+        };
+        Self::failed(format!("cannot {doing} `{}`: {error_text}", path.display()))
+    }
+
+    /// Adds the line that says what to do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Puts what was being done in front of the message.
+    #[must_use]
+    pub fn context(mut self, doing: impl fmt::Display) -> Self {
+        self.message = format!("{doing}: {}", self.message);
+        self
+    }
+
+    /// Whose turn it is to act.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The message without its hint.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The hint, if there is one.
+    pub fn hint_text(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The exit code of a program that ends with this error.
+    pub fn exit_code(&self) -> u8 {
+        match self.kind {
+            Kind::Usage => 2,
+            Kind::Failed => 1,
+            Kind::Interrupted => 130,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.message)?;
+        if let Some(hint) = &self.hint {
+            write!(f, "\n\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The candidate nearest to `word`, if one is near enough to be a likely slip of the keyboard.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= 1 + candidate.len().max(word.len()) / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance between two words.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_message_blank_line_and_hint() {
+        let error =
+            Error::value("model.heads", 3, "it must divide `model.width = 128`").hint("use 2, 4 or 8");
+        assert_eq!(
+            error.to_string(),
+            "`model.heads = 3` is not allowed: it must divide `model.width = 128`\n\nhint: use 2, 4 or 8"
+        );
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn finds_the_slip_of_the_keyboard_but_not_a_stranger() {
+        assert_eq!(nearest("lenght", ["steps", "length", "seed"]), Some("length"));
+        assert_eq!(nearest("temperature", ["steps", "length", "seed"]), None);
+    }
+
+    #[test]
+    fn edit_distance_counts_edits() {
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("", "abc"), 3);
+    }
+}

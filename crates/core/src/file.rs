@@ -1,0 +1,130 @@
+//! Files that appear whole or not at all.
+//!
+//! A file is written beside its place, flushed to the disk and renamed over it, so that a reader,
+//! or a run that is killed, never sees half of one.
+
+use crate::error::{Error, Result};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Writes a file through `fill`, then moves it into place.
+///
+/// # Errors
+/// The folder cannot be made, or the file cannot be written; nothing is left at `path` then.
+pub fn write_with(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let failed = |error: io::Error| Error::io("write", path, &error);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(failed)?;
+    let beside = beside(path);
+    let written = (|| {
+        let mut writer = BufWriter::new(File::create(&beside)?);
+        fill(&mut writer)?;
+        writer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        fs::rename(&beside, path)?;
+        sync_folder(folder)
+    })();
+    if written.is_err() {
+        // The first error is the one to tell; the rest of a half-written file is worth nothing.
+        let _ = fs::remove_file(&beside);
+    }
+    written.map_err(failed)
+}
+
+/// Writes `bytes` as the whole content of `path`.
+///
+/// # Errors
+/// As [`write_with`].
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_with(path, |writer| writer.write_all(bytes))
+}
+
+/// Reads a whole text file.
+///
+/// # Errors
+/// It is missing, unreadable or no UTF-8.
+pub fn read_text(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|error| Error::io("read", path, &error))
+}
+
+/// SHA-256 of a file's content, in lower-case hexadecimal, read in pieces.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn sha256(path: &Path) -> Result<String> {
+    let failed = |error: io::Error| Error::io("read", path, &error);
+    let mut file = File::open(path).map_err(failed)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0u8; 1 << 20];
+    loop {
+        let count = file.read(&mut buffer).map_err(failed)?;
+        if count == 0 {
+            return Ok(hex(&hash.finalize()));
+        }
+        hash.update(&buffer[..count]);
+    }
+}
+
+/// SHA-256 of bytes, in lower-case hexadecimal.
+pub fn sha256_of(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A name in the same folder that no other process uses.
+fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.part", std::process::id()))
+}
+
+/// Makes a rename last through a power cut, where the system can.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_whole_and_replaces() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/a.txt");
+        write(&path, b"one").unwrap();
+        write(&path, b"two").unwrap();
+        assert_eq!(read_text(&path).unwrap(), "two");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_failure_leaves_the_old_file_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        write(&path, b"old").unwrap();
+        let failed = write_with(&path, |writer| {
+            writer.write_all(b"ne")?;
+            Err(io::Error::other("disk full"))
+        });
+        assert!(failed.unwrap_err().to_string().contains("disk full"));
+        assert_eq!(read_text(&path).unwrap(), "old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn hashes_as_published() {
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256_of(b"abc"), abc);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("abc");
+        fs::write(&path, "abc").unwrap();
+        assert_eq!(sha256(&path).unwrap(), abc);
+    }
+}

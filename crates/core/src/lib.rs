@@ -1,0 +1,15 @@
+//! What every room of the workspace shares.
+//!
+//! - [`error`]: the one error type; what a user reads when something is wrong.
+//! - [`config`]: strict reading of TOML tables, with errors that name the key.
+//! - [`file`]: files that appear whole or not at all.
+//! - [`random`]: one reproducible random stream per purpose.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod config;
+pub mod error;
+pub mod file;
+pub mod random;
+
+pub use error::{Error, Result};

@@ -1,0 +1,1 @@
+//! Corpora, tokenizers, token files and the stateless batch sampler

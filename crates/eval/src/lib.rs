@@ -1,0 +1,1 @@
+//! Evaluation protocols, metrics and the rows of results.jsonl

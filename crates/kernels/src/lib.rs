@@ -1,0 +1,1 @@
+//! Fused operations with their gradients, and the reference each is held against

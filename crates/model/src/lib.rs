@@ -1,0 +1,1 @@
+//! The decoder-only GPT; knows no encoding by name

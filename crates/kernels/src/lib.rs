@@ -1,1 +1,59 @@
-//! Fused operations with their gradients, and the reference each is held against
+//! Fused operations with their gradients, and the reference each is held against.
+//!
+//! | operation | what it fuses |
+//! |---|---|
+//! | [`attention`](attention()) | causal attention with a position bias, a window, sinks and a query scale |
+//! | [`split_rotate`], [`rotate`] | the split of packed q, k, v into heads, with the rotation of q and k |
+//! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
+//! | [`rms_norm`], [`layer_norm`] | normalisation and its gain |
+//! | [`gelu`], [`swiglu`] | the feed-forward activations |
+//! | [`adamw`](adamw()) | one optimizer update in one pass over memory |
+//!
+//! Each operation is one folder: `reference.rs` says what it computes in plain tensor operations
+//! (differentiable, on every device), `flex.rs` computes the same on the CPU in few passes over
+//! memory, and `autodiff.rs` holds the gradient of the fused form.
+//!
+//! The fused form runs where all tensors are f32 on the CPU (with or without autodiff, but without
+//! gradient checkpointing); everything else goes to the reference. [`use_reference`] sends
+//! everything there. On the CPU the fused form is repeatable bit for bit, whatever the number of
+//! threads: work is cut by shape alone, and sums over rows are taken in a fixed order.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+mod activation;
+mod adamw;
+mod attention;
+mod cross_entropy;
+mod lanes;
+mod norm;
+mod product;
+mod rotary;
+mod tape;
+#[cfg(test)]
+mod testing;
+
+pub mod device;
+
+pub use activation::{gelu, swiglu};
+pub use adamw::{AdamW, adamw};
+pub use attention::{Attention, Bias, attention};
+pub use cross_entropy::cross_entropy;
+pub use device::DeviceChoice;
+pub use norm::{layer_norm, rms_norm};
+pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
+
+static REFERENCE: AtomicBool = AtomicBool::new(false);
+
+/// Sends every operation to its reference (`true`) or lets the fused forms run (`false`, the default).
+///
+/// Meant to be set once, at start-up (`--kernels reference`).
+pub fn use_reference(reference: bool) {
+    REFERENCE.store(reference, Ordering::Relaxed);
+}
+
+/// Whether every operation goes to its reference.
+pub fn reference_in_use() -> bool {
+    REFERENCE.load(Ordering::Relaxed)
+}

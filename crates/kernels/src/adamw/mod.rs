@@ -1,0 +1,131 @@
+//! One update of the `AdamW` optimizer.
+
+mod flex;
+mod reference;
+
+use crate::tape::{self, Input};
+use burn::backend::Flex;
+use burn::tensor::Tensor;
+
+/// The settings of one `AdamW` update (Loshchilov & Hutter 2019).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdamW {
+    /// The step size of this update.
+    pub learning_rate: f64,
+    /// The decay of the mean of gradients, m.
+    pub beta1: f64,
+    /// The decay of the mean of squared gradients, v.
+    pub beta2: f64,
+    /// Added to the root of v.
+    pub eps: f64,
+    /// The decoupled decay: the parameter is multiplied by `1 - learning_rate * weight_decay`.
+    pub weight_decay: f64,
+    /// The number of this update, from 1: it corrects the bias of the two means.
+    pub step: u64,
+    /// Multiplied into the gradient first (the factor of clipping by norm).
+    pub gradient_scale: f64,
+}
+
+impl AdamW {
+    /// (1 - beta1^step, sqrt(1 - beta2^step)), in f64.
+    fn corrections(&self) -> (f64, f64) {
+        let step = self.step as f64;
+        (1.0 - self.beta1.powf(step), (1.0 - self.beta2.powf(step)).sqrt())
+    }
+}
+
+/// One `AdamW` update; returns the new parameter, m and v, all of the parameter's shape.
+///
+/// With `g = gradient_scale * gradient`: `m <- beta1 m + (1 - beta1) g`, `v <- beta2 v + (1 - beta2) g²`,
+/// `p <- p (1 - learning_rate * weight_decay) - learning_rate * m̂ / (sqrt(v̂) + eps)`, where
+/// `m̂ = m / (1 - beta1^step)` and `v̂ = v / (1 - beta2^step)`.
+///
+/// No gradient is tracked: tensors are taken out of autodiff, and the results are plain tensors.
+///
+/// # Panics
+/// The shapes differ, or `step` is 0.
+pub fn adamw<const D: usize>(
+    parameter: Tensor<D>,
+    gradient: Tensor<D>,
+    m: Tensor<D>,
+    v: Tensor<D>,
+    options: &AdamW,
+) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
+    assert!(options.step > 0, "adamw: steps count from 1");
+    let shape = parameter.dims();
+    for (name, other) in [("gradient", gradient.dims()), ("m", m.dims()), ("v", v.dims())] {
+        assert_eq!(shape, other, "adamw: {name} has another shape than the parameter");
+    }
+    let tensors = [parameter, gradient, m, v].map(Tensor::without_autodiff);
+    if tape::fused() && tensors.iter().all(tape::on_cpu) {
+        let (parameter, m, v) = flex::adamw(tensors.map(|tensor| Input::new(tensor).into_data()), options);
+        return (
+            Tensor::from_primitive::<Flex>(parameter),
+            Tensor::from_primitive::<Flex>(m),
+            Tensor::from_primitive::<Flex>(v),
+        );
+    }
+    let [parameter, gradient, m, v] = tensors;
+    reference::adamw(parameter, gradient, m, v, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{assert_close, list, tensor};
+    use burn::tensor::Device;
+
+    const OPTIONS: AdamW = AdamW {
+        learning_rate: 1e-2,
+        beta1: 0.9,
+        beta2: 0.95,
+        eps: 1e-8,
+        weight_decay: 0.1,
+        step: 1,
+        gradient_scale: 0.5,
+    };
+
+    #[test]
+    fn agrees_with_the_reference_over_steps() {
+        let device = Device::flex();
+        // Transposed tensors, and more elements than one task takes.
+        let start = || tensor::<2>(1, [301, 67], &device).swap_dims(0, 1);
+        let zeros = || Tensor::<2>::zeros([67, 301], &device);
+        let (mut fused, mut expected) = ((start(), zeros(), zeros()), (start(), zeros(), zeros()));
+        for step in 1..=20 {
+            let gradient = tensor::<2>(step, [67, 301], &device);
+            let options = AdamW { step, ..OPTIONS };
+            fused = adamw(fused.0, gradient.clone(), fused.1, fused.2, &options);
+            expected = reference::adamw(expected.0, gradient, expected.1, expected.2, &options);
+        }
+        assert_close("parameter", &list(fused.0), &list(expected.0), 1e-6);
+        assert_close("m", &list(fused.1), &list(expected.1), 1e-6);
+        assert_close("v", &list(fused.2), &list(expected.2), 1e-6);
+    }
+
+    /// The first step moves against the gradient's sign by the learning rate, whatever its size.
+    #[test]
+    fn the_first_step_is_the_learning_rate() {
+        let device = Device::flex().autodiff();
+        let parameter = Tensor::<1>::from_floats([1.0, 2.0, -4.0], &device).require_grad();
+        let gradient = Tensor::<1>::from_floats([1e-3, -7.0, 0.0], &device);
+        let zeros = Tensor::<1>::zeros([3], &device);
+        let (moved, m, v) = adamw(parameter, gradient, zeros.clone(), zeros, &OPTIONS);
+        assert!(!moved.is_autodiff());
+        let decay = 1.0 - 1e-3;
+        assert_close("parameter", &list(moved), &[decay - 1e-2, 2.0 * decay + 1e-2, -4.0 * decay], 2e-6);
+        assert_close("m", &list(m), &[5e-5, -0.35, 0.0], 1e-7);
+        assert_close("v", &list(v), &[1.25e-8, 0.6125, 0.0], 1e-7);
+    }
+
+    #[test]
+    fn what_others_hold_stays_as_it_is() {
+        let device = Device::flex();
+        let tensors: [Tensor<1>; 4] = [1, 2, 3, 4].map(|seed| tensor::<1>(seed, [5], &device).abs());
+        let before = tensors.clone().map(list);
+        let [parameter, gradient, m, v] = tensors.clone();
+        let (moved, ..) = adamw(parameter, gradient, m, v, &OPTIONS);
+        assert_ne!(list(moved), before[0]);
+        assert_eq!(tensors.map(list), before);
+    }
+}

@@ -1,0 +1,21 @@
+//! What the update computes, in plain tensor operations.
+
+use super::AdamW;
+use burn::tensor::Tensor;
+
+pub(super) fn adamw<const D: usize>(
+    parameter: Tensor<D>,
+    gradient: Tensor<D>,
+    m: Tensor<D>,
+    v: Tensor<D>,
+    options: &AdamW,
+) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
+    let (correction1, root_correction2) = options.corrections();
+    let gradient = gradient.mul_scalar(options.gradient_scale);
+    let m = m.mul_scalar(options.beta1) + gradient.clone().mul_scalar(1.0 - options.beta1);
+    let v = v.mul_scalar(options.beta2) + (gradient.clone() * gradient).mul_scalar(1.0 - options.beta2);
+    let denominator = v.clone().sqrt().div_scalar(root_correction2).add_scalar(options.eps);
+    let update = m.clone().mul_scalar(options.learning_rate / correction1) / denominator;
+    let decayed = parameter.mul_scalar(1.0 - options.learning_rate * options.weight_decay);
+    (decayed - update, m, v)
+}

@@ -1,0 +1,303 @@
+//! The gradient of fused attention: the probabilities are computed again, block by block.
+
+use super::block::{BiasTensors, BiasValues, Block, Call, Operands, ROWS, reversed_rows};
+use crate::lanes::{LANES, dot, exp_in_place, sum, vectorised};
+use crate::product::{Matrix, product};
+use crate::tape::{Gradient, View, tensor_of};
+use burn_flex::FlexTensor;
+use rayon::prelude::*;
+
+/// What the gradient needs.
+#[derive(Clone, Debug)]
+pub(super) struct Saved {
+    pub(super) call: Call,
+    /// `[batch, queries, heads]`.
+    pub(super) log_sums: Vec<f32>,
+}
+
+/// q, k, v and up to two tensors of the bias.
+impl<const N: usize> Gradient<N> for Saved {
+    fn gradients(self, output: FlexTensor, wanted: [bool; N]) -> [Option<FlexTensor>; N] {
+        let bias_wanted = wanted[3..].contains(&true);
+        let mut all = backward(&self.call, &self.log_sums, &output, bias_wanted).into_iter();
+        wanted.map(|wanted| all.next().filter(|_| wanted))
+    }
+}
+
+/// The sizes of a bias' gradient per batch row and head, in two parts.
+fn bias_sizes(operands: &Operands<'_>) -> [usize; 2] {
+    let shape = operands.shape;
+    match &operands.bias {
+        BiasValues::None => [0, 0],
+        BiasValues::ByDistance { distances, .. } => [*distances, 0],
+        BiasValues::Slopes(_) => [1, 0],
+        BiasValues::Pair { .. } => [shape.queries, shape.keys],
+        BiasValues::Block { .. } => [shape.queries * shape.keys, 0],
+    }
+}
+
+/// The gradients that one batch row and one key head receive.
+struct Task<'a> {
+    batch: usize,
+    key_head: usize,
+    /// `[group, queries, head_dim]`, the group being the query heads of the key head.
+    q: &'a mut [f32],
+    /// `[keys, head_dim]`.
+    k: &'a mut [f32],
+    /// `[keys, value_dim]`.
+    v: &'a mut [f32],
+    /// `[group, ..]`, see [`bias_sizes`].
+    bias: [&'a mut [f32]; 2],
+}
+
+/// The gradients of q, k, v and the bias' tensors.
+fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: bool) -> Vec<FlexTensor> {
+    let operands = Operands::new(call);
+    let output = View::<4>::new(output);
+    let shape = call.shape;
+    let group = shape.heads / shape.key_heads;
+    let [first_size, second_size] = if bias_wanted { bias_sizes(&operands) } else { [0, 0] };
+    // A block that the batch shares is summed over the batch in place, one batch row after the other.
+    let shared = matches!(operands.bias, BiasValues::Block { shared: true, .. });
+    let bias_batch = if shared { 1 } else { shape.batch };
+
+    let mut q = vec![0.0; shape.batch * shape.heads * shape.queries * shape.head_dim];
+    let mut k = vec![0.0; shape.batch * shape.key_heads * shape.keys * shape.head_dim];
+    let mut v = vec![0.0; shape.batch * shape.key_heads * shape.keys * shape.value_dim];
+    let mut first = vec![0.0; bias_batch * shape.heads * first_size];
+    let mut second = vec![0.0; bias_batch * shape.heads * second_size];
+    let scratch = operands.scratch();
+    let at_once = if shared { 1 } else { shape.batch };
+    for batches in (0..shape.batch).step_by(at_once.max(1)) {
+        let from = batches * shape.key_heads;
+        let count = at_once * shape.key_heads;
+        let bias_from = if shared { 0 } else { from };
+        let mut q = parts(&mut q, group * shape.queries * shape.head_dim, from);
+        let mut k = parts(&mut k, shape.keys * shape.head_dim, from);
+        let mut v = parts(&mut v, shape.keys * shape.value_dim, from);
+        let mut first = parts(&mut first, group * first_size, bias_from);
+        let mut second = parts(&mut second, group * second_size, bias_from);
+        let tasks: Vec<Task<'_>> = (from..from + count)
+            .map(|index| Task {
+                batch: index / shape.key_heads,
+                key_head: index % shape.key_heads,
+                q: q(),
+                k: k(),
+                v: v(),
+                bias: [first(), second()],
+            })
+            .collect();
+        tasks.into_par_iter().for_each_init(
+            || [vec![0.0; scratch], vec![0.0; scratch]],
+            |[probabilities, gradient], mut task| {
+                for member in 0..group {
+                    for first in (0..shape.queries).step_by(ROWS) {
+                        let head = task.key_head * group + member;
+                        let block = operands.block(task.batch, head, first);
+                        probabilities_again(&operands, &block, log_sums, probabilities);
+                        through_softmax(&operands, &block, &output, probabilities, gradient, task.v);
+                        let bias = task.bias.each_mut().map(|part| {
+                            let size = part.len() / group;
+                            &mut part[member * size..][..size]
+                        });
+                        if bias_wanted {
+                            bias_gradient(&operands, &block, gradient, bias);
+                        }
+                        let q = &mut task.q[(member * shape.queries + first) * shape.head_dim..];
+                        through_product(&operands, &block, gradient, q, task.k);
+                    }
+                }
+            },
+        );
+    }
+    let mut gradients = vec![
+        tensor_of(q, [shape.batch, shape.heads, shape.queries, shape.head_dim]),
+        tensor_of(k, [shape.batch, shape.key_heads, shape.keys, shape.head_dim]),
+        tensor_of(v, [shape.batch, shape.key_heads, shape.keys, shape.value_dim]),
+    ];
+    if bias_wanted {
+        gradients.extend(bias_tensors(call, first, second));
+    }
+    gradients
+}
+
+/// Hands out part after part of `size` values, from part `from`; sizes may be 0.
+fn parts<'a>(values: &'a mut [f32], size: usize, from: usize) -> impl FnMut() -> &'a mut [f32] {
+    let mut rest = &mut values[from * size..];
+    move || {
+        let (part, after) = std::mem::take(&mut rest).split_at_mut(size);
+        rest = after;
+        part
+    }
+}
+
+/// The block's probabilities, zero where hidden.
+fn probabilities_again(operands: &Operands<'_>, block: &Block, log_sums: &[f32], out: &mut [f32]) {
+    operands.logits(block, out);
+    let heads = operands.shape.heads;
+    let from = (block.batch * operands.shape.queries + block.first) * heads + block.head;
+    normalise(operands, block, &log_sums[from..], out);
+}
+
+vectorised! {
+    /// exp(logit - log sum) row by row; the log sums lie `heads` apart.
+    fn normalise(operands: &Operands<'_>, block: &Block, log_sums: &[f32], logits: &mut [f32]) {
+        for row in 0..block.rows {
+            let logits = &mut logits[row * block.stride..][..block.stride];
+            let end = operands.row_end(block, row).next_multiple_of(LANES);
+            let (seen, rest) = logits.split_at_mut(end);
+            exp_in_place(seen, log_sums[row * operands.shape.heads]);
+            rest.fill(0.0);
+        }
+    }
+
+    /// With P the probabilities and dP the gradient of them: dP becomes P (dP - sum of P dP).
+    fn softmax_gradient(operands: &Operands<'_>, block: &Block, probabilities: &[f32], gradient: &mut [f32]) {
+        for row in 0..block.rows {
+            let end = operands.row_end(block, row);
+            let p = &probabilities[row * block.stride..][..end];
+            let (d, rest) = gradient[row * block.stride..][..block.stride].split_at_mut(end);
+            let mean = dot(p, d);
+            for (d, p) in d.iter_mut().zip(p) {
+                *d = p * (*d - mean);
+            }
+            rest.fill(0.0);
+        }
+    }
+
+    /// `to += from`, element by element.
+    fn add(to: &mut [f32], from: &[f32]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to += from;
+        }
+    }
+
+    /// `to -= from`, element by element.
+    fn subtract(to: &mut [f32], from: &[f32]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to -= from;
+        }
+    }
+
+    /// The sum of `distance * x`, for distances that fall by one from `farthest`.
+    fn by_distance(x: &[f32], farthest: usize) -> f32 {
+        let (chunks, rest) = x.as_chunks::<LANES>();
+        let mut lanes = [0.0_f32; LANES];
+        for (first, chunk) in (0_usize..).step_by(LANES).zip(chunks) {
+            let distance = (farthest - first) as f32;
+            for (lane, (x, n)) in lanes.iter_mut().zip(chunk.iter().zip(0_u16..)) {
+                *lane += x * (distance - f32::from(n));
+            }
+        }
+        let done = chunks.len() * LANES;
+        let tail = rest.iter().enumerate().fold(0.0, |sum, (n, x)| sum + x * (farthest - done - n) as f32);
+        sum(&lanes) + tail
+    }
+}
+
+/// The gradient of the block's logits, into `gradient`; adds to that of the values.
+fn through_softmax(
+    operands: &Operands<'_>,
+    block: &Block,
+    output: &View<4>,
+    probabilities: &[f32],
+    gradient: &mut [f32],
+    v: &mut [f32],
+) {
+    let value_dim = operands.shape.value_dim;
+    let output = Operands::rows_of(output, block, value_dim);
+    for segment in block.segments.iter().filter(|segment| segment.len() > 0) {
+        let values = operands.value_matrix(block, segment).transposed();
+        product(&mut gradient[segment.at..], block.stride, false, 1.0, output, values);
+        let p = Matrix::new(&probabilities[segment.at..], block.rows, segment.len(), block.stride);
+        product(&mut v[segment.start * value_dim..], value_dim, true, 1.0, p.transposed(), output);
+    }
+    softmax_gradient(operands, block, probabilities, gradient);
+}
+
+/// From the gradient of the logits: sets that of the block's queries, adds to that of the keys.
+fn through_product(
+    operands: &Operands<'_>,
+    block: &Block,
+    gradient: &mut [f32],
+    q: &mut [f32],
+    k: &mut [f32],
+) {
+    let head_dim = operands.shape.head_dim;
+    for row in 0..block.rows {
+        if let Some(factor) = operands.row_factor(block, row) {
+            for x in &mut gradient[row * block.stride..][..block.width] {
+                *x *= factor;
+            }
+        }
+    }
+    let queries = Operands::rows_of(&operands.q, block, head_dim);
+    for (index, segment) in block.segments.iter().enumerate() {
+        if index > 0 && segment.len() == 0 {
+            continue;
+        }
+        let d = Matrix::new(&gradient[segment.at..], block.rows, segment.len(), block.stride);
+        product(q, head_dim, index > 0, operands.scale, d, operands.key_matrix(block, segment));
+        let k = &mut k[segment.start * head_dim..];
+        product(k, head_dim, true, operands.scale, d.transposed(), queries);
+    }
+}
+
+/// Adds the block's part of the bias' gradient, for one head.
+fn bias_gradient(operands: &Operands<'_>, block: &Block, gradient: &[f32], [first, second]: [&mut [f32]; 2]) {
+    let keys = operands.shape.keys;
+    for row in 0..block.rows {
+        let gradient = &gradient[row * block.stride..];
+        let position = operands.position(block, row);
+        for segment in &block.segments {
+            for run in operands.runs(block, row, segment).into_iter().filter(|run| !run.is_empty()) {
+                let gradient = &gradient[segment.columns(&run)];
+                match &operands.bias {
+                    BiasValues::None => {}
+                    BiasValues::ByDistance { distances, .. } => {
+                        let from = distances - 1 - (position - run.start);
+                        add(&mut first[from..from + gradient.len()], gradient);
+                    }
+                    BiasValues::Slopes(_) => first[0] -= by_distance(gradient, position - run.start),
+                    BiasValues::Pair { .. } => {
+                        first[block.first + row] += sum(gradient);
+                        subtract(&mut second[run.clone()], gradient);
+                    }
+                    BiasValues::Block { .. } => {
+                        let from = (block.first + row) * keys + run.start;
+                        add(&mut first[from..from + gradient.len()], gradient);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The gradients of the bias' tensors, summed over the batch (in its order) where it is shared.
+fn bias_tensors(call: &Call, first: Vec<f32>, second: Vec<f32>) -> Vec<FlexTensor> {
+    let shape = call.shape;
+    let over_batch = |parts: &[f32]| {
+        let size = parts.len() / shape.batch.max(1);
+        let mut total = vec![0.0; size];
+        for part in parts.chunks(size.max(1)) {
+            add(&mut total, part);
+        }
+        total
+    };
+    match &call.bias {
+        BiasTensors::None => Vec::new(),
+        BiasTensors::ByDistance(table) => {
+            let distances = table.layout().shape()[1];
+            let total = reversed_rows(&over_batch(&first), distances);
+            vec![tensor_of(total, [shape.heads, distances])]
+        }
+        BiasTensors::Slopes(_) => vec![tensor_of(over_batch(&first), [shape.heads])],
+        BiasTensors::Pair(..) => vec![
+            tensor_of(first, [shape.batch, shape.heads, shape.queries]),
+            tensor_of(second, [shape.batch, shape.heads, shape.keys]),
+        ],
+        BiasTensors::Block(block) => {
+            vec![tensor_of(first, [block.layout().shape()[0], shape.heads, shape.queries, shape.keys])]
+        }
+    }
+}

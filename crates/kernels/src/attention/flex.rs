@@ -1,0 +1,91 @@
+//! Attention on the CPU, a block of queries at a time.
+
+use super::block::{Block, Call, Operands, ROWS};
+use crate::lanes::{LANES, exp_in_place, largest, vectorised};
+use crate::product::{Matrix, product};
+use crate::tape::permuted_tensor_of;
+use burn_flex::FlexTensor;
+use rayon::prelude::*;
+
+/// The output `[batch, heads, queries, value_dim]`, and the log of each row's sum of exp(logits),
+/// `[batch, queries, heads]`.
+///
+/// The output lies as `[batch, queries, heads, value_dim]`, so that merging the heads costs nothing.
+pub(super) fn forward(call: &Call) -> (FlexTensor, Vec<f32>) {
+    let operands = Operands::new(call);
+    let shape = call.shape;
+    let out_row = shape.heads * shape.value_dim;
+    let mut out = vec![0.0; shape.batch * shape.queries * out_row];
+    let mut log_sums = vec![0.0; shape.batch * shape.queries * shape.heads];
+    let mut tasks = Vec::new();
+    {
+        let (mut out, mut log_sums) = (&mut out[..], &mut log_sums[..]);
+        for batch in 0..shape.batch {
+            for first in (0..shape.queries).step_by(ROWS) {
+                let rows = ROWS.min(shape.queries - first);
+                let (out_rows, out_rest) = out.split_at_mut(rows * out_row);
+                let (sum_rows, sum_rest) = log_sums.split_at_mut(rows * shape.heads);
+                (out, log_sums) = (out_rest, sum_rest);
+                tasks.push((batch, first, out_rows, sum_rows));
+            }
+        }
+    }
+    let scratch = operands.scratch();
+    tasks.into_par_iter().for_each_init(
+        || vec![0.0; scratch],
+        |logits, (batch, first, out, log_sums)| {
+            for head in 0..shape.heads {
+                let block = operands.block(batch, head, first);
+                attend(&operands, &block, logits, out, log_sums);
+            }
+        },
+    );
+    let lies = [shape.batch, shape.queries, shape.heads, shape.value_dim];
+    (permuted_tensor_of(out, lies, [0, 2, 1, 3]), log_sums)
+}
+
+/// One block: `out` is `[rows, heads * value_dim]`, `log_sums` `[rows, heads]`.
+fn attend(operands: &Operands<'_>, block: &Block, logits: &mut [f32], out: &mut [f32], log_sums: &mut [f32]) {
+    let (heads, value_dim) = (operands.shape.heads, operands.shape.value_dim);
+    operands.logits(block, logits);
+    let mut sums = [0.0; ROWS];
+    softmax(operands, block, logits, &mut sums, &mut log_sums[block.head..]);
+    let out = &mut out[block.head * value_dim..];
+    for (index, segment) in block.segments.iter().enumerate() {
+        if index > 0 && segment.len() == 0 {
+            continue;
+        }
+        let probabilities = Matrix::new(&logits[segment.at..], block.rows, segment.len(), block.stride);
+        let values = operands.value_matrix(block, segment);
+        product(out, heads * value_dim, index > 0, 1.0, probabilities, values);
+    }
+    for (row, sum) in sums.iter().enumerate().take(block.rows) {
+        let inverse = 1.0 / sum;
+        for x in &mut out[row * heads * value_dim..][..value_dim] {
+            *x *= inverse;
+        }
+    }
+}
+
+vectorised! {
+    /// Replaces logits by exp(logit - largest of the row), zero where hidden; `sums` are the rows'
+    /// sums, and `log_sums` (one every `heads`) the logs of the sums of exp(logit).
+    fn softmax(
+        operands: &Operands<'_>,
+        block: &Block,
+        logits: &mut [f32],
+        sums: &mut [f32; ROWS],
+        log_sums: &mut [f32],
+    ) {
+        for row in 0..block.rows {
+            let logits = &mut logits[row * block.stride..][..block.stride];
+            let end = operands.row_end(block, row).next_multiple_of(LANES);
+            let (seen, rest) = logits.split_at_mut(end);
+            let top = largest(seen);
+            let sum = exp_in_place(seen, top);
+            rest.fill(0.0);
+            sums[row] = sum;
+            log_sums[row * operands.shape.heads] = top + sum.ln();
+        }
+    }
+}

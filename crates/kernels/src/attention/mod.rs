@@ -1,0 +1,207 @@
+//! Causal attention with a position bias.
+
+mod autodiff;
+mod block;
+mod flex;
+mod reference;
+#[cfg(test)]
+mod tests;
+
+use crate::tape;
+use burn::tensor::{Bool, Device, Tensor};
+
+/// What is added to the logit of query position i and key position j, for `j <= i`.
+///
+/// Positions count the keys from 0; query row r is at position `query_offset + r`.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "one per attention call; its tensors are handles")]
+pub enum Bias {
+    /// Nothing.
+    None,
+    /// `[heads, distances]`: entry n where `i - j = n`.
+    ByDistance(Tensor<2>),
+    /// `[heads]`: `-slope * (i - j)` (`ALiBi`, Press et al. 2022).
+    Slopes(Tensor<1>),
+    /// `query_i - key_j` (the cumulative log forget gates of `FoX`, Lin et al. 2025).
+    Pair {
+        /// `[batch, heads, queries]`.
+        query: Tensor<3>,
+        /// `[batch, heads, keys]`.
+        key: Tensor<3>,
+    },
+    /// `[1 or batch, heads, queries, keys]`, computed by the caller for the queries at hand.
+    Block(Tensor<4>),
+}
+
+impl Bias {
+    /// Whether all tensors of the bias can be taken by the fused form.
+    fn on_cpu(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::ByDistance(table) => tape::on_cpu(table),
+            Self::Slopes(slopes) => tape::on_cpu(slopes),
+            Self::Pair { query, key } => tape::on_cpu(query) && tape::on_cpu(key),
+            Self::Block(block) => tape::on_cpu(block),
+        }
+    }
+}
+
+/// What attention does besides the softmax of q·k.
+#[derive(Clone, Debug)]
+pub struct Attention {
+    /// Multiplies q·k; usually `1 / sqrt(head_dim)`.
+    pub scale: f64,
+    /// What is added to the scaled q·k.
+    pub bias: Bias,
+    /// A key is visible only at a distance below this, in tokens (at least 1).
+    pub window: Option<usize>,
+    /// The number of first keys that stay visible outside the window.
+    pub sinks: usize,
+    /// `[1 or batch, queries]`: multiplies q·k row by row, before the bias (log-n scaling). A
+    /// constant: it receives no gradient.
+    pub query_scale: Option<Tensor<2>>,
+    /// The position of the first query row among the keys: row r sees the keys `0..=query_offset + r`.
+    pub query_offset: usize,
+}
+
+impl Attention {
+    /// Plain causal attention with the usual scale.
+    pub fn causal(head_dim: usize) -> Self {
+        Self {
+            scale: 1.0 / (head_dim as f64).sqrt(),
+            bias: Bias::None,
+            window: None,
+            sinks: 0,
+            query_scale: None,
+            query_offset: 0,
+        }
+    }
+
+    /// The bias as a tensor that broadcasts to `[batch, heads, queries, keys]`; `None` without one.
+    ///
+    /// For callers that work on the scores of one block of queries themselves.
+    pub fn bias_block(&self, queries: usize, keys: usize, device: &Device) -> Option<Tensor<4>> {
+        reference::bias_block(self, queries, keys, device)
+    }
+
+    /// `[queries, keys]`: true where the query may not see the key.
+    pub fn hidden(&self, queries: usize, keys: usize, device: &Device) -> Tensor<2, Bool> {
+        reference::hidden(self, queries, keys, device)
+    }
+
+    /// The keys that `rows` query rows from row `first` can see, as an upper end.
+    fn keys_end(&self, first: usize, rows: usize, keys: usize) -> usize {
+        keys.min(self.query_offset + first + rows)
+    }
+
+    fn check(&self, shape: &Shape) {
+        let Shape { batch, heads, key_heads, queries, keys, .. } = *shape;
+        assert!(
+            key_heads > 0 && heads.is_multiple_of(key_heads),
+            "attention: {heads} query heads for {key_heads} key heads"
+        );
+        assert!(self.window != Some(0), "attention: a window of 0 hides every key");
+        assert!(queries == 0 || keys > 0, "attention: no keys");
+        if let Some(scale) = &self.query_scale {
+            let [rows, columns] = scale.dims();
+            assert!(
+                (rows == 1 || rows == batch) && columns == queries,
+                "attention: a query scale [{rows}, {columns}] for batch {batch} and {queries} queries"
+            );
+        }
+        match &self.bias {
+            Bias::None => {}
+            Bias::ByDistance(table) => {
+                let [rows, distances] = table.dims();
+                let all = self.query_offset + queries;
+                let needed = match self.window {
+                    Some(window) if self.sinks == 0 => window.min(all),
+                    _ => all,
+                };
+                assert!(
+                    rows == heads && distances >= needed,
+                    "attention: a bias table [{rows}, {distances}] for {heads} heads and {needed} distances"
+                );
+            }
+            Bias::Slopes(slopes) => {
+                assert_eq!(slopes.dims(), [heads], "attention: one slope per query head");
+            }
+            Bias::Pair { query, key } => {
+                assert_eq!(query.dims(), [batch, heads, queries], "attention: the query part of the bias");
+                assert_eq!(key.dims(), [batch, heads, keys], "attention: the key part of the bias");
+            }
+            Bias::Block(block) => {
+                let dims = block.dims();
+                assert!(
+                    (dims[0] == 1 || dims[0] == batch) && dims[1..] == [heads, queries, keys],
+                    "attention: a bias {dims:?} for [{batch}, {heads}, {queries}, {keys}]"
+                );
+            }
+        }
+    }
+}
+
+/// The sizes of one attention.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    batch: usize,
+    heads: usize,
+    key_heads: usize,
+    queries: usize,
+    keys: usize,
+    head_dim: usize,
+    value_dim: usize,
+}
+
+impl Shape {
+    fn of(q: &Tensor<4>, k: &Tensor<4>, v: &Tensor<4>) -> Self {
+        let [batch, heads, queries, head_dim] = q.dims();
+        let [k_batch, key_heads, keys, k_dim] = k.dims();
+        let [v_batch, v_heads, values, value_dim] = v.dims();
+        assert!(k_batch == batch && k_dim == head_dim, "attention: q {:?} and k {:?}", q.dims(), k.dims());
+        assert!(
+            v_batch == batch && v_heads == key_heads && values == keys,
+            "attention: k {:?} and v {:?}",
+            k.dims(),
+            v.dims()
+        );
+        Self { batch, heads, key_heads, queries, keys, head_dim, value_dim }
+    }
+}
+
+/// Causal attention: `softmax(scale * query_scale * q·k + bias) v` over the visible keys.
+///
+/// q `[batch, heads, queries, head_dim]`, k `[batch, key_heads, keys, head_dim]`, v
+/// `[batch, key_heads, keys, value_dim]` -> `[batch, heads, queries, value_dim]`; `key_heads` divides
+/// `heads`, and query head h reads key head `h / (heads / key_heads)`. The softmax is in f32.
+///
+/// The fused form keeps nothing of size queries x keys: it works on blocks of queries, and its
+/// gradient recomputes the probabilities from one number per query row.
+///
+/// # Panics
+/// The shapes do not agree, a distance is past the end of the bias table, or the window is 0.
+pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> Tensor<4> {
+    let shape = Shape::of(&q, &k, &v);
+    options.check(&shape);
+    if tape::fused()
+        && [&q, &k, &v].into_iter().all(tape::on_cpu)
+        && options.bias.on_cpu()
+        && options.query_scale.as_ref().is_none_or(tape::on_cpu)
+    {
+        return fused(q, k, v, options, shape);
+    }
+    reference::attention(q, k, v, options, &shape)
+}
+
+fn fused(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention, shape: Shape) -> Tensor<4> {
+    let (call, inputs) = block::Call::new([q, k, v], options, shape);
+    let (output, log_sums) = flex::forward(&call);
+    let saved = || autodiff::Saved { call, log_sums };
+    let mut inputs = inputs.into_iter();
+    let mut next = || inputs.next().expect("three inputs and the bias' tensors");
+    match &options.bias {
+        Bias::None => tape::record(&[next(), next(), next()], output, saved),
+        Bias::Pair { .. } => tape::record(&[next(), next(), next(), next(), next()], output, saved),
+        _ => tape::record(&[next(), next(), next(), next()], output, saved),
+    }
+}

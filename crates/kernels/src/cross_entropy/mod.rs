@@ -1,0 +1,87 @@
+//! The negative log-likelihood of targets under logits.
+
+mod autodiff;
+mod flex;
+mod reference;
+
+use crate::tape::{self, Input};
+use burn::tensor::{Int, Tensor};
+
+/// The negative log-likelihood of each target in nats: `log(sum(exp(logits))) - logits[target]`.
+///
+/// logits `[rows, classes]`, targets `[rows]` (each in `0..classes`) -> `[rows]`. Neither the softmax
+/// nor a one-hot matrix is kept; the gradient is recomputed from the logits and one number per row.
+///
+/// # Panics
+/// The numbers of rows differ, there are no classes, or (fused) a target is not in `0..classes`.
+pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+    let [rows, classes] = logits.dims();
+    assert_eq!(rows, targets.dims()[0], "cross_entropy: logits and targets differ in rows");
+    assert!(classes > 0, "cross_entropy: no classes");
+    if tape::fused() && tape::on_cpu(&logits) {
+        return fused(logits, targets);
+    }
+    reference::cross_entropy(logits, targets)
+}
+
+fn fused(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+    let classes = logits.dims()[1];
+    let targets = tape::indices(targets, classes);
+    let input = Input::new(logits);
+    let logits = tape::compact(input.data().clone());
+    let (losses, log_sums) = flex::forward(&tape::values(&logits), classes, &targets);
+    let output = tape::tensor_of(losses, [targets.len()]);
+    tape::record(&[input], output, || autodiff::Saved { logits, targets, log_sums })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{hold_against, list, numbers};
+    use burn::tensor::{Device, TensorData};
+
+    fn targets(rows: usize, classes: usize, device: &Device) -> Tensor<1, Int> {
+        let targets: Vec<i64> = (0..rows).map(|row| ((row * 7 + 3) % classes).cast_signed() as i64).collect();
+        Tensor::from_data(TensorData::new(targets, [rows]), device)
+    }
+
+    #[test]
+    fn agrees_with_the_reference() {
+        for (rows, classes) in [(1, 1), (1, 2), (5, 17), (70, 512), (33, 1000)] {
+            // The logits arrive transposed, so that they do not lie contiguously.
+            let logits = |inputs: &[Tensor<1>]| {
+                inputs[0].clone().mul_scalar(8.0).reshape([classes, rows]).swap_dims(0, 1)
+            };
+            hold_against(
+                &format!("{rows} x {classes}"),
+                &[numbers(1, rows * classes)],
+                |inputs| cross_entropy(logits(inputs), targets(rows, classes, &inputs[0].device())),
+                |inputs| {
+                    reference::cross_entropy(logits(inputs), targets(rows, classes, &inputs[0].device()))
+                },
+            );
+        }
+    }
+
+    #[test]
+    fn large_logits_do_not_overflow() {
+        let device = Device::flex();
+        let logits = Tensor::<2>::from_floats([[1e4, -1e4, 0.0], [-3e38, 3e38, 0.0]], &device);
+        let targets = Tensor::<1, Int>::from_ints([0, 1], &device);
+        assert_eq!(list(cross_entropy(logits, targets)), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_nan_is_not_hidden() {
+        let device = Device::flex();
+        let logits = Tensor::<2>::from_floats([[0.0, f32::NAN, 0.0]], &device);
+        assert!(list(cross_entropy(logits, Tensor::from_ints([0], &device)))[0].is_nan());
+    }
+
+    #[test]
+    #[should_panic(expected = "class 3 of 3 classes")]
+    fn a_target_out_of_range_is_refused() {
+        let device = Device::flex();
+        cross_entropy(Tensor::zeros([1, 3], &device), Tensor::from_ints([3], &device));
+    }
+}

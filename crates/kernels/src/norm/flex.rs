@@ -1,0 +1,163 @@
+//! Both normalisations on the CPU, row by row; they differ in whether the mean is taken away.
+
+use crate::lanes::{LANES, sum, vectorised};
+use rayon::prelude::*;
+
+/// Rows per task. Sums over rows are taken within a task and then over the tasks in their order, so
+/// this number, and not the number of threads, decides how they round.
+const ROWS: usize = 64;
+
+/// What is done to each row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Norm {
+    pub(super) width: usize,
+    pub(super) eps: f32,
+    /// Whether the mean is taken away first.
+    pub(super) centred: bool,
+}
+
+/// The mean (0 unless centred) and the inverse scale of a row.
+type Stats = [f32; 2];
+
+/// The output, and each row's mean and inverse scale.
+pub(super) fn forward(norm: Norm, x: &[f32], gain: &[f32], bias: Option<&[f32]>) -> (Vec<f32>, Vec<Stats>) {
+    let mut out = vec![0.0; x.len()];
+    let mut stats = vec![[0.0; 2]; x.len() / norm.width];
+    let chunk = ROWS * norm.width;
+    out.par_chunks_mut(chunk)
+        .zip(stats.par_chunks_mut(ROWS))
+        .zip(x.par_chunks(chunk))
+        .for_each(|((out, stats), x)| normalise(norm, x, gain, bias, out, stats));
+    (out, stats)
+}
+
+/// The gradients of x, the gain and the bias.
+pub(super) fn backward(
+    norm: Norm,
+    x: &[f32],
+    gain: &[f32],
+    stats: &[Stats],
+    gradient: &[f32],
+) -> [Vec<f32>; 3] {
+    let mut out = vec![0.0; x.len()];
+    let tasks = stats.len().div_ceil(ROWS);
+    let mut partial = vec![0.0; tasks * 2 * norm.width];
+    let chunk = ROWS * norm.width;
+    out.par_chunks_mut(chunk)
+        .zip(partial.par_chunks_mut(2 * norm.width))
+        .zip(x.par_chunks(chunk).zip(gradient.par_chunks(chunk)))
+        .zip(stats.par_chunks(ROWS))
+        .for_each(|(((out, partial), (x, gradient)), stats)| {
+            let (gain_sum, bias_sum) = partial.split_at_mut(norm.width);
+            rows_backward(norm, x, gain, stats, gradient, out, gain_sum, bias_sum);
+        });
+    let mut total = vec![0.0; 2 * norm.width];
+    for partial in partial.chunks(2 * norm.width) {
+        for (total, x) in total.iter_mut().zip(partial) {
+            *total += x;
+        }
+    }
+    let bias = total.split_off(norm.width);
+    [out, total, bias]
+}
+
+vectorised! {
+    fn normalise(
+        norm: Norm,
+        x: &[f32],
+        gain: &[f32],
+        bias: Option<&[f32]>,
+        out: &mut [f32],
+        stats: &mut [Stats],
+    ) {
+        let count = norm.width as f32;
+        let rows = x.chunks_exact(norm.width).zip(out.chunks_exact_mut(norm.width));
+        for ((x, out), stats) in rows.zip(stats) {
+            let mean = if norm.centred { sum(x) / count } else { 0.0 };
+            let inverse = 1.0 / (squares(x, mean) / count + norm.eps).sqrt();
+            *stats = [mean, inverse];
+            for ((out, x), gain) in out.iter_mut().zip(x).zip(gain) {
+                *out = (x - mean) * inverse * gain;
+            }
+            if let Some(bias) = bias {
+                for (out, bias) in out.iter_mut().zip(bias) {
+                    *out += bias;
+                }
+            }
+        }
+    }
+
+    /// With y = (x - mean) / scale and h = gain * gradient, x receives
+    /// `(h - y mean(h y) - mean(h)) / scale`; the last mean only if centred.
+    fn rows_backward(
+        norm: Norm,
+        x: &[f32],
+        gain: &[f32],
+        stats: &[Stats],
+        gradient: &[f32],
+        out: &mut [f32],
+        gain_sum: &mut [f32],
+        bias_sum: &mut [f32],
+    ) {
+        let count = norm.width as f32;
+        let rows = x.chunks_exact(norm.width).zip(gradient.chunks_exact(norm.width));
+        for ((x, gradient), (out, [mean, inverse])) in
+            rows.zip(out.chunks_exact_mut(norm.width).zip(stats))
+        {
+            let [along, level] = projections(x, gradient, gain, *mean);
+            let along = along * inverse / count;
+            let level = if norm.centred { level / count } else { 0.0 };
+            for ((out, x), (gradient, gain)) in out.iter_mut().zip(x).zip(gradient.iter().zip(gain)) {
+                let y = (x - mean) * inverse;
+                *out = (gain * gradient - y * along - level) * inverse;
+            }
+            for ((total, x), gradient) in gain_sum.iter_mut().zip(x).zip(gradient) {
+                *total += (x - mean) * inverse * gradient;
+            }
+            for (total, gradient) in bias_sum.iter_mut().zip(gradient) {
+                *total += gradient;
+            }
+        }
+    }
+}
+
+/// The sum of `(x - mean)²`.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+fn squares(x: &[f32], mean: f32) -> f32 {
+    let (chunks, rest) = x.as_chunks::<LANES>();
+    let mut lanes = [0.0_f32; LANES];
+    for chunk in chunks {
+        for (lane, x) in lanes.iter_mut().zip(chunk) {
+            *lane += (x - mean) * (x - mean);
+        }
+    }
+    let mut total = sum(&lanes);
+    for x in rest {
+        total += (x - mean) * (x - mean);
+    }
+    total
+}
+
+/// The sums of `gain * gradient * (x - mean)` and of `gain * gradient`.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+fn projections(x: &[f32], gradient: &[f32], gain: &[f32], mean: f32) -> [f32; 2] {
+    let (x, x_rest) = x.as_chunks::<LANES>();
+    let (gradient, gradient_rest) = gradient.as_chunks::<LANES>();
+    let (gain, gain_rest) = gain.as_chunks::<LANES>();
+    let (mut along, mut level) = ([0.0_f32; LANES], [0.0_f32; LANES]);
+    for ((x, gradient), gain) in x.iter().zip(gradient).zip(gain) {
+        for lane in 0..LANES {
+            let h = gain[lane] * gradient[lane];
+            along[lane] += h * (x[lane] - mean);
+            level[lane] += h;
+        }
+    }
+    let [mut along, mut level] = [sum(&along), sum(&level)];
+    for ((x, gradient), gain) in x_rest.iter().zip(gradient_rest).zip(gain_rest) {
+        along += gain * gradient * (x - mean);
+        level += gain * gradient;
+    }
+    [along, level]
+}

@@ -1,0 +1,117 @@
+//! Normalisation over the last dimension.
+
+mod autodiff;
+mod flex;
+mod reference;
+
+use crate::tape::{self, Input};
+use burn::tensor::Tensor;
+
+/// `x / sqrt(mean(x²) + eps) * gain` over the last dimension (Zhang & Sennrich 2019).
+///
+/// x `[batch, length, width]`, gain `[width]` -> the shape of x.
+///
+/// # Panics
+/// The widths differ, or are 0.
+pub fn rms_norm(x: Tensor<3>, gain: Tensor<1>, eps: f64) -> Tensor<3> {
+    check("rms_norm", &x, &gain);
+    if tape::fused() && tape::on_cpu(&x) && tape::on_cpu(&gain) {
+        return fused(x, gain, None, eps, false);
+    }
+    reference::rms_norm(x, gain, eps)
+}
+
+/// `(x - mean) / sqrt(variance + eps) * gain + bias` over the last dimension, with the biased
+/// variance (Ba et al. 2016).
+///
+/// x `[batch, length, width]`, gain `[width]`, bias `[width]` -> the shape of x.
+///
+/// # Panics
+/// The widths differ, or are 0.
+pub fn layer_norm(x: Tensor<3>, gain: Tensor<1>, bias: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
+    check("layer_norm", &x, &gain);
+    if let Some(bias) = &bias {
+        check("layer_norm", &x, bias);
+    }
+    if tape::fused() && tape::on_cpu(&x) && tape::on_cpu(&gain) && bias.as_ref().is_none_or(tape::on_cpu) {
+        return fused(x, gain, bias, eps, true);
+    }
+    reference::layer_norm(x, gain, bias, eps)
+}
+
+fn check(operation: &str, x: &Tensor<3>, weight: &Tensor<1>) {
+    let (width, weights) = (x.dims()[2], weight.dims()[0]);
+    assert!(width > 0 && width == weights, "{operation}: {weights} weights for a width of {width}");
+}
+
+fn fused(x: Tensor<3>, gain: Tensor<1>, bias: Option<Tensor<1>>, eps: f64, centred: bool) -> Tensor<3> {
+    let shape = x.dims();
+    let norm = flex::Norm { width: shape[2], eps: eps as f32, centred };
+    let (x, gain, bias) = (Input::new(x), Input::new(gain), bias.map(Input::new));
+    let x_values = tape::compact(x.data().clone());
+    let gain_values = gain.data().clone();
+    let bias_values = bias.as_ref().map(|bias| tape::values(bias.data()));
+    let (output, stats) =
+        flex::forward(norm, &tape::values(&x_values), &tape::values(&gain_values), bias_values.as_deref());
+    let output = tape::tensor_of(output, shape);
+    drop(bias_values);
+    let saved = || autodiff::Saved { norm, x: x_values, gain: gain_values, stats };
+    match bias {
+        Some(bias) => tape::record(&[x, gain, bias], output, saved),
+        None => tape::record(&[x, gain], output, saved),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{hold_against, numbers};
+
+    const SHAPES: [[usize; 3]; 4] = [[1, 1, 1], [2, 37, 5], [3, 50, 16], [2, 41, 130]];
+
+    fn inputs([batch, length, width]: [usize; 3]) -> Vec<Vec<f32>> {
+        vec![numbers(1, batch * length * width), numbers(2, width), numbers(3, width)]
+    }
+
+    /// x arrives with its first two dimensions exchanged, so that it does not lie contiguously.
+    fn x(inputs: &[Tensor<1>], [batch, length, width]: [usize; 3]) -> Tensor<3> {
+        inputs[0].clone().reshape([length, batch, width]).swap_dims(0, 1)
+    }
+
+    #[test]
+    fn rms_norm_agrees_with_the_reference() {
+        for shape in SHAPES {
+            hold_against(
+                &format!("rms {shape:?}"),
+                &inputs(shape)[..2],
+                |inputs| rms_norm(x(inputs, shape), inputs[1].clone(), 1e-2),
+                |inputs| reference::rms_norm(x(inputs, shape), inputs[1].clone(), 1e-2),
+            );
+        }
+    }
+
+    #[test]
+    fn layer_norm_agrees_with_the_reference() {
+        for shape in SHAPES {
+            for biased in [false, true] {
+                let bias = |inputs: &[Tensor<1>]| biased.then(|| inputs[2].clone());
+                hold_against(
+                    &format!("layer {shape:?} {biased}"),
+                    &inputs(shape)[..2 + usize::from(biased)],
+                    |inputs| layer_norm(x(inputs, shape), inputs[1].clone(), bias(inputs), 1e-2),
+                    |inputs| reference::layer_norm(x(inputs, shape), inputs[1].clone(), bias(inputs), 1e-2),
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_frozen_gain_receives_nothing() {
+        let device = burn::tensor::Device::flex().autodiff();
+        let x = crate::testing::tensor::<3>(1, [2, 3, 4], &device).require_grad();
+        let gain = crate::testing::tensor::<1>(2, [4], &device);
+        let gradients = rms_norm(x.clone(), gain.clone(), 1e-5).sum().backward();
+        assert!(x.grad(&gradients).is_some());
+        assert!(gain.grad(&gradients).is_none());
+    }
+}

@@ -1,0 +1,156 @@
+//! Rotation of query and key channels by position.
+
+mod autodiff;
+mod flex;
+mod reference;
+#[cfg(test)]
+mod tests;
+
+use crate::tape::{self, Input, View};
+use burn::tensor::Tensor;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Which two channels turn together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Layout {
+    /// Channel i with channel i + r/2, of the first r channels.
+    #[default]
+    Half,
+    /// Channel 2i with channel 2i + 1, of the first r channels.
+    Interleaved,
+}
+
+/// The cosine and sine of each pair's angle, for a set of positions.
+///
+/// A pair (a, b) becomes `(a cos - b sin, a sin + b cos)`; channels past the rotated ones pass
+/// unchanged. Factors on the rotated channels (`YaRN`'s, or xPos' scale) are part of the table, which
+/// is a constant: it receives no gradient.
+#[derive(Clone, Debug)]
+pub struct RotationTable {
+    /// `[rows, length, rotated / 2]`; rows is 1 (shared by the batch) or the batch.
+    pub cos: Tensor<3>,
+    /// The shape of `cos`.
+    pub sin: Tensor<3>,
+    /// Which two channels turn together.
+    pub layout: Layout,
+}
+
+impl RotationTable {
+    /// The number of channels that are rotated.
+    pub fn rotated(&self) -> usize {
+        2 * self.cos.dims()[2]
+    }
+
+    fn on_cpu(&self) -> bool {
+        tape::on_cpu(&self.cos) && tape::on_cpu(&self.sin)
+    }
+
+    /// The tensors of the table, for the fused form.
+    fn taken_apart(&self) -> flex::Table {
+        let data = |tensor: &Tensor<3>| Input::new(tensor.clone()).into_data();
+        flex::Table { cos: data(&self.cos), sin: data(&self.sin), layout: self.layout }
+    }
+
+    fn check(&self, batch: usize, length: usize, head_dim: usize) {
+        let [rows, positions, half] = self.cos.dims();
+        assert_eq!(self.cos.dims(), self.sin.dims(), "rotation table: cos and sin differ in shape");
+        assert!(rows == 1 || rows == batch, "rotation table: {rows} rows for a batch of {batch}");
+        assert_eq!(positions, length, "rotation table: {positions} positions for a length of {length}");
+        assert!(2 * half <= head_dim, "rotation table: {} channels of {head_dim} rotated", 2 * half);
+    }
+}
+
+/// The heads of one attention layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heads {
+    /// The number of query heads.
+    pub query: usize,
+    /// The number of key heads, and of value heads; divides the number of query heads.
+    pub key_value: usize,
+    /// Channels per head.
+    pub head_dim: usize,
+}
+
+impl Heads {
+    /// The width of a packed row: `(query + 2 key_value) * head_dim`.
+    pub fn packed(&self) -> usize {
+        (self.query + 2 * self.key_value) * self.head_dim
+    }
+}
+
+/// Splits packed projections into heads and rotates queries and keys, in one pass.
+///
+/// packed `[batch, length, (query + 2 key_value) * head_dim]` = `[q heads | k heads | v heads]` ->
+/// q `[batch, query, length, head_dim]`, k and v `[batch, key_value, length, head_dim]`. Without a
+/// table, q or k is split only. q and k may have different tables (xPos).
+///
+/// # Panics
+/// The shapes of packed, heads and tables do not agree.
+pub fn split_rotate(
+    packed: Tensor<3>,
+    heads: Heads,
+    q_table: Option<&RotationTable>,
+    k_table: Option<&RotationTable>,
+) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
+    let [batch, length, width] = packed.dims();
+    assert_eq!(width, heads.packed(), "split_rotate: packed has another width than {heads:?}");
+    for table in [q_table, k_table].into_iter().flatten() {
+        table.check(batch, length, heads.head_dim);
+    }
+    let tables_on_cpu = [q_table, k_table].into_iter().flatten().all(RotationTable::on_cpu);
+    if tape::fused() && tape::on_cpu(&packed) && tables_on_cpu {
+        return fused_split(packed, heads, q_table, k_table);
+    }
+    reference::split_rotate(&packed, heads, q_table, k_table)
+}
+
+fn fused_split(
+    packed: Tensor<3>,
+    heads: Heads,
+    q_table: Option<&RotationTable>,
+    k_table: Option<&RotationTable>,
+) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
+    let [batch, length, _] = packed.dims();
+    let Heads { query, key_value, head_dim } = heads;
+    let input = [Input::new(packed)];
+    let view = View::new(input[0].data());
+    let begun = Arc::new(AtomicBool::new(false));
+    let part = |first: usize, count: usize, table: Option<&RotationTable>| {
+        let table = table.map(RotationTable::taken_apart);
+        let column = first * head_dim;
+        let values = flex::split(&view, batch, length, head_dim, column, count, table.as_ref());
+        let output = tape::tensor_of(values, [batch, count, length, head_dim]);
+        tape::record_step(&input, output, autodiff::PartStep, || autodiff::Part {
+            batch,
+            length,
+            heads,
+            column,
+            count,
+            table,
+            begun: begun.clone(),
+        })
+    };
+    (part(0, query, q_table), part(query, key_value, k_table), part(query + key_value, key_value, None))
+}
+
+/// Rotates x `[batch, heads, length, head_dim]` by a table -> the same shape.
+///
+/// # Panics
+/// The shapes of x and the table do not agree.
+pub fn rotate(x: Tensor<4>, table: &RotationTable) -> Tensor<4> {
+    let [batch, _, length, head_dim] = x.dims();
+    table.check(batch, length, head_dim);
+    if !(tape::fused() && tape::on_cpu(&x) && table.on_cpu()) {
+        return reference::rotate(x, table);
+    }
+    let shape = x.dims();
+    let input = Input::new(x);
+    let table = table.taken_apart();
+    let output = flex::rotate(&View::new(input.data()), shape, &table, 1.0);
+    let output = tape::tensor_of(output, shape);
+    tape::record(&[input], output, || autodiff::Rotated { shape, table })
+}

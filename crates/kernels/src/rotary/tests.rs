@@ -1,0 +1,143 @@
+use super::*;
+use crate::testing::{assert_close, hold_against, list, numbers, tensor};
+use burn::tensor::Device;
+
+/// A table of proper rotations, times `factor`.
+fn table(rows: usize, length: usize, rotated: usize, layout: Layout, factor: f64) -> RotationTable {
+    let device = Device::flex();
+    let half = rotated / 2;
+    let angles: Vec<f64> = (0..rows * length * half).map(|i| 0.37 * i as f64 + 0.1).collect();
+    let of = |map: fn(f64) -> f64| {
+        let values = angles.iter().map(|angle| (factor * map(*angle)) as f32).collect();
+        crate::testing::flat(values, &device).reshape([rows, length, half])
+    };
+    RotationTable { cos: of(f64::cos), sin: of(f64::sin), layout }
+}
+
+#[test]
+fn one_pair_by_hand() {
+    let device = Device::flex();
+    for (layout, expected) in
+        [(Layout::Half, [-3.0, 2.0, 1.0, 4.0, 5.0]), (Layout::Interleaved, [-2.0, 1.0, 3.0, 4.0, 5.0])]
+    {
+        // The first pair turns by a right angle, the second not at all.
+        let table = RotationTable {
+            cos: Tensor::from_floats([[[0.0, 1.0]]], &device),
+            sin: Tensor::from_floats([[[1.0, 0.0]]], &device),
+            layout,
+        };
+        let x = Tensor::<4>::from_floats([[[[1.0, 2.0, 3.0, 4.0, 5.0]]]], &device);
+        assert_eq!(list(rotate(x.clone(), &table)), expected);
+        assert_eq!(list(reference::rotate(x, &table)), expected);
+    }
+}
+
+#[test]
+fn rotate_agrees_with_the_reference() {
+    for layout in [Layout::Half, Layout::Interleaved] {
+        for (shape, rows, rotated) in
+            [([1, 1, 1, 2], 1, 2), ([2, 3, 37, 10], 2, 10), ([2, 3, 37, 10], 1, 6), ([3, 2, 5, 7], 3, 2)]
+        {
+            let [batch, heads, length, head_dim] = shape;
+            let table = table(rows, length, rotated, layout, 1.3);
+            // x arrives with heads and rows exchanged, so that it does not lie contiguously.
+            let x = |inputs: &[Tensor<1>]| {
+                inputs[0].clone().reshape([batch, length, heads, head_dim]).swap_dims(1, 2)
+            };
+            hold_against(
+                &format!("{layout:?} {shape:?} {rows} {rotated}"),
+                &[numbers(1, shape.iter().product())],
+                |inputs| rotate(x(inputs), &table),
+                |inputs| reference::rotate(x(inputs), &table),
+            );
+        }
+    }
+}
+
+type Parts = (Tensor<4>, Tensor<4>, Tensor<4>);
+
+/// q, k and v, flat and one after the other.
+fn joined((q, k, v): Parts) -> Tensor<1> {
+    let flat = |x: Tensor<4>| {
+        let count = x.shape().num_elements();
+        x.reshape([count])
+    };
+    Tensor::cat(vec![flat(q), flat(k), flat(v)], 0)
+}
+
+#[test]
+fn split_agrees_with_the_reference() {
+    for (heads, batch, length, rotated) in [
+        (Heads { query: 1, key_value: 1, head_dim: 2 }, 1, 1, 2),
+        (Heads { query: 4, key_value: 2, head_dim: 6 }, 2, 37, 4),
+        (Heads { query: 3, key_value: 3, head_dim: 5 }, 3, 70, 4),
+    ] {
+        let q_table = table(1, length, rotated, Layout::Half, 1.0);
+        let k_table = table(batch, length, rotated, Layout::Interleaved, 0.8);
+        for (q_table, k_table) in [(None, None), (Some(&q_table), Some(&k_table)), (None, Some(&q_table))] {
+            // As a leaf, as the result of an operation, and with another use beside the split.
+            for use_of in 0..3 {
+                let packed = |inputs: &[Tensor<1>]| match use_of {
+                    0 => inputs[0].clone().reshape([batch, length, heads.packed()]),
+                    _ => inputs[0]
+                        .clone()
+                        .reshape([length, batch, heads.packed()])
+                        .swap_dims(0, 1)
+                        .mul_scalar(1.5),
+                };
+                let whole = |packed: Tensor<3>, parts: Parts| match use_of {
+                    2 => joined(parts) + packed.reshape([batch * length * heads.packed()]),
+                    _ => joined(parts),
+                };
+                hold_against(
+                    &format!("{heads:?} {use_of}"),
+                    &[numbers(1, batch * length * heads.packed())],
+                    |inputs| {
+                        let packed = packed(inputs);
+                        whole(packed.clone(), split_rotate(packed, heads, q_table, k_table))
+                    },
+                    |inputs| {
+                        let packed = packed(inputs);
+                        whole(packed.clone(), reference::split_rotate(&packed, heads, q_table, k_table))
+                    },
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_leaf_and_a_part_alone_receive_their_gradient() {
+    let heads = Heads { query: 2, key_value: 1, head_dim: 3 };
+    let device = Device::flex().autodiff();
+    let leaf = tensor::<3>(1, [2, 5, heads.packed()], &device).require_grad();
+    let (q, k, v) = split_rotate(leaf.clone(), heads, None, None);
+    let gradients = (q.sum() + k.sum().mul_scalar(2.0) + v.sum().mul_scalar(3.0)).backward();
+    let row = [1.0; 6].into_iter().chain([2.0; 3]).chain([3.0; 3]);
+    let expected: Vec<f32> = row.cycle().take(2 * 5 * heads.packed()).collect();
+    assert_eq!(list(leaf.grad(&gradients).unwrap()), expected);
+
+    let (_, k, _) = split_rotate(leaf.clone().mul_scalar(1.0), heads, None, None);
+    let gradients = k.sum().backward();
+    let row = [0.0; 6].into_iter().chain([1.0; 3]).chain([0.0; 3]);
+    let expected: Vec<f32> = row.cycle().take(2 * 5 * heads.packed()).collect();
+    assert_eq!(list(leaf.grad(&gradients).unwrap()), expected);
+}
+
+#[test]
+fn turning_back_undoes_turning() {
+    let device = Device::flex();
+    let x = tensor::<4>(1, [2, 2, 9, 8], &device);
+    for layout in [Layout::Half, Layout::Interleaved] {
+        let there = table(1, 9, 6, layout, 1.0);
+        let back = RotationTable { sin: there.sin.clone().neg(), ..there.clone() };
+        let round = list(rotate(rotate(x.clone(), &there), &back));
+        assert_close("round trip", &round, &list(x.clone()), 1e-6);
+    }
+}
+
+#[test]
+fn layouts_have_their_names() {
+    assert_eq!(serde_json::to_string(&Layout::Half).unwrap(), "\"half\"");
+    assert_eq!(serde_json::from_str::<Layout>("\"interleaved\"").unwrap(), Layout::Interleaved);
+}

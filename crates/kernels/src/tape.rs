@@ -1,0 +1,303 @@
+//! The bridge between tensors and the slices that the fused forms work on, and the autodiff tape.
+//!
+//! A fused operation takes its tensors apart into [`Input`]s, computes on [`FlexTensor`]s, and hands
+//! its result to [`record`] together with what its [`Gradient`] needs.
+
+use crate::reference_in_use;
+use burn::backend::autodiff::checkpoint::base::Checkpointer;
+use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::{Autodiff, DispatchDevice, Flex, GradientCheckpointingStrategy};
+use burn::tensor::{Bytes, DType, Int, Shape, Tensor};
+use burn_flex::{FlexTensor, Layout};
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+type AutodiffTensor = <Autodiff<Flex> as burn::backend::BackendTypes>::FloatTensorPrimitive;
+
+/// Whether the fused form can take this tensor: f32, on the CPU, without gradient checkpointing.
+pub(crate) fn on_cpu<const D: usize>(tensor: &Tensor<D>) -> bool {
+    let device = tensor.device();
+    let flex = match device.as_dispatch() {
+        DispatchDevice::Flex(_) => true,
+        DispatchDevice::Autodiff(device) => {
+            device.gradient_checkpointing_strategy() == GradientCheckpointingStrategy::Disabled
+                && matches!(**device, DispatchDevice::Flex(_))
+        }
+        #[allow(unreachable_patterns, reason = "the CPU is the only device of a build without a GPU")]
+        _ => false,
+    };
+    flex && tensor.dtype() == DType::F32
+}
+
+/// Whether the fused forms are to run at all.
+pub(crate) fn fused() -> bool {
+    !reference_in_use()
+}
+
+/// One float tensor given to a fused operation.
+#[derive(Clone)]
+pub(crate) struct Input {
+    tensor: AutodiffTensor,
+    autodiff: bool,
+}
+
+impl Input {
+    /// Takes apart a tensor that [`on_cpu`] accepts.
+    pub(crate) fn new<const D: usize>(tensor: Tensor<D>) -> Self {
+        let autodiff = tensor.is_autodiff();
+        let tensor = if autodiff {
+            tensor.try_into_primitive::<Autodiff<Flex>>()
+        } else {
+            tensor.try_into_primitive::<Flex>().map(AutodiffTensor::new)
+        };
+        Self { tensor: tensor.expect("`on_cpu` looked at the device and the type"), autodiff }
+    }
+
+    /// The values.
+    pub(crate) fn data(&self) -> &FlexTensor {
+        self.tensor.primitive()
+    }
+
+    /// The values, when nothing else of the input is needed.
+    pub(crate) fn into_data(self) -> FlexTensor {
+        self.tensor.into_primitive()
+    }
+
+    /// Whether a gradient is wanted for this input, or for something before it.
+    pub(crate) fn is_tracked(&self) -> bool {
+        self.tensor.is_tracked()
+    }
+}
+
+/// Whether any input is tracked: then the operation must keep what its gradient needs.
+pub(crate) fn any_tracked(inputs: &[Input]) -> bool {
+    inputs.iter().any(Input::is_tracked)
+}
+
+/// What an operation of N inputs keeps for its gradient.
+pub(crate) trait Gradient<const N: usize>: Clone + Debug + Send + 'static {
+    /// The gradients of the inputs that are wanted, from that of the output.
+    fn gradients(self, output: FlexTensor, wanted: [bool; N]) -> [Option<FlexTensor>; N];
+}
+
+/// The backward step of an operation that keeps a [`Gradient`].
+struct Step<G>(PhantomData<G>);
+
+impl<G> Debug for Step<G> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Step")
+    }
+}
+
+impl<G: Gradient<N>, const N: usize> Backward<Flex, N> for Step<G> {
+    type State = G;
+
+    fn backward(self, ops: Ops<G, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let output = grads.consume::<Flex>(&ops.node);
+        let wanted = ops.parents.each_ref().map(Option::is_some);
+        let gradients = ops.state.gradients(output, wanted);
+        for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
+            if let (Some(parent), Some(gradient)) = (parent, gradient) {
+                grads.register::<Flex>(parent.id, gradient);
+            }
+        }
+    }
+}
+
+/// Makes the output tensor; if an input is tracked, records how its gradient is computed.
+pub(crate) fn record<G: Gradient<N>, const N: usize, const D: usize>(
+    inputs: &[Input; N],
+    output: FlexTensor,
+    state: impl FnOnce() -> G,
+) -> Tensor<D> {
+    record_step(inputs, output, Step(PhantomData), state)
+}
+
+/// [`record`] for an operation with a backward step of its own.
+pub(crate) fn record_step<B: Backward<Flex, N>, const N: usize, const D: usize>(
+    inputs: &[Input; N],
+    output: FlexTensor,
+    step: B,
+    state: impl FnOnce() -> B::State,
+) -> Tensor<D> {
+    #[cfg(test)]
+    CALLS.with(|calls| calls.set(calls.get() + 1));
+    if !inputs.iter().any(|input| input.autodiff) {
+        return Tensor::from_primitive::<Flex>(output);
+    }
+    if !any_tracked(inputs) {
+        return Tensor::from_primitive::<Autodiff<Flex>>(AutodiffTensor::new(output));
+    }
+    let nodes = inputs.each_ref().map(|input| input.tensor.node());
+    let output = match step.prepare::<NoCheckpointing>(nodes).compute_bound().stateful() {
+        OpsKind::Tracked(prepared) => prepared.finish(state(), output),
+        OpsKind::UnTracked(prepared) => prepared.finish(output),
+    };
+    Tensor::from_primitive::<Autodiff<Flex>>(output)
+}
+
+#[cfg(test)]
+thread_local! {
+    static CALLS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How many fused operations this thread has run.
+#[cfg(test)]
+pub(crate) fn calls() -> usize {
+    CALLS.with(std::cell::Cell::get)
+}
+
+/// A new tensor of row-major values.
+pub(crate) fn tensor_of<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> FlexTensor {
+    FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(Shape::from(shape)), DType::F32)
+}
+
+/// A new tensor whose axis n is axis `axes[n]` of the row-major values of shape `shape`.
+pub(crate) fn permuted_tensor_of<const D: usize>(
+    values: Vec<f32>,
+    shape: [usize; D],
+    axes: [usize; D],
+) -> FlexTensor {
+    tensor_of(values, shape).permute(&axes)
+}
+
+/// The values of a tensor in row-major order; copied only if they do not lie so.
+pub(crate) fn values(tensor: &FlexTensor) -> Cow<'_, [f32]> {
+    match tensor.as_slice::<f32>() {
+        Some(values) => Cow::Borrowed(values),
+        None => Cow::Owned(tensor.to_contiguous().storage::<f32>().to_vec()),
+    }
+}
+
+/// The same values in row-major order in a buffer of their own length, for writing in place; copied
+/// only if they do not lie so.
+pub(crate) fn compact(tensor: FlexTensor) -> FlexTensor {
+    let count = tensor.layout().num_elements();
+    let whole = tensor.as_slice::<f32>().is_some() && tensor.storage::<f32>().len() == count;
+    if whole {
+        return tensor;
+    }
+    let copy = Bytes::from_elems(values(&tensor).into_owned());
+    FlexTensor::new(copy, Layout::contiguous(tensor.layout().shape().clone()), DType::F32)
+}
+
+/// A view of a tensor with D axes, the last of which lies contiguously; copied if it does not.
+pub(crate) struct View<const D: usize> {
+    tensor: FlexTensor,
+    strides: [usize; D],
+}
+
+impl<const D: usize> View<D> {
+    pub(crate) fn new(tensor: &FlexTensor) -> Self {
+        let strides = tensor.layout().strides();
+        let last = tensor.layout().shape()[D - 1];
+        let direct = strides.iter().all(|stride| *stride >= 0) && (strides[D - 1] == 1 || last <= 1);
+        let tensor = if direct { tensor.clone() } else { tensor.to_contiguous() };
+        let mut strides: [usize; D] = std::array::from_fn(|axis| tensor.layout().strides()[axis] as usize);
+        strides[D - 1] = 1;
+        Self { tensor, strides }
+    }
+
+    /// All values from the start of the view; index it with [`Self::strides`].
+    pub(crate) fn data(&self) -> &[f32] {
+        &self.tensor.storage::<f32>()[self.tensor.layout().start_offset()..]
+    }
+
+    /// The distance between neighbours along each axis.
+    pub(crate) fn strides(&self) -> [usize; D] {
+        self.strides
+    }
+}
+
+/// Class numbers below `classes`, as a slice.
+///
+/// # Panics
+/// A number is negative or not below `classes`.
+pub(crate) fn indices(tensor: Tensor<1, Int>, classes: usize) -> Vec<usize> {
+    tensor
+        .into_data()
+        .iter::<i64>()
+        .map(|index| match usize::try_from(index) {
+            Ok(index) if index < classes => index,
+            _ => panic!("class {index} of {classes} classes"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{list, tensor};
+    use burn::tensor::Device;
+
+    /// Passes the gradient on to every input that wants one.
+    #[derive(Clone, Debug)]
+    struct Sum;
+
+    impl Gradient<2> for Sum {
+        fn gradients(self, output: FlexTensor, wanted: [bool; 2]) -> [Option<FlexTensor>; 2] {
+            wanted.map(|wanted| wanted.then(|| output.clone()))
+        }
+    }
+
+    /// a + b, as a fused operation; `kept` says whether the state of the gradient was made.
+    fn add(a: &Tensor<2>, b: &Tensor<2>, kept: &mut bool) -> Tensor<2> {
+        let inputs = [a, b].map(|tensor| Input::new(tensor.clone()));
+        let [a_values, b_values] = inputs.each_ref().map(|input| values(input.data()));
+        let sum = a_values.iter().zip(&*b_values).map(|(a, b)| a + b).collect();
+        let output = tensor_of(sum, a.dims());
+        record(&inputs, output, || {
+            *kept = true;
+            Sum
+        })
+    }
+
+    #[test]
+    fn only_tracked_inputs_make_a_tape() {
+        let (plain, autodiff) = (Device::flex(), Device::flex().autodiff());
+        let a = tensor::<2>(1, [3, 4], &plain);
+        let b = tensor::<2>(2, [4, 3], &autodiff).transpose();
+        let leaf = tensor::<2>(3, [3, 4], &autodiff).require_grad();
+        let mut kept = false;
+
+        let sum = add(&a, &a, &mut kept);
+        assert!(!sum.is_autodiff() && !kept, "plain tensors");
+
+        let sum = add(&a, &b, &mut kept);
+        assert!(sum.is_autodiff() && !sum.is_tracked() && !kept, "autodiff, nothing tracked");
+        assert_eq!(list(sum), list(a.clone() + b.clone()));
+
+        let sum = add(&a, &leaf, &mut kept);
+        assert!(sum.is_tracked() && kept, "one input tracked");
+        let gradients = sum.sum().backward();
+        assert_eq!(list(leaf.grad(&gradients).unwrap()), [1.0; 12]);
+    }
+
+    #[test]
+    fn other_types_and_checkpointing_go_to_the_reference() {
+        let device = Device::flex();
+        let x = tensor::<2>(1, [2, 2], &device);
+        assert!(on_cpu(&x));
+        assert!(on_cpu(&Tensor::<2>::from_inner(x.clone())));
+        assert!(!on_cpu(&x.clone().cast(DType::F64)));
+        let checkpointing = device.autodiff().gradient_checkpointing();
+        assert!(!on_cpu(&tensor::<2>(1, [2, 2], &checkpointing)));
+    }
+
+    #[test]
+    fn views_read_what_lies_contiguously_and_copy_the_rest() {
+        let device = Device::flex();
+        let x = tensor::<3>(1, [2, 3, 4], &device);
+        let permuted = Input::new(x.clone().swap_dims(0, 1)).into_data();
+        assert_eq!(View::<3>::new(&permuted).strides(), [4, 12, 1]);
+        let sliced = Input::new(x.clone().slice([1..2, 1..3, 1..3])).into_data();
+        let view = View::<3>::new(&sliced);
+        assert_eq!((view.strides()[1], view.data()[0]), (4, list(x.clone())[12 + 4 + 1]));
+        let across = Input::new(x.swap_dims(1, 2)).into_data();
+        assert_eq!(View::<3>::new(&across).strides(), [12, 3, 1]);
+        assert_eq!(compact(sliced).storage::<f32>().len(), 4);
+    }
+}

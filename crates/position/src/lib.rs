@@ -1,1 +1,29 @@
-//! Positional encodings and context extensions
+//! Positional encodings and context extensions: what the project exists for.
+//!
+//! - [`encoding`]: the first seam. The five places where an encoding may act, and what it may
+//!   describe there. One file each in [`encodings`].
+//! - [`extension`]: the second seam. How a trained model is read at another length. One file each
+//!   in [`extensions`].
+//! - [`reading`]: the encoding of every layer, with masks and scales: what the model is given.
+//! - [`frequency`]: frequency tables in f64, and the rotation tables made from them.
+//! - [`positions`]: positions are data, also fractional or drawn at random.
+//! - [`init`]: parameters drawn on the host.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod encoding;
+pub mod encodings;
+pub mod extension;
+pub mod extensions;
+pub mod frequency;
+pub mod init;
+pub mod positions;
+pub mod reading;
+
+pub use encoding::{Dimensions, Position};
+pub use encodings::{Encoding, EncodingConfig};
+pub use extension::{Extend, Lengths};
+pub use extensions::ExtensionConfig;
+pub use init::Init;
+pub use positions::Positions;
+pub use reading::{PositionConfig, Reading};

@@ -1,0 +1,282 @@
+//! The first seam: the places where a positional encoding may act.
+//!
+//! The model calls the hooks of [`Position`] in the order (a) to (e), passes the layer's index and
+//! the absolute positions of the rows at hand, and knows no encoding by name. An encoding overrides
+//! those it needs; the rest do nothing. Where a hook can *describe* what it wants it returns a
+//! description, so that the model can choose the fused kernel.
+
+use crate::frequency::{Frequencies, Rotation};
+use crate::positions::Positions;
+use burn::tensor::{Int, Tensor};
+use longwave_core::Result;
+use longwave_kernels::Bias;
+use std::ops::Range;
+
+/// The sizes an encoding is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dimensions {
+    /// Number of blocks.
+    pub layers: usize,
+    /// Channels of the hidden state.
+    pub width: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: usize,
+    /// Channels of a head.
+    pub head_dim: usize,
+    /// The length L of the first training stage, in tokens.
+    pub train_length: usize,
+    /// Size of the vocabulary.
+    pub vocab_size: usize,
+}
+
+/// The rows of one forward pass, as a hook sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// Index of the block, from 0.
+    pub layer: usize,
+    /// Token ids `[batch, length]`.
+    pub tokens: &'a Tensor<2, Int>,
+    /// Absolute positions of the rows.
+    pub positions: &'a Positions,
+}
+
+/// One block of queries against all keys of the rows.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryBlock<'a> {
+    /// All rows: the keys.
+    pub rows: Rows<'a>,
+    /// Which of the rows are the queries at hand.
+    pub queries: &'a Range<usize>,
+    /// The block's normalised input `[batch, length, width]`, all rows.
+    pub input: &'a Tensor<3>,
+}
+
+/// What the `scores` hook may read: the rotated or mapped queries and keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Heads<'a> {
+    /// Queries at hand `[batch, heads, queries, q_dim]`.
+    pub q: &'a Tensor<4>,
+    /// Keys `[batch, heads, length, q_dim]`.
+    pub k: &'a Tensor<4>,
+}
+
+/// How a position is read in one entry of a [`Geometry`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PositionMap {
+    /// The position itself.
+    Identity,
+    /// The same position for every row (`ReRoPE`'s clamped side).
+    Constant(f64),
+    /// `offset + scale * position` (Leaky `ReRoPE`'s far side).
+    Affine {
+        /// Factor on the position.
+        scale: f64,
+        /// Added after scaling.
+        offset: f64,
+    },
+    /// `floor(position / group) + offset` (Self-Extend's far side).
+    Grouped {
+        /// Positions that share one value.
+        group: f64,
+        /// Added after the division.
+        offset: f64,
+    },
+    /// `min(position mod chunk + offset, limit)` (dual chunk attention).
+    Chunked {
+        /// Length of a chunk.
+        chunk: f64,
+        /// Added to the position in the chunk.
+        offset: f64,
+        /// The largest value.
+        limit: f64,
+    },
+}
+
+impl PositionMap {
+    /// The mapped position.
+    pub fn at(self, position: f64) -> f64 {
+        match self {
+            Self::Identity => position,
+            Self::Constant(value) => value,
+            Self::Affine { scale, offset } => scale.mul_add(position, offset),
+            Self::Grouped { group, offset } => (position / group).floor() + offset,
+            Self::Chunked { chunk, offset, limit } => (position.rem_euclid(chunk) + offset).min(limit),
+        }
+    }
+}
+
+/// Which entry of a [`Geometry`] a pair of positions uses.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Selector {
+    /// By distance n = i - j: entry 0 below `near`, entry 1 from there on.
+    Distance {
+        /// The first distance of entry 1.
+        near: f64,
+    },
+    /// By chunk: entry 0 in the same chunk, 1 in the previous one, 2 further back.
+    Chunk {
+        /// Length of a chunk in positions.
+        chunk: f64,
+    },
+}
+
+impl Selector {
+    /// The entry for a query and a key position.
+    pub fn entry(&self, query: f64, key: f64) -> usize {
+        match self {
+            Self::Distance { near } => usize::from(query - key >= *near),
+            Self::Chunk { chunk } => ((query / chunk).floor() - (key / chunk).floor()).clamp(0.0, 2.0) as usize,
+        }
+    }
+}
+
+/// Which positions q and k are read at. One pair of maps is plain attention, two are `ReRoPE`, Leaky
+/// `ReRoPE` and Self-Extend, three are dual chunk attention.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Geometry {
+    /// (query position map, key position map), one per entry.
+    pub maps: Vec<(PositionMap, PositionMap)>,
+    /// Chooses the entry; not asked where there is one.
+    pub selector: Selector,
+}
+
+impl Geometry {
+    /// Plain attention: every pair at its own positions.
+    pub fn plain() -> Self {
+        Self {
+            maps: vec![(PositionMap::Identity, PositionMap::Identity)],
+            selector: Selector::Distance { near: f64::INFINITY },
+        }
+    }
+
+    /// Whether every pair is read at its own positions.
+    pub fn is_plain(&self) -> bool {
+        self.maps == [(PositionMap::Identity, PositionMap::Identity)]
+    }
+}
+
+/// A positional encoding: the hooks the model calls, in this order.
+pub trait Position {
+    /// (a) Before every block: add to, multiply or replace the hidden state
+    /// `[batch, length, width]`. Encodings that enter once act at layer 0.
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+        let _ = rows;
+        hidden
+    }
+
+    /// (b) How q and k of a layer are rotated; described.
+    fn rotation(&self, layer: usize) -> Option<Rotation> {
+        let _ = layer;
+        None
+    }
+
+    /// (b) Another map of q `[batch, heads, queries, d]`; `rows.positions` are those of the queries. It
+    /// may end wider than v, as k then does too.
+    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        let _ = rows;
+        q
+    }
+
+    /// (b) Another map of k `[batch, kv_heads, length, d]`; `rows.positions` are those of the keys.
+    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        let _ = rows;
+        k
+    }
+
+    /// (c) What is added to the logits of the queries at hand; described where it can be.
+    fn bias(&self, block: QueryBlock<'_>) -> Bias {
+        let _ = block;
+        Bias::None
+    }
+
+    /// Whether [`bias`](Self::bias) ever adds anything.
+    fn adds_bias(&self) -> bool {
+        false
+    }
+
+    /// Whether the encoding needs one block of queries at a time: its bias is a [`Bias::Block`], or
+    /// it overrides `scores` or `values`.
+    fn by_block(&self, positions: &Positions) -> bool {
+        let _ = positions;
+        false
+    }
+
+    /// (d) The scaled and biased scores `[batch, heads, queries, length]`, transformed. Asked only
+    /// where [`by_block`](Self::by_block) says so.
+    fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
+        let _ = (heads, block);
+        scores
+    }
+
+    /// (d) An addition to the output `[batch, heads, queries, head_dim]` from the probabilities
+    /// `[batch, heads, queries, length]`. Asked only where [`by_block`](Self::by_block) says so.
+    fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
+        let _ = (probabilities, block);
+        None
+    }
+
+    /// (e) The positions that pairs of rows are read at.
+    fn geometry(&self, layer: usize) -> Option<Geometry> {
+        let _ = layer;
+        None
+    }
+
+    /// Whether a pass over these positions is defined.
+    ///
+    /// # Errors
+    /// A position the encoding has no value for, with what would help.
+    fn check(&self, positions: &Positions) -> Result<()> {
+        let _ = positions;
+        Ok(())
+    }
+
+    /// The frequencies an extension may replace, if the encoding is made of frequencies.
+    fn frequencies(&self) -> Option<&Frequencies> {
+        None
+    }
+
+    /// The same encoding with other frequencies. Asked only where
+    /// [`frequencies`](Self::frequencies) gives some.
+    fn set_frequencies(&mut self, frequencies: Frequencies) {
+        let _ = frequencies;
+    }
+
+    /// Reads every position divided by `scale`; `false` where the encoding has no such reading.
+    fn interpolate(&mut self, scale: f64) -> bool {
+        match self.frequencies().cloned() {
+            Some(mut frequencies) => {
+                for frequency in &mut frequencies.inv_freq {
+                    *frequency /= scale;
+                }
+                self.set_frequencies(frequencies);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_and_selectors_read_positions_as_published() {
+        // Leaky ReRoPE (kexue.fm/archives/9708): distance w + (n - w) / k past the window w.
+        let (w, k) = (4.0, 2.0);
+        let query = PositionMap::Affine { scale: 1.0 / k, offset: w - w / k };
+        let key = PositionMap::Affine { scale: 1.0 / k, offset: 0.0 };
+        assert!((query.at(10.0) - key.at(0.0) - (w + 6.0 / k)).abs() < 1e-12);
+        // Self-Extend (arXiv:2401.01325): floor division by the group.
+        assert!((PositionMap::Grouped { group: 4.0, offset: 1.0 }.at(11.0) - 3.0).abs() < 1e-12);
+        // Dual chunk attention (arXiv:2402.17463): position in the chunk, capped.
+        let chunked = PositionMap::Chunked { chunk: 6.0, offset: 6.0, limit: 8.0 };
+        assert_eq!([chunked.at(6.0), chunked.at(11.0)], [6.0, 8.0]);
+        let selector = Selector::Chunk { chunk: 6.0 };
+        assert_eq!([selector.entry(7.0, 6.0), selector.entry(7.0, 5.0), selector.entry(20.0, 0.0)], [0, 1, 2]);
+        assert_eq!(Selector::Distance { near: 4.0 }.entry(9.0, 5.0), 1);
+        assert!(Geometry::plain().is_plain());
+    }
+}

@@ -1,0 +1,269 @@
+//! Every positional encoding, one file each. Adding one is one new file and one line here.
+
+use crate::encoding::{Dimensions, Geometry, Heads, Position, QueryBlock, Rows};
+use crate::frequency::{Frequencies, Rotation};
+use crate::init::Init;
+use crate::positions::Positions;
+use burn::module::Module;
+use burn::tensor::Tensor;
+use longwave_core::config::{kind_and_rest, read, unknown_kind};
+use longwave_core::{Error, Result};
+use longwave_kernels::Bias;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+
+/// The configuration of one encoding: what its file must say.
+pub trait Configure: Sized {
+    /// The encoding it builds.
+    type Encoding;
+    /// `position.kind` in a config.
+    const KIND: &'static str;
+    /// One line for the list of encodings.
+    const SUMMARY: &'static str;
+    /// Where it was published.
+    const SOURCE: &'static str;
+
+    /// Checks the values against the model's sizes.
+    ///
+    /// # Errors
+    /// A value that is not allowed, named by its key below `section`.
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()>;
+
+    /// Builds the encoding with its initial parameters; the config is valid.
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Self::Encoding;
+}
+
+/// A line of the list of encodings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// `position.kind`.
+    pub kind: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+}
+
+macro_rules! encodings {
+    ($($Name:ident in $module:ident),* $(,)?) => {
+        $(pub mod $module;)*
+
+        /// The configuration of any one encoding, chosen by `kind`.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum EncodingConfig {
+            $(#[doc = concat!("See [`", stringify!($module), "`].")] $Name($module::Config),)*
+        }
+
+        /// Any one encoding, with its parameters.
+        #[derive(Module, Debug)]
+        pub enum Encoding {
+            $(#[doc = concat!("See [`", stringify!($module), "`].")] $Name($module::$Name),)*
+        }
+
+        /// Every encoding there is.
+        pub const ENCODINGS: &[Entry] = &[$(Entry {
+            kind: <$module::Config as Configure>::KIND,
+            summary: <$module::Config as Configure>::SUMMARY,
+            source: <$module::Config as Configure>::SOURCE,
+        },)*];
+
+        impl EncodingConfig {
+            /// Reads a kind, or a table with a `kind` and the keys of that encoding.
+            ///
+            /// # Errors
+            /// An unknown kind or key, or a wrong type.
+            pub fn from_value(value: &toml::Value, section: &str) -> Result<Self> {
+                let (kind, rest) = kind_and_rest(value, section)?;
+                $(if kind == <$module::Config as Configure>::KIND {
+                    return Ok(Self::$Name(read(&rest, section)?));
+                })*
+                Err(unknown_kind(&format!("{section}.kind"), &kind, ENCODINGS.iter().map(|entry| entry.kind)))
+            }
+
+            /// `position.kind`.
+            pub fn kind(&self) -> &'static str {
+                match self { $(Self::$Name(_) => <$module::Config as Configure>::KIND,)* }
+            }
+
+            /// Checks the values against the model's sizes.
+            ///
+            /// # Errors
+            /// A value that is not allowed, named by its key below `section`.
+            pub fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+                match self { $(Self::$Name(config) => config.validate(section, dimensions),)* }
+            }
+
+            /// Builds the encoding with its initial parameters.
+            pub fn build(&self, dimensions: &Dimensions, init: &Init) -> Encoding {
+                match self { $(Self::$Name(config) => Encoding::$Name(config.build(dimensions, init)),)* }
+            }
+
+            /// The keys without the kind.
+            fn keys(&self) -> serde_json::Result<serde_json::Value> {
+                match self { $(Self::$Name(config) => serde_json::to_value(config),)* }
+            }
+
+            fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
+                vec![$(tagged::<$module::Config>(
+                    <$module::Config as Configure>::KIND,
+                    <$module::Config as Configure>::SUMMARY,
+                    generator,
+                ),)*]
+            }
+        }
+
+        impl Encoding {
+            /// `position.kind`.
+            pub fn kind(&self) -> &'static str {
+                match self { $(Self::$Name(_) => <$module::Config as Configure>::KIND,)* }
+            }
+
+            fn hooks(&self) -> &dyn Position {
+                match self { $(Self::$Name(encoding) => encoding,)* }
+            }
+
+            fn hooks_mut(&mut self) -> &mut dyn Position {
+                match self { $(Self::$Name(encoding) => encoding,)* }
+            }
+        }
+    };
+}
+
+encodings! {
+    NoPosition in none,
+    Learned in learned,
+    Sinusoidal in sinusoidal,
+    Rope in rope,
+}
+
+impl Serialize for EncodingConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serialize_tagged(self.kind(), self.keys(), serializer)
+    }
+}
+
+impl JsonSchema for EncodingConfig {
+    fn schema_name() -> Cow<'static, str> {
+        "EncodingConfig".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let schemas = Self::schemas(generator);
+        json_schema!({ "description": "A positional encoding, chosen by `kind`.", "oneOf": schemas })
+    }
+}
+
+/// Writes the keys of a configuration behind its kind.
+pub(crate) fn serialize_tagged<S: Serializer>(
+    kind: &str,
+    keys: serde_json::Result<serde_json::Value>,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    let mut tagged = serde_json::Map::from_iter([("kind".to_owned(), kind.into())]);
+    if let serde_json::Value::Object(keys) = keys.map_err(serde::ser::Error::custom)? {
+        tagged.extend(keys);
+    }
+    tagged.serialize(serializer)
+}
+
+/// The schema of a configuration with its kind among the properties.
+pub(crate) fn tagged<T: JsonSchema>(kind: &str, summary: &str, generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = T::json_schema(generator);
+    let properties = schema.ensure_object().entry("properties").or_insert_with(|| serde_json::json!({}));
+    if let Some(properties) = properties.as_object_mut() {
+        properties.insert("kind".to_owned(), serde_json::json!({ "const": kind }));
+    }
+    schema.insert("description".to_owned(), summary.into());
+    let required = schema.ensure_object().entry("required").or_insert_with(|| serde_json::json!([]));
+    if let Some(required) = required.as_array_mut() {
+        required.insert(0, "kind".into());
+    }
+    schema
+}
+
+/// A base of geometric frequencies must exceed 1.
+pub(crate) fn check_base(section: &str, base: f64) -> Result<()> {
+    if base.is_finite() && base > 1.0 {
+        return Ok(());
+    }
+    Err(Error::value(&format!("{section}.base"), base, "it must be a number above 1").hint("the usual one is 10000.0"))
+}
+
+impl Position for Encoding {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+        self.hooks().embed(hidden, rows)
+    }
+    fn rotation(&self, layer: usize) -> Option<Rotation> {
+        self.hooks().rotation(layer)
+    }
+    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        self.hooks().map_query(q, rows)
+    }
+    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        self.hooks().map_key(k, rows)
+    }
+    fn bias(&self, block: QueryBlock<'_>) -> Bias {
+        self.hooks().bias(block)
+    }
+    fn adds_bias(&self) -> bool {
+        self.hooks().adds_bias()
+    }
+    fn by_block(&self, positions: &Positions) -> bool {
+        self.hooks().by_block(positions)
+    }
+    fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
+        self.hooks().scores(scores, heads, block)
+    }
+    fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
+        self.hooks().values(probabilities, block)
+    }
+    fn geometry(&self, layer: usize) -> Option<Geometry> {
+        self.hooks().geometry(layer)
+    }
+    fn check(&self, positions: &Positions) -> Result<()> {
+        self.hooks().check(positions)
+    }
+    fn frequencies(&self) -> Option<&Frequencies> {
+        self.hooks().frequencies()
+    }
+    fn set_frequencies(&mut self, frequencies: Frequencies) {
+        self.hooks_mut().set_frequencies(frequencies);
+    }
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.hooks_mut().interpolate(scale)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_unique_and_documented() {
+        let mut kinds: Vec<_> = ENCODINGS.iter().map(|entry| entry.kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert_eq!(kinds.len(), ENCODINGS.len());
+        assert!(ENCODINGS.iter().all(|entry| !entry.summary.is_empty() && !entry.source.is_empty()));
+    }
+
+    #[test]
+    fn a_config_survives_the_round_trip() {
+        for entry in ENCODINGS {
+            let config = EncodingConfig::from_value(&toml::Value::String(entry.kind.into()), "position").unwrap();
+            let written = toml::Value::try_from(&config).unwrap();
+            assert_eq!(EncodingConfig::from_value(&written, "position").unwrap(), config, "{}", entry.kind);
+        }
+    }
+
+    #[test]
+    fn a_wrong_kind_or_key_is_named() {
+        let read = |text: &str| {
+            let table: toml::Table = text.parse().unwrap();
+            EncodingConfig::from_value(&toml::Value::Table(table), "position").unwrap_err().to_string()
+        };
+        assert!(read("kind = \"ropee\"").ends_with("hint: did you mean `rope`?"));
+        assert!(read("kind = \"rope\"\nbasis = 3.0").starts_with("unknown key `position.basis`"));
+    }
+}

@@ -1,0 +1,39 @@
+//! `none`: no positional signal beyond the causal mask.
+//!
+//! A causal decoder of several layers can still tell positions apart, since each row sees a prefix
+//! of another length (Haviv et al. 2022, arXiv:2203.16634; Kazemnejad et al. 2023, arXiv:2305.19466).
+//! No formula, no parameters.
+
+use super::Configure;
+use crate::encoding::{Dimensions, Position};
+use crate::init::Init;
+use burn::module::Module;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// `kind = "none"` takes no keys.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {}
+
+/// No encoding: every hook keeps its default.
+#[derive(Module, Debug)]
+pub struct NoPosition {}
+
+impl Configure for Config {
+    type Encoding = NoPosition;
+    const KIND: &'static str = "none";
+    const SUMMARY: &'static str = "nothing beyond the causal mask (NoPE)";
+    const SOURCE: &'static str = "arXiv:2305.19466";
+
+    fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
+        Ok(())
+    }
+
+    fn build(&self, _dimensions: &Dimensions, _init: &Init) -> NoPosition {
+        NoPosition {}
+    }
+}
+
+impl Position for NoPosition {}

@@ -1,0 +1,196 @@
+//! `rope`: rotary position embedding.
+//!
+//! Channel pair i of q and k is turned by the angle `m inv_freq_i`, `inv_freq_i = base^(-2i/r)`,
+//! i = 0..r/2-1: `(a, b) -> (a cos - b sin, a sin + b cos)`, so that `q_m . k_n` depends on m - n alone
+//! (Su et al. 2021, arXiv:2104.09864, equations 15 and 34). Acts in every layer; no parameters.
+//!
+//! `r = fraction head_dim` channels are rotated, the rest pass unchanged (GPT-NeoX's `rotary_pct`);
+//! the frequencies are those of the rotated dimension. `layout = "half"` pairs channels (i, i + r/2)
+//! (GPT-NeoX, Llama in transformers), `"interleaved"` pairs (2i, 2i + 1) (the paper, GPT-J): the same
+//! function after a permutation of weights, so trained models differ only in what they can load.
+
+use super::{Configure, check_base};
+use crate::encoding::{Dimensions, Position};
+use crate::frequency::{Frequencies, Rotation};
+use crate::init::Init;
+use burn::module::Module;
+use longwave_core::{Error, Result};
+use longwave_kernels::Layout;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `kind = "rope"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The base of the geometric progression of frequencies.
+    pub base: f64,
+    /// Which channels make a pair.
+    pub layout: Layout,
+    /// Share of each head's channels that is rotated, above 0 and at most 1.
+    pub fraction: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { base: 10_000.0, layout: Layout::Half, fraction: 1.0 }
+    }
+}
+
+/// The rotation of every layer.
+#[derive(Module, Debug)]
+pub struct Rope {
+    #[module(skip)]
+    rotation: Rotation,
+}
+
+impl Config {
+    /// Channels that are rotated.
+    fn rotated(&self, head_dim: usize) -> f64 {
+        self.fraction * head_dim as f64
+    }
+}
+
+impl Configure for Config {
+    type Encoding = Rope;
+    const KIND: &'static str = "rope";
+    const SUMMARY: &'static str = "rotates q and k by angles that grow with the position (RoPE)";
+    const SOURCE: &'static str = "arXiv:2104.09864";
+
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        check_base(section, self.base)?;
+        if !(self.fraction > 0.0 && self.fraction <= 1.0) {
+            return Err(Error::value(
+                &format!("{section}.fraction"),
+                self.fraction,
+                "it must be above 0 and at most 1",
+            ));
+        }
+        let rotated = self.rotated(dimensions.head_dim);
+        if (rotated - rotated.round()).abs() > 1e-6 || rotated.round() as usize % 2 == 1 || rotated < 1.5 {
+            return Err(Error::usage(format!(
+                "`rope` turns pairs of channels, so `{section}.fraction = {}` of the head dimension {} must be an even \
+                 number, not {rotated}",
+                self.fraction, dimensions.head_dim
+            ))
+            .hint(
+                "the head dimension is `model.width / model.heads`: change those, give `model.head_dim`, or change \
+                 the fraction",
+            ));
+        }
+        Ok(())
+    }
+
+    fn build(&self, dimensions: &Dimensions, _init: &Init) -> Rope {
+        let rotated = self.rotated(dimensions.head_dim).round() as usize;
+        Rope { rotation: Rotation { frequencies: Frequencies::geometric(self.base, rotated), layout: self.layout } }
+    }
+}
+
+impl Position for Rope {
+    fn rotation(&self, _layer: usize) -> Option<Rotation> {
+        Some(self.rotation.clone())
+    }
+
+    fn frequencies(&self) -> Option<&Frequencies> {
+        Some(&self.rotation.frequencies)
+    }
+
+    fn set_frequencies(&mut self, frequencies: Frequencies) {
+        self.rotation.frequencies = frequencies;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::positions::Positions;
+    use burn::tensor::{Device, Distribution, Tensor};
+    use longwave_kernels::rotate;
+
+    fn dimensions(head_dim: usize) -> Dimensions {
+        Dimensions {
+            layers: 1,
+            width: 2 * head_dim,
+            heads: 2,
+            kv_heads: 2,
+            head_dim,
+            train_length: 8,
+            vocab_size: 16,
+        }
+    }
+
+    fn rope(config: &Config, head_dim: usize) -> Rope {
+        config.validate("position", &dimensions(head_dim)).unwrap();
+        config.build(&dimensions(head_dim), &Init::new(0, &Device::flex()))
+    }
+
+    fn at(rope: &Rope, x: &Tensor<4>, positions: &Positions) -> Tensor<4> {
+        rotate(x.clone(), &rope.rotation.table(positions, &x.device()))
+    }
+
+    fn distance(a: Tensor<4>, b: Tensor<4>) -> f32 {
+        (a - b).abs().max().into_scalar()
+    }
+
+    fn configs() -> Vec<Config> {
+        let mut configs = Vec::new();
+        for layout in [Layout::Half, Layout::Interleaved] {
+            for fraction in [0.5, 1.0] {
+                configs.push(Config { layout, fraction, ..Config::default() });
+            }
+        }
+        configs
+    }
+
+    #[test]
+    fn position_zero_is_the_identity_and_norms_are_kept() {
+        let x = Tensor::<4>::random([2, 2, 5, 8], Distribution::Normal(0.0, 1.0), &Device::flex());
+        for config in configs() {
+            let rope = rope(&config, 8);
+            let zero = Positions::explicit(1, vec![0.0; 5]);
+            assert!(distance(at(&rope, &x, &zero), x.clone()) < 1e-6);
+            let turned = at(&rope, &x, &Positions::range(100..105));
+            let norm = |x: Tensor<4>| x.square().sum_dim(3).sqrt();
+            assert!(distance(norm(turned), norm(x.clone())) < 1e-5, "{config:?}");
+        }
+    }
+
+    #[test]
+    fn scores_depend_on_the_distance_alone() {
+        let q = Tensor::<4>::random([1, 2, 4, 8], Distribution::Normal(0.0, 1.0), &Device::flex());
+        let k = Tensor::<4>::random([1, 2, 4, 8], Distribution::Normal(0.0, 1.0), &Device::flex());
+        for config in configs() {
+            let rope = rope(&config, 8);
+            let scores = |shift: usize| {
+                let positions = Positions::range(shift..shift + 4);
+                at(&rope, &q, &positions).matmul(at(&rope, &k, &positions).swap_dims(2, 3))
+            };
+            assert!(distance(scores(0), scores(1000)) < 1e-4, "{config:?}");
+        }
+    }
+
+    #[test]
+    fn layouts_are_a_permutation_of_each_other() {
+        let x = Tensor::<4>::random([1, 1, 3, 4], Distribution::Normal(0.0, 1.0), &Device::flex());
+        let positions = Positions::range(3..6);
+        let half = at(&rope(&Config::default(), 4), &x, &positions);
+        let config = Config { layout: Layout::Interleaved, ..Config::default() };
+        let pick = |x: Tensor<4>, order: [i64; 4]| {
+            x.select(3, Tensor::<1, burn::tensor::Int>::from_data(order, &Device::flex()))
+        };
+        let interleaved = at(&rope(&config, 4), &pick(x, [0, 2, 1, 3]), &positions);
+        assert!(distance(half, pick(interleaved, [0, 2, 1, 3])) < 1e-6);
+    }
+
+    #[test]
+    fn an_odd_dimension_is_refused_with_a_hint() {
+        let error = Config::default().validate("position", &dimensions(5)).unwrap_err();
+        assert!(error.message().contains("must be an even number, not 5"), "{error}");
+        assert!(error.hint_text().is_some());
+        let config = Config { fraction: 0.25, ..Config::default() };
+        assert!(config.validate("position", &dimensions(12)).is_err());
+        assert!(Config { fraction: 0.0, ..Config::default() }.validate("position", &dimensions(8)).is_err());
+        assert!(Config { base: 1.0, ..Config::default() }.validate("position", &dimensions(8)).is_err());
+    }
+}

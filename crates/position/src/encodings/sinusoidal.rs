@@ -1,0 +1,117 @@
+//! `sinusoidal`: fixed waves added to the token embeddings.
+//!
+//! `p[m, 2i] = sin(m base^(-2i/width))`, `p[m, 2i+1] = cos(same)`, i = 0..width/2-1;
+//! `h = x + scale p` (Vaswani et al. 2017, arXiv:1706.03762, section 3.5). Enters once, before the first
+//! block; no parameters.
+//!
+//! The waves have a root mean square of 0.7, the token embeddings of a fresh model 0.02: with
+//! `scale = 1` the positions drown the tokens at the start, so small models train better with less.
+
+use super::{Configure, check_base};
+use crate::encoding::{Dimensions, Position, Rows};
+use crate::frequency::Frequencies;
+use crate::init::Init;
+use crate::positions::Positions;
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `kind = "sinusoidal"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The base of the geometric progression of frequencies.
+    pub base: f64,
+    /// Factor on the waves.
+    pub scale: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { base: 10_000.0, scale: 1.0 }
+    }
+}
+
+/// The waves.
+#[derive(Module, Debug)]
+pub struct Sinusoidal {
+    #[module(skip)]
+    frequencies: Frequencies,
+    #[module(skip)]
+    scale: f64,
+}
+
+impl Configure for Config {
+    type Encoding = Sinusoidal;
+    const KIND: &'static str = "sinusoidal";
+    const SUMMARY: &'static str = "fixed sine and cosine waves, added to the token embeddings";
+    const SOURCE: &'static str = "arXiv:1706.03762, section 3.5";
+
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        check_base(section, self.base)?;
+        if !self.scale.is_finite() {
+            return Err(Error::value(&format!("{section}.scale"), self.scale, "it must be a finite number"));
+        }
+        if dimensions.width % 2 == 1 {
+            return Err(Error::value(
+                "model.width",
+                dimensions.width,
+                "`sinusoidal` needs an even width, a sine and a cosine for each frequency",
+            )
+            .hint(format!("use {}", dimensions.width + 1)));
+        }
+        Ok(())
+    }
+
+    fn build(&self, dimensions: &Dimensions, _init: &Init) -> Sinusoidal {
+        Sinusoidal { frequencies: Frequencies::geometric(self.base, dimensions.width), scale: self.scale }
+    }
+}
+
+impl Sinusoidal {
+    /// The waves at all positions, `[rows, length, width]`, computed in f64.
+    fn waves(&self, positions: &Positions, device: &Device) -> Tensor<3> {
+        let values: Vec<f32> = self
+            .frequencies
+            .angles(positions.values())
+            .flat_map(|angle| [(self.scale * angle.sin()) as f32, (self.scale * angle.cos()) as f32])
+            .collect();
+        let shape = [positions.rows(), positions.length(), self.frequencies.dim()];
+        Tensor::from_data(TensorData::new(values, shape), device)
+    }
+}
+
+impl Position for Sinusoidal {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+        if rows.layer > 0 {
+            return hidden;
+        }
+        let waves = self.waves(rows.positions, &hidden.device());
+        hidden + waves
+    }
+
+    fn frequencies(&self) -> Option<&Frequencies> {
+        Some(&self.frequencies)
+    }
+
+    fn set_frequencies(&mut self, frequencies: Frequencies) {
+        self.frequencies = frequencies;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn norm_is_the_same_everywhere() {
+        let waves =
+            Sinusoidal { frequencies: Frequencies::geometric(1e4, 16), scale: 1.0 };
+        let values = waves.waves(&Positions::range(0..50), &Device::flex()).into_data().try_to_vec::<f32>().unwrap();
+        for row in values.chunks(16) {
+            assert!((row.iter().map(|x| x * x).sum::<f32>() - 8.0).abs() < 1e-5);
+        }
+    }
+}

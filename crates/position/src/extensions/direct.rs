@@ -1,0 +1,29 @@
+//! `direct`: reads a longer text as last trained.
+//!
+//! The identity on the reading: positions past the training length meet angles, vectors or biases
+//! that training never showed. What every other extension is compared with.
+
+use crate::extension::{Extend, Lengths};
+use crate::reading::Reading;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// `direct` takes no keys.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Direct {}
+
+impl Extend for Direct {
+    const KIND: &'static str = "direct";
+    const SUMMARY: &'static str = "as last trained: plain extrapolation";
+    const SOURCE: &'static str = "the identity";
+
+    fn validate(&self, _section: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn apply(&self, _reading: &mut Reading, _lengths: Lengths) -> Result<()> {
+        Ok(())
+    }
+}

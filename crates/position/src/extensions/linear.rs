@@ -1,0 +1,41 @@
+//! `linear`: position interpolation (PI).
+//!
+//! Every position is divided by the scale s, so that a text of length s L is read at positions the
+//! training knows, closer together: `inv_freq'_i = inv_freq_i / s` for waves and rotations (Chen et
+//! al. 2023, arXiv:2306.15595, equation 4). A learned table is read between its rows.
+
+use crate::encoding::Position;
+use crate::extension::{Extend, Lengths, Scale, not_applicable};
+use crate::reading::Reading;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `linear`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Linear {
+    /// s: positions are divided by it.
+    pub scale: Scale,
+}
+
+impl Extend for Linear {
+    const KIND: &'static str = "linear";
+    const SUMMARY: &'static str = "divides every position by the scale (position interpolation, PI)";
+    const SOURCE: &'static str = "arXiv:2306.15595";
+
+    fn validate(&self, section: &str) -> Result<()> {
+        self.scale.validate(section)
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        let scale = self.scale.at(lengths);
+        // Not `any`: every encoding that can be interpolated must be.
+        let interpolated =
+            reading.encodings_mut().iter_mut().filter_map(|encoding| encoding.interpolate(scale).then_some(())).count();
+        if interpolated == 0 {
+            return Err(not_applicable(Self::KIND, "an encoding that is defined between whole positions", reading));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! Positions are data: every hook receives the absolute positions of its rows.
+//!
+//! They are whole numbers in order for plain reading, but an interpolated reading makes them
+//! fractional, a random one makes them gap, and a chunked one starts anywhere.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Absolute positions `[rows, length]`; `rows` is 1 where every sequence of a batch shares them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Positions {
+    rows: usize,
+    values: Arc<[f64]>,
+    consecutive: bool,
+}
+
+impl Positions {
+    /// `range.start, range.start + 1, ..`, shared by the batch.
+    pub fn range(range: Range<usize>) -> Self {
+        Self { rows: 1, values: range.map(|position| position as f64).collect(), consecutive: true }
+    }
+
+    /// Explicit positions, row after row.
+    ///
+    /// # Panics
+    /// The values do not divide into `rows` rows.
+    pub fn explicit(rows: usize, values: impl Into<Arc<[f64]>>) -> Self {
+        let values = values.into();
+        assert!(rows > 0 && values.len() % rows == 0, "{} positions in {rows} rows", values.len());
+        let length = (values.len() / rows).max(1);
+        let consecutive = values.chunks(length).all(|row| {
+            row.windows(2).all(|pair| (pair[1] - pair[0] - 1.0).abs() < f64::EPSILON)
+                && row.first().is_none_or(|first| first.fract() == 0.0)
+        });
+        Self { rows, values, consecutive }
+    }
+
+    /// 1, or the number of sequences in the batch.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Positions in a row.
+    pub fn length(&self) -> usize {
+        self.values.len() / self.rows
+    }
+
+    /// All positions, row after row.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// Whether every row counts up by one from a whole number, so that the distance of two rows is
+    /// the difference of their indices.
+    pub fn consecutive(&self) -> bool {
+        self.consecutive
+    }
+
+    /// The largest position; `None` when there is none.
+    pub fn largest(&self) -> Option<f64> {
+        self.values.iter().copied().reduce(f64::max)
+    }
+
+    /// The positions of some columns of every row.
+    #[must_use]
+    pub fn columns(&self, columns: Range<usize>) -> Self {
+        let length = self.length();
+        let values = self.values.chunks(length.max(1)).flat_map(|row| row[columns.clone()].iter().copied());
+        Self { rows: self.rows, values: values.collect(), consecutive: self.consecutive }
+    }
+
+    /// Every position through a function.
+    #[must_use]
+    pub fn map(&self, function: impl Fn(f64) -> f64) -> Self {
+        Self::explicit(self.rows, self.values.iter().map(|&p| function(p)).collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_what_is_consecutive() {
+        assert!(Positions::range(5..9).consecutive());
+        assert!(Positions::explicit(2, vec![3.0, 4.0, 8.0, 9.0]).consecutive());
+        assert!(!Positions::explicit(1, vec![3.0, 5.0]).consecutive());
+        assert!(!Positions::explicit(1, vec![0.5, 1.5]).consecutive());
+        assert!(!Positions::range(0..4).map(|p| p / 2.0).consecutive());
+    }
+
+    #[test]
+    fn takes_columns_of_every_row() {
+        let positions = Positions::explicit(2, vec![0.0, 1.0, 2.0, 10.0, 11.0, 12.0]);
+        assert_eq!(positions.columns(1..3).values(), [1.0, 2.0, 11.0, 12.0]);
+        assert_eq!(positions.largest(), Some(12.0));
+        assert_eq!(positions.length(), 3);
+    }
+}

@@ -1,1 +1,23 @@
-//! The decoder-only GPT; knows no encoding by name
+//! The GPT: embedding, pre-norm blocks, head. It knows no positional encoding by name.
+//!
+//! - [`config`]: `[model]` and the named sizes.
+//! - [`gpt`]: the model, from tokens to losses.
+//! - [`block`], [`attention`], [`feed_forward`], [`norm`]: its parts.
+//! - [`dropout`]: masks from the run's own random streams.
+//! - [`size`]: parameters, FLOPs a token and memory, before anything is trained.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod attention;
+pub mod block;
+pub mod config;
+pub mod dropout;
+pub mod feed_forward;
+pub mod gpt;
+pub mod norm;
+pub mod size;
+
+pub use config::ModelConfig;
+pub use dropout::Dropout;
+pub use gpt::{Gpt, Pass};
+pub use size::Size;

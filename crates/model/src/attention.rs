@@ -1,0 +1,214 @@
+//! Attention: the encoding's hooks around the fused kernels.
+//!
+//! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors) goes to
+//! the fused kernels for all queries at once. What needs the scores themselves is read one block of
+//! queries at a time, in [`blocks`].
+
+pub mod blocks;
+
+use crate::config::{QkNorm, Resolved};
+use crate::feed_forward::project;
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor};
+use longwave_kernels::{self as kernels, Bias, Heads, RotationTable, split_rotate};
+use longwave_position::encoding::{PositionMap, QueryBlock, Rows};
+use longwave_position::frequency::Rotation;
+use longwave_position::{Init, Positions, Reading};
+
+/// The least norm that is divided by.
+const LEAST_NORM: f64 = 1e-6;
+
+/// Multi-head causal attention, without biases in its projections.
+#[derive(Module, Debug)]
+pub struct Attention {
+    /// `[width, (heads + 2 kv_heads) head_dim]`: queries, keys and values side by side.
+    pub qkv: Param<Tensor<2>>,
+    /// `[heads head_dim, width]`.
+    pub output: Param<Tensor<2>>,
+    /// `[heads]`: the learned logit scale of `KeyNorm` and `CosA`.
+    pub logit_scale: Option<Param<Tensor<1>>>,
+    /// `[head_dim]`: gain of the normalised queries.
+    pub query_gain: Option<Param<Tensor<1>>>,
+    /// `[head_dim]`: gain of the normalised keys.
+    pub key_gain: Option<Param<Tensor<1>>>,
+    #[module(skip)]
+    heads: Heads,
+    #[module(skip)]
+    qk_norm: QkNorm,
+    #[module(skip)]
+    eps: f64,
+}
+
+/// The rotation tables of one pass: layers that rotate alike share one.
+#[derive(Debug, Default)]
+pub struct Rotations {
+    made: Vec<(Rotation, PositionMap, Positions, RotationTable)>,
+}
+
+impl Rotations {
+    /// The table of a rotation at the mapped positions; made once a pass.
+    pub fn table(
+        &mut self,
+        rotation: Rotation,
+        map: PositionMap,
+        positions: &Positions,
+        device: &Device,
+    ) -> RotationTable {
+        let same = |(r, m, p, _): &&(Rotation, PositionMap, Positions, RotationTable)| {
+            *r == rotation && *m == map && p == positions
+        };
+        if let Some((_, _, _, table)) = self.made.iter().find(same) {
+            return table.clone();
+        }
+        let table = match map {
+            PositionMap::Identity => rotation.table(positions, device),
+            map => rotation.table(&positions.map(|position| map.at(position)), device),
+        };
+        self.made.push((rotation, map, positions.clone(), table.clone()));
+        table
+    }
+}
+
+impl Attention {
+    /// Fresh weights, N(0, 0.02).
+    pub fn new(resolved: &Resolved, name: &str, init: &Init) -> Self {
+        let d = &resolved.dimensions;
+        let qk_norm = resolved.config.qk_norm;
+        let packed = (d.heads + 2 * d.kv_heads) * d.head_dim;
+        // A cosine lies in [-1, 1]: unscaled it could not single out a key. |q| does that for KeyNorm.
+        let logit_scale = match qk_norm {
+            QkNorm::Key => Some(1.0),
+            QkNorm::Cosine => Some((d.head_dim as f64).sqrt()),
+            QkNorm::None | QkNorm::Rms => None,
+        };
+        let gain = || (qk_norm == QkNorm::Rms).then(|| init.constant([d.head_dim], 1.0));
+        Self {
+            qkv: init.normal(&format!("{name}.qkv"), [d.width, packed], 0.02),
+            output: init.normal(&format!("{name}.output"), [d.heads * d.head_dim, d.width], 0.02),
+            logit_scale: logit_scale.map(|scale| init.constant([d.heads], scale)),
+            query_gain: gain(),
+            key_gain: gain(),
+            heads: Heads { query: d.heads, key_value: d.kv_heads, head_dim: d.head_dim },
+            qk_norm,
+            eps: resolved.config.qk_norm_eps,
+        }
+    }
+
+    /// `[batch, length, width]` (normalised) -> the same.
+    pub fn forward(
+        &self,
+        input: Tensor<3>,
+        rows: Rows<'_>,
+        reading: &Reading,
+        rotations: &mut Rotations,
+    ) -> Tensor<3> {
+        let [batch, length, _] = input.dims();
+        let packed = project(input.clone(), self.qkv.val()); // [batch, length, (heads + 2 kv_heads) head_dim]
+        let queries = 0..length;
+        let block = QueryBlock { rows, queries: &queries, input: &input };
+        let scale = self.scale();
+        let out = if self.qk_norm == QkNorm::None && is_plain(reading, rows) {
+            // One pass over memory splits, transposes and rotates.
+            let device = packed.device();
+            let table = reading
+                .rotation(rows.layer)
+                .map(|rotation| rotations.table(rotation, PositionMap::Identity, rows.positions, &device));
+            let (q, k, v) = split_rotate(packed, self.heads, table.as_ref(), table.as_ref());
+            let (q, k) = (reading.map_query(q, rows), reading.map_key(k, rows));
+            described([q, k, v], scale, block, reading)
+        } else {
+            let (q, k, v) = self.unrotated(packed);
+            attend([q, k, v], scale, block, reading, rotations)
+        };
+        // [batch, heads, length, head_dim] -> [batch, length, heads head_dim]
+        let width = self.heads.query * self.heads.head_dim;
+        project(out.swap_dims(1, 2).reshape([batch, length, width]), self.output.val())
+    }
+
+    /// What multiplies `q.k`: `1 / sqrt(head_dim)`, or 1 where a learned scale takes its place.
+    pub fn scale(&self) -> f64 {
+        match self.qk_norm {
+            QkNorm::None | QkNorm::Rms => 1.0 / (self.heads.head_dim as f64).sqrt(),
+            QkNorm::Key | QkNorm::Cosine => 1.0,
+        }
+    }
+
+    /// Queries, keys and values, each `[batch, heads, length, head_dim]`, of the packed projections
+    /// `[batch, length, (heads + 2 kv_heads) head_dim]`: normalised as configured, not rotated.
+    pub fn unrotated(&self, packed: Tensor<3>) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
+        let (q, k, v) = split_rotate(packed, self.heads, None, None);
+        let (q, k) = match self.qk_norm {
+            QkNorm::None => (q, k),
+            QkNorm::Key => (q, unit(k)),
+            QkNorm::Cosine => (unit(q), unit(k)),
+            QkNorm::Rms => (rms(q, self.query_gain.as_ref(), self.eps), rms(k, self.key_gain.as_ref(), self.eps)),
+        };
+        match &self.logit_scale {
+            Some(scale) => (q * scale.val().reshape([1, self.heads.query, 1, 1]), k, v),
+            None => (q, k, v),
+        }
+    }
+}
+
+/// Attention with every hook of the reading: q `[batch, heads, queries, d]` of the rows
+/// `block.queries`, k and v `[batch, kv_heads, length, d]` of all rows, none of them rotated yet ->
+/// `[batch, heads, queries, head_dim]`. `scale` multiplies `q.k`.
+///
+/// What the encoding describes goes to the fused kernels; what it must compute from scores is read
+/// one block of queries at a time.
+pub fn attend(
+    [q, k, v]: [Tensor<4>; 3],
+    scale: f64,
+    block: QueryBlock<'_>,
+    reading: &Reading,
+    rotations: &mut Rotations,
+) -> Tensor<4> {
+    if !is_plain(reading, block.rows) {
+        return blocks::attention([q, k, v], scale, block, reading, rotations);
+    }
+    let plain = (PositionMap::Identity, PositionMap::Identity);
+    let [q, k] = blocks::at_positions([q, k], plain, block, reading, rotations);
+    described([q, k, v], scale, block, reading)
+}
+
+/// Whether the layer reads pairs at their own positions and describes what it adds.
+fn is_plain(reading: &Reading, rows: Rows<'_>) -> bool {
+    reading.geometry(rows.layer).is_plain() && !reading.by_block(rows.layer, rows.positions)
+}
+
+/// Fused attention of rotated q and k.
+fn described([q, k, v]: [Tensor<4>; 3], scale: f64, block: QueryBlock<'_>, reading: &Reading) -> Tensor<4> {
+    let mut options = options(reading, scale, block, &q.device());
+    options.bias = reading.bias(block);
+    kernels::attention(q, k, v, &options)
+}
+
+/// Scales and masks of the queries at hand, without a bias.
+fn options(reading: &Reading, scale: f64, block: QueryBlock<'_>, device: &Device) -> kernels::Attention {
+    let layer = reading.layer(block.rows.layer);
+    let positions = block.rows.positions.columns(block.queries.clone());
+    kernels::Attention {
+        scale: scale * layer.logit_scale,
+        bias: Bias::None,
+        window: layer.mask.window,
+        sinks: layer.mask.sinks,
+        query_scale: reading.query_scale(block.rows.layer, &positions, device),
+        query_offset: block.queries.start,
+    }
+}
+
+/// `x / max(|x|, 1e-6)` over the last dimension.
+fn unit(x: Tensor<4>) -> Tensor<4> {
+    let norm = x.clone().square().sum_dim(3).sqrt().clamp_min(LEAST_NORM);
+    x / norm
+}
+
+/// `x / sqrt(mean(x^2) + eps) gain` over the last dimension.
+fn rms(x: Tensor<4>, gain: Option<&Param<Tensor<1>>>, eps: f64) -> Tensor<4> {
+    let mean_square = x.clone().square().mean_dim(3);
+    let normalised = x / mean_square.add_scalar(eps).sqrt();
+    match gain {
+        Some(gain) => normalised * gain.val().unsqueeze(),
+        None => normalised,
+    }
+}

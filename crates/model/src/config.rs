@@ -1,0 +1,214 @@
+//! `[model]`: a named size, explicit sizes, or a named size with some of them changed.
+
+use longwave_core::{Error, Result};
+use longwave_position::Dimensions;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A size by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NamedSize {
+    /// 2 layers, width 64, 2 heads: for tests and first tries.
+    Nano,
+    /// 4 layers, width 128, 4 heads: the main job; minutes on two cores.
+    #[default]
+    Tiny,
+    /// 4 layers, width 256, 4 heads.
+    Mini,
+    /// 6 layers, width 384, 6 heads.
+    Small,
+    /// 12 layers, width 768, 12 heads: GPT-2's smallest.
+    Base,
+}
+
+impl NamedSize {
+    /// (layers, width, heads).
+    pub fn sizes(self) -> (usize, usize, usize) {
+        match self {
+            Self::Nano => (2, 64, 2),
+            Self::Tiny => (4, 128, 4),
+            Self::Mini => (4, 256, 4),
+            Self::Small => (6, 384, 6),
+            Self::Base => (12, 768, 12),
+        }
+    }
+}
+
+/// Which normalisation stands before attention, feed-forward and head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NormKind {
+    /// Root mean square with a gain (Zhang and Sennrich 2019, arXiv:1910.07467).
+    #[default]
+    RmsNorm,
+    /// Mean and variance with gain and bias (Ba et al. 2016, arXiv:1607.06450).
+    LayerNorm,
+}
+
+/// The feed-forward layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FeedForwardKind {
+    /// `GELU(x W_1) W_2`, exact GELU (Hendrycks and Gimpel 2016, arXiv:1606.08415).
+    #[default]
+    Gelu,
+    /// `(SiLU(x W_g) * x W_u) W_2` (Shazeer 2020, arXiv:2002.05202).
+    Swiglu,
+}
+
+/// Normalisation of queries and keys, per head, before the rotation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QkNorm {
+    /// Neither; logits are `q.k / sqrt(head_dim)`.
+    #[default]
+    None,
+    /// `KeyNorm`: `logits = s_h q.k / |k|` with a learned scale per head (kexue.fm/archives/9859).
+    Key,
+    /// `CosA`: `logits = s_h q.k / (|q| |k|)` with a learned scale per head (kexue.fm/archives/9859).
+    Cosine,
+    /// Root mean square of both, each with a learned gain over the head's channels, then
+    /// `q.k / sqrt(head_dim)` (arXiv:2302.05442, as in current decoders).
+    Rms,
+}
+
+/// `[model]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelConfig {
+    /// A named size; `layers`, `width` and `heads` change parts of it.
+    pub size: NamedSize,
+    /// Number of blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers: Option<usize>,
+    /// Channels of the hidden state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<usize>,
+    /// Query heads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heads: Option<usize>,
+    /// Key and value heads, a divisor of `heads`; as many as `heads` unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_heads: Option<usize>,
+    /// Channels of a head; `width / heads` unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_dim: Option<usize>,
+    /// Inner width of the feed-forward layer; 4 width for GELU and 8/3 width (a multiple of 8) for
+    /// `SwiGLU` unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feed_forward_width: Option<usize>,
+    /// The normalisation before attention, feed-forward and head.
+    pub norm: NormKind,
+    /// The feed-forward layer.
+    pub feed_forward: FeedForwardKind,
+    /// The head shares the token embedding's weights.
+    pub tied: bool,
+    /// Share of channels dropped in training after the embedding and after each half block.
+    pub dropout: f64,
+    /// Normalisation of queries and keys.
+    pub qk_norm: QkNorm,
+    /// Added to the mean square that `qk_norm = "rms"` divides by.
+    pub qk_norm_eps: f64,
+    /// Queries are scaled by `ln(position + 1) / ln(train length)` (kexue.fm/archives/8823).
+    pub log_n: bool,
+}
+
+impl Default for ModelConfig {
+    fn default() -> Self {
+        Self {
+            size: NamedSize::default(),
+            layers: None,
+            width: None,
+            heads: None,
+            kv_heads: None,
+            head_dim: None,
+            feed_forward_width: None,
+            norm: NormKind::default(),
+            feed_forward: FeedForwardKind::default(),
+            tied: false,
+            dropout: 0.0,
+            qk_norm: QkNorm::default(),
+            qk_norm_eps: 1e-6,
+            log_n: false,
+        }
+    }
+}
+
+/// A model's sizes with nothing left open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolved {
+    /// The sizes that encodings see.
+    pub dimensions: Dimensions,
+    /// Inner width of the feed-forward layer.
+    pub feed_forward_width: usize,
+    /// What the sizes leave open.
+    pub config: ModelConfig,
+}
+
+impl ModelConfig {
+    /// Fills in the sizes and checks them.
+    ///
+    /// # Errors
+    /// A size of zero, heads that do not divide, or a dropout outside [0, 1).
+    pub fn resolve(&self, vocab_size: usize, train_length: usize) -> Result<Resolved> {
+        let (layers, width, heads) = self.size.sizes();
+        let layers = positive("model.layers", self.layers.unwrap_or(layers))?;
+        let width = positive("model.width", self.width.unwrap_or(width))?;
+        let heads = positive("model.heads", self.heads.unwrap_or(heads))?;
+        let kv_heads = positive("model.kv_heads", self.kv_heads.unwrap_or(heads))?;
+        if !heads.is_multiple_of(kv_heads) {
+            return Err(Error::value("model.kv_heads", kv_heads, format!("it must divide `model.heads = {heads}`")));
+        }
+        let head_dim = match self.head_dim {
+            Some(dim) => positive("model.head_dim", dim)?,
+            None if width.is_multiple_of(heads) => width / heads,
+            None => {
+                return Err(Error::value("model.heads", heads, format!("it must divide `model.width = {width}`"))
+                    .hint("or give `model.head_dim`"));
+            }
+        };
+        if !(0.0..1.0).contains(&self.dropout) {
+            return Err(Error::value("model.dropout", self.dropout, "it must be at least 0 and below 1"));
+        }
+        if !(self.qk_norm_eps.is_finite() && self.qk_norm_eps > 0.0) {
+            return Err(Error::value("model.qk_norm_eps", self.qk_norm_eps, "it must be above 0"));
+        }
+        if self.log_n && train_length < 2 {
+            return Err(Error::value("model.log_n", true, "it divides by the logarithm of `train.length`, which is 1"));
+        }
+        let feed_forward_width = match (self.feed_forward_width, self.feed_forward) {
+            (Some(inner), _) => positive("model.feed_forward_width", inner)?,
+            (None, FeedForwardKind::Gelu) => 4 * width,
+            (None, FeedForwardKind::Swiglu) => (8 * width).div_ceil(24) * 8,
+        };
+        let dimensions = Dimensions { layers, width, heads, kv_heads, head_dim, train_length, vocab_size };
+        Ok(Resolved { dimensions, feed_forward_width, config: self.clone() })
+    }
+}
+
+fn positive(key: &str, value: usize) -> Result<usize> {
+    if value > 0 { Ok(value) } else { Err(Error::value(key, value, "it must be at least 1")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explicit_sizes_change_a_named_one() {
+        let config = ModelConfig { width: Some(96), ..ModelConfig::default() };
+        let resolved = config.resolve(512, 128).unwrap();
+        assert_eq!((resolved.dimensions.layers, resolved.dimensions.head_dim), (4, 24));
+        assert_eq!(resolved.feed_forward_width, 384);
+    }
+
+    #[test]
+    fn wrong_sizes_are_named() {
+        let error = |config: ModelConfig| config.resolve(512, 128).unwrap_err().message().to_owned();
+        assert!(error(ModelConfig { heads: Some(3), ..ModelConfig::default() }).starts_with("`model.heads = 3`"));
+        assert!(error(ModelConfig { kv_heads: Some(3), ..ModelConfig::default() }).contains("divide `model.heads"));
+        assert!(error(ModelConfig { dropout: 1.0, ..ModelConfig::default() }).contains("below 1"));
+        assert!(error(ModelConfig { layers: Some(0), ..ModelConfig::default() }).contains("at least 1"));
+    }
+}

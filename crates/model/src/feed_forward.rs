@@ -1,0 +1,49 @@
+//! The feed-forward half of a block.
+
+use crate::config::{FeedForwardKind, Resolved};
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use longwave_kernels::{gelu, swiglu};
+use longwave_position::Init;
+
+/// Two matrices with an activation between them, no biases.
+#[derive(Module, Debug)]
+pub struct FeedForward {
+    /// `[width, inner]`, or `[width, 2 inner]` = gate and up side by side for `SwiGLU`.
+    pub input: Param<Tensor<2>>,
+    /// `[inner, width]`.
+    pub output: Param<Tensor<2>>,
+    #[module(skip)]
+    kind: FeedForwardKind,
+}
+
+impl FeedForward {
+    /// Fresh weights, N(0, 0.02).
+    pub fn new(resolved: &Resolved, name: &str, init: &Init) -> Self {
+        let (width, inner) = (resolved.dimensions.width, resolved.feed_forward_width);
+        let kind = resolved.config.feed_forward;
+        let columns = if kind == FeedForwardKind::Swiglu { 2 * inner } else { inner };
+        Self {
+            input: init.normal(&format!("{name}.input"), [width, columns], 0.02),
+            output: init.normal(&format!("{name}.output"), [inner, width], 0.02),
+            kind,
+        }
+    }
+
+    /// `[batch, length, width]` -> the same.
+    pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        let inner = project(x, self.input.val()); // [batch, length, inner or 2 inner]
+        let inner = match self.kind {
+            FeedForwardKind::Gelu => gelu(inner),
+            FeedForwardKind::Swiglu => swiglu(inner),
+        };
+        project(inner, self.output.val())
+    }
+}
+
+/// `x W` for x `[batch, length, in]` and W `[in, out]`, as one product of all rows.
+pub(crate) fn project(x: Tensor<3>, weight: Tensor<2>) -> Tensor<3> {
+    let [batch, length, input] = x.dims();
+    let output = weight.dims()[1];
+    x.reshape([batch * length, input]).matmul(weight).reshape([batch, length, output])
+}

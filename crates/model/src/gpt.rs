@@ -1,0 +1,105 @@
+//! The model, from tokens to losses.
+
+use crate::attention::Rotations;
+use crate::block::Block;
+use crate::config::Resolved;
+use crate::dropout::Dropout;
+use crate::norm::Norm;
+use burn::module::{Module, Param};
+use burn::tensor::{Int, Tensor};
+use longwave_core::Result;
+use longwave_kernels::cross_entropy;
+use longwave_position::encoding::Rows;
+use longwave_position::reading::LogN;
+use longwave_position::{Init, PositionConfig, Positions, Reading};
+use std::ops::Range;
+
+/// A decoder-only transformer with pre-norm blocks.
+#[derive(Module, Debug)]
+pub struct Gpt {
+    /// `[vocab_size, width]`.
+    pub embedding: Param<Tensor<2>>,
+    /// The blocks, first to last.
+    pub blocks: Vec<Block>,
+    /// Before the head.
+    pub norm: Norm,
+    /// `[width, vocab_size]`; absent where the embedding serves as head.
+    pub head: Option<Param<Tensor<2>>>,
+    /// The encoding, as trained.
+    pub position: Reading,
+}
+
+/// One forward pass.
+#[derive(Clone, Debug)]
+pub struct Pass<'a> {
+    /// Token ids `[batch, length]`.
+    pub tokens: Tensor<2, Int>,
+    /// Absolute positions of the tokens.
+    pub positions: &'a Positions,
+    /// How positions are read.
+    pub reading: &'a Reading,
+    /// Dropout; training only.
+    pub dropout: Option<&'a Dropout>,
+}
+
+impl Gpt {
+    /// A fresh model: matrices N(0, 0.02), gains 1, biases 0.
+    ///
+    /// # Errors
+    /// The encoding does not fit the model's sizes.
+    pub fn new(resolved: &Resolved, position: &PositionConfig, init: &Init) -> Result<Self> {
+        let d = &resolved.dimensions;
+        let log_n = match resolved.config.log_n {
+            true => LogN::Trained { train_length: d.train_length },
+            false => LogN::Off,
+        };
+        let untied = !resolved.config.tied;
+        Ok(Self {
+            embedding: init.normal("embedding", [d.vocab_size, d.width], 0.02),
+            blocks: (0..d.layers).map(|layer| Block::new(resolved, layer, init)).collect(),
+            norm: Norm::new(resolved.config.norm, d.width, init),
+            head: untied.then(|| init.normal("head", [d.width, d.vocab_size], 0.02)),
+            position: position.build("position", d, init, log_n)?,
+        })
+    }
+
+    /// The hidden state after the last norm, `[batch, length, width]`.
+    pub fn hidden(&self, pass: &Pass<'_>) -> Tensor<3> {
+        let [batch, length] = pass.tokens.dims();
+        let flat = pass.tokens.clone().reshape([batch * length]);
+        let width = self.embedding.dims()[1];
+        let mut x = self.embedding.val().select(0, flat).reshape([batch, length, width]);
+        let mut rotations = Rotations::default();
+        for (layer, block) in self.blocks.iter().enumerate() {
+            let rows = Rows { layer, tokens: &pass.tokens, positions: pass.positions };
+            x = pass.reading.embed(x, rows);
+            if let (0, Some(dropout)) = (layer, pass.dropout) {
+                x = dropout.apply(x, "embedding");
+            }
+            x = block.forward(x, rows, pass.reading, &mut rotations, pass.dropout);
+        }
+        self.norm.forward(x)
+    }
+
+    /// Logits `[batch, length, vocab_size]` of hidden states `[batch, length, width]`.
+    pub fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
+        let [batch, length, width] = hidden.dims();
+        let head = self.head.as_ref().map_or_else(|| self.embedding.val().transpose(), Param::val);
+        let vocab = head.dims()[1];
+        hidden.reshape([batch * length, width]).matmul(head).reshape([batch, length, vocab])
+    }
+
+    /// The loss of each target in nats, `[batch, targets]`, for the rows `scored` of the pass.
+    ///
+    /// `targets` `[batch, targets]` are the tokens that follow those rows.
+    pub fn nll(&self, pass: &Pass<'_>, targets: Tensor<2, Int>, scored: Range<usize>) -> Tensor<2> {
+        let [batch, count] = targets.dims();
+        let hidden = self.hidden(pass);
+        // Rows that are not scored need no logits.
+        let hidden = if scored.len() == hidden.dims()[1] { hidden } else { hidden.slice_dim(1, scored) };
+        let logits = self.logits(hidden); // [batch, targets, vocab_size]
+        let vocab = logits.dims()[2];
+        cross_entropy(logits.reshape([batch * count, vocab]), targets.reshape([batch * count]))
+            .reshape([batch, count])
+    }
+}

@@ -1,0 +1,87 @@
+//! What a model costs, before anything is trained.
+
+use crate::config::{FeedForwardKind, Resolved};
+use crate::gpt::Gpt;
+use burn::module::Module;
+
+/// Bytes of one f32.
+const F32: usize = 4;
+
+/// Parameters, FLOPs a token and memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// All trained numbers.
+    pub parameters: usize,
+    /// Trained numbers without the token embedding and an untied head.
+    pub block_parameters: usize,
+    /// Floating-point operations a training token, forward and backward.
+    pub flops_per_token: usize,
+    /// Memory of a training step, in bytes: an estimate.
+    pub training_bytes: usize,
+}
+
+impl Size {
+    /// The size of a model that trains on micro-batches of `batch` sequences of `length` tokens.
+    ///
+    /// FLOPs: 6 for each weight of a matrix product and token (2 forward, 4 backward; Kaplan et al.
+    /// 2020, arXiv:2001.08361), plus 6 layers length heads `head_dim` for causal attention, half of
+    /// the whole square. Memory: weights, gradients and two moments, and what the backward pass
+    /// keeps of the activations.
+    pub fn of(model: &Gpt, resolved: &Resolved, batch: usize, length: usize) -> Self {
+        let d = &resolved.dimensions;
+        let parameters = model.num_params();
+        let tables = d.vocab_size * d.width * if resolved.config.tied { 1 } else { 2 };
+        let gate = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 3 } else { 2 };
+        let projections = d.width * (d.heads + 2 * d.kv_heads) * d.head_dim + d.heads * d.head_dim * d.width;
+        let products = d.layers * (projections + gate * d.width * resolved.feed_forward_width);
+        let attention = 6 * d.layers * length * d.heads * d.head_dim;
+        let flops_per_token = 6 * (products + d.vocab_size * d.width) + attention;
+        // Kept for the backward pass, per layer and token: the residual stream twice, both norms'
+        // outputs, packed and split q k v, the attention's output, and the inner activations.
+        let qkv = (d.heads + 2 * d.kv_heads) * d.head_dim;
+        let kept = 6 * d.width + 2 * qkv + 2 * d.heads * d.head_dim + gate * resolved.feed_forward_width;
+        let logits = 2 * d.vocab_size;
+        let activations = batch * length * (d.layers * kept + logits + 2 * d.width);
+        Self {
+            parameters,
+            block_parameters: parameters - tables,
+            flops_per_token,
+            training_bytes: F32 * (4 * parameters + activations),
+        }
+    }
+
+    /// Bytes that reading one text of `length` tokens takes besides the weights: an estimate.
+    ///
+    /// The hidden state, the widest activations of one block, the logits of `scored` targets and the
+    /// scores of one block of queries; nothing grows with the square of the length.
+    pub fn reading_bytes(resolved: &Resolved, length: usize, scored: usize) -> usize {
+        let d = &resolved.dimensions;
+        let qkv = (d.heads + 2 * d.kv_heads) * d.head_dim;
+        let inner = resolved.feed_forward_width * 2;
+        let per_token = 3 * d.width + (2 * qkv + d.heads * d.head_dim).max(inner);
+        let scores = (1 << 24).max(d.heads * length);
+        F32 * (length * per_token + 2 * scored * d.vocab_size + 2 * scores)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ModelConfig;
+    use burn::tensor::Device;
+    use longwave_position::{Init, PositionConfig};
+
+    #[test]
+    fn counts_the_main_jobs_model() {
+        let resolved = ModelConfig::default().resolve(512, 128).unwrap();
+        let position = PositionConfig::from_value(&toml::Value::String("rope".into()), "position").unwrap();
+        let model = Gpt::new(&resolved, &position, &Init::new(0, &Device::flex())).unwrap();
+        let size = Size::of(&model, &resolved, 32, 128);
+        // 4 (4 128^2 + 8 128^2) + 9 gains of 128, and two tables of 512 x 128.
+        assert_eq!(size.block_parameters, 4 * 12 * 128 * 128 + 9 * 128);
+        assert_eq!(size.parameters, size.block_parameters + 2 * 512 * 128);
+        assert_eq!(size.flops_per_token, 6 * (4 * 12 * 128 * 128 + 512 * 128) + 6 * 4 * 128 * 128);
+        assert!((50 << 20..400 << 20).contains(&size.training_bytes), "{}", size.training_bytes);
+        assert!(Size::reading_bytes(&resolved, 16_384, 128) < 1 << 30);
+    }
+}

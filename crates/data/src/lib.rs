@@ -1,1 +1,36 @@
-//! Corpora, tokenizers, token files and the stateless batch sampler
+//! Corpora, tokenizers, token files and the stateless batch sampler.
+//!
+//! [`Dataset::open`] turns a [`DataConfig`] into one [`TokenFile`] per split:
+//!
+//! 1. find the files (a folder, a glob, one file, JSON lines) and hash their content;
+//! 2. decide which document belongs to which split;
+//! 3. train or read the tokenizer;
+//! 4. tokenize document by document into a cache folder named after all of the above.
+//!
+//! A second run with the same content and settings finds the cache folder and starts at once. The
+//! files are memory-mapped and every step streams, so a corpus may be larger than memory.
+//!
+//! [`batch()`] draws training windows from a token file as a pure function of (seed, step).
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod batch;
+mod build;
+mod cache;
+mod config;
+mod corpus;
+mod dataset;
+mod documents;
+mod hash;
+mod permutation;
+mod split;
+mod tokenizer;
+mod tokens;
+mod train_bpe;
+
+pub use batch::{Batch, Sampling, batch};
+pub use config::{DataConfig, SplitConfig, TokenizerConfig};
+pub use dataset::{Dataset, Progress, Stage};
+pub use split::Split;
+pub use tokenizer::Tokenizer;
+pub use tokens::TokenFile;

@@ -1,0 +1,230 @@
+//! Tokenizing a corpus into the files of a cache entry.
+
+use crate::corpus::Corpus;
+use crate::documents::{self, Event, PIECE};
+use crate::split::{Plan, Split};
+use crate::tokenizer::{Encoded, TokenBytes, Tokenizer};
+use crate::tokens::{NARROW, Paths, Record};
+use crate::train_bpe;
+use longwave_core::{Error, Result};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Text that is collected before it is tokenized in parallel.
+///
+/// Kept small: at its peak the library takes about a hundred times the memory of the text it encodes.
+const COLLECTED: usize = 4 * PIECE;
+
+/// Writes the token files of all splits into `folder`; returns the number of tokens of each.
+///
+/// # Errors
+/// The corpus cannot be read or encoded, or the files cannot be written.
+pub(crate) fn build(
+    folder: &Path,
+    corpus: &Corpus,
+    plan: &Plan,
+    text_field: &str,
+    separator: Option<&str>,
+    tokenizer: &Tokenizer,
+    progress: &mut dyn FnMut(u64),
+) -> Result<[u64; 3]> {
+    let separator = separator.map(|text| encode_separator(text, tokenizer)).transpose()?;
+    let [train, valid, test] = Split::ALL.map(|split| {
+        let separator = if split == Split::Train { separator.as_ref() } else { None };
+        Writer::new(&Paths::new(folder, split), tokenizer, separator)
+    });
+    let mut builder = Builder {
+        tokenizer,
+        writers: [train?, valid?, test?],
+        texts: Vec::new(),
+        steps: Vec::new(),
+        collected: 0,
+    };
+    let mut done = 0;
+    documents::visit(corpus, plan, text_field, None, &mut |event| {
+        match event {
+            Event::Piece { split, name, start, bytes } => builder.piece(split, name, start, bytes)?,
+            Event::End { split, name } => builder.steps.push(Step::End(split, name.to_owned())),
+            Event::Read(bytes) => {
+                done += bytes;
+                progress(done);
+            }
+        }
+        Ok(())
+    })?;
+    builder.flush()?;
+    let [train, valid, test] = builder.writers.map(Writer::finish);
+    Ok([train?, valid?, test?])
+}
+
+fn encode_separator(text: &str, tokenizer: &Tokenizer) -> Result<Encoded> {
+    let encoded = tokenizer.encode_all(&[text.to_owned()])?.pop().filter(|encoded| !encoded.ids.is_empty());
+    encoded.ok_or_else(|| {
+        Error::value("data.separator", format!("{text:?}"), "the tokenizer has no token for it")
+            .hint("use a string the tokenizer knows, such as its end-of-text token")
+    })
+}
+
+/// Collects text until there is enough of it to share among the cores.
+struct Builder<'a> {
+    tokenizer: &'a Tokenizer,
+    writers: [Writer<'a>; 3],
+    texts: Vec<String>,
+    /// What to do with the texts, in their order.
+    steps: Vec<Step>,
+    collected: usize,
+}
+
+enum Step {
+    /// Append the tokens of the next text.
+    Append(Split),
+    /// Complete the document of this name.
+    End(Split, String),
+}
+
+impl Builder<'_> {
+    fn piece(&mut self, split: Split, name: &str, start: u64, bytes: &[u8]) -> Result<()> {
+        if !self.tokenizer.needs_text() {
+            // Bytes that are no text do not wait: only the ends of earlier documents go first.
+            self.flush()?;
+            let ids = bytes.iter().map(|&byte| u32::from(byte)).collect();
+            return self.writers[split.index()].append(Encoded { ids, bytes: None }, bytes.len());
+        }
+        self.texts.push(train_bpe::text(name, start, bytes)?.to_owned());
+        self.steps.push(Step::Append(split));
+        self.collected += bytes.len();
+        if self.collected >= COLLECTED { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let encoded = self.tokenizer.encode_all(&self.texts)?;
+        let mut pieces = encoded.into_iter().zip(self.texts.drain(..));
+        for step in self.steps.drain(..) {
+            match step {
+                Step::Append(split) => {
+                    if let Some((encoded, text)) = pieces.next() {
+                        self.writers[split.index()].append(encoded, text.len())?;
+                    }
+                }
+                Step::End(split, name) => self.writers[split.index()].end(&name)?,
+            }
+        }
+        self.collected = 0;
+        Ok(())
+    }
+}
+
+/// A file being written.
+struct Out {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Out {
+    fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).map_err(|error| Error::io("write", path, &error))?;
+        Ok(Self { path: path.to_owned(), file: BufWriter::with_capacity(1 << 18, file) })
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| Error::io("write", &self.path, &error))
+    }
+
+    fn finish(mut self) -> Result<()> {
+        let flushed = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
+        flushed.map_err(|error| Error::io("write", &self.path, &error))
+    }
+}
+
+/// Writes the files of one split.
+struct Writer<'a> {
+    tokens: Out,
+    lengths: Option<Out>,
+    documents: Out,
+    names: Out,
+    wide: bool,
+    separator: Option<&'a Encoded>,
+    /// Tokens written.
+    count: u64,
+    /// Bytes of names written.
+    name_end: u64,
+    /// First token and bytes so far of the document at hand.
+    open: Option<(u64, u64)>,
+    /// Bytes of text before the document's next token that no token stands for.
+    owed: usize,
+    any: bool,
+}
+
+impl<'a> Writer<'a> {
+    fn new(paths: &Paths, tokenizer: &Tokenizer, separator: Option<&'a Encoded>) -> Result<Self> {
+        let by_place = matches!(tokenizer.token_bytes(), TokenBytes::ByPlace);
+        Ok(Self {
+            tokens: Out::create(&paths.tokens)?,
+            lengths: if by_place { Some(Out::create(&paths.lengths)?) } else { None },
+            documents: Out::create(&paths.documents)?,
+            names: Out::create(&paths.names)?,
+            wide: tokenizer.vocab_size() > NARROW,
+            separator,
+            count: 0,
+            name_end: 0,
+            open: None,
+            owed: 0,
+            any: false,
+        })
+    }
+
+    /// Appends tokens that stand for `text_bytes` bytes to the document at hand.
+    fn append(&mut self, mut encoded: Encoded, text_bytes: usize) -> Result<()> {
+        if self.open.is_none()
+            && self.any
+            && let Some(separator) = self.separator
+        {
+            self.put(separator)?;
+        }
+        let (start, bytes) = self.open.unwrap_or((self.count, 0));
+        self.open = Some((start, bytes + text_bytes as u64));
+        match encoded.bytes.as_mut().map(|lengths| lengths.first_mut()) {
+            Some(Some(first)) => *first += std::mem::take(&mut self.owed) as u32,
+            Some(None) => self.owed += text_bytes,
+            None => {}
+        }
+        self.put(&encoded)
+    }
+
+    fn put(&mut self, encoded: &Encoded) -> Result<()> {
+        let bytes: Vec<u8> = if self.wide {
+            encoded.ids.iter().flat_map(|id| id.to_le_bytes()).collect()
+        } else {
+            encoded.ids.iter().flat_map(|&id| (id as u16).to_le_bytes()).collect()
+        };
+        self.tokens.put(&bytes)?;
+        self.count += encoded.ids.len() as u64;
+        if let (Some(out), Some(lengths)) = (&mut self.lengths, &encoded.bytes) {
+            let bytes: Vec<u8> = lengths.iter().flat_map(|length| length.to_le_bytes()).collect();
+            out.put(&bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Completes the document at hand; a document without text leaves no trace.
+    fn end(&mut self, name: &str) -> Result<()> {
+        let Some((start, bytes)) = self.open.take() else { return Ok(()) };
+        self.owed = 0;
+        self.any = true;
+        self.names.put(name.as_bytes())?;
+        self.name_end += name.len() as u64;
+        let record = Record { start, end: self.count, bytes, name_end: self.name_end };
+        self.documents.put(&record.to_bytes())
+    }
+
+    /// Brings everything to the disk; returns the number of tokens.
+    fn finish(self) -> Result<u64> {
+        for out in
+            [Some(self.tokens), self.lengths, Some(self.documents), Some(self.names)].into_iter().flatten()
+        {
+            out.finish()?;
+        }
+        Ok(self.count)
+    }
+}

@@ -1,0 +1,192 @@
+//! Cache entries: folders named after a hash of all that decides their content.
+
+use crate::hash;
+use crate::split::Split;
+use crate::tokenizer::Tokenizer;
+use crate::tokens::{Paths, TokenFile};
+use longwave_core::{Error, Result, file};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+/// The version of the files' layout and of what decides their content.
+pub(crate) const FORMAT: u32 = 1;
+
+const INDEX: &str = "index.json";
+const TOKENIZER: &str = "tokenizer.json";
+
+/// What a cache entry says about itself, written after all else in it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Index {
+    format: u32,
+    key: String,
+    files: Vec<Listed>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Listed {
+    file: String,
+    bytes: u64,
+    sha256: String,
+}
+
+/// The content of a cache entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Content {
+    pub(crate) tokenizer: Tokenizer,
+    /// In the order of [`Split::ALL`].
+    pub(crate) splits: [TokenFile; 3],
+}
+
+/// The place of one entry.
+pub(crate) struct Entry {
+    cache: PathBuf,
+    key: String,
+}
+
+impl Entry {
+    /// The entry of a key (64 hexadecimal digits).
+    pub(crate) fn new(cache: &Path, key: &str) -> Self {
+        Self { cache: cache.to_owned(), key: key.to_owned() }
+    }
+
+    fn prefix(&self) -> &str {
+        &self.key[..16]
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.cache.join(self.prefix())
+    }
+
+    /// Opens the entry if it is there and whole.
+    pub(crate) fn open(&self) -> Option<Content> {
+        let folder = self.folder();
+        if !folder.exists() {
+            return None;
+        }
+        match self.try_open(&folder) {
+            Ok(content) => Some(content),
+            Err(error) => {
+                tracing::warn!(
+                    "the cached tokens in `{}` are rebuilt: {}",
+                    folder.display(),
+                    error.message()
+                );
+                None
+            }
+        }
+    }
+
+    fn try_open(&self, folder: &Path) -> Result<Content> {
+        let damaged = |what: &str| Error::failed(what.to_owned());
+        let index: Index = serde_json::from_str(&file::read_text(&folder.join(INDEX))?)
+            .map_err(|error| damaged(&format!("its index is damaged: {error}")))?;
+        if index.format != FORMAT || index.key != self.key {
+            return Err(damaged("it belongs to other content or to another version"));
+        }
+        let paths: Vec<PathBuf> = index.files.iter().map(|listed| folder.join(&listed.file)).collect();
+        for (listed, path) in index.files.iter().zip(&paths) {
+            let bytes = fs::metadata(path).map_err(|error| Error::io("read", path, &error))?.len();
+            if bytes != listed.bytes {
+                return Err(damaged(&format!(
+                    "`{}` has {bytes} bytes instead of {}",
+                    listed.file, listed.bytes
+                )));
+            }
+        }
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        let memory = self.cache.join("hashes").join(format!("{}.json", self.prefix()));
+        let hashes = hash::hash_files(&paths, &memory, &mut |_, _| ())?;
+        if let Some((listed, _)) =
+            index.files.iter().zip(&hashes).find(|(listed, hash)| listed.sha256 != **hash)
+        {
+            return Err(damaged(&format!("the content of `{}` has changed", listed.file)));
+        }
+        let tokenizer = Tokenizer::load(&folder.join(TOKENIZER))?;
+        let open = |split| {
+            TokenFile::open(&Paths::new(folder, split), tokenizer.vocab_size(), tokenizer.token_bytes())
+        };
+        let splits = [open(Split::Train)?, open(Split::Valid)?, open(Split::Test)?];
+        Ok(Content { tokenizer, splits })
+    }
+
+    /// Lets one process at a time build this entry; the lock goes with the file returned.
+    ///
+    /// # Errors
+    /// The cache folder cannot be written to, or cannot lock files.
+    pub(crate) fn lock(&self) -> Result<File> {
+        let path = self.cache.join(format!("{}.lock", self.prefix()));
+        let failed = |error: std::io::Error| {
+            Error::io("lock", &path, &error)
+                .hint("set `data.cache` to a folder on a local disk you can write to")
+        };
+        fs::create_dir_all(&self.cache).map_err(failed)?;
+        let lock = File::create(&path).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                tracing::info!("another process is tokenizing this corpus; waiting for it");
+                lock.lock().map_err(failed)?;
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        Ok(lock)
+    }
+
+    /// Builds the entry beside its place and moves it there whole, or leaves nothing. `fill` writes the
+    /// token files into the folder it is given and returns the tokenizer. The lock must be held.
+    ///
+    /// # Errors
+    /// As `fill`, or the folder cannot be written.
+    pub(crate) fn build(&self, fill: impl FnOnce(&Path) -> Result<Tokenizer>) -> Result<()> {
+        let part = self.cache.join(format!(".{}.part", self.prefix()));
+        let failed = |error: std::io::Error| Error::io("write", &part, &error);
+        // A process that was killed may have left one.
+        remove(&part)?;
+        fs::create_dir_all(&part).map_err(failed)?;
+        let built = fill(&part).and_then(|tokenizer| self.complete(&part, &tokenizer));
+        if built.is_err() {
+            // The first error is the one to tell.
+            let _ = fs::remove_dir_all(&part);
+        }
+        built
+    }
+
+    /// Adds the tokenizer and the index, and moves the folder into place.
+    fn complete(&self, part: &Path, tokenizer: &Tokenizer) -> Result<()> {
+        tokenizer.save(&part.join(TOKENIZER))?;
+        let failed = |error: std::io::Error| Error::io("write", part, &error);
+        let mut files = Vec::new();
+        for entry in fs::read_dir(part).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            files.push(Listed {
+                file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+                bytes: fs::metadata(&path).map_err(failed)?.len(),
+                sha256: file::sha256(&path)?,
+            });
+        }
+        files.sort_by(|a, b| a.file.cmp(&b.file));
+        let index = Index { format: FORMAT, key: self.key.clone(), files };
+        let text = serde_json::to_vec_pretty(&index).map_err(|error| Error::failed(error.to_string()))?;
+        file::write(&part.join(INDEX), &text)?;
+        let folder = self.folder();
+        remove(&folder)?;
+        fs::rename(part, &folder).map_err(failed)?;
+        if cfg!(unix) {
+            // The rename outlives a power cut.
+            File::open(&self.cache).and_then(|cache| cache.sync_all()).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes a folder, if there is one.
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io("remove", folder, &error)
+                .hint("remove it by hand, or set `data.cache` to another folder"))
+        }
+        _ => Ok(()),
+    }
+}

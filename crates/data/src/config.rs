@@ -1,0 +1,257 @@
+//! The `[data]` section.
+
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// The smallest vocabulary of a byte-level tokenizer: one entry for each byte.
+pub(crate) const BYTES: usize = 256;
+
+/// What is read, how it becomes tokens, and where the tokens are kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DataConfig {
+    /// A folder, a glob such as `"texts/**/*.rs"`, a text file or a `.jsonl` file (one document per
+    /// line). A folder is read through all its subfolders for `.txt`, `.text` and `.jsonl` files; its
+    /// subfolders `train`, `valid` and `test`, if there are any, are the splits. A `MANIFEST.json` in
+    /// it is checked.
+    pub corpus: String,
+    /// How text becomes tokens.
+    #[serde(default)]
+    pub tokenizer: TokenizerConfig,
+    /// The field that holds a document's text in `.jsonl` files.
+    #[serde(default = "default_text_field")]
+    pub text_field: String,
+    /// A string put between the documents of the training stream; nothing is unless it is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub separator: Option<String>,
+    /// The share of the documents held out, for a corpus without `train`, `valid`, `test` folders.
+    #[serde(default)]
+    pub split: SplitConfig,
+    /// The folder where token files are kept for the next run.
+    #[serde(default = "default_cache")]
+    pub cache: String,
+}
+
+/// The share of the documents that is held out: documents are chosen by a hash of their names, and
+/// the only document of a corpus is cut into its first, next and last bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SplitConfig {
+    /// Share of the validation split, in `[0, 1)`.
+    pub valid: f64,
+    /// Share of the test split, in `[0, 1)`.
+    pub test: f64,
+}
+
+/// How text becomes tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum TokenizerConfig {
+    /// One token per byte, 256 in all; documents need not be text.
+    #[default]
+    Bytes,
+    /// Byte-level byte-pair encoding trained on the training split.
+    Bpe {
+        /// Exact number of entries, at least 256.
+        vocab_size: usize,
+    },
+    /// An existing `tokenizer.json`.
+    File {
+        /// Path of the file.
+        path: String,
+    },
+}
+
+/// The keys of a tokenizer as written; read first, so that an unknown key is named with its path.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    kind: Kind,
+    vocab_size: Option<usize>,
+    path: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Bytes,
+    Bpe,
+    File,
+}
+
+impl<'de> Deserialize<'de> for TokenizerConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(deserializer)?;
+        match (written.kind, written.vocab_size, written.path) {
+            (Kind::Bytes, None, None) => Ok(Self::Bytes),
+            (Kind::Bytes, ..) => Err(D::Error::custom("kind \"bytes\" takes no other key")),
+            (Kind::Bpe, Some(vocab_size), None) => Ok(Self::Bpe { vocab_size }),
+            (Kind::Bpe, ..) => Err(D::Error::custom("kind \"bpe\" takes `vocab_size` and no other key")),
+            (Kind::File, None, Some(path)) => Ok(Self::File { path }),
+            (Kind::File, ..) => Err(D::Error::custom("kind \"file\" takes `path` and no other key")),
+        }
+    }
+}
+
+impl Default for SplitConfig {
+    fn default() -> Self {
+        Self { valid: 0.05, test: 0.05 }
+    }
+}
+
+fn default_text_field() -> String {
+    "text".to_owned()
+}
+
+fn default_cache() -> String {
+    ".cache".to_owned()
+}
+
+impl DataConfig {
+    /// The config that reads `corpus` and leaves every other key at its default.
+    pub fn new(corpus: impl Into<String>) -> Self {
+        Self {
+            corpus: corpus.into(),
+            tokenizer: TokenizerConfig::default(),
+            text_field: default_text_field(),
+            separator: None,
+            split: SplitConfig::default(),
+            cache: default_cache(),
+        }
+    }
+
+    /// Checks what the types cannot say; no file is looked at.
+    ///
+    /// # Errors
+    /// A value that is not allowed, named by its key with `data.` in front.
+    pub fn validate(&self) -> Result<()> {
+        let strings = [
+            ("data.corpus", &self.corpus, "name a folder, a file or a glob, e.g. `corpus = \"data/sotu\"`"),
+            ("data.text_field", &self.text_field, "name the field that holds the text, e.g. `\"text\"`"),
+            ("data.cache", &self.cache, "name a folder, e.g. `cache = \".cache\"`"),
+        ];
+        for (key, value, hint) in strings {
+            if value.is_empty() {
+                return Err(Error::value(key, "\"\"", "it must not be empty").hint(hint));
+            }
+        }
+        if self.separator.as_deref() == Some("") {
+            return Err(Error::value("data.separator", "\"\"", "an empty string separates nothing")
+                .hint("leave the key out to put documents directly after each other"));
+        }
+        match &self.tokenizer {
+            TokenizerConfig::Bpe { vocab_size } if *vocab_size < BYTES => {
+                let key = "data.tokenizer.vocab_size";
+                return Err(Error::value(key, vocab_size, "it must be at least 256, one entry per byte")
+                    .hint("use 512 or more, or `{ kind = \"bytes\" }`"));
+            }
+            TokenizerConfig::File { path } if path.is_empty() => {
+                return Err(Error::value("data.tokenizer.path", "\"\"", "it must not be empty")
+                    .hint("give the path of a tokenizer.json"));
+            }
+            _ => {}
+        }
+        self.split.validate()
+    }
+}
+
+impl SplitConfig {
+    fn validate(&self) -> Result<()> {
+        for (key, share) in [("data.split.valid", self.valid), ("data.split.test", self.test)] {
+            if !(0.0..1.0).contains(&share) {
+                return Err(Error::value(key, share, "it must be a share in [0, 1)")
+                    .hint("0.05 holds out 5% of the documents"));
+            }
+        }
+        if self.valid + self.test >= 1.0 {
+            let split = format!("{{ valid = {}, test = {} }}", self.valid, self.test);
+            return Err(Error::value("data.split", split, "nothing is left to train on")
+                .hint("let the two shares add up to less than 1"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<DataConfig> {
+        longwave_core::config::read(&text.parse().unwrap(), "data")
+    }
+
+    #[test]
+    fn defaults() {
+        assert_eq!(read("corpus = \"x\"").unwrap(), DataConfig::new("x"));
+    }
+
+    #[test]
+    fn every_tokenizer_survives_writing_and_reading() {
+        for tokenizer in [
+            TokenizerConfig::Bytes,
+            TokenizerConfig::Bpe { vocab_size: 512 },
+            TokenizerConfig::File { path: "t.json".into() },
+        ] {
+            let config = DataConfig { tokenizer, separator: Some("\n".into()), ..DataConfig::new("x") };
+            assert_eq!(read(&toml::to_string(&config).unwrap()).unwrap(), config);
+        }
+    }
+
+    #[test]
+    fn a_wrong_tokenizer_is_explained() {
+        let message =
+            |text: &str| read(&format!("corpus = \"x\"\ntokenizer = {text}")).unwrap_err().to_string();
+        let unknown = message("{ kind = \"bpe\", vocab_siz = 512 }");
+        assert!(unknown.contains("unknown key `data.tokenizer.vocab_siz`"), "{unknown}");
+        assert!(unknown.contains("did you mean `vocab_size`?"), "{unknown}");
+        assert!(message("{ kind = \"bpee\" }").contains("`bytes`, `bpe`, `file`"));
+        assert!(message("{ kind = \"bytes\", vocab_size = 3 }").contains("takes no other key"));
+        assert!(message("{ kind = \"bpe\" }").contains("takes `vocab_size`"));
+        assert!(message("{ kind = \"file\" }").contains("takes `path`"));
+    }
+
+    #[test]
+    fn values_out_of_range_are_explained() {
+        let good = DataConfig::new("x");
+        let wrong = [
+            (DataConfig { corpus: String::new(), ..good.clone() }, "data.corpus"),
+            (DataConfig { text_field: String::new(), ..good.clone() }, "data.text_field"),
+            (DataConfig { cache: String::new(), ..good.clone() }, "data.cache"),
+            (DataConfig { separator: Some(String::new()), ..good.clone() }, "data.separator"),
+            (
+                DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 255 }, ..good.clone() },
+                "data.tokenizer.vocab_size = 255",
+            ),
+            (
+                DataConfig { tokenizer: TokenizerConfig::File { path: String::new() }, ..good.clone() },
+                "data.tokenizer.path",
+            ),
+            (
+                DataConfig { split: SplitConfig { valid: -0.1, test: 0.0 }, ..good.clone() },
+                "data.split.valid = -0.1",
+            ),
+            (
+                DataConfig { split: SplitConfig { valid: 0.0, test: f64::NAN }, ..good.clone() },
+                "data.split.test = NaN",
+            ),
+            (DataConfig { split: SplitConfig { valid: 0.5, test: 0.5 }, ..good.clone() }, "data.split = "),
+        ];
+        for (config, expected) in wrong {
+            let error = config.validate().unwrap_err();
+            assert!(error.message().contains(expected), "{error}");
+            assert!(error.hint_text().is_some());
+            assert_eq!(error.exit_code(), 2);
+        }
+        good.validate().unwrap();
+    }
+
+    #[test]
+    fn the_schema_knows_the_kinds() {
+        let schema = serde_json::to_string(&schemars::schema_for!(DataConfig)).unwrap();
+        for part in ["\"bytes\"", "\"bpe\"", "\"file\"", "vocab_size", "text_field", "separator"] {
+            assert!(schema.contains(part), "{part}");
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Which files a corpus is made of, and whether they are what its manifest says.
+
+use crate::split::Split;
+use longwave_core::{Error, Result, file};
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const MANIFEST: &str = "MANIFEST.json";
+const EXTENSIONS: [&str; 3] = ["txt", "text", "jsonl"];
+
+/// How a file holds documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// The file is one document.
+    Text,
+    /// Every line is a JSON object with one document.
+    JsonLines,
+}
+
+/// One file of a corpus.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    /// The path below the corpus, with `/` between folders: the same wherever the corpus lies.
+    pub(crate) name: String,
+    pub(crate) format: Format,
+    /// The split its folder names, if the corpus has such folders.
+    pub(crate) split: Option<Split>,
+    pub(crate) bytes: u64,
+}
+
+/// The files of a corpus, in the order of their names.
+#[derive(Debug)]
+pub(crate) struct Corpus {
+    pub(crate) sources: Vec<Source>,
+    /// Whether the folders `train`, `valid` and `test` say what belongs to which split.
+    pub(crate) split_by_folder: bool,
+    manifest: Option<Manifest>,
+}
+
+#[derive(Debug)]
+struct Manifest {
+    path: PathBuf,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    split: Split,
+    file: String,
+    bytes: u64,
+    sha256: String,
+}
+
+/// Finds the files that `data.corpus` names.
+///
+/// # Errors
+/// Nothing is there, a glob is malformed or matches no file, a folder holds no text file, or a
+/// manifest cannot be read.
+pub(crate) fn find(corpus: &str) -> Result<Corpus> {
+    let path = Path::new(corpus);
+    if path.is_dir() {
+        return find_in_folder(path);
+    }
+    if path.is_file() {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let sources = vec![source(path.to_owned(), name, None)?];
+        return Ok(Corpus { sources, split_by_folder: false, manifest: None });
+    }
+    if corpus.contains(['*', '?', '[']) {
+        return find_by_glob(corpus);
+    }
+    Err(Error::value("data.corpus", format!("\"{corpus}\""), "there is no such file or folder")
+        .hint("paths start at the folder the command runs in; a glob needs a `*`, `?` or `[`"))
+}
+
+fn find_in_folder(folder: &Path) -> Result<Corpus> {
+    let split_folder = |split: &Split| folder.join(split.to_string());
+    let present: Vec<Split> = Split::ALL.into_iter().filter(|split| split_folder(split).is_dir()).collect();
+    let manifest = Manifest::read(folder)?;
+    if present.is_empty() && manifest.is_none() {
+        let sources = sources_below(folder, None)?;
+        return if sources.is_empty() {
+            Err(Error::failed(format!("`{}` holds no .txt, .text or .jsonl file", folder.display()))
+                .hint("name other text files with a glob, e.g. `corpus = \"folder/**/*.rs\"`"))
+        } else {
+            Ok(Corpus { sources, split_by_folder: false, manifest: None })
+        };
+    }
+    let mut sources = Vec::new();
+    for split in present {
+        sources.extend(sources_below(&split_folder(&split), Some(split))?);
+    }
+    let corpus = Corpus { sources, split_by_folder: true, manifest };
+    corpus.check_presence()?;
+    if !corpus.sources.iter().any(|source| source.split == Some(Split::Train)) {
+        return Err(Error::failed(format!("`{}` has no text file for training", folder.display()))
+            .hint("put .txt or .jsonl files into its subfolder `train`, or rename `valid` and `test`"));
+    }
+    Ok(corpus)
+}
+
+fn find_by_glob(pattern: &str) -> Result<Corpus> {
+    let bad_glob = |error: &glob::PatternError| {
+        Error::value("data.corpus", format!("\"{pattern}\""), format!("the glob is malformed: {error}"))
+            .hint("`*` and `?` match within a name, `**` through folders, `[ab]` one of a set")
+    };
+    let base = pattern.find(['*', '?', '[']).and_then(|end| pattern[..end].rfind('/')).map_or(0, |at| at + 1);
+    let mut sources = Vec::new();
+    for path in glob::glob(pattern).map_err(|error| bad_glob(&error))? {
+        let path = path.map_err(|error| Error::io("read", error.path(), error.error()))?;
+        if path.is_file() {
+            let text = path.to_string_lossy();
+            // The matches begin as the pattern does, unless it begins with `./`.
+            let name = text.strip_prefix(&pattern[..base]).unwrap_or(&text).to_owned();
+            sources.push(source(path, name, None)?);
+        }
+    }
+    if sources.is_empty() {
+        return Err(Error::value("data.corpus", format!("\"{pattern}\""), "no file matches")
+            .hint("paths start at the folder the command runs in; quote `**` to reach into subfolders"));
+    }
+    sources.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Corpus { sources, split_by_folder: false, manifest: None })
+}
+
+/// Every text file below `folder`, in the order of its name; hidden ones are left out.
+fn sources_below(folder: &Path, split: Option<Split>) -> Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    let mut folders = vec![(folder.to_owned(), String::new())];
+    // Links may lead back to a folder that was read already.
+    let mut seen = HashSet::new();
+    while let Some((folder, prefix)) = folders.pop() {
+        let failed = |error: std::io::Error| Error::io("read", &folder, &error);
+        if !seen.insert(folder.canonicalize().map_err(failed)?) {
+            continue;
+        }
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name.starts_with('.') {
+                continue;
+            }
+            let full = format!("{prefix}{name}");
+            if path.is_dir() {
+                folders.push((path, format!("{full}/")));
+            } else if path.extension().is_some_and(|end| EXTENSIONS.iter().any(|known| end == *known)) {
+                sources.push(source(path, full, split)?);
+            }
+        }
+    }
+    sources.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(sources)
+}
+
+fn source(path: PathBuf, name: String, split: Option<Split>) -> Result<Source> {
+    let bytes = fs::metadata(&path).map_err(|error| Error::io("read", &path, &error))?.len();
+    let format =
+        if path.extension().is_some_and(|end| end == "jsonl") { Format::JsonLines } else { Format::Text };
+    Ok(Source { path, name, format, split, bytes })
+}
+
+impl Manifest {
+    /// Reads the manifest of a folder, if it has one.
+    fn read(folder: &Path) -> Result<Option<Self>> {
+        let path = folder.join(MANIFEST);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let entries = serde_json::from_str(&file::read_text(&path)?).map_err(|error| {
+            Error::failed(format!("`{}` is no manifest: {error}", path.display())).hint(
+                "it must list objects with `split`, `file`, `bytes` and `sha256`; remove it to read the \
+                 folder unchecked",
+            )
+        })?;
+        Ok(Some(Self { path, entries }))
+    }
+
+    fn mismatch(&self, what: &str, name: &str, why: &str) -> Error {
+        Error::failed(format!("`{name}` {what} (checked against `{}`)", self.path.display())).hint(why)
+    }
+}
+
+const RESTORE: &str = "restore it (e.g. `git checkout` the folder), or copy the corpus without its \
+                       MANIFEST.json to change it";
+
+impl Corpus {
+    /// Whether the files are those of the manifest, by name and size; cheap, so done before hashing.
+    fn check_presence(&self) -> Result<()> {
+        let Some(manifest) = &self.manifest else { return Ok(()) };
+        let sources: BTreeMap<_, _> =
+            self.sources.iter().map(|source| ((source.split, source.name.as_str()), source)).collect();
+        let mut listed = HashSet::new();
+        for entry in &manifest.entries {
+            let name = format!("{}/{}", entry.split, entry.file);
+            let Some(source) = sources.get(&(Some(entry.split), entry.file.as_str())) else {
+                return Err(manifest.mismatch("is missing", &name, RESTORE));
+            };
+            if source.bytes != entry.bytes {
+                let what = format!("has changed: {} bytes instead of {}", source.bytes, entry.bytes);
+                return Err(manifest.mismatch(&what, &name, RESTORE));
+            }
+            listed.insert((source.split, source.name.as_str()));
+        }
+        match sources.iter().find(|(key, _)| !listed.contains(*key)) {
+            None => Ok(()),
+            Some((_, source)) => {
+                let name = source.path.display().to_string();
+                Err(manifest.mismatch("is not in the manifest", &name, "move the file out of the corpus"))
+            }
+        }
+    }
+
+    /// Whether the files' content is what the manifest says; `hashes` go with `sources`.
+    ///
+    /// # Errors
+    /// The first file that has changed, by name.
+    pub(crate) fn check_content(&self, hashes: &[String]) -> Result<()> {
+        let Some(manifest) = &self.manifest else { return Ok(()) };
+        let expected: BTreeMap<_, _> = manifest
+            .entries
+            .iter()
+            .map(|entry| ((Some(entry.split), entry.file.as_str()), entry.sha256.as_str()))
+            .collect();
+        for (source, hash) in self.sources.iter().zip(hashes) {
+            if expected.get(&(source.split, source.name.as_str())).is_none_or(|expected| expected != hash) {
+                let name = source.path.display().to_string();
+                return Err(manifest.mismatch("has changed: its SHA-256 differs", &name, RESTORE));
+            }
+        }
+        Ok(())
+    }
+
+    /// Size of all files together, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sources.iter().map(|source| source.bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    fn folder(files: &[(&str, &str)]) -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    fn names(corpus: &str) -> Vec<String> {
+        find(corpus).unwrap().sources.into_iter().map(|source| source.name).collect()
+    }
+
+    #[test]
+    fn a_folder_is_read_through_in_order() {
+        let folder =
+            folder(&[("b/x.txt", "1"), ("a.txt", "2"), ("c.jsonl", ""), (".h.txt", "3"), ("p.png", "")]);
+        let corpus = find(folder.path().to_str().unwrap()).unwrap();
+        assert_eq!(names(folder.path().to_str().unwrap()), ["a.txt", "b/x.txt", "c.jsonl"]);
+        assert_eq!(corpus.sources[2].format, Format::JsonLines);
+        assert!(!corpus.split_by_folder);
+        assert_eq!(corpus.bytes(), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_in_a_circle_is_read_once() {
+        let folder = folder(&[("a/x.txt", "1")]);
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("a/again")).unwrap();
+        assert_eq!(names(folder.path().to_str().unwrap()), ["a/x.txt"]);
+    }
+
+    #[test]
+    fn split_folders_are_the_splits() {
+        let folder = folder(&[("train/x.txt", "1"), ("test/x.txt", "2"), ("README.txt", "not read")]);
+        let corpus = find(folder.path().to_str().unwrap()).unwrap();
+        let splits: Vec<_> = corpus.sources.iter().map(|source| source.split).collect();
+        assert_eq!(splits, [Some(Split::Train), Some(Split::Test)]);
+    }
+
+    #[test]
+    fn names_of_a_glob_do_not_depend_on_where_it_lies() {
+        let folder = folder(&[("b/x.rs", "1"), ("a/y.rs", "2"), ("a/z.txt", "3")]);
+        assert_eq!(names(&format!("{}/*/*.rs", folder.path().display())), ["a/y.rs", "b/x.rs"]);
+        assert_eq!(names(&format!("{}/**/z*", folder.path().display())), ["a/z.txt"]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_explained() {
+        let empty = folder(&[("a.png", ""), ("v/valid/x.txt", "1")]);
+        let path = empty.path().display();
+        let cases = [
+            (format!("{path}/none"), "no such file or folder"),
+            (format!("{path}/*.txt"), "no file matches"),
+            (format!("{path}/[*.txt"), "the glob is malformed"),
+            (format!("{path}/v"), "no text file for training"),
+        ];
+        for (corpus, expected) in cases {
+            let error = find(&corpus).unwrap_err();
+            assert!(error.message().contains(expected), "{error}");
+            assert!(error.hint_text().is_some());
+        }
+        fs::remove_dir_all(empty.path().join("v")).unwrap();
+        let error = find(&path.to_string()).unwrap_err();
+        assert!(error.message().contains("holds no .txt"), "{error}");
+    }
+
+    fn manifest(files: &[(&str, &str, &str)]) -> String {
+        let entries: Vec<_> = files
+            .iter()
+            .map(|(split, name, text)| {
+                let sha256 = file::sha256_of(text.as_bytes());
+                serde_json::json!({ "split": split, "file": name, "bytes": text.len(), "sha256": sha256 })
+            })
+            .collect();
+        serde_json::to_string(&entries).unwrap()
+    }
+
+    #[test]
+    fn a_manifest_finds_what_was_changed() {
+        let text = manifest(&[("train", "a.txt", "one"), ("test", "b.txt", "two")]);
+        let folder = folder(&[("train/a.txt", "one"), ("test/b.txt", "two"), (MANIFEST, &text)]);
+        let path = folder.path().to_str().unwrap();
+        let check = || {
+            let corpus = find(path)?;
+            let hash = |source: &Source| file::sha256(&source.path).unwrap();
+            corpus.check_content(&corpus.sources.iter().map(hash).collect::<Vec<_>>())
+        };
+        let message = || check().unwrap_err().to_string();
+        check().unwrap();
+
+        fs::write(folder.path().join("test/b.txt"), "TWO").unwrap();
+        assert!(message().contains("b.txt` has changed: its SHA-256 differs") && message().contains("hint:"));
+        fs::write(folder.path().join("test/b.txt"), "twoo").unwrap();
+        assert!(message().contains("`test/b.txt` has changed: 4 bytes instead of 3"), "{}", message());
+        fs::remove_file(folder.path().join("test/b.txt")).unwrap();
+        assert!(message().contains("`test/b.txt` is missing"), "{}", message());
+        fs::write(folder.path().join("test/b.txt"), "two").unwrap();
+        fs::write(folder.path().join("train/c.txt"), "more").unwrap();
+        assert!(message().contains("c.txt` is not in the manifest"), "{}", message());
+        fs::write(folder.path().join(MANIFEST), "{}").unwrap();
+        assert!(message().contains("is no manifest"), "{}", message());
+    }
+
+    #[test]
+    fn the_corpus_of_the_project_is_as_published() {
+        let corpus = find(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sotu")).unwrap();
+        let hashes: Vec<_> =
+            corpus.sources.iter().map(|source| file::sha256(&source.path).unwrap()).collect();
+        corpus.check_content(&hashes).unwrap();
+        let count = |split| corpus.sources.iter().filter(|source| source.split == Some(split)).count();
+        assert_eq!(Split::ALL.map(count), [69, 6, 12]);
+    }
+}

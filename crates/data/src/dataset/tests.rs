@@ -1,0 +1,362 @@
+//! Whole corpora: what is built, reused, rebuilt and refused.
+
+use super::*;
+use crate::SplitConfig;
+use std::fs;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// A corpus and its cache in a folder of their own.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new(files: &[(&str, &[u8])]) -> Self {
+        let place = Self { folder: tempfile::tempdir().unwrap() };
+        for (name, bytes) in files {
+            place.write(name, bytes);
+        }
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("corpus").join(name)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    fn config(&self, name: &str) -> DataConfig {
+        let mut config = DataConfig::new(self.path(name).to_str().unwrap());
+        config.cache = self.cache().to_str().unwrap().to_owned();
+        config
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    /// The only entry of the cache.
+    fn entry(&self) -> PathBuf {
+        let mut entries = fs::read_dir(self.cache()).unwrap().map(|entry| entry.unwrap().path());
+        entries.find(|path| path.join("index.json").exists()).unwrap()
+    }
+}
+
+fn open(config: &DataConfig) -> Result<Dataset> {
+    Dataset::open(config, &mut |_| ())
+}
+
+fn message(config: &DataConfig) -> String {
+    let error = open(config).unwrap_err();
+    assert!(error.hint_text().is_some(), "no hint: {error}");
+    error.to_string()
+}
+
+/// Name and text of every document of a split.
+fn documents(dataset: &Dataset, split: Split) -> Vec<(String, String)> {
+    let tokens = dataset.tokens(split);
+    (0..tokens.documents())
+        .map(|index| {
+            let ids = tokens.read(tokens.document(index));
+            (tokens.document_name(index).to_owned(), dataset.tokenizer().decode(&ids).unwrap())
+        })
+        .collect()
+}
+
+fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    expected.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+}
+
+const KAESE: &str =
+    "Der Käse, 日本語 und 😀!\n\n  Noch ein Käse, and then it's cheese again: Käse, cheese, Käse.\n";
+
+fn three() -> Place {
+    Place::new(&[
+        ("train/a.txt", KAESE.as_bytes()),
+        ("train/b.txt", b"second"),
+        ("valid/c.txt", "Über".as_bytes()),
+        ("test/d.txt", b"cheese"),
+    ])
+}
+
+#[test]
+fn bytes_and_bpe_return_the_documents_they_were_given() {
+    let place = three();
+    for tokenizer in [TokenizerConfig::Bytes, TokenizerConfig::Bpe { vocab_size: 270 }] {
+        let dataset = open(&DataConfig { tokenizer, ..place.config("") }).unwrap();
+        assert_eq!(documents(&dataset, Split::Train), pairs(&[("a.txt", KAESE), ("b.txt", "second")]));
+        assert_eq!(documents(&dataset, Split::Valid), pairs(&[("c.txt", "Über")]));
+        assert_eq!(documents(&dataset, Split::Test), pairs(&[("d.txt", "cheese")]));
+        let train = dataset.tokens(Split::Train);
+        assert_eq!(train.document(1).start, train.document(0).end);
+        for index in 0..2 {
+            assert_eq!(train.bytes(train.document(index)), train.document_bytes(index));
+        }
+        assert_eq!(train.document_bytes(0), KAESE.len() as u64);
+    }
+}
+
+#[test]
+fn bpe_has_as_many_entries_as_asked_and_fewer_tokens() {
+    let place = three();
+    let dataset =
+        open(&DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 270 }, ..place.config("") });
+    let dataset = dataset.unwrap();
+    assert_eq!(dataset.tokenizer().vocab_size(), 270);
+    assert!(dataset.tokens(Split::Train).len() < KAESE.len());
+    let json = fs::read_to_string(place.entry().join("tokenizer.json")).unwrap();
+    assert!(json.contains("\"ByteLevel\""));
+}
+
+#[test]
+fn a_second_run_builds_nothing() {
+    let place = three();
+    let config = DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 262 }, ..place.config("") };
+    let mut stages = Vec::new();
+    let first = Dataset::open(&config, &mut |progress| stages.push(progress.stage)).unwrap();
+    assert!(!first.cached());
+    stages.dedup();
+    assert_eq!(stages, [Stage::Hashing, Stage::TrainingTokenizer, Stage::Tokenizing]);
+    let index = place.entry().join("index.json");
+    let written = fs::metadata(&index).unwrap().modified().unwrap();
+
+    let mut stages = Vec::new();
+    let second = Dataset::open(&config, &mut |progress| stages.push(progress.stage)).unwrap();
+    assert!(second.cached());
+    stages.dedup();
+    assert_eq!(stages, [Stage::Hashing]);
+    assert_eq!(fs::metadata(&index).unwrap().modified().unwrap(), written);
+    assert_eq!(second.content_hash(), first.content_hash());
+    assert_eq!(documents(&second, Split::Train), documents(&first, Split::Train));
+}
+
+#[test]
+fn the_hash_follows_the_content_and_not_the_place() {
+    let (one, two) = (three(), three());
+    let hash = |config: &DataConfig| open(config).unwrap().content_hash().to_owned();
+    let config = two.config("");
+    let first = hash(&one.config(""));
+    assert_eq!(hash(&config), first);
+    let others = [
+        DataConfig { separator: Some("\n".into()), ..config.clone() },
+        DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 256 }, ..config.clone() },
+        DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 257 }, ..config.clone() },
+    ];
+    let mut hashes: Vec<_> = others.iter().map(hash).collect();
+    two.write("train/b.txt", b"Second");
+    let dataset = open(&config).unwrap();
+    assert!(!dataset.cached());
+    assert_eq!(documents(&dataset, Split::Train)[1].1, "Second");
+    hashes.extend([dataset.content_hash().to_owned(), first]);
+    let count = hashes.len();
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), count);
+    // Neither split shares nor the text field matter where folders and whole files decide.
+    let config = one.config("");
+    let same =
+        DataConfig { split: SplitConfig { valid: 0.3, test: 0.0 }, text_field: "b".into(), ..config.clone() };
+    assert_eq!(hash(&same), hash(&config));
+}
+
+#[test]
+fn a_damaged_cache_is_rebuilt() {
+    let place = three();
+    let config = DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 262 }, ..place.config("") };
+    let whole = documents(&open(&config).unwrap(), Split::Train);
+    for name in ["train.tokens", "valid.documents", "test.names", "tokenizer.json", "index.json"] {
+        for damage in 0..3 {
+            let path = place.entry().join(name);
+            let mut bytes = fs::read(&path).unwrap();
+            match damage {
+                0 => bytes.truncate(bytes.len() / 2),
+                1 => bytes[0] ^= 1,
+                _ => fs::remove_file(&path).unwrap(),
+            }
+            if damage < 2 {
+                fs::write(&path, bytes).unwrap();
+            }
+            let dataset = open(&config).unwrap();
+            assert!(!dataset.cached(), "{name} {damage}");
+            assert_eq!(documents(&dataset, Split::Train), whole);
+            assert!(open(&config).unwrap().cached());
+        }
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_cleared_away() {
+    let place = three();
+    let config = place.config("");
+    open(&config).unwrap();
+    let entry = place.entry();
+    let part = place.cache().join(format!(".{}.part", entry.file_name().unwrap().to_str().unwrap()));
+    fs::rename(&entry, &part).unwrap();
+    fs::write(part.join("stray"), "x").unwrap();
+    assert!(!open(&config).unwrap().cached());
+    assert!(!part.exists() && !place.entry().join("stray").exists());
+}
+
+#[test]
+fn a_failed_run_leaves_no_entry() {
+    let place = Place::new(&[("train/a.txt", b"good"), ("train/b.txt", b"ab\xff")]);
+    let config = DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 256 }, ..place.config("") };
+    let text = message(&config);
+    assert!(text.contains("`b.txt` is not valid UTF-8 at byte 2"), "{text}");
+    let left: Vec<_> = fs::read_dir(place.cache()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.iter().all(|path| path.is_file()), "{left:?}");
+    // The byte tokenizer takes any bytes.
+    let dataset = open(&place.config("")).unwrap();
+    assert_eq!(dataset.tokens(Split::Train).read(4..7), [0x61, 0x62, 0xff]);
+}
+
+#[test]
+fn processes_that_start_together_build_once() {
+    let place = three();
+    let config = DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 262 }, ..place.config("") };
+    let built = std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..4).map(|_| scope.spawn(|| open(&config).unwrap().cached())).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).filter(|cached| !cached).count()
+    });
+    assert_eq!(built, 1);
+}
+
+#[test]
+fn a_separator_stands_between_training_documents_only() {
+    let place = Place::new(&[
+        ("train/a.txt", b"one"),
+        ("train/b.txt", b""),
+        ("train/c.txt", b"two"),
+        ("test/d.txt", b"three"),
+        ("test/e.txt", b"four"),
+    ]);
+    let dataset = open(&DataConfig { separator: Some("<|>".into()), ..place.config("") }).unwrap();
+    let train = dataset.tokens(Split::Train);
+    let text = |split| {
+        let tokens = dataset.tokens(split);
+        dataset.tokenizer().decode(&tokens.read(0..tokens.len())).unwrap()
+    };
+    assert_eq!(text(Split::Train), "one<|>two");
+    assert_eq!((train.document(0), train.document(1)), (0..3, 6..9));
+    assert_eq!(documents(&dataset, Split::Train), pairs(&[("a.txt", "one"), ("c.txt", "two")]));
+    assert_eq!(text(Split::Test), "threefour");
+    assert!(dataset.tokens(Split::Valid).is_empty());
+    assert_eq!(dataset.tokens(Split::Valid).documents(), 0);
+}
+
+#[test]
+fn one_file_is_cut_into_splits() {
+    let text = "é".repeat(500);
+    let place = Place::new(&[("one.txt", text.as_bytes())]);
+    let dataset = open(&place.config("one.txt")).unwrap();
+    let characters = Split::ALL.map(|split| documents(&dataset, split)[0].1.chars().count());
+    assert_eq!(characters, [450, 25, 25]);
+}
+
+#[test]
+fn documents_of_files_lines_and_globs_are_split_by_name() {
+    let lines: Vec<String> = (0..40).map(|i| json!({ "body": format!("line {i}") }).to_string()).collect();
+    let lines = lines.join("\n");
+    let place = Place::new(&[("x/l.jsonl", lines.as_bytes())]);
+    let config = DataConfig { text_field: "body".into(), ..place.config("x") };
+    let dataset = open(&config).unwrap();
+    let all: Vec<_> = Split::ALL.iter().flat_map(|split| documents(&dataset, *split)).collect();
+    assert_eq!(Split::ALL.map(|split| dataset.tokens(split).documents()), [36, 2, 2]);
+    assert_eq!(all.len(), 40);
+    for (name, text) in all {
+        let number: usize = name.strip_prefix("l.jsonl:").unwrap().parse().unwrap();
+        assert_eq!(text, format!("line {}", number - 1));
+    }
+    let glob = DataConfig { text_field: "body".into(), ..place.config("**/*.jsonl") };
+    assert_eq!(open(&glob).unwrap().tokens(Split::Train).documents(), 36);
+    assert!(message(&place.config("x")).contains("line 1 has no field `text`"));
+}
+
+#[test]
+fn a_tokenizer_file_is_used_as_it_is() {
+    let place = three();
+    let config = DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 270 }, ..place.config("") };
+    let trained = open(&config).unwrap();
+    let path = place.path("tokenizer.json");
+    trained.tokenizer().save(&path).unwrap();
+    let file = TokenizerConfig::File { path: path.to_str().unwrap().to_owned() };
+    let config = DataConfig { tokenizer: file, ..config };
+    let read = open(&config).unwrap();
+    for split in Split::ALL {
+        let (a, b) = (trained.tokens(split), read.tokens(split));
+        assert_eq!(a.read(0..a.len()), b.read(0..b.len()));
+        assert_eq!(a.bytes(1..a.len()), b.bytes(1..b.len()));
+    }
+    assert!(open(&config).unwrap().cached());
+    fs::remove_file(&path).unwrap();
+    assert!(message(&config).contains("tokenizer.json"));
+}
+
+#[test]
+fn every_byte_counts_once_for_tokenizers_that_drop_text() {
+    let place = three();
+    let path = place.path("words.json");
+    let json = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+        "normalizer": { "type": "Lowercase" }, "pre_tokenizer": { "type": "Whitespace" },
+        "post_processor": null, "decoder": null,
+        "model": { "type": "WordLevel", "vocab": { "[UNK]": 70_000, "käse": 1 }, "unk_token": "[UNK]" },
+    });
+    fs::write(&path, json.to_string()).unwrap();
+    let file = TokenizerConfig::File { path: path.to_str().unwrap().to_owned() };
+    let dataset =
+        open(&DataConfig { tokenizer: file, separator: Some("käse".into()), ..place.config("") }).unwrap();
+    let train = dataset.tokens(Split::Train);
+    assert_eq!(train.read(0..3), [70_000, 1, 70_000]);
+    // "Der " with the space after it, then "Käse" with its two-byte letter.
+    assert_eq!((train.bytes(0..1), train.bytes(1..2)), (4, 5));
+    for index in 0..train.documents() {
+        assert_eq!(train.bytes(train.document(index)), train.document_bytes(index));
+    }
+    assert_eq!(train.read(train.document(0).end..train.document(1).start), [1]);
+    assert_eq!(train.bytes(0..train.len()), KAESE.len() as u64 + 6 + 5);
+    // This tokenizer drops white space.
+    let file = TokenizerConfig::File { path: path.to_str().unwrap().to_owned() };
+    let none = DataConfig { tokenizer: file, separator: Some("\n".into()), ..place.config("") };
+    assert!(message(&none).contains("`data.separator = \"\\n\"` is not allowed"), "{}", message(&none));
+}
+
+#[test]
+fn long_documents_are_whole_whatever_the_tokenizer() {
+    let text = format!("{}\n{KAESE}", "some words é 日本\n".repeat(150_000));
+    let place = Place::new(&[("train/a.txt", text.as_bytes())]);
+    for tokenizer in [TokenizerConfig::Bytes, TokenizerConfig::Bpe { vocab_size: 300 }] {
+        let dataset = open(&DataConfig { tokenizer, ..place.config("") }).unwrap();
+        assert!(documents(&dataset, Split::Train) == pairs(&[("a.txt", &text)]));
+        let train = dataset.tokens(Split::Train);
+        assert_eq!(train.bytes(0..train.len()), text.len() as u64);
+    }
+}
+
+#[test]
+fn a_corpus_without_text_is_an_error() {
+    let place =
+        Place::new(&[("train/a.txt", b""), ("lines/a.jsonl", b"\n{\"text\": \"\"}\n"), ("one/a.txt", b"")]);
+    let lines = DataConfig { split: SplitConfig { valid: 0.0, test: 0.0 }, ..place.config("lines") };
+    for config in [place.config("train"), lines, place.config("one"), place.config("one/a.txt")] {
+        assert!(message(&config).contains("holds no text to train on"));
+    }
+    assert!(message(&place.config("none")).contains("no such file or folder"));
+    assert!(message(&place.config("*.txt")).contains("no file matches"));
+    let small = DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 10 }, ..place.config("one") };
+    assert!(message(&small).contains("data.tokenizer.vocab_size = 10"));
+}
+
+#[test]
+fn the_corpus_of_the_project_opens() {
+    let place = Place::new(&[]);
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sotu").to_owned();
+    let dataset = open(&DataConfig { corpus, ..place.config("") }).unwrap();
+    assert_eq!(Split::ALL.map(|split| dataset.tokens(split).documents()), [69, 6, 12]);
+    assert_eq!(dataset.tokens(Split::Train).document_name(0), "1790-Washington-1.txt");
+}

@@ -1,0 +1,341 @@
+//! Text to tokens and back.
+
+use longwave_core::{Error, Result, file};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+
+/// How many bytes of text each token stands for.
+#[derive(Clone, Debug)]
+pub(crate) enum TokenBytes {
+    /// Every token is one byte.
+    One,
+    /// Each entry of a byte-level vocabulary stands for a fixed number of bytes, listed by id.
+    ById(Arc<[u32]>),
+    /// It depends on the text (normalizers, unknown tokens): kept beside the tokens.
+    ByPlace,
+}
+
+/// Tokens of one piece of text, with the bytes of each where these depend on the place.
+pub(crate) struct Encoded {
+    pub(crate) ids: Vec<u32>,
+    pub(crate) bytes: Option<Vec<u32>>,
+}
+
+/// Turns text into token ids and back.
+#[derive(Clone, Debug)]
+pub struct Tokenizer {
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Bytes,
+    Model(Arc<Model>),
+}
+
+#[derive(Debug)]
+struct Model {
+    inner: tokenizers::Tokenizer,
+    vocab_size: usize,
+    token_bytes: TokenBytes,
+}
+
+impl Tokenizer {
+    /// One token per byte; the id is the byte.
+    pub fn bytes() -> Self {
+        Self { kind: Kind::Bytes }
+    }
+
+    /// Reads a `tokenizer.json` (as written by [`Tokenizer::save`] or any other program). What would make
+    /// its tokens depend on more than the text is switched off: truncation, padding, dropout.
+    ///
+    /// # Errors
+    /// The file is missing, or no tokenizer.
+    pub fn load(path: &Path) -> Result<Self> {
+        Self::from_json(&file::read_text(path)?).map_err(|error| {
+            error
+                .context(format!("cannot read the tokenizer `{}`", path.display()))
+                .hint("it must be a tokenizer.json as the `tokenizers` library writes it")
+        })
+    }
+
+    /// Reads the content of a `tokenizer.json`.
+    pub(crate) fn from_json(text: &str) -> Result<Self> {
+        let failed = |error: &dyn std::fmt::Display| Error::failed(error.to_string());
+        let mut json: Value = serde_json::from_str(text).map_err(|error| failed(&error))?;
+        if json == bytes_json() {
+            return Ok(Self::bytes());
+        }
+        let Some(object) = json.as_object_mut() else { return Err(failed(&"it is not a JSON object")) };
+        object.insert("truncation".to_owned(), Value::Null);
+        object.insert("padding".to_owned(), Value::Null);
+        if let Some(dropout) = object.get_mut("model").and_then(|model| model.get_mut("dropout")) {
+            *dropout = Value::Null;
+        }
+        let inner =
+            tokenizers::Tokenizer::from_bytes(json.to_string().as_bytes()).map_err(|error| failed(&error))?;
+        let vocab_size = inner.get_vocab(true).values().max().map_or(0, |&id| id as usize + 1);
+        if vocab_size == 0 {
+            return Err(failed(&"its vocabulary is empty"));
+        }
+        let token_bytes = byte_level_lengths(&json, vocab_size).map_or(TokenBytes::ByPlace, TokenBytes::ById);
+        Ok(Self { kind: Kind::Model(Arc::new(Model { inner, vocab_size, token_bytes })) })
+    }
+
+    /// Number of ids: one more than the largest.
+    pub fn vocab_size(&self) -> usize {
+        match &self.kind {
+            Kind::Bytes => crate::config::BYTES,
+            Kind::Model(model) => model.vocab_size,
+        }
+    }
+
+    /// The tokens of a text. Nothing is added at its ends, whatever the tokenizer would add there.
+    ///
+    /// # Errors
+    /// The tokenizer has no token for a part of the text.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        Ok(match &self.kind {
+            Kind::Bytes => text.bytes().map(u32::from).collect(),
+            Kind::Model(model) => model
+                .inner
+                .encode_fast(text, false)
+                .map_err(|error| cannot_encode(&error))?
+                .get_ids()
+                .to_vec(),
+        })
+    }
+
+    /// The text of tokens. Bytes that are no UTF-8 (a cut character) become U+FFFD.
+    ///
+    /// # Errors
+    /// An id is not in the vocabulary.
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        let size = self.vocab_size();
+        if let Some(id) = ids.iter().find(|&&id| id as usize >= size) {
+            return Err(Error::failed(format!("token {id} is not in the vocabulary of {size} entries"))
+                .hint("the tokens come from another tokenizer"));
+        }
+        match &self.kind {
+            Kind::Bytes => {
+                let bytes: Vec<u8> = ids.iter().map(|&id| id as u8).collect();
+                Ok(String::from_utf8_lossy(&bytes).into_owned())
+            }
+            Kind::Model(model) => {
+                model.inner.decode(ids, false).map_err(|error| Error::failed(error.to_string()))
+            }
+        }
+    }
+
+    /// Writes a `tokenizer.json` that [`Tokenizer::load`] and the `tokenizers` library read.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        file::write(path, self.to_json()?.as_bytes())
+    }
+
+    pub(crate) fn to_json(&self) -> Result<String> {
+        match &self.kind {
+            Kind::Bytes => {
+                serde_json::to_string_pretty(&bytes_json()).map_err(|error| Error::failed(error.to_string()))
+            }
+            Kind::Model(model) => {
+                model.inner.to_string(true).map_err(|error| Error::failed(error.to_string()))
+            }
+        }
+    }
+
+    /// Whether documents must be UTF-8.
+    pub(crate) fn needs_text(&self) -> bool {
+        matches!(self.kind, Kind::Model(_))
+    }
+
+    pub(crate) fn token_bytes(&self) -> TokenBytes {
+        match &self.kind {
+            Kind::Bytes => TokenBytes::One,
+            Kind::Model(model) => model.token_bytes.clone(),
+        }
+    }
+
+    /// The tokens of several texts, computed in parallel.
+    pub(crate) fn encode_all(&self, texts: &[String]) -> Result<Vec<Encoded>> {
+        let Kind::Model(model) = &self.kind else {
+            let ids = |text: &String| text.bytes().map(u32::from).collect();
+            return Ok(texts.iter().map(|text| Encoded { ids: ids(text), bytes: None }).collect());
+        };
+        let inputs: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let by_place = matches!(model.token_bytes, TokenBytes::ByPlace);
+        let encodings = if by_place {
+            model.inner.encode_batch(inputs, false)
+        } else {
+            model.inner.encode_batch_fast(inputs, false)
+        };
+        let encoded = |(encoding, text): (tokenizers::Encoding, &String)| Encoded {
+            bytes: by_place.then(|| bytes_by_offsets(encoding.get_offsets(), text.len())),
+            ids: encoding.get_ids().to_vec(),
+        };
+        Ok(encodings.map_err(|error| cannot_encode(&error))?.into_iter().zip(texts).map(encoded).collect())
+    }
+}
+
+fn cannot_encode(error: &tokenizers::Error) -> Error {
+    Error::failed(format!("the tokenizer cannot encode the text: {error}"))
+        .hint("a byte-level tokenizer (`bytes` or `bpe`) encodes every text")
+}
+
+/// The byte tokenizer as a `tokenizer.json`: a byte-level vocabulary without merges, ids in byte order.
+fn bytes_json() -> Value {
+    let vocab: serde_json::Map<_, _> =
+        (0..=255u8).map(|byte| (byte_character(byte).to_string(), Value::from(byte))).collect();
+    let byte_level =
+        json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false });
+    json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": byte_level, "post_processor": null, "decoder": byte_level,
+        "model": {
+            "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
+            "vocab": vocab, "merges": [],
+        },
+    })
+}
+
+/// The printable character that stands for a byte in byte-level vocabularies (GPT-2's table): the byte's
+/// own Latin-1 character if that is visible, else the next free one from U+0100 on.
+fn byte_character(byte: u8) -> char {
+    let visible = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
+    if visible(byte) {
+        return char::from(byte);
+    }
+    let before = (0..byte).filter(|&other| !visible(other)).count() as u32;
+    char::from_u32(0x100 + before).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// Bytes per id, if the tokenizer is byte-level through and through: then each character of an entry
+/// stands for one byte. `None` if anything else may come between the text and the vocabulary.
+fn byte_level_lengths(json: &Value, vocab_size: usize) -> Option<Arc<[u32]>> {
+    let empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    };
+    let model = &json["model"];
+    let plain = empty(&json["normalizer"])
+        && empty(&json["added_tokens"])
+        && json["pre_tokenizer"]["type"] == "ByteLevel"
+        && json["pre_tokenizer"]["add_prefix_space"] == false
+        && model["type"] == "BPE"
+        && empty(&model["continuing_subword_prefix"])
+        && empty(&model["end_of_word_suffix"]);
+    let vocab = model["vocab"].as_object().filter(|_| plain)?;
+    let alphabet = ByteLevel::alphabet();
+    if !alphabet.iter().all(|character| vocab.contains_key(&character.to_string())) {
+        return None;
+    }
+    let mut lengths = vec![0; vocab_size];
+    for (token, id) in vocab {
+        if !token.chars().all(|character| alphabet.contains(&character)) {
+            return None;
+        }
+        *lengths.get_mut(id.as_u64()? as usize)? = token.chars().count() as u32;
+    }
+    Some(lengths.into())
+}
+
+/// Each byte of a text belongs to one token: token i has those from its start to the next one's.
+///
+/// Tokens of one character share its start; the last of them has its bytes.
+fn bytes_by_offsets(offsets: &[(usize, usize)], text_bytes: usize) -> Vec<u32> {
+    let mut lengths = Vec::with_capacity(offsets.len());
+    let mut start = 0;
+    for index in 0..offsets.len() {
+        let next = offsets.get(index + 1).map_or(text_bytes, |next| next.0.clamp(start, text_bytes));
+        lengths.push((next - start) as u32);
+        start = next;
+    }
+    lengths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "Der Käse, 日本 😀\n\n  x";
+
+    #[test]
+    fn bytes_are_their_own_ids() {
+        let tokenizer = Tokenizer::bytes();
+        let ids = tokenizer.encode(TEXT).unwrap();
+        assert_eq!(ids, TEXT.bytes().map(u32::from).collect::<Vec<_>>());
+        assert_eq!(tokenizer.decode(&ids).unwrap(), TEXT);
+        assert_eq!(tokenizer.decode(&[0xff, 0x41]).unwrap(), "\u{fffd}A");
+        let error = tokenizer.decode(&[256]).unwrap_err();
+        assert!(error.message().contains("token 256 is not in the vocabulary of 256"), "{error}");
+    }
+
+    #[test]
+    fn the_saved_byte_tokenizer_is_one_for_the_library_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokenizer.json");
+        Tokenizer::bytes().save(&path).unwrap();
+        let library = tokenizers::Tokenizer::from_file(&path).unwrap();
+        let ids = library.encode(TEXT, false).unwrap().get_ids().to_vec();
+        assert_eq!(ids, Tokenizer::bytes().encode(TEXT).unwrap());
+        assert_eq!(library.decode(&ids, false).unwrap(), TEXT);
+        assert!(matches!(Tokenizer::load(&path).unwrap().kind, Kind::Bytes));
+        let alphabet = ByteLevel::alphabet();
+        assert!((0..=255).all(|byte| alphabet.contains(&byte_character(byte))));
+    }
+
+    #[test]
+    fn every_byte_belongs_to_one_token() {
+        // " a" dropped in front, two tokens in one character, one that starts before its neighbour.
+        let offsets = [(2, 3), (3, 6), (3, 6), (8, 9), (7, 9)];
+        assert_eq!(bytes_by_offsets(&offsets, 12), [3, 0, 5, 0, 4]);
+        assert_eq!(bytes_by_offsets(&[], 3), [0u32; 0]);
+    }
+
+    /// A word-level tokenizer that lower-cases, pads and truncates.
+    fn word_level() -> String {
+        json!({
+            "version": "1.0",
+            "truncation": { "direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0 },
+            "padding": { "strategy": { "Fixed": 9 }, "direction": "Right", "pad_to_multiple_of": null,
+                         "pad_id": 0, "pad_type_id": 0, "pad_token": "[UNK]" },
+            "added_tokens": [], "normalizer": { "type": "Lowercase" },
+            "pre_tokenizer": { "type": "Whitespace" }, "post_processor": null, "decoder": null,
+            "model": {
+                "type": "WordLevel", "vocab": { "[UNK]": 0, "käse": 1, "und": 5 }, "unk_token": "[UNK]",
+            },
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn any_tokenizer_of_the_library_is_read() {
+        let tokenizer = Tokenizer::from_json(&word_level()).unwrap();
+        assert_eq!(tokenizer.vocab_size(), 6);
+        assert_eq!(tokenizer.encode("Käse und  Brot ").unwrap(), [1, 5, 0]);
+        let encoded = tokenizer.encode_all(&["  Käse und  Brot ".to_owned()]).unwrap();
+        assert_eq!(encoded[0].ids, [1, 5, 0]);
+        assert_eq!(encoded[0].bytes.as_deref(), Some([8, 5, 5].as_slice()));
+        assert_eq!(tokenizer.decode(&[1, 5]).unwrap(), "käse und");
+    }
+
+    #[test]
+    fn what_is_no_tokenizer_is_explained() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokenizer.json");
+        assert!(Tokenizer::load(&path).unwrap_err().message().contains("no such file"));
+        for text in ["{", "[]", "{\"a\": 1}"] {
+            std::fs::write(&path, text).unwrap();
+            let error = Tokenizer::load(&path).unwrap_err();
+            assert!(error.message().contains("cannot read the tokenizer"), "{error}");
+            assert!(error.hint_text().is_some());
+        }
+    }
+}

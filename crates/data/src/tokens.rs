@@ -1,0 +1,331 @@
+//! Token files: the tokens of one split, memory-mapped.
+//!
+//! Four files make one split, all numbers little-endian:
+//!
+//! | file | holds |
+//! |---|---|
+//! | `train.tokens` | the stream, two bytes a token up to 65,536 entries and four beyond |
+//! | `train.lengths` | bytes of text per token, four bytes each, for tokenizers where the place decides |
+//! | `train.documents` | four 8-byte numbers per document: first token, end, bytes of text, end of name |
+//! | `train.names` | the documents' names, one after another |
+
+use crate::split::Split;
+use crate::tokenizer::TokenBytes;
+use longwave_core::{Error, Result};
+use memmap2::Mmap;
+use std::fmt;
+use std::fs::File;
+use std::ops::{Deref, Range};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of one document's record.
+const RECORD: usize = 32;
+
+/// The largest vocabulary whose ids fit into two bytes.
+pub(crate) const NARROW: usize = 1 << 16;
+
+/// The four files of a split in the folder of a cache entry.
+pub(crate) struct Paths {
+    pub(crate) tokens: PathBuf,
+    pub(crate) lengths: PathBuf,
+    pub(crate) documents: PathBuf,
+    pub(crate) names: PathBuf,
+}
+
+impl Paths {
+    pub(crate) fn new(folder: &Path, split: Split) -> Self {
+        let path = |end: &str| folder.join(format!("{split}.{end}"));
+        Self {
+            tokens: path("tokens"),
+            lengths: path("lengths"),
+            documents: path("documents"),
+            names: path("names"),
+        }
+    }
+}
+
+/// One document's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) bytes: u64,
+    pub(crate) name_end: u64,
+}
+
+impl Record {
+    pub(crate) fn to_bytes(self) -> [u8; RECORD] {
+        let mut bytes = [0; RECORD];
+        let numbers = [self.start, self.end, self.bytes, self.name_end];
+        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// The tokens of one split: its documents, one after another, cheap to clone.
+///
+/// Between the documents of the training split stands `data.separator`, if there is one; documents'
+/// ranges leave it out.
+#[derive(Clone)]
+pub struct TokenFile {
+    content: Arc<Content>,
+}
+
+struct Content {
+    tokens: Store,
+    /// Whether a token takes four bytes instead of two.
+    wide: bool,
+    lengths: Lengths,
+    documents: Store,
+    names: Store,
+}
+
+enum Lengths {
+    One,
+    ById(Arc<[u32]>),
+    Stored(Store),
+}
+
+/// Bytes of a file or of the program.
+enum Store {
+    Mapped(Mmap),
+    Owned(Vec<u8>),
+}
+
+impl Deref for Store {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map,
+            Self::Owned(bytes) => bytes,
+        }
+    }
+}
+
+impl Store {
+    fn open(path: &Path) -> Result<Self> {
+        let failed = |error: std::io::Error| Error::io("read", path, &error);
+        let file = File::open(path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.len() == 0 {
+            return Ok(Self::Owned(Vec::new())); // an empty file cannot be mapped everywhere
+        }
+        // SAFETY: nothing writes to the files of a cache entry once its folder has its name; an entry
+        // that is replaced is unlinked, which leaves the mapped content as it was.
+        unsafe { Mmap::map(&file) }.map(Self::Mapped).map_err(failed)
+    }
+}
+
+impl TokenFile {
+    /// Documents of the caller's own, as `(name, tokens)`; every token counts as one byte.
+    pub fn from_documents(documents: &[(&str, &[u32])]) -> Self {
+        let (mut tokens, mut records, mut names) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, ids) in documents {
+            let start = (tokens.len() / 4) as u64;
+            tokens.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
+            names.extend_from_slice(name.as_bytes());
+            let bytes = ids.len() as u64;
+            let record = Record { start, end: start + bytes, bytes, name_end: names.len() as u64 };
+            records.extend_from_slice(&record.to_bytes());
+        }
+        let (tokens, documents, names) = (Store::Owned(tokens), Store::Owned(records), Store::Owned(names));
+        Self { content: Arc::new(Content { tokens, wide: true, lengths: Lengths::One, documents, names }) }
+    }
+
+    /// Maps the files of a split.
+    ///
+    /// # Errors
+    /// A file is missing, or the files do not belong together.
+    pub(crate) fn open(paths: &Paths, vocab_size: usize, token_bytes: TokenBytes) -> Result<Self> {
+        let lengths = match token_bytes {
+            TokenBytes::One => Lengths::One,
+            TokenBytes::ById(lengths) => Lengths::ById(lengths),
+            TokenBytes::ByPlace => Lengths::Stored(Store::open(&paths.lengths)?),
+        };
+        let content = Content {
+            tokens: Store::open(&paths.tokens)?,
+            wide: vocab_size > NARROW,
+            lengths,
+            documents: Store::open(&paths.documents)?,
+            names: Store::open(&paths.names)?,
+        };
+        let file = Self { content: Arc::new(content) };
+        file.check()
+            .map_err(|what| Error::failed(format!("`{}` is damaged: {what}", paths.tokens.display())))?;
+        Ok(file)
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        let content = &self.content;
+        if !content.tokens.len().is_multiple_of(self.width())
+            || !content.documents.len().is_multiple_of(RECORD)
+        {
+            return Err("it ends within a token or a record");
+        }
+        if let Lengths::Stored(lengths) = &content.lengths
+            && lengths.len() != self.len() * 4
+        {
+            return Err("there are not as many lengths as tokens");
+        }
+        let last = self.documents().checked_sub(1).map(|last| self.record(last));
+        match last {
+            Some(last)
+                if last.end as usize != self.len() || last.name_end as usize != content.names.len() =>
+            {
+                Err("its documents do not end where the tokens do")
+            }
+            None if !self.is_empty() => Err("it has tokens but no documents"),
+            _ => std::str::from_utf8(&content.names).map(|_| ()).map_err(|_| "a name is not UTF-8"),
+        }
+    }
+
+    fn width(&self) -> usize {
+        if self.content.wide { 4 } else { 2 }
+    }
+
+    fn record(&self, index: usize) -> Record {
+        let bytes = &self.content.documents[index * RECORD..(index + 1) * RECORD];
+        let number = |at: usize| {
+            let mut number = [0; 8];
+            number.copy_from_slice(&bytes[at * 8..at * 8 + 8]);
+            u64::from_le_bytes(number)
+        };
+        Record { start: number(0), end: number(1), bytes: number(2), name_end: number(3) }
+    }
+
+    /// Number of tokens of the stream, separators included.
+    pub fn len(&self) -> usize {
+        self.content.tokens.len() / self.width()
+    }
+
+    /// Whether there is no token, as in a split that the corpus does not have.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of documents. Documents without a byte of text are not among them.
+    pub fn documents(&self) -> usize {
+        self.content.documents.len() / RECORD
+    }
+
+    /// Where the tokens of document `index` are in the stream.
+    ///
+    /// # Panics
+    /// There is no such document.
+    pub fn document(&self, index: usize) -> Range<usize> {
+        let record = self.record(index);
+        record.start as usize..record.end as usize
+    }
+
+    /// The name of document `index`: the path of its file below the corpus, with `:line` in JSON lines.
+    ///
+    /// # Panics
+    /// There is no such document.
+    pub fn document_name(&self, index: usize) -> &str {
+        let start = index.checked_sub(1).map_or(0, |before| self.record(before).name_end as usize);
+        // Names were checked as a whole when the file was opened.
+        std::str::from_utf8(&self.content.names[start..self.record(index).name_end as usize])
+            .unwrap_or_default()
+    }
+
+    /// Bytes of text of document `index`.
+    ///
+    /// # Panics
+    /// There is no such document.
+    pub fn document_bytes(&self, index: usize) -> u64 {
+        self.record(index).bytes
+    }
+
+    /// The tokens at these places of the stream.
+    ///
+    /// # Panics
+    /// The range does not lie within `0..len()`.
+    pub fn read(&self, range: Range<usize>) -> Vec<u32> {
+        let bytes = &self.content.tokens[range.start * self.width()..range.end * self.width()];
+        if self.content.wide {
+            numbers(bytes).collect()
+        } else {
+            bytes.chunks_exact(2).map(|pair| u32::from(u16::from_le_bytes([pair[0], pair[1]]))).collect()
+        }
+    }
+
+    /// Bytes of text that the tokens at these places stand for, for bits per byte.
+    ///
+    /// Every byte of a document belongs to one token, so a document's tokens have the bytes of its text.
+    /// Tokenizers other than byte-level ones may drop text, such as spaces: it counts for the token
+    /// before it, or for the first one after it.
+    ///
+    /// # Panics
+    /// The range does not lie within `0..len()`.
+    pub fn bytes(&self, range: Range<usize>) -> u64 {
+        assert!(range.start <= range.end && range.end <= self.len(), "{range:?} is not within the stream");
+        match &self.content.lengths {
+            Lengths::One => range.len() as u64,
+            Lengths::ById(lengths) => {
+                let bytes = |id: u32| u64::from(lengths.get(id as usize).copied().unwrap_or(0));
+                self.read(range).into_iter().map(bytes).sum()
+            }
+            Lengths::Stored(lengths) => {
+                numbers(&lengths[range.start * 4..range.end * 4]).map(u64::from).sum()
+            }
+        }
+    }
+}
+
+impl fmt::Debug for TokenFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenFile")
+            .field("tokens", &self.len())
+            .field("documents", &self.documents())
+            .finish_non_exhaustive()
+    }
+}
+
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = u32> {
+    bytes.chunks_exact(4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_of_the_callers_own() {
+        let tokens = TokenFile::from_documents(&[("a", &[1, 2, 70_000]), ("bé", &[4])]);
+        assert_eq!((tokens.len(), tokens.documents(), tokens.is_empty()), (4, 2, false));
+        assert_eq!((tokens.document(0), tokens.document(1)), (0..3, 3..4));
+        assert_eq!((tokens.document_name(0), tokens.document_name(1)), ("a", "bé"));
+        assert_eq!((tokens.read(1..4), tokens.bytes(1..4)), (vec![2, 70_000, 4], 3));
+        assert_eq!(tokens.document_bytes(0), 3);
+        assert!(TokenFile::from_documents(&[]).is_empty());
+    }
+
+    #[test]
+    fn files_that_do_not_belong_together_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = Paths::new(folder.path(), Split::Valid);
+        let open = |token_bytes| TokenFile::open(&paths, 300, token_bytes);
+        let record = Record { start: 0, end: 2, bytes: 5, name_end: 1 };
+        std::fs::write(&paths.tokens, [1, 0, 2, 1]).unwrap();
+        std::fs::write(&paths.documents, record.to_bytes()).unwrap();
+        std::fs::write(&paths.names, "a").unwrap();
+        assert_eq!(open(TokenBytes::One).unwrap().read(0..2), [1, 258]);
+
+        std::fs::write(&paths.lengths, [1, 0, 0, 0]).unwrap();
+        assert!(open(TokenBytes::ByPlace).unwrap_err().message().contains("as many lengths as tokens"));
+        std::fs::write(&paths.lengths, [1, 0, 0, 0, 4, 0, 0, 0]).unwrap();
+        assert_eq!(open(TokenBytes::ByPlace).unwrap().bytes(1..2), 4);
+
+        std::fs::write(&paths.tokens, [1, 0, 2]).unwrap();
+        assert!(open(TokenBytes::One).unwrap_err().message().contains("ends within a token"));
+        std::fs::write(&paths.tokens, [1, 0]).unwrap();
+        assert!(open(TokenBytes::One).unwrap_err().message().contains("do not end where the tokens do"));
+        std::fs::write(&paths.documents, []).unwrap();
+        assert!(open(TokenBytes::One).unwrap_err().message().contains("tokens but no documents"));
+        std::fs::remove_file(&paths.names).unwrap();
+        assert!(open(TokenBytes::One).unwrap_err().message().contains("no such file"));
+    }
+}

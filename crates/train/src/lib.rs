@@ -1,1 +1,30 @@
-//! The training loop: optimizer, schedule, checkpoints, exact resume
+//! Training: the loop, optimizer, schedule, checkpoints and exact resume.
+//!
+//! - [`run_config`]: a whole config but its evaluations; the run's identity.
+//! - [`config`], [`schedule`]: `[train]` and its learning rate.
+//! - [`run`]: the run's folder, and whether it may be continued.
+//! - [`trainer`]: the loop.
+//! - [`optimizer`], [`parameters`]: `AdamW` over a model's parameters by name.
+//! - [`checkpoint`]: one file that holds a step of training, whole.
+//! - [`metrics`]: `metrics.jsonl`.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod checkpoint;
+pub mod config;
+pub mod metrics;
+pub mod optimizer;
+pub mod parameters;
+pub mod run;
+pub mod run_config;
+pub mod schedule;
+pub mod trainer;
+
+pub use checkpoint::Checkpoint;
+pub use config::TrainConfig;
+pub use run::{Run, Start};
+pub use run_config::RunConfig;
+pub use trainer::{Event, Outcome, Trainer};
+
+/// The version that rows and checkpoints carry.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

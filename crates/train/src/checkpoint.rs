@@ -1,0 +1,229 @@
+//! One file that holds a step of training, whole.
+//!
+//! A checkpoint is a safetensors file: `model.NAME` for the weights, `optimizer.first.NAME` and
+//! `optimizer.second.NAME` for the moments (absent in `best`, which is only read), and a JSON text
+//! under the metadata key `longwave`. Batches, dropout and the learning rate are functions of the
+//! step, so nothing else needs saving. The same state gives the same bytes.
+//!
+//! **Format policy.** `format` counts up when a reader of the old format would misread a file. A reader
+//! refuses a newer format by name, and reads every older one it ever wrote.
+
+use crate::VERSION;
+use crate::optimizer::Optimizer;
+use crate::parameters::{self, Parameter};
+use burn::tensor::{Device, Tensor, TensorData};
+use longwave_core::{Error, Result, file};
+use longwave_model::Gpt;
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+/// The format this version writes.
+pub const FORMAT: u32 = 1;
+
+const META_KEY: &str = "longwave";
+
+/// The best validation so far.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    /// Steps done.
+    pub step: u64,
+    /// Nats a token.
+    pub loss: f64,
+}
+
+/// What a checkpoint says about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The version that wrote it.
+    pub version: String,
+    /// Steps done.
+    pub step: u64,
+    /// The run's identity.
+    pub config_hash: String,
+    /// The best validation so far.
+    pub best: Option<Best>,
+}
+
+/// A step of training, read from a file.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    /// What it says about itself.
+    pub meta: Meta,
+    tensors: HashMap<String, (Vec<usize>, Vec<f32>)>,
+}
+
+impl Meta {
+    /// The description of a state of this version.
+    pub fn new(step: u64, config_hash: &str, best: Option<Best>) -> Self {
+        Self { format: FORMAT, version: VERSION.to_owned(), step, config_hash: config_hash.to_owned(), best }
+    }
+}
+
+/// Writes a checkpoint, whole or not at all; without `optimizer` it can be read but not trained on.
+///
+/// # Errors
+/// The tensors cannot be read back from the device, or the file cannot be written.
+pub fn save(path: &Path, model: &Gpt, optimizer: Option<&Optimizer>, meta: &Meta) -> Result<()> {
+    let parameters = parameters::list(model);
+    let mut tensors = Vec::new();
+    collect("model", &parameters, parameters::values(model), &mut tensors)?;
+    if let Some(optimizer) = optimizer {
+        collect("optimizer.first", &parameters, optimizer.first.clone(), &mut tensors)?;
+        collect("optimizer.second", &parameters, optimizer.second.clone(), &mut tensors)?;
+    }
+    let failed = |error: &dyn std::fmt::Display| Error::failed(format!("cannot write `{}`: {error}", path.display()));
+    let views = tensors
+        .iter()
+        .map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
+        .collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>()
+        .map_err(|error| failed(&error))?;
+    let meta = serde_json::to_string(meta).map_err(|error| failed(&error))?;
+    // One entry only: the order of several would differ from run to run.
+    let metadata = HashMap::from([(META_KEY.to_owned(), meta)]);
+    let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| failed(&error))?;
+    file::write(path, &bytes)
+}
+
+type Stored = (String, Vec<usize>, Vec<u8>);
+
+fn collect(group: &str, parameters: &[Parameter], values: Vec<Tensor<1>>, into: &mut Vec<Stored>) -> Result<()> {
+    for (parameter, value) in parameters.iter().zip(values) {
+        let numbers = value
+            .into_data_as::<f32>()
+            .try_to_vec::<f32>()
+            .map_err(|error| Error::failed(format!("cannot read `{}` back: {error:?}", parameter.name)))?;
+        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        into.push((format!("{group}.{}", parameter.name), parameter.shape.clone(), bytes));
+    }
+    Ok(())
+}
+
+impl Checkpoint {
+    /// Reads a checkpoint.
+    ///
+    /// # Errors
+    /// The file is missing, damaged, or of a newer format.
+    pub fn load(path: &Path) -> Result<Self> {
+        let bytes = fs::read(path).map_err(|error| Error::io("read", path, &error))?;
+        let damaged = |what: &dyn std::fmt::Display| {
+            Error::failed(format!("`{}` is no checkpoint of ours: {what}", path.display()))
+                .hint("use another checkpoint of the run, or train again")
+        };
+        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| damaged(&error))?;
+        let text = header.metadata().as_ref().and_then(|metadata| metadata.get(META_KEY));
+        let text = text.ok_or_else(|| damaged(&"it has no `longwave` metadata"))?;
+        let format = serde_json::from_str::<serde_json::Value>(text).map_err(|error| damaged(&error))?;
+        let format = format.get("format").and_then(serde_json::Value::as_u64).unwrap_or_default();
+        if format > u64::from(FORMAT) {
+            return Err(Error::failed(format!(
+                "`{}` has checkpoint format {format}, and this version reads up to {FORMAT}",
+                path.display()
+            ))
+            .hint("use the newer version that wrote it"));
+        }
+        let meta = serde_json::from_str(text).map_err(|error| damaged(&error))?;
+        let file = SafeTensors::deserialize(&bytes).map_err(|error| damaged(&error))?;
+        let mut tensors = HashMap::new();
+        for (name, view) in file.tensors() {
+            if view.dtype() != Dtype::F32 {
+                return Err(damaged(&format!("`{name}` is not of 32-bit floats")));
+            }
+            let numbers =
+                view.data().as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
+            tensors.insert(name, (view.shape().to_vec(), numbers));
+        }
+        Ok(Self { meta, tensors })
+    }
+
+    /// The weights, put into a model of the same shape.
+    ///
+    /// # Errors
+    /// A parameter of the model is missing or of another shape.
+    pub fn weights(&self, model: Gpt, device: &Device) -> Result<Gpt> {
+        let parameters = parameters::list(&model);
+        let mut values = self.group("model", &parameters, device)?.into_iter();
+        Ok(parameters::replace(model, |_, old| values.next().unwrap_or(old)))
+    }
+
+    /// The optimizer's moments.
+    ///
+    /// # Errors
+    /// The file has none, or they do not fit the model.
+    pub fn optimizer(&self, model: &Gpt, device: &Device) -> Result<Optimizer> {
+        let parameters = parameters::list(model);
+        Ok(Optimizer {
+            first: self.group("optimizer.first", &parameters, device)?,
+            second: self.group("optimizer.second", &parameters, device)?,
+        })
+    }
+
+    fn group(&self, group: &str, parameters: &[Parameter], device: &Device) -> Result<Vec<Tensor<1>>> {
+        let one = |parameter: &Parameter| {
+            let name = format!("{group}.{}", parameter.name);
+            match self.tensors.get(&name) {
+                Some((shape, numbers)) if *shape == parameter.shape => {
+                    let shape = [numbers.len()];
+                    Ok(Tensor::from_data(TensorData::new(numbers.clone(), shape), device))
+                }
+                Some((shape, _)) => Err(Error::failed(format!(
+                    "the checkpoint's `{name}` has shape {shape:?}, the model's {:?}",
+                    parameter.shape
+                ))),
+                None => Err(Error::failed(format!("the checkpoint has no `{name}`"))),
+            }
+        };
+        parameters.iter().map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameters::tests::model;
+
+    fn saved(folder: &Path, name: &str) -> std::path::PathBuf {
+        let device = Device::flex();
+        let model = model(&device);
+        let optimizer = Optimizer::new(&parameters::list(&model), &device);
+        let path = folder.join(name);
+        let meta = Meta::new(7, "abc", Some(Best { step: 5, loss: 2.5 }));
+        save(&path, &model, Some(&optimizer), &meta).unwrap();
+        path
+    }
+
+    #[test]
+    fn reads_back_what_was_written_byte_for_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = saved(folder.path(), "a");
+        let device = Device::flex();
+        let loaded = Checkpoint::load(&path).unwrap();
+        assert_eq!(loaded.meta.step, 7);
+        let empty = parameters::replace(model(&device), |_, old| old.zeros_like());
+        let restored = loaded.weights(empty, &device).unwrap();
+        let optimizer = loaded.optimizer(&restored, &device).unwrap();
+        let again = folder.path().join("b");
+        save(&again, &restored, Some(&optimizer), &loaded.meta).unwrap();
+        assert_eq!(fs::read(path).unwrap(), fs::read(again).unwrap());
+    }
+
+    #[test]
+    fn damage_and_a_newer_format_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = saved(folder.path(), "a");
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        assert!(Checkpoint::load(&path).unwrap_err().hint_text().is_some());
+        let text = String::from_utf8_lossy(&bytes).find("format").unwrap();
+        let mut newer = bytes.clone();
+        let digit = text + bytes[text..].iter().position(|byte| *byte == b'1').unwrap();
+        newer[digit] = b'9';
+        fs::write(&path, newer).unwrap();
+        assert!(Checkpoint::load(&path).unwrap_err().message().contains("format 9"));
+        assert!(Checkpoint::load(&folder.path().join("none")).unwrap_err().message().contains("no such file"));
+    }
+}

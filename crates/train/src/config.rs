@@ -1,0 +1,223 @@
+//! `[train]`: one stage of training.
+
+use longwave_core::{Error, Result};
+use longwave_data::Sampling;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The learning rate's course after warm-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleKind {
+    /// Half a cosine from the peak to `final_ratio` of it (Loshchilov and Hutter 2017,
+    /// arXiv:1608.03983). It needs to know its end: a finished run cannot go on.
+    #[default]
+    Cosine,
+    /// Warm-up, stable, decay: the peak until the last `decay` share of the steps, then a straight line
+    /// to `final_ratio` of it (Hu et al. 2024, arXiv:2404.06395). A finished run can go on.
+    Wsd,
+}
+
+/// A number of steps, or a share of all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Steps {
+    /// So many steps.
+    Count(u64),
+    /// This share of `train.steps`, rounded; below 1.
+    Share(f64),
+}
+
+impl Steps {
+    /// The number of steps out of `total`.
+    pub fn of(self, total: u64) -> u64 {
+        match self {
+            Self::Count(count) => count,
+            Self::Share(share) => (share * total as f64).round() as u64,
+        }
+    }
+
+    fn validate(self, key: &str) -> Result<()> {
+        match self {
+            Self::Share(share) if !(0.0..1.0).contains(&share) => {
+                Err(Error::value(key, share, "a share must be at least 0 and below 1")
+                    .hint("write a whole number for a count of steps"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `[train]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrainConfig {
+    /// L: tokens a sequence. Everything longer is extrapolation.
+    pub length: usize,
+    /// Optimizer steps.
+    pub steps: u64,
+    /// Tokens an optimizer step; a multiple of `length`.
+    pub batch_tokens: usize,
+    /// The batch is computed in so many parts, to save memory.
+    pub accumulation: usize,
+    /// How training sequences are drawn from the training text.
+    pub sampling: Sampling,
+    /// Peak learning rate.
+    pub learning_rate: f64,
+    /// The learning rate's course after warm-up.
+    pub schedule: ScheduleKind,
+    /// Steps of linear warm-up: a count, or a share of all steps.
+    pub warmup: Steps,
+    /// Steps of the final decay of `wsd`: a count, or a share of all steps.
+    pub decay: Steps,
+    /// The last learning rate as a share of the peak.
+    pub final_ratio: f64,
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// Added to the root of the second moment.
+    pub eps: f64,
+    /// Decoupled weight decay of matrices; gains, biases and scales have none.
+    pub weight_decay: f64,
+    /// The gradient's norm is clipped to this; 0 leaves it.
+    pub clip: f64,
+    /// Steps between validations; a tenth of all unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validate_every: Option<u64>,
+    /// Tokens of the validation split that a validation scores.
+    pub validation_tokens: usize,
+    /// Steps between checkpoints; as often as validations unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_every: Option<u64>,
+}
+
+impl Default for TrainConfig {
+    fn default() -> Self {
+        Self {
+            length: 128,
+            steps: 600,
+            batch_tokens: 4096,
+            accumulation: 1,
+            sampling: Sampling::default(),
+            learning_rate: 3e-3,
+            schedule: ScheduleKind::default(),
+            warmup: Steps::Share(0.05),
+            decay: Steps::Share(0.2),
+            final_ratio: 0.1,
+            beta1: 0.9,
+            beta2: 0.95,
+            eps: 1e-8,
+            weight_decay: 0.1,
+            clip: 1.0,
+            validate_every: None,
+            validation_tokens: 16_384,
+            checkpoint_every: None,
+        }
+    }
+}
+
+impl TrainConfig {
+    /// Sequences an optimizer step.
+    pub fn sequences(&self) -> usize {
+        self.batch_tokens / self.length
+    }
+
+    /// Sequences a forward pass.
+    pub fn micro_batch(&self) -> usize {
+        self.sequences() / self.accumulation
+    }
+
+    /// Steps between validations.
+    pub fn validate_every(&self) -> u64 {
+        self.validate_every.unwrap_or(self.steps / 10).max(1)
+    }
+
+    /// Steps between checkpoints.
+    pub fn checkpoint_every(&self) -> u64 {
+        self.checkpoint_every.unwrap_or_else(|| self.validate_every()).max(1)
+    }
+
+    /// Checks every value; keys are prefixed `train.`.
+    ///
+    /// # Errors
+    /// A value that is not allowed, with what is.
+    pub fn validate(&self) -> Result<()> {
+        let at_least_one = [
+            ("train.length", self.length),
+            ("train.steps", self.steps as usize),
+            ("train.accumulation", self.accumulation),
+            ("train.validation_tokens", self.validation_tokens),
+        ];
+        for (key, value) in at_least_one {
+            if value == 0 {
+                return Err(Error::value(key, value, "it must be at least 1"));
+            }
+        }
+        if self.batch_tokens == 0 || !self.batch_tokens.is_multiple_of(self.length) {
+            let near = self.batch_tokens.div_ceil(self.length).max(1) * self.length;
+            return Err(Error::value(
+                "train.batch_tokens",
+                self.batch_tokens,
+                format!("it must be a multiple of `train.length = {}`", self.length),
+            )
+            .hint(format!("use {near}")));
+        }
+        if !self.sequences().is_multiple_of(self.accumulation) {
+            return Err(Error::value(
+                "train.accumulation",
+                self.accumulation,
+                format!("it must divide the {} sequences of a batch", self.sequences()),
+            ));
+        }
+        self.warmup.validate("train.warmup")?;
+        self.decay.validate("train.decay")?;
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        let not_negative = |value: f64| value.is_finite() && value >= 0.0;
+        let below_one = |value: f64| (0.0..1.0).contains(&value);
+        let share = |value: f64| (0.0..=1.0).contains(&value);
+        type Check = fn(f64) -> bool;
+        let checks: [(&str, f64, Check, &str); 7] = [
+            ("train.learning_rate", self.learning_rate, positive, "it must be above 0"),
+            ("train.final_ratio", self.final_ratio, share, "it must lie between 0 and 1"),
+            ("train.beta1", self.beta1, below_one, "it must be at least 0 and below 1"),
+            ("train.beta2", self.beta2, below_one, "it must be at least 0 and below 1"),
+            ("train.eps", self.eps, positive, "it must be above 0"),
+            ("train.weight_decay", self.weight_decay, not_negative, "it must be at least 0"),
+            ("train.clip", self.clip, not_negative, "it must be at least 0"),
+        ];
+        for (key, value, allowed, what) in checks {
+            if !allowed(value) {
+                return Err(Error::value(key, value, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_name_the_key_and_help() {
+        let error = |change: fn(&mut TrainConfig)| {
+            let mut config = TrainConfig::default();
+            change(&mut config);
+            config.validate().unwrap_err()
+        };
+        assert_eq!(error(|c| c.batch_tokens = 1000).hint_text(), Some("use 1024"));
+        assert!(error(|c| c.accumulation = 5).message().contains("32 sequences"));
+        assert!(error(|c| c.learning_rate = f64::NAN).message().starts_with("`train.learning_rate"));
+        assert!(error(|c| c.warmup = Steps::Share(1.5)).message().starts_with("`train.warmup"));
+        assert!(error(|c| c.length = 0).message().contains("at least 1"));
+        assert!(TrainConfig::default().validate().is_ok());
+    }
+
+    #[test]
+    fn steps_read_as_count_or_share() {
+        let read = |text: &str| longwave_core::config::read::<TrainConfig>(&text.parse().unwrap(), "train").unwrap();
+        assert_eq!(read("warmup = 30").warmup, Steps::Count(30));
+        assert_eq!(read("warmup = 0.1").warmup.of(200), 20);
+    }
+}

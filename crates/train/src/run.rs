@@ -1,0 +1,258 @@
+//! A run's folder, and whether training may start or go on there.
+//!
+//! `config.toml` (resolved), `metrics.jsonl`, `checkpoints/{last,best,stable}.safetensors`,
+//! `tokenizer.json`, `results.jsonl`, `report.html`. `stable` is the state before the final decay of
+//! `wsd`, from which a finished run can go on.
+
+use crate::checkpoint::Checkpoint;
+use crate::run_config::RunConfig;
+use crate::schedule::Schedule;
+use longwave_core::{Error, Result, file};
+use std::fs;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// Which checkpoint of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Which {
+    /// After the last step.
+    #[default]
+    Last,
+    /// At the best validation.
+    Best,
+    /// Before the final decay of `wsd`.
+    Stable,
+}
+
+impl Which {
+    /// Its name in rows and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Last => "last",
+            Self::Best => "best",
+            Self::Stable => "stable",
+        }
+    }
+}
+
+/// A run: what it trains, and where it is kept.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The run's folder.
+    pub folder: PathBuf,
+    /// What it trains.
+    pub config: RunConfig,
+    /// [`RunConfig::hash`].
+    pub hash: String,
+}
+
+/// Where training begins.
+#[derive(Clone, Debug)]
+pub enum Start {
+    /// From fresh weights.
+    Fresh,
+    /// From a checkpoint.
+    Resume(Box<Checkpoint>),
+    /// Nowhere: the run is finished.
+    Finished,
+}
+
+impl Run {
+    /// Decides where training in `folder` begins, without writing anything.
+    ///
+    /// # Errors
+    /// The folder holds something else, or a run that may not be continued this way.
+    pub fn prepare(folder: &Path, config: RunConfig, hash: String, resume: bool) -> Result<(Self, Start)> {
+        let run = Self { folder: folder.to_owned(), config, hash };
+        let shown = folder.display();
+        if !folder.join("config.toml").exists() {
+            let empty = fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none());
+            return if empty {
+                Ok((run, Start::Fresh))
+            } else {
+                Err(Error::usage(format!("`{shown}` is not empty and holds no run"))
+                    .hint("choose another folder with `--out`"))
+            };
+        }
+        let old = read_config(folder)?;
+        let differences = differences(&old.to_table()?, &run.config.to_table()?);
+        if !resume {
+            let error = Error::usage(format!("`{shown}` already holds a run"));
+            return Err(match differences.first() {
+                None => error.hint("continue it with `--resume`, or choose another folder with `--out`"),
+                Some(first) => error.context(first).hint("choose another folder with `--out`"),
+            });
+        }
+        let start = match differences.as_slice() {
+            [] => run.continued()?,
+            [only] if only.key == "train.steps" => run.lengthened(&old)?,
+            [first, ..] => {
+                return Err(Error::usage(format!("`{shown}` holds a run with another config: {first}"))
+                    .hint("choose another folder with `--out`, or the same config"));
+            }
+        };
+        Ok((run, start))
+    }
+
+    /// Opens a run that has been trained, to read it.
+    ///
+    /// # Errors
+    /// The folder holds no run.
+    pub fn read(folder: &Path) -> Result<RunConfig> {
+        if folder.join("config.toml").exists() {
+            return read_config(folder);
+        }
+        Err(Error::usage(format!("`{}` holds no run: it has no `config.toml`", folder.display()))
+            .hint("name the folder that `longwave train` wrote, such as `runs/rope-0`"))
+    }
+
+    /// The path of a checkpoint.
+    pub fn checkpoint(&self, which: Which) -> PathBuf {
+        checkpoint_path(&self.folder, which)
+    }
+
+    /// Loads a checkpoint and holds it against the run's identity.
+    ///
+    /// # Errors
+    /// It is missing, damaged, or belongs to another config or another corpus.
+    pub fn load(&self, which: Which) -> Result<Checkpoint> {
+        let path = self.checkpoint(which);
+        let checkpoint = Checkpoint::load(&path)?;
+        if checkpoint.meta.config_hash == self.hash {
+            return Ok(checkpoint);
+        }
+        Err(Error::failed(format!(
+            "`{}` was trained as {}, and config and corpus now give {}",
+            path.display(),
+            checkpoint.meta.config_hash,
+            self.hash
+        ))
+        .hint("the corpus or the tokenizer has changed since: bring the old one back, or train anew"))
+    }
+
+    /// The same config again.
+    fn continued(&self) -> Result<Start> {
+        if !self.checkpoint(Which::Last).exists() {
+            return Ok(Start::Fresh);
+        }
+        let checkpoint = self.load(Which::Last)?;
+        Ok(if checkpoint.meta.step >= self.config.train.steps {
+            Start::Finished
+        } else {
+            Start::Resume(Box::new(checkpoint))
+        })
+    }
+
+    /// The same config but for the number of steps.
+    fn lengthened(&self, old: &RunConfig) -> Result<Start> {
+        let (before, after) = (Schedule::new(&old.train), Schedule::new(&self.config.train));
+        let refused = |why: String, hint: &str| {
+            Err(Error::usage(format!(
+                "a run of {} steps cannot go on to {}: {why}",
+                old.train.steps, self.config.train.steps
+            ))
+            .hint(hint))
+        };
+        let agree = before.stable_end().min(after.stable_end());
+        if agree == 0 {
+            return refused(
+                "the cosine schedule depends on its end from the first step".to_owned(),
+                "train anew, or use `train.schedule = \"wsd\"`, whose runs can go on",
+            );
+        }
+        if before.warmup() != after.warmup() {
+            return refused(
+                format!("the warm-up would take {} steps instead of {}", after.warmup(), before.warmup()),
+                "give `train.warmup` as a count of steps, so that it does not grow with the run",
+            );
+        }
+        let usable = [Which::Last, Which::Stable].into_iter().filter(|which| self.checkpoint(*which).exists());
+        let mut best: Option<Checkpoint> = None;
+        for which in usable {
+            let checkpoint = Checkpoint::load(&self.checkpoint(which))?;
+            let further = best.as_ref().is_none_or(|best| best.meta.step < checkpoint.meta.step);
+            if checkpoint.meta.step <= agree && further {
+                best = Some(checkpoint);
+            }
+        }
+        match best {
+            Some(checkpoint) => Ok(Start::Resume(Box::new(checkpoint))),
+            None => refused(
+                format!("no checkpoint from before step {agree} is left, where the two schedules part"),
+                "train anew with the new number of steps",
+            ),
+        }
+    }
+}
+
+/// The path of a checkpoint in a run's folder.
+pub fn checkpoint_path(folder: &Path, which: Which) -> PathBuf {
+    folder.join("checkpoints").join(format!("{}.safetensors", which.name()))
+}
+
+fn read_config(folder: &Path) -> Result<RunConfig> {
+    let path = folder.join("config.toml");
+    let broken = |error: &dyn std::fmt::Display| {
+        Error::failed(format!("`{}` is damaged: {error}", path.display()))
+    };
+    let mut table: Table = file::read_text(&path)?.parse().map_err(|error| broken(&error))?;
+    table.remove("evaluate");
+    RunConfig::from_table(table).map_err(|error| broken(&error.message()))
+}
+
+/// One key with different values in two configs.
+#[derive(Clone, Debug, PartialEq)]
+struct Difference {
+    key: String,
+    old: String,
+    new: String,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` is {} there and {} here", self.key, self.old, self.new)
+    }
+}
+
+/// The keys that differ, `name` left out.
+fn differences(old: &Table, new: &Table) -> Vec<Difference> {
+    let (old, new) = (flat(old), flat(new));
+    let mut keys: Vec<&String> = old.iter().chain(&new).map(|(key, _)| key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let value = |of: &[(String, String)], key: &str| {
+        of.iter().find(|(k, _)| k == key).map_or("not set".to_owned(), |(_, value)| value.clone())
+    };
+    keys.into_iter()
+        .filter(|key| *key != "name" && *key != "data.cache")
+        .map(|key| Difference { key: key.clone(), old: value(&old, key), new: value(&new, key) })
+        .filter(|difference| difference.old != difference.new)
+        .collect()
+}
+
+/// Dotted keys and their values.
+fn flat(table: &Table) -> Vec<(String, String)> {
+    let below = |(key, value): (&String, &Value)| match value {
+        Value::Table(inner) => {
+            flat(inner).into_iter().map(|(rest, value)| (format!("{key}.{rest}"), value)).collect()
+        }
+        other => vec![(key.clone(), other.to_string())],
+    };
+    table.iter().flat_map(below).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_name_key_and_values() {
+        let old: Table = "name = \"a\"\n[train]\nsteps = 1\nclip = 1.0".parse().unwrap();
+        let new: Table = "name = \"b\"\n[train]\nsteps = 2".parse().unwrap();
+        let shown: Vec<String> = differences(&old, &new).iter().map(ToString::to_string).collect();
+        assert_eq!(shown, [
+            "`train.clip` is 1.0 there and not set here",
+            "`train.steps` is 1 there and 2 here"
+        ]);
+    }
+}

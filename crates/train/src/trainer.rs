@@ -1,0 +1,311 @@
+//! The training loop.
+//!
+//! A step is a pure function of the weights, the moments and the step's number: the batch, the
+//! dropout masks and the learning rate follow from the seed and the step. So a run that stops
+//! anywhere, also between the parts of an accumulated batch, goes on from its last whole step and
+//! ends with the same bits.
+
+use crate::checkpoint::{self, Best, Checkpoint, Meta};
+use crate::metrics::{self, Metric, Metrics};
+use crate::optimizer::{Optimizer, clip};
+use crate::parameters;
+use crate::run::{Run, Which};
+use crate::schedule::Schedule;
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_core::{Error, Result, file};
+use longwave_data::{Batch, Dataset, Split, TokenFile, batch};
+use longwave_model::config::Resolved;
+use longwave_model::{Dropout, Gpt, Pass};
+use longwave_position::{Init, Positions};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What happens in the loop, for whoever shows it.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A step is done.
+    Step(Metric),
+    /// A checkpoint is written, after so many steps.
+    Checkpoint {
+        /// Steps done.
+        step: u64,
+        /// Where it is.
+        path: PathBuf,
+    },
+}
+
+/// How the loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All steps are done.
+    Done,
+    /// It was asked to stop; a checkpoint is written.
+    Interrupted,
+}
+
+/// A training in progress.
+#[derive(Debug)]
+pub struct Trainer<'a> {
+    run: &'a Run,
+    dataset: &'a Dataset,
+    device: Device,
+    positions: Positions,
+    model: Gpt,
+    optimizer: Optimizer,
+    step: u64,
+    best: Option<Best>,
+    saved: Option<u64>,
+}
+
+impl<'a> Trainer<'a> {
+    /// Fresh weights, or those of a checkpoint. `device` is the plain device; gradients are added here.
+    ///
+    /// # Errors
+    /// The encoding does not fit the model, or the checkpoint does not fit the config.
+    pub fn new(
+        run: &'a Run,
+        dataset: &'a Dataset,
+        resolved: &Resolved,
+        device: &Device,
+        from: Option<&Checkpoint>,
+    ) -> Result<Self> {
+        let config = &run.config;
+        let tracked = device.clone().autodiff();
+        let model = Gpt::new(resolved, &config.position, &Init::new(config.seed, &tracked))?;
+        let (model, optimizer) = match from {
+            None => {
+                let optimizer = Optimizer::new(&parameters::list(&model), device);
+                (model, optimizer)
+            }
+            Some(checkpoint) => {
+                let model = checkpoint.weights(model, device)?;
+                let optimizer = checkpoint.optimizer(&model, device)?;
+                (model, optimizer)
+            }
+        };
+        Ok(Self {
+            run,
+            dataset,
+            device: tracked,
+            positions: Positions::range(0..config.train.length),
+            model,
+            optimizer,
+            step: from.map_or(0, |checkpoint| checkpoint.meta.step),
+            best: from.and_then(|checkpoint| checkpoint.meta.best),
+            saved: from.map(|checkpoint| checkpoint.meta.step),
+        })
+    }
+
+    /// The model as it stands.
+    pub fn model(&self) -> &Gpt {
+        &self.model
+    }
+
+    /// Steps done.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Trains until the last step or until `stop` says so, which is asked after every pass.
+    ///
+    /// # Errors
+    /// A loss or gradient that is not finite, a training text shorter than a sequence, or a file
+    /// that cannot be written.
+    pub fn train(&mut self, stop: &dyn Fn() -> bool, show: &mut dyn FnMut(&Event)) -> Result<Outcome> {
+        let config = &self.run.config.train;
+        let schedule = Schedule::new(config);
+        let mut metrics = Metrics::open(&self.run.folder, self.step)?;
+        let windows = validation_windows(self.dataset.tokens(Split::Valid), config.length, config.validation_tokens);
+        while self.step < config.steps {
+            let start = Instant::now();
+            let learning_rate = schedule.learning_rate(self.step);
+            let Some((loss, gradients)) = self.gradients(stop)? else {
+                self.save_last(&mut metrics, show)?;
+                return Ok(Outcome::Interrupted);
+            };
+            let clip = clip(&gradients, config.clip);
+            if !loss.is_finite() || !clip.norm.is_finite() {
+                metrics.flush()?;
+                return Err(self.not_finite(loss, clip.norm, learning_rate));
+            }
+            let model = self.model.clone();
+            self.model = self.optimizer.update(model, gradients, config, learning_rate, self.step, clip);
+            self.step += 1;
+            let step = self.step;
+            let due = |every: u64| step.is_multiple_of(every) || step == config.steps;
+            let valid_loss = if due(config.validate_every()) { self.validate(&windows)? } else { None };
+            let metric = Metric {
+                format: metrics::FORMAT,
+                step: self.step,
+                tokens: self.step * config.batch_tokens as u64,
+                loss,
+                learning_rate,
+                gradient_norm: clip.norm,
+                valid_loss,
+                seconds: start.elapsed().as_secs_f64(),
+            };
+            metrics.push(&metric)?;
+            show(&Event::Step(metric));
+            if let Some(loss) = valid_loss {
+                self.keep_best(loss)?;
+            }
+            if self.step == schedule.stable_end() {
+                self.save(Which::Stable)?;
+            }
+            if due(config.checkpoint_every()) {
+                self.save_last(&mut metrics, show)?;
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// The loss and gradient of a step's batch; `None` where `stop` came first.
+    fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<(f64, Vec<Tensor<1>>)>> {
+        let config = &self.run.config.train;
+        let tokens = self.dataset.tokens(Split::Train);
+        let seed = self.run.config.seed;
+        let batch = batch(tokens, config.sampling, seed, self.step, config.sequences(), config.length)?;
+        let mut sum: Option<Vec<Tensor<1>>> = None;
+        let mut loss = 0.0;
+        for part in 0..config.accumulation {
+            let dropout = Dropout {
+                rate: self.run.config.model.dropout,
+                seed,
+                pass: self.step * config.accumulation as u64 + part as u64,
+            };
+            let (inputs, targets) = self.part(&batch, part);
+            let pass = Pass {
+                tokens: inputs,
+                positions: &self.positions,
+                reading: &self.model.position,
+                dropout: Some(&dropout),
+            };
+            let nll = self.model.nll(&pass, targets, 0..config.length); // [micro batch, length]
+            let mean = nll.mean().div_scalar(config.accumulation as f64);
+            loss += f64::from(mean.clone().into_scalar::<f32>());
+            let gradients = parameters::gradients(&self.model, &mut mean.backward());
+            sum = Some(match sum {
+                None => gradients,
+                Some(sum) => sum.into_iter().zip(gradients).map(|(a, b)| a + b).collect(),
+            });
+            if stop() {
+                return Ok(None);
+            }
+        }
+        Ok(Some((loss, sum.unwrap_or_default())))
+    }
+
+    /// Inputs and targets `[micro batch, length]` of one part of a batch.
+    fn part(&self, batch: &Batch, part: usize) -> (Tensor<2, Int>, Tensor<2, Int>) {
+        let rows = self.run.config.train.micro_batch();
+        let range = part * rows * batch.length..(part + 1) * rows * batch.length;
+        let upload = |tokens: &[u32]| upload(&tokens[range.clone()], [rows, batch.length], &self.device);
+        (upload(&batch.inputs), upload(&batch.targets))
+    }
+
+    /// Mean loss over the validation windows; `None` where there is none.
+    fn validate(&self, windows: &[usize]) -> Result<Option<f64>> {
+        if windows.is_empty() {
+            return Ok(None);
+        }
+        let config = &self.run.config.train;
+        let tokens = self.dataset.tokens(Split::Valid);
+        let model = self.model.valid();
+        let device = self.device.clone().inner();
+        let (mut sum, mut count) = (0.0, 0usize);
+        for starts in windows.chunks(config.micro_batch()) {
+            let read = |shift: usize| {
+                let tokens: Vec<u32> =
+                    starts.iter().flat_map(|s| tokens.read(s + shift..s + shift + config.length)).collect();
+                upload(&tokens, [starts.len(), config.length], &device)
+            };
+            let pass =
+                Pass { tokens: read(0), positions: &self.positions, reading: &model.position, dropout: None };
+            let nll = model.nll(&pass, read(1), 0..config.length);
+            let nll = nll
+                .into_data_as::<f32>()
+                .try_to_vec::<f32>()
+                .map_err(|error| Error::failed(format!("cannot read the losses back: {error:?}")))?;
+            sum += nll.iter().copied().map(f64::from).sum::<f64>();
+            count += nll.len();
+        }
+        Ok(Some(sum / count as f64))
+    }
+
+    fn keep_best(&mut self, loss: f64) -> Result<()> {
+        if self.best.is_none_or(|best| loss < best.loss) {
+            self.best = Some(Best { step: self.step, loss });
+            let meta = self.meta();
+            checkpoint::save(&self.run.checkpoint(Which::Best), &self.model, None, &meta)?;
+        }
+        Ok(())
+    }
+
+    /// Writes `last`, unless it holds this step already.
+    fn save_last(&mut self, metrics: &mut Metrics, show: &mut dyn FnMut(&Event)) -> Result<()> {
+        metrics.flush()?;
+        if self.saved == Some(self.step) {
+            return Ok(());
+        }
+        let path = self.save(Which::Last)?;
+        self.saved = Some(self.step);
+        show(&Event::Checkpoint { step: self.step, path });
+        Ok(())
+    }
+
+    fn save(&self, which: Which) -> Result<PathBuf> {
+        let path = self.run.checkpoint(which);
+        checkpoint::save(&path, &self.model, Some(&self.optimizer), &self.meta())?;
+        Ok(path)
+    }
+
+    fn meta(&self) -> Meta {
+        Meta::new(self.step, &self.run.hash, self.best)
+    }
+
+    fn not_finite(&self, loss: f64, norm: f64, learning_rate: f64) -> Error {
+        let last = match self.saved {
+            Some(step) => {
+                format!("the last good checkpoint is `{}` (step {step})", self.run.checkpoint(Which::Last).display())
+            }
+            None => "there is no checkpoint yet".to_owned(),
+        };
+        Error::failed(format!(
+            "step {}: loss {loss}, gradient norm {norm} at learning rate {learning_rate:.3e}; {last}",
+            self.step + 1
+        ))
+        .hint("lower `train.learning_rate`, lengthen `train.warmup`, or lower `train.clip`")
+    }
+}
+
+/// Writes what a run's folder holds before training: the resolved config and the tokenizer.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn open_folder(run: &Run, document: &toml::Table, dataset: &Dataset) -> Result<()> {
+    let text = toml::to_string(document)
+        .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
+    file::write(&run.folder.join("config.toml"), text.as_bytes())?;
+    dataset.tokenizer().save(&run.folder.join("tokenizer.json"))
+}
+
+/// Token ids `[batch, length]` on a device.
+pub fn upload(tokens: &[u32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
+    let tokens: Vec<i32> = tokens.iter().map(|&token| token as i32).collect();
+    Tensor::from_data(TensorData::new(tokens, shape), device)
+}
+
+/// Starts of windows of `length` tokens and their targets, spread evenly over the split, none of them
+/// across a document's end.
+fn validation_windows(tokens: &TokenFile, length: usize, wanted_tokens: usize) -> Vec<usize> {
+    let all: Vec<usize> = (0..tokens.documents())
+        .map(|index| tokens.document(index))
+        .flat_map(|document| {
+            let count = document.len().saturating_sub(1) / length;
+            (0..count).map(move |window| document.start + window * length)
+        })
+        .collect();
+    let wanted = wanted_tokens.div_ceil(length).min(all.len());
+    (0..wanted).map(|index| all[index * all.len() / wanted]).collect()
+}

@@ -1,0 +1,319 @@
+//! One `[[evaluate]]` block: what the file says, and the same checked with its defaults filled in.
+
+mod check;
+
+use crate::protocol::{Plan, by_position, fixed_target, non_overlapping, sliding};
+use crate::row::Settings;
+use check::Block;
+use longwave_core::{Error, Result};
+use longwave_data::Split;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display};
+use toml::Value;
+
+/// The kind of the measurement that a longer context must beat: the context truncated to the last
+/// `train.length` tokens, see [`crate::protocol::truncate`].
+pub const WINDOW_BASELINE: &str = "window_baseline";
+
+/// Which windows are read and which of their tokens are scored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// The same last tokens of the same windows at every length; only the prefix grows.
+    #[default]
+    FixedTarget,
+    /// Windows side by side, every token scored. Tokens early in a window have little context, and
+    /// longer windows have fewer of them.
+    NonOverlapping,
+    /// Windows that advance by `stride` tokens, each scoring what no earlier one has.
+    Sliding,
+    /// Windows side by side, and the loss at every place of the window.
+    ByPosition,
+}
+
+impl Protocol {
+    /// The name in configs and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FixedTarget => "fixed_target",
+            Self::NonOverlapping => "non_overlapping",
+            Self::Sliding => "sliding",
+            Self::ByPosition => "by_position",
+        }
+    }
+}
+
+impl Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One `[[evaluate]]` block, as written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EvaluateConfig {
+    /// Context lengths to read the test at, in tokens.
+    pub lengths: Vec<usize>,
+    /// Extensions to read with, each a kind (`"yarn"`) or a table (`{ kind = "yarn", ramp = "paper" }`).
+    /// Default: `["direct"]`.
+    #[serde(default = "direct")]
+    #[schemars(with = "Vec<serde_json::Value>")]
+    pub extend: Vec<Value>,
+    /// Which windows are read and which of their tokens are scored. Default: `fixed_target`.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// The part of the corpus to read. Default: `test`.
+    #[serde(default)]
+    pub split: Split,
+    /// `fixed_target`: scored tokens of each window. Default: `train.length`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<usize>,
+    /// `fixed_target`: length that the windows are laid out for. Default: the longest of `lengths`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<usize>,
+    /// `fixed_target`: tokens from one window's beginning to the next. Default: `max_length`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_stride: Option<usize>,
+    /// Keeps the first so many windows of each document. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows_per_document: Option<usize>,
+    /// `sliding`: tokens that a window advances by, at every length. Default: half of `train.length`
+    /// or of the shortest of `lengths`, whichever is less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stride: Option<usize>,
+    /// `by_position`: places that are averaged into one point. Default: an eighth of `train.length`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bucket: Option<usize>,
+    /// The window baseline gives every target exactly `train.length` tokens of context, at one reading
+    /// per target, instead of reading blocks of `train.length / 8` targets together. Default: false.
+    #[serde(default)]
+    pub exact: bool,
+}
+
+fn direct() -> Vec<Value> {
+    vec![Value::String("direct".into())]
+}
+
+/// One `[[evaluate]]` block with everything filled in; a key without a meaning for the protocol is
+/// `None`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResolvedEvaluate {
+    /// Context lengths, in tokens, as listed.
+    pub lengths: Vec<usize>,
+    /// Extensions as written: strings, or tables with a `kind`.
+    pub extend: Vec<Value>,
+    /// Which windows are read and which of their tokens are scored.
+    pub protocol: Protocol,
+    /// The part of the corpus to read.
+    pub split: Split,
+    /// Length of the first training stage, in tokens.
+    pub train_length: usize,
+    /// `fixed_target`: scored tokens of each window.
+    pub target: Option<usize>,
+    /// `fixed_target`: length that the windows are laid out for.
+    pub max_length: Option<usize>,
+    /// `fixed_target`: tokens from one window's beginning to the next.
+    pub window_stride: Option<usize>,
+    /// Windows kept of each document; `None` keeps all.
+    pub windows_per_document: Option<usize>,
+    /// `sliding`: tokens that a window advances by.
+    pub stride: Option<usize>,
+    /// `by_position`: places per bucket.
+    pub bucket: Option<usize>,
+    /// Whether the window baseline reads every target for itself.
+    pub exact: bool,
+}
+
+impl EvaluateConfig {
+    /// Checks the block and fills in its defaults.
+    ///
+    /// `section` is its place in the file (`evaluate[0]`), `train_length` the tokens of a training
+    /// sequence of the first stage.
+    ///
+    /// # Errors
+    /// A value out of range, or a key that means nothing under the protocol.
+    pub fn validate(&self, section: &str, train_length: usize) -> Result<ResolvedEvaluate> {
+        let block = Block { config: self, section, train_length };
+        let (shortest, longest) = block.lengths()?;
+        block.extend()?;
+        block.keys_of_other_protocols()?;
+        block.not_zero("windows_per_document", self.windows_per_document)?;
+        let mut resolved = ResolvedEvaluate {
+            lengths: self.lengths.clone(),
+            extend: self.extend.clone(),
+            protocol: self.protocol,
+            split: self.split,
+            train_length,
+            target: None,
+            max_length: None,
+            window_stride: None,
+            windows_per_document: self.windows_per_document,
+            stride: None,
+            bucket: None,
+            exact: self.exact,
+        };
+        match self.protocol {
+            Protocol::FixedTarget => block.fixed_target(shortest, longest, &mut resolved)?,
+            Protocol::NonOverlapping => {}
+            Protocol::Sliding => resolved.stride = Some(block.stride(shortest)?),
+            Protocol::ByPosition => resolved.bucket = Some(block.bucket()?),
+        }
+        Ok(resolved)
+    }
+}
+
+impl ResolvedEvaluate {
+    /// The windows of one of the lengths, for documents of so many tokens each.
+    ///
+    /// # Errors
+    /// No document is long enough for one window.
+    pub fn plan(&self, length: usize, documents: &[usize]) -> Result<Plan> {
+        let limit = self.windows_per_document;
+        let plan = match self.protocol {
+            Protocol::FixedTarget => {
+                let max_length = self.max_length.unwrap_or(length);
+                let target = self.target.unwrap_or(length);
+                let stride = self.window_stride.unwrap_or(max_length);
+                fixed_target(documents, length, target, max_length, stride, limit)
+            }
+            Protocol::NonOverlapping => non_overlapping(documents, length, limit),
+            Protocol::Sliding => sliding(documents, length, self.stride.unwrap_or(length), limit),
+            Protocol::ByPosition => by_position(documents, length, limit),
+        };
+        if plan.windows.is_empty() { Err(self.too_short(length, documents)) } else { Ok(plan) }
+    }
+
+    /// What a result row says of the protocol when one of the lengths is read with an extension.
+    pub fn settings(&self, length: usize, extend: &str) -> Settings {
+        Settings {
+            protocol: self.protocol,
+            split: self.split,
+            train_length: self.train_length,
+            length,
+            target: self.target,
+            max_length: self.max_length,
+            window_stride: self.window_stride,
+            windows_per_document: self.windows_per_document,
+            stride: if self.protocol == Protocol::NonOverlapping { Some(length) } else { self.stride },
+            bucket: self.bucket,
+            exact: (extend == WINDOW_BASELINE).then_some(self.exact),
+        }
+    }
+
+    fn too_short(&self, length: usize, documents: &[usize]) -> Error {
+        let (needed, key) = match self.max_length {
+            Some(max_length) => (max_length, "max_length"),
+            None => (length, "length"),
+        };
+        let longest = documents.iter().copied().max().unwrap_or(0);
+        let error = Error::failed(format!(
+            "no document of the {} split is as long as {} tokens (`{key} = {needed}` and one to \
+             predict): the longest has {longest}",
+            self.split,
+            needed + 1,
+        ));
+        if longest < 2 {
+            return error.hint("the split holds no text to score; check the corpus");
+        }
+        error.hint(format!("evaluate lengths up to {}, or use a corpus of longer documents", longest - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<ResolvedEvaluate> {
+        let table = text.parse().unwrap();
+        longwave_core::config::read::<EvaluateConfig>(&table, "evaluate[0]")?.validate("evaluate[0]", 128)
+    }
+
+    fn message(text: &str) -> String {
+        let error = read(text).unwrap_err();
+        assert!(error.hint_text().is_some(), "{error}");
+        error.message().to_owned()
+    }
+
+    #[test]
+    fn defaults_of_each_protocol() {
+        let fixed = read("lengths = [128, 1024, 256]").unwrap();
+        assert_eq!(
+            (fixed.target, fixed.max_length, fixed.window_stride),
+            (Some(128), Some(1024), Some(1024))
+        );
+        assert_eq!((fixed.protocol, fixed.split), (Protocol::FixedTarget, Split::Test));
+        assert_eq!(fixed.extend, [Value::String("direct".into())]);
+        let sliding = read("lengths = [128, 512]\nprotocol = \"sliding\"").unwrap();
+        assert_eq!((sliding.stride, sliding.max_length), (Some(64), None));
+        let short = read("lengths = [1, 512]\nprotocol = \"sliding\"").unwrap();
+        assert_eq!(short.stride, Some(1));
+        let places = read("lengths = [1024]\nprotocol = \"by_position\"").unwrap();
+        assert_eq!((places.bucket, places.stride), (Some(16), None));
+    }
+
+    #[test]
+    fn refuses_lengths_that_cannot_be_read() {
+        assert!(message("lengths = []").starts_with("`evaluate[0].lengths = []` is not allowed"));
+        assert!(message("lengths = [0, 128]").contains("a length is 1 token at least"));
+        assert!(message("lengths = [128, 128]").contains("128 is listed twice"));
+        assert!(message("lengths = [64, 128]").contains("at least `target = 128`"));
+        assert!(message("lengths = [128]\nextend = []").contains("evaluate[0].extend"));
+    }
+
+    #[test]
+    fn refuses_a_layout_that_scores_twice_or_never() {
+        assert!(message("lengths = [256]\nmax_length = 128").contains("`evaluate[0].max_length = 128`"));
+        assert!(message("lengths = [256]\ntarget = 512").contains("at most `max_length = 256`"));
+        assert!(message("lengths = [256]\nwindow_stride = 64").contains("at least `target = 128`"));
+        assert!(message("lengths = [256]\ntarget = 0").contains("it must be 1 at least"));
+        assert!(message("lengths = [256]\nwindows_per_document = 0").contains("it must be 1 at least"));
+        let sliding = "protocol = \"sliding\"\nlengths = [32, 64]\nstride = ";
+        assert!(message(&format!("{sliding}33")).contains("at most the shortest of `lengths`, 32"));
+        assert!(message(&format!("{sliding}0")).contains("it must be 1 at least"));
+    }
+
+    #[test]
+    fn refuses_keys_without_meaning() {
+        assert_eq!(
+            message("lengths = [256]\nstride = 64"),
+            "`evaluate[0].stride = 64` is not allowed: it has no meaning for `protocol = \"fixed_target\"`"
+        );
+        assert!(message("lengths = [256]\nprotocol = \"sliding\"\ntarget = 8").contains("no meaning"));
+        assert!(message("lengths = [256]\nprotocol = \"by_position\"\nexact = true").contains("no meaning"));
+        let baseline =
+            "lengths = [256]\nprotocol = \"by_position\"\nextend = [{ kind = \"window_baseline\" }]";
+        assert!(message(baseline).contains("window_baseline"));
+        assert!(message("lengths = [256]\nlenght = 3").contains("lenght"));
+        assert!(message("lengths = [256]\nprotocol = \"slidding\"").contains("slidding"));
+    }
+
+    #[test]
+    fn a_split_without_long_documents_says_so() {
+        let block = read("lengths = [128, 1024]").unwrap();
+        let error = block.plan(128, &[300, 900]).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "no document of the test split is as long as 1025 tokens (`max_length = 1024` and one to \
+             predict): the longest has 900"
+        );
+        assert!(error.hint_text().unwrap().starts_with("evaluate lengths up to 899"));
+        assert_eq!(block.plan(128, &[300, 1025]).unwrap().skipped_documents, 1);
+    }
+
+    #[test]
+    fn settings_record_what_has_a_meaning() {
+        let block = read("lengths = [128, 256]\nprotocol = \"non_overlapping\"").unwrap();
+        let settings = block.settings(256, "direct");
+        assert_eq!((settings.stride, settings.exact, settings.target), (Some(256), None, None));
+        assert_eq!(block.settings(256, WINDOW_BASELINE).exact, Some(false));
+    }
+
+    #[test]
+    fn the_schema_lists_every_key() {
+        let schema = serde_json::to_value(schemars::schema_for!(EvaluateConfig)).unwrap();
+        assert_eq!(schema["properties"].as_object().unwrap().len(), 11);
+        assert_eq!(schema["additionalProperties"], false);
+    }
+}

@@ -1,0 +1,162 @@
+//! What a block may say: every rule, with the message for who breaks it.
+
+use super::{EvaluateConfig, Protocol, ResolvedEvaluate, WINDOW_BASELINE};
+use longwave_core::{Error, Result};
+use toml::Value;
+
+/// A block while it is checked.
+pub(super) struct Block<'a> {
+    pub(super) config: &'a EvaluateConfig,
+    pub(super) section: &'a str,
+    pub(super) train_length: usize,
+}
+
+impl Block<'_> {
+    fn key(&self, key: &str) -> String {
+        format!("{}.{key}", self.section)
+    }
+
+    /// The shortest and the longest length.
+    pub(super) fn lengths(&self) -> Result<(usize, usize)> {
+        let lengths = &self.config.lengths;
+        let key = self.key("lengths");
+        let (Some(&shortest), Some(&longest)) = (lengths.iter().min(), lengths.iter().max()) else {
+            return Err(Error::value(&key, "[]", "there must be a length to read at").hint(format!(
+                "list multiples of the training length, such as `[{0}, {1}]`",
+                self.train_length,
+                2 * self.train_length
+            )));
+        };
+        if shortest == 0 {
+            return Err(Error::value(&key, format!("{lengths:?}"), "a length is 1 token at least")
+                .hint("remove the 0"));
+        }
+        let twice = lengths.iter().enumerate().find(|(index, length)| lengths[..*index].contains(length));
+        if let Some((_, length)) = twice {
+            let allowed = format!("{length} is listed twice");
+            return Err(Error::value(&key, format!("{lengths:?}"), allowed).hint("list each length once"));
+        }
+        Ok((shortest, longest))
+    }
+
+    pub(super) fn extend(&self) -> Result<()> {
+        let key = self.key("extend");
+        if self.config.extend.is_empty() {
+            return Err(Error::value(&key, "[]", "there must be a way to read")
+                .hint("`extend = [\"direct\"]` reads as trained, as does leaving the key out"));
+        }
+        let is_baseline = |value: &Value| {
+            let kind = value.get("kind").unwrap_or(value);
+            kind.as_str() == Some(WINDOW_BASELINE)
+        };
+        if self.config.protocol == Protocol::ByPosition && self.config.extend.iter().any(is_baseline) {
+            let allowed = "its readings are truncated, so a place in the window is no length of context";
+            return Err(Error::value(&key, format!("\"{WINDOW_BASELINE}\""), allowed)
+                .hint("leave it out here; the other protocols have it"));
+        }
+        Ok(())
+    }
+
+    /// Refuses keys that the protocol would ignore.
+    pub(super) fn keys_of_other_protocols(&self) -> Result<()> {
+        use Protocol::{ByPosition, FixedTarget, Sliding};
+        let config = self.config;
+        let keys = [
+            ("target", config.target, FixedTarget),
+            ("max_length", config.max_length, FixedTarget),
+            ("window_stride", config.window_stride, FixedTarget),
+            ("stride", config.stride, Sliding),
+            ("bucket", config.bucket, ByPosition),
+        ];
+        for (key, value, protocol) in keys {
+            if let Some(value) = value
+                && protocol != config.protocol
+            {
+                let allowed = format!("it has no meaning for `protocol = \"{}\"`", config.protocol);
+                let hint = format!("remove it, or use `protocol = \"{protocol}\"`");
+                return Err(Error::value(&self.key(key), value, allowed).hint(hint));
+            }
+        }
+        if config.exact && config.protocol == ByPosition {
+            return Err(Error::value(
+                &self.key("exact"),
+                true,
+                "it has no meaning for `protocol = \"by_position\"`",
+            )
+            .hint("remove it: it is for the window baseline, which by_position does not have"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn not_zero(&self, key: &str, value: Option<usize>) -> Result<()> {
+        if value == Some(0) {
+            return Err(
+                Error::value(&self.key(key), 0, "it must be 1 at least").hint("leave it out for the default")
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn fixed_target(
+        &self,
+        shortest: usize,
+        longest: usize,
+        resolved: &mut ResolvedEvaluate,
+    ) -> Result<()> {
+        let config = self.config;
+        for (key, value) in [
+            ("target", config.target),
+            ("max_length", config.max_length),
+            ("window_stride", config.window_stride),
+        ] {
+            self.not_zero(key, value)?;
+        }
+        let target = config.target.unwrap_or(self.train_length);
+        let max_length = config.max_length.unwrap_or(longest);
+        if longest > max_length {
+            let allowed = format!("it must be at least the longest of `lengths`, {longest}");
+            return Err(Error::value(&self.key("max_length"), max_length, allowed)
+                .hint("leave it out to lay the windows out for the longest length"));
+        }
+        if target > max_length {
+            let allowed = format!("it must be at most `max_length = {max_length}`");
+            return Err(Error::value(&self.key("target"), target, allowed)
+                .hint("score fewer tokens, or set a larger `max_length`"));
+        }
+        if shortest < target {
+            let allowed =
+                format!("a length must be at least `target = {target}`, the tokens that are scored");
+            return Err(Error::value(&self.key("lengths"), shortest, allowed).hint(format!(
+                "remove it, or score fewer tokens at every length with `target = {shortest}`"
+            )));
+        }
+        let window_stride = config.window_stride.unwrap_or(max_length);
+        if window_stride < target {
+            let allowed = format!("it must be at least `target = {target}`, or tokens are scored twice");
+            return Err(Error::value(&self.key("window_stride"), window_stride, allowed)
+                .hint(format!("use {target} or more, or leave it out for `max_length`")));
+        }
+        resolved.target = Some(target);
+        resolved.max_length = Some(max_length);
+        resolved.window_stride = Some(window_stride);
+        Ok(())
+    }
+
+    /// One stride for all lengths, so that they score the same tokens with as much overlap.
+    pub(super) fn stride(&self, shortest: usize) -> Result<usize> {
+        let stride = self.config.stride.unwrap_or_else(|| (self.train_length.min(shortest) / 2).max(1));
+        self.not_zero("stride", Some(stride))?;
+        if stride > shortest {
+            let allowed = format!("it must be at most the shortest of `lengths`, {shortest}");
+            return Err(Error::value(&self.key("stride"), stride, allowed)
+                .hint("a window that advances by more than its length leaves tokens out"));
+        }
+        Ok(stride)
+    }
+
+    pub(super) fn bucket(&self) -> Result<usize> {
+        let bucket = self.config.bucket.unwrap_or_else(|| (self.train_length / 8).max(1));
+        self.not_zero("bucket", Some(bucket))?;
+        Ok(bucket)
+    }
+}

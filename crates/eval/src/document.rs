@@ -1,0 +1,161 @@
+//! A whole config: what is trained, and how it is evaluated.
+
+use crate::config::{EvaluateConfig, ResolvedEvaluate};
+use longwave_core::config::{read, set, take_tables};
+use longwave_core::{Error, Result, file};
+use longwave_position::ExtensionConfig;
+use longwave_train::RunConfig;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// A config file with every default filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Config {
+    /// What is trained.
+    #[serde(flatten)]
+    pub run: RunConfig,
+    /// How it is evaluated, block by block.
+    pub evaluate: Vec<EvaluateConfig>,
+}
+
+/// One evaluation, checked, with its extensions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Lengths, protocol and windows.
+    pub block: ResolvedEvaluate,
+    /// The extensions, in the order of the config.
+    pub extensions: Vec<ExtensionConfig>,
+}
+
+impl Config {
+    /// Reads a file and applies `--set` assignments to it.
+    ///
+    /// # Errors
+    /// The file is missing or no TOML, or a key or value is not allowed.
+    pub fn load(path: &Path, assignments: &[String]) -> Result<Self> {
+        let text = file::read_text(path)?;
+        let mut document: Table = text.parse().map_err(|error: toml::de::Error| {
+            Error::usage(format!("`{}` is no TOML: {}", path.display(), error.to_string().trim_end()))
+                .hint("see the configs in `configs/` for the form")
+        })?;
+        assignments.iter().try_for_each(|assignment| set(&mut document, assignment))?;
+        Self::from_table(document)
+    }
+
+    /// Reads a document. Without an `[[evaluate]]` block there is one that reads the test split at one,
+    /// two, four and eight times the training length, as trained.
+    ///
+    /// # Errors
+    /// A key or value is not allowed.
+    pub fn from_table(mut document: Table) -> Result<Self> {
+        let given = document.contains_key("evaluate");
+        let blocks = take_tables(&mut document, "evaluate")?;
+        let run = RunConfig::from_table(document)?;
+        let evaluate = if given {
+            let read = |(index, table): (usize, &Table)| read(table, &format!("evaluate[{index}]"));
+            blocks.iter().enumerate().map(read).collect::<Result<_>>()?
+        } else {
+            vec![default_block(run.train.length)]
+        };
+        let config = Self { run, evaluate };
+        config.evaluations()?;
+        Ok(config)
+    }
+
+    /// The evaluations, checked.
+    ///
+    /// # Errors
+    /// A value that is not allowed, named by its key.
+    pub fn evaluations(&self) -> Result<Vec<Evaluation>> {
+        self.evaluate
+            .iter()
+            .enumerate()
+            .map(|(index, block)| Evaluation::new(block, &format!("evaluate[{index}]"), self.run.train.length))
+            .collect()
+    }
+
+    /// The document with every default written out.
+    ///
+    /// # Errors
+    /// A value that TOML has no form for.
+    pub fn to_table(&self) -> Result<Table> {
+        let mut table = self.run.to_table()?;
+        let blocks = self
+            .evaluate
+            .iter()
+            .map(Value::try_from)
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(|error| Error::failed(format!("`evaluate` cannot be written as TOML: {error}")))?;
+        table.insert("evaluate".to_owned(), Value::Array(blocks));
+        Ok(table)
+    }
+}
+
+impl Evaluation {
+    /// Checks one block; `section` is its place in the file.
+    ///
+    /// # Errors
+    /// A value that is not allowed, named by its key.
+    pub fn new(config: &EvaluateConfig, section: &str, train_length: usize) -> Result<Self> {
+        let block = config.validate(section, train_length)?;
+        let extensions = block
+            .extend
+            .iter()
+            .enumerate()
+            .map(|(index, value)| ExtensionConfig::from_value(value, &format!("{section}.extend[{index}]")))
+            .collect::<Result<_>>()?;
+        Ok(Self { block, extensions })
+    }
+}
+
+fn default_block(train_length: usize) -> EvaluateConfig {
+    EvaluateConfig {
+        lengths: [1, 2, 4, 8].map(|times| times * train_length).to_vec(),
+        extend: vec![Value::String("direct".to_owned())],
+        protocol: crate::config::Protocol::default(),
+        split: longwave_data::Split::Test,
+        target: None,
+        max_length: None,
+        window_stride: None,
+        windows_per_document: None,
+        stride: None,
+        bucket: None,
+        exact: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "name = \"x\"\n[data]\ncorpus = \"data/sotu\"\n[position]\nkind = \"rope\"\n";
+
+    fn config(more: &str) -> Result<Config> {
+        Config::from_table(format!("{TEXT}{more}").parse().unwrap())
+    }
+
+    #[test]
+    fn the_resolved_document_reads_back_the_same() {
+        let first = config("[[evaluate]]\nlengths = [128, 256]\nextend = [\"linear\", { kind = \"ntk\" }]").unwrap();
+        assert_eq!(Config::from_table(first.to_table().unwrap()).unwrap(), first);
+        assert_eq!(first.evaluations().unwrap()[0].extensions.len(), 2);
+    }
+
+    #[test]
+    fn without_a_block_there_is_one() {
+        assert_eq!(config("").unwrap().evaluate[0].lengths, [128, 256, 512, 1024]);
+        assert!(config("[train]\nlength = 64").unwrap().evaluate[0].lengths.ends_with(&[512]));
+    }
+
+    #[test]
+    fn errors_name_the_block_and_place() {
+        let message = |more: &str| config(more).unwrap_err().to_string();
+        let text = message("[[evaluate]]\nlengths = [128]\nextend = [\"direct\", \"liner\"]");
+        assert!(text.starts_with("`evaluate[0].extend[1] = \"liner\"` is not allowed"), "{text}");
+        assert!(text.ends_with("did you mean `linear`?"), "{text}");
+        assert!(message("[evaluate]\nlengths = [128]").contains("[[evaluate]]"));
+        assert!(message("[[evaluate]]\nlenghts = [128]").contains("did you mean `lengths`?"));
+    }
+}

@@ -1,1 +1,19 @@
-//! Tables, plots and the HTML page
+//! Tables, plots and the HTML page of one run, or of a folder of runs.
+//!
+//! - [`block`]: rows of results gathered into what can stand in one table.
+//! - [`table`]: a block as Markdown, for the terminal, and all rows as CSV.
+//! - [`plot`]: charts as SVG and PNG.
+//! - [`page`]: reads a folder and writes all of it.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
+
+pub mod block;
+pub mod page;
+pub mod plot;
+pub mod table;
+
+#[cfg(test)]
+mod example;
+
+pub use block::{Block, blocks};
+pub use table::{Table, csv};

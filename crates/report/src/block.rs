@@ -1,0 +1,282 @@
+//! Rows of results gathered into what can stand in one table.
+//!
+//! A [`Block`] holds the rows that score alike: one protocol, split, training length and window
+//! layout. Its [`Line`]s are the ways of reading, one per run name and extension, in order of first
+//! appearance with the window baseline last; the seeds of a run share a line.
+
+use longwave_eval::{Protocol, ResultRow, Settings, WINDOW_BASELINE};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rows that score alike.
+#[derive(Clone, Debug)]
+pub struct Block<'a> {
+    /// What the rows have in common; `length` is the shortest of theirs.
+    pub settings: Settings,
+    /// The checkpoint that was read: `last` or `best`.
+    pub checkpoint: String,
+    /// The lengths, ascending.
+    pub lengths: Vec<usize>,
+    /// The ways of reading.
+    pub lines: Vec<Line<'a>>,
+}
+
+/// One run name read with one extension.
+#[derive(Clone, Debug)]
+pub struct Line<'a> {
+    /// Name of the run; with a piece of its config's hash where one name stands for several configs.
+    pub run: String,
+    /// Kind of the encoding it was trained with.
+    pub encoding: String,
+    /// Kind of the extension.
+    pub extend: String,
+    /// The extension's kind, and what tells its config from others of that kind in the block.
+    pub label: String,
+    /// The rows of each length, one per seed.
+    pub rows: BTreeMap<usize, Vec<&'a ResultRow>>,
+}
+
+impl Line<'_> {
+    /// Whether this is what a longer context must beat.
+    pub fn is_baseline(&self) -> bool {
+        self.extend == WINDOW_BASELINE
+    }
+}
+
+impl Block<'_> {
+    /// The run names, in order of first appearance.
+    pub fn runs(&self) -> Vec<&str> {
+        let mut runs: Vec<&str> = Vec::new();
+        for line in &self.lines {
+            if !runs.contains(&line.run.as_str()) {
+                runs.push(&line.run);
+            }
+        }
+        runs
+    }
+
+    /// A run's name with its encoding, where the name does not say it.
+    pub fn run_label(&self, run: &str) -> String {
+        match self.lines.iter().find(|line| line.run == run) {
+            Some(line) if !run.contains(&line.encoding) => format!("{run} ({})", line.encoding),
+            _ => run.to_owned(),
+        }
+    }
+
+    /// All rows, line by line.
+    pub fn rows(&self) -> impl Iterator<Item = &ResultRow> {
+        self.lines.iter().flat_map(|line| line.rows.values().flatten().copied())
+    }
+}
+
+/// Gathers rows into blocks, in order of first appearance.
+pub fn blocks(rows: &[ResultRow]) -> Vec<Block<'_>> {
+    let mut groups: Vec<(Settings, &str, Vec<&ResultRow>)> = Vec::new();
+    for row in rows {
+        let settings = without_length(&row.settings);
+        match groups.iter_mut().find(|group| group.0 == settings && group.1 == row.checkpoint) {
+            Some(group) => group.2.push(row),
+            None => groups.push((settings, &row.checkpoint, vec![row])),
+        }
+    }
+    groups.into_iter().map(|(settings, checkpoint, rows)| block(&settings, checkpoint, &rows)).collect()
+}
+
+/// A length in multiples of the training length: `L`, `2L`, `L/4`, `1.5L`.
+pub fn multiple(length: usize, train_length: usize) -> String {
+    if length == train_length {
+        "L".into()
+    } else if length.is_multiple_of(train_length) {
+        format!("{}L", length / train_length)
+    } else if train_length.is_multiple_of(length) {
+        format!("L/{}", train_length / length)
+    } else {
+        let text = format!("{:.2}", length as f64 / train_length as f64);
+        format!("{}L", text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// What rows of one table have in common.
+fn without_length(settings: &Settings) -> Settings {
+    let stride = settings.stride.filter(|_| settings.protocol != Protocol::NonOverlapping);
+    Settings { length: 0, exact: None, stride, ..settings.clone() }
+}
+
+fn block<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a ResultRow]) -> Block<'a> {
+    let ambiguous = ambiguous_names(rows);
+    let mut lines: Vec<(Value, Line)> = Vec::new();
+    for row in rows {
+        let run = if ambiguous.contains(&row.run) {
+            let hash: String = row.config_hash.chars().take(8).collect();
+            format!("{} [{hash}]", row.run)
+        } else {
+            row.run.clone()
+        };
+        let config = config_of(row);
+        let same =
+            |(other, line): &(Value, Line)| line.run == run && line.extend == row.extend && *other == config;
+        let index = if let Some(index) = lines.iter().position(same) {
+            index
+        } else {
+            let (encoding, extend) = (row.encoding.clone(), row.extend.clone());
+            lines
+                .push((config, Line { run, encoding, label: extend.clone(), extend, rows: BTreeMap::new() }));
+            lines.len() - 1
+        };
+        add(lines[index].1.rows.entry(row.settings.length).or_default(), row);
+    }
+    tell_apart(&mut lines);
+    let lines = baseline_last(lines.into_iter().map(|(_, line)| line).collect());
+    let lengths: BTreeSet<usize> = rows.iter().map(|row| row.settings.length).collect();
+    let settings = Settings { length: lengths.first().copied().unwrap_or(0), ..settings.clone() };
+    Block { settings, checkpoint: checkpoint.to_owned(), lengths: lengths.into_iter().collect(), lines }
+}
+
+/// Adds a row of another seed. Of one seed only the latest step stands: a run that trained on was
+/// measured twice, and is no second run.
+fn add<'a>(rows: &mut Vec<&'a ResultRow>, row: &'a ResultRow) {
+    match rows.iter_mut().find(|other| other.seed == row.seed) {
+        Some(other) if other.step <= row.step => *other = row,
+        Some(_) => {}
+        None => rows.push(row),
+    }
+}
+
+/// Run names under which one seed has several config hashes: those are different runs.
+fn ambiguous_names(rows: &[&ResultRow]) -> BTreeSet<String> {
+    let mut hashes: BTreeMap<(&str, u64), &str> = BTreeMap::new();
+    let clashes = rows.iter().filter(|row| {
+        *hashes.entry((&row.run, row.seed)).or_insert(&row.config_hash) != row.config_hash.as_str()
+    });
+    clashes.map(|row| row.run.clone()).collect()
+}
+
+/// An extension's config without its kind; the baseline's says whether it is exact.
+fn config_of(row: &ResultRow) -> Value {
+    let mut config = match &row.extend_config {
+        Value::Object(fields) => fields.clone(),
+        _ => serde_json::Map::new(),
+    };
+    config.remove("kind");
+    if row.settings.exact == Some(true) {
+        config.insert("exact".into(), true.into());
+    }
+    Value::Object(config)
+}
+
+/// Adds to the labels of extensions of one kind the keys in which their configs differ.
+fn tell_apart(lines: &mut [(Value, Line)]) {
+    for index in 0..lines.len() {
+        let (config, line) = &lines[index];
+        let Value::Object(fields) = config else { continue };
+        let differs = |key: &str| {
+            lines.iter().any(|(other, with)| with.extend == line.extend && other.get(key) != fields.get(key))
+        };
+        let told: Vec<String> = fields
+            .iter()
+            .filter(|(key, _)| differs(key))
+            .map(|(key, value)| match value {
+                Value::String(text) => format!("{key} = {text}"),
+                other => format!("{key} = {other}"),
+            })
+            .collect();
+        if !told.is_empty() {
+            lines[index].1.label = format!("{} ({})", line.extend, told.join(", "));
+        }
+    }
+}
+
+/// Brings the lines of a run together, its window baseline last.
+fn baseline_last(lines: Vec<Line<'_>>) -> Vec<Line<'_>> {
+    let mut runs: Vec<String> = Vec::new();
+    for line in &lines {
+        if !runs.contains(&line.run) {
+            runs.push(line.run.clone());
+        }
+    }
+    let place = |line: &Line| (runs.iter().position(|run| *run == line.run), line.is_baseline());
+    let mut lines = lines;
+    lines.sort_by_key(place);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::row;
+    use serde_json::json;
+
+    fn labels(rows: &[ResultRow]) -> Vec<String> {
+        let blocks = blocks(rows);
+        assert_eq!(blocks.len(), 1);
+        blocks[0].lines.iter().map(|line| format!("{}: {}", line.run, line.label)).collect()
+    }
+
+    #[test]
+    fn lines_keep_their_order_with_the_baseline_last() {
+        let rows = [
+            row("rope", WINDOW_BASELINE, 128, 12.0),
+            row("rope", "direct", 128, 12.0),
+            row("alibi", "direct", 128, 13.0),
+            row("rope", "direct", 256, 12.0),
+            row("rope", "yarn", 256, 12.0),
+        ];
+        assert_eq!(labels(&rows), ["rope: direct", "rope: yarn", "rope: window_baseline", "alibi: direct"]);
+        assert_eq!(blocks(&rows)[0].lengths, [128, 256]);
+    }
+
+    #[test]
+    fn configs_of_one_kind_are_told_apart_by_what_differs() {
+        let with = |config: Value| ResultRow { extend_config: config, ..row("rope", "yarn", 128, 12.0) };
+        let rows = [
+            with(json!({ "kind": "yarn", "ramp": "code", "beta_fast": 32 })),
+            with(json!({ "kind": "yarn", "ramp": "paper", "beta_fast": 32 })),
+            row("rope", "direct", 128, 12.0),
+        ];
+        assert_eq!(labels(&rows), ["rope: yarn (ramp = code)", "rope: yarn (ramp = paper)", "rope: direct"]);
+    }
+
+    #[test]
+    fn seeds_share_a_line_and_other_configs_of_the_same_name_do_not() {
+        let seed = |seed: u64, hash: &str| ResultRow {
+            seed,
+            config_hash: hash.into(),
+            ..row("rope", "direct", 128, 12.0)
+        };
+        assert_eq!(labels(&[seed(0, "aaaa"), seed(1, "bbbb")]), ["rope: direct"]);
+        let clash = [seed(0, "aaaa"), seed(0, "bbbb")];
+        assert_eq!(labels(&clash), ["rope [aaaa]: direct", "rope [bbbb]: direct"]);
+    }
+
+    #[test]
+    fn of_one_seed_the_latest_step_stands() {
+        let step = |step: u64, ppl: f64| ResultRow { step, ..row("rope", "direct", 128, ppl) };
+        for rows in [[step(600, 20.0), step(1200, 12.0)], [step(1200, 12.0), step(600, 20.0)]] {
+            let blocks = blocks(&rows);
+            let cell = &blocks[0].lines[0].rows[&128];
+            assert_eq!((cell.len(), cell[0].step), (1, 1200));
+        }
+    }
+
+    #[test]
+    fn what_scores_differently_is_another_block() {
+        let first = row("rope", "direct", 128, 12.0);
+        let mut other = first.clone();
+        other.settings.max_length = Some(2048);
+        let best = ResultRow { checkpoint: "best".into(), ..first.clone() };
+        assert_eq!(blocks(&[first, other, best]).len(), 3);
+        let side_by_side = |length: usize| {
+            let mut row = row("rope", "direct", length, 12.0);
+            row.settings.protocol = Protocol::NonOverlapping;
+            row.settings.stride = Some(length);
+            row
+        };
+        assert_eq!(blocks(&[side_by_side(128), side_by_side(256)]).len(), 1);
+    }
+
+    #[test]
+    fn multiples() {
+        let of = |length| multiple(length, 128);
+        assert_eq!([of(128), of(1024), of(32), of(192), of(100)], ["L", "8L", "L/4", "1.5L", "0.78L"]);
+    }
+}

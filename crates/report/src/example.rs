@@ -1,0 +1,81 @@
+//! Rows for the tests of this crate.
+
+use longwave_eval::{PositionRow, Protocol, ResultRow, Settings, Split};
+use serde_json::json;
+
+/// A row of the protocol `fixed_target`, with L = 128 and windows of 1024.
+pub(crate) fn row(run: &str, extend: &str, length: usize, ppl: f64) -> ResultRow {
+    ResultRow {
+        format: 1,
+        run: run.into(),
+        config_hash: format!("hash of {run}"),
+        seed: 0,
+        encoding: run.into(),
+        extend: extend.into(),
+        extend_config: json!({ "kind": extend }),
+        checkpoint: "last".into(),
+        step: 600,
+        settings: Settings {
+            protocol: Protocol::FixedTarget,
+            split: Split::Test,
+            train_length: 128,
+            length,
+            target: Some(128),
+            max_length: Some(1024),
+            window_stride: Some(1024),
+            windows_per_document: None,
+            stride: None,
+            bucket: None,
+            exact: None,
+        },
+        tokens: 4096,
+        documents: 8,
+        skipped_documents: 1,
+        bytes: 10_240,
+        nll: ppl.ln(),
+        nll_se: Some(0.01),
+        ppl,
+        bpb: Some(1.5),
+        positions: None,
+        device: "cpu".into(),
+        threads: 2,
+        version: "0.1.0".into(),
+    }
+}
+
+/// One trained model read in a dozen ways.
+pub(crate) fn rows() -> Vec<ResultRow> {
+    let table: [(&str, [f64; 4]); 8] = [
+        ("direct", [12.81, 16.1, 27.0, 40.0]),
+        ("window_baseline", [12.81, 13.42, 13.4, 13.41]),
+        ("linear", [12.81, 17.9, 29.4, 44.0]),
+        ("ntk", [12.81, 13.5, 19.5, 39.6]),
+        ("yarn", [12.81, 12.8, 13.7, 14.8]),
+        ("rerope", [12.81, 12.7, 13.1, 13.9]),
+        ("leaky_rerope", [12.9, 12.6, 13.0, 13.7]),
+        ("broken", [12.9, 60.0, 9000.0, f64::INFINITY]),
+    ];
+    let lengths = [128, 256, 512, 1024];
+    let cells = table.iter().flat_map(|(extend, ppl)| {
+        lengths.iter().zip(ppl).map(move |(length, ppl)| row("rope", extend, *length, *ppl))
+    });
+    cells.collect()
+}
+
+/// The loss by position of two ways to read, over 512 places.
+pub(crate) fn positions() -> Vec<ResultRow> {
+    let curve = |extend: &str, slope: f64| {
+        let mut row = row("rope", extend, 512, 14.0);
+        row.settings.protocol = Protocol::ByPosition;
+        (row.settings.target, row.settings.max_length, row.settings.window_stride) = (None, None, None);
+        row.settings.bucket = Some(16);
+        let bucket = |index: usize| PositionRow {
+            position: 16 * index,
+            tokens: 256,
+            nll: 2.5 + 1.0 / (1.0 + index as f64) + slope * index.saturating_sub(8) as f64,
+        };
+        row.positions = Some((0..32).map(bucket).collect());
+        row
+    };
+    vec![curve("direct", 0.06), curve("yarn", 0.004)]
+}

@@ -1,0 +1,135 @@
+//! The report of a folder: tables, plots and one HTML page that needs nothing beside it.
+
+mod folder;
+mod html;
+
+use crate::block::{Block, blocks};
+use crate::plot::{Chart, perplexity, positions, svg, training, write_png};
+use crate::table::{Table, csv};
+use folder::Run;
+use longwave_core::{Error, Result, file};
+use longwave_eval::Protocol;
+use std::path::{Path, PathBuf};
+
+/// Reports a run's folder, or all runs in the folders below `folder`, into `folder`.
+///
+/// It reads `results.jsonl` and, where they are, `metrics.jsonl` and `config.toml`, and writes
+/// `report.html`, `results.md`, `results.csv`, `perplexity.svg` and `.png` (the first chart; further
+/// ones are numbered) and, where losses by position were measured, `positions.svg` and `.png`. Each
+/// file appears whole or not at all. Gives the paths it wrote.
+///
+/// # Errors
+/// There is no result in the folder, a file of it is damaged, or a file cannot be written.
+pub fn write(folder: &Path) -> Result<Vec<PathBuf>> {
+    let runs = folder::runs(folder)?;
+    let rows = folder::distinct_rows(&runs)?;
+    if rows.is_empty() {
+        return Err(no_results(folder, &runs));
+    }
+    let title = match runs.as_slice() {
+        [run] => run.rows.first().map_or_else(|| run.name.clone(), |row| row.run.clone()),
+        _ => format!("{} runs", runs.len()),
+    };
+    let blocks = blocks(&rows);
+    let tables: Vec<Table> = blocks.iter().map(Table::new).collect();
+    let mut written = Written { folder, paths: Vec::new() };
+    written.text("results.md", &markdown(&title, &tables))?;
+    written.text("results.csv", &csv(&rows)?)?;
+    let mut sections = Vec::new();
+    let (mut lengths, mut places) = (0, 0);
+    for (block, table) in blocks.iter().zip(&tables) {
+        let mut pictures = Vec::new();
+        for chart in charts_of(block, perplexity) {
+            lengths += 1;
+            pictures.push(written.chart("perplexity", lengths, &chart, table)?);
+        }
+        for chart in charts_of(block, positions) {
+            places += 1;
+            pictures.push(written.chart("positions", places, &chart, table)?);
+        }
+        sections.push(html::Section { table, pictures });
+    }
+    let learning = training_chart(&runs).map(|chart| svg(&chart)).transpose()?;
+    let page = html::page(&html::Page { title: &title, runs: &runs, sections: &sections, learning });
+    written.text("report.html", &page)?;
+    written.paths.rotate_right(1);
+    Ok(written.paths)
+}
+
+fn no_results(folder: &Path, runs: &[Run]) -> Error {
+    let what = if runs.is_empty() { "is no `results.jsonl`" } else { "are no results" };
+    Error::failed(format!("there {what} in `{}` or in the folders below it", folder.display()))
+        .hint("train with an `[[evaluate]]` block, or measure a trained run with `longwave eval RUN`")
+}
+
+fn markdown(title: &str, tables: &[Table]) -> String {
+    let tables: Vec<String> = tables.iter().map(Table::markdown).collect();
+    format!("## Results of {title}\n\n{}", tables.join("\n"))
+}
+
+/// Charts with something to draw. A curve by position says more than its mean, so that a block that
+/// has such curves at a single length has no chart of perplexity by length.
+fn charts_of(block: &Block, charts: fn(&Block) -> Vec<Chart>) -> Vec<Chart> {
+    let single = block.settings.protocol == Protocol::ByPosition && block.lengths.len() < 2;
+    let mut charts = charts(block);
+    charts.retain(|chart| chart.has_numbers() && !(single && chart.y.label.starts_with("perplexity")));
+    charts
+}
+
+/// Losses while training: both of one run, or the validation losses of several.
+fn training_chart(runs: &[Run]) -> Option<Chart> {
+    let mut curves = Vec::new();
+    let mut add = |name: String, values: Vec<(f64, f64)>| {
+        if values.len() > 1 {
+            curves.push((name, values));
+        }
+    };
+    if let [run] = runs {
+        add("training".into(), run.training_losses());
+        add("validation".into(), run.validation_losses());
+    } else {
+        for run in runs {
+            let valid = run.validation_losses();
+            let (kind, values) =
+                if valid.len() > 1 { ("validation", valid) } else { ("training", run.training_losses()) };
+            add(format!("{} ({kind})", run.name), values);
+        }
+    }
+    Some(training(&curves)).filter(Chart::has_numbers)
+}
+
+/// What was written so far.
+struct Written<'a> {
+    folder: &'a Path,
+    paths: Vec<PathBuf>,
+}
+
+impl Written<'_> {
+    fn text(&mut self, name: &str, text: &str) -> Result<()> {
+        let path = self.folder.join(name);
+        file::write(&path, text.as_bytes())?;
+        self.paths.push(path);
+        Ok(())
+    }
+
+    /// Writes a chart both ways; the first of a name has no number. Gives the SVG for the page, which
+    /// does not repeat what the page says above it.
+    fn chart(&mut self, name: &str, number: usize, chart: &Chart, table: &Table) -> Result<String> {
+        let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+        self.text(&format!("{name}.svg"), &svg(chart)?)?;
+        let path = self.folder.join(format!("{name}.png"));
+        write_png(chart, &path)?;
+        self.paths.push(path);
+        let mut inside = chart.clone();
+        if inside.title == table.title {
+            inside.title.clear();
+        }
+        if inside.subtitle == table.setting {
+            inside.subtitle.clear();
+        }
+        svg(&inside)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! What lies in a folder of runs.
+
+use longwave_core::{Error, Result, file};
+use longwave_eval::{ResultRow, row};
+use serde::Deserialize;
+use std::collections::HashSet;
+use std::path::Path;
+
+/// Runs lie in the folder itself, in `runs/NAME`, or one level deeper in a study's folder.
+const DEPTH: usize = 3;
+
+/// One run, as far as its folder tells.
+pub(super) struct Run {
+    /// Its folder below the reported one, or that folder's own name.
+    pub(super) name: String,
+    /// What was measured.
+    pub(super) rows: Vec<ResultRow>,
+    /// What was logged while training; empty where there is no `metrics.jsonl`.
+    pub(super) metrics: Vec<Metric>,
+    /// The resolved config, as text.
+    pub(super) config: Option<String>,
+}
+
+/// One line of `metrics.jsonl`, as far as a report needs it.
+#[derive(Deserialize)]
+pub(super) struct Metric {
+    step: u64,
+    #[serde(default)]
+    loss: Option<f64>,
+    #[serde(default)]
+    valid_loss: Option<f64>,
+}
+
+impl Run {
+    /// `(step, loss)` of every logged step, in nats per token.
+    pub(super) fn training_losses(&self) -> Vec<(f64, f64)> {
+        self.metrics.iter().filter_map(|metric| Some((metric.step as f64, metric.loss?))).collect()
+    }
+
+    /// `(step, loss)` of every validation, in nats per token.
+    pub(super) fn validation_losses(&self) -> Vec<(f64, f64)> {
+        self.metrics.iter().filter_map(|metric| Some((metric.step as f64, metric.valid_loss?))).collect()
+    }
+}
+
+/// All runs in `folder` and below, in the order of their names.
+pub(super) fn runs(folder: &Path) -> Result<Vec<Run>> {
+    if !folder.is_dir() {
+        return Err(Error::failed(format!("`{}` is no folder", folder.display()))
+            .hint("name a run's folder, such as `runs/rope-0`, or the folder of several runs"));
+    }
+    let mut runs = Vec::new();
+    collect(folder, folder, DEPTH, &mut runs)?;
+    Ok(runs)
+}
+
+/// The rows of all runs, each measurement once: a copied folder adds nothing.
+pub(super) fn distinct_rows(runs: &[Run]) -> Result<Vec<ResultRow>> {
+    let mut seen = HashSet::new();
+    let mut rows = Vec::new();
+    for row in runs.iter().flat_map(|run| &run.rows) {
+        if seen.insert(row.identity()?) {
+            rows.push(row.clone());
+        }
+    }
+    Ok(rows)
+}
+
+fn collect(root: &Path, folder: &Path, depth: usize, runs: &mut Vec<Run>) -> Result<()> {
+    if folder.join("results.jsonl").is_file() {
+        runs.push(read(root, folder)?);
+    }
+    if depth == 0 {
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| Error::io("list", folder, &error);
+    let mut inside = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_dir() && entry.file_name() != "checkpoints" {
+            inside.push(entry.path());
+        }
+    }
+    inside.sort();
+    inside.iter().try_for_each(|inside| collect(root, inside, depth - 1, runs))
+}
+
+fn read(root: &Path, folder: &Path) -> Result<Run> {
+    let below = folder.strip_prefix(root).unwrap_or(folder);
+    let name = if below.as_os_str().is_empty() {
+        let own = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        own.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    } else {
+        below.to_string_lossy().into_owned()
+    };
+    let metrics = folder.join("metrics.jsonl");
+    let config = folder.join("config.toml");
+    Ok(Run {
+        name,
+        rows: row::read_rows(&folder.join("results.jsonl"))?,
+        metrics: if metrics.is_file() { read_metrics(&metrics)? } else { Vec::new() },
+        config: if config.is_file() { Some(file::read_text(&config)?) } else { None },
+    })
+}
+
+/// A last line without its end is still being written, and is left out.
+fn read_metrics(path: &Path) -> Result<Vec<Metric>> {
+    let text = file::read_text(path)?;
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines = (1..).zip(whole.lines()).filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(number, line)| {
+            serde_json::from_str(line).map_err(|error: serde_json::Error| {
+                Error::failed(format!("`{}` line {number} is no step's metrics: {error}", path.display()))
+                    .hint("take that line out, and report again")
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,108 @@
+use super::write;
+use crate::example;
+use longwave_eval::{ResultRow, row::write_rows};
+use std::fs;
+use std::path::Path;
+
+fn run(folder: &Path, rows: &[ResultRow]) {
+    write_rows(&folder.join("results.jsonl"), rows).unwrap();
+    let metric = |step: u32| {
+        format!("{{\"step\": {step}, \"loss\": {}, \"learning_rate\": 0.001}}\n", 6.0 / f64::from(step))
+    };
+    let mut metrics: String = (1..50).map(metric).collect();
+    metrics += "{\"step\": 50, \"loss\": 2.5, \"valid_loss\": 2.6}\n{\"step\": 60, \"valid_loss\": 2.4}\n{\"step\": 6";
+    fs::write(folder.join("metrics.jsonl"), metrics).unwrap();
+    fs::write(folder.join("config.toml"), "name = \"a < b\"\n").unwrap();
+}
+
+#[test]
+fn a_run_becomes_a_page_that_needs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), &[example::rows(), example::positions()].concat());
+    let written = write(folder.path()).unwrap();
+    let names: Vec<_> = written.iter().map(|path| path.file_name().unwrap().to_string_lossy()).collect();
+    assert_eq!(
+        names,
+        [
+            "report.html",
+            "results.md",
+            "results.csv",
+            "perplexity.svg",
+            "perplexity.png",
+            "positions.svg",
+            "positions.png"
+        ]
+    );
+    assert!(written.iter().all(|path| path.is_file()));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3 + written.len());
+    let page = fs::read_to_string(&written[0]).unwrap();
+    for said in [
+        "<title>Longwave: rope</title>",
+        "<th scope=\"row\">yarn</th>",
+        "<td>40.00 <small>±0.40</small></td>",
+        "<strong>13.70</strong>",
+        "name = &quot;a &lt; b&quot;",
+        ">Training</h2>",
+        "validation",
+        "trained length",
+    ] {
+        assert!(page.contains(said), "no `{said}`");
+    }
+    // Nothing is fetched: the only addresses are the names of SVG's namespace.
+    assert_eq!(page.matches("http").count(), page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count());
+    assert!(!page.contains("<script") && !page.contains(" src="));
+}
+
+#[test]
+fn a_folder_of_runs_has_all_rows_together_each_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let seed = |seed: u64| -> Vec<ResultRow> {
+        let rows = example::rows().into_iter();
+        rows.map(|row| ResultRow { seed, config_hash: format!("hash {seed}"), ..row }).collect()
+    };
+    run(&folder.path().join("rope-0"), &seed(0));
+    run(&folder.path().join("rope-1"), &seed(1));
+    run(&folder.path().join("copies/rope-1"), &seed(1));
+    write(folder.path()).unwrap();
+    let csv = fs::read_to_string(folder.path().join("results.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 1 + 2 * 32);
+    let tables = fs::read_to_string(folder.path().join("results.md")).unwrap();
+    assert!(tables.starts_with("## Results of 3 runs\n"));
+    assert!(tables.contains("standard deviation over seeds (up to 2 per cell"), "{tables}");
+    // A second report reads the same runs again, not its own output.
+    write(folder.path()).unwrap();
+    assert_eq!(fs::read_to_string(folder.path().join("results.csv")).unwrap(), csv);
+}
+
+#[test]
+fn a_folder_without_results_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = write(folder.path()).unwrap_err();
+    assert!(error.message().contains("there is no `results.jsonl` in"), "{error}");
+    assert!(error.hint_text().unwrap().contains("longwave eval RUN"));
+    fs::write(folder.path().join("results.jsonl"), "").unwrap();
+    assert!(write(folder.path()).unwrap_err().message().contains("there are no results in"));
+    let missing = write(&folder.path().join("nowhere")).unwrap_err();
+    assert!(missing.message().ends_with("is no folder"), "{missing}");
+}
+
+#[test]
+fn nothing_finite_still_has_its_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut row = example::row("rope", "direct", 128, f64::NAN);
+    row.nll_se = None;
+    write_rows(&folder.path().join("results.jsonl"), &[row]).unwrap();
+    let written = write(folder.path()).unwrap();
+    assert_eq!(written.len(), 3);
+    let page = fs::read_to_string(&written[0]).unwrap();
+    assert!(page.contains("<td>nan</td>") && page.contains("no finite value to draw"));
+}
+
+#[test]
+fn a_damaged_metric_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), &example::rows());
+    fs::write(folder.path().join("metrics.jsonl"), "{\"step\": 1}\nstep 2\n").unwrap();
+    let error = write(folder.path()).unwrap_err();
+    assert!(error.message().contains("metrics.jsonl` line 2 is no step's metrics"), "{error}");
+}

@@ -1,0 +1,150 @@
+//! Charts as SVG and PNG, from one drawing.
+//!
+//! A [`Chart`] is data: series, labels and scales. [`svg`] and [`write_png`] draw it with the font that
+//! this crate carries, so that neither asks the system for one. Series are told apart by colour (Okabe
+//! and Ito's palette, which colour-blind readers can tell apart) and by marker.
+
+mod canvas;
+mod draw;
+mod from_rows;
+mod scale;
+
+use longwave_core::{Error, Result, file};
+use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
+use plotters::drawing::IntoDrawingArea;
+use std::fmt::Display;
+use std::path::Path;
+
+pub use from_rows::{perplexity, positions, training};
+pub use scale::Scale;
+
+/// Width and height of a chart, in pixels of an SVG at its natural size; a PNG has twice as many.
+pub const SIZE: (u32, u32) = (900, 500);
+/// Drawing units per pixel of the SVG: coordinates are whole, and curves should not show it.
+const FINE: u32 = 4;
+/// Drawing units per pixel of a PNG; their mean smooths the edges.
+const SMOOTH: u32 = 2;
+/// The bitmap backend centres the line of a text, the SVG one its small letters, which lie lower by
+/// this much of the text's size.
+const BITMAP_TEXT_DROP: f64 = 0.16;
+
+/// One picture: series over a shared pair of axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// What is shown; may be empty.
+    pub title: String,
+    /// How it was measured; may be empty.
+    pub subtitle: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// A vertical line with its label, such as the training length.
+    pub mark: Option<(f64, String)>,
+    /// What is drawn.
+    pub series: Vec<Series>,
+}
+
+/// One axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What it measures, with the unit.
+    pub label: String,
+    /// How values are spaced.
+    pub scale: Scale,
+    /// Places of the ticks and their labels, one line each; empty for round numbers.
+    pub ticks: Vec<(f64, Vec<String>)>,
+}
+
+/// One line of a chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// Its points, by ascending `x`.
+    pub points: Vec<Point>,
+    /// Dashed and grey, for what others are measured against.
+    pub reference: bool,
+}
+
+/// One point of a series. A `y` that is not a number breaks the line; one past the axis leaves it at
+/// the edge, with an arrow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Place on the horizontal axis.
+    pub x: f64,
+    /// Value.
+    pub y: f64,
+    /// Half the length of the error bar, in the units of `y`.
+    pub error: Option<f64>,
+}
+
+impl Chart {
+    /// Whether there is anything to draw.
+    pub fn has_numbers(&self) -> bool {
+        self.series.iter().flat_map(|series| &series.points).any(|point| point.y.is_finite())
+    }
+}
+
+/// The chart as an SVG document.
+///
+/// # Errors
+/// The chart has nothing to draw.
+pub fn svg(chart: &Chart) -> Result<String> {
+    let (width, height) = draw::size(chart);
+    let mut text = String::new();
+    draw::draw(chart, SVGBackend::with_string(&mut text, (width * FINE, height * FINE)), FINE, 0.0)?;
+    let fine = format!("width=\"{}\" height=\"{}\"", width * FINE, height * FINE);
+    Ok(text.replacen(&fine, &format!("width=\"{width}\" height=\"{height}\""), 1))
+}
+
+/// Writes the chart as a PNG, whole or not at all.
+///
+/// # Errors
+/// The chart has nothing to draw, or the file cannot be written.
+pub fn write_png(chart: &Chart, path: &Path) -> Result<()> {
+    let (width, height) = draw::size(chart);
+    let drawn = (width * FINE, height * FINE);
+    let mut buffer = vec![u8::MAX; (drawn.0 * drawn.1 * 3) as usize];
+    draw::draw(chart, BitMapBackend::with_buffer(&mut buffer, drawn), FINE, BITMAP_TEXT_DROP)?;
+    let size = (drawn.0 / SMOOTH, drawn.1 / SMOOTH);
+    let pixels = smooth(&buffer, size.0 as usize);
+    // The encoder writes files only: one beside the place, read back and moved in whole.
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{}.{name}", std::process::id()));
+    let encoded = (|| {
+        let mut backend = BitMapBackend::new(&beside, size);
+        backend.blit_bitmap((0, 0), size, &pixels).map_err(failed)?;
+        backend.present().map_err(failed)?;
+        std::fs::read(&beside).map_err(|error| Error::io("write", path, &error))
+    })();
+    let _ = std::fs::remove_file(&beside);
+    file::write(path, &encoded?)
+}
+
+/// Averages squares of `SMOOTH` by `SMOOTH` pixels of an RGB image into one of `width` columns.
+fn smooth(buffer: &[u8], width: usize) -> Vec<u8> {
+    let step = SMOOTH as usize;
+    let wide = width * step;
+    let height = buffer.len() / (3 * wide * step);
+    let mut pixels = Vec::with_capacity(3 * width * height);
+    for y in 0..height {
+        for x in 0..width {
+            for channel in 0..3 {
+                let at = |dy: usize, dx: usize| {
+                    u32::from(buffer[3 * ((y * step + dy) * wide + x * step + dx) + channel])
+                };
+                let sum: u32 = (0..step).flat_map(|dy| (0..step).map(move |dx| at(dy, dx))).sum();
+                pixels.push(((sum + SMOOTH * SMOOTH / 2) / (SMOOTH * SMOOTH)) as u8);
+            }
+        }
+    }
+    pixels
+}
+
+fn failed(error: impl Display) -> Error {
+    Error::failed(format!("cannot draw a chart: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

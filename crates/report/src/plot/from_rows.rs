@@ -1,0 +1,151 @@
+//! Charts of results.
+
+use super::{Axis, Chart, Point, Scale, Series};
+use crate::block::{Block, Line, multiple};
+use crate::table::{Cell, Table};
+
+/// More lines than this are not told apart in one chart.
+const READABLE: usize = 12;
+/// A longer curve is averaged down to about this many points.
+const CURVE: usize = 300;
+
+/// Perplexity against length: one chart, or, where several runs have more lines together than can be
+/// told apart, one chart of how each run reads by itself and one chart per run.
+pub fn perplexity(block: &Block) -> Vec<Chart> {
+    let runs = block.runs();
+    let several = runs.len() > 1;
+    if !several || block.lines.len() <= READABLE {
+        let name =
+            |line: &Line| if several { format!("{}: {}", line.run, line.label) } else { line.label.clone() };
+        return vec![perplexity_of(
+            block,
+            &Table::new(block).title,
+            &block.lines.iter().collect::<Vec<_>>(),
+            name,
+        )];
+    }
+    let own = |run: &&str| {
+        let mut lines = block.lines.iter().filter(|line| line.run == **run);
+        let direct = lines.clone().find(|line| line.extend == "direct");
+        direct.or_else(|| lines.next())
+    };
+    let overview: Vec<&Line> = runs.iter().filter_map(own).collect();
+    let title = format!("Perplexity as trained: {}", block.settings.protocol);
+    let mut charts = vec![perplexity_of(block, &title, &overview, |line| {
+        if line.extend == "direct" { line.run.clone() } else { format!("{}: {}", line.run, line.label) }
+    })];
+    for run in runs {
+        let lines: Vec<&Line> = block.lines.iter().filter(|line| line.run == run).collect();
+        if lines.len() > 1 {
+            let title = format!("Perplexity of {}: {}", block.run_label(run), block.settings.protocol);
+            charts.push(perplexity_of(block, &title, &lines, |line| line.label.clone()));
+        }
+    }
+    charts
+}
+
+fn perplexity_of(block: &Block, title: &str, lines: &[&Line], name: impl Fn(&Line) -> String) -> Chart {
+    let train_length = block.settings.train_length;
+    let tick = |length: usize| (length as f64, vec![length.to_string(), multiple(length, train_length)]);
+    let series = lines.iter().map(|line| Series {
+        name: name(line),
+        points: line
+            .rows
+            .iter()
+            .filter_map(|(length, rows)| Cell::new(rows).map(|cell| (*length as f64, cell)))
+            .map(|(x, cell)| Point { x, y: cell.ppl, error: cell.error })
+            .collect(),
+        reference: line.is_baseline(),
+    });
+    Chart {
+        title: title.to_owned(),
+        subtitle: Table::new(block).setting,
+        x: Axis {
+            label: format!("tokens of context (trained on L = {train_length})"),
+            scale: Scale::Log,
+            ticks: block.lengths.iter().map(|&length| tick(length)).collect(),
+        },
+        y: Axis { label: "perplexity (log scale)".into(), scale: Scale::Log, ticks: vec![] },
+        mark: None,
+        series: series.collect(),
+    }
+}
+
+/// The loss by position, at the longest length of each run; none where no row has one.
+pub fn positions(block: &Block) -> Vec<Chart> {
+    let runs = block.runs();
+    runs.iter().filter_map(|run| positions_of(block, run)).collect()
+}
+
+fn positions_of(block: &Block, run: &str) -> Option<Chart> {
+    let lines = || block.lines.iter().filter(|line| line.run == run);
+    let has_curve = |line: &Line, length: &usize| {
+        line.rows.get(length).is_some_and(|rows| rows.iter().any(|row| row.positions.is_some()))
+    };
+    let length = *block.lengths.iter().rev().find(|length| lines().any(|line| has_curve(line, length)))?;
+    let bucket = block.settings.bucket.unwrap_or(1);
+    let train_length = block.settings.train_length;
+    let series = lines().filter(|line| has_curve(line, &length)).map(|line| Series {
+        name: line.label.clone(),
+        points: mean_curve(line, length, bucket),
+        reference: line.is_baseline(),
+    });
+    Some(Chart {
+        title: format!("Loss by position of {}, at {length} tokens", block.run_label(run)),
+        subtitle: format!("{} split, mean over buckets of {bucket} places", block.settings.split),
+        x: Axis {
+            label: "position in the window (tokens of context)".into(),
+            scale: Scale::Linear,
+            ticks: vec![],
+        },
+        y: Axis { label: "loss (nats per token)".into(), scale: Scale::Linear, ticks: vec![] },
+        mark: (train_length < length).then(|| (train_length as f64, "trained length".into())),
+        series: series.collect(),
+    })
+}
+
+/// The mean over seeds of the losses by position, each at the middle of its bucket.
+fn mean_curve(line: &Line, length: usize, bucket: usize) -> Vec<Point> {
+    let rows = line.rows.get(&length).map_or(&[][..], Vec::as_slice);
+    let curves: Vec<_> = rows.iter().filter_map(|row| row.positions.as_ref()).collect();
+    let Some(first) = curves.first() else { return Vec::new() };
+    first
+        .iter()
+        .map(|place| {
+            let values: Vec<f64> = curves
+                .iter()
+                .flat_map(|curve| curve.iter())
+                .filter(|other| other.position == place.position)
+                .map(|other| other.nll)
+                .collect();
+            let end = (place.position + bucket).min(length);
+            // Place p has p + 1 tokens of context.
+            let x = (place.position + 1 + end) as f64 / 2.0;
+            Point { x, y: values.iter().sum::<f64>() / values.len() as f64, error: None }
+        })
+        .collect()
+}
+
+/// Loss against training step: `(name, [(step, loss)])` of each curve. Long curves are averaged.
+pub fn training(curves: &[(String, Vec<(f64, f64)>)]) -> Chart {
+    let series = curves.iter().map(|(name, values)| {
+        let size = values.len().div_ceil(CURVE).max(1);
+        let mean = |of: &dyn Fn(&(f64, f64)) -> f64, values: &[(f64, f64)]| {
+            values.iter().map(of).sum::<f64>() / values.len() as f64
+        };
+        let point = |values: &[(f64, f64)]| Point {
+            x: mean(&|value| value.0, values),
+            y: mean(&|value| value.1, values),
+            error: None,
+        };
+        Series { name: name.clone(), points: values.chunks(size).map(point).collect(), reference: false }
+    });
+    Chart {
+        title: String::new(),
+        subtitle: String::new(),
+        x: Axis { label: "step".into(), scale: Scale::Linear, ticks: vec![] },
+        y: Axis { label: "loss (nats per token)".into(), scale: Scale::Linear, ticks: vec![] },
+        mark: None,
+        series: series.collect(),
+    }
+}

@@ -1,0 +1,115 @@
+use super::*;
+use crate::block::blocks;
+use crate::example;
+
+fn chart() -> Chart {
+    let rows = example::rows();
+    perplexity(&blocks(&rows)[0]).remove(0)
+}
+
+#[test]
+fn an_svg_says_every_label() {
+    let text = svg(&chart()).unwrap();
+    assert!(text.starts_with("<svg width=\"900\" height=\"500\" viewBox=\"0 0 3600 2000\""), "{text:.200}");
+    let labels =
+        "direct window_baseline linear ntk yarn rerope leaky_rerope broken 128 256 512 1024 L 2L 4L 8L";
+    let said: Vec<&str> = text.lines().map(str::trim).collect();
+    for label in labels.split_whitespace().chain(["perplexity (log scale)", "↑ leaves the scale"]) {
+        assert!(said.contains(&label), "no `{label}`");
+    }
+    assert!(text.contains("Perplexity of rope: fixed_target, test split"));
+    assert!(!text.contains("NaN") && !text.contains("inf"));
+}
+
+#[test]
+fn a_png_has_its_signature_and_every_colour() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.png");
+    write_png(&chart(), &path).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(bytes[..8], *b"\x89PNG\r\n\x1a\n");
+    let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    assert_eq!((number(16), number(20)), (2 * SIZE.0, 2 * SIZE.1));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    // A blank picture of this size takes some 10 kB at most, one with text and curves far more.
+    assert!(bytes.len() > 30_000, "{} bytes", bytes.len());
+}
+
+#[test]
+fn a_bitmap_has_the_colours_of_its_series() {
+    let chart = chart();
+    let (width, height) = draw::size(&chart);
+    let mut buffer = vec![0; (width * height * 3) as usize];
+    draw::draw(&chart, BitMapBackend::with_buffer(&mut buffer, (width, height)), 1, 0.0).unwrap();
+    let count = |color: [u8; 3]| buffer.chunks(3).filter(|pixel| **pixel == color).count();
+    assert!(count([0xFF; 3]) > buffer.len() / 3 / 2, "the paper is white");
+    for color in [[0x00, 0x72, 0xB2], [0xD5, 0x5E, 0x00], [0x56, 0xB4, 0xE9], [0x5F, 0x67, 0x70]] {
+        assert!(count(color) > 50, "{color:?}");
+    }
+}
+
+#[test]
+fn smoothing_takes_the_mean_of_squares() {
+    // Two pixels of four by two: black and white in one, grey in the other.
+    let row = [[0; 3], [255; 3], [100; 3], [100; 3]].concat();
+    assert_eq!(smooth(&[row.clone(), row].concat(), 2), [[128; 3], [100; 3]].concat());
+}
+
+#[test]
+fn a_chart_without_a_number_says_so() {
+    let mut chart = chart();
+    chart.series.iter_mut().flat_map(|series| &mut series.points).for_each(|point| point.y = f64::NAN);
+    let error = svg(&chart).unwrap_err();
+    assert!(error.message().starts_with("there is nothing to draw in \"Perplexity of rope"), "{error}");
+    assert!(error.hint_text().is_some());
+}
+
+#[test]
+fn a_long_subtitle_takes_two_lines_and_a_missing_heading_no_room() {
+    let mut chart = chart();
+    let height = draw::size(&chart).1;
+    chart.subtitle = format!("{}; {}", "a".repeat(90), "b".repeat(90));
+    let text = svg(&chart).unwrap();
+    let said: Vec<&str> = text.lines().map(str::trim).collect();
+    assert!(
+        said.contains(&"b".repeat(90).as_str()) && said.contains(&format!("{};", "a".repeat(90)).as_str())
+    );
+    (chart.title, chart.subtitle) = (String::new(), String::new());
+    assert!(draw::size(&chart).1 < height);
+}
+
+#[test]
+fn many_runs_have_an_overview_and_a_chart_each() {
+    let mut rows = example::rows();
+    let few = perplexity(&blocks(&rows)[0]);
+    assert_eq!(few.len(), 1);
+    for name in ["alibi", "none"] {
+        rows.extend(
+            example::rows().into_iter().map(|row| longwave_eval::ResultRow { run: name.into(), ..row }),
+        );
+    }
+    let charts = perplexity(&blocks(&rows)[0]);
+    let names: Vec<&str> = charts[0].series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["rope", "alibi", "none"]);
+    assert_eq!(charts.len(), 4);
+}
+
+#[test]
+fn a_position_curve_has_its_places_in_the_middle_of_buckets() {
+    let rows = example::positions();
+    let charts = positions(&blocks(&rows)[0]);
+    assert_eq!(charts.len(), 1);
+    let points = &charts[0].series[0].points;
+    assert_eq!((points.len(), points[0].x, points[0].y), (32, 8.5, 3.5));
+    assert_eq!(charts[0].mark, Some((128.0, "trained length".into())));
+    assert!(svg(&charts[0]).unwrap().contains("trained length"));
+    assert!(positions(&blocks(&example::rows())[0]).is_empty());
+}
+
+#[test]
+fn long_training_curves_are_averaged() {
+    let curve: Vec<(f64, f64)> = (0..3000).map(|step| (f64::from(step), 2.0)).collect();
+    let chart = training(&[("loss".into(), curve)]);
+    assert_eq!(chart.series[0].points.len(), 300);
+    assert_eq!(chart.series[0].points[0], Point { x: 4.5, y: 2.0, error: None });
+}

@@ -1,0 +1,379 @@
+//! A block as a table: for the terminal, as Markdown, and all rows as CSV.
+
+use crate::block::{Block, Line, multiple};
+use longwave_core::{Error, Result};
+use longwave_eval::{Protocol, ResultRow, Settings};
+use std::fmt::Write as _;
+
+/// The title of a table names up to so many runs.
+const NAMED: usize = 4;
+
+/// A block of results as a table of perplexities, lengths across and extensions down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// What is shown, in a few words.
+    pub title: String,
+    /// How it was measured: the scored tokens and documents.
+    pub setting: String,
+    /// Headers of the label columns: `run` (where there are several) and `extend`.
+    pub label_headers: Vec<&'static str>,
+    /// The lengths, with their multiples of the training length.
+    pub columns: Vec<String>,
+    /// One row per run and extension.
+    pub rows: Vec<TableRow>,
+    /// What the marks mean.
+    pub notes: Vec<String>,
+}
+
+/// One run read with one extension.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableRow {
+    /// One label per label column.
+    pub labels: Vec<String>,
+    /// One cell per length; `None` where nothing was measured.
+    pub cells: Vec<Option<Cell>>,
+}
+
+/// One perplexity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// Perplexity; the mean over seeds where there are several.
+    pub ppl: f64,
+    /// Its standard error over documents (`ppl * nll_se`, the delta method), or its standard
+    /// deviation over seeds where there are several.
+    pub error: Option<f64>,
+    /// How many seeds it is the mean of.
+    pub seeds: usize,
+    /// Whether it is the lowest of its run and length, the window baseline aside.
+    pub best: bool,
+}
+
+/// A row's perplexity: infinite where it is too large for a number, NaN where the loss is none.
+pub fn perplexity(row: &ResultRow) -> f64 {
+    if row.ppl.is_finite() { row.ppl } else { row.nll.exp() }
+}
+
+impl Cell {
+    /// The cell of the rows of one length, one per seed; `None` for no rows.
+    pub fn new(rows: &[&ResultRow]) -> Option<Self> {
+        let values: Vec<f64> = rows.iter().map(|row| perplexity(row)).collect();
+        let seeds = values.len();
+        let ppl = values.iter().sum::<f64>() / seeds as f64;
+        let error = match rows {
+            [] => return None,
+            [row] => row.ppl_se(),
+            _ => {
+                let squares: f64 = values.iter().map(|value| (value - ppl).powi(2)).sum();
+                Some((squares / (seeds as f64 - 1.0)).sqrt()).filter(|error| error.is_finite())
+            }
+        };
+        Some(Self { ppl, error, seeds, best: false })
+    }
+
+    /// The perplexity, and its error to the same decimal place.
+    pub fn texts(&self) -> (String, Option<String>) {
+        let error = |text: &dyn Fn(f64) -> String| self.error.map(text);
+        let decimals = match self.ppl {
+            ppl if !ppl.is_finite() => {
+                return (if ppl.is_nan() { "nan".into() } else { "inf".into() }, None);
+            }
+            ppl if ppl < 99.995 => 2,
+            ppl if ppl < 999.95 => 1,
+            ppl if ppl < 99_999.5 => 0,
+            ppl => return (format!("{ppl:.1e}"), error(&|error| format!("{error:.0e}"))),
+        };
+        (format!("{:.decimals$}", self.ppl), error(&|error| format!("{error:.decimals$}")))
+    }
+}
+
+impl Table {
+    /// The table of a block.
+    pub fn new(block: &Block) -> Self {
+        let settings = &block.settings;
+        let runs = block.runs();
+        let several = runs.len() > 1;
+        let mut rows: Vec<TableRow> =
+            block.lines.iter().map(|line| table_row(block, line, several)).collect();
+        mark_best(block, &mut rows);
+        let checkpoint = if block.checkpoint == "last" {
+            String::new()
+        } else {
+            format!(", {} checkpoint", block.checkpoint)
+        };
+        let of = if runs.len() > NAMED { format!("{} models", runs.len()) } else { runs.join(", ") };
+        let of = if several { of } else { block.run_label(&of) };
+        Self {
+            title: format!("Perplexity of {of}: {}, {} split{checkpoint}", settings.protocol, settings.split),
+            setting: format!("{}; {}", layout(settings), counts(block)),
+            label_headers: if several { vec!["run", "extend"] } else { vec!["extend"] },
+            columns: block
+                .lengths
+                .iter()
+                .map(|&length| format!("{length} ({})", multiple(length, settings.train_length)))
+                .collect(),
+            notes: notes(block, &rows),
+            rows,
+        }
+    }
+
+    /// As Markdown: a heading, the table with the best of each length in bold, and notes.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("### {}\n\n{}.\n\n|", self.title, capital(&self.setting));
+        for header in &self.label_headers {
+            let _ = write!(text, " {header} |");
+        }
+        for column in &self.columns {
+            let _ = write!(text, " {column} |");
+        }
+        text += "\n|";
+        text += &" --- |".repeat(self.label_headers.len());
+        text += &" ---: |".repeat(self.columns.len());
+        for row in &self.rows {
+            text += "\n|";
+            for label in &row.labels {
+                let _ = write!(text, " {} |", label.replace('|', "\\|"));
+            }
+            for cell in &row.cells {
+                let _ = write!(text, " {} |", markdown_cell(cell.as_ref()));
+            }
+        }
+        text.push('\n');
+        for note in &self.notes {
+            let _ = write!(text, "\n{}.\n", capital(note));
+        }
+        text
+    }
+
+    /// As aligned text without colours; the best of each length is marked with `*`.
+    pub fn terminal(&self) -> String {
+        let mut columns: Vec<Vec<String>> = Vec::new();
+        for (index, header) in self.label_headers.iter().enumerate() {
+            let labels = self.rows.iter().map(|row| row.labels[index].clone());
+            columns.push(aligned(std::iter::once((*header).to_owned()).chain(labels), false));
+        }
+        for (index, header) in self.columns.iter().enumerate() {
+            let cells: Vec<Option<&Cell>> = self.rows.iter().map(|row| row.cells[index].as_ref()).collect();
+            let texts = terminal_cells(&cells);
+            columns.push(aligned(std::iter::once(format!("{header} ")).chain(texts), true));
+        }
+        let mut text = format!("{}\n{}\n\n", self.title, self.setting);
+        for line in 0..=self.rows.len() {
+            let cells: Vec<&str> = columns.iter().map(|column| column[line].as_str()).collect();
+            text += cells.join("  ").trim_end();
+            text.push('\n');
+        }
+        text.push('\n');
+        for note in &self.notes {
+            text += note;
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// All rows as CSV, one line each, numbers in full.
+///
+/// # Errors
+/// An extension's config has no JSON form.
+pub fn csv(rows: &[ResultRow]) -> Result<String> {
+    let mut text =
+        "run,seed,encoding,extend,extend_config,protocol,split,checkpoint,step,train_length,length,\
+                    target,max_length,window_stride,windows_per_document,stride,tokens,documents,\
+                    skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,config_hash,device,threads,version\n"
+            .to_owned();
+    for row in rows {
+        let settings = &row.settings;
+        let config = serde_json::to_string(&row.extend_config).map_err(|error| {
+            Error::failed(format!("the config of `{}` has no JSON form: {error}", row.extend))
+        })?;
+        let optional = |value: Option<usize>| value.map(|value| value.to_string()).unwrap_or_default();
+        let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let fields = [
+            row.run.clone(),
+            row.seed.to_string(),
+            row.encoding.clone(),
+            row.extend.clone(),
+            config,
+            settings.protocol.to_string(),
+            settings.split.to_string(),
+            row.checkpoint.clone(),
+            row.step.to_string(),
+            settings.train_length.to_string(),
+            settings.length.to_string(),
+            optional(settings.target),
+            optional(settings.max_length),
+            optional(settings.window_stride),
+            optional(settings.windows_per_document),
+            optional(settings.stride),
+            row.tokens.to_string(),
+            row.documents.to_string(),
+            row.skipped_documents.to_string(),
+            row.bytes.to_string(),
+            number(Some(row.nll)),
+            number(row.nll_se),
+            number(Some(perplexity(row))),
+            number(row.ppl_se()),
+            number(row.bpb),
+            row.config_hash.clone(),
+            row.device.clone(),
+            row.threads.to_string(),
+            row.version.clone(),
+        ];
+        text += &fields.map(|field| quoted(&field)).join(",");
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+fn table_row(block: &Block, line: &Line, several: bool) -> TableRow {
+    let mut labels = vec![line.label.clone()];
+    if several {
+        labels.insert(0, block.run_label(&line.run));
+    }
+    let cell = |length| Cell::new(line.rows.get(length).map_or(&[][..], Vec::as_slice));
+    TableRow { labels, cells: block.lengths.iter().map(cell).collect() }
+}
+
+/// Marks the lowest perplexity of each run and length, unless all are told alike.
+fn mark_best(block: &Block, rows: &mut [TableRow]) {
+    for run in block.runs() {
+        for column in 0..block.lengths.len() {
+            let of_run = rows.iter_mut().zip(&block.lines).filter(|(_, line)| line.run == run);
+            let cells = of_run
+                .filter(|(_, line)| !line.is_baseline())
+                .filter_map(|(row, _)| row.cells[column].as_mut())
+                .filter(|cell| cell.ppl.is_finite());
+            mark_lowest(cells.collect());
+        }
+    }
+}
+
+fn mark_lowest(cells: Vec<&mut Cell>) {
+    let Some(lowest) = cells.iter().min_by(|a, b| a.ppl.total_cmp(&b.ppl)).map(|cell| cell.texts().0) else {
+        return;
+    };
+    let all_alike = cells.iter().all(|cell| cell.texts().0 == lowest);
+    for cell in cells {
+        cell.best = !all_alike && cell.texts().0 == lowest;
+    }
+}
+
+/// Which tokens of which windows are scored.
+fn layout(settings: &Settings) -> String {
+    let number = |value: Option<usize>| value.unwrap_or_default();
+    let text = match settings.protocol {
+        Protocol::FixedTarget => format!(
+            "the last {} tokens of windows of {}, {} apart",
+            number(settings.target),
+            number(settings.max_length),
+            number(settings.window_stride)
+        ),
+        Protocol::NonOverlapping => "windows side by side".into(),
+        Protocol::Sliding => format!("windows that advance by {} tokens", number(settings.stride)),
+        Protocol::ByPosition => "full windows side by side".into(),
+    };
+    match settings.windows_per_document {
+        Some(limit) => format!("{text}, up to {limit} of each document"),
+        None => text,
+    }
+}
+
+/// Scored tokens and documents per cell, and the documents skipped.
+fn counts(block: &Block) -> String {
+    let range = |of: fn(&ResultRow) -> u64| {
+        let (least, most) = block.rows().map(of).fold((u64::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
+        if least == most { most.to_string() } else { format!("{least} to {most}") }
+    };
+    let documents = |of: fn(&ResultRow) -> u64| match range(of) {
+        count if count == "1" => "1 document".to_owned(),
+        count => format!("{count} documents"),
+    };
+    format!(
+        "{} tokens of {} scored per cell, {} too short",
+        range(|row| row.tokens),
+        documents(|row| row.documents as u64),
+        documents(|row| row.skipped_documents as u64)
+    )
+}
+
+fn notes(block: &Block, rows: &[TableRow]) -> Vec<String> {
+    let cells: Vec<&Cell> = rows.iter().flat_map(|row| row.cells.iter().flatten()).collect();
+    let seeds = cells.iter().map(|cell| cell.seeds).max().unwrap_or(0);
+    let mut notes = Vec::new();
+    if seeds > 1 {
+        notes.push(format!(
+            "± is one standard deviation over seeds (up to {seeds} per cell; none for one seed)"
+        ));
+    } else if cells.iter().any(|cell| cell.error.is_some()) {
+        notes.push("± is one standard error over documents".into());
+    }
+    if cells.iter().any(|cell| cell.best) {
+        let of = if block.runs().len() > 1 { "each run and length" } else { "each length" };
+        notes.push(format!("the best of {of} is marked, the window baseline aside"));
+    }
+    if block.lines.iter().any(Line::is_baseline) {
+        let length = block.settings.train_length;
+        notes.push(format!(
+            "window_baseline reads the last L = {length} tokens only: what a longer context must beat"
+        ));
+    }
+    notes
+}
+
+fn markdown_cell(cell: Option<&Cell>) -> String {
+    let Some(cell) = cell else { return "-".into() };
+    let (value, error) = cell.texts();
+    let value = if cell.best { format!("**{value}**") } else { value };
+    match error {
+        Some(error) => format!("{value} ±{error}"),
+        None => value,
+    }
+}
+
+/// The cells of a column, values and errors each aligned at their right; the mark has a place of its
+/// own.
+fn terminal_cells(cells: &[Option<&Cell>]) -> Vec<String> {
+    let texts: Vec<(String, Option<String>)> =
+        cells.iter().map(|cell| cell.map_or_else(|| ("-".into(), None), Cell::texts)).collect();
+    let widest = texts.iter().filter_map(|(_, error)| error.as_ref().map(String::len)).max();
+    texts
+        .into_iter()
+        .zip(cells)
+        .map(|((value, error), cell)| {
+            let mark = if cell.is_some_and(|cell| cell.best) { '*' } else { ' ' };
+            match (error, widest) {
+                (Some(error), Some(width)) => format!("{value} ±{error:<width$}{mark}"),
+                (None, Some(width)) => format!("{value}{:1$}{mark}", "", width + 2),
+                (_, None) => format!("{value}{mark}"),
+            }
+        })
+        .collect()
+}
+
+/// Pads texts to the width of the widest.
+fn aligned(texts: impl Iterator<Item = String>, right: bool) -> Vec<String> {
+    let texts: Vec<String> = texts.collect();
+    let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
+    let pad = |text: String| if right { format!("{text:>width$}") } else { format!("{text:<width$}") };
+    texts.into_iter().map(pad).collect()
+}
+
+fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    // A name in code keeps its letters.
+    match characters.next() {
+        Some(first) if !text.starts_with("window_") => first.to_uppercase().chain(characters).collect(),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+use super::*;
+use crate::block::blocks;
+use crate::example;
+
+fn table(rows: &[ResultRow]) -> Table {
+    let blocks = blocks(rows);
+    assert_eq!(blocks.len(), 1);
+    Table::new(&blocks[0])
+}
+
+/// Two extensions and the baseline at two lengths, one cell not measured.
+fn few() -> Vec<ResultRow> {
+    vec![
+        example::row("rope", "window_baseline", 1024, 13.41),
+        example::row("rope", "direct", 128, 12.81),
+        example::row("rope", "direct", 1024, 1234.5),
+        example::row("rope", "yarn", 1024, 14.8),
+    ]
+}
+
+#[test]
+fn terminal_form() {
+    let expected = "\
+Perplexity of rope: fixed_target, test split
+the last 128 tokens of windows of 1024, 1024 apart; 4096 tokens of 8 documents scored per cell, 1 document too short
+
+extend               128 (L)     1024 (8L)
+direct           12.81 ±0.13    1234 ±12
+yarn                 -         14.80 ±0.15*
+window_baseline      -         13.41 ±0.13
+
+± is one standard error over documents
+the best of each length is marked, the window baseline aside
+window_baseline reads the last L = 128 tokens only: what a longer context must beat
+";
+    assert_eq!(table(&few()).terminal(), expected);
+}
+
+#[test]
+fn markdown_form() {
+    let expected = "\
+### Perplexity of rope: fixed_target, test split
+
+The last 128 tokens of windows of 1024, 1024 apart; 4096 tokens of 8 documents scored per cell, 1 document too short.
+
+| extend | 128 (L) | 1024 (8L) |
+| --- | ---: | ---: |
+| direct | 12.81 ±0.13 | 1234 ±12 |
+| yarn | - | **14.80** ±0.15 |
+| window_baseline | - | 13.41 ±0.13 |
+
+± is one standard error over documents.
+
+The best of each length is marked, the window baseline aside.
+
+window_baseline reads the last L = 128 tokens only: what a longer context must beat.
+";
+    assert_eq!(table(&few()).markdown(), expected);
+}
+
+#[test]
+fn csv_form() {
+    let expected = "\
+run,seed,encoding,extend,extend_config,protocol,split,checkpoint,step,train_length,length,target,max_length,\
+window_stride,windows_per_document,stride,tokens,documents,skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,\
+config_hash,device,threads,version
+rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",fixed_target,test,last,600,128,128,128,1024,\
+1024,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,hash of rope,cpu,2,0.1.0
+";
+    let mut row = example::row("rope", "direct", 128, 12.0);
+    row.nll = 2.5;
+    row.ppl = 12.25;
+    row.extend_config = serde_json::json!({ "kind": "direct", "note": "a, \"b\"" });
+    assert_eq!(csv(&[row]).unwrap(), expected);
+}
+
+#[test]
+fn several_runs_have_a_column_of_their_own() {
+    let mut rows = few();
+    rows.push(ResultRow { encoding: "alibi".into(), ..example::row("short", "direct", 128, 13.0) });
+    let table = table(&rows);
+    assert_eq!(table.label_headers, ["run", "extend"]);
+    assert_eq!(table.rows.last().unwrap().labels, ["short (alibi)", "direct"]);
+    assert!(table.title.starts_with("Perplexity of rope, short:"));
+    // Another run's lower value takes no mark away.
+    rows.push(example::row("short", "yarn", 1024, 9.0));
+    let marked = self::table(&rows);
+    assert!(
+        marked.rows.iter().any(|row| row.labels == ["rope", "yarn"] && row.cells[1].as_ref().unwrap().best)
+    );
+    assert!(marked.notes[1].starts_with("the best of each run and length"));
+}
+
+#[test]
+fn seeds_have_their_mean_and_deviation() {
+    let seed = |seed: u64, ppl: f64| ResultRow { seed, ..example::row("rope", "direct", 128, ppl) };
+    let table = table(&[seed(0, 10.0), seed(1, 12.0), seed(2, 14.0)]);
+    let cell = table.rows[0].cells[0].as_ref().unwrap();
+    assert_eq!((cell.ppl, cell.error, cell.seeds), (12.0, Some(2.0), 3));
+    assert!(table.notes[0].contains("up to 3 per cell"));
+}
+
+#[test]
+fn digits_follow_the_size() {
+    let text = |ppl: f64, nll_se: f64| {
+        let row = ResultRow { nll_se: Some(nll_se), ..example::row("rope", "direct", 128, ppl) };
+        let (value, error) = Cell::new(&[&row]).unwrap().texts();
+        format!("{value} {}", error.unwrap_or_default())
+    };
+    assert_eq!(text(9.876, 0.01), "9.88 0.10");
+    assert_eq!(text(123.456, 0.01), "123.5 1.2");
+    assert_eq!(text(12_345.6, 0.01), "12346 123");
+    assert_eq!(text(1_234_567.0, 0.01), "1.2e6 1e4");
+    assert_eq!(text(f64::INFINITY, 0.01), "inf ");
+    assert_eq!(text(f64::NAN, 0.01), "nan ");
+}
+
+#[test]
+fn an_overflow_is_infinite_and_a_broken_model_is_not_a_number() {
+    let row = |nll: f64| ResultRow { nll, ppl: f64::NAN, ..example::row("rope", "direct", 128, 1.0) };
+    assert_eq!(perplexity(&row(1000.0)), f64::INFINITY);
+    assert!(perplexity(&row(f64::NAN)).is_nan());
+}
+
+#[test]
+fn the_best_is_marked_only_where_there_is_a_difference() {
+    let rows = example::rows();
+    let table = table(&rows);
+    let best = |column: usize| -> Vec<&str> {
+        let rows = table.rows.iter();
+        rows.filter(|row| row.cells[column].as_ref().is_some_and(|cell| cell.best))
+            .map(|row| row.labels[0].as_str())
+            .collect()
+    };
+    assert_eq!(best(3), ["leaky_rerope"]);
+    assert_eq!(best(0).len(), 5);
+    let alike = [example::row("rope", "direct", 128, 12.0), example::row("rope", "linear", 128, 12.0)];
+    assert!(self::table(&alike).rows.iter().all(|row| !row.cells[0].as_ref().unwrap().best));
+}
+
+#[test]
+fn counts_that_differ_are_told_as_a_range() {
+    let rows = [
+        example::row("rope", "direct", 128, 12.0),
+        ResultRow { tokens: 2048, ..example::row("rope", "direct", 256, 12.0) },
+    ];
+    assert!(
+        table(&rows)
+            .setting
+            .ends_with("2048 to 4096 tokens of 8 documents scored per cell, 1 document too short")
+    );
+}

@@ -1,0 +1,137 @@
+//! What may stand on the command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use longwave_kernels::DeviceChoice;
+use std::path::PathBuf;
+
+/// Train small GPTs on short sequences with any positional encoding, and measure what happens on longer
+/// ones.
+#[derive(Debug, Parser)]
+#[command(name = "longwave", version, propagate_version = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Train a model, evaluate it as the config says, and print the table
+    Train(Train),
+    /// Evaluate a trained run again, differently
+    Eval(Eval),
+    /// Write tables, plots and the HTML page of a run, or of a folder of runs
+    Report(Report),
+    /// Check a config without running it
+    Validate(Validate),
+    /// Print the JSON schema of a config
+    Schema,
+}
+
+/// Where and how tensors are computed.
+#[derive(Args, Debug)]
+pub(crate) struct Compute {
+    /// Device: `auto` takes a real GPU if there is one and the CPU otherwise; also `cpu`, `gpu`, `gpu:N`
+    #[arg(long, default_value_t, value_name = "auto|cpu|gpu|gpu:N", value_parser = parse_device)]
+    pub(crate) device: DeviceChoice,
+    /// Threads of the CPU; as many as there are cores unless given
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Kernels: `fused` where the device has them, or the plain tensor operations they are held against
+    #[arg(long, value_enum, default_value_t, value_name = "KERNELS")]
+    pub(crate) kernels: Kernels,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kernels {
+    /// Fused kernels
+    #[default]
+    Fused,
+    /// Plain tensor operations
+    Reference,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Train {
+    /// Config file; a bare name is also looked up in `configs/`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Change a key of the config, as `train.steps=200`; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// The run's folder; `runs/NAME-SEED` unless given
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Go on from the folder's last checkpoint
+    #[arg(long)]
+    pub(crate) resume: bool,
+    #[command(flatten)]
+    pub(crate) compute: Compute,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Eval {
+    /// A run's folder, such as `runs/rope-0`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// Lengths in tokens, separated by commas; those of the run's config unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
+    pub(crate) lengths: Vec<usize>,
+    /// Extensions by kind, separated by commas, or one as an inline TOML table; repeatable
+    #[arg(long, value_name = "KIND,KIND,..")]
+    pub(crate) extend: Vec<String>,
+    /// Protocol: `fixed_target`, `non_overlapping`, `sliding` or `by_position`
+    #[arg(long, value_name = "PROTOCOL")]
+    pub(crate) protocol: Option<String>,
+    /// Change a key of the evaluation, as `windows_per_document=4` or `split=valid`; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Which checkpoint to read
+    #[arg(long, value_enum, default_value_t, value_name = "last|best")]
+    pub(crate) checkpoint: WhichCheckpoint,
+    /// Print the rows as JSON lines instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) compute: Compute,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WhichCheckpoint {
+    /// After the last step
+    #[default]
+    Last,
+    /// At the best validation
+    Best,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Report {
+    /// A run's folder, or a folder of runs
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Validate {
+    /// Config file; a bare name is also looked up in `configs/`
+    #[arg(value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Change a key of the config, as `train.steps=200`; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+fn parse_device(text: &str) -> Result<DeviceChoice, String> {
+    text.parse().map_err(|error: longwave_core::Error| error.message().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

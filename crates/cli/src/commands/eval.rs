@@ -1,0 +1,117 @@
+//! `longwave eval`: evaluates a trained run again, differently.
+
+use super::session::{Session, measure, open_data, print_tables};
+use crate::args::{self, WhichCheckpoint};
+use crate::output::data;
+use burn::module::Module;
+use longwave_core::config::{read, set};
+use longwave_core::{Error, Result};
+use longwave_eval::{Config, EvaluateConfig, Evaluation, Subject};
+use longwave_model::Gpt;
+use longwave_position::Init;
+use longwave_train::Run;
+use longwave_train::run::Which;
+use toml::{Table, Value};
+
+/// Runs the command.
+pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
+    let config = Run::read(&arguments.run)?;
+    let evaluations = evaluations(arguments)?;
+    let session = Session::open(&arguments.compute)?;
+    let dataset = open_data(&config.data)?;
+    let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
+    let hash = config.hash(dataset.content_hash())?;
+    let run = Run { folder: arguments.run.clone(), config, hash };
+    let which = match arguments.checkpoint {
+        WhichCheckpoint::Last => Which::Last,
+        WhichCheckpoint::Best => Which::Best,
+    };
+    if !run.checkpoint(which).exists() {
+        return Err(Error::failed(format!("`{}` has no checkpoint `{}`", run.folder.display(), which.name()))
+            .hint("train it first; `best` needs a validation split"));
+    }
+    let checkpoint = run.load(which)?;
+    let fresh = Gpt::new(&resolved, &run.config.position, &Init::new(run.config.seed, &session.device))?;
+    let model = checkpoint.weights(fresh, &session.device)?.valid();
+    longwave_eval::check(&model.position, &resolved, &dataset, &evaluations)?;
+    let subject = Subject {
+        config: &run.config,
+        config_hash: &run.hash,
+        resolved: &resolved,
+        model: &model,
+        dataset: &dataset,
+        device: &session.device,
+        device_name: &session.device_name,
+        threads: session.threads,
+        checkpoint: which.name(),
+        step: checkpoint.meta.step,
+    };
+    let rows = measure(&subject, &evaluations, &run.folder)?;
+    if !arguments.json {
+        return print_tables(&rows);
+    }
+    let lines = rows.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
+    let lines = lines.map_err(|error| Error::failed(format!("a row cannot be written as JSON: {error}")))?;
+    data(&(lines.join("\n") + "\n"))
+}
+
+/// The evaluations that the command line asks for: those of the run's config, or one of its own that
+/// begins as the config's first.
+fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
+    let config = Config::load(&arguments.run.join("config.toml"), &[])?;
+    let asked = !arguments.lengths.is_empty()
+        || !arguments.extend.is_empty()
+        || arguments.protocol.is_some()
+        || !arguments.set.is_empty();
+    if !asked {
+        return config.evaluations();
+    }
+    let mut block = match config.evaluate.first().map(Table::try_from) {
+        Some(Ok(block)) => block,
+        _ => Table::new(),
+    };
+    if let Some(protocol) = &arguments.protocol {
+        // Layouts belong to a protocol; another one begins with its own defaults.
+        for key in ["target", "max_length", "window_stride", "stride", "bucket"] {
+            block.remove(key);
+        }
+        block.insert("protocol".to_owned(), Value::String(protocol.clone()));
+    }
+    if !arguments.lengths.is_empty() {
+        block.remove("max_length");
+        let lengths = arguments.lengths.iter().map(|&length| Value::Integer(length as i64)).collect();
+        block.insert("lengths".to_owned(), Value::Array(lengths));
+    }
+    if !arguments.extend.is_empty() {
+        let extend = arguments.extend.iter().map(|text| extensions(text)).collect::<Result<Vec<_>>>()?.concat();
+        block.insert("extend".to_owned(), Value::Array(extend));
+    }
+    for assignment in &arguments.set {
+        set(&mut block, assignment)?;
+    }
+    let block: EvaluateConfig = read(&block, "eval")?;
+    Ok(vec![Evaluation::new(&block, "eval", config.run.train.length)?])
+}
+
+/// Kinds separated by commas, or one inline TOML table.
+fn extensions(text: &str) -> Result<Vec<Value>> {
+    if !text.trim_start().starts_with('{') {
+        return Ok(text.split(',').map(|kind| Value::String(kind.trim().to_owned())).collect());
+    }
+    let parsed = format!("extend = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("extend"));
+    parsed.map(|value| vec![value]).ok_or_else(|| {
+        Error::usage(format!("`--extend {text}` is no TOML table")).hint("write `{ kind = \"linear\", scale = 4.0 }`")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_are_kinds_or_a_table() {
+        assert_eq!(extensions("direct, ntk").unwrap().len(), 2);
+        assert!(extensions("{ kind = \"linear\", scale = 4.0 }").unwrap()[0].is_table());
+        assert!(extensions("{ kind = ").is_err());
+    }
+}

@@ -1,0 +1,9 @@
+//! One file per command.
+
+pub(crate) mod eval;
+pub(crate) mod report;
+pub(crate) mod schema;
+pub(crate) mod train;
+pub(crate) mod validate;
+
+mod session;

@@ -1,0 +1,145 @@
+//! What training and evaluation share: device, threads, corpus, measuring and showing.
+
+use crate::args::{Compute, Kernels};
+use crate::interrupt;
+use crate::output::{data, grouped, tell};
+use crate::progress::Progress;
+use burn::tensor::Device;
+use longwave_core::{Error, Result};
+use longwave_data::{DataConfig, Dataset};
+use longwave_eval::{Evaluation, ResultRow, Subject, evaluate, row};
+use longwave_report::{Table, blocks, page};
+use std::path::{Path, PathBuf};
+
+/// The device that tensors are computed on.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// The device.
+    pub(crate) device: Device,
+    /// The device in words.
+    pub(crate) device_name: String,
+    /// Threads of the CPU.
+    pub(crate) threads: usize,
+}
+
+impl Session {
+    /// Opens the device and listens for Ctrl-C.
+    pub(crate) fn open(compute: &Compute) -> Result<Self> {
+        if compute.threads == Some(0) {
+            return Err(Error::value("--threads", 0, "it must be at least 1"));
+        }
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(compute.threads.unwrap_or(0)).build_global();
+        if let (Err(error), Some(_)) = (pool, compute.threads) {
+            return Err(Error::failed(format!("cannot set the number of threads: {error}")));
+        }
+        longwave_kernels::use_reference(compute.kernels == Kernels::Reference);
+        let (device, device_name) = longwave_kernels::device::open(compute.device)?;
+        interrupt::install()?;
+        Ok(Self { device, device_name, threads: rayon::current_num_threads() })
+    }
+}
+
+/// Opens the corpus, showing what takes long.
+pub(crate) fn open_data(config: &DataConfig) -> Result<Dataset> {
+    let mut shown: Option<(longwave_data::Stage, Progress)> = None;
+    let dataset = Dataset::open(config, &mut |progress| {
+        let fresh = shown.as_ref().is_none_or(|(stage, _)| *stage != progress.stage);
+        if fresh {
+            shown = Some((progress.stage, Progress::new("data", "bytes", progress.done, progress.total)));
+        }
+        if let Some((stage, bar)) = &mut shown {
+            bar.at(progress.done, &stage.to_string(), false);
+        }
+    });
+    if let Some((_, bar)) = shown {
+        bar.finish();
+    }
+    dataset
+}
+
+/// The folder's rows so far; none where nothing was measured.
+fn known_rows(folder: &Path) -> Result<Vec<ResultRow>> {
+    let path = folder.join("results.jsonl");
+    if path.exists() { row::read_rows(&path) } else { Ok(Vec::new()) }
+}
+
+/// Makes the measurements that are missing, keeps each as soon as it is made, and gives all of them.
+pub(crate) fn measure(
+    subject: &Subject<'_>,
+    evaluations: &[Evaluation],
+    folder: &Path,
+) -> Result<Vec<ResultRow>> {
+    let path = folder.join("results.jsonl");
+    let known = known_rows(folder)?;
+    let mut rows = Vec::new();
+    for evaluation in evaluations {
+        let mut bar: Option<Progress> = None;
+        let measured = evaluate(
+            subject,
+            evaluation,
+            &known,
+            &mut |row| row::write_rows(&path, std::slice::from_ref(row)),
+            &mut |progress| {
+                let bar =
+                    bar.get_or_insert_with(|| Progress::new("evaluating", "tokens", 0, progress.total as u64));
+                bar.at(progress.done as u64, &format!("{} tokens read", grouped(progress.done)), false);
+                if interrupt::asked() {
+                    return Err(Error::interrupted("stopped while evaluating; what was measured is kept")
+                        .hint("the same command goes on where this one stopped (`train` with `--resume`)"));
+                }
+                Ok(())
+            },
+        );
+        if let Some(bar) = bar {
+            bar.finish();
+        }
+        rows.extend(measured?);
+    }
+    Ok(rows)
+}
+
+/// Prints the tables of these rows.
+pub(crate) fn print_tables(rows: &[ResultRow]) -> Result<()> {
+    let tables: Vec<String> = blocks(rows).iter().map(|block| Table::new(block).terminal()).collect();
+    data(&tables.join("\n"))
+}
+
+/// Writes plots, tables and page of a folder, and says where they are.
+pub(crate) fn write_report(folder: &Path) -> Result<()> {
+    let written = page::write(folder)?;
+    let names: Vec<String> = written.iter().filter_map(|path| name(path)).collect();
+    tell(&format!("wrote {} in {}", names.join(", "), folder.display()));
+    Ok(())
+}
+
+fn name(path: &Path) -> Option<String> {
+    path.file_name().map(|name| name.to_string_lossy().into_owned())
+}
+
+/// The config file itself, or the one of that name in `configs/`.
+pub(crate) fn find_config(path: &Path) -> Result<PathBuf> {
+    if path.exists() {
+        return Ok(path.to_owned());
+    }
+    let bare = path.components().count() == 1;
+    let shipped = Path::new("configs").join(path);
+    if bare && shipped.exists() {
+        return Ok(shipped);
+    }
+    let error = Error::usage(format!("there is no config `{}`", path.display()));
+    let known = shipped_configs();
+    Err(match longwave_core::error::nearest(&path.to_string_lossy(), known.iter().map(String::as_str)) {
+        Some(near) if bare => error.hint(format!("did you mean `{near}`?")),
+        _ if known.is_empty() => error.hint("run from the project's folder, or give the path of the file"),
+        _ => error.hint(format!("`configs/` has {}", known.join(", "))),
+    })
+}
+
+fn shipped_configs() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir("configs")
+        .map(|entries| entries.filter_map(|entry| name(&entry.ok()?.path())).collect())
+        .unwrap_or_default();
+    names.retain(|name| Path::new(name).extension().is_some_and(|extension| extension == "toml"));
+    names.sort();
+    names
+}

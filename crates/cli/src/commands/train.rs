@@ -1,0 +1,159 @@
+//! `longwave train`: trains, checkpoints, evaluates as the config says, prints the table.
+
+use super::session::{Session, find_config, measure, open_data, print_tables, write_report};
+use crate::args;
+use crate::interrupt;
+use crate::output::{grouped, tell};
+use crate::progress::Training;
+use burn::module::Module;
+use longwave_core::{Error, Result};
+use longwave_data::{Dataset, Split, batch};
+use longwave_eval::{Config, Subject, check, memory};
+use longwave_model::config::Resolved;
+use longwave_model::{Gpt, Size};
+use longwave_position::Init;
+use longwave_train::config::ScheduleKind;
+use longwave_train::run::Which;
+use longwave_train::trainer::open_folder;
+use longwave_train::{Event, Outcome, Run, Start, Trainer};
+use std::path::{Path, PathBuf};
+
+/// Runs the command.
+pub(crate) fn run(arguments: &args::Train) -> Result<()> {
+    let config = Config::load(&find_config(&arguments.config)?, &arguments.set)?;
+    let session = Session::open(&arguments.compute)?;
+    let dataset = open_data(&config.run.data)?;
+    let resolved = config.run.model.resolve(dataset.tokenizer().vocab_size(), config.run.train.length)?;
+    let hash = config.run.hash(dataset.content_hash())?;
+    let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&config));
+    let (run, start) = Run::prepare(&folder, config.run.clone(), hash, arguments.resume)?;
+    let model = Gpt::new(&resolved, &config.run.position, &Init::new(config.run.seed, &session.device))?;
+    // All that can be wrong is found before a file is written or a step is trained.
+    check(&model.position, &resolved, &dataset, &config.evaluations()?)?;
+    first_batch(&run, &dataset)?;
+    introduce(&session, &run, &dataset, &model, &resolved);
+    open_folder(&run, &config.to_table()?, &dataset)?;
+    train(&session, &run, &dataset, &resolved, &start)?;
+    evaluate(&session, &run, &config, &dataset, &resolved, &model)
+}
+
+fn default_folder(config: &Config) -> PathBuf {
+    Path::new("runs").join(format!("{}-{}", config.run.name, config.run.seed))
+}
+
+/// The training text must hold a sequence.
+fn first_batch(run: &Run, dataset: &Dataset) -> Result<()> {
+    let train = &run.config.train;
+    batch(dataset.tokens(Split::Train), train.sampling, run.config.seed, 0, 1, train.length).map(|_| ())
+}
+
+/// Says what is about to be trained, on what, at which cost.
+fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resolved: &Resolved) {
+    let (config, d) = (&run.config, &resolved.dimensions);
+    let train = &config.train;
+    let size = Size::of(model, resolved, train.micro_batch(), train.length);
+    let documents = Split::ALL.map(|split| dataset.tokens(split).documents().to_string()).join(" / ");
+    tell(&format!("run       {} in {}", config.name, run.folder.display()));
+    tell(&format!("device    {}, {} threads", session.device_name, session.threads));
+    tell(&format!(
+        "data      {}: {documents} documents to train / validate / test, {} training tokens, vocabulary {}{}",
+        config.data.corpus,
+        grouped(dataset.tokens(Split::Train).len()),
+        grouped(d.vocab_size),
+        if dataset.cached() { ", from the cache" } else { "" },
+    ));
+    tell(&format!(
+        "model     {}: {} layers, width {}, {} heads of {}; {} parameters, {:.2} MFLOP a token, about {} to train",
+        config.position.name(),
+        d.layers,
+        d.width,
+        d.heads,
+        d.head_dim,
+        grouped(size.parameters),
+        size.flops_per_token as f64 / 1e6,
+        memory::shown(size.training_bytes as u64),
+    ));
+    tell(&format!(
+        "train     {} steps of {} x {} tokens, {} tokens in all",
+        grouped(train.steps as usize),
+        train.sequences(),
+        train.length,
+        grouped(train.steps as usize * train.batch_tokens),
+    ));
+}
+
+fn train(session: &Session, run: &Run, dataset: &Dataset, resolved: &Resolved, start: &Start) -> Result<()> {
+    let from = match start {
+        Start::Fresh => None,
+        Start::Resume(checkpoint) => Some(&**checkpoint),
+        Start::Finished => {
+            tell(&finished(run));
+            return Ok(());
+        }
+    };
+    if let Some(checkpoint) = from {
+        tell(&format!("resuming after step {}", grouped(checkpoint.meta.step as usize)));
+    }
+    let config = &run.config.train;
+    let mut trainer = Trainer::new(run, dataset, resolved, &session.device, from)?;
+    let mut bar = Training::new(trainer.step(), config.steps, config.batch_tokens);
+    let outcome = trainer.train(&interrupt::asked, &mut |event| {
+        if let Event::Step(metric) = event {
+            bar.step(metric);
+        }
+    });
+    bar.finish();
+    match outcome? {
+        Outcome::Done => Ok(()),
+        Outcome::Interrupted => Err(Error::interrupted(format!(
+            "stopped after step {} of {}; the checkpoint is `{}`",
+            trainer.step(),
+            config.steps,
+            run.checkpoint(Which::Last).display()
+        ))
+        .hint("the same command with `--resume` goes on from there")),
+    }
+}
+
+/// What a finished run allows.
+fn finished(run: &Run) -> String {
+    let steps = grouped(run.config.train.steps as usize);
+    match run.config.train.schedule {
+        ScheduleKind::Wsd => format!(
+            "training is finished at step {steps}; a larger `train.steps` goes on from before its final decay"
+        ),
+        ScheduleKind::Cosine => format!(
+            "training is finished at step {steps}; its cosine schedule ends there, so it cannot go on (a `wsd` run can)"
+        ),
+    }
+}
+
+fn evaluate(
+    session: &Session,
+    run: &Run,
+    config: &Config,
+    dataset: &Dataset,
+    resolved: &Resolved,
+    model: &Gpt,
+) -> Result<()> {
+    let checkpoint = run.load(Which::Last)?;
+    let model = checkpoint.weights(model.clone(), &session.device)?.valid();
+    let subject = Subject {
+        config: &run.config,
+        config_hash: &run.hash,
+        resolved,
+        model: &model,
+        dataset,
+        device: &session.device,
+        device_name: &session.device_name,
+        threads: session.threads,
+        checkpoint: Which::Last.name(),
+        step: checkpoint.meta.step,
+    };
+    let rows = measure(&subject, &config.evaluations()?, &run.folder)?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    print_tables(&rows)?;
+    write_report(&run.folder)
+}

@@ -1,0 +1,29 @@
+//! Ctrl-C and SIGTERM ask the program to stop at the next safe place.
+
+use longwave_core::{Error, Result};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+static INSTALLED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
+
+/// From now on the signals set a flag instead of ending the program.
+///
+/// # Errors
+/// The system refuses a handler.
+pub(crate) fn install() -> Result<()> {
+    let installed = INSTALLED.get_or_init(|| {
+        ctrlc::set_handler(|| {
+            if !ASKED.swap(true, Ordering::Relaxed) {
+                crate::output::tell("\nstopping at the end of this pass");
+            }
+        })
+        .map_err(|error| error.to_string())
+    });
+    installed.clone().map_err(|error| Error::failed(format!("cannot listen for Ctrl-C: {error}")))
+}
+
+/// Whether a signal has come.
+pub(crate) fn asked() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}

@@ -1,0 +1,66 @@
+//! What reaches the terminal: data on stdout, everything else on stderr.
+
+use longwave_core::{Error, Result};
+use std::io::{ErrorKind, IsTerminal, Write};
+
+/// Writes data to stdout.
+///
+/// # Errors
+/// Stdout cannot be written. A reader that has gone away (`| head`) is no error.
+pub(crate) fn data(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::failed(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Tells the user something on stderr.
+pub(crate) fn tell(text: &str) {
+    // There is nobody left to tell that stderr cannot be written.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Shows an error and its hint.
+pub(crate) fn complain(error: &Error) {
+    let (red, cyan, off) = if std::io::stderr().is_terminal() && colours() {
+        ("\u{1b}[1;31m", "\u{1b}[1;36m", "\u{1b}[0m")
+    } else {
+        ("", "", "")
+    };
+    let mut text = format!("{red}error{off}: {}", error.message());
+    if let Some(hint) = error.hint_text() {
+        text = format!("{text}\n\n{cyan}hint{off}: {hint}");
+    }
+    tell(&text);
+}
+
+/// Whether colours are wanted; `NO_COLOR` turns them off.
+pub(crate) fn colours() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// A whole number with its thousands apart.
+pub(crate) fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_thousands() {
+        assert_eq!([grouped(7), grouped(1234), grouped(1_234_567)], ["7", "1,234", "1,234,567"]);
+    }
+}

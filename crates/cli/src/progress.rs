@@ -1,0 +1,111 @@
+//! Progress: one live bar on a terminal, a line now and then elsewhere.
+
+use crate::output::{grouped, tell};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use longwave_train::metrics::Metric;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Seconds between lines where there is no terminal.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// Shows how far something has come.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    what: &'static str,
+    unit: &'static str,
+    total: u64,
+    start: Instant,
+    first: u64,
+    told: Instant,
+}
+
+impl Progress {
+    /// Starts at `done` of `total` units.
+    pub(crate) fn new(what: &'static str, unit: &'static str, done: u64, total: u64) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
+            let template = "{prefix:>9} {wide_bar} {percent:>3}%  {msg}";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style.progress_chars("━╸ "));
+            }
+            bar.set_prefix(what);
+            bar.set_position(done);
+            bar
+        });
+        let now = Instant::now();
+        Self { bar, what, unit, total, start: now, first: done, told: now }
+    }
+
+    /// Seconds left at the pace so far.
+    fn left(&self, done: u64) -> String {
+        let (since, all) = (done - self.first.min(done), self.total - done.min(self.total));
+        if since == 0 {
+            return String::new();
+        }
+        let seconds = self.start.elapsed().as_secs_f64() * all as f64 / since as f64;
+        format!("{}:{:02} left", seconds as u64 / 60, seconds as u64 % 60)
+    }
+
+    /// `done` units are done; `message` says what they showed. `always` prints a line without a terminal
+    /// too, where others are kept apart in time.
+    pub(crate) fn at(&mut self, done: u64, message: &str, always: bool) {
+        let left = self.left(done);
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+            bar.set_message(format!("{message}  {left}"));
+        } else if always || self.told.elapsed() >= QUIET {
+            self.told = Instant::now();
+            let (done, total) = (grouped(done as usize), grouped(self.total as usize));
+            tell(&format!("{} {} {done}/{total}  {message}  {left}", self.what, self.unit));
+        }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Shows training: loss, perplexity, tokens a second.
+#[derive(Debug)]
+pub(crate) struct Training {
+    progress: Progress,
+    batch_tokens: usize,
+    loss: f64,
+    valid: Option<f64>,
+}
+
+impl Training {
+    /// Starts at step `done` of `steps`.
+    pub(crate) fn new(done: u64, steps: u64, batch_tokens: usize) -> Self {
+        Self { progress: Progress::new("training", "step", done, steps), batch_tokens, loss: f64::NAN, valid: None }
+    }
+
+    /// Shows one step.
+    pub(crate) fn step(&mut self, metric: &Metric) {
+        // A moving average: one batch's loss jumps too much to read.
+        self.loss = if self.loss.is_nan() { metric.loss } else { 0.95f64.mul_add(self.loss, 0.05 * metric.loss) };
+        self.valid = metric.valid_loss.or(self.valid);
+        let since = (metric.step - self.progress.first) as f64 * self.batch_tokens as f64;
+        let rate = since / self.progress.start.elapsed().as_secs_f64().max(1e-9);
+        let mut message = format!(
+            "loss {:.3}  ppl {:.1}  {} tokens/s",
+            self.loss,
+            self.loss.exp(),
+            grouped(rate.round() as usize)
+        );
+        if let Some(valid) = self.valid {
+            message = format!("{message}  valid {valid:.3} (ppl {:.1})", valid.exp());
+        }
+        self.progress.at(metric.step, &message, metric.valid_loss.is_some());
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        self.progress.finish();
+    }
+}

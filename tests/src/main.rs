@@ -1,1 +1,7 @@
-fn main() {}
+//! The program that the tests run: the same as `longwave`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    longwave::main()
+}

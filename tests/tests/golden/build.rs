@@ -1,0 +1,80 @@
+//! Encodings and readings as a golden case describes them.
+
+use crate::file::Tensor;
+use burn::module::{Module, ModuleMapper, Param};
+use burn::tensor::{Device, Tensor as BurnTensor, TensorData};
+use longwave_position::reading::LogN;
+use longwave_position::{Dimensions, Encoding, EncodingConfig, Init, PositionConfig, Positions, Reading};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Sizes that a case leaves open.
+pub fn dimensions(heads: usize, head_dim: usize, width: usize) -> Dimensions {
+    Dimensions { layers: 1, width, heads, kv_heads: heads, head_dim, train_length: 2, vocab_size: 16 }
+}
+
+/// A config as TOML, with the kind and without the keys that are not the encoding's.
+pub fn config(kind: &str, case: &Value, not_ours: &[&str]) -> toml::Value {
+    let mut table = toml::Table::new();
+    table.insert("kind".to_owned(), toml::Value::String(kind.to_owned()));
+    for (key, value) in case.as_object().unwrap() {
+        if !not_ours.contains(&key.as_str()) && !value.is_null() {
+            table.insert(key.clone(), toml::Value::try_from(value).unwrap());
+        }
+    }
+    toml::Value::Table(table)
+}
+
+/// The encoding of a config with the parameters of a case.
+pub fn encoding(config: &toml::Value, dimensions: &Dimensions, params: &BTreeMap<String, Tensor>) -> Encoding {
+    let config = EncodingConfig::from_value(config, "position").unwrap_or_else(|error| panic!("{error}"));
+    config.validate("position", dimensions).unwrap_or_else(|error| panic!("{error}"));
+    with_params(config.build(dimensions, &Init::new(0, &Device::flex())), params)
+}
+
+/// A reading whose only encoding is the one of a config, without parameters.
+pub fn reading(config: &toml::Value, dimensions: &Dimensions, log_n: LogN) -> Reading {
+    PositionConfig::from_value(config, "position")
+        .and_then(|config| config.build("position", dimensions, &Init::new(0, &Device::flex()), log_n))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Replaces parameters by those of the same name; each must be used.
+pub fn with_params<M: Module>(module: M, params: &BTreeMap<String, Tensor>) -> M {
+    struct Mapper<'a> {
+        path: Vec<String>,
+        params: &'a BTreeMap<String, Tensor>,
+        used: usize,
+    }
+    impl ModuleMapper for Mapper<'_> {
+        fn enter_module(&mut self, name: &str, _container_type: &str) {
+            self.path.push(name.to_owned());
+        }
+        fn exit_module(&mut self, _name: &str, _container_type: &str) {
+            self.path.pop();
+        }
+        fn map_float<const D: usize>(&mut self, param: Param<BurnTensor<D>>) -> Param<BurnTensor<D>> {
+            let name = self.path.last().cloned().unwrap_or_default();
+            let Some(tensor) = self.params.get(&name) else { return param };
+            self.used += 1;
+            let (id, old, mapper) = param.consume();
+            let data: Vec<f32> = tensor.data.iter().map(|&number| number as f32).collect();
+            // Parameters of all layers stack the one of a case: a case has one layer.
+            let shape: Vec<usize> = if tensor.shape.len() + 1 == D {
+                [&[1], tensor.shape.as_slice()].concat()
+            } else {
+                tensor.shape.clone()
+            };
+            Param::from_mapped_value(id, BurnTensor::from_data(TensorData::new(data, shape), &old.device()), mapper)
+        }
+    }
+    let mut mapper = Mapper { path: Vec::new(), params, used: 0 };
+    let module = module.map(&mut mapper);
+    assert_eq!(mapper.used, params.len(), "parameters of the case: {:?}", params.keys());
+    module
+}
+
+/// Positions of a case, shared by the batch.
+pub fn positions(tensor: &Tensor) -> Positions {
+    Positions::explicit(1, tensor.data.clone())
+}

@@ -1,0 +1,105 @@
+//! Kind `logits`: scores before the softmax, every scale included, and the attention output.
+
+use crate::build::{dimensions, positions, with_params};
+use crate::file::{Case, Tensor, assert_close};
+use burn::tensor::{Device, Int, Tensor as BurnTensor, activation::softmax};
+use longwave_model::ModelConfig;
+use longwave_model::attention::{Attention, Rotations, attend};
+use longwave_model::config::QkNorm;
+use longwave_position::encoding::{QueryBlock, Rows};
+use longwave_position::reading::LogN;
+use longwave_position::{Init, PositionConfig, Reading};
+use std::collections::BTreeMap;
+
+/// Checks one case of a file.
+pub fn check(name: &str, case: &Case) {
+    let [heads, queries, dim] = case.input("q").shape[..] else { panic!("q") };
+    let length = case.input("k").shape[1];
+    let mut outputs = case.outputs();
+    let mut log_n = LogN::Off;
+    let mut model = ModelConfig::default();
+    match name {
+        "log_n" => {
+            let train_length = case.usize("train_length");
+            log_n = match case.text("variant") {
+                "trained" => LogN::Trained { train_length },
+                _ => LogN::PostHoc { train_length },
+            };
+            let factors: Vec<f64> = case.input("q_positions").data.iter().map(|&m| log_n.factor(m)).collect();
+            outputs.compare_f64("factors", &factors);
+        }
+        "qk_norm" => {
+            model.qk_norm = QkNorm::Rms;
+            model.qk_norm_eps = case.f64("eps");
+        }
+        "key_norm" => model.qk_norm = if case.text("normalise") == "k" { QkNorm::Key } else { QkNorm::Cosine },
+        other => panic!("no handler for `{other}`"),
+    }
+    let attention = attention(&model, heads, dim, case);
+    let rows = |name: &str, length: usize| padded(&case.input(name), length);
+    let packed = BurnTensor::cat(vec![rows("q", length), rows("k", length), rows("v", length)], 2);
+    let (q, k, v) = attention.unrotated(packed);
+    let q = q.slice_dim(2, length - queries..length);
+    let none = toml::Value::String("none".to_owned());
+    let reading = PositionConfig::from_value(&none, "position")
+        .and_then(|config| {
+            config.build("position", &dimensions(heads, dim, heads * dim), &Init::new(0, &Device::flex()), log_n)
+        })
+        .unwrap();
+    let attended = |v| run([q.clone(), k.clone(), v], attention.scale(), case, &reading);
+    outputs.compare("out", attended(v));
+    let identity = BurnTensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand([1, heads, length, length]);
+    same_probabilities(&outputs.take("logits"), attended(identity), queries);
+    outputs.done();
+}
+
+/// The model's attention with the parameters of a case.
+fn attention(model: &ModelConfig, heads: usize, dim: usize, case: &Case) -> Attention {
+    let model = ModelConfig { heads: Some(heads), width: Some(heads * dim), ..model.clone() };
+    let fresh = Attention::new(&model.resolve(16, 2).unwrap(), "test", &Init::new(0, &Device::flex()));
+    let names = [("gain_q", "query_gain"), ("gain_k", "key_gain"), ("scale", "logit_scale")];
+    let params: BTreeMap<String, Tensor> = names
+        .iter()
+        .filter_map(|(theirs, ours)| Some(((*ours).to_owned(), case.params().get(*theirs)?.clone())))
+        .collect();
+    assert_eq!(params.len(), case.params().len());
+    with_params(fresh, &params)
+}
+
+/// `[heads, rows, dim]` -> `[1, length, heads dim]`, rows at the end and zeros before them.
+fn padded(tensor: &Tensor, length: usize) -> BurnTensor<3> {
+    let x = tensor.burn::<3>();
+    let [heads, rows, dim] = x.dims();
+    let before = BurnTensor::zeros([heads, length - rows, dim], &x.device());
+    let x = if rows == length { x } else { BurnTensor::cat(vec![before, x], 1) };
+    x.swap_dims(0, 1).reshape([1, length, heads * dim])
+}
+
+fn run(qkv: [BurnTensor<4>; 3], scale: f64, case: &Case, reading: &Reading) -> BurnTensor<3> {
+    let [_, heads, queries, dim] = qkv[0].dims();
+    let positions = positions(&case.input("k_positions"));
+    let length = positions.length();
+    assert_eq!(positions.columns(length - queries..length).values(), case.input("q_positions").data);
+    let tokens = BurnTensor::<2, Int>::zeros([1, length], &Device::flex());
+    let input = BurnTensor::zeros([1, length, heads * dim], &Device::flex());
+    let range = length - queries..length;
+    let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+    let block = QueryBlock { rows, queries: &range, input: &input };
+    attend(qkv, scale, block, reading, &mut Rotations::default()).squeeze_dim::<3>(0)
+}
+
+/// The softmax of the expected logits over the visible keys must be the probabilities found: a softmax
+/// hides nothing but a constant per row.
+fn same_probabilities(logits: &Tensor, found: BurnTensor<3>, queries: usize) {
+    let [heads, _, length] = logits.shape[..] else { panic!("logits {:?}", logits.shape) };
+    let hidden: Vec<f32> = (0..heads)
+        .flat_map(|_| (0..queries).flat_map(|row| (0..length).map(move |key| (row, key))))
+        .map(|(row, key)| if key > length - queries + row { f32::NEG_INFINITY } else { 0.0 })
+        .collect();
+    let hidden = BurnTensor::<3>::from_data(
+        burn::tensor::TensorData::new(hidden, [heads, queries, length]),
+        &Device::flex(),
+    );
+    let expected = softmax(logits.burn::<3>() + hidden, 2);
+    assert_close("probabilities", &crate::file::numbers(found), &crate::file::numbers(expected));
+}

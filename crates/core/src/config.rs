@@ -145,17 +145,18 @@ fn join(section: &str, path: &str) -> String {
 
 /// Turns serde's message into ours: key, value, what is allowed, a hint.
 fn explain(table: &Table, section: &str, path: &str, message: &str) -> Error {
-    let message = message.trim().trim_end_matches('\n');
+    // Further lines repeat the key.
+    let message = message.lines().next().unwrap_or_default();
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     if message.starts_with("unknown field")
         && let Some((field, allowed)) = quoted.split_first()
     {
         let parent = path.strip_suffix(field).unwrap_or(path).trim_end_matches('.');
-        let error = Error::usage(format!(
-            "unknown key `{}`: allowed are {}",
-            join(section, &join(parent, field)),
-            listed(allowed)
-        ));
+        let key = join(section, &join(parent, field));
+        let error = Error::usage(match allowed {
+            [] => format!("unknown key `{key}`: none are allowed here"),
+            allowed => format!("unknown key `{key}`: allowed are {}", listed(allowed)),
+        });
         return match nearest(field, allowed.iter().copied()) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
             None => error.hint("remove it, or see `longwave schema` for every key"),
@@ -168,11 +169,24 @@ fn explain(table: &Table, section: &str, path: &str, message: &str) -> Error {
             .hint(format!("add `{field} = ...`; `longwave schema` says what it takes"));
     }
     let key = join(section, path);
+    let wanted = wanted(message);
     let error = match lookup(table, path) {
-        Some(value) => Error::usage(format!("`{key} = {value}` is not allowed: {message}")),
-        None => Error::usage(format!("`{key}`: {message}")),
+        Some(value) => Error::value(&key, value, wanted),
+        None => Error::usage(format!("`{key}`: {wanted}")),
     };
     error.hint("`longwave schema` prints every key and what it allows")
+}
+
+/// What serde expected, in the words of a config rather than those of the program.
+fn wanted(message: &str) -> String {
+    let Some((_, expected)) = message.rsplit_once("expected ") else { return message.to_owned() };
+    let expected = match expected {
+        "u64" | "usize" | "u32" | "i64" => "a whole number of at least 0",
+        "f64" | "f32" => "a number",
+        "a boolean" => "true or false",
+        other => other,
+    };
+    format!("it must be {expected}")
 }
 
 /// The value at a path such as `lengths[2]` or `tokenizer.kind`.
@@ -219,7 +233,10 @@ mod tests {
     #[test]
     fn wrong_type_shows_the_value() {
         let text = message("steps = \"many\"");
-        assert!(text.starts_with("`train.steps = \"many\"` is not allowed: invalid type: string"), "{text}");
+        assert!(
+            text.starts_with("`train.steps = \"many\"` is not allowed: it must be a whole number of at least 0\n"),
+            "{text}"
+        );
     }
 
     #[test]

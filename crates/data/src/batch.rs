@@ -55,7 +55,7 @@ pub fn batch(
     }
     if tokens.len() <= length {
         return Err(Error::usage(format!(
-            "the stream holds {} tokens, and a sequence of length {length} needs {} (its targets are \
+            "the training text holds {} tokens, and a sequence of length {length} needs {} (its targets are \
              shifted by one)",
             tokens.len(),
             length.saturating_add(1)

@@ -59,7 +59,7 @@ pub struct EvaluateConfig {
     /// Extensions to read with, each a kind (`"yarn"`) or a table (`{ kind = "yarn", ramp = "paper" }`).
     /// Default: `["direct"]`.
     #[serde(default = "direct")]
-    #[schemars(with = "Vec<serde_json::Value>")]
+    #[schemars(with = "Vec<longwave_position::ExtensionConfig>")]
     pub extend: Vec<Value>,
     /// Which windows are read and which of their tokens are scored. Default: `fixed_target`.
     #[serde(default)]

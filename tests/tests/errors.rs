@@ -1,0 +1,162 @@
+//! What a user reads when something is wrong: one message with a hint, the right exit code, and
+//! nothing half-written.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use common::{CONFIG, Project};
+
+/// Trains with a changed config and gives the message; nothing may be written.
+fn refused(code: i32, change: impl FnOnce(&Project) -> String, arguments: &[&str]) -> String {
+    let project = Project::new();
+    let config = change(&project);
+    project.write("small.toml", &config);
+    let outcome = project.run(&[&["train", "--config", "small.toml"], arguments].concat());
+    assert_eq!(outcome.code, Some(code), "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "");
+    assert!(!project.exists("runs"), "something was written");
+    assert!(!outcome.stderr.contains("panicked"));
+    outcome.stderr
+}
+
+fn with(from: &str, to: &str) -> impl FnOnce(&Project) -> String {
+    assert!(CONFIG.contains(from), "{from}");
+    let config = CONFIG.replace(from, to);
+    move |_| config
+}
+
+#[test]
+fn a_wrong_key() {
+    insta::assert_snapshot!(refused(2, with("steps = 6", "step = 6"), &[]));
+}
+
+#[test]
+fn a_wrong_section() {
+    insta::assert_snapshot!(refused(2, with("[train]", "[trian]"), &[]));
+}
+
+#[test]
+fn a_wrong_type() {
+    insta::assert_snapshot!(refused(2, with("steps = 6", "steps = \"many\""), &[]));
+}
+
+#[test]
+fn a_wrong_encoding() {
+    insta::assert_snapshot!(refused(2, with("\"rope\"", "\"ropee\""), &[]));
+}
+
+#[test]
+fn a_key_of_another_encoding() {
+    insta::assert_snapshot!(refused(2, with("kind = \"rope\"", "kind = \"none\"\nbase = 3.0"), &[]));
+}
+
+#[test]
+fn an_extension_that_does_not_apply() {
+    insta::assert_snapshot!(refused(2, with("\"rope\"", "\"none\""), &[]));
+}
+
+#[test]
+fn a_learned_encoding_past_its_table() {
+    let change = |_: &Project| CONFIG.replace("\"rope\"", "\"learned\"").replace(", \"linear\", \"ntk\"", "");
+    insta::assert_snapshot!(refused(2, change, &[]));
+}
+
+#[test]
+fn an_odd_head_dimension() {
+    insta::assert_snapshot!(refused(2, with("width = 32", "width = 30"), &[]));
+}
+
+#[test]
+fn heads_that_do_not_divide() {
+    insta::assert_snapshot!(refused(2, with("heads = 2", "heads = 3"), &[]));
+}
+
+#[test]
+fn a_batch_that_is_no_multiple() {
+    insta::assert_snapshot!(refused(2, with("batch_tokens = 256", "batch_tokens = 100"), &[]));
+}
+
+#[test]
+fn a_missing_corpus() {
+    insta::assert_snapshot!(refused(2, with("corpus = \"corpus\"", "corpus = \"nowhere\""), &[]));
+}
+
+#[test]
+fn an_empty_corpus() {
+    let change = |project: &Project| {
+        std::fs::create_dir(project.path("empty")).unwrap();
+        CONFIG.replace("corpus = \"corpus\"", "corpus = \"empty\"")
+    };
+    insta::assert_snapshot!(refused(1, change, &[]));
+}
+
+#[test]
+fn no_document_as_long_as_the_length() {
+    insta::assert_snapshot!(refused(1, with("[32, 64]", "[32, 1048576]"), &[]));
+}
+
+#[test]
+fn a_training_text_shorter_than_a_sequence() {
+    let change = |_: &Project| {
+        CONFIG.replace("length = 32\n", "length = 131072\n").replace("batch_tokens = 256", "batch_tokens = 262144")
+            + "target = 32\n"
+    };
+    insta::assert_snapshot!(refused(2, change, &[]));
+}
+
+#[test]
+fn a_wrong_assignment() {
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", "train.lenght=3"]));
+}
+
+#[cfg(not(feature = "gpu"))]
+#[test]
+fn a_gpu_without_the_feature() {
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--device", "gpu"]));
+}
+
+#[test]
+fn a_missing_config() {
+    let project = Project::new();
+    let outcome = project.run(&["train", "--config", "nothing.toml"]);
+    assert_eq!(outcome.code, Some(2));
+    insta::assert_snapshot!(outcome.stderr);
+}
+
+#[test]
+fn a_folder_that_holds_no_run() {
+    let project = Project::new();
+    let outcome = project.run(&["eval", "corpus"]);
+    assert_eq!(outcome.code, Some(2));
+    insta::assert_snapshot!(outcome.stderr);
+}
+
+#[test]
+fn a_run_that_may_not_be_continued_this_way() {
+    let project = Project::new();
+    project.train(&["--set", "train.steps=2"]);
+    let message = |arguments: &[&str]| {
+        let outcome = project.run(&[&["train", "--config", "small.toml"], arguments].concat());
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        outcome.stderr
+    };
+    insta::assert_snapshot!("the_same_without_resume", message(&["--set", "train.steps=2"]));
+    insta::assert_snapshot!("another_config_without_resume", message(&["--set", "model.width=64"]));
+    let other = ["--set", "train.steps=2", "--set", "train.clip=2.0", "--resume"];
+    insta::assert_snapshot!("another_config_with_resume", message(&other));
+    insta::assert_snapshot!("a_cosine_cannot_go_on", message(&["--resume"]));
+}
+
+#[test]
+fn a_loss_that_is_not_finite() {
+    let project = Project::new();
+    let arguments = ["--set", "train.learning_rate=1e30", "--set", "train.checkpoint_every=1"];
+    let outcome = project.run(&[&["train", "--config", "small.toml"], &arguments[..]].concat());
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    let message = outcome.stderr.split("error: ").nth(1).unwrap();
+    for part in ["step ", "learning rate ", "the last good checkpoint is", "(step ", "hint: lower `train.learning_rate`"] {
+        assert!(message.contains(part), "no `{part}` in {message}");
+    }
+    assert!(!project.exists("runs/small-0/results.jsonl"), "a table of a broken model");
+}

@@ -1,0 +1,186 @@
+//! The main job on a small scale: every file of the run's folder, the table, another evaluation, and the
+//! memory of a long one.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use common::Project;
+use longwave_eval::row::read_rows;
+
+const RUN: &str = "runs/small-0";
+
+#[test]
+fn train_writes_the_runs_folder_and_prints_the_table() {
+    let project = Project::new();
+    let outcome = project.train(&[]);
+    for name in [
+        "config.toml",
+        "metrics.jsonl",
+        "checkpoints/last.safetensors",
+        "checkpoints/best.safetensors",
+        "tokenizer.json",
+        "results.jsonl",
+        "results.md",
+        "results.csv",
+        "report.html",
+        "perplexity.svg",
+        "perplexity.png",
+    ] {
+        assert!(project.exists(&format!("{RUN}/{name}")), "no {name}");
+    }
+    for part in ["device    CPU", "parameters", "MFLOP a token", "to train", "6 steps of 8 x 32 tokens"] {
+        assert!(outcome.stderr.contains(part), "no `{part}` in {}", outcome.stderr);
+    }
+    for part in ["32 (L)", "64 (2L)", "direct", "linear", "ntk", "window_baseline"] {
+        assert!(outcome.stdout.contains(part), "no `{part}` in {}", outcome.stdout);
+    }
+    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    assert_eq!(rows.len(), 8);
+    assert!(rows.iter().all(|row| row.nll.is_finite() && row.nll_se.is_some() && row.bpb.is_some()));
+    // At the training length every extension is the identity, and so is the baseline.
+    let at_l: Vec<f64> = rows.iter().filter(|row| row.settings.length == 32).map(|row| row.nll).collect();
+    assert!(at_l.iter().all(|nll| nll.to_bits() == at_l[0].to_bits()), "{at_l:?}");
+}
+
+#[test]
+fn the_resolved_config_trains_the_same() {
+    let project = Project::new();
+    project.train(&["--out", "a"]);
+    let resolved = String::from_utf8(project.read("a/config.toml")).unwrap();
+    project.write("small.toml", &resolved);
+    project.train(&["--out", "b"]);
+    let model = "checkpoints/last.safetensors";
+    assert!(common::same(&project.path("a").join(model), &project.path("b").join(model)));
+}
+
+#[test]
+fn eval_reads_a_run_by_every_protocol() {
+    let project = Project::new();
+    project.train(&[]);
+    let lines = |arguments: &[&str]| {
+        let outcome = project.run(&[&["eval", RUN, "--json", "--device", "cpu"], arguments].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let rows = outcome.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        rows.collect::<Vec<_>>()
+    };
+    let fixed = lines(&["--lengths", "128", "--extend", "direct,ntk", "--extend", "{ kind = \"linear\", scale = 2.0 }"]);
+    assert_eq!(fixed.len(), 4);
+    assert_eq!(fixed[2]["extend_config"]["scale"], 2.0);
+    let sliding = lines(&["--protocol", "sliding", "--set", "stride=16", "--lengths", "64", "--extend", "direct"]);
+    assert_eq!((sliding.len(), &sliding[0]["stride"]), (2, &16.into()));
+    let whole = lines(&["--protocol", "non_overlapping", "--lengths", "64", "--extend", "direct"]);
+    // Every token but the first of each document is scored.
+    let bytes: usize = (0..3).map(|i| project.read(&format!("corpus/test/{i}.txt")).len() - 1).sum();
+    let limited: usize = 3 * 2 * 64;
+    assert_eq!(whole[0]["tokens"], limited, "two windows of each of three documents");
+    let all = lines(&["--protocol", "by_position", "--lengths", "64", "--set", "windows_per_document=1000"]);
+    let places = all[0]["positions"].as_array().unwrap();
+    let tokens: u64 = places.iter().map(|place| place["tokens"].as_u64().unwrap()).sum();
+    assert!(tokens > limited as u64 && tokens <= bytes as u64);
+    let best = lines(&["--checkpoint", "best", "--lengths", "32", "--extend", "direct"]);
+    assert_eq!(best[0]["checkpoint"], "best");
+}
+
+#[test]
+fn a_batch_of_blocks_reads_like_single_windows() {
+    // The baseline at exact context agrees with the direct reading where both see the same tokens.
+    let project = Project::new();
+    project.train(&[]);
+    let outcome = project.run(&["eval", RUN, "--json", "--set", "exact=true", "--lengths", "32", "--extend", "direct"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let nll: Vec<f64> = outcome
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["nll"].as_f64().unwrap())
+        .collect();
+    assert!((nll[0] - nll[1]).abs() < 1e-6, "{nll:?}");
+}
+
+#[test]
+fn report_and_validate_and_schema() {
+    let project = Project::new();
+    project.train(&[]);
+    std::fs::remove_file(project.path(RUN).join("report.html")).unwrap();
+    assert_eq!(project.run(&["report", "runs"]).code, Some(0));
+    assert!(project.exists("runs/report.html"));
+    let resolved = project.run(&["validate", "small.toml"]);
+    assert_eq!(resolved.code, Some(0));
+    assert_eq!(resolved.stdout.as_bytes(), project.read(&format!("{RUN}/config.toml")));
+    let schema = project.run(&["schema"]);
+    let schema: serde_json::Value = serde_json::from_str(&schema.stdout).unwrap();
+    let text = schema.to_string();
+    for key in ["batch_tokens", "windows_per_document", "qk_norm", "rope", "linear", "vocab_size"] {
+        assert!(text.contains(&format!("\"{key}\"")), "no {key} in the schema");
+    }
+}
+
+#[test]
+fn every_part_of_the_model_trains() {
+    let project = Project::new();
+    for (index, changes) in [
+        vec!["position.kind=none", "evaluate=[]"],
+        vec!["position.kind=learned", "evaluate=[{ lengths = [64], extend = [\"linear\"] }]"],
+        vec!["position.kind=sinusoidal", "model.norm=layer_norm", "model.tied=true"],
+        vec!["position.layout=interleaved", "position.fraction=0.5", "model.feed_forward=swiglu"],
+        vec!["model.qk_norm=key", "model.log_n=true", "model.dropout=0.1"],
+        vec!["model.qk_norm=rms", "model.kv_heads=1"],
+        vec!["model.qk_norm=cosine", "model.head_dim=8", "train.schedule=wsd"],
+        vec!["data.tokenizer={ kind = \"bpe\", vocab_size = 280 }", "train.sampling=shuffled"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let folder = format!("run-{index}");
+        let mut arguments = vec!["--out", folder.as_str()];
+        for change in &changes {
+            arguments.extend(["--set", change]);
+        }
+        project.train(&arguments);
+        let metrics = String::from_utf8(project.read(&format!("{folder}/metrics.jsonl"))).unwrap();
+        let losses: Vec<f64> = metrics
+            .lines()
+            .map(|line| serde_json::from_str::<longwave_train::metrics::Metric>(line).unwrap().loss)
+            .collect();
+        assert!(losses.last() < losses.first(), "{changes:?}: {losses:?}");
+    }
+}
+
+#[test]
+fn reference_kernels_give_the_same_losses() {
+    let project = Project::new();
+    project.train(&["--out", "fused"]);
+    project.train(&["--out", "reference", "--kernels", "reference"]);
+    let nll = |folder: &str| -> Vec<f64> {
+        read_rows(&project.path(folder).join("results.jsonl")).unwrap().iter().map(|row| row.nll).collect()
+    };
+    for (fused, reference) in nll("fused").iter().zip(nll("reference")) {
+        assert!((fused - reference).abs() < 1e-4, "{fused} {reference}");
+    }
+}
+
+/// Sixteen thousand tokens with the main job's model, in less than 2 GiB.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_long_text_evaluates_in_bounded_memory() {
+    let project = Project::new();
+    project.write("corpus/test/long.txt", &common::text(4_200, 9));
+    let sizes = ["--set", "model.layers=4", "--set", "model.width=128", "--set", "model.heads=4"];
+    let short = ["--set", "train.length=128", "--set", "train.batch_tokens=1024", "--set", "train.steps=1"];
+    project.train(&[&sizes[..], &short, &["--set", "evaluate=[]"]].concat());
+    let mut child = project.start(&["eval", RUN, "--lengths", "16384", "--extend", "direct,ntk"]);
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0u64;
+    while child.try_wait().unwrap().is_none() {
+        // The high-water mark is the kernel's own: the last reading before the end has it.
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        peak = peak.max(kibibytes.unwrap_or(0));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("16384"));
+    assert!((1 << 14..2 << 20).contains(&peak), "{peak} KiB");
+}

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 mod activation;
 mod adamw;
 mod attention;
+mod buffers;
 mod cross_entropy;
 mod lanes;
 mod norm;

@@ -1,5 +1,6 @@
 //! Matrix products on slices, on the calling thread.
 
+use crate::lanes::{LANES, vectorised};
 use gemm::Parallelism;
 
 /// A matrix on a slice: element (i, j) is `data[i * strides.0 + j * strides.1]`.
@@ -18,10 +19,51 @@ impl<'a> Matrix<'a> {
         Self { data, rows, columns, strides: (stride, 1) }
     }
 
+    /// Writes the transpose, in rows that lie `stride` apart.
+    ///
+    /// # Panics
+    /// The matrix is itself a transpose, or out is too short.
+    pub(crate) fn transpose_into(self, out: &mut [f32], stride: usize) {
+        assert_eq!(self.strides.1, 1, "rows that lie contiguously");
+        transpose(self.data, self.rows, self.columns, self.strides.0, out, stride);
+    }
+
     /// The transpose, in place.
     pub(crate) fn transposed(self) -> Self {
         let Self { data, rows, columns, strides } = self;
         Self { data, rows: columns, columns: rows, strides: (strides.1, strides.0) }
+    }
+}
+
+vectorised! {
+    fn transpose(x: &[f32], rows: usize, columns: usize, x_stride: usize, out: &mut [f32], out_stride: usize) {
+        for first in (0..rows).step_by(LANES) {
+            let count = LANES.min(rows - first);
+            for from in (0..columns).step_by(LANES) {
+                let wide = LANES.min(columns - from);
+                let x = &x[first * x_stride + from..];
+                let out = &mut out[from * out_stride + first..];
+                if count == LANES && wide == LANES {
+                    // A whole tile: with both sizes known, whole lines are read and written.
+                    let mut tile = [[0.0_f32; LANES]; LANES];
+                    for (row, tile) in tile.iter_mut().enumerate() {
+                        tile.copy_from_slice(&x[row * x_stride..row * x_stride + LANES]);
+                    }
+                    for column in 0..LANES {
+                        let out = &mut out[column * out_stride..column * out_stride + LANES];
+                        for lane in 0..LANES {
+                            out[lane] = tile[lane][column];
+                        }
+                    }
+                } else {
+                    for column in 0..wide {
+                        for row in 0..count {
+                            out[column * out_stride + row] = x[row * x_stride + column];
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -85,6 +127,9 @@ mod tests {
         assert_eq!(out, [12.0, 18.0, 12.0, 36.0]);
         product(&mut out, 2, true, 1.0, b.transposed(), a.transposed());
         assert_eq!(out, [12.0 + 6.0, 18.0 + 6.0, 12.0 + 9.0, 36.0 + 18.0]);
+        let mut turned = vec![0.0; 8];
+        b.transpose_into(&mut turned, 4);
+        assert_eq!(turned, [-3.0, 0.0, 3.0, 0.0, -2.0, 1.0, 4.0, 0.0]);
         product(&mut out, 2, false, 1.0, Matrix::new(&[], 2, 0, 0), Matrix::new(&[], 0, 2, 2));
         assert_eq!(out, [0.0; 4]);
     }

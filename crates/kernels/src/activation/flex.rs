@@ -1,43 +1,31 @@
 //! The activations on the CPU.
 
+use crate::buffers::{GRAIN, computed};
 use crate::lanes::{normal, sigmoid, vectorised};
-use rayon::prelude::*;
-
-/// Elements per task.
-const GRAIN: usize = 1 << 14;
 
 pub(super) fn gelu(x: &[f32]) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    out.par_chunks_mut(GRAIN).zip(x.par_chunks(GRAIN)).for_each(|(out, x)| gelu_chunk(x, out));
-    out
+    computed(x.len(), GRAIN, |task, out| gelu_chunk(&x[task * GRAIN..], out))
 }
 
 pub(super) fn gelu_backward(x: &[f32], gradient: &[f32]) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    out.par_chunks_mut(GRAIN)
-        .zip(x.par_chunks(GRAIN).zip(gradient.par_chunks(GRAIN)))
-        .for_each(|(out, (x, gradient))| gelu_chunk_backward(x, gradient, out));
-    out
+    computed(x.len(), GRAIN, |task, out| {
+        let from = task * GRAIN;
+        gelu_chunk_backward(&x[from..], &gradient[from..], out);
+    })
 }
 
 /// packed `[rows, 2 hidden]` -> `[rows, hidden]`.
 pub(super) fn swiglu(packed: &[f32], hidden: usize) -> Vec<f32> {
-    let mut out = vec![0.0; packed.len() / 2];
-    let rows = GRAIN.div_ceil(hidden);
-    out.par_chunks_mut(rows * hidden)
-        .zip(packed.par_chunks(2 * rows * hidden))
-        .for_each(|(out, packed)| swiglu_rows(packed, hidden, out));
-    out
+    let chunk = GRAIN.div_ceil(hidden) * hidden;
+    computed(packed.len() / 2, chunk, |task, out| swiglu_rows(&packed[2 * task * chunk..], hidden, out))
 }
 
 /// The gradient of packed `[rows, 2 hidden]`.
 pub(super) fn swiglu_backward(packed: &[f32], gradient: &[f32], hidden: usize) -> Vec<f32> {
-    let mut out = vec![0.0; packed.len()];
-    let rows = GRAIN.div_ceil(hidden);
-    out.par_chunks_mut(2 * rows * hidden)
-        .zip(packed.par_chunks(2 * rows * hidden).zip(gradient.par_chunks(rows * hidden)))
-        .for_each(|(out, (packed, gradient))| swiglu_rows_backward(packed, gradient, hidden, out));
-    out
+    let chunk = GRAIN.div_ceil(hidden) * hidden;
+    computed(packed.len(), 2 * chunk, |task, out| {
+        swiglu_rows_backward(&packed[2 * task * chunk..], &gradient[task * chunk..], hidden, out);
+    })
 }
 
 vectorised! {

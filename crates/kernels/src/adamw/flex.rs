@@ -1,13 +1,11 @@
 //! The update on the CPU: one pass over the four tensors.
 
 use super::AdamW;
+use crate::buffers::GRAIN;
 use crate::lanes::vectorised;
 use crate::tape::{compact, values};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
-
-/// Elements per task.
-const GRAIN: usize = 1 << 14;
 
 /// The numbers of one update, in f32.
 #[derive(Clone, Copy)]

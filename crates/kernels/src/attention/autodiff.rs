@@ -1,6 +1,8 @@
 //! The gradient of fused attention: the probabilities are computed again, block by block.
 
-use super::block::{BiasTensors, BiasValues, Block, Call, Operands, ROWS, reversed_rows};
+use super::block::{Block, Operands, ROWS, Transposed};
+use super::call::{BiasTensors, BiasValues, Call, reversed_rows};
+use crate::buffers::zeros;
 use crate::lanes::{LANES, dot, exp_in_place, sum, vectorised};
 use crate::product::{Matrix, product};
 use crate::tape::{Gradient, View, tensor_of};
@@ -61,11 +63,11 @@ fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: boo
     let shared = matches!(operands.bias, BiasValues::Block { shared: true, .. });
     let bias_batch = if shared { 1 } else { shape.batch };
 
-    let mut q = vec![0.0; shape.batch * shape.heads * shape.queries * shape.head_dim];
-    let mut k = vec![0.0; shape.batch * shape.key_heads * shape.keys * shape.head_dim];
-    let mut v = vec![0.0; shape.batch * shape.key_heads * shape.keys * shape.value_dim];
-    let mut first = vec![0.0; bias_batch * shape.heads * first_size];
-    let mut second = vec![0.0; bias_batch * shape.heads * second_size];
+    let mut q = zeros(shape.batch * shape.heads * shape.queries * shape.head_dim);
+    let mut k = zeros(shape.batch * shape.key_heads * shape.keys * shape.head_dim);
+    let mut v = zeros(shape.batch * shape.key_heads * shape.keys * shape.value_dim);
+    let mut first = zeros(bias_batch * shape.heads * first_size);
+    let mut second = zeros(bias_batch * shape.heads * second_size);
     let scratch = operands.scratch();
     let at_once = if shared { 1 } else { shape.batch };
     for batches in (0..shape.batch).step_by(at_once.max(1)) {
@@ -88,14 +90,17 @@ fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: boo
             })
             .collect();
         tasks.into_par_iter().for_each_init(
-            || [vec![0.0; scratch], vec![0.0; scratch]],
-            |[probabilities, gradient], mut task| {
+            || (vec![0.0; scratch], vec![0.0; scratch], Transposed::default(), Transposed::default()),
+            |(probabilities, gradient, keys, values), mut task| {
+                let all = operands.all_rows(task.batch, task.key_head * group);
+                operands.transpose_keys(&all, keys);
+                operands.transpose_values(&all, values);
                 for member in 0..group {
                     for first in (0..shape.queries).step_by(ROWS) {
                         let head = task.key_head * group + member;
                         let block = operands.block(task.batch, head, first);
-                        probabilities_again(&operands, &block, log_sums, probabilities);
-                        through_softmax(&operands, &block, &output, probabilities, gradient, task.v);
+                        probabilities_again(&operands, &block, keys, log_sums, probabilities);
+                        through_softmax(&operands, &block, &output, values, probabilities, gradient, task.v);
                         let bias = task.bias.each_mut().map(|part| {
                             let size = part.len() / group;
                             &mut part[member * size..][..size]
@@ -132,8 +137,14 @@ fn parts<'a>(values: &'a mut [f32], size: usize, from: usize) -> impl FnMut() ->
 }
 
 /// The block's probabilities, zero where hidden.
-fn probabilities_again(operands: &Operands<'_>, block: &Block, log_sums: &[f32], out: &mut [f32]) {
-    operands.logits(block, out);
+fn probabilities_again(
+    operands: &Operands<'_>,
+    block: &Block,
+    keys: &Transposed,
+    log_sums: &[f32],
+    out: &mut [f32],
+) {
+    operands.logits(block, keys, out);
     let heads = operands.shape.heads;
     let from = (block.batch * operands.shape.queries + block.first) * heads + block.head;
     normalise(operands, block, &log_sums[from..], out);
@@ -200,6 +211,7 @@ fn through_softmax(
     operands: &Operands<'_>,
     block: &Block,
     output: &View<4>,
+    values: &Transposed,
     probabilities: &[f32],
     gradient: &mut [f32],
     v: &mut [f32],
@@ -207,8 +219,7 @@ fn through_softmax(
     let value_dim = operands.shape.value_dim;
     let output = Operands::rows_of(output, block, value_dim);
     for segment in block.segments.iter().filter(|segment| segment.len() > 0) {
-        let values = operands.value_matrix(block, segment).transposed();
-        product(&mut gradient[segment.at..], block.stride, false, 1.0, output, values);
+        product(&mut gradient[segment.at..], block.stride, false, 1.0, output, values.of(segment));
         let p = Matrix::new(&probabilities[segment.at..], block.rows, segment.len(), block.stride);
         product(&mut v[segment.start * value_dim..], value_dim, true, 1.0, p.transposed(), output);
     }

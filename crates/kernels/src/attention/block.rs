@@ -1,119 +1,16 @@
 //! The logits of one block of queries: which keys it sees, and what is added to them.
 
-use super::{Attention, Bias, Shape};
+use super::Shape;
+use super::call::{BiasValues, Call};
 use crate::lanes::{LANES, vectorised};
 use crate::product::{Matrix, product};
-use crate::tape::{Input, View, values};
-use burn::tensor::Tensor;
-use burn_flex::FlexTensor;
+use crate::tape::{View, values};
 use std::borrow::Cow;
 use std::ops::Range;
 
 /// Query rows per block: enough to keep the matrix products busy, few enough that little of a causal
 /// block is wasted and that its logits stay in the cache.
 pub(super) const ROWS: usize = 32;
-
-/// One call of attention: its tensors and settings.
-#[derive(Clone, Debug)]
-pub(super) struct Call {
-    pub(super) shape: Shape,
-    pub(super) q: FlexTensor,
-    pub(super) k: FlexTensor,
-    pub(super) v: FlexTensor,
-    pub(super) bias: BiasTensors,
-    query_scale: Option<FlexTensor>,
-    pub(super) scale: f32,
-    window: Option<usize>,
-    sinks: usize,
-    offset: usize,
-}
-
-/// The tensors of a [`Bias`].
-#[derive(Clone, Debug)]
-pub(super) enum BiasTensors {
-    None,
-    ByDistance(FlexTensor),
-    Slopes(FlexTensor),
-    Pair(FlexTensor, FlexTensor),
-    Block(FlexTensor),
-}
-
-impl Call {
-    /// Takes apart q, k, v and the options; the inputs are q, k, v and the tensors of the bias.
-    pub(super) fn new(qkv: [Tensor<4>; 3], options: &Attention, shape: Shape) -> (Self, Vec<Input>) {
-        let mut inputs: Vec<Input> = qkv.into_iter().map(Input::new).collect();
-        match &options.bias {
-            Bias::None => {}
-            Bias::ByDistance(table) => inputs.push(Input::new(table.clone())),
-            Bias::Slopes(slopes) => inputs.push(Input::new(slopes.clone())),
-            Bias::Pair { query, key } => {
-                inputs.extend([Input::new(query.clone()), Input::new(key.clone())]);
-            }
-            Bias::Block(block) => inputs.push(Input::new(block.clone())),
-        }
-        let data = |index: usize| inputs[index].data().clone();
-        let call = Self {
-            shape,
-            q: data(0),
-            k: data(1),
-            v: data(2),
-            bias: match &options.bias {
-                Bias::None => BiasTensors::None,
-                Bias::ByDistance(_) => BiasTensors::ByDistance(data(3)),
-                Bias::Slopes(_) => BiasTensors::Slopes(data(3)),
-                Bias::Pair { .. } => BiasTensors::Pair(data(3), data(4)),
-                Bias::Block(_) => BiasTensors::Block(data(3)),
-            },
-            query_scale: options.query_scale.clone().map(|scale| Input::new(scale).data().clone()),
-            scale: options.scale as f32,
-            window: options.window,
-            sinks: options.sinks,
-            offset: options.query_offset,
-        };
-        (call, inputs)
-    }
-}
-
-/// The values of a bias, row-major.
-pub(super) enum BiasValues<'a> {
-    None,
-    /// Each head's table turned around, so that it runs with the keys of a row: `[heads, distances]`.
-    ByDistance {
-        reversed: Vec<f32>,
-        distances: usize,
-    },
-    Slopes(Cow<'a, [f32]>),
-    Pair {
-        query: Cow<'a, [f32]>,
-        key: Cow<'a, [f32]>,
-    },
-    Block {
-        values: Cow<'a, [f32]>,
-        shared: bool,
-    },
-}
-
-impl<'a> BiasValues<'a> {
-    fn new(bias: &'a BiasTensors) -> Self {
-        match bias {
-            BiasTensors::None => Self::None,
-            BiasTensors::ByDistance(table) => {
-                let distances = table.layout().shape()[1];
-                Self::ByDistance { reversed: reversed_rows(&values(table), distances), distances }
-            }
-            BiasTensors::Slopes(slopes) => Self::Slopes(values(slopes)),
-            BiasTensors::Pair(query, key) => Self::Pair { query: values(query), key: values(key) },
-            BiasTensors::Block(block) => {
-                Self::Block { values: values(block), shared: block.layout().shape()[0] == 1 }
-            }
-        }
-    }
-}
-
-/// Each row of `width` values turned around.
-pub(super) fn reversed_rows(values: &[f32], width: usize) -> Vec<f32> {
-    values.chunks(width.max(1)).flat_map(|row| row.iter().rev().copied()).collect()
-}
 
 /// A stretch of keys `start..end`, from column `at` of the logits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -147,6 +44,35 @@ pub(super) struct Block {
     pub(super) width: usize,
     /// The distance between rows of logits: a multiple of [`LANES`], not below the width.
     pub(super) stride: usize,
+}
+
+/// Keys or values with the channels as rows: the matrix product would otherwise turn them around for
+/// every block.
+#[derive(Default)]
+pub(super) struct Transposed {
+    /// `[width, stride]`.
+    values: Vec<f32>,
+    segments: [Segment; 2],
+    width: usize,
+    stride: usize,
+}
+
+impl Transposed {
+    fn fill<'a>(&mut self, block: &Block, width: usize, matrix: impl Fn(&Segment) -> Matrix<'a>) {
+        (self.segments, self.width, self.stride) = (block.segments, width, block.stride);
+        self.values.resize(width * block.stride, 0.0);
+        for segment in block.segments.iter().filter(|segment| segment.len() > 0) {
+            matrix(segment).transpose_into(&mut self.values[segment.at..], block.stride);
+        }
+    }
+
+    /// The channels of a segment's keys, `[width, len]`.
+    pub(super) fn of(&self, segment: &Segment) -> Matrix<'_> {
+        let holds = |own: &&Segment| own.start <= segment.start && segment.end <= own.end;
+        let own = self.segments.iter().find(holds).expect("the rows that were transposed see more");
+        let at = own.at + segment.start - own.start;
+        Matrix::new(&self.values[at..], self.width, segment.len(), self.stride)
+    }
 }
 
 /// What blocks are computed from.
@@ -184,7 +110,19 @@ impl<'a> Operands<'a> {
 
     /// The block of up to [`ROWS`] query rows from row `first`.
     pub(super) fn block(&self, batch: usize, head: usize, first: usize) -> Block {
-        let rows = ROWS.min(self.shape.queries - first);
+        self.span(batch, head, first, ROWS.min(self.shape.queries - first))
+    }
+
+    /// All query rows of a head as one block that sees every key up to the last one seen.
+    pub(super) fn all_rows(&self, batch: usize, head: usize) -> Block {
+        let end = self.shape.keys.min(self.offset + self.shape.queries);
+        let segments = [Segment { start: 0, end, at: 0 }, Segment::default()];
+        let rows = self.shape.queries;
+        Block { batch, head, first: 0, rows, segments, width: end, stride: end.next_multiple_of(LANES) }
+    }
+
+    /// `rows` query rows from row `first`, as one block.
+    pub(super) fn span(&self, batch: usize, head: usize, first: usize, rows: usize) -> Block {
         let end = self.shape.keys.min(self.offset + first + rows);
         let start = self.nearest(self.offset + first).min(end);
         let segments = if start <= self.sinks {
@@ -247,6 +185,16 @@ impl<'a> Operands<'a> {
         self.of_key_head(&self.v, block, segment, self.shape.value_dim)
     }
 
+    /// Fills `out` with the transpose of the keys that a block sees.
+    pub(super) fn transpose_keys(&self, block: &Block, out: &mut Transposed) {
+        out.fill(block, self.shape.head_dim, |segment| self.key_matrix(block, segment));
+    }
+
+    /// Fills `out` with the transpose of the values that a block sees.
+    pub(super) fn transpose_values(&self, block: &Block, out: &mut Transposed) {
+        out.fill(block, self.shape.value_dim, |segment| self.value_matrix(block, segment));
+    }
+
     fn of_key_head<'b>(
         &self,
         view: &'b View<4>,
@@ -269,10 +217,12 @@ impl<'a> Operands<'a> {
 
     /// Fills `logits` with those of the block: minus infinity where a key is hidden, up to the next
     /// multiple of [`LANES`] after [`Self::row_end`]; what follows in a row is left undefined.
-    pub(super) fn logits(&self, block: &Block, logits: &mut [f32]) {
+    ///
+    /// `keys` holds at least the block's keys.
+    pub(super) fn logits(&self, block: &Block, keys: &Transposed, logits: &mut [f32]) {
         let q = Self::rows_of(&self.q, block, self.shape.head_dim);
         for segment in block.segments.iter().filter(|segment| segment.len() > 0) {
-            let keys = self.key_matrix(block, segment).transposed();
+            let keys = keys.of(segment);
             product(&mut logits[segment.at..], block.stride, false, self.scale, q, keys);
         }
         add_bias(self, block, logits);

@@ -1,6 +1,9 @@
 //! Attention on the CPU, a block of queries at a time.
 
-use super::block::{Block, Call, Operands, ROWS};
+use super::Shape;
+use super::block::{Block, Operands, ROWS, Transposed};
+use super::call::Call;
+use crate::buffers::zeros;
 use crate::lanes::{LANES, exp_in_place, largest, vectorised};
 use crate::product::{Matrix, product};
 use crate::tape::permuted_tensor_of;
@@ -15,39 +18,71 @@ pub(super) fn forward(call: &Call) -> (FlexTensor, Vec<f32>) {
     let operands = Operands::new(call);
     let shape = call.shape;
     let out_row = shape.heads * shape.value_dim;
-    let mut out = vec![0.0; shape.batch * shape.queries * out_row];
+    let mut out = zeros(shape.batch * shape.queries * out_row);
     let mut log_sums = vec![0.0; shape.batch * shape.queries * shape.heads];
     let mut tasks = Vec::new();
     {
         let (mut out, mut log_sums) = (&mut out[..], &mut log_sums[..]);
         for batch in 0..shape.batch {
-            for first in (0..shape.queries).step_by(ROWS) {
-                let rows = ROWS.min(shape.queries - first);
+            for first in (0..shape.queries).step_by(TASK_ROWS) {
+                let rows = TASK_ROWS.min(shape.queries - first);
                 let (out_rows, out_rest) = out.split_at_mut(rows * out_row);
                 let (sum_rows, sum_rest) = log_sums.split_at_mut(rows * shape.heads);
                 (out, log_sums) = (out_rest, sum_rest);
-                tasks.push((batch, first, out_rows, sum_rows));
+                tasks.push(Task { batch, first, rows, out: out_rows, log_sums: sum_rows });
             }
         }
     }
     let scratch = operands.scratch();
     tasks.into_par_iter().for_each_init(
-        || vec![0.0; scratch],
-        |logits, (batch, first, out, log_sums)| {
-            for head in 0..shape.heads {
-                let block = operands.block(batch, head, first);
-                attend(&operands, &block, logits, out, log_sums);
-            }
-        },
+        || (vec![0.0; scratch], Transposed::default()),
+        |(logits, keys), task| task.run(&operands, logits, keys),
     );
     let lies = [shape.batch, shape.queries, shape.heads, shape.value_dim];
     (permuted_tensor_of(out, lies, [0, 2, 1, 3]), log_sums)
 }
 
+/// Query rows per task, a multiple of [`ROWS`]: they share the transpose of their keys.
+const TASK_ROWS: usize = 128;
+
+/// Some query rows of one batch row, all heads.
+struct Task<'a> {
+    batch: usize,
+    first: usize,
+    rows: usize,
+    /// `[rows, heads * value_dim]`.
+    out: &'a mut [f32],
+    /// `[rows, heads]`.
+    log_sums: &'a mut [f32],
+}
+
+impl Task<'_> {
+    fn run(self, operands: &Operands<'_>, logits: &mut [f32], keys: &mut Transposed) {
+        let Shape { heads, key_heads, value_dim, .. } = operands.shape;
+        for head in 0..heads {
+            if head % (heads / key_heads) == 0 {
+                operands.transpose_keys(&operands.span(self.batch, head, self.first, self.rows), keys);
+            }
+            for row in (0..self.rows).step_by(ROWS) {
+                let block = operands.block(self.batch, head, self.first + row);
+                let out = &mut self.out[row * heads * value_dim..];
+                attend(operands, &block, keys, logits, out, &mut self.log_sums[row * heads..]);
+            }
+        }
+    }
+}
+
 /// One block: `out` is `[rows, heads * value_dim]`, `log_sums` `[rows, heads]`.
-fn attend(operands: &Operands<'_>, block: &Block, logits: &mut [f32], out: &mut [f32], log_sums: &mut [f32]) {
+fn attend(
+    operands: &Operands<'_>,
+    block: &Block,
+    keys: &Transposed,
+    logits: &mut [f32],
+    out: &mut [f32],
+    log_sums: &mut [f32],
+) {
     let (heads, value_dim) = (operands.shape.heads, operands.shape.value_dim);
-    operands.logits(block, logits);
+    operands.logits(block, keys, logits);
     let mut sums = [0.0; ROWS];
     softmax(operands, block, logits, &mut sums, &mut log_sums[block.head..]);
     let out = &mut out[block.head * value_dim..];

@@ -2,6 +2,7 @@
 
 mod autodiff;
 mod block;
+mod call;
 mod flex;
 mod reference;
 #[cfg(test)]
@@ -194,7 +195,7 @@ pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) 
 }
 
 fn fused(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention, shape: Shape) -> Tensor<4> {
-    let (call, inputs) = block::Call::new([q, k, v], options, shape);
+    let (call, inputs) = call::Call::new([q, k, v], options, shape);
     let (output, log_sums) = flex::forward(&call);
     let saved = || autodiff::Saved { call, log_sums };
     let mut inputs = inputs.into_iter();

@@ -134,6 +134,15 @@ fn every_bias_with_window_and_sinks() {
 }
 
 #[test]
+fn several_tasks_per_head() {
+    for (window, sinks) in [(None, 0), (Some(20), 0), (Some(20), 3), (Some(150), 7)] {
+        let shape =
+            Shape { batch: 1, heads: 2, key_heads: 1, queries: 300, keys: 310, head_dim: 4, value_dim: 4 };
+        Case { shape, offset: 7, window, sinks, ..PLAIN }.hold(Kind::ByDistance);
+    }
+}
+
+#[test]
 fn every_bias_with_an_offset_and_a_query_scale() {
     for kind in KINDS {
         for (rows, window) in [(1, None), (2, Some(9))] {

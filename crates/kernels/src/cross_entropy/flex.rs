@@ -1,10 +1,8 @@
 //! The loss on the CPU, row by row.
 
+use crate::buffers::{GRAIN, computed};
 use crate::lanes::{exp, exp_sum, largest, vectorised};
 use rayon::prelude::*;
-
-/// Logits per task.
-const GRAIN: usize = 1 << 14;
 
 /// The loss of each row, and the log of each row's sum of exp(logits).
 pub(super) fn forward(logits: &[f32], classes: usize, targets: &[usize]) -> (Vec<f32>, Vec<f32>) {
@@ -33,18 +31,15 @@ pub(super) fn backward(
     log_sums: &[f32],
     gradient: &[f32],
 ) -> Vec<f32> {
-    let mut out = vec![0.0; logits.len()];
     let rows = GRAIN.div_ceil(classes);
-    out.par_chunks_mut(rows * classes).zip(logits.par_chunks(rows * classes)).enumerate().for_each(
-        |(task, (out, logits))| {
-            let first = task * rows;
-            softmax_rows(out, logits, classes, &log_sums[first..], &gradient[first..]);
-            for (row, out) in out.chunks_mut(classes).enumerate() {
-                out[targets[first + row]] -= gradient[first + row];
-            }
-        },
-    );
-    out
+    computed(logits.len(), rows * classes, |task, out| {
+        let first = task * rows;
+        let logits = &logits[first * classes..];
+        softmax_rows(out, logits, classes, &log_sums[first..], &gradient[first..]);
+        for (row, out) in out.chunks_mut(classes).enumerate() {
+            out[targets[first + row]] -= gradient[first + row];
+        }
+    })
 }
 
 vectorised! {

@@ -1,5 +1,6 @@
 //! Both normalisations on the CPU, row by row; they differ in whether the mean is taken away.
 
+use crate::buffers::zeros;
 use crate::lanes::{LANES, sum, vectorised};
 use rayon::prelude::*;
 
@@ -21,7 +22,7 @@ type Stats = [f32; 2];
 
 /// The output, and each row's mean and inverse scale.
 pub(super) fn forward(norm: Norm, x: &[f32], gain: &[f32], bias: Option<&[f32]>) -> (Vec<f32>, Vec<Stats>) {
-    let mut out = vec![0.0; x.len()];
+    let mut out = zeros(x.len());
     let mut stats = vec![[0.0; 2]; x.len() / norm.width];
     let chunk = ROWS * norm.width;
     out.par_chunks_mut(chunk)
@@ -39,7 +40,7 @@ pub(super) fn backward(
     stats: &[Stats],
     gradient: &[f32],
 ) -> [Vec<f32>; 3] {
-    let mut out = vec![0.0; x.len()];
+    let mut out = zeros(x.len());
     let tasks = stats.len().div_ceil(ROWS);
     let mut partial = vec![0.0; tasks * 2 * norm.width];
     let chunk = ROWS * norm.width;

@@ -3,6 +3,7 @@
 
 use super::Heads;
 use super::flex::{self, Table};
+use crate::buffers::zeros;
 use crate::tape::{Gradient, View, compact, tensor_of};
 use burn::backend::Flex;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -62,7 +63,7 @@ impl Backward<Flex, 1> for PartStep {
             compact(grads.consume::<Flex>(&parent))
         } else {
             let width = part.heads.packed();
-            tensor_of(vec![0.0; part.batch * part.length * width], [part.batch, part.length, width])
+            tensor_of(zeros(part.batch * part.length * width), [part.batch, part.length, width])
         };
         let table = part.table.as_ref();
         let values = packed.storage_mut::<f32>();

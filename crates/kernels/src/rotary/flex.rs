@@ -1,6 +1,7 @@
 //! Splitting and rotating on the CPU, a row of one head at a time.
 
 use super::{Heads, Layout};
+use crate::buffers::computed;
 use crate::lanes::vectorised;
 use crate::tape::{View, values};
 use burn_flex::FlexTensor;
@@ -64,17 +65,12 @@ pub(super) fn split(
 ) -> Vec<f32> {
     let [batch_stride, row_stride, _] = packed.strides();
     let turns = table.map(Turns::new);
-    let mut out = vec![0.0; batch * count * length * head_dim];
-    if out.is_empty() {
-        return out;
-    }
-    out.par_chunks_mut(length * head_dim).enumerate().for_each(|(index, out)| {
+    computed(batch * count * length * head_dim, length * head_dim, |index, out| {
         let (batch, head) = (index / count, index % count);
         let source = &packed.data()[batch * batch_stride + column + head * head_dim..];
         let angles = turns.as_ref().map(|turns| turns.from(batch, 0, 1.0));
         turn(source, row_stride, out, head_dim, length, head_dim, angles, false);
-    });
-    out
+    })
 }
 
 /// Adds the gradient of some heads, `[batch, count, length, head_dim]`, to that of the packed rows.
@@ -112,17 +108,12 @@ pub(super) fn rotate(x: &View<4>, shape: [usize; 4], table: &Table, sign: f32) -
     let [_, heads, length, head_dim] = shape;
     let [batch_stride, head_stride, row_stride, _] = x.strides();
     let turns = Turns::new(table);
-    let mut out = vec![0.0; shape.iter().product()];
-    if out.is_empty() {
-        return out;
-    }
-    out.par_chunks_mut(length * head_dim).enumerate().for_each(|(index, out)| {
+    computed(shape.iter().product(), length * head_dim, |index, out| {
         let (batch, head) = (index / heads, index % heads);
         let source = &x.data()[batch * batch_stride + head * head_stride..];
         let angles = Some(turns.from(batch, 0, sign));
         turn(source, row_stride, out, head_dim, length, head_dim, angles, false);
-    });
-    out
+    })
 }
 
 vectorised! {

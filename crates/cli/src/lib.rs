@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod allocator;
 mod args;
 mod commands;
 mod interrupt;
@@ -20,6 +21,7 @@ use tracing_subscriber::EnvFilter;
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
+    allocator::keep_freed_memory();
     // clap prints help and usage errors itself, and ends with 0 or 2.
     let arguments = Arguments::parse();
     start_logs();

@@ -19,7 +19,8 @@ fn every_config_builds_its_model_and_reads_its_lengths() {
         assert_eq!(config.run.name, name, "a config is named after its file");
         let resolved = config.run.model.resolve(512, config.run.train.length).unwrap();
         let init = Init::new(0, &Device::flex());
-        let model = Gpt::new(&resolved, &config.run.position, &init).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let model = Gpt::new(&resolved, &config.run.position, &init)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         for evaluation in config.evaluations().unwrap() {
             for extension in &evaluation.extensions {
                 for &length in &evaluation.block.lengths {
@@ -32,7 +33,10 @@ fn every_config_builds_its_model_and_reads_its_lengths() {
             }
         }
         let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with("# ") && text.contains("# Command "), "{name} says what it is for and how to run it");
+        assert!(
+            text.starts_with("# ") && text.contains("# Command "),
+            "{name} says what it is for and how to run it"
+        );
         found += 1;
     }
     assert!(found >= 5, "{found} configs");

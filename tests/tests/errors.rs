@@ -99,7 +99,9 @@ fn no_document_as_long_as_the_length() {
 #[test]
 fn a_training_text_shorter_than_a_sequence() {
     let change = |_: &Project| {
-        CONFIG.replace("length = 32\n", "length = 131072\n").replace("batch_tokens = 256", "batch_tokens = 262144")
+        CONFIG
+            .replace("length = 32\n", "length = 131072\n")
+            .replace("batch_tokens = 256", "batch_tokens = 262144")
             + "target = 32\n"
     };
     insta::assert_snapshot!(refused(2, change, &[]));
@@ -155,7 +157,13 @@ fn a_loss_that_is_not_finite() {
     let outcome = project.run(&[&["train", "--config", "small.toml"], &arguments[..]].concat());
     assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
     let message = outcome.stderr.split("error: ").nth(1).unwrap();
-    for part in ["step ", "learning rate ", "the last good checkpoint is", "(step ", "hint: lower `train.learning_rate`"] {
+    for part in [
+        "step ",
+        "learning rate ",
+        "the last good checkpoint is",
+        "(step ",
+        "hint: lower `train.learning_rate`",
+    ] {
         assert!(message.contains(part), "no `{part}` in {message}");
     }
     assert!(!project.exists("runs/small-0/results.jsonl"), "a table of a broken model");

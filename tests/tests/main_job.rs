@@ -61,13 +61,22 @@ fn eval_reads_a_run_by_every_protocol() {
     let lines = |arguments: &[&str]| {
         let outcome = project.run(&[&["eval", RUN, "--json", "--device", "cpu"], arguments].concat());
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        let rows = outcome.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let rows =
+            outcome.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         rows.collect::<Vec<_>>()
     };
-    let fixed = lines(&["--lengths", "128", "--extend", "direct,ntk", "--extend", "{ kind = \"linear\", scale = 2.0 }"]);
+    let fixed = lines(&[
+        "--lengths",
+        "128",
+        "--extend",
+        "direct,ntk",
+        "--extend",
+        "{ kind = \"linear\", scale = 2.0 }",
+    ]);
     assert_eq!(fixed.len(), 4);
     assert_eq!(fixed[2]["extend_config"]["scale"], 2.0);
-    let sliding = lines(&["--protocol", "sliding", "--set", "stride=16", "--lengths", "64", "--extend", "direct"]);
+    let sliding =
+        lines(&["--protocol", "sliding", "--set", "stride=16", "--lengths", "64", "--extend", "direct"]);
     assert_eq!((sliding.len(), &sliding[0]["stride"]), (2, &16.into()));
     let whole = lines(&["--protocol", "non_overlapping", "--lengths", "64", "--extend", "direct"]);
     // Every token but the first of each document is scored.
@@ -87,7 +96,8 @@ fn a_batch_of_blocks_reads_like_single_windows() {
     // The baseline at exact context agrees with the direct reading where both see the same tokens.
     let project = Project::new();
     project.train(&[]);
-    let outcome = project.run(&["eval", RUN, "--json", "--set", "exact=true", "--lengths", "32", "--extend", "direct"]);
+    let outcome =
+        project.run(&["eval", RUN, "--json", "--set", "exact=true", "--lengths", "32", "--extend", "direct"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let nll: Vec<f64> = outcome
         .stdout

@@ -18,8 +18,11 @@ fn model(kind: &str) -> Gpt {
 }
 
 fn tokens(change: Option<usize>) -> Tensor<2, Int> {
-    let ids: Vec<i32> =
-        (0..LENGTH).map(|i| (i * i % 50) as i32).enumerate().map(|(i, id)| if Some(i) == change { 49 } else { id }).collect();
+    let ids: Vec<i32> = (0..LENGTH)
+        .map(|i| (i * i % 50) as i32)
+        .enumerate()
+        .map(|(i, id)| if Some(i) == change { 49 } else { id })
+        .collect();
     Tensor::<1, Int>::from_data(ids.as_slice(), &Device::flex()).reshape([1, LENGTH])
 }
 

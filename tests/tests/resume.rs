@@ -77,7 +77,8 @@ fn stopped_twice(changes: &[String]) {
 /// The steps and losses of `metrics.jsonl`, without the seconds.
 fn steps(project: &Project, folder: &str) -> Vec<(u64, f64)> {
     let text = String::from_utf8(project.read(&format!("{folder}/metrics.jsonl"))).unwrap();
-    let lines = text.lines().map(|line| serde_json::from_str::<longwave_train::metrics::Metric>(line).unwrap());
+    let lines =
+        text.lines().map(|line| serde_json::from_str::<longwave_train::metrics::Metric>(line).unwrap());
     lines.map(|metric| (metric.step, metric.loss)).collect()
 }
 
@@ -102,7 +103,11 @@ fn a_finished_wsd_run_goes_on_as_if_it_had_been_longer() {
     assert_eq!(train_until(&project, "grown", usize::MAX, &changes(10)), Outcome::Done);
     assert_eq!(train_until(&project, "whole", usize::MAX, &changes(10)), Outcome::Done);
     assert!(same(&last(&project, "grown"), &last(&project, "whole")));
-    assert!(Path::new(&project.path("grown/checkpoints")).join(format!("{}.safetensors", Which::Stable.name())).exists());
+    assert!(
+        Path::new(&project.path("grown/checkpoints"))
+            .join(format!("{}.safetensors", Which::Stable.name()))
+            .exists()
+    );
 }
 
 #[test]
@@ -135,7 +140,8 @@ fn sigterm_writes_a_checkpoint_and_exits_130() {
         assert!(start.elapsed().as_secs() < 120, "no checkpoint");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    let killed = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    let killed =
+        std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();

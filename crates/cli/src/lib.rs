@@ -3,7 +3,7 @@
 //! Data goes to stdout, progress and logs to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage or
 //! config, 130 interrupted with a checkpoint written.
 
-#![cfg_attr(test, allow(clippy::unwrap_used))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 mod allocator;
 mod args;

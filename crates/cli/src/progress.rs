@@ -82,13 +82,19 @@ pub(crate) struct Training {
 impl Training {
     /// Starts at step `done` of `steps`.
     pub(crate) fn new(done: u64, steps: u64, batch_tokens: usize) -> Self {
-        Self { progress: Progress::new("training", "step", done, steps), batch_tokens, loss: f64::NAN, valid: None }
+        Self {
+            progress: Progress::new("training", "step", done, steps),
+            batch_tokens,
+            loss: f64::NAN,
+            valid: None,
+        }
     }
 
     /// Shows one step.
     pub(crate) fn step(&mut self, metric: &Metric) {
         // A moving average: one batch's loss jumps too much to read.
-        self.loss = if self.loss.is_nan() { metric.loss } else { 0.95f64.mul_add(self.loss, 0.05 * metric.loss) };
+        self.loss =
+            if self.loss.is_nan() { metric.loss } else { 0.95f64.mul_add(self.loss, 0.05 * metric.loss) };
         self.valid = metric.valid_loss.or(self.valid);
         let since = (metric.step - self.progress.first) as f64 * self.batch_tokens as f64;
         let rate = since / self.progress.start.elapsed().as_secs_f64().max(1e-9);

@@ -234,7 +234,9 @@ mod tests {
     fn wrong_type_shows_the_value() {
         let text = message("steps = \"many\"");
         assert!(
-            text.starts_with("`train.steps = \"many\"` is not allowed: it must be a whole number of at least 0\n"),
+            text.starts_with(
+                "`train.steps = \"many\"` is not allowed: it must be a whole number of at least 0\n"
+            ),
             "{text}"
         );
     }

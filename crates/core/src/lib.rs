@@ -5,7 +5,7 @@
 //! - [`file`]: files that appear whole or not at all.
 //! - [`random`]: one reproducible random stream per purpose.
 
-#![cfg_attr(test, allow(clippy::unwrap_used))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod config;
 pub mod error;

@@ -72,7 +72,9 @@ impl Config {
         self.evaluate
             .iter()
             .enumerate()
-            .map(|(index, block)| Evaluation::new(block, &format!("evaluate[{index}]"), self.run.train.length))
+            .map(|(index, block)| {
+                Evaluation::new(block, &format!("evaluate[{index}]"), self.run.train.length)
+            })
             .collect()
     }
 
@@ -138,7 +140,8 @@ mod tests {
 
     #[test]
     fn the_resolved_document_reads_back_the_same() {
-        let first = config("[[evaluate]]\nlengths = [128, 256]\nextend = [\"linear\", { kind = \"ntk\" }]").unwrap();
+        let first =
+            config("[[evaluate]]\nlengths = [128, 256]\nextend = [\"linear\", { kind = \"ntk\" }]").unwrap();
         assert_eq!(Config::from_table(first.to_table().unwrap()).unwrap(), first);
         assert_eq!(first.evaluations().unwrap()[0].extensions.len(), 2);
     }

@@ -3,8 +3,8 @@
 use crate::config::{Protocol, WINDOW_BASELINE};
 use crate::document::Evaluation;
 use crate::memory;
-use crate::protocol::{Plan, truncate};
 use crate::metrics::Summary;
+use crate::protocol::{Plan, truncate};
 use crate::row::{FORMAT, ResultRow};
 use crate::score::{Scorer, by_position};
 use burn::tensor::Device;
@@ -66,7 +66,12 @@ pub struct Progress {
 /// # Errors
 /// An extension does not apply to the encoding, a length has positions the encoding has no value for,
 /// no document is long enough, or a reading does not fit in memory.
-pub fn check(model: &Reading, resolved: &Resolved, dataset: &Dataset, evaluations: &[Evaluation]) -> Result<()> {
+pub fn check(
+    model: &Reading,
+    resolved: &Resolved,
+    dataset: &Dataset,
+    evaluations: &[Evaluation],
+) -> Result<()> {
     evaluations.iter().try_for_each(|evaluation| tasks(model, resolved, dataset, evaluation).map(|_| ()))
 }
 
@@ -124,7 +129,12 @@ fn tokens_read(plan: &Plan) -> usize {
 }
 
 /// Every measurement of an evaluation, each checked.
-fn tasks(model: &Reading, resolved: &Resolved, dataset: &Dataset, evaluation: &Evaluation) -> Result<Vec<Task>> {
+fn tasks(
+    model: &Reading,
+    resolved: &Resolved,
+    dataset: &Dataset,
+    evaluation: &Evaluation,
+) -> Result<Vec<Task>> {
     let block = &evaluation.block;
     let tokens = dataset.tokens(block.split);
     let documents: Vec<usize> = (0..tokens.documents()).map(|index| tokens.document(index).len()).collect();

@@ -33,7 +33,12 @@ impl Scorer<'_> {
     ///
     /// # Errors
     /// The losses cannot be read back, or `progress` ends it.
-    pub fn losses(&self, plan: &Plan, reading: &Reading, progress: &mut Progress<'_>) -> Result<Vec<Vec<f64>>> {
+    pub fn losses(
+        &self,
+        plan: &Plan,
+        reading: &Reading,
+        progress: &mut Progress<'_>,
+    ) -> Result<Vec<Vec<f64>>> {
         let mut losses = vec![Vec::new(); plan.windows.len()];
         // Windows of one shape make one batch, so that no row is padded.
         let mut shapes: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();

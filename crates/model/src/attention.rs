@@ -141,7 +141,9 @@ impl Attention {
             QkNorm::None => (q, k),
             QkNorm::Key => (q, unit(k)),
             QkNorm::Cosine => (unit(q), unit(k)),
-            QkNorm::Rms => (rms(q, self.query_gain.as_ref(), self.eps), rms(k, self.key_gain.as_ref(), self.eps)),
+            QkNorm::Rms => {
+                (rms(q, self.query_gain.as_ref(), self.eps), rms(k, self.key_gain.as_ref(), self.eps))
+            }
         };
         match &self.logit_scale {
             Some(scale) => (q * scale.val().reshape([1, self.heads.query, 1, 1]), k, v),

@@ -48,7 +48,8 @@ impl Block {
             Some(dropout) => dropout.apply(x, &format!("blocks.{}.{half}", rows.layer)),
             None => x,
         };
-        let attended = self.attention.forward(self.attention_norm.forward(x.clone()), rows, reading, rotations);
+        let attended =
+            self.attention.forward(self.attention_norm.forward(x.clone()), rows, reading, rotations);
         let h = x + drop(attended, "attention");
         let fed = self.feed_forward.forward(self.feed_forward_norm.forward(h.clone()));
         h + drop(fed, "feed_forward")

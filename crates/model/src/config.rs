@@ -158,14 +158,22 @@ impl ModelConfig {
         let heads = positive("model.heads", self.heads.unwrap_or(heads))?;
         let kv_heads = positive("model.kv_heads", self.kv_heads.unwrap_or(heads))?;
         if !heads.is_multiple_of(kv_heads) {
-            return Err(Error::value("model.kv_heads", kv_heads, format!("it must divide `model.heads = {heads}`")));
+            return Err(Error::value(
+                "model.kv_heads",
+                kv_heads,
+                format!("it must divide `model.heads = {heads}`"),
+            ));
         }
         let head_dim = match self.head_dim {
             Some(dim) => positive("model.head_dim", dim)?,
             None if width.is_multiple_of(heads) => width / heads,
             None => {
-                return Err(Error::value("model.heads", heads, format!("it must divide `model.width = {width}`"))
-                    .hint("or give `model.head_dim`"));
+                return Err(Error::value(
+                    "model.heads",
+                    heads,
+                    format!("it must divide `model.width = {width}`"),
+                )
+                .hint("or give `model.head_dim`"));
             }
         };
         if !(0.0..1.0).contains(&self.dropout) {
@@ -175,7 +183,11 @@ impl ModelConfig {
             return Err(Error::value("model.qk_norm_eps", self.qk_norm_eps, "it must be above 0"));
         }
         if self.log_n && train_length < 2 {
-            return Err(Error::value("model.log_n", true, "it divides by the logarithm of `train.length`, which is 1"));
+            return Err(Error::value(
+                "model.log_n",
+                true,
+                "it divides by the logarithm of `train.length`, which is 1",
+            ));
         }
         let feed_forward_width = match (self.feed_forward_width, self.feed_forward) {
             (Some(inner), _) => positive("model.feed_forward_width", inner)?,
@@ -206,8 +218,13 @@ mod tests {
     #[test]
     fn wrong_sizes_are_named() {
         let error = |config: ModelConfig| config.resolve(512, 128).unwrap_err().message().to_owned();
-        assert!(error(ModelConfig { heads: Some(3), ..ModelConfig::default() }).starts_with("`model.heads = 3`"));
-        assert!(error(ModelConfig { kv_heads: Some(3), ..ModelConfig::default() }).contains("divide `model.heads"));
+        assert!(
+            error(ModelConfig { heads: Some(3), ..ModelConfig::default() }).starts_with("`model.heads = 3`")
+        );
+        assert!(
+            error(ModelConfig { kv_heads: Some(3), ..ModelConfig::default() })
+                .contains("divide `model.heads")
+        );
         assert!(error(ModelConfig { dropout: 1.0, ..ModelConfig::default() }).contains("below 1"));
         assert!(error(ModelConfig { layers: Some(0), ..ModelConfig::default() }).contains("at least 1"));
     }

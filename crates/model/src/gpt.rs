@@ -49,10 +49,8 @@ impl Gpt {
     /// The encoding does not fit the model's sizes.
     pub fn new(resolved: &Resolved, position: &PositionConfig, init: &Init) -> Result<Self> {
         let d = &resolved.dimensions;
-        let log_n = match resolved.config.log_n {
-            true => LogN::Trained { train_length: d.train_length },
-            false => LogN::Off,
-        };
+        let log_n =
+            if resolved.config.log_n { LogN::Trained { train_length: d.train_length } } else { LogN::Off };
         let untied = !resolved.config.tied;
         Ok(Self {
             embedding: init.normal("embedding", [d.vocab_size, d.width], 0.02),

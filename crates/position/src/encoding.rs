@@ -127,7 +127,9 @@ impl Selector {
     pub fn entry(&self, query: f64, key: f64) -> usize {
         match self {
             Self::Distance { near } => usize::from(query - key >= *near),
-            Self::Chunk { chunk } => ((query / chunk).floor() - (key / chunk).floor()).clamp(0.0, 2.0) as usize,
+            Self::Chunk { chunk } => {
+                ((query / chunk).floor() - (key / chunk).floor()).clamp(0.0, 2.0) as usize
+            }
         }
     }
 }
@@ -275,7 +277,10 @@ mod tests {
         let chunked = PositionMap::Chunked { chunk: 6.0, offset: 6.0, limit: 8.0 };
         assert_eq!([chunked.at(6.0), chunked.at(11.0)], [6.0, 8.0]);
         let selector = Selector::Chunk { chunk: 6.0 };
-        assert_eq!([selector.entry(7.0, 6.0), selector.entry(7.0, 5.0), selector.entry(20.0, 0.0)], [0, 1, 2]);
+        assert_eq!(
+            [selector.entry(7.0, 6.0), selector.entry(7.0, 5.0), selector.entry(20.0, 0.0)],
+            [0, 1, 2]
+        );
         assert_eq!(Selector::Distance { near: 4.0 }.entry(9.0, 5.0), 1);
         assert!(Geometry::plain().is_plain());
     }

@@ -77,10 +77,12 @@ impl Scale {
     /// It is below 1 or not finite.
     pub fn validate(self, section: &str) -> Result<()> {
         match self {
-            Self::Fixed(scale) if !(scale.is_finite() && scale >= 1.0) => {
-                Err(Error::value(&format!("{section}.scale"), scale, "it must be \"auto\" or a number of at least 1")
-                    .hint("\"auto\" takes evaluated length / training length"))
-            }
+            Self::Fixed(scale) if !(scale.is_finite() && scale >= 1.0) => Err(Error::value(
+                &format!("{section}.scale"),
+                scale,
+                "it must be \"auto\" or a number of at least 1",
+            )
+            .hint("\"auto\" takes evaluated length / training length")),
             _ => Ok(()),
         }
     }

@@ -9,7 +9,7 @@
 //! - [`positions`]: positions are data, also fractional or drawn at random.
 //! - [`init`]: parameters drawn on the host.
 
-#![cfg_attr(test, allow(clippy::unwrap_used))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod encoding;
 pub mod encodings;

@@ -76,7 +76,8 @@ pub fn save(path: &Path, model: &Gpt, optimizer: Option<&Optimizer>, meta: &Meta
         collect("optimizer.first", &parameters, optimizer.first.clone(), &mut tensors)?;
         collect("optimizer.second", &parameters, optimizer.second.clone(), &mut tensors)?;
     }
-    let failed = |error: &dyn std::fmt::Display| Error::failed(format!("cannot write `{}`: {error}", path.display()));
+    let failed =
+        |error: &dyn std::fmt::Display| Error::failed(format!("cannot write `{}`: {error}", path.display()));
     let views = tensors
         .iter()
         .map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
@@ -91,7 +92,12 @@ pub fn save(path: &Path, model: &Gpt, optimizer: Option<&Optimizer>, meta: &Meta
 
 type Stored = (String, Vec<usize>, Vec<u8>);
 
-fn collect(group: &str, parameters: &[Parameter], values: Vec<Tensor<1>>, into: &mut Vec<Stored>) -> Result<()> {
+fn collect(
+    group: &str,
+    parameters: &[Parameter],
+    values: Vec<Tensor<1>>,
+    into: &mut Vec<Stored>,
+) -> Result<()> {
     for (parameter, value) in parameters.iter().zip(values) {
         let numbers = value
             .into_data_as::<f32>()
@@ -224,6 +230,8 @@ mod tests {
         newer[digit] = b'9';
         fs::write(&path, newer).unwrap();
         assert!(Checkpoint::load(&path).unwrap_err().message().contains("format 9"));
-        assert!(Checkpoint::load(&folder.path().join("none")).unwrap_err().message().contains("no such file"));
+        assert!(
+            Checkpoint::load(&folder.path().join("none")).unwrap_err().message().contains("no such file")
+        );
     }
 }

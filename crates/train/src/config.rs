@@ -176,19 +176,17 @@ impl TrainConfig {
         let not_negative = |value: f64| value.is_finite() && value >= 0.0;
         let below_one = |value: f64| (0.0..1.0).contains(&value);
         let share = |value: f64| (0.0..=1.0).contains(&value);
-        type Check = fn(f64) -> bool;
-        let checks: [(&str, f64, Check, &str); 7] = [
-            ("train.learning_rate", self.learning_rate, positive, "it must be above 0"),
-            ("train.final_ratio", self.final_ratio, share, "it must lie between 0 and 1"),
-            ("train.beta1", self.beta1, below_one, "it must be at least 0 and below 1"),
-            ("train.beta2", self.beta2, below_one, "it must be at least 0 and below 1"),
-            ("train.eps", self.eps, positive, "it must be above 0"),
-            ("train.weight_decay", self.weight_decay, not_negative, "it must be at least 0"),
-            ("train.clip", self.clip, not_negative, "it must be at least 0"),
-        ];
-        for (key, value, allowed, what) in checks {
-            if !allowed(value) {
-                return Err(Error::value(key, value, what));
+        for (key, value, allowed, what) in [
+            ("learning_rate", self.learning_rate, positive(self.learning_rate), "it must be above 0"),
+            ("final_ratio", self.final_ratio, share(self.final_ratio), "it must lie between 0 and 1"),
+            ("beta1", self.beta1, below_one(self.beta1), "it must be at least 0 and below 1"),
+            ("beta2", self.beta2, below_one(self.beta2), "it must be at least 0 and below 1"),
+            ("eps", self.eps, positive(self.eps), "it must be above 0"),
+            ("weight_decay", self.weight_decay, not_negative(self.weight_decay), "it must be at least 0"),
+            ("clip", self.clip, not_negative(self.clip), "it must be at least 0"),
+        ] {
+            if !allowed {
+                return Err(Error::value(&format!("train.{key}"), value, what));
             }
         }
         Ok(())
@@ -216,7 +214,8 @@ mod tests {
 
     #[test]
     fn steps_read_as_count_or_share() {
-        let read = |text: &str| longwave_core::config::read::<TrainConfig>(&text.parse().unwrap(), "train").unwrap();
+        let read =
+            |text: &str| longwave_core::config::read::<TrainConfig>(&text.parse().unwrap(), "train").unwrap();
         assert_eq!(read("warmup = 30").warmup, Steps::Count(30));
         assert_eq!(read("warmup = 0.1").warmup.of(200), 20);
     }

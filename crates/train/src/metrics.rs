@@ -67,8 +67,9 @@ impl Metrics {
     /// # Errors
     /// The metric holds a number JSON has no form for.
     pub fn push(&mut self, metric: &Metric) -> Result<()> {
-        let line = serde_json::to_string(metric)
-            .map_err(|error| Error::failed(format!("step {} cannot be written as JSON: {error}", metric.step)))?;
+        let line = serde_json::to_string(metric).map_err(|error| {
+            Error::failed(format!("step {} cannot be written as JSON: {error}", metric.step))
+        })?;
         self.pending.extend([line.as_str(), "\n"]);
         Ok(())
     }

@@ -102,7 +102,8 @@ pub(crate) mod tests {
 
     pub(crate) fn model(device: &Device) -> Gpt {
         let config = ModelConfig { size: NamedSize::Nano, ..ModelConfig::default() };
-        let position = PositionConfig::from_value(&toml::Value::String("learned".into()), "position").unwrap();
+        let position =
+            PositionConfig::from_value(&toml::Value::String("learned".into()), "position").unwrap();
         Gpt::new(&config.resolve(11, 8).unwrap(), &position, &Init::new(0, device)).unwrap()
     }
 
@@ -111,7 +112,10 @@ pub(crate) mod tests {
         let parameters = list(&model(&Device::flex()));
         let names: Vec<&str> = parameters.iter().map(|p| p.name.as_str()).collect();
         assert!(names.contains(&"blocks.1.attention.qkv"), "{names:?}");
-        assert!(names.iter().any(|name| name.starts_with("position.") && name.ends_with("table")), "{names:?}");
+        assert!(
+            names.iter().any(|name| name.starts_with("position.") && name.ends_with("table")),
+            "{names:?}"
+        );
         let mut unique = names.clone();
         unique.sort_unstable();
         unique.dedup();

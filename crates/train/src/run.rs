@@ -166,7 +166,8 @@ impl Run {
                 "give `train.warmup` as a count of steps, so that it does not grow with the run",
             );
         }
-        let usable = [Which::Last, Which::Stable].into_iter().filter(|which| self.checkpoint(*which).exists());
+        let usable =
+            [Which::Last, Which::Stable].into_iter().filter(|which| self.checkpoint(*which).exists());
         let mut best: Option<Checkpoint> = None;
         for which in usable {
             let checkpoint = Checkpoint::load(&self.checkpoint(which))?;
@@ -192,9 +193,8 @@ pub fn checkpoint_path(folder: &Path, which: Which) -> PathBuf {
 
 fn read_config(folder: &Path) -> Result<RunConfig> {
     let path = folder.join("config.toml");
-    let broken = |error: &dyn std::fmt::Display| {
-        Error::failed(format!("`{}` is damaged: {error}", path.display()))
-    };
+    let broken =
+        |error: &dyn std::fmt::Display| Error::failed(format!("`{}` is damaged: {error}", path.display()));
     let mut table: Table = file::read_text(&path)?.parse().map_err(|error| broken(&error))?;
     table.remove("evaluate");
     RunConfig::from_table(table).map_err(|error| broken(&error.message()))
@@ -250,9 +250,9 @@ mod tests {
         let old: Table = "name = \"a\"\n[train]\nsteps = 1\nclip = 1.0".parse().unwrap();
         let new: Table = "name = \"b\"\n[train]\nsteps = 2".parse().unwrap();
         let shown: Vec<String> = differences(&old, &new).iter().map(ToString::to_string).collect();
-        assert_eq!(shown, [
-            "`train.clip` is 1.0 there and not set here",
-            "`train.steps` is 1 there and 2 here"
-        ]);
+        assert_eq!(
+            shown,
+            ["`train.clip` is 1.0 there and not set here", "`train.steps` is 1 there and 2 here"]
+        );
     }
 }

@@ -90,7 +90,11 @@ impl RunConfig {
         if !self.name.is_empty() && self.name.chars().all(plain) && !self.name.starts_with('.') {
             return Ok(());
         }
-        Err(Error::value("name", format!("\"{}\"", self.name), "it names a folder: letters, digits, `-`, `_` and `.`"))
+        Err(Error::value(
+            "name",
+            format!("\"{}\"", self.name),
+            "it names a folder: letters, digits, `-`, `_` and `.`",
+        ))
     }
 }
 

@@ -116,7 +116,8 @@ impl<'a> Trainer<'a> {
         let config = &self.run.config.train;
         let schedule = Schedule::new(config);
         let mut metrics = Metrics::open(&self.run.folder, self.step)?;
-        let windows = validation_windows(self.dataset.tokens(Split::Valid), config.length, config.validation_tokens);
+        let windows =
+            validation_windows(self.dataset.tokens(Split::Valid), config.length, config.validation_tokens);
         while self.step < config.steps {
             let start = Instant::now();
             let learning_rate = schedule.learning_rate(self.step);
@@ -267,7 +268,10 @@ impl<'a> Trainer<'a> {
     fn not_finite(&self, loss: f64, norm: f64, learning_rate: f64) -> Error {
         let last = match self.saved {
             Some(step) => {
-                format!("the last good checkpoint is `{}` (step {step})", self.run.checkpoint(Which::Last).display())
+                format!(
+                    "the last good checkpoint is `{}` (step {step})",
+                    self.run.checkpoint(Which::Last).display()
+                )
             }
             None => "there is no checkpoint yet".to_owned(),
         };

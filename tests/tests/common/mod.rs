@@ -1,6 +1,6 @@
 //! A folder with a small corpus and a config, and the program run in it.
 
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -122,13 +122,13 @@ impl Project {
 pub fn text(words: usize, seed: usize) -> String {
     const WORDS: [&str; 8] = ["the", "wave", "is", "long", "and", "its", "phase", "turns"];
     let mut state = seed as u64 + 1;
-    (0..words)
-        .map(|index| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let word = WORDS[(index + usize::from(state >> 62 == 0)) % WORDS.len()];
-            format!("{word}{}", if index % 11 == 10 { ".\n" } else { " " })
-        })
-        .collect()
+    let mut text = String::new();
+    for index in 0..words {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        text += WORDS[(index + usize::from(state >> 62 == 0)) % WORDS.len()];
+        text += if index % 11 == 10 { ".\n" } else { " " };
+    }
+    text
 }
 
 /// Whether two files have the same bytes.

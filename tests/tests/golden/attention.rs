@@ -49,13 +49,15 @@ fn compare(case: &Case, reading: &Reading) {
     let block = QueryBlock { rows, queries: &range, input: &input };
     let attended = |v: Tensor<4>| {
         let scale = 1.0 / (dim as f64).sqrt();
-        attend([q.clone(), k.clone(), v], scale, block, reading, &mut Rotations::default()).squeeze_dim::<3>(0)
+        attend([q.clone(), k.clone(), v], scale, block, reading, &mut Rotations::default())
+            .squeeze_dim::<3>(0)
     };
     let mut outputs = case.outputs();
     outputs.compare("output", attended(v));
     if outputs.has("probs") {
         // Values that are the identity give the probabilities themselves.
-        let identity = Tensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand([1, heads, length, length]);
+        let identity =
+            Tensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand([1, heads, length, length]);
         outputs.compare("probs", attended(identity));
     }
     outputs.done();

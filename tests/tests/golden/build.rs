@@ -26,7 +26,11 @@ pub fn config(kind: &str, case: &Value, not_ours: &[&str]) -> toml::Value {
 }
 
 /// The encoding of a config with the parameters of a case.
-pub fn encoding(config: &toml::Value, dimensions: &Dimensions, params: &BTreeMap<String, Tensor>) -> Encoding {
+pub fn encoding(
+    config: &toml::Value,
+    dimensions: &Dimensions,
+    params: &BTreeMap<String, Tensor>,
+) -> Encoding {
     let config = EncodingConfig::from_value(config, "position").unwrap_or_else(|error| panic!("{error}"));
     config.validate("position", dimensions).unwrap_or_else(|error| panic!("{error}"));
     with_params(config.build(dimensions, &Init::new(0, &Device::flex())), params)
@@ -65,7 +69,11 @@ pub fn with_params<M: Module>(module: M, params: &BTreeMap<String, Tensor>) -> M
             } else {
                 tensor.shape.clone()
             };
-            Param::from_mapped_value(id, BurnTensor::from_data(TensorData::new(data, shape), &old.device()), mapper)
+            Param::from_mapped_value(
+                id,
+                BurnTensor::from_data(TensorData::new(data, shape), &old.device()),
+                mapper,
+            )
         }
     }
     let mut mapper = Mapper { path: Vec::new(), params, used: 0 };

@@ -22,7 +22,8 @@ pub fn check(name: &str, case: &Case) {
     }
     let config = crate::build::config(name, &case.config, &not_ours);
     let extension = ExtensionConfig::from_value(&config, "extend").unwrap_or_else(|error| panic!("{error}"));
-    let length = case.config.get("length").and_then(serde_json::Value::as_u64).unwrap_or(train as u64) as usize;
+    let length =
+        case.config.get("length").and_then(serde_json::Value::as_u64).unwrap_or(train as u64) as usize;
     let reading = extension.apply(&rope, Lengths { train, length }).unwrap_or_else(|error| panic!("{error}"));
     let frequencies = reading.encodings()[0].frequencies().expect("frequencies");
     let mut outputs = case.outputs();

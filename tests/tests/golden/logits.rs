@@ -32,7 +32,9 @@ pub fn check(name: &str, case: &Case) {
             model.qk_norm = QkNorm::Rms;
             model.qk_norm_eps = case.f64("eps");
         }
-        "key_norm" => model.qk_norm = if case.text("normalise") == "k" { QkNorm::Key } else { QkNorm::Cosine },
+        "key_norm" => {
+            model.qk_norm = if case.text("normalise") == "k" { QkNorm::Key } else { QkNorm::Cosine }
+        }
         other => panic!("no handler for `{other}`"),
     }
     let attention = attention(&model, heads, dim, case);
@@ -43,12 +45,18 @@ pub fn check(name: &str, case: &Case) {
     let none = toml::Value::String("none".to_owned());
     let reading = PositionConfig::from_value(&none, "position")
         .and_then(|config| {
-            config.build("position", &dimensions(heads, dim, heads * dim), &Init::new(0, &Device::flex()), log_n)
+            config.build(
+                "position",
+                &dimensions(heads, dim, heads * dim),
+                &Init::new(0, &Device::flex()),
+                log_n,
+            )
         })
         .unwrap();
     let attended = |v| run([q.clone(), k.clone(), v], attention.scale(), case, &reading);
     outputs.compare("out", attended(v));
-    let identity = BurnTensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand([1, heads, length, length]);
+    let identity =
+        BurnTensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand([1, heads, length, length]);
     same_probabilities(&outputs.take("logits"), attended(identity), queries);
     outputs.done();
 }

@@ -11,8 +11,11 @@ pub fn check(name: &str, case: &Case) {
     let kind = if name.starts_with("rope") { "rope" } else { name };
     let (q, k) = (case.input("q"), case.input("k"));
     let [heads, _, head_dim] = q.shape[..] else { panic!("q {:?}", q.shape) };
-    let encoding =
-        encoding(&config(kind, &case.config, &[]), &dimensions(heads, head_dim, heads * head_dim), case.params());
+    let encoding = encoding(
+        &config(kind, &case.config, &[]),
+        &dimensions(heads, head_dim, heads * head_dim),
+        case.params(),
+    );
     let mut outputs = case.outputs();
     if outputs.has("frequencies") {
         let frequencies = encoding.frequencies().expect("frequencies").inv_freq.clone();

@@ -27,8 +27,12 @@ pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
         WhichCheckpoint::Best => Which::Best,
     };
     if !run.checkpoint(which).exists() {
-        return Err(Error::failed(format!("`{}` has no checkpoint `{}`", run.folder.display(), which.name()))
-            .hint("train it first; `best` needs a validation split"));
+        return Err(Error::failed(format!(
+            "`{}` has no checkpoint `{}`",
+            run.folder.display(),
+            which.name()
+        ))
+        .hint("train it first; `best` needs a validation split"));
     }
     let checkpoint = run.load(which)?;
     let fresh = Gpt::new(&resolved, &run.config.position, &Init::new(run.config.seed, &session.device))?;
@@ -83,7 +87,8 @@ fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
         block.insert("lengths".to_owned(), Value::Array(lengths));
     }
     if !arguments.extend.is_empty() {
-        let extend = arguments.extend.iter().map(|text| extensions(text)).collect::<Result<Vec<_>>>()?.concat();
+        let extend =
+            arguments.extend.iter().map(|text| extensions(text)).collect::<Result<Vec<_>>>()?.concat();
         block.insert("extend".to_owned(), Value::Array(extend));
     }
     for assignment in &arguments.set {
@@ -98,9 +103,11 @@ fn extensions(text: &str) -> Result<Vec<Value>> {
     if !text.trim_start().starts_with('{') {
         return Ok(text.split(',').map(|kind| Value::String(kind.trim().to_owned())).collect());
     }
-    let parsed = format!("extend = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("extend"));
+    let parsed =
+        format!("extend = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("extend"));
     parsed.map(|value| vec![value]).ok_or_else(|| {
-        Error::usage(format!("`--extend {text}` is no TOML table")).hint("write `{ kind = \"linear\", scale = 4.0 }`")
+        Error::usage(format!("`--extend {text}` is no TOML table"))
+            .hint("write `{ kind = \"linear\", scale = 4.0 }`")
     })
 }
 

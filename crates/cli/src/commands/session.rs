@@ -80,8 +80,8 @@ pub(crate) fn measure(
             &known,
             &mut |row| row::write_rows(&path, std::slice::from_ref(row)),
             &mut |progress| {
-                let bar =
-                    bar.get_or_insert_with(|| Progress::new("evaluating", "tokens", 0, progress.total as u64));
+                let bar = bar
+                    .get_or_insert_with(|| Progress::new("evaluating", "tokens", 0, progress.total as u64));
                 bar.at(progress.done as u64, &format!("{} tokens read", grouped(progress.done)), false);
                 if interrupt::asked() {
                     return Err(Error::interrupted("stopped while evaluating; what was measured is kept")

@@ -9,7 +9,8 @@ use longwave_eval::Config;
 /// Runs the command: prints the config with every default written out.
 pub(crate) fn run(arguments: &args::Validate) -> Result<()> {
     let config = Config::load(&find_config(&arguments.config)?, &arguments.set)?;
-    let text = toml::to_string(&config.to_table()?)
-        .map_err(|error| longwave_core::Error::failed(format!("the config cannot be written as TOML: {error}")))?;
+    let text = toml::to_string(&config.to_table()?).map_err(|error| {
+        longwave_core::Error::failed(format!("the config cannot be written as TOML: {error}"))
+    })?;
     data(&text)
 }

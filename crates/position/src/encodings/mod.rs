@@ -187,7 +187,8 @@ pub(crate) fn check_base(section: &str, base: f64) -> Result<()> {
     if base.is_finite() && base > 1.0 {
         return Ok(());
     }
-    Err(Error::value(&format!("{section}.base"), base, "it must be a number above 1").hint("the usual one is 10000.0"))
+    Err(Error::value(&format!("{section}.base"), base, "it must be a number above 1")
+        .hint("the usual one is 10000.0"))
 }
 
 impl Position for Encoding {
@@ -251,7 +252,8 @@ mod tests {
     #[test]
     fn a_config_survives_the_round_trip() {
         for entry in ENCODINGS {
-            let config = EncodingConfig::from_value(&toml::Value::String(entry.kind.into()), "position").unwrap();
+            let config =
+                EncodingConfig::from_value(&toml::Value::String(entry.kind.into()), "position").unwrap();
             let written = toml::Value::try_from(&config).unwrap();
             assert_eq!(EncodingConfig::from_value(&written, "position").unwrap(), config, "{}", entry.kind);
         }

@@ -80,9 +80,11 @@ impl ExtensionConfig {
         let mut changed = reading.clone();
         match self.change(&mut changed, lengths) {
             Ok(()) => Ok(changed),
-            Err(error) if error.hint_text().is_none() => {
-                Err(error.hint(format!("what applies to `{}`: {}", reading.name(), applicable(reading, lengths))))
-            }
+            Err(error) if error.hint_text().is_none() => Err(error.hint(format!(
+                "what applies to `{}`: {}",
+                reading.name(),
+                applicable(reading, lengths)
+            ))),
             Err(error) => Err(error),
         }
     }
@@ -193,7 +195,8 @@ mod tests {
         let long = ExtensionConfig::from_value(&toml::Value::Table(table), "extend").unwrap();
         assert_eq!(long, extension("linear"));
         let bad: toml::Table = "kind = \"linear\"\nscale = 0.5".parse().unwrap();
-        let error = ExtensionConfig::from_value(&toml::Value::Table(bad), "evaluate[0].extend[1]").unwrap_err();
+        let error =
+            ExtensionConfig::from_value(&toml::Value::Table(bad), "evaluate[0].extend[1]").unwrap_err();
         assert!(error.message().starts_with("`evaluate[0].extend[1].scale = 0.5`"), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`error`]: the one error type; what a user reads when something is wrong.
 //! - [`config`]: strict reading of TOML tables, with errors that name the key.
-//! - [`file`]: files that appear whole or not at all.
+//! - [`mod@file`]: files that appear whole or not at all.
 //! - [`random`]: one reproducible random stream per purpose.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]

@@ -2,7 +2,7 @@
 //!
 //! It serves every hook: several geometries, any number of biases, the `scores` and `values` hooks.
 //! Memory grows with the length, not its square: a block of queries is chosen so that its scores
-//! take at most [`SCORES_AT_ONCE`] numbers.
+//! take at most 64 MiB.
 
 use super::Rotations;
 use burn::tensor::activation::softmax;

@@ -14,9 +14,12 @@ static INSTALLED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
 pub(crate) fn install() -> Result<()> {
     let installed = INSTALLED.get_or_init(|| {
         ctrlc::set_handler(|| {
-            if !ASKED.swap(true, Ordering::Relaxed) {
-                crate::output::tell("\nstopping at the end of this pass");
+            if ASKED.swap(true, Ordering::Relaxed) {
+                // Whoever asks twice does not want to wait for a checkpoint.
+                #[allow(clippy::exit, reason = "a signal handler has nothing to return to")]
+                std::process::exit(130);
             }
+            crate::output::tell("\nstopping at the end of this pass; once more stops at once");
         })
         .map_err(|error| error.to_string())
     });

@@ -26,7 +26,7 @@ impl Progress {
     pub(crate) fn new(what: &'static str, unit: &'static str, done: u64, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
-            let template = "{prefix:>9} {wide_bar} {percent:>3}%  {msg}";
+            let template = "{prefix:>10} {bar:20} {percent:>3}%  {msg}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style.progress_chars("━╸ "));
             }

@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Eval(Eval),
     /// Write tables, plots and the HTML page of a run, or of a folder of runs
     Report(Report),
+    /// Show an encoding: its frequencies, and what an extension makes of them
+    Inspect(Inspect),
     /// Check a config without running it
     Validate(Validate),
     /// Print the JSON schema of a config
@@ -109,6 +111,25 @@ pub(crate) struct Report {
     /// A run's folder, or a folder of runs
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Inspect {
+    /// Config file; a bare name is also looked up in `configs/`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Change a key of the config, as `position.base=500000.0`; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// The length that is read, in tokens; the training length unless given
+    #[arg(long, value_name = "N")]
+    pub(crate) length: Option<usize>,
+    /// The extension it is read with: a kind, or an inline TOML table
+    #[arg(long, value_name = "KIND")]
+    pub(crate) extend: Option<String>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

@@ -39,6 +39,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         Command::Train(train) => commands::train::run(train),
         Command::Eval(eval) => commands::eval::run(eval),
         Command::Report(report) => commands::report::run(report),
+        Command::Inspect(inspect) => commands::inspect::run(inspect),
         Command::Validate(validate) => commands::validate::run(validate),
         Command::Schema => commands::schema::run(),
     }

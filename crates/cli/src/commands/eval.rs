@@ -99,7 +99,7 @@ fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
 }
 
 /// Kinds separated by commas, or one inline TOML table.
-fn extensions(text: &str) -> Result<Vec<Value>> {
+pub(super) fn extensions(text: &str) -> Result<Vec<Value>> {
     if !text.trim_start().starts_with('{') {
         return Ok(text.split(',').map(|kind| Value::String(kind.trim().to_owned())).collect());
     }

@@ -76,6 +76,8 @@ pub enum PositionMap {
         /// Added after scaling.
         offset: f64,
     },
+    /// `min(position, limit)` (a cache that stops growing).
+    AtMost(f64),
     /// `floor(position / group) + offset` (Self-Extend's far side).
     Grouped {
         /// Positions that share one value.
@@ -101,6 +103,7 @@ impl PositionMap {
             Self::Identity => position,
             Self::Constant(value) => value,
             Self::Affine { scale, offset } => scale.mul_add(position, offset),
+            Self::AtMost(limit) => position.min(limit),
             Self::Grouped { group, offset } => (position / group).floor() + offset,
             Self::Chunked { chunk, offset, limit } => (position.rem_euclid(chunk) + offset).min(limit),
         }
@@ -219,6 +222,12 @@ pub trait Position {
         None
     }
 
+    /// Whether q and k are read at positions, so that a [`Geometry`] means something: encodings that
+    /// rotate do, and those that map q and k by position must say so.
+    fn reads_pairs(&self) -> bool {
+        self.rotation(0).is_some()
+    }
+
     /// (e) The positions that pairs of rows are read at.
     fn geometry(&self, layer: usize) -> Option<Geometry> {
         let _ = layer;
@@ -247,16 +256,10 @@ pub trait Position {
 
     /// Reads every position divided by `scale`; `false` where the encoding has no such reading.
     fn interpolate(&mut self, scale: f64) -> bool {
-        match self.frequencies().cloned() {
-            Some(mut frequencies) => {
-                for frequency in &mut frequencies.inv_freq {
-                    *frequency /= scale;
-                }
-                self.set_frequencies(frequencies);
-                true
-            }
-            None => false,
-        }
+        let Some(frequencies) = self.frequencies() else { return false };
+        let frequencies = frequencies.map(|_, f| f / scale);
+        self.set_frequencies(frequencies);
+        true
     }
 }
 
@@ -282,6 +285,7 @@ mod tests {
             [0, 1, 2]
         );
         assert_eq!(Selector::Distance { near: 4.0 }.entry(9.0, 5.0), 1);
+        assert_eq!([PositionMap::AtMost(7.0).at(6.0), PositionMap::AtMost(7.0).at(90.0)], [6.0, 7.0]);
         assert!(Geometry::plain().is_plain());
     }
 }

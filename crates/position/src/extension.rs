@@ -3,6 +3,8 @@
 //! An extension changes a [`Reading`]: frequencies, positions, geometry, masks, scales. It never
 //! touches weights other than the encoding's own. Direct extrapolation is the identity.
 
+use crate::encoding::{Geometry, Position};
+use crate::frequency::Frequencies;
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -33,6 +35,8 @@ pub trait Extend: Sized {
     const SUMMARY: &'static str;
     /// Where it was published.
     const SOURCE: &'static str;
+    /// Whether `temperature` is a key of its own, in place of the one that every extension takes.
+    const OWN_TEMPERATURE: bool = false;
 
     /// Checks the values.
     ///
@@ -50,6 +54,67 @@ pub trait Extend: Sized {
 /// The error of an extension that means nothing for the encoding at hand.
 pub fn not_applicable(kind: &str, needs: &str, reading: &Reading) -> Error {
     Error::usage(format!("`{kind}` does not apply to `{}`: it needs {needs}", reading.name()))
+}
+
+/// Replaces the frequencies of every encoding that has some.
+///
+/// A new factor on cos and sin reaches the logits by its square. In a layer where nothing rotates
+/// (waves that are added), the logits are scaled by that square instead.
+///
+/// # Errors
+/// No encoding has frequencies, or `change` has an objection.
+pub fn change_frequencies(
+    kind: &str,
+    reading: &mut Reading,
+    change: impl Fn(&Frequencies) -> Result<Frequencies>,
+) -> Result<()> {
+    let rotates: Vec<bool> =
+        reading.encodings().iter().map(|encoding| encoding.rotation(0).is_some()).collect();
+    let mut logit_scales = vec![None; rotates.len()];
+    for (index, encoding) in reading.encodings_mut().iter_mut().enumerate() {
+        let Some(old) = encoding.frequencies() else { continue };
+        let mut new = change(old)?;
+        logit_scales[index] = Some((new.attention_factor / old.attention_factor).powi(2));
+        if !rotates[index] {
+            new.attention_factor = old.attention_factor;
+        }
+        encoding.set_frequencies(new);
+    }
+    if logit_scales.iter().all(Option::is_none) {
+        return Err(not_applicable(kind, "an encoding made of frequencies", reading));
+    }
+    for layer in reading.layers_mut() {
+        if !layer.encodings.iter().any(|&index| rotates[index]) {
+            layer.logit_scale *= layer.encodings.iter().find_map(|&index| logit_scales[index]).unwrap_or(1.0);
+        }
+    }
+    Ok(())
+}
+
+/// Lets every layer that reads q and k at positions read them by a geometry.
+///
+/// # Errors
+/// No layer does.
+pub fn set_geometry(kind: &str, reading: &mut Reading, geometry: &Geometry) -> Result<()> {
+    let reads_pairs: Vec<bool> = reading.encodings().iter().map(Position::reads_pairs).collect();
+    let mut any = false;
+    for layer in reading.layers_mut() {
+        if layer.encodings.iter().any(|&index| reads_pairs[index]) {
+            layer.geometry = Some(geometry.clone());
+            any = true;
+        }
+    }
+    if any { Ok(()) } else { Err(not_applicable(kind, "an encoding that rotates q and k", reading)) }
+}
+
+/// Narrows every layer to a window, and lets the first `sinks` positions stay visible. A layer that was
+/// trained with a window as narrow stays as it is.
+pub fn set_window(reading: &mut Reading, window: usize, sinks: usize) {
+    for layer in reading.layers_mut() {
+        if layer.mask.window.is_none_or(|trained| trained > window) {
+            layer.mask = crate::reading::Mask { window: Some(window), sinks };
+        }
+    }
 }
 
 /// How much longer the text is: `"auto"` takes L'/L for each length.

@@ -17,6 +17,17 @@ pub struct Frequencies {
     pub base: f64,
     /// Multiplier on cos and sin of both q and k (so logits are multiplied by its square).
     pub attention_factor: f64,
+    /// Other frequencies for the first positions, where an extension leaves those as trained.
+    pub start: Option<Start>,
+}
+
+/// The frequencies of the first positions of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Start {
+    /// Positions below this are read with them.
+    pub below: f64,
+    /// As [`Frequencies::inv_freq`].
+    pub inv_freq: Vec<f64>,
 }
 
 impl Frequencies {
@@ -24,7 +35,7 @@ impl Frequencies {
     /// Vaswani et al. 2017, arXiv:1706.03762, section 3.5).
     pub fn geometric(base: f64, dim: usize) -> Self {
         let inv_freq = (0..dim / 2).map(|i| base.powf(-2.0 * i as f64 / dim as f64)).collect();
-        Self { inv_freq, base, attention_factor: 1.0 }
+        Self { inv_freq, base, attention_factor: 1.0, start: None }
     }
 
     /// Rotated dimension: two channels a band.
@@ -34,7 +45,27 @@ impl Frequencies {
 
     /// The angle of every band at every position: `[positions, dim / 2]`, row-major.
     pub fn angles<'a>(&'a self, positions: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
-        positions.iter().flat_map(move |position| self.inv_freq.iter().map(move |f| position * f))
+        positions.iter().flat_map(move |&position| self.at(position).iter().map(move |f| position * f))
+    }
+
+    /// Every frequency through a function of the band and the frequency.
+    #[must_use]
+    pub fn map(&self, function: impl Fn(usize, f64) -> f64) -> Self {
+        let map =
+            |inv_freq: &[f64]| inv_freq.iter().enumerate().map(|(band, &f)| function(band, f)).collect();
+        Self {
+            inv_freq: map(&self.inv_freq),
+            start: self.start.as_ref().map(|start| Start { inv_freq: map(&start.inv_freq), ..*start }),
+            ..*self
+        }
+    }
+
+    /// The frequencies that a position is read with.
+    fn at(&self, position: f64) -> &[f64] {
+        match &self.start {
+            Some(start) if position < start.below => &start.inv_freq,
+            _ => &self.inv_freq,
+        }
     }
 }
 
@@ -72,6 +103,15 @@ mod tests {
         let expected = [1.0, 0.1, 0.01, 0.001];
         assert!(frequencies.inv_freq.iter().zip(expected).all(|(f, e)| (f / e - 1.0).abs() < 1e-12));
         assert_eq!(frequencies.dim(), 8);
+    }
+
+    #[test]
+    fn the_first_positions_may_be_read_otherwise() {
+        let trained = Frequencies::geometric(1e4, 4);
+        let start = Some(Start { below: 2.0, inv_freq: trained.inv_freq.clone() });
+        let slower = Frequencies { start, ..trained.map(|_, f| f / 4.0) };
+        let angles: Vec<f64> = slower.angles(&[1.0, 2.0]).collect();
+        assert_eq!(angles, [1.0, 0.01, 0.5, 0.005]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! - [`reading`]: the encoding of every layer, with masks and scales: what the model is given.
 //! - [`frequency`]: frequency tables in f64, and the rotation tables made from them.
 //! - [`positions`]: positions are data, also fractional or drawn at random.
+//! - [`tokens`]: windows and distances in a config, also as a share of the training length.
 //! - [`init`]: parameters drawn on the host.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -19,6 +20,7 @@ pub mod frequency;
 pub mod init;
 pub mod positions;
 pub mod reading;
+pub mod tokens;
 
 pub use encoding::{Dimensions, Position};
 pub use encodings::{Encoding, EncodingConfig};
@@ -27,3 +29,4 @@ pub use extensions::ExtensionConfig;
 pub use init::Init;
 pub use positions::Positions;
 pub use reading::{PositionConfig, Reading};
+pub use tokens::Tokens;

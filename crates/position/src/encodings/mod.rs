@@ -219,6 +219,9 @@ impl Position for Encoding {
     fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
         self.hooks().values(probabilities, block)
     }
+    fn reads_pairs(&self) -> bool {
+        self.hooks().reads_pairs()
+    }
     fn geometry(&self, layer: usize) -> Option<Geometry> {
         self.hooks().geometry(layer)
     }

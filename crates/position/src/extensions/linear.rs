@@ -19,6 +19,19 @@ pub struct Linear {
     pub scale: Scale,
 }
 
+impl Linear {
+    /// Reads every position divided by `scale`; `false` where no encoding has such a reading.
+    pub(super) fn interpolate(reading: &mut Reading, scale: f64) -> bool {
+        // Not `any`: every encoding that can be interpolated must be.
+        let interpolated = reading
+            .encodings_mut()
+            .iter_mut()
+            .filter_map(|encoding| encoding.interpolate(scale).then_some(()))
+            .count();
+        interpolated > 0
+    }
+}
+
 impl Extend for Linear {
     const KIND: &'static str = "linear";
     const SUMMARY: &'static str = "divides every position by the scale (position interpolation, PI)";
@@ -29,13 +42,9 @@ impl Extend for Linear {
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-        let scale = self.scale.at(lengths);
-        // Not `any`: every encoding that can be interpolated must be.
-        let interpolated =
-            reading.encodings_mut().iter_mut().filter_map(|encoding| encoding.interpolate(scale).then_some(())).count();
-        if interpolated == 0 {
-            return Err(not_applicable(Self::KIND, "an encoding that is defined between whole positions", reading));
+        if Self::interpolate(reading, self.scale.at(lengths)) {
+            return Ok(());
         }
-        Ok(())
+        Err(not_applicable(Self::KIND, "an encoding that is defined between whole positions", reading))
     }
 }

@@ -1,4 +1,13 @@
 //! Every context extension, one file each. Adding one is one new file and one line here.
+//!
+//! Each also takes `log_n = true` and `temperature`: see [`common`].
+
+pub mod common;
+pub mod ramp;
+#[cfg(test)]
+mod tests;
+
+use common::Common;
 
 use crate::encodings::{Entry, serialize_tagged, tagged};
 use crate::extension::{Extend, Lengths};
@@ -13,9 +22,9 @@ macro_rules! extensions {
     ($($Name:ident in $module:ident),* $(,)?) => {
         $(pub mod $module;)*
 
-        /// Any one extension, chosen by `kind`.
+        /// Any one extension with its own keys.
         #[derive(Clone, Debug, PartialEq)]
-        pub enum ExtensionConfig {
+        pub enum Extension {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $Name($module::$Name),)*
         }
 
@@ -32,17 +41,31 @@ macro_rules! extensions {
             /// # Errors
             /// An unknown kind or key, a wrong type, or a value that is not allowed.
             pub fn from_value(value: &toml::Value, section: &str) -> Result<Self> {
-                let (kind, rest) = kind_and_rest(value, section)?;
+                let (kind, mut rest) = kind_and_rest(value, section)?;
                 $(if kind == <$module::$Name as Extend>::KIND {
+                    let common = Common::take(&mut rest, <$module::$Name as Extend>::OWN_TEMPERATURE, section)?;
                     let extension: $module::$Name = read(&rest, section)?;
                     extension.validate(section)?;
-                    return Ok(Self::$Name(extension));
+                    return Ok(Self { extension: Extension::$Name(extension), common });
                 })*
                 Err(unknown_kind(section, &kind, EXTENSIONS.iter().map(|entry| entry.kind)))
             }
 
+            fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
+                vec![$(with_common(
+                    tagged::<$module::$Name>(
+                        <$module::$Name as Extend>::KIND,
+                        <$module::$Name as Extend>::SUMMARY,
+                        generator,
+                    ),
+                    <$module::$Name as Extend>::OWN_TEMPERATURE,
+                ),)*]
+            }
+        }
+
+        impl Extension {
             /// Its name.
-            pub fn kind(&self) -> &'static str {
+            fn kind(&self) -> &'static str {
                 match self { $(Self::$Name(_) => <$module::$Name as Extend>::KIND,)* }
             }
 
@@ -53,14 +76,6 @@ macro_rules! extensions {
             fn change(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
                 match self { $(Self::$Name(extension) => extension.apply(reading, lengths),)* }
             }
-
-            fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
-                vec![$(tagged::<$module::$Name>(
-                    <$module::$Name as Extend>::KIND,
-                    <$module::$Name as Extend>::SUMMARY,
-                    generator,
-                ),)*]
-            }
         }
     };
 }
@@ -68,17 +83,53 @@ macro_rules! extensions {
 extensions! {
     Direct in direct,
     Linear in linear,
+    DynamicLinear in dynamic_linear,
     Ntk in ntk,
+    DynamicNtk in dynamic_ntk,
+    SuNtkOld in su_ntk_old,
+    SuNtkFixed in su_ntk_fixed,
+    SuNtkMixed in su_ntk_mixed,
+    NtkByParts in ntk_by_parts,
+    Yarn in yarn,
+    MrRope in mrrope,
+    Llama3 in llama3,
+    LongRope in longrope,
+    Abf in abf,
+    CustomFrequencies in frequencies,
+    ReRope in rerope,
+    LeakyReRope in leaky_rerope,
+    SelfExtend in self_extend,
+    DualChunk in dual_chunk,
+    LambdaMask in lambda_mask,
+    Sinks in sinks,
+    Window in window,
+}
+
+/// An extension, chosen by `kind`, with the keys that every extension takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExtensionConfig {
+    extension: Extension,
+    common: Common,
 }
 
 impl ExtensionConfig {
+    /// Its name in `extend = [...]`.
+    pub fn kind(&self) -> &'static str {
+        self.extension.kind()
+    }
+
     /// The reading for a length.
     ///
     /// # Errors
-    /// The extension means nothing for the model's encoding; the hint lists those that do.
+    /// The extension means nothing for the model's encoding (the hint lists those that do), or is
+    /// undefined for the lengths.
     pub fn apply(&self, reading: &Reading, lengths: Lengths) -> Result<Reading> {
         let mut changed = reading.clone();
-        match self.change(&mut changed, lengths) {
+        let result = self
+            .extension
+            .change(&mut changed, lengths)
+            .and_then(|()| self.common.apply(&mut changed, lengths));
+        match result {
             Ok(()) => Ok(changed),
             Err(error) if error.hint_text().is_none() => Err(error.hint(format!(
                 "what applies to `{}`: {}",
@@ -94,7 +145,7 @@ impl ExtensionConfig {
 fn applicable(reading: &Reading, lengths: Lengths) -> String {
     let applies = |kind: &str| {
         ExtensionConfig::from_value(&toml::Value::String(kind.to_owned()), "extend")
-            .and_then(|extension| extension.change(&mut reading.clone(), lengths))
+            .and_then(|config| config.extension.change(&mut reading.clone(), lengths))
             .is_ok()
     };
     let names: Vec<_> = EXTENSIONS
@@ -107,8 +158,25 @@ fn applicable(reading: &Reading, lengths: Lengths) -> String {
 
 impl Serialize for ExtensionConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serialize_tagged(self.kind(), self.keys(), serializer)
+        let keys = self.extension.keys().and_then(|mut keys| {
+            if let (Some(keys), serde_json::Value::Object(common)) =
+                (keys.as_object_mut(), serde_json::to_value(&self.common)?)
+            {
+                keys.extend(common);
+            }
+            Ok(keys)
+        });
+        serialize_tagged(self.kind(), keys, serializer)
     }
+}
+
+/// The schema of an extension with the keys that all take.
+fn with_common(mut schema: Schema, own_temperature: bool) -> Schema {
+    let properties = schema.ensure_object().entry("properties").or_insert_with(|| serde_json::json!({}));
+    if let Some(properties) = properties.as_object_mut() {
+        properties.extend(Common::properties(own_temperature));
+    }
+    schema
 }
 
 impl JsonSchema for ExtensionConfig {
@@ -123,80 +191,5 @@ impl JsonSchema for ExtensionConfig {
             "description": "A context extension: its kind, or a table with its keys.",
             "anyOf": [{ "enum": kinds }, { "oneOf": schemas }]
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::encoding::{Dimensions, Position};
-    use crate::init::Init;
-    use crate::reading::{LogN, PositionConfig};
-    use burn::tensor::Device;
-
-    const LENGTHS: Lengths = Lengths { train: 8, length: 32 };
-
-    fn reading(kind: &str) -> Reading {
-        let dimensions = Dimensions {
-            layers: 2,
-            width: 16,
-            heads: 2,
-            kv_heads: 2,
-            head_dim: 8,
-            train_length: 8,
-            vocab_size: 16,
-        };
-        PositionConfig::from_value(&toml::Value::String(kind.into()), "position")
-            .unwrap()
-            .build("position", &dimensions, &Init::new(0, &Device::flex()), LogN::Off)
-            .unwrap()
-    }
-
-    fn extension(kind: &str) -> ExtensionConfig {
-        ExtensionConfig::from_value(&toml::Value::String(kind.into()), "extend").unwrap()
-    }
-
-    fn inv_freq(reading: &Reading) -> Vec<f64> {
-        reading.encodings()[0].frequencies().unwrap().inv_freq.clone()
-    }
-
-    #[test]
-    fn every_extension_at_scale_one_is_the_identity() {
-        let rope = reading("rope");
-        for entry in EXTENSIONS {
-            let same = extension(entry.kind).apply(&rope, Lengths { train: 8, length: 8 }).unwrap();
-            assert_eq!(inv_freq(&same), inv_freq(&rope), "{}", entry.kind);
-            let shorter = extension(entry.kind).apply(&rope, Lengths { train: 8, length: 4 }).unwrap();
-            assert_eq!(inv_freq(&shorter), inv_freq(&rope), "{}", entry.kind);
-        }
-    }
-
-    #[test]
-    fn ends_of_the_spectrum() {
-        let rope = inv_freq(&reading("rope"));
-        let linear = inv_freq(&extension("linear").apply(&reading("rope"), LENGTHS).unwrap());
-        assert!(linear.iter().zip(&rope).all(|(new, old)| (new * 4.0 / old - 1.0).abs() < 1e-12));
-        let ntk = inv_freq(&extension("ntk").apply(&reading("rope"), LENGTHS).unwrap());
-        assert!((ntk[0] - rope[0]).abs() < 1e-12, "the fastest band stays");
-        assert!((ntk[3] * 4.0 / rope[3] - 1.0).abs() < 1e-12, "the slowest is exactly interpolated");
-    }
-
-    #[test]
-    fn a_refusal_lists_what_applies() {
-        let error = extension("ntk").apply(&reading("learned"), LENGTHS).unwrap_err();
-        assert_eq!(error.hint_text(), Some("what applies to `learned`: `direct`, `linear`"));
-        let error = extension("linear").apply(&reading("none"), LENGTHS).unwrap_err();
-        assert_eq!(error.hint_text(), Some("what applies to `none`: `direct`"));
-    }
-
-    #[test]
-    fn kinds_and_tables_read_alike() {
-        let table: toml::Table = "kind = \"linear\"\nscale = \"auto\"".parse().unwrap();
-        let long = ExtensionConfig::from_value(&toml::Value::Table(table), "extend").unwrap();
-        assert_eq!(long, extension("linear"));
-        let bad: toml::Table = "kind = \"linear\"\nscale = 0.5".parse().unwrap();
-        let error =
-            ExtensionConfig::from_value(&toml::Value::Table(bad), "evaluate[0].extend[1]").unwrap_err();
-        assert!(error.message().starts_with("`evaluate[0].extend[1].scale = 0.5`"), "{error}");
     }
 }

@@ -1,11 +1,10 @@
 //! `ntk`: NTK-aware base conversion.
 //!
-//! `base' = base s^(d / (d - 2))`, `inv_freq'_i = base'^(-2i/d)` (Peng et al. 2023, arXiv:2309.00071,
-//! definition 1): the fastest band keeps its frequency, the slowest is exactly interpolated
-//! (`inv_freq / s`), and the others lie between. Nothing is trained.
+//! `base' = base s^(d / (d - 2))`, `inv_freq'_i = base'^(-2i/d) = inv_freq_i s^(-2i/(d-2))`
+//! (Peng et al. 2023, arXiv:2309.00071, definition 1): the fastest band keeps its frequency, the slowest
+//! is exactly interpolated (`inv_freq / s`), and the others lie between. Nothing is trained.
 
-use crate::encoding::Position;
-use crate::extension::{Extend, Lengths, Scale, not_applicable};
+use crate::extension::{Extend, Lengths, Scale, change_frequencies};
 use crate::frequency::Frequencies;
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
@@ -24,15 +23,18 @@ pub struct Ntk {
 ///
 /// # Errors
 /// There is a single band (d = 2): d / (d - 2) has no value.
-pub fn converted(frequencies: &Frequencies, scale: f64) -> Result<Frequencies> {
+pub fn converted(kind: &str, frequencies: &Frequencies, scale: f64) -> Result<Frequencies> {
     let dim = frequencies.dim();
     if dim <= 2 {
-        return Err(Error::usage(format!("`ntk` needs at least two frequencies, and a rotated dimension of {dim} has one"))
-            .hint("use wider heads, or `linear`"));
+        return Err(Error::usage(format!(
+            "`{kind}` needs at least two frequencies, and a rotated dimension of {dim} has one"
+        ))
+        .hint("use wider heads, or `linear`"));
     }
     let d = dim as f64;
     let base = frequencies.base * scale.powf(d / (d - 2.0));
-    Ok(Frequencies { attention_factor: frequencies.attention_factor, ..Frequencies::geometric(base, dim) })
+    // Band by band, so that frequencies which are no powers of the base (zeros, say) stay what they are.
+    Ok(Frequencies { base, ..frequencies.map(|i, f| f * scale.powf(-2.0 * i as f64 / (d - 2.0))) })
 }
 
 impl Extend for Ntk {
@@ -46,14 +48,6 @@ impl Extend for Ntk {
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let scale = self.scale.at(lengths);
-        let mut converted_any = false;
-        for encoding in reading.encodings_mut() {
-            if let Some(frequencies) = encoding.frequencies() {
-                let frequencies = converted(frequencies, scale)?;
-                encoding.set_frequencies(frequencies);
-                converted_any = true;
-            }
-        }
-        if converted_any { Ok(()) } else { Err(not_applicable(Self::KIND, "frequencies with a base", reading)) }
+        change_frequencies(Self::KIND, reading, |frequencies| converted(Self::KIND, frequencies, scale))
     }
 }

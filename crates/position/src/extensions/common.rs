@@ -1,0 +1,92 @@
+//! What every extension takes besides its own keys: post-hoc log-n scaling and a temperature.
+//!
+//! `log_n = true` multiplies the query at position m by `max(1, ln(m + 1) / ln L)` (Su 2023,
+//! kexue.fm/archives/9708, for models trained without it): the entropy of attention then stays about
+//! the same as the text grows. `temperature` divides the logits of every layer (arXiv:2404.12224 tunes it for
+//! models without positional encoding).
+
+use crate::extension::Lengths;
+use crate::reading::{LogN, Reading};
+use longwave_core::config::read;
+use longwave_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use toml::Table;
+
+/// Keys of every extension; written only where they are set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Common {
+    /// Scales queries past the training length by the logarithm of their position.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub log_n: bool,
+    /// Divides the logits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+}
+
+impl Common {
+    /// Takes the common keys out of an extension's table; `own_temperature` leaves that key to the
+    /// extension.
+    pub(super) fn take(table: &mut Table, own_temperature: bool, section: &str) -> Result<Self> {
+        let mut keys = Table::new();
+        for key in ["log_n", "temperature"] {
+            if (key != "temperature" || !own_temperature)
+                && let Some(value) = table.remove(key)
+            {
+                keys.insert(key.to_owned(), value);
+            }
+        }
+        let common: Self = read(&keys, section)?;
+        if let Some(temperature) = common.temperature {
+            check_temperature(section, temperature)?;
+        }
+        Ok(common)
+    }
+
+    /// Changes every layer of the reading.
+    pub(super) fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        if self.log_n {
+            if lengths.train < 2 {
+                return Err(Error::usage("`log_n` divides by ln L, which is 0 at a training length of 1")
+                    .hint("leave `log_n` out"));
+            }
+            if reading.layers_mut().iter().any(|layer| matches!(layer.log_n, LogN::Trained { .. })) {
+                return Err(Error::usage(
+                    "`log_n = true` would scale the queries twice: the model was trained with it",
+                )
+                .hint("leave `log_n` out of the extension"));
+            }
+        }
+        for layer in reading.layers_mut() {
+            if self.log_n {
+                layer.log_n = LogN::PostHoc { train_length: lengths.train };
+            }
+            layer.logit_scale /= self.temperature.unwrap_or(1.0);
+        }
+        Ok(())
+    }
+
+    /// The JSON schema of its properties.
+    pub(super) fn properties(own_temperature: bool) -> serde_json::Map<String, serde_json::Value> {
+        let mut properties = serde_json::Map::new();
+        let log_n = json!({ "type": "boolean", "description": "Scales queries past the training length by the \
+                             logarithm of their position." });
+        properties.insert("log_n".to_owned(), log_n);
+        if !own_temperature {
+            let temperature =
+                json!({ "type": "number", "exclusiveMinimum": 0, "description": "Divides the logits." });
+            properties.insert("temperature".to_owned(), temperature);
+        }
+        properties
+    }
+}
+
+/// A temperature must be positive.
+pub(super) fn check_temperature(section: &str, temperature: f64) -> Result<()> {
+    if temperature.is_finite() && temperature > 0.0 {
+        return Ok(());
+    }
+    Err(Error::value(&format!("{section}.temperature"), temperature, "it must be a number above 0")
+        .hint("it divides the logits: below 1 sharpens attention, above 1 flattens it"))
+}

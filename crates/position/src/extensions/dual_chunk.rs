@@ -1,0 +1,71 @@
+//! `dual_chunk`: positions start again in every chunk (dual chunk attention, DCA).
+//!
+//! With `m = chunk - local`, key j is read at `j mod m`, and query i at `i mod m` for keys of its own block of m
+//! positions, at `min(i mod m + m, chunk)` for those of the block before, and at `min(2m - 1, chunk)` for those
+//! further back (An et al. 2024, arXiv:2402.17463, with the limits of the published program). `mscale`
+//! multiplies cos and sin of q and k by `0.05 ln(max(L'/L, 1)) + 1`, as that program does. It changes
+//! readings of L tokens too, wherever they span two blocks.
+
+use crate::encoding::{Geometry, PositionMap, Selector};
+use crate::extension::{Extend, Lengths, change_frequencies, set_geometry};
+use crate::frequency::Frequencies;
+use crate::reading::Reading;
+use crate::tokens::Tokens;
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `dual_chunk`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DualChunk {
+    /// The largest position of a query.
+    pub chunk: Tokens,
+    /// Distances below it are whole across the edge of two blocks.
+    pub local: Tokens,
+    /// Sharpens attention by the logarithm of L'/L.
+    pub mscale: bool,
+}
+
+impl Default for DualChunk {
+    fn default() -> Self {
+        Self { chunk: Tokens::Share { factor: 3.0, divisor: 4.0 }, local: Tokens::part(8.0), mscale: true }
+    }
+}
+
+impl Extend for DualChunk {
+    const KIND: &'static str = "dual_chunk";
+    const SUMMARY: &'static str = "positions start again in every chunk (dual chunk attention)";
+    const SOURCE: &'static str = "arXiv:2402.17463 and its repository";
+
+    fn validate(&self, _section: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        let (chunk, local) = (self.chunk.whole("chunk", lengths)?, self.local.whole("local", lengths)?);
+        if local >= chunk {
+            return Err(Error::usage(format!(
+                "`{}` needs a `chunk` above `local`, not {chunk} and {local}",
+                Self::KIND
+            ))
+            .hint("the published ones are `chunk = \"3L/4\"` and `local = \"L/8\"`"));
+        }
+        let (block, limit) = ((chunk - local) as f64, chunk as f64);
+        let within = PositionMap::Chunked { chunk: block, offset: 0.0, limit: f64::INFINITY };
+        let after = PositionMap::Chunked { chunk: block, offset: block, limit };
+        let far = PositionMap::Constant((2.0 * block - 1.0).min(limit));
+        let geometry = Geometry {
+            maps: vec![(within, within), (after, within), (far, within)],
+            selector: Selector::Chunk { chunk: block },
+        };
+        set_geometry(Self::KIND, reading, &geometry)?;
+        if !self.mscale {
+            return Ok(());
+        }
+        let factor = 0.05f64.mul_add(lengths.scale().ln(), 1.0);
+        change_frequencies(Self::KIND, reading, |frequencies| {
+            Ok(Frequencies { attention_factor: frequencies.attention_factor * factor, ..frequencies.clone() })
+        })
+    }
+}

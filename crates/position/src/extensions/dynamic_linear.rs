@@ -1,0 +1,34 @@
+//! `dynamic_linear`: position interpolation by the length at hand.
+//!
+//! `inv_freq'_i = inv_freq_i L / max(length, L)` (the dynamic form of arXiv:2306.15595; baseline of
+//! arXiv:2402.17463 and of the `YaRN` repository): `linear` whose scale is always the evaluated length over
+//! L, never a given one. A cache of rotated keys would be wrong as soon as the text grows.
+
+use super::linear::Linear;
+use crate::extension::{Extend, Lengths, Scale, not_applicable};
+use crate::reading::Reading;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// `dynamic_linear` takes no keys of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DynamicLinear {}
+
+impl Extend for DynamicLinear {
+    const KIND: &'static str = "dynamic_linear";
+    const SUMMARY: &'static str = "position interpolation by the length at hand (dynamic PI)";
+    const SOURCE: &'static str = "arXiv:2306.15595, in the dynamic form of the YaRN repository";
+
+    fn validate(&self, _section: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        if Linear::interpolate(reading, Scale::Auto.at(lengths)) {
+            return Ok(());
+        }
+        Err(not_applicable(Self::KIND, "an encoding that is defined between whole positions", reading))
+    }
+}

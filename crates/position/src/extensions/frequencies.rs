@@ -1,0 +1,68 @@
+//! `frequencies`: any frequencies at all.
+//!
+//! `inv_freq'_i` are given in radians per position, one for each band, fastest first; `attention_factor`
+//! multiplies cos and sin of q and k, so logits by its square. For methods that are not on the list, and for
+//! frequencies found elsewhere. They are used at every length.
+
+use crate::extension::{Extend, Lengths, change_frequencies};
+use crate::frequency::Frequencies;
+use crate::reading::Reading;
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `frequencies`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CustomFrequencies {
+    /// Radians per position, one for each band, fastest first.
+    pub inv_freq: Vec<f64>,
+    /// Multiplies cos and sin.
+    #[serde(default = "one")]
+    pub attention_factor: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl Extend for CustomFrequencies {
+    const KIND: &'static str = "frequencies";
+    const SUMMARY: &'static str = "the frequencies given in `inv_freq`";
+    const SOURCE: &'static str = "given by the user";
+
+    fn validate(&self, section: &str) -> Result<()> {
+        if let Some(band) = self.inv_freq.iter().position(|f| !(f.is_finite() && *f >= 0.0)) {
+            let key = format!("{section}.inv_freq[{band}]");
+            return Err(Error::value(&key, self.inv_freq[band], "it must be a number of at least 0")
+                .hint("frequencies are radians per position; 0 takes the position out of a band"));
+        }
+        if self.attention_factor.is_finite() && self.attention_factor > 0.0 {
+            return Ok(());
+        }
+        Err(Error::value(
+            &format!("{section}.attention_factor"),
+            self.attention_factor,
+            "it must be a number above 0",
+        )
+        .hint("1.0 leaves the logits as they are"))
+    }
+
+    fn apply(&self, reading: &mut Reading, _lengths: Lengths) -> Result<()> {
+        change_frequencies(Self::KIND, reading, |old| {
+            let (given, bands) = (self.inv_freq.len(), old.inv_freq.len());
+            if given != bands {
+                return Err(Error::usage(format!(
+                    "`inv_freq` has {given} frequencies, but the encoding has {bands} bands"
+                ))
+                .hint("give one for each band: half the rotated dimension"));
+            }
+            Ok(Frequencies {
+                inv_freq: self.inv_freq.clone(),
+                base: old.base,
+                attention_factor: self.attention_factor,
+                start: None,
+            })
+        })
+    }
+}

@@ -1,0 +1,58 @@
+//! `lambda_mask`: the first tokens and the last ones, at a bounded distance (LM-Infinite).
+//!
+//! A query sees the keys at distances below `window` and those at positions below `n_global`. Keys in the window
+//! are read at their distance, those outside at the constant `distance_cap`: q rotated to it, k not at all (Han et
+//! al. 2023, arXiv:2308.16137; there `window = distance_cap = L` and `n_global = 10`). With these it reads texts of L tokens
+//! as trained.
+
+use crate::encoding::{Geometry, PositionMap, Selector};
+use crate::extension::{Extend, Lengths, set_geometry, set_window};
+use crate::reading::Reading;
+use crate::tokens::Tokens;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `lambda_mask`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LambdaMask {
+    /// Keys at distances below it are seen.
+    pub window: Tokens,
+    /// Keys at positions below it are always seen.
+    pub n_global: usize,
+    /// The distance that keys outside the window are read at; the window where it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distance_cap: Option<Tokens>,
+}
+
+impl Default for LambdaMask {
+    fn default() -> Self {
+        Self { window: Tokens::part(1.0), n_global: 10, distance_cap: None }
+    }
+}
+
+impl Extend for LambdaMask {
+    const KIND: &'static str = "lambda_mask";
+    const SUMMARY: &'static str = "the first tokens and a window, at a bounded distance (LM-Infinite)";
+    const SOURCE: &'static str = "arXiv:2308.16137";
+
+    fn validate(&self, _section: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        let window = self.window.whole("window", lengths)?;
+        let cap = self.distance_cap.unwrap_or(self.window).whole("distance_cap", lengths)?;
+        let geometry = Geometry {
+            maps: vec![
+                (PositionMap::Identity, PositionMap::Identity),
+                (PositionMap::Constant(cap as f64), PositionMap::Constant(0.0)),
+            ],
+            selector: Selector::Distance { near: window as f64 },
+        };
+        set_geometry(Self::KIND, reading, &geometry)?;
+        set_window(reading, window, self.n_global);
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! `leaky_rerope`: distances grow slowly past the window.
+//!
+//! A pair at distance n is read at n below the window w, else at `w + (n - w) / k`: q at `(i - w) / k + w`, k at
+//! `j / k` (Su 2023, kexue.fm/archives/9708). Give `k`, or `far_end`: the distance that the last key
+//! reaches, `k = (L' - 1 - w) / (far_end - w)`, at least 1. The far end should stay below about 3L/4: past L it
+//! reads distances that training never showed (w = 128, k = 8 reaches 624 at L' = 4,096 and fails for L = 512,
+//! k = 16 reaches 376). It changes readings of L tokens too.
+//!
+//! `k` below 1 makes far distances larger than they are: to train with it and read with plain `RoPE`
+//! is Inverse Leaky `ReRoPE` (kexue.fm/archives/9728; `k = 1 / (2 s)`, w = L/4, base times s if you like).
+
+use crate::encoding::{Geometry, PositionMap, Selector};
+use crate::extension::{Extend, Lengths, set_geometry};
+use crate::reading::Reading;
+use crate::tokens::Tokens;
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `leaky_rerope`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LeakyReRope {
+    /// w: distances below it are read as they are.
+    pub window: Tokens,
+    /// How much slower distances grow from there on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub k: Option<f64>,
+    /// The distance that the last key is read at, instead of `k`; `"0.6L"` where neither is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub far_end: Option<Tokens>,
+}
+
+impl Default for LeakyReRope {
+    fn default() -> Self {
+        Self { window: Tokens::part(4.0), k: None, far_end: None }
+    }
+}
+
+impl LeakyReRope {
+    /// The factor k for a length.
+    fn slowdown(&self, window: f64, lengths: Lengths) -> Result<f64> {
+        if let Some(k) = self.k {
+            return Ok(k);
+        }
+        let far_end = self.far_end.unwrap_or(Tokens::times(0.6)).at(lengths);
+        if far_end <= window {
+            return Err(Error::usage(format!(
+                "`{}` cannot end at a distance of {far_end}: it reads distances below the window of {window} as they are",
+                Self::KIND
+            ))
+            .hint("take a `far_end` between the window and L, such as \"0.6L\" with `window = \"L/4\"`"));
+        }
+        let last = lengths.length.saturating_sub(1) as f64;
+        Ok(((last - window) / (far_end - window)).max(1.0))
+    }
+}
+
+impl Extend for LeakyReRope {
+    const KIND: &'static str = "leaky_rerope";
+    const SUMMARY: &'static str = "distances grow k times slower past the window (Leaky ReRoPE)";
+    const SOURCE: &'static str = "kexue.fm/archives/9708";
+
+    fn validate(&self, section: &str) -> Result<()> {
+        let Some(k) = self.k else { return Ok(()) };
+        if !(k.is_finite() && k > 0.0) {
+            return Err(Error::value(&format!("{section}.k"), k, "it must be a number above 0")
+                .hint("16 makes distances grow 16 times slower past the window"));
+        }
+        if self.far_end.is_some() {
+            return Err(Error::usage(format!(
+                "`{section}.k` and `{section}.far_end` both say how far distances grow"
+            ))
+            .hint("keep one of them"));
+        }
+        Ok(())
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        let window = self.window.whole("window", lengths)? as f64;
+        let k = self.slowdown(window, lengths)?;
+        let geometry = Geometry {
+            maps: vec![
+                (PositionMap::Identity, PositionMap::Identity),
+                (
+                    PositionMap::Affine { scale: 1.0 / k, offset: window - window / k },
+                    PositionMap::Affine { scale: 1.0 / k, offset: 0.0 },
+                ),
+            ],
+            selector: Selector::Distance { near: window },
+        };
+        set_geometry(Self::KIND, reading, &geometry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_key_reaches_the_far_end() {
+        let leaky = LeakyReRope::default();
+        let lengths = Lengths { train: 128, length: 1024 };
+        let k = leaky.slowdown(32.0, lengths).unwrap();
+        assert!((32.0 + (1023.0 - 32.0) / k - 0.6 * 128.0).abs() < 1e-9, "{k}");
+        let short = Lengths { train: 128, length: 64 };
+        assert!((leaky.slowdown(32.0, short).unwrap() - 1.0).abs() < 1e-12, "never stretched");
+        assert!(leaky.slowdown(80.0, lengths).unwrap_err().hint_text().is_some());
+    }
+
+    #[test]
+    fn one_way_to_say_how_slowly() {
+        let both = LeakyReRope { k: Some(4.0), far_end: Some(Tokens::times(0.5)), ..LeakyReRope::default() };
+        assert!(both.validate("extend").is_err());
+        assert!(LeakyReRope { k: Some(0.0), ..LeakyReRope::default() }.validate("extend").is_err());
+        assert!(LeakyReRope { k: Some(0.0625), ..LeakyReRope::default() }.validate("extend").is_ok());
+    }
+}

@@ -1,0 +1,133 @@
+//! `longrope`: a factor for every band, found by search.
+//!
+//! `inv_freq'_i = inv_freq_i / f_i` with `f = long_factor` past the training length and `short_factor` (all 1 unless
+//! given) up to it; the first `n_hat` positions are read as trained. Cos and sin are multiplied by
+//! `sqrt(1 + ln s / ln L)` where s > 1, with either list (Ding et al. 2024, arXiv:2402.13753; `"longrope"` in
+//! transformers, which has no `n_hat`). s is the factor a model was extended by: with `"auto"` it is that of
+//! the length at hand, and a given one scales short texts too. The factors are the result of a search on
+//! data; they are used as given.
+
+use crate::extension::{Extend, Lengths, Scale, change_frequencies};
+use crate::frequency::{Frequencies, Start};
+use crate::reading::Reading;
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `longrope`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LongRope {
+    /// s: what the factors were searched for.
+    #[serde(default)]
+    pub scale: Scale,
+    /// One factor a band, fastest first, past the training length.
+    pub long_factor: Vec<f64>,
+    /// One factor a band up to the training length; all 1 where it is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub short_factor: Vec<f64>,
+    /// So many first positions are read as trained.
+    #[serde(default)]
+    pub n_hat: usize,
+}
+
+impl LongRope {
+    fn check_factors(section: &str, key: &str, factors: &[f64]) -> Result<()> {
+        match factors.iter().position(|factor| !(factor.is_finite() && *factor > 0.0)) {
+            None => Ok(()),
+            Some(band) => {
+                let key = format!("{section}.{key}[{band}]");
+                Err(Error::value(&key, factors[band], "it must be a number above 0")
+                    .hint("a factor divides the band's frequency: 1 keeps it, s interpolates it"))
+            }
+        }
+    }
+
+    fn changed(&self, frequencies: &Frequencies, lengths: Lengths) -> Result<Frequencies> {
+        let (key, factors) = if lengths.length > lengths.train {
+            ("long_factor", &self.long_factor)
+        } else {
+            ("short_factor", &self.short_factor)
+        };
+        let bands = frequencies.inv_freq.len();
+        let left_out = key == "short_factor" && factors.is_empty();
+        if !left_out && factors.len() != bands {
+            return Err(Error::usage(format!(
+                "`{key}` has {} factors, but the encoding has {bands} bands",
+                factors.len()
+            ))
+            .hint("give one factor for each frequency, fastest first: half the rotated dimension"));
+        }
+        let start = Start { below: self.n_hat as f64, inv_freq: frequencies.inv_freq.clone() };
+        let scaled = frequencies.map(|i, f| if left_out { f } else { f / factors[i] });
+        Ok(Frequencies {
+            attention_factor: frequencies.attention_factor
+                * attention_factor(self.scale.at(lengths), lengths.train),
+            start: (self.n_hat > 0).then_some(start),
+            ..scaled
+        })
+    }
+}
+
+/// `sqrt(1 + ln s / ln L)` where s > 1.
+fn attention_factor(scale: f64, train: usize) -> f64 {
+    if scale > 1.0 { (1.0 + scale.ln() / (train as f64).ln()).sqrt() } else { 1.0 }
+}
+
+impl Extend for LongRope {
+    const KIND: &'static str = "longrope";
+    const SUMMARY: &'static str = "divides each frequency by a factor found by search (LongRoPE)";
+    const SOURCE: &'static str = "arXiv:2402.13753; \"longrope\" in transformers";
+
+    fn validate(&self, section: &str) -> Result<()> {
+        if self.long_factor.is_empty() {
+            return Err(Error::value(
+                &format!("{section}.long_factor"),
+                "[]",
+                "it must hold a factor for each band",
+            )
+            .hint("give one factor for each frequency, fastest first: half the rotated dimension"));
+        }
+        Self::check_factors(section, "long_factor", &self.long_factor)?;
+        Self::check_factors(section, "short_factor", &self.short_factor)?;
+        self.scale.validate(section)
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        if lengths.train < 2 {
+            return Err(Error::usage("`longrope` divides by ln L, which is 0 at a training length of 1")
+                .hint("use `frequencies` with an `attention_factor`"));
+        }
+        change_frequencies(Self::KIND, reading, |frequencies| self.changed(frequencies, lengths))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn longrope() -> LongRope {
+        LongRope { scale: Scale::Auto, long_factor: vec![1.5, 4.0], short_factor: vec![], n_hat: 2 }
+    }
+
+    #[test]
+    fn switches_past_the_training_length() {
+        let trained = Frequencies::geometric(1e4, 4);
+        let at = |length| longrope().changed(&trained, Lengths { train: 16, length }).unwrap();
+        assert_eq!(at(16).inv_freq, trained.inv_freq);
+        let long = at(64);
+        assert_eq!(long.inv_freq, [1.0 / 1.5, 0.01 / 4.0]);
+        assert!((long.attention_factor - 1.5f64.sqrt()).abs() < 1e-12, "{}", long.attention_factor);
+        assert_eq!(long.angles(&[1.0]).collect::<Vec<_>>(), trained.inv_freq, "the first positions stay");
+    }
+
+    #[test]
+    fn lists_are_checked() {
+        let wide = Frequencies::geometric(1e4, 6);
+        let error = longrope().changed(&wide, Lengths { train: 16, length: 64 }).unwrap_err();
+        assert_eq!(error.message(), "`long_factor` has 2 factors, but the encoding has 3 bands");
+        let bad = LongRope { long_factor: vec![1.0, -2.0], ..longrope() };
+        let error = bad.validate("extend").unwrap_err();
+        assert!(error.message().starts_with("`extend.long_factor[1] = -2`"), "{error}");
+    }
+}

@@ -1,0 +1,62 @@
+//! `ntk_by_parts`: interpolates slow bands and keeps fast ones.
+//!
+//! `inv_freq'_i = inv_freq_i ((1 - g_i) / s + g_i)`: bands of at least `beta` turns in L tokens are kept
+//! (g = 1), those of at most `alpha` are interpolated (g = 0) (Peng et al. 2023, arXiv:2309.00071,
+//! section 3.2). Between them `ramp = "paper"` rises with the turns, `ramp = "code"` with the band's index, from
+//! `max(floor c(beta), 0)` to `min(ceil c(alpha), d - 1)`, `c(turns) = d ln(L / (2 pi turns)) / (2 ln base)`, as
+//! the published programs do. At L below 201 no band makes 32 turns: the paper's ramp then slows even the
+//! fastest band, the code's keeps it.
+
+use super::ramp::{Parts, Ramp};
+use crate::extension::{Extend, Lengths, Scale, change_frequencies};
+use crate::reading::Reading;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `ntk_by_parts`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NtkByParts {
+    /// s: how much longer the text is than those of the training.
+    pub scale: Scale,
+    /// How the ramp rises.
+    pub ramp: Ramp,
+    /// Bands of at most so many turns in L tokens are interpolated.
+    pub alpha: f64,
+    /// Bands of at least so many turns in L tokens are kept.
+    pub beta: f64,
+    /// `ramp = "code"`: rounds the ends of the ramp outwards to whole bands.
+    pub truncate: bool,
+}
+
+impl Default for NtkByParts {
+    fn default() -> Self {
+        Self { scale: Scale::Auto, ramp: Ramp::Code, alpha: 1.0, beta: 32.0, truncate: true }
+    }
+}
+
+impl NtkByParts {
+    fn parts(&self) -> Parts {
+        Parts { ramp: self.ramp, alpha: self.alpha, beta: self.beta, truncate: self.truncate }
+    }
+}
+
+impl Extend for NtkByParts {
+    const KIND: &'static str = "ntk_by_parts";
+    const SUMMARY: &'static str =
+        "interpolates bands that never turned in training, keeps those that often did";
+    const SOURCE: &'static str = "arXiv:2309.00071, section 3.2, and its repository";
+
+    fn validate(&self, section: &str) -> Result<()> {
+        self.parts().validate(section)?;
+        self.scale.validate(section)
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        let scale = self.scale.at(lengths);
+        change_frequencies(Self::KIND, reading, |frequencies| {
+            self.parts().interpolated(Self::KIND, frequencies, scale, lengths)
+        })
+    }
+}

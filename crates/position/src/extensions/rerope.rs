@@ -1,0 +1,50 @@
+//! `rerope`: distances stop growing at the window.
+//!
+//! A pair at distance n is read at `min(n, w)`: at its own positions below the window w, else with q rotated
+//! to w and k not at all (Su 2023, kexue.fm/archives/9708). No distance past w is ever read, so w must be
+//! well below L: L/4 to L/2 are published as good, w = L fails. It changes readings of L tokens
+//! too, wherever a distance reaches w.
+
+use crate::encoding::{Geometry, PositionMap, Selector};
+use crate::extension::{Extend, Lengths, set_geometry};
+use crate::reading::Reading;
+use crate::tokens::Tokens;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `rerope`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReRope {
+    /// w: the largest distance that is read.
+    pub window: Tokens,
+}
+
+impl Default for ReRope {
+    fn default() -> Self {
+        Self { window: Tokens::part(2.0) }
+    }
+}
+
+impl Extend for ReRope {
+    const KIND: &'static str = "rerope";
+    const SUMMARY: &'static str = "distances stop growing at the window (ReRoPE)";
+    const SOURCE: &'static str = "kexue.fm/archives/9708";
+
+    fn validate(&self, _section: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        let window = self.window.whole("window", lengths)? as f64;
+        let geometry = Geometry {
+            maps: vec![
+                (PositionMap::Identity, PositionMap::Identity),
+                (PositionMap::Constant(window), PositionMap::Constant(0.0)),
+            ],
+            selector: Selector::Distance { near: window },
+        };
+        set_geometry(Self::KIND, reading, &geometry)
+    }
+}

@@ -1,0 +1,77 @@
+//! `sinks`: attention sinks and a window (`StreamingLLM`).
+//!
+//! A query sees the keys at distances below `window`, itself included, and those at positions below `n_sink`
+//! (Xiao et al. 2023, arXiv:2309.17453). `reindex` reads positions as they would lie in a cache of `n_sink + window`
+//! tokens: keys in the window at their distance n, sinks outside it at `min(i, n_sink + window - 1) - j`. Without
+//! it, sinks are read at their true distance, which may be past training. The cache holds L tokens unless
+//! `window` says otherwise, and texts of L tokens are then read as trained.
+
+use crate::encoding::{Geometry, PositionMap, Selector};
+use crate::extension::{Extend, Lengths, set_geometry, set_window};
+use crate::reading::Reading;
+use crate::tokens::Tokens;
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `sinks`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sinks {
+    /// Keys at positions below it are always seen.
+    pub n_sink: usize,
+    /// Keys at distances below it are seen; L - `n_sink` where it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Tokens>,
+    /// Reads positions as they lie in the cache.
+    pub reindex: bool,
+}
+
+impl Default for Sinks {
+    fn default() -> Self {
+        Self { n_sink: 4, window: None, reindex: true }
+    }
+}
+
+impl Sinks {
+    fn window(&self, lengths: Lengths) -> Result<usize> {
+        match self.window {
+            Some(window) => window.whole("window", lengths),
+            None if self.n_sink < lengths.train => Ok(lengths.train - self.n_sink),
+            None => {
+                Err(Error::value("n_sink", self.n_sink, format!("it must be below L = {}", lengths.train))
+                    .hint("the published number is 4; or give a `window`"))
+            }
+        }
+    }
+}
+
+impl Extend for Sinks {
+    const KIND: &'static str = "sinks";
+    const SUMMARY: &'static str =
+        "the first tokens and a window, as a bounded cache holds them (StreamingLLM)";
+    const SOURCE: &'static str = "arXiv:2309.17453";
+
+    fn validate(&self, _section: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        let window = self.window(lengths)?;
+        if self.reindex {
+            let cache = (self.n_sink + window) as f64;
+            let geometry = Geometry {
+                maps: vec![
+                    (PositionMap::Identity, PositionMap::Identity),
+                    (PositionMap::AtMost(cache - 1.0), PositionMap::Identity),
+                ],
+                selector: Selector::Distance { near: window as f64 },
+            };
+            set_geometry(Self::KIND, reading, &geometry).map_err(|error| {
+                error.hint("`reindex = false` only masks, which any encoding can be read with")
+            })?;
+        }
+        set_window(reading, window, self.n_sink);
+        Ok(())
+    }
+}

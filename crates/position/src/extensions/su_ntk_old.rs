@@ -1,0 +1,42 @@
+//! `su_ntk_old`: Su's first base conversion.
+//!
+//! `base' = base s`, so `inv_freq'_i = inv_freq_i s^(-2i/d)` (Su 2023, kexue.fm/archives/9675): positions in base
+//! beta = base^(2/d) are read in base beta s^(2/d). The fastest band keeps its frequency; the slowest is divided
+//! by `s^(1 - 2/d)` only, a little less than s.
+
+use crate::extension::{Extend, Lengths, Scale, change_frequencies};
+use crate::frequency::Frequencies;
+use crate::reading::Reading;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `su_ntk_old`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SuNtkOld {
+    /// s: how much longer the text is than those of the training.
+    pub scale: Scale,
+}
+
+/// The frequencies of the base times `factor`.
+pub(super) fn times(frequencies: &Frequencies, factor: f64) -> Frequencies {
+    let d = frequencies.dim() as f64;
+    let base = frequencies.base * factor;
+    Frequencies { base, ..frequencies.map(|i, f| f * factor.powf(-2.0 * i as f64 / d)) }
+}
+
+impl Extend for SuNtkOld {
+    const KIND: &'static str = "su_ntk_old";
+    const SUMMARY: &'static str = "Su's first base conversion: the base grows to b s";
+    const SOURCE: &'static str = "kexue.fm/archives/9675";
+
+    fn validate(&self, section: &str) -> Result<()> {
+        self.scale.validate(section)
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        let scale = self.scale.at(lengths);
+        change_frequencies(Self::KIND, reading, |frequencies| Ok(times(frequencies, scale)))
+    }
+}

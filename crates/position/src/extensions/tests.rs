@@ -1,0 +1,324 @@
+use super::*;
+use crate::encoding::{Dimensions, Position};
+use crate::frequency::Frequencies;
+use crate::init::Init;
+use crate::reading::{LogN, PositionConfig};
+use burn::tensor::Device;
+
+const TRAIN: usize = 64;
+const LENGTHS: Lengths = Lengths { train: TRAIN, length: 256 };
+
+fn reading(kind: &str) -> Reading {
+    with_log_n(kind, LogN::Off)
+}
+
+fn with_log_n(kind: &str, log_n: LogN) -> Reading {
+    let dimensions = Dimensions {
+        layers: 2,
+        width: 16,
+        heads: 2,
+        kv_heads: 2,
+        head_dim: 8,
+        train_length: TRAIN,
+        vocab_size: 16,
+    };
+    let value = format!("position = {kind}").parse::<toml::Table>().unwrap().remove("position").unwrap();
+    PositionConfig::from_value(&value, "position")
+        .unwrap()
+        .build("position", &dimensions, &Init::new(0, &Device::flex()), log_n)
+        .unwrap()
+}
+
+fn rope() -> Reading {
+    reading("'rope'")
+}
+
+fn parse(text: &str) -> Result<ExtensionConfig> {
+    let value = format!("extend = {text}").parse::<toml::Table>().unwrap().remove("extend").unwrap();
+    ExtensionConfig::from_value(&value, "extend")
+}
+
+fn extension(text: &str) -> ExtensionConfig {
+    parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn frequencies(reading: &Reading) -> &Frequencies {
+    reading.encodings()[0].frequencies().unwrap()
+}
+
+/// What an extension leaves alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Keeps {
+    /// A text of L tokens and shorter is read as trained.
+    Trained,
+    /// It changes readings of L tokens too.
+    Nothing,
+}
+
+/// What happens to the ends of the spectrum at scale 4.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Band {
+    Same,
+    Divided,
+    Between,
+    Other,
+}
+
+/// Every extension: a config, its promise at scale 1, its fastest and its slowest band.
+const TABLE: &[(&str, Keeps, Band, Band)] = &[
+    ("'direct'", Keeps::Trained, Band::Same, Band::Same),
+    ("'linear'", Keeps::Trained, Band::Divided, Band::Divided),
+    ("'dynamic_linear'", Keeps::Trained, Band::Divided, Band::Divided),
+    ("'ntk'", Keeps::Trained, Band::Same, Band::Divided),
+    ("'dynamic_ntk'", Keeps::Trained, Band::Same, Band::Divided),
+    ("'su_ntk_old'", Keeps::Trained, Band::Same, Band::Between),
+    ("'su_ntk_fixed'", Keeps::Trained, Band::Between, Band::Divided),
+    ("'su_ntk_mixed'", Keeps::Trained, Band::Between, Band::Divided),
+    ("'ntk_by_parts'", Keeps::Trained, Band::Same, Band::Divided),
+    ("{ kind = 'ntk_by_parts', ramp = 'paper' }", Keeps::Trained, Band::Between, Band::Divided),
+    ("'yarn'", Keeps::Trained, Band::Same, Band::Divided),
+    ("{ kind = 'yarn', ramp = 'paper' }", Keeps::Trained, Band::Between, Band::Divided),
+    ("'mrrope'", Keeps::Trained, Band::Same, Band::Divided),
+    ("{ kind = 'mrrope', variant = 'uni' }", Keeps::Trained, Band::Same, Band::Divided),
+    ("'llama3'", Keeps::Trained, Band::Same, Band::Divided),
+    ("{ kind = 'longrope', long_factor = [1.0, 2.0, 3.0, 4.0] }", Keeps::Trained, Band::Same, Band::Divided),
+    // The two that name frequencies say nothing of a scale.
+    ("'abf'", Keeps::Nothing, Band::Same, Band::Other),
+    ("{ kind = 'frequencies', inv_freq = [1.0, 0.5, 0.25, 0.0] }", Keeps::Nothing, Band::Same, Band::Other),
+    // Distances are bounded well below L, whatever the length.
+    ("'rerope'", Keeps::Nothing, Band::Same, Band::Same),
+    ("'leaky_rerope'", Keeps::Nothing, Band::Same, Band::Same),
+    ("'self_extend'", Keeps::Trained, Band::Same, Band::Same),
+    ("'dual_chunk'", Keeps::Nothing, Band::Same, Band::Same),
+    ("'lambda_mask'", Keeps::Trained, Band::Same, Band::Same),
+    ("'sinks'", Keeps::Trained, Band::Same, Band::Same),
+    ("'window'", Keeps::Trained, Band::Same, Band::Same),
+];
+
+#[test]
+fn the_table_holds_every_extension() {
+    for entry in EXTENSIONS {
+        assert!(TABLE.iter().any(|(text, ..)| extension(text).kind() == entry.kind), "{}", entry.kind);
+    }
+}
+
+/// Whether every pair of positions below `length` is seen, and read at its own distance.
+fn pairs_are_plain(reading: &Reading, length: usize) -> bool {
+    let geometry = reading.geometry(0);
+    let mask = reading.layer(0).mask;
+    (0..length).all(|i| {
+        (0..=i).all(|j| {
+            let (i, j) = (i as f64, j as f64);
+            let entry = if geometry.maps.len() == 1 { 0 } else { geometry.selector.entry(i, j) };
+            let (query, key) = geometry.maps[entry];
+            !mask.hides(i, j) && (query.at(i) - key.at(j) - (i - j)).abs() < 1e-12
+        })
+    })
+}
+
+#[test]
+fn scale_one_is_the_identity_where_the_method_says_so() {
+    let trained = rope();
+    for (text, keeps, ..) in TABLE {
+        let mut same = true;
+        for length in [TRAIN, TRAIN / 2] {
+            let read = extension(text).apply(&trained, Lengths { train: TRAIN, length }).unwrap();
+            let (new, old) = (frequencies(&read), frequencies(&trained));
+            same &= new.inv_freq.iter().zip(&old.inv_freq).all(|(new, old)| (new / old - 1.0).abs() < 1e-15);
+            same &= (new.attention_factor - 1.0).abs() < 1e-15 && new.start.is_none();
+            same &= (read.layer(1).logit_scale - 1.0).abs() < 1e-15 && pairs_are_plain(&read, length);
+        }
+        assert_eq!(same, *keeps == Keeps::Trained, "{text}");
+    }
+}
+
+#[test]
+fn ends_of_the_spectrum() {
+    let trained = rope();
+    for (text, _, fastest, slowest) in TABLE {
+        let read = extension(text).apply(&trained, LENGTHS).unwrap();
+        for (name, band, expected) in [("fastest", 0, fastest), ("slowest", 3, slowest)] {
+            let slowed = frequencies(&trained).inv_freq[band] / frequencies(&read).inv_freq[band];
+            let holds = match expected {
+                Band::Same => (slowed - 1.0).abs() < 1e-12,
+                Band::Divided => (slowed - 4.0).abs() < 1e-12,
+                Band::Between => slowed > 1.01 && slowed < 3.99,
+                Band::Other => slowed > 4.01,
+            };
+            assert!(holds, "{text}: the {name} band is slowed by {slowed}, not {expected:?}");
+        }
+    }
+}
+
+#[test]
+fn frequencies_stay_in_order_and_zeros_stay_zeros() {
+    let mut hope = rope();
+    let cut = frequencies(&hope).map(|band, f| if band == 3 { 0.0 } else { f });
+    hope.encodings_mut()[0].set_frequencies(cut);
+    for (text, ..) in TABLE {
+        let inv_freq = frequencies(&extension(text).apply(&rope(), LENGTHS).unwrap()).inv_freq.clone();
+        assert!(inv_freq.is_sorted_by(|fast, slow| fast > slow), "{text}: {inv_freq:?}");
+        let read = extension(text).apply(&hope, LENGTHS).unwrap();
+        assert!(frequencies(&read).inv_freq[3].abs() < 1e-300, "{text}");
+    }
+}
+
+#[test]
+fn names_of_one_method_agree() {
+    let same = |a: &str, b: &str, lengths| {
+        let read = |text: &str| extension(text).apply(&rope(), lengths).unwrap();
+        let (a, b) = (read(a), read(b));
+        let pairs = frequencies(&a).inv_freq.iter().zip(&frequencies(&b).inv_freq);
+        pairs.clone().all(|(a, b)| (a / b - 1.0).abs() < 1e-12)
+            && a.layer(0).geometry == b.layer(0).geometry
+            && a.layer(0).mask == b.layer(0).mask
+    };
+    for (a, b) in [
+        ("{ kind = 'su_ntk_mixed', exponent = 0.0 }", "'linear'"),
+        ("{ kind = 'su_ntk_mixed', exponent = 1.0 }", "'su_ntk_fixed'"),
+        ("'dynamic_ntk'", "'ntk'"),
+        ("'dynamic_linear'", "'linear'"),
+        ("{ kind = 'linear', scale = 4.0 }", "'linear'"),
+        ("{ kind = 'abf', new_base = 40000.0 }", "'su_ntk_old'"),
+        ("{ kind = 'ntk_by_parts', ramp = 'paper', beta = 4.0 }", "'llama3'"),
+        ("{ kind = 'rerope', window = 'L/4' }", "{ kind = 'rerope', window = 16 }"),
+        (
+            "{ kind = 'dual_chunk', mscale = false }",
+            "{ kind = 'dual_chunk', chunk = 48, local = 8, mscale = false }",
+        ),
+    ] {
+        assert!(same(a, b, LENGTHS), "{a} is not {b}");
+    }
+    assert!(!same("'ntk'", "'su_ntk_old'", LENGTHS));
+}
+
+#[test]
+fn self_extend_and_leaky_rerope_read_no_untrained_distance() {
+    for text in ["'self_extend'", "'leaky_rerope'", "'rerope'", "'dual_chunk'", "'sinks'", "'lambda_mask'"] {
+        for length in [TRAIN, 2 * TRAIN, 1000] {
+            let read = extension(text).apply(&rope(), Lengths { train: TRAIN, length }).unwrap();
+            let (geometry, mask) = (read.geometry(0), read.layer(0).mask);
+            let mut largest = 0.0f64;
+            for i in 0..length {
+                for j in (0..=i).filter(|&j| !mask.hides(i as f64, j as f64)) {
+                    let (query, key) = geometry.maps[geometry.selector.entry(i as f64, j as f64)];
+                    let distance = query.at(i as f64) - key.at(j as f64);
+                    assert!(distance >= 0.0, "{text}: {i} reads {j} as if it came later");
+                    largest = largest.max(distance);
+                }
+            }
+            assert!(largest <= TRAIN as f64, "{text} at {length}: {largest}");
+        }
+    }
+}
+
+#[test]
+fn log_n_and_temperature_go_with_every_extension() {
+    for (text, ..) in TABLE {
+        let kind = text.trim_matches('\'');
+        let keys = if text.starts_with('{') {
+            text.trim_matches(['{', '}', ' ']).to_owned()
+        } else {
+            format!("kind = '{kind}'")
+        };
+        let both = extension(&format!("{{ {keys}, log_n = true, temperature = 0.5 }}"));
+        let (with, without) =
+            (both.apply(&rope(), LENGTHS).unwrap(), extension(text).apply(&rope(), LENGTHS).unwrap());
+        let layer = with.layer(1);
+        assert_eq!(layer.log_n, LogN::PostHoc { train_length: TRAIN }, "{text}");
+        // What multiplies the logits: `yarn` has a temperature of its own, in place of its formula.
+        let logits =
+            |reading: &Reading| reading.layer(1).logit_scale * frequencies(reading).attention_factor.powi(2);
+        let expected = if both.kind() == "yarn" { 2.0 } else { 2.0 * logits(&without) };
+        assert!((logits(&with) - expected).abs() < 1e-12, "{text}: {}", logits(&with));
+        let written = serde_json::to_value(&both).unwrap();
+        assert_eq!((&written["log_n"], &written["temperature"]), (&true.into(), &0.5.into()));
+        let plain = serde_json::to_value(extension(text)).unwrap();
+        assert!(plain.get("log_n").is_none() && plain.get("temperature").is_none(), "{plain}");
+    }
+    let error = parse("{ kind = 'ntk', temperature = 0.0 }").unwrap_err();
+    assert!(error.message().starts_with("`extend.temperature = 0`"), "{error}");
+    let trained = with_log_n("'rope'", LogN::Trained { train_length: TRAIN });
+    let error = extension("{ kind = 'direct', log_n = true }").apply(&trained, LENGTHS).unwrap_err();
+    assert!(error.message().contains("twice"), "{error}");
+}
+
+#[test]
+fn a_config_survives_the_round_trip() {
+    for (text, ..) in TABLE {
+        for text in [(*text).to_owned(), text.replace(" }", ", log_n = true }")] {
+            let config = extension(&text);
+            let written = toml::Value::try_from(&config).unwrap();
+            assert_eq!(ExtensionConfig::from_value(&written, "extend").unwrap(), config, "{text}");
+        }
+    }
+}
+
+#[test]
+fn waves_that_are_added_are_extended_too() {
+    let (trained, rope) = (reading("'sinusoidal'"), rope());
+    let read = extension("'yarn'").apply(&trained, LENGTHS).unwrap();
+    assert!((frequencies(&read).attention_factor - 1.0).abs() < 1e-15);
+    let factor = frequencies(&extension("'yarn'").apply(&rope, LENGTHS).unwrap()).attention_factor;
+    assert!((read.layer(0).logit_scale - factor.powi(2)).abs() < 1e-12, "the logits are scaled instead");
+    let both = extension("'yarn'").apply(&reading("['sinusoidal', 'rope']"), LENGTHS).unwrap();
+    assert!((both.layer(0).logit_scale - 1.0).abs() < 1e-15, "once is enough");
+}
+
+#[test]
+fn a_refusal_lists_what_applies() {
+    let error = extension("'ntk'").apply(&reading("'learned'"), LENGTHS).unwrap_err();
+    let hint = "what applies to `learned`: `direct`, `linear`, `dynamic_linear`, `window`";
+    assert_eq!(error.hint_text(), Some(hint));
+    let error = extension("'rerope'").apply(&reading("'none'"), LENGTHS).unwrap_err();
+    assert_eq!(error.hint_text(), Some("what applies to `none`: `direct`, `window`"));
+    let error = extension("'sinks'").apply(&reading("'none'"), LENGTHS).unwrap_err();
+    assert!(error.hint_text().unwrap().contains("reindex = false"), "{error}");
+    assert!(extension("{ kind = 'sinks', reindex = false }").apply(&reading("'none'"), LENGTHS).is_ok());
+}
+
+#[test]
+fn impossible_values_are_refused_by_key() {
+    for (text, start) in [
+        ("{ kind = 'linear', scale = 0.5 }", "`extend.scale = 0.5`"),
+        ("{ kind = 'dynamic_ntk', factor = 0.5 }", "`extend.factor = 0.5`"),
+        ("{ kind = 'su_ntk_mixed', exponent = -1.0 }", "`extend.exponent = -1`"),
+        ("{ kind = 'yarn', mscale = -1.0 }", "`extend.mscale = -1`"),
+        ("{ kind = 'yarn', ramp = 'blog' }", "`extend.ramp = \"blog\"`"),
+        ("{ kind = 'yarn', temperature = -1.0 }", "`extend.temperature = -1`"),
+        ("{ kind = 'mrrope', alpha = 64.0 }", "`extend.beta = 32`"),
+        ("{ kind = 'llama3', high_freq_factor = 0.5 }", "`extend.high_freq_factor = 0.5`"),
+        ("'longrope'", "`extend.long_factor` is missing"),
+        ("{ kind = 'abf', new_base = 1.0 }", "`extend.new_base = 1`"),
+        ("{ kind = 'frequencies', inv_freq = [nan] }", "`extend.inv_freq[0] = NaN`"),
+        ("{ kind = 'rerope', window = 0 }", "`extend.window = 0`"),
+        ("{ kind = 'rerope', window = 'half' }", "`extend.window = \"half\"`"),
+        ("{ kind = 'self_extend', group = 0 }", "`extend.group = 0`"),
+        ("{ kind = 'rerope', log_n = 1 }", "`extend.log_n = 1`"),
+        ("{ kind = 'rerope', windows = 4 }", "unknown key `extend.windows`"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.message().starts_with(start), "{text}: {error}");
+        assert!(error.hint_text().is_some(), "{text}: {error}");
+    }
+    for text in [
+        "{ kind = 'dual_chunk', chunk = 8, local = 8 }",
+        "{ kind = 'leaky_rerope', window = 'L/2', far_end = 'L/4' }",
+        "{ kind = 'self_extend', window = 'L' }",
+        "{ kind = 'sinks', n_sink = 64 }",
+        "{ kind = 'rerope', window = 'L/128' }",
+        "{ kind = 'longrope', long_factor = [2.0] }",
+        "{ kind = 'yarn', alpha = 11.0, truncate = false }",
+    ] {
+        let error = extension(text).apply(&rope(), LENGTHS).unwrap_err();
+        assert!(error.hint_text().is_some(), "{text}: {error}");
+    }
+}
+
+#[test]
+fn kinds_and_tables_read_alike() {
+    assert_eq!(extension("{ kind = 'linear', scale = 'auto' }"), extension("'linear'"));
+    let bad: toml::Table = "kind = \"linear\"\nscale = 0.5".parse().unwrap();
+    let error = ExtensionConfig::from_value(&toml::Value::Table(bad), "evaluate[0].extend[1]").unwrap_err();
+    assert!(error.message().starts_with("`evaluate[0].extend[1].scale = 0.5`"), "{error}");
+}

@@ -1,0 +1,41 @@
+//! `window`: every layer sees the last tokens only.
+//!
+//! A query sees the keys at distances below `window`, itself included; positions stay as they are. Layers add up:
+//! after N of them a token has still heard from `N (window - 1)` tokens back, which the row `window_baseline`
+//! has not: that one truncates the text. With `window = "L"` it reads texts of L tokens as trained.
+
+use crate::extension::{Extend, Lengths, set_window};
+use crate::reading::Reading;
+use crate::tokens::Tokens;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `window`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Window {
+    /// Keys at distances below it are seen.
+    pub window: Tokens,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { window: Tokens::part(1.0) }
+    }
+}
+
+impl Extend for Window {
+    const KIND: &'static str = "window";
+    const SUMMARY: &'static str = "every layer sees the last tokens only";
+    const SOURCE: &'static str = "sliding window attention, arXiv:2004.05150";
+
+    fn validate(&self, _section: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        set_window(reading, self.window.whole("window", lengths)?, 0);
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! `yarn`: NTK by parts, with a temperature on the logits.
+//!
+//! Frequencies as `ntk_by_parts`; cos and sin of q and k are multiplied by `0.1 mscale ln s + 1` where s > 1,
+//! so logits by its square (Peng et al. 2023, arXiv:2309.00071, section 3.4). `temperature = t` divides the
+//! logits by t instead, at every scale. With waves that are added (`sinusoidal`) the logits are scaled.
+
+use super::common::check_temperature;
+use super::ramp::{Parts, Ramp, yarn_factor};
+use crate::extension::{Extend, Lengths, Scale, change_frequencies};
+use crate::frequency::Frequencies;
+use crate::reading::Reading;
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `yarn`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Yarn {
+    /// s: how much longer the text is than those of the training.
+    pub scale: Scale,
+    /// How the ramp rises.
+    pub ramp: Ramp,
+    /// Bands of at most so many turns in L tokens are interpolated.
+    pub alpha: f64,
+    /// Bands of at least so many turns in L tokens are kept.
+    pub beta: f64,
+    /// `ramp = "code"`: rounds the ends of the ramp outwards to whole bands.
+    pub truncate: bool,
+    /// Factor on the logarithm in `0.1 mscale ln s + 1`.
+    pub mscale: f64,
+    /// Divides the logits, in place of the formula.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+}
+
+impl Default for Yarn {
+    fn default() -> Self {
+        Self {
+            scale: Scale::Auto,
+            ramp: Ramp::Code,
+            alpha: 1.0,
+            beta: 32.0,
+            truncate: true,
+            mscale: 1.0,
+            temperature: None,
+        }
+    }
+}
+
+impl Yarn {
+    fn parts(&self) -> Parts {
+        Parts { ramp: self.ramp, alpha: self.alpha, beta: self.beta, truncate: self.truncate }
+    }
+}
+
+impl Extend for Yarn {
+    const KIND: &'static str = "yarn";
+    const SUMMARY: &'static str = "ntk_by_parts with sharper attention (YaRN)";
+    const SOURCE: &'static str = "arXiv:2309.00071 and its repository";
+    const OWN_TEMPERATURE: bool = true;
+
+    fn validate(&self, section: &str) -> Result<()> {
+        if !(self.mscale.is_finite() && self.mscale >= 0.0) {
+            return Err(Error::value(
+                &format!("{section}.mscale"),
+                self.mscale,
+                "it must be a number of at least 0",
+            )
+            .hint("0 leaves the logits as they are, 1 is the published scaling"));
+        }
+        if let Some(temperature) = self.temperature {
+            check_temperature(section, temperature)?;
+        }
+        self.parts().validate(section)?;
+        self.scale.validate(section)
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        let scale = self.scale.at(lengths);
+        let factor = self.temperature.map_or_else(|| yarn_factor(self.mscale, scale), |t| 1.0 / t.sqrt());
+        change_frequencies(Self::KIND, reading, |frequencies| {
+            let attention_factor = frequencies.attention_factor * factor;
+            let parts = self.parts().interpolated(Self::KIND, frequencies, scale, lengths)?;
+            Ok(Frequencies { attention_factor, ..parts })
+        })
+    }
+}

@@ -173,9 +173,11 @@ pub fn attend(
     described([q, k, v], scale, block, reading)
 }
 
-/// Whether the layer reads pairs at their own positions and describes what it adds.
+/// Whether the layer reads pairs at their own positions, masks by index and describes what it adds.
 fn is_plain(reading: &Reading, rows: Rows<'_>) -> bool {
-    reading.geometry(rows.layer).is_plain() && !reading.by_block(rows.layer, rows.positions)
+    reading.geometry(rows.layer).is_plain()
+        && !reading.by_block(rows.layer, rows.positions)
+        && reading.layer(rows.layer).mask.by_index(rows.positions).is_some()
 }
 
 /// Fused attention of rotated q and k.
@@ -185,15 +187,17 @@ fn described([q, k, v]: [Tensor<4>; 3], scale: f64, block: QueryBlock<'_>, readi
     kernels::attention(q, k, v, &options)
 }
 
-/// Scales and masks of the queries at hand, without a bias.
+/// Scales and masks of the queries at hand, without a bias. A mask that cannot be told by index is left to
+/// the caller.
 fn options(reading: &Reading, scale: f64, block: QueryBlock<'_>, device: &Device) -> kernels::Attention {
     let layer = reading.layer(block.rows.layer);
     let positions = block.rows.positions.columns(block.queries.clone());
+    let mask = layer.mask.by_index(block.rows.positions).unwrap_or_default();
     kernels::Attention {
         scale: scale * layer.logit_scale,
         bias: Bias::None,
-        window: layer.mask.window,
-        sinks: layer.mask.sinks,
+        window: mask.window,
+        sinks: mask.sinks,
         query_scale: reading.query_scale(block.rows.layer, &positions, device),
         query_offset: block.queries.start,
     }

@@ -10,10 +10,12 @@ use burn::tensor::{Bool, Tensor, TensorData};
 use longwave_kernels::rotate;
 use longwave_position::encoding::{Geometry, Heads, PositionMap, QueryBlock, Rows};
 use longwave_position::{Positions, Reading};
-use std::ops::Range;
 
 /// Scores computed at once: 64 MiB in f32.
 const SCORES_AT_ONCE: usize = 1 << 24;
+
+/// Queries read at once where keys after the block are left out: fewer queries, fewer keys in vain.
+const QUERIES_AT_ONCE: usize = 128;
 
 /// Attention of the queries at hand; see [`super::attend`].
 pub(super) fn attention(
@@ -26,6 +28,7 @@ pub(super) fn attention(
     let [batch, heads, count, _] = q.dims();
     let [_, kv_heads, length, _] = k.dims();
     let geometry = reading.geometry(block.rows.layer);
+    let whole_rows = reading.by_block(block.rows.layer, block.rows.positions);
     let entries: Vec<[Tensor<4>; 2]> = geometry
         .maps
         .iter()
@@ -36,11 +39,17 @@ pub(super) fn attention(
         .collect();
     let v = repeat_heads(v, heads / kv_heads);
     let rows = (SCORES_AT_ONCE / (batch * heads * length * entries.len()).max(1)).max(1);
+    let rows = if whole_rows { rows } else { rows.min(QUERIES_AT_ONCE) };
     let outputs = (0..count).step_by(rows).map(|first| {
         let end = (first + rows).min(count);
         let queries = block.queries.start + first..block.queries.start + end;
-        let entries: Vec<[Tensor<4>; 2]> =
-            entries.iter().map(|[q, k]| [q.clone().slice_dim(2, first..end), k.clone()]).collect();
+        // An encoding that computes with scores has them all; else no later key needs to be read.
+        let keys = if whole_rows { length } else { queries.end };
+        let entries: Vec<[Tensor<4>; 2]> = entries
+            .iter()
+            .map(|[q, k]| [q.clone().slice_dim(2, first..end), k.clone().slice_dim(2, 0..keys)])
+            .collect();
+        let v = v.clone().slice_dim(2, 0..keys);
         let block = QueryBlock { queries: &queries, ..block };
         one_block(&entries, &v, &geometry, scale, block, reading)
     });
@@ -93,12 +102,19 @@ fn one_block(
         scores = scores * scale.clone().reshape([rows, 1, count, 1]);
     }
     if let Some(bias) = options.bias_block(queries, keys, &device) {
-        scores = scores + bias;
+        let held = bias.dims()[3];
+        scores = scores + if held > keys { bias.slice_dim(3, 0..keys) } else { bias };
     }
     let [q, k] = &entries[0];
     let scores = reading.scores(scores, Heads { q, k }, block);
-    let hidden: Tensor<4, Bool> = options.hidden(queries, keys, &device).unsqueeze();
-    let probabilities = softmax(scores.mask_fill(hidden, f32::NEG_INFINITY), 3);
+    let later: Tensor<4, Bool> = options.hidden(queries, keys, &device).unsqueeze();
+    let mut scores = scores.mask_fill(later, f32::NEG_INFINITY);
+    let mask = reading.layer(block.rows.layer).mask;
+    if mask.by_index(block.rows.positions).is_none() {
+        let hidden = pairs(block, keys, |query, key| mask.hides(query, key), &scores);
+        scores = scores.mask_fill(hidden, f32::NEG_INFINITY);
+    }
+    let probabilities = softmax(scores, 3);
     let output = probabilities.clone().matmul(v.clone());
     match reading.values(&probabilities, block) {
         Some(addition) => output + addition,
@@ -111,32 +127,30 @@ fn selected(entries: &[[Tensor<4>; 2]], geometry: &Geometry, block: QueryBlock<'
     let scores_of = |[q, k]: &[Tensor<4>; 2]| q.clone().matmul(k.clone().swap_dims(2, 3));
     let mut scores = scores_of(&entries[0]);
     for (index, entry) in entries.iter().enumerate().skip(1) {
-        let chosen = chosen(geometry, index, block.rows.positions, block.queries, &scores);
+        let keys = scores.dims()[3];
+        let chosen = pairs(block, keys, |query, key| geometry.selector.entry(query, key) == index, &scores);
         scores = scores.mask_where(chosen, scores_of(entry));
     }
     scores
 }
 
-/// `[batch, heads, queries, keys]`: true where the geometry chooses entry `index`.
-fn chosen(
-    geometry: &Geometry,
-    index: usize,
-    positions: &Positions,
-    queries: &Range<usize>,
+/// `[batch, heads, queries, keys]`: whether `holds` for the positions of each query at hand and each of the
+/// first keys.
+fn pairs(
+    block: QueryBlock<'_>,
+    keys: usize,
+    holds: impl Fn(f64, f64) -> bool,
     like: &Tensor<4>,
 ) -> Tensor<4, Bool> {
-    let keys = positions.length();
-    let chosen: Vec<bool> = positions
-        .values()
-        .chunks(keys)
-        .flat_map(|row| {
-            let queries = &row[queries.clone()];
-            queries.iter().flat_map(move |&i| row.iter().map(move |&j| (i, j)))
-        })
-        .map(|(i, j)| geometry.selector.entry(i, j) == index)
-        .collect();
+    let (positions, queries) = (block.rows.positions, block.queries);
+    let mut held = Vec::with_capacity(positions.rows() * queries.len() * keys);
+    for row in positions.values().chunks(positions.length()) {
+        for &query in &row[queries.clone()] {
+            held.extend(row[..keys].iter().map(|&key| holds(query, key)));
+        }
+    }
     let shape = [positions.rows(), 1, queries.len(), keys];
-    Tensor::<4, Bool>::from_data(TensorData::new(chosen, shape), &like.device()).expand(like.dims())
+    Tensor::<4, Bool>::from_data(TensorData::new(held, shape), &like.device()).expand(like.dims())
 }
 
 /// `[batch, heads, ..]` -> `[batch, heads * times, ..]`, each head `times` times in a row.

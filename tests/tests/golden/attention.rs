@@ -1,64 +1,157 @@
-//! Kind `attention`: probabilities and output, end to end.
+//! Kind `attention`: probabilities and output of a reading, end to end.
 
 use crate::build::{config, dimensions, positions, reading};
-use crate::file::Case;
+use crate::file::{Case, assert_close, numbers};
 use burn::tensor::{Device, Int, Tensor};
 use longwave_model::attention::{Rotations, attend};
-use longwave_position::Reading;
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::reading::LogN;
+use longwave_position::{ExtensionConfig, Lengths, Reading};
+use std::ops::Range;
+use toml::{Table, Value};
+
+/// Keys of a case that are the model's or the test's, not the extension's.
+const NOT_THE_EXTENSIONS: [&str; 11] = [
+    "d",
+    "L",
+    "base",
+    "layout",
+    "log_n",
+    "logit_scale",
+    "method",
+    "block",
+    "extend",
+    "length",
+    "base_multiplier",
+];
 
 /// Checks one case of a file.
 pub fn check(name: &str, case: &Case) {
-    let reading = match name {
-        "rope_direct" | "log_n_rope" | "attention_temperature" => rope(case),
-        other => panic!("no handler for `{other}`"),
+    let kind = match name {
+        "query_chunks" => case.text("method"),
+        "attention_linear" | "attention_yarn" => case.text("extend"),
+        name => name,
     };
-    compare(case, &reading);
-}
-
-/// The rotary model of a case, with its log-n and logit scale.
-fn rope(case: &Case) -> Reading {
-    let [heads, _, _] = case.input("q").shape[..] else { panic!("q") };
-    let (dim, train_length) = (case.usize("d"), case.usize("L"));
-    let log_n = match case.text("log_n") {
-        "none" => LogN::Off,
-        "trained" => LogN::Trained { train_length },
-        "posthoc" => LogN::PostHoc { train_length },
-        other => panic!("log_n `{other}`"),
-    };
-    let config = config("rope", &case.config, &["d", "L", "log_n", "logit_scale"]);
-    let mut reading = reading(&config, &dimensions(heads, dim, heads * dim), log_n);
-    for layer in reading.layers_mut() {
-        layer.logit_scale = case.f64("logit_scale");
-    }
-    reading
-}
-
-/// Attention of the last rows of the keys' positions.
-fn compare(case: &Case, reading: &Reading) {
-    let [q, k, v] = ["q", "k", "v"].map(|name| case.input(name).burn::<3>().unsqueeze::<4>());
-    let [_, heads, queries, dim] = q.dims();
-    let length = k.dims()[2];
-    let positions = positions(&case.input("k_positions"));
-    assert_eq!(positions.columns(length - queries..length).values(), case.input("q_positions").data);
-    let tokens = Tensor::<2, Int>::zeros([1, length], &Device::flex());
-    let input = Tensor::zeros([1, length, heads * dim], &Device::flex());
-    let range = length - queries..length;
-    let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
-    let block = QueryBlock { rows, queries: &range, input: &input };
-    let attended = |v: Tensor<4>| {
-        let scale = 1.0 / (dim as f64).sqrt();
-        attend([q.clone(), k.clone(), v], scale, block, reading, &mut Rotations::default())
-            .squeeze_dim::<3>(0)
-    };
+    let reading = extended(kind, case);
     let mut outputs = case.outputs();
-    outputs.compare("output", attended(v));
+    let inputs = Inputs::new(case);
+    let whole = inputs.attended(&reading, inputs.value.clone());
+    if name == "query_chunks" {
+        let expected = numbers(whole.clone());
+        let block = case.usize("block");
+        let found = inputs.in_blocks(&reading, block);
+        assert_close("in blocks", &numbers(found), &expected);
+    }
+    outputs.compare("output", whole);
     if outputs.has("probs") {
         // Values that are the identity give the probabilities themselves.
-        let identity =
-            Tensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand([1, heads, length, length]);
-        outputs.compare("probs", attended(identity));
+        let length = inputs.length;
+        let shape = [1, inputs.heads, length, length];
+        let identity = Tensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand(shape);
+        outputs.compare("probs", inputs.attended(&reading, identity));
     }
     outputs.done();
+}
+
+/// The rotary model of a case, read as `kind` says, with its log-n and logit scale.
+fn extended(kind: &str, case: &Case) -> Reading {
+    let [heads, _, _] = case.input("q").shape[..] else { panic!("q") };
+    let (dim, train) = (case.usize("d"), case.usize("L"));
+    let Value::Table(mut keys) = config(kind, &case.config, &NOT_THE_EXTENSIONS) else { unreachable!() };
+    let mut base = case.f64("base");
+    if kind == "inverse_leaky_rerope" {
+        base *= case.f64("base_multiplier");
+        keys = inverse_leaky(case);
+    }
+    if matches!(kind, "rope_direct" | "log_n_rope" | "attention_temperature") {
+        keys = toml::toml! { kind = "direct" };
+    }
+    // What is trained in belongs to the model, what is added later to the extension.
+    let log_n = match case.text("log_n") {
+        "none" => LogN::Off,
+        "trained" => LogN::Trained { train_length: train },
+        "posthoc" => {
+            keys.insert("log_n".to_owned(), Value::Boolean(true));
+            LogN::Off
+        }
+        other => panic!("log_n `{other}`"),
+    };
+    let mut rope = Table::new();
+    rope.insert("kind".to_owned(), Value::String("rope".to_owned()));
+    rope.insert("layout".to_owned(), Value::String(case.text("layout").to_owned()));
+    rope.insert("base".to_owned(), Value::Float(base));
+    let mut model = reading(&Value::Table(rope), &dimensions(heads, dim, heads * dim), log_n);
+    if kind == "yarn" {
+        // Its `temperature` takes the place of its formula.
+        model.layers_mut()[0].logit_scale = case.f64("logit_scale");
+    } else {
+        keys.insert("temperature".to_owned(), Value::Float(1.0 / case.f64("logit_scale")));
+    }
+    let tokens = case.input("k").shape[1];
+    let length = case.config.get("length").map_or(tokens, |_| case.usize("length"));
+    ExtensionConfig::from_value(&Value::Table(keys), "extend")
+        .and_then(|extension| extension.apply(&model, Lengths { train, length }))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Inverse Leaky `ReRoPE` trains with a `k` below 1 and reads with plain `RoPE`.
+fn inverse_leaky(case: &Case) -> Table {
+    if case.text("mode") == "infer" {
+        return toml::toml! { kind = "direct" };
+    }
+    let mut leaky = Table::new();
+    leaky.insert("kind".to_owned(), Value::String("leaky_rerope".to_owned()));
+    leaky.insert("window".to_owned(), Value::try_from(case.usize("window")).unwrap());
+    leaky.insert("k".to_owned(), Value::Float(1.0 / (2.0 * case.f64("scale"))));
+    leaky
+}
+
+/// q, k and v of a case; the queries are the last rows of the keys.
+struct Inputs {
+    query: Tensor<4>,
+    key: Tensor<4>,
+    value: Tensor<4>,
+    positions: longwave_position::Positions,
+    tokens: Tensor<2, Int>,
+    input: Tensor<3>,
+    heads: usize,
+    length: usize,
+    queries: Range<usize>,
+}
+
+impl Inputs {
+    fn new(case: &Case) -> Self {
+        let [query, key, value] = ["q", "k", "v"].map(|name| case.input(name).burn::<3>().unsqueeze::<4>());
+        let [_, heads, count, dim] = query.dims();
+        let length = key.dims()[2];
+        let positions = positions(&case.input("k_positions"));
+        let queries = length - count..length;
+        assert_eq!(positions.columns(queries.clone()).values(), case.input("q_positions").data);
+        let tokens = Tensor::zeros([1, length], &Device::flex());
+        let input = Tensor::zeros([1, length, heads * dim], &Device::flex());
+        Self { query, key, value, positions, tokens, input, heads, length, queries }
+    }
+
+    /// `[heads, queries, value_dim]`, all queries at once.
+    fn attended(&self, reading: &Reading, value: Tensor<4>) -> Tensor<3> {
+        self.rows(reading, value, self.queries.clone()).squeeze_dim::<3>(0)
+    }
+
+    /// The same, `block` queries at a time.
+    fn in_blocks(&self, reading: &Reading, block: usize) -> Tensor<3> {
+        let blocks = self.queries.clone().step_by(block).map(|first| {
+            let rows = first..(first + block).min(self.queries.end);
+            self.rows(reading, self.value.clone(), rows)
+        });
+        Tensor::cat(blocks.collect(), 2).squeeze_dim::<3>(0)
+    }
+
+    fn rows(&self, reading: &Reading, value: Tensor<4>, queries: Range<usize>) -> Tensor<4> {
+        let rows = Rows { layer: 0, tokens: &self.tokens, positions: &self.positions };
+        let block = QueryBlock { rows, queries: &queries, input: &self.input };
+        let first = self.queries.start;
+        let query = self.query.clone().slice_dim(2, queries.start - first..queries.end - first);
+        let scale = 1.0 / (self.query.dims()[3] as f64).sqrt();
+        attend([query, self.key.clone(), value], scale, block, reading, &mut Rotations::default())
+    }
 }

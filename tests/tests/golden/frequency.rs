@@ -4,26 +4,41 @@ use crate::build::{dimensions, reading};
 use crate::file::Case;
 use longwave_position::reading::LogN;
 use longwave_position::{ExtensionConfig, Lengths, Position};
+use toml::Value;
 
 /// Keys of the file that are the model's, not the extension's.
-const MODEL_KEYS: [&str; 3] = ["d", "base", "L"];
+const MODEL_KEYS: [&str; 4] = ["d", "base", "L", "length"];
 
-/// Checks one case of a file; the file's name is the extension's kind.
+/// Checks one case of a file; the file's name is the extension's kind, with a key's value behind it where
+/// one kind has several files.
 pub fn check(name: &str, case: &Case) {
     let (dim, train) = (case.usize("d"), case.usize("L"));
-    let rope = toml::toml! { kind = "rope" };
-    let mut rope = rope.clone();
-    rope.insert("base".to_owned(), toml::Value::Float(case.f64("base")));
-    let rope = reading(&toml::Value::Table(rope), &dimensions(1, dim, dim), LogN::Off);
+    let mut rope = toml::toml! { kind = "rope" };
+    rope.insert("base".to_owned(), Value::Float(case.f64("base")));
+    let rope = reading(&Value::Table(rope), &dimensions(1, dim, dim), LogN::Off);
+    let (kind, key) = match name {
+        "mrrope_pro" => ("mrrope", Some(("variant", "pro"))),
+        "mrrope_uni" => ("mrrope", Some(("variant", "uni"))),
+        "ntk_by_parts_code" => ("ntk_by_parts", Some(("ramp", "code"))),
+        "ntk_by_parts_paper" => ("ntk_by_parts", Some(("ramp", "paper"))),
+        "yarn_code" => ("yarn", Some(("ramp", "code"))),
+        "yarn_paper" => ("yarn", Some(("ramp", "paper"))),
+        name => (name, None),
+    };
     let mut not_ours = MODEL_KEYS.to_vec();
-    if name == "direct" {
-        // The scale is what `direct` ignores.
+    if matches!(kind, "direct" | "abf") {
+        // The scale is what these ignore.
         not_ours.push("scale");
     }
-    let config = crate::build::config(name, &case.config, &not_ours);
-    let extension = ExtensionConfig::from_value(&config, "extend").unwrap_or_else(|error| panic!("{error}"));
-    let length =
-        case.config.get("length").and_then(serde_json::Value::as_u64).unwrap_or(train as u64) as usize;
+    let Value::Table(mut config) = crate::build::config(kind, &case.config, &not_ours) else {
+        unreachable!()
+    };
+    if let Some((key, value)) = key {
+        config.insert(key.to_owned(), Value::String(value.to_owned()));
+    }
+    let extension = ExtensionConfig::from_value(&Value::Table(config), "extend")
+        .unwrap_or_else(|error| panic!("{error}"));
+    let length = case.config.get("length").map_or(train, |_| case.usize("length"));
     let reading = extension.apply(&rope, Lengths { train, length }).unwrap_or_else(|error| panic!("{error}"));
     let frequencies = reading.encodings()[0].frequencies().expect("frequencies");
     let mut outputs = case.outputs();
@@ -31,6 +46,10 @@ pub fn check(name: &str, case: &Case) {
     outputs.compare_f64("attention_factor", &[frequencies.attention_factor]);
     if outputs.has("base") {
         outputs.compare_f64("base", &[frequencies.base]);
+    }
+    if outputs.has("angles") {
+        let angles: Vec<f64> = frequencies.angles(&case.input("positions").data).collect();
+        outputs.compare_f64("angles", &angles);
     }
     outputs.done();
 }

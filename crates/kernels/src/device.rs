@@ -48,11 +48,12 @@ impl fmt::Display for DeviceChoice {
 /// Opens the chosen device; the text says which one it is, for the user.
 ///
 /// # Errors
-/// A GPU is asked for and this build has no GPU support (usage), or no such GPU is found.
+/// A GPU is asked for and this build has no GPU support (usage), no such GPU is found, or it cannot be
+/// opened.
 pub fn open(choice: DeviceChoice) -> Result<(Device, String)> {
     match choice {
         DeviceChoice::Cpu => Ok(cpu()),
-        DeviceChoice::Auto => Ok(gpu::real().unwrap_or_else(cpu)),
+        DeviceChoice::Auto => Ok(gpu::real()?.unwrap_or_else(cpu)),
         DeviceChoice::Gpu(number) => gpu::open(number),
     }
 }
@@ -65,8 +66,9 @@ fn cpu() -> (Device, String) {
 mod gpu {
     use super::{Device, DeviceChoice, Error, Result};
 
-    pub(super) fn real() -> Option<(Device, String)> {
-        None
+    #[allow(clippy::unnecessary_wraps, reason = "with GPU support, opening one can fail")]
+    pub(super) fn real() -> Result<Option<(Device, String)>> {
+        Ok(None)
     }
 
     pub(super) fn open(number: Option<usize>) -> Result<(Device, String)> {
@@ -80,23 +82,33 @@ mod gpu {
 #[cfg(feature = "gpu")]
 mod gpu {
     use super::{Device, DeviceChoice, Error, Result};
-    use burn::backend::{CubeDevice, DispatchDevice, WgpuDeviceKind};
+    use burn::backend::wgpu::graphics::AutoGraphicsApi;
+    use burn::backend::wgpu::{RuntimeOptions, WgpuInitError, try_init_setup};
+    use burn::backend::{CubeDevice, DispatchDevice, WgpuDevice, WgpuDeviceKind};
     use burn::tensor::DeviceType;
+    use std::sync::{Mutex, PoisonError};
 
-    /// The adapters that wgpu lists, best first, each with its rank.
-    fn adapters() -> Vec<(u8, Device)> {
-        let mut adapters: Vec<(u8, Device)> =
-            Device::enumerate(DeviceType::Wgpu).iter().map(|device| (rank(device), device.clone())).collect();
-        adapters.sort_by_key(|(rank, _)| *rank);
+    /// The adapters opened so far, with their names: the runtime opens each only once.
+    static OPENED: Mutex<Vec<(WgpuDevice, String)>> = Mutex::new(Vec::new());
+
+    /// The adapters that the graphics API lists, best first; none of them is opened.
+    fn adapters() -> Vec<WgpuDevice> {
+        let mut adapters: Vec<WgpuDevice> = Device::enumerate(DeviceType::Wgpu)
+            .iter()
+            .filter_map(|device| match device.as_dispatch() {
+                DispatchDevice::Cube(CubeDevice::Wgpu(adapter)) => Some(adapter.clone()),
+                _ => None,
+            })
+            .collect();
+        adapters.sort_by_key(|adapter| rank(&adapter.kind));
         adapters
     }
 
     /// The rank of an adapter that computes on the CPU (llvmpipe and the like).
     const SOFTWARE: u8 = 4;
 
-    fn rank(device: &Device) -> u8 {
-        let DispatchDevice::Cube(CubeDevice::Wgpu(device)) = device.as_dispatch() else { return SOFTWARE };
-        match device.kind {
+    fn rank(kind: &WgpuDeviceKind) -> u8 {
+        match kind {
             WgpuDeviceKind::DiscreteGpu(_) => 0,
             WgpuDeviceKind::IntegratedGpu(_) => 1,
             WgpuDeviceKind::VirtualGpu(_) => 2,
@@ -105,33 +117,92 @@ mod gpu {
         }
     }
 
-    /// What the adapter calls itself.
-    fn described(device: Device, rank: u8) -> (Device, String) {
-        let name = device.identity().map_or_else(|| format!("{device:?}"), |identity| identity.name);
-        let kind = if rank == SOFTWARE { "software adapter" } else { "GPU" };
-        (device, format!("{kind}: {name}"))
+    /// Opens an adapter, and gives its own name for itself.
+    ///
+    /// Left to its first tensor, the runtime would open it too, but panic where that fails.
+    fn opened(adapter: &WgpuDevice) -> Result<String, WgpuInitError> {
+        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, name)) = opened.iter().find(|(known, _)| known == adapter) {
+            return Ok(name.clone());
+        }
+        let setup = try_init_setup::<AutoGraphicsApi>(adapter, RuntimeOptions::try_default()?)?;
+        let kind = if rank(&adapter.kind) == SOFTWARE { "software adapter" } else { "GPU" };
+        let name = format!("{kind}: {} ({:?})", setup.adapter.get_info().name, setup.backend);
+        opened.push((adapter.clone(), name.clone()));
+        Ok(name)
     }
 
-    pub(super) fn real() -> Option<(Device, String)> {
-        let (rank, device) = adapters().into_iter().find(|(rank, _)| *rank < SOFTWARE)?;
-        Some(described(device, rank))
+    fn device(choice: DeviceChoice, adapter: WgpuDevice) -> Result<(Device, String)> {
+        match opened(&adapter) {
+            Ok(name) => Ok((Device::new(adapter), name)),
+            Err(error) => {
+                Err(Error::failed(format!("`--device {choice}`: the adapter cannot be opened: {error}"))
+                    .hint("update its driver, or use `--device cpu`"))
+            }
+        }
+    }
+
+    pub(super) fn real() -> Result<Option<(Device, String)>> {
+        let best = adapters().into_iter().find(|adapter| rank(&adapter.kind) < SOFTWARE);
+        best.map(|adapter| device(DeviceChoice::Auto, adapter)).transpose()
     }
 
     pub(super) fn open(number: Option<usize>) -> Result<(Device, String)> {
+        let choice = DeviceChoice::Gpu(number);
         let adapters = adapters();
-        let count = adapters.len();
-        match adapters.into_iter().nth(number.unwrap_or(0)) {
-            Some((rank, device)) => Ok(described(device, rank)),
-            None => {
-                let choice = DeviceChoice::Gpu(number);
-                let error =
-                    Error::failed(format!("`--device {choice}`: there are {count} graphics adapters"));
-                Err(if count == 0 {
-                    error.hint("install a Vulkan driver, or use `--device cpu`")
-                } else {
-                    error.hint(format!("use `gpu:0` to `gpu:{}`, or `--device cpu`", count - 1))
-                })
+        match (adapters.get(number.unwrap_or(0)), number) {
+            (Some(adapter), _) => device(choice, adapter.clone()),
+            (None, Some(number)) if !adapters.is_empty() => {
+                Err(Error::failed(format!("`--device {choice}`: there is no graphics adapter {number}"))
+                    .hint(format!("use {}, or `--device cpu`", listed(&adapters))))
             }
+            (None, _) => Err(Error::failed(format!("`--device {choice}`: there is no graphics adapter"))
+                .hint("install the GPU's driver (on Linux its Vulkan part), or use `--device cpu`")),
+        }
+    }
+
+    /// Every adapter by its number and name, for the user to choose from.
+    fn listed(adapters: &[WgpuDevice]) -> String {
+        let entry = |(number, adapter): (usize, &WgpuDevice)| match opened(adapter) {
+            Ok(name) => format!("`gpu:{number}` ({name})"),
+            Err(error) => format!("`gpu:{number}` (cannot be opened: {error})"),
+        };
+        adapters.iter().enumerate().map(entry).collect::<Vec<_>>().join(", ")
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn an_adapter_that_is_not_there_is_an_error_with_a_hint() {
+            let error = open(Some(usize::MAX)).unwrap_err();
+            assert_eq!(error.exit_code(), 1);
+            assert!(error.message().contains(&format!("--device gpu:{}", usize::MAX)), "{error}");
+            let hint = error.hint_text().unwrap();
+            assert!(hint.contains("`--device cpu`"), "{hint}");
+            assert_eq!(hint.contains("`gpu:0` ("), !adapters().is_empty(), "{hint}");
+        }
+
+        #[test]
+        fn an_adapter_opens_twice_and_names_itself() {
+            match (open(None), adapters().is_empty()) {
+                (Ok((device, name)), false) => {
+                    assert_eq!(open(Some(0)).unwrap(), (device.clone(), name.clone()));
+                    assert_ne!(device, Device::flex());
+                    assert!(name.starts_with("GPU: ") || name.starts_with("software adapter: "), "{name}");
+                }
+                (Err(error), true) => assert!(error.message().contains("no graphics adapter"), "{error}"),
+                (other, empty) => panic!("{other:?} where adapters are empty: {empty}"),
+            }
+        }
+
+        #[test]
+        fn auto_takes_no_software_adapter() {
+            let hardware = adapters().iter().any(|adapter| rank(&adapter.kind) < SOFTWARE);
+            let (device, name) = super::super::open(DeviceChoice::Auto).unwrap();
+            assert_eq!(device == Device::flex(), !hardware, "{name}");
+            assert!(!name.starts_with("software adapter"), "{name}");
         }
     }
 }

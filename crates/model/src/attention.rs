@@ -12,7 +12,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{self as kernels, Bias, Heads, RotationTable, split_rotate};
 use longwave_position::encoding::{PositionMap, QueryBlock, Rows};
-use longwave_position::frequency::Rotation;
+use longwave_position::frequency::{Rotation, Side};
 use longwave_position::{Init, Positions, Reading};
 
 /// The least norm that is divided by.
@@ -42,29 +42,47 @@ pub struct Attention {
 /// The rotation tables of one pass: layers that rotate alike share one.
 #[derive(Debug, Default)]
 pub struct Rotations {
-    made: Vec<(Rotation, PositionMap, Positions, RotationTable)>,
+    made: Vec<(Asked, RotationTable)>,
+}
+
+/// What decides a table.
+#[derive(Debug, PartialEq)]
+struct Asked {
+    rotation: Rotation,
+    side: Side,
+    map: PositionMap,
+    positions: Positions,
 }
 
 impl Rotations {
-    /// The table of a rotation at the mapped positions; made once a pass.
-    pub fn table(
+    /// The tables of q and k, each at its mapped positions; each made once a pass.
+    pub fn tables(
         &mut self,
         rotation: Rotation,
-        map: PositionMap,
-        positions: &Positions,
+        maps: (PositionMap, PositionMap),
+        query_positions: &Positions,
+        key_positions: &Positions,
         device: &Device,
-    ) -> RotationTable {
-        let same = |(r, m, p, _): &&(Rotation, PositionMap, Positions, RotationTable)| {
-            *r == rotation && *m == map && p == positions
+    ) -> [RotationTable; 2] {
+        let rotation = rotation.centred(key_positions);
+        // Without scales q and k rotate alike.
+        let key_side = if rotation.decay.is_some() { Side::Key } else { Side::Query };
+        let mut table = |side, map, positions: &Positions| {
+            self.table(Asked { rotation: rotation.clone(), side, map, positions: positions.clone() }, device)
         };
-        if let Some((_, _, _, table)) = self.made.iter().find(same) {
+        [table(Side::Query, maps.0, query_positions), table(key_side, maps.1, key_positions)]
+    }
+
+    fn table(&mut self, asked: Asked, device: &Device) -> RotationTable {
+        if let Some((_, table)) = self.made.iter().find(|(made, _)| *made == asked) {
             return table.clone();
         }
+        let Asked { rotation, side, map, positions } = &asked;
         let table = match map {
-            PositionMap::Identity => rotation.table(positions, device),
-            map => rotation.table(&positions.map(|position| map.at(position)), device),
+            PositionMap::Identity => rotation.table(positions, *side, device),
+            map => rotation.table(&positions.map(|position| map.at(position)), *side, device),
         };
-        self.made.push((rotation, map, positions.clone(), table.clone()));
+        self.made.push((asked, table.clone()));
         table
     }
 }
@@ -110,10 +128,12 @@ impl Attention {
         let out = if self.qk_norm == QkNorm::None && is_plain(reading, rows) {
             // One pass over memory splits, transposes and rotates.
             let device = packed.device();
-            let table = reading
+            let plain = (PositionMap::Identity, PositionMap::Identity);
+            let tables = reading
                 .rotation(rows.layer)
-                .map(|rotation| rotations.table(rotation, PositionMap::Identity, rows.positions, &device));
-            let (q, k, v) = split_rotate(packed, self.heads, table.as_ref(), table.as_ref());
+                .map(|rotation| rotations.tables(rotation, plain, rows.positions, rows.positions, &device));
+            let [q_table, k_table] = tables.as_ref().map_or([None, None], |[q, k]| [Some(q), Some(k)]);
+            let (q, k, v) = split_rotate(packed, self.heads, q_table, k_table);
             let (q, k) = (reading.map_query(q, rows), reading.map_key(k, rows));
             described([q, k, v], scale, block, reading)
         } else {

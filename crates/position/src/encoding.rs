@@ -60,6 +60,8 @@ pub struct Heads<'a> {
     pub q: &'a Tensor<4>,
     /// Keys `[batch, heads, length, q_dim]`.
     pub k: &'a Tensor<4>,
+    /// What multiplied `q.k` to give the scores; log-n scaling is part of q.
+    pub scale: f64,
 }
 
 /// How a position is read in one entry of a [`Geometry`].
@@ -208,8 +210,14 @@ pub trait Position {
         false
     }
 
-    /// (d) The scaled and biased scores `[batch, heads, queries, length]`, transformed. Asked only
-    /// where [`by_block`](Self::by_block) says so.
+    /// How many numbers per score the encoding holds at once where it is read by blocks of queries (the
+    /// hidden layer of a network of the distance): blocks are chosen so many times smaller.
+    fn numbers_per_score(&self) -> usize {
+        1
+    }
+
+    /// (d) The scaled scores `[batch, heads, queries, length]`, transformed before any bias is added.
+    /// Asked only where [`by_block`](Self::by_block) says so.
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         let _ = (heads, block);
         scores

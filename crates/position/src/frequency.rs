@@ -69,6 +69,35 @@ impl Frequencies {
     }
 }
 
+/// Which of q and k.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Queries.
+    Query,
+    /// Keys.
+    Key,
+}
+
+/// Growth of q and decay of k over positions, band by band (xPos): q is multiplied by
+/// `zeta_i^((m - centre) / scale_base)`, k by its inverse. Scores do not depend on the centre.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decay {
+    /// The factor of each band over `scale_base` positions, in (0, 1].
+    pub zeta: Vec<f64>,
+    /// Positions over which a band decays by its zeta.
+    pub scale_base: f64,
+    /// Where q and k keep their size; the middle of the keys at hand unless given.
+    pub centre: Option<f64>,
+}
+
+impl Decay {
+    /// The factor of a band at a position.
+    fn factor(&self, band: usize, position: f64, side: Side) -> f64 {
+        let exponent = (position - self.centre.unwrap_or_default()) / self.scale_base;
+        self.zeta[band].powf(if side == Side::Query { exponent } else { -exponent })
+    }
+}
+
 /// How q and k are rotated: described, so that the model can choose the fused kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rotation {
@@ -76,20 +105,52 @@ pub struct Rotation {
     pub frequencies: Frequencies,
     /// Which channels make a pair.
     pub layout: Layout,
+    /// Scales over positions, the inverse of each other for q and k.
+    pub decay: Option<Decay>,
 }
 
 impl Rotation {
-    /// cos and sin at the given positions, each `[rows, length, dim / 2]`.
-    pub fn table(&self, positions: &Positions, device: &Device) -> RotationTable {
-        let factor = self.frequencies.attention_factor;
-        let shape = [positions.rows(), positions.length(), self.frequencies.inv_freq.len()];
+    /// A rotation without scales.
+    pub fn new(frequencies: Frequencies, layout: Layout) -> Self {
+        Self { frequencies, layout, decay: None }
+    }
+
+    /// The same rotation, its scales centred on the middle of these positions unless they have a centre.
+    #[must_use]
+    pub fn centred(mut self, positions: &Positions) -> Self {
+        if let Some(decay) = &mut self.decay {
+            let fold =
+                |of: fn(f64, f64) -> f64| positions.values().iter().copied().reduce(of).unwrap_or_default();
+            decay.centre = decay.centre.or_else(|| Some(fold(f64::min).midpoint(fold(f64::max))));
+        }
+        self
+    }
+
+    /// cos and sin for q or k at the given positions, each `[rows, length, dim / 2]`.
+    pub fn table(&self, positions: &Positions, side: Side, device: &Device) -> RotationTable {
+        let bands = self.frequencies.inv_freq.len();
+        let shape = [positions.rows(), positions.length(), bands];
         let upload = |values: Vec<f32>| Tensor::from_data(TensorData::new(values, shape), device);
+        let factor = |index: usize| match &self.decay {
+            Some(decay) => decay.factor(index % bands, positions.values()[index / bands], side),
+            None => 1.0,
+        };
         let (cos, sin) = self
             .frequencies
             .angles(positions.values())
-            .map(|angle| ((factor * angle.cos()) as f32, (factor * angle.sin()) as f32))
+            .enumerate()
+            .map(|(index, angle)| {
+                let factor = self.frequencies.attention_factor * factor(index);
+                ((factor * angle.cos()) as f32, (factor * angle.sin()) as f32)
+            })
             .unzip();
         RotationTable { cos: upload(cos), sin: upload(sin), layout: self.layout }
+    }
+
+    /// The tables of q and k at the same positions.
+    pub fn tables(&self, positions: &Positions, device: &Device) -> [RotationTable; 2] {
+        let centred = self.clone().centred(positions);
+        [Side::Query, Side::Key].map(|side| centred.table(positions, side, device))
     }
 }
 
@@ -116,8 +177,8 @@ mod tests {
 
     #[test]
     fn tables_are_exact_far_out() {
-        let rotation = Rotation { frequencies: Frequencies::geometric(1e4, 64), layout: Layout::Half };
-        let table = rotation.table(&Positions::range(65_535..65_536), &Device::flex());
+        let rotation = Rotation::new(Frequencies::geometric(1e4, 64), Layout::Half);
+        let table = rotation.table(&Positions::range(65_535..65_536), Side::Query, &Device::flex());
         let cos = table.cos.into_data().try_to_vec::<f32>().unwrap();
         for (band, cos) in cos.iter().enumerate() {
             let angle = 65_535.0 * rotation.frequencies.inv_freq[band];

@@ -8,18 +8,23 @@
 //! - [`frequency`]: frequency tables in f64, and the rotation tables made from them.
 //! - [`positions`]: positions are data, also fractional or drawn at random.
 //! - [`tokens`]: windows and distances in a config, also as a share of the training length.
-//! - [`init`]: parameters drawn on the host.
+//! - [`distance`]: biases that are a function of the distance.
+//! - [`init`]: parameters drawn on the host; [`layered`]: those every layer has of its own.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod distance;
 pub mod encoding;
 pub mod encodings;
 pub mod extension;
 pub mod extensions;
 pub mod frequency;
 pub mod init;
+pub mod layered;
 pub mod positions;
 pub mod reading;
+#[cfg(test)]
+mod testing;
 pub mod tokens;
 
 pub use encoding::{Dimensions, Position};

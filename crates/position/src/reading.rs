@@ -262,6 +262,11 @@ impl Reading {
             || self.of(layer).filter(|encoding| encoding.adds_bias()).count() > 1
     }
 
+    /// How many numbers per score the encodings of the layer hold at once.
+    pub fn numbers_per_score(&self, layer: usize) -> usize {
+        self.of(layer).map(Position::numbers_per_score).max().unwrap_or(1).max(1)
+    }
+
     /// Hook (d) on scores.
     pub fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         self.of(block.rows.layer).fold(scores, |scores, encoding| encoding.scores(scores, heads, block))

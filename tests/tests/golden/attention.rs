@@ -1,12 +1,12 @@
 //! Kind `attention`: probabilities and output of a reading, end to end.
 
-use crate::build::{config, dimensions, positions, reading};
+use crate::build::{bias_config, config, dimensions, encoding, positions, reading, reading_of, with_key};
 use crate::file::{Case, assert_close, numbers};
 use burn::tensor::{Device, Int, Tensor};
 use longwave_model::attention::{Rotations, attend};
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::reading::LogN;
-use longwave_position::{ExtensionConfig, Lengths, Reading};
+use longwave_position::{ExtensionConfig, Lengths, Position, Reading};
 use std::ops::Range;
 use toml::{Table, Value};
 
@@ -32,7 +32,8 @@ pub fn check(name: &str, case: &Case) {
         "attention_linear" | "attention_yarn" => case.text("extend"),
         name => name,
     };
-    let reading = extended(kind, case);
+    let reading =
+        if name.ends_with("_interpolated") { interpolated(name, case) } else { extended(kind, case) };
     let mut outputs = case.outputs();
     let inputs = Inputs::new(case);
     let whole = inputs.attended(&reading, inputs.value.clone());
@@ -92,6 +93,19 @@ fn extended(kind: &str, case: &Case) -> Reading {
     ExtensionConfig::from_value(&Value::Table(keys), "extend")
         .and_then(|extension| extension.apply(&model, Lengths { train, length }))
         .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A bias whose distances are divided by the scale of the case.
+fn interpolated(name: &str, case: &Case) -> Reading {
+    let (heads, dim) = (case.usize("heads"), case.usize("d"));
+    let dimensions = dimensions(heads, dim, heads * dim);
+    let mut config = bias_config(name, &case.config, &["heads", "d", "L", "scale"]);
+    if case.params().contains_key("slopes") {
+        config = with_key(config, "learned_slopes", true);
+    }
+    let mut encoding = encoding(&config, &dimensions, case.params());
+    assert!(encoding.interpolate(case.f64("scale")));
+    reading_of(encoding, &dimensions)
 }
 
 /// Inverse Leaky `ReRoPE` trains with a `k` below 1 and reads with plain `RoPE`.

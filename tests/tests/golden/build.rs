@@ -58,8 +58,12 @@ pub fn with_params<M: Module>(module: M, params: &BTreeMap<String, Tensor>) -> M
             self.path.pop();
         }
         fn map_float<const D: usize>(&mut self, param: Param<BurnTensor<D>>) -> Param<BurnTensor<D>> {
+            // `w1`, or the second of the list `w`.
             let name = self.path.last().cloned().unwrap_or_default();
-            let Some(tensor) = self.params.get(&name) else { return param };
+            let of_list = self.path[self.path.len().saturating_sub(2)..].concat();
+            let Some(tensor) = self.params.get(&name).or_else(|| self.params.get(&of_list)) else {
+                return param;
+            };
             self.used += 1;
             let (id, old, mapper) = param.consume();
             let data: Vec<f32> = tensor.data.iter().map(|&number| number as f32).collect();
@@ -80,6 +84,30 @@ pub fn with_params<M: Module>(module: M, params: &BTreeMap<String, Tensor>) -> M
     let module = module.map(&mut mapper);
     assert_eq!(mapper.used, params.len(), "parameters of the case: {:?}", params.keys());
     module
+}
+
+/// A reading whose only encoding is the one given.
+pub fn reading_of(encoding: Encoding, dimensions: &Dimensions) -> Reading {
+    let none = toml::Value::String("none".to_owned());
+    let mut reading = reading(&none, dimensions, LogN::Off);
+    reading.encodings_mut()[0] = encoding;
+    reading
+}
+
+/// A config with another key.
+pub fn with_key(config: toml::Value, key: &str, value: impl Into<toml::Value>) -> toml::Value {
+    let toml::Value::Table(mut table) = config else { panic!("{config:?}") };
+    table.insert(key.to_owned(), value.into());
+    toml::Value::Table(table)
+}
+
+/// The config of a bias, from the name of a file such as `kerple_log` or `cpb_interpolated`.
+pub fn bias_config(name: &str, case: &Value, not_ours: &[&str]) -> toml::Value {
+    let name = name.strip_suffix("_interpolated").unwrap_or(name);
+    match name.split_once('_') {
+        Some((kind, variant)) => with_key(config(kind, case, not_ours), "variant", variant),
+        None => config(name, case, not_ours),
+    }
 }
 
 /// Positions of a case, shared by the batch.

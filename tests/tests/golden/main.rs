@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod attention;
+mod bias;
 mod build;
 mod embedding;
 mod file;
@@ -25,6 +26,7 @@ type Check = fn(&str, &Case);
 fn handler(file: &File) -> Option<Check> {
     Some(match file.kind.as_str() {
         "attention" => attention::check,
+        "bias" => bias::check,
         "embedding" => embedding::check,
         "frequency" => frequency::check,
         "logits" => logits::check,

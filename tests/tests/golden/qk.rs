@@ -1,9 +1,11 @@
 //! Kind `qk`: rotated or scaled q and k, and their frequencies.
 
-use crate::build::{config, dimensions, encoding, positions};
+use crate::build::{config, dimensions, encoding, positions, with_key};
 use crate::file::{Case, Tensor};
-use burn::tensor::Tensor as BurnTensor;
+use burn::tensor::{Device, Int, Tensor as BurnTensor};
 use longwave_kernels::rotate;
+use longwave_position::encoding::Rows;
+use longwave_position::frequency::Side;
 use longwave_position::{Encoding, Position};
 
 /// Checks one case of a file; `rope_half` and its like are the kind `rope`.
@@ -11,24 +13,37 @@ pub fn check(name: &str, case: &Case) {
     let kind = if name.starts_with("rope") { "rope" } else { name };
     let (q, k) = (case.input("q"), case.input("k"));
     let [heads, _, head_dim] = q.shape[..] else { panic!("q {:?}", q.shape) };
-    let encoding = encoding(
-        &config(kind, &case.config, &[]),
-        &dimensions(heads, head_dim, heads * head_dim),
-        case.params(),
-    );
+    let mut dimensions = dimensions(heads, head_dim, heads * head_dim);
+    let mut config = config(kind, &case.config, &["train_length"]);
+    if name == "rope_hope" {
+        dimensions.train_length = case.usize("train_length");
+        config = with_key(config, "hope", true);
+    }
+    let encoding = encoding(&config, &dimensions, case.params());
     let mut outputs = case.outputs();
     if outputs.has("frequencies") {
         let frequencies = encoding.frequencies().expect("frequencies").inv_freq.clone();
         outputs.compare_f64("frequencies", &frequencies);
     }
-    outputs.compare("q", turned(&encoding, &q, &case.input("q_positions")));
-    outputs.compare("k", turned(&encoding, &k, &case.input("k_positions")));
+    if let Encoding::Xpos(xpos) = &encoding {
+        outputs.compare_f64("zeta", &xpos.decay().zeta);
+    }
+    outputs.compare("q", turned(&encoding, &q, &case.input("q_positions"), Side::Query));
+    outputs.compare("k", turned(&encoding, &k, &case.input("k_positions"), Side::Key));
     outputs.done();
 }
 
-fn turned(encoding: &Encoding, x: &Tensor, at: &Tensor) -> BurnTensor<3> {
-    let x = x.burn::<3>().unsqueeze::<4>();
-    let rotation = encoding.rotation(0).expect("a rotation");
-    let table = rotation.table(&positions(at), &x.device());
-    rotate(x, &table).squeeze_dim::<3>(0)
+fn turned(encoding: &Encoding, x: &Tensor, at: &Tensor, side: Side) -> BurnTensor<3> {
+    let mut x = x.burn::<3>().unsqueeze::<4>();
+    let positions = positions(at);
+    if let Some(rotation) = encoding.rotation(0) {
+        x = rotate(x, &rotation.table(&positions, side, &Device::flex()));
+    }
+    let tokens = BurnTensor::<2, Int>::zeros([1, positions.length()], &Device::flex());
+    let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+    let x = match side {
+        Side::Query => encoding.map_query(x, rows),
+        Side::Key => encoding.map_key(x, rows),
+    };
+    x.squeeze_dim::<3>(0)
 }

@@ -38,7 +38,8 @@ pub(super) fn attention(
         })
         .collect();
     let v = repeat_heads(v, heads / kv_heads);
-    let rows = (SCORES_AT_ONCE / (batch * heads * length * entries.len()).max(1)).max(1);
+    let held = entries.len().max(reading.numbers_per_score(block.rows.layer));
+    let rows = (SCORES_AT_ONCE / (batch * heads * length * held).max(1)).max(1);
     let rows = if whole_rows { rows } else { rows.min(QUERIES_AT_ONCE) };
     let outputs = (0..count).step_by(rows).map(|first| {
         let end = (first + rows).min(count);
@@ -69,8 +70,9 @@ pub(super) fn at_positions(
     let query_positions = rows.positions.columns(block.queries.clone());
     let [q, k] = match reading.rotation(rows.layer) {
         Some(rotation) => {
-            let q_table = rotations.table(rotation.clone(), query_map, &query_positions, &device);
-            let k_table = rotations.table(rotation, key_map, rows.positions, &device);
+            let maps = (query_map, key_map);
+            let [q_table, k_table] =
+                rotations.tables(rotation, maps, &query_positions, rows.positions, &device);
             [rotate(q, &q_table), rotate(k, &k_table)]
         }
         None => [q, k],
@@ -96,17 +98,20 @@ fn one_block(
     let (queries, keys) = (block.queries.len(), v.dims()[2]);
     let mut options = super::options(reading, scale, block, &device);
     options.bias = reading.bias(block);
-    let mut scores = selected(entries, geometry, block).mul_scalar(options.scale);
+    let mut entries = entries.to_vec();
     if let Some(scale) = &options.query_scale {
         let [rows, count] = scale.dims();
-        scores = scores * scale.clone().reshape([rows, 1, count, 1]);
+        for [q, _] in &mut entries {
+            *q = q.clone() * scale.clone().reshape([rows, 1, count, 1]);
+        }
     }
+    let scores = selected(&entries, geometry, block).mul_scalar(options.scale);
+    let [q, k] = &entries[0];
+    let mut scores = reading.scores(scores, Heads { q, k, scale: options.scale }, block);
     if let Some(bias) = options.bias_block(queries, keys, &device) {
         let held = bias.dims()[3];
         scores = scores + if held > keys { bias.slice_dim(3, 0..keys) } else { bias };
     }
-    let [q, k] = &entries[0];
-    let scores = reading.scores(scores, Heads { q, k }, block);
     let later: Tensor<4, Bool> = options.hidden(queries, keys, &device).unsqueeze();
     let mut scores = scores.mask_fill(later, f32::NEG_INFINITY);
     let mask = reading.layer(block.rows.layer).mask;

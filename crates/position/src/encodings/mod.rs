@@ -57,6 +57,7 @@ macro_rules! encodings {
 
         /// Any one encoding, with its parameters.
         #[derive(Module, Debug)]
+        #[allow(clippy::large_enum_variant, reason = "one a model; its tensors are handles")]
         pub enum Encoding {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $Name($module::$Name),)*
         }
@@ -135,6 +136,15 @@ encodings! {
     Learned in learned,
     Sinusoidal in sinusoidal,
     Rope in rope,
+    Alibi in alibi,
+    Kerple in kerple,
+    T5 in t5,
+    Sandwich in sandwich,
+    Cpb in cpb,
+    Fire in fire,
+    Fox in fox,
+    Xpos in xpos,
+    Pope in pope,
 }
 
 impl Serialize for EncodingConfig {
@@ -191,6 +201,22 @@ pub(crate) fn check_base(section: &str, base: f64) -> Result<()> {
         .hint("the usual one is 10000.0"))
 }
 
+/// A size must be at least `least`.
+pub(crate) fn check_at_least(section: &str, key: &str, value: usize, least: usize) -> Result<()> {
+    if value >= least {
+        return Ok(());
+    }
+    Err(Error::value(&format!("{section}.{key}"), value, format!("it must be at least {least}")))
+}
+
+/// A number must be above 0.
+pub(crate) fn check_positive(section: &str, key: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    Err(Error::value(&format!("{section}.{key}"), value, "it must be a number above 0"))
+}
+
 impl Position for Encoding {
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         self.hooks().embed(hidden, rows)
@@ -212,6 +238,9 @@ impl Position for Encoding {
     }
     fn by_block(&self, positions: &Positions) -> bool {
         self.hooks().by_block(positions)
+    }
+    fn numbers_per_score(&self) -> usize {
+        self.hooks().numbers_per_score()
     }
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         self.hooks().scores(scores, heads, block)
@@ -238,6 +267,9 @@ impl Position for Encoding {
         self.hooks_mut().interpolate(scale)
     }
 }
+
+#[cfg(test)]
+mod properties;
 
 #[cfg(test)]
 mod tests {

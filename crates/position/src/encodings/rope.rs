@@ -8,6 +8,11 @@
 //! the frequencies are those of the rotated dimension. `layout = "half"` pairs channels (i, i + r/2)
 //! (GPT-NeoX, Llama in transformers), `"interleaved"` pairs (2i, 2i + 1) (the paper, GPT-J): the same
 //! function after a permutation of weights, so trained models differ only in what they can load.
+//!
+//! Two variants leave the slowest bands unrotated (frequency 0), so that they carry content alone:
+//! `p` keeps the fastest floor(p r/2) bands (p-RoPE, Barbero et al. 2025, arXiv:2410.06205); `hope` those
+//! that complete a turn within the training length, `inv_freq_i >= 2 pi / L` (Chen et al. 2024,
+//! arXiv:2410.21216). Extensions leave an unrotated band unrotated.
 
 use super::{Configure, check_base};
 use crate::encoding::{Dimensions, Position};
@@ -18,6 +23,7 @@ use longwave_core::{Error, Result};
 use longwave_kernels::Layout;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::f64::consts::TAU;
 
 /// Keys of `kind = "rope"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,11 +35,15 @@ pub struct Config {
     pub layout: Layout,
     /// Share of each head's channels that is rotated, above 0 and at most 1.
     pub fraction: f64,
+    /// Share of the bands that is rotated, fastest first, from 0 (no rotation) to 1 (p-RoPE).
+    pub p: f64,
+    /// Rotate only the bands that complete a turn within the training length (`HoPE`).
+    pub hope: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { base: 10_000.0, layout: Layout::Half, fraction: 1.0 }
+        Self { base: 10_000.0, layout: Layout::Half, fraction: 1.0, p: 1.0, hope: false }
     }
 }
 
@@ -42,6 +52,9 @@ impl Default for Config {
 pub struct Rope {
     #[module(skip)]
     rotation: Rotation,
+    /// Whether each band is rotated.
+    #[module(skip)]
+    turns: Vec<bool>,
 }
 
 impl Config {
@@ -66,6 +79,10 @@ impl Configure for Config {
                 "it must be above 0 and at most 1",
             ));
         }
+        if !(0.0..=1.0).contains(&self.p) {
+            return Err(Error::value(&format!("{section}.p"), self.p, "it must be between 0 and 1")
+                .hint("1 rotates every band, 0.75 leaves the slowest quarter unrotated"));
+        }
         let rotated = self.rotated(dimensions.head_dim);
         if (rotated - rotated.round()).abs() > 1e-6 || rotated.round() as usize % 2 == 1 || rotated < 1.5 {
             return Err(Error::usage(format!(
@@ -83,7 +100,15 @@ impl Configure for Config {
 
     fn build(&self, dimensions: &Dimensions, _init: &Init) -> Rope {
         let rotated = self.rotated(dimensions.head_dim).round() as usize;
-        Rope { rotation: Rotation { frequencies: Frequencies::geometric(self.base, rotated), layout: self.layout } }
+        let frequencies = Frequencies::geometric(self.base, rotated);
+        // A share such as 0.7 of 10 bands is 7, whatever its binary form.
+        let kept = (self.p * (rotated / 2) as f64 + 1e-9).floor() as usize;
+        let slowest = if self.hope { TAU / dimensions.train_length as f64 } else { 0.0 };
+        let turns =
+            frequencies.inv_freq.iter().enumerate().map(|(band, &f)| band < kept && f >= slowest).collect();
+        let mut rope = Rope { rotation: Rotation::new(frequencies.clone(), self.layout), turns };
+        rope.set_frequencies(frequencies);
+        rope
     }
 }
 
@@ -96,7 +121,12 @@ impl Position for Rope {
         Some(&self.rotation.frequencies)
     }
 
-    fn set_frequencies(&mut self, frequencies: Frequencies) {
+    fn set_frequencies(&mut self, mut frequencies: Frequencies) {
+        for (frequency, &turns) in frequencies.inv_freq.iter_mut().zip(&self.turns) {
+            if !turns {
+                *frequency = 0.0;
+            }
+        }
         self.rotation.frequencies = frequencies;
     }
 }
@@ -104,6 +134,7 @@ impl Position for Rope {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frequency::Side;
     use crate::positions::Positions;
     use burn::tensor::{Device, Distribution, Tensor};
     use longwave_kernels::rotate;
@@ -126,7 +157,7 @@ mod tests {
     }
 
     fn at(rope: &Rope, x: &Tensor<4>, positions: &Positions) -> Tensor<4> {
-        rotate(x.clone(), &rope.rotation.table(positions, &x.device()))
+        rotate(x.clone(), &rope.rotation.table(positions, Side::Query, &x.device()))
     }
 
     fn distance(a: Tensor<4>, b: Tensor<4>) -> f32 {
@@ -181,6 +212,18 @@ mod tests {
         };
         let interleaved = at(&rope(&config, 4), &pick(x, [0, 2, 1, 3]), &positions);
         assert!(distance(half, pick(interleaved, [0, 2, 1, 3])) < 1e-6);
+    }
+
+    #[test]
+    fn slow_bands_stay_unrotated() {
+        let share = Config { p: 0.5, ..Config::default() };
+        assert_eq!(rope(&share, 8).frequencies().unwrap().inv_freq, [1.0, 0.1, 0.0, 0.0]);
+        // Of 1, 0.1, .. only 1 completes a turn in 8 tokens: 2 pi / 8 = 0.785.
+        let mut hope = rope(&Config { hope: true, ..Config::default() }, 8);
+        assert_eq!(hope.frequencies().unwrap().inv_freq, [1.0, 0.0, 0.0, 0.0]);
+        hope.set_frequencies(Frequencies::geometric(500.0, 8));
+        assert!(hope.frequencies().unwrap().inv_freq[1..].iter().all(|&f| f == 0.0));
+        assert!(Config { p: 1.5, ..Config::default() }.validate("position", &dimensions(8)).is_err());
     }
 
     #[test]

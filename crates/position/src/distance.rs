@@ -1,0 +1,52 @@
+//! Biases that are a function of the distance n = i - j of a query and a key.
+//!
+//! Where positions are consecutive the distances are 0, 1, 2, .. and the bias is a table by distance,
+//! whatever the length. Fractional or drawn positions give one block for the queries at hand. Distances
+//! are formed in f64; positions near 70,000 with a fraction would lose it in f32.
+
+use crate::encoding::QueryBlock;
+use burn::tensor::{Device, Tensor, TensorData};
+use longwave_kernels::Bias;
+
+/// The bias whose values at some distances are `of(distances)`, `[heads, distances]`.
+///
+/// Distances are divided by `scale` first.
+pub fn bias_by_distance(block: QueryBlock<'_>, scale: f64, of: impl Fn(&[f64]) -> Tensor<2>) -> Bias {
+    if block.rows.positions.consecutive() {
+        return Bias::ByDistance(of(&whole(block.queries.end, scale)));
+    }
+    Bias::Block(as_block(of(&of_block(block, scale)), block))
+}
+
+/// 0, 1, .., `count` - 1, each divided by `scale`.
+pub fn whole(count: usize, scale: f64) -> Vec<f64> {
+    (0..count).map(|n| n as f64 / scale).collect()
+}
+
+/// The distances of a block divided by `scale`, `[rows, queries, keys]` row-major; 0 where the key lies
+/// ahead of the query.
+pub fn of_block(block: QueryBlock<'_>, scale: f64) -> Vec<f64> {
+    signed(block).map(|n| n.max(0.0) / scale).collect()
+}
+
+/// The distances i - j of a block, negative where the key lies ahead, `[rows, queries, keys]` row-major.
+pub fn signed(block: QueryBlock<'_>) -> impl Iterator<Item = f64> {
+    let positions = block.rows.positions;
+    positions.values().chunks(positions.length().max(1)).flat_map(move |row| {
+        row[block.queries.clone()].iter().flat_map(move |i| row.iter().map(move |j| i - j))
+    })
+}
+
+/// `[heads, rows * queries * keys]` -> `[rows, heads, queries, keys]`.
+pub fn as_block(values: Tensor<2>, block: QueryBlock<'_>) -> Tensor<4> {
+    let positions = block.rows.positions;
+    let heads = values.dims()[0];
+    values.reshape([heads, positions.rows(), block.queries.len(), positions.length()]).swap_dims(0, 1)
+}
+
+/// Numbers made on the host, `[count]`, as f32.
+pub fn upload(values: &[f64], device: &Device) -> Tensor<1> {
+    let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+    let count = values.len();
+    Tensor::from_data(TensorData::new(values, [count]), device)
+}

@@ -1,0 +1,115 @@
+//! `alibi`: a penalty that grows linearly with the distance.
+//!
+//! `logit_ij += -slope_h (i - j)`, after the scaled q.k (Press et al. 2022, arXiv:2108.12409, section 3).
+//! For H heads, H a power of two, `slope_h = 2^(-8h/H)`, h = 1..H; otherwise the slopes of the power of
+//! two P below, then every other slope (1st, 3rd, ..) of 2P, as in the authors' code. No parameters, the
+//! same in every layer; with `learned_slopes` they are trained, `[layers, heads]`, unclamped (the paper
+//! reports that this extrapolates worse). Interpolated by s, every distance is divided by s.
+
+use super::Configure;
+use crate::distance::{as_block, of_block, upload};
+use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::init::Init;
+use crate::layered::at_layer;
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor};
+use longwave_core::Result;
+use longwave_kernels::Bias;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `kind = "alibi"`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Train the slopes, which start at the published ones.
+    pub learned_slopes: bool,
+}
+
+/// The slopes.
+#[derive(Module, Debug)]
+pub struct Alibi {
+    /// `[layers, heads]`, where they are learned.
+    pub slopes: Option<Param<Tensor<2>>>,
+    #[module(skip)]
+    fixed: Vec<f64>,
+    #[module(skip)]
+    scale: f64,
+}
+
+/// The slope of each of `heads` heads.
+pub fn slopes(heads: usize) -> Vec<f64> {
+    let of = |heads: usize| (1..=heads).map(move |h| (-8.0 * h as f64 / heads as f64).exp2());
+    if heads.is_power_of_two() {
+        return of(heads).collect();
+    }
+    let below = heads.next_power_of_two() / 2;
+    of(below).chain(of(2 * below).step_by(2)).take(heads).collect()
+}
+
+impl Configure for Config {
+    type Encoding = Alibi;
+    const KIND: &'static str = "alibi";
+    const SUMMARY: &'static str = "a penalty that grows linearly with the distance (ALiBi)";
+    const SOURCE: &'static str = "arXiv:2108.12409";
+
+    fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
+        Ok(())
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Alibi {
+        let (layers, heads) = (dimensions.layers, dimensions.heads);
+        let fixed = slopes(heads);
+        let learned = self.learned_slopes.then(|| init.values([layers, heads], &fixed.repeat(layers)));
+        Alibi { slopes: learned, fixed, scale: 1.0 }
+    }
+}
+
+impl Alibi {
+    /// The slopes of a layer, `[heads]`.
+    pub fn of_layer(&self, layer: usize, device: &Device) -> Tensor<1> {
+        match &self.slopes {
+            Some(slopes) => at_layer(slopes, layer),
+            None => upload(&self.fixed, device),
+        }
+    }
+}
+
+impl Position for Alibi {
+    fn bias(&self, block: QueryBlock<'_>) -> Bias {
+        let device = block.input.device();
+        let slopes = self.of_layer(block.rows.layer, &device);
+        if block.rows.positions.consecutive() {
+            return Bias::Slopes(slopes.div_scalar(self.scale));
+        }
+        let distances = upload(&of_block(block, self.scale), &device).unsqueeze::<2>();
+        Bias::Block(as_block(distances * slopes.neg().unsqueeze_dim::<2>(1), block))
+    }
+
+    fn adds_bias(&self) -> bool {
+        true
+    }
+
+    fn by_block(&self, positions: &Positions) -> bool {
+        !positions.consecutive()
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.scale *= scale;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slopes_of_any_number_of_heads() {
+        assert_eq!(slopes(4), [0.25, 0.0625, 0.015_625, 0.003_906_25]);
+        assert_eq!(slopes(6), [0.25, 0.0625, 0.015_625, 0.003_906_25, 0.5, 0.125]);
+        assert_eq!(slopes(1), [0.003_906_25]);
+        assert_eq!((slopes(12).len(), slopes(12)[8]), (12, 0.5f64.sqrt()));
+    }
+}

@@ -1,0 +1,131 @@
+//! `cpb`: a small network of the distance (continuous position bias).
+//!
+//! `logit_ij += f(u)_h`, u = n (`variant = "linear"`) or ln(1 + n) (`"log"`), n = i - j:
+//! `y = silu(u w0 + b0)`, then `y = silu(y w_l + b_l)` for l = 1..depth-1, `f = y w_out + b_out` (Liu et al.
+//! 2022, arXiv:2111.09883, section 3.3; x-transformers' `DynamicPositionBias` without its normalisation).
+//! `w0 [layers, 1, hidden]`, `w_l [layers, hidden, hidden]`, `w_out [layers, hidden, heads]`: a network of
+//! its own in every layer. Interpolated by s, every distance is divided by s.
+
+use super::{Configure, check_at_least};
+use crate::distance::{bias_by_distance, upload};
+use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::init::Init;
+use crate::layered::{at_layer, linear};
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::{Tensor, activation::silu};
+use longwave_core::Result;
+use longwave_kernels::Bias;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the network reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Variant {
+    /// The distance in tokens.
+    #[default]
+    Linear,
+    /// `ln(1 + n)`.
+    Log,
+}
+
+/// Keys of `kind = "cpb"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// What the network reads.
+    pub variant: Variant,
+    /// Width of the hidden layers.
+    pub hidden: usize,
+    /// Number of hidden layers.
+    pub depth: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { variant: Variant::Linear, hidden: 32, depth: 2 }
+    }
+}
+
+/// The network of every layer.
+#[derive(Module, Debug)]
+pub struct Cpb {
+    /// Weights of the hidden layers, `[layers, 1 or hidden, hidden]`.
+    pub w: Vec<Param<Tensor<3>>>,
+    /// Biases of the hidden layers, `[layers, hidden]`.
+    pub b: Vec<Param<Tensor<2>>>,
+    /// `[layers, hidden, heads]`.
+    pub w_out: Param<Tensor<3>>,
+    /// `[layers, heads]`.
+    pub b_out: Param<Tensor<2>>,
+    #[module(skip)]
+    variant: Variant,
+    #[module(skip)]
+    scale: f64,
+}
+
+impl Configure for Config {
+    type Encoding = Cpb;
+    const KIND: &'static str = "cpb";
+    const SUMMARY: &'static str = "a small network of the distance, or of its logarithm, as a bias";
+    const SOURCE: &'static str = "arXiv:2111.09883, section 3.3";
+
+    fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        check_at_least(section, "hidden", self.hidden, 1)?;
+        check_at_least(section, "depth", self.depth, 1)
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Cpb {
+        let (layers, hidden) = (dimensions.layers, self.hidden);
+        let (w, b) = (0..self.depth)
+            .map(|index| {
+                let names = [format!("cpb.w{index}"), format!("cpb.b{index}")];
+                let inputs = if index == 0 { 1 } else { hidden };
+                linear(init, [&names[0], &names[1]], [layers, inputs, hidden])
+            })
+            .unzip();
+        let (w_out, b_out) = linear(init, ["cpb.w_out", "cpb.b_out"], [layers, hidden, dimensions.heads]);
+        Cpb { w, b, w_out, b_out, variant: self.variant, scale: 1.0 }
+    }
+}
+
+impl Cpb {
+    /// The network's outputs `[heads, distances]`.
+    fn network(&self, layer: usize, distances: &[f64]) -> Tensor<2> {
+        let inputs: Vec<f64> = match self.variant {
+            Variant::Linear => distances.to_vec(),
+            Variant::Log => distances.iter().map(|n| n.ln_1p()).collect(),
+        };
+        let mut y = upload(&inputs, &self.w_out.device()).unsqueeze_dim::<2>(1); // [distances, 1]
+        for (w, b) in self.w.iter().zip(&self.b) {
+            y = silu(y.matmul(at_layer(w, layer)) + at_layer::<2, 1>(b, layer).unsqueeze());
+        }
+        let out = y.matmul(at_layer(&self.w_out, layer)) + at_layer::<2, 1>(&self.b_out, layer).unsqueeze();
+        out.transpose()
+    }
+}
+
+impl Position for Cpb {
+    fn bias(&self, block: QueryBlock<'_>) -> Bias {
+        bias_by_distance(block, self.scale, |distances| self.network(block.rows.layer, distances))
+    }
+
+    fn adds_bias(&self) -> bool {
+        true
+    }
+
+    fn by_block(&self, positions: &Positions) -> bool {
+        !positions.consecutive()
+    }
+
+    fn numbers_per_score(&self) -> usize {
+        let [_, hidden, heads] = self.w_out.dims();
+        2 * hidden.div_ceil(heads)
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.scale *= scale;
+        true
+    }
+}

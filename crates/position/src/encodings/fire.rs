@@ -1,0 +1,160 @@
+//! `fire`: a small network of the distance, measured against the query's position.
+//!
+//! `logit_ij += f(psi(n) / (psi(max(i, T)) + eps))_h`, n = i - j, `psi(x) = ln(|c x| + 1)`,
+//! `T = |multiplier init_length|`, `f(u) = relu(u w1 + b1) w2 + b2` (Li et al. 2024, arXiv:2310.04418,
+//! equations 7 to 9 and the listing of the appendix). c, multiplier `[layers, 1]` start at 0.1 and 1;
+//! `w1 [layers, 1, hidden]`, `w2 [layers, hidden, heads]`. All of it is learned, in every layer.
+//!
+//! Up to the threshold T the normaliser is a constant and the bias a table by distance; past it the bias
+//! depends on the query too, and is computed for one block of queries at a time. c is learned, so psi
+//! runs in f32 on a device, from distances made in f64. Interpolated by s, both positions are divided by s.
+
+use super::{Configure, check_at_least, check_positive};
+use crate::distance::{as_block, of_block, upload, whole};
+use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::init::Init;
+use crate::layered::{at_layer, linear};
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::{Tensor, activation::relu};
+use longwave_core::Result;
+use longwave_kernels::Bias;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `kind = "fire"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The threshold's constant factor; the training length unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_length: Option<f64>,
+    /// Width of the hidden layer.
+    pub hidden: usize,
+    /// Added to the normaliser.
+    pub eps: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { init_length: None, hidden: 32, eps: 1e-6 }
+    }
+}
+
+/// The network of every layer.
+#[derive(Module, Debug)]
+pub struct Fire {
+    /// `[layers, 1]`.
+    pub c: Param<Tensor<2>>,
+    /// `[layers, 1]`.
+    pub multiplier: Param<Tensor<2>>,
+    /// `[layers, 1, hidden]`.
+    pub w1: Param<Tensor<3>>,
+    /// `[layers, hidden]`.
+    pub b1: Param<Tensor<2>>,
+    /// `[layers, hidden, heads]`.
+    pub w2: Param<Tensor<3>>,
+    /// `[layers, heads]`.
+    pub b2: Param<Tensor<2>>,
+    #[module(skip)]
+    init_length: f64,
+    #[module(skip)]
+    eps: f64,
+    #[module(skip)]
+    scale: f64,
+}
+
+impl Configure for Config {
+    type Encoding = Fire;
+    const KIND: &'static str = "fire";
+    const SUMMARY: &'static str = "a small network of the distance over the query's position (FIRE)";
+    const SOURCE: &'static str = "arXiv:2310.04418";
+
+    fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        if let Some(length) = self.init_length {
+            check_positive(section, "init_length", length)?;
+        }
+        check_positive(section, "eps", self.eps)?;
+        check_at_least(section, "hidden", self.hidden, 1)
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Fire {
+        let layers = dimensions.layers;
+        let (w1, b1) = linear(init, ["fire.w1", "fire.b1"], [layers, 1, self.hidden]);
+        let (w2, b2) = linear(init, ["fire.w2", "fire.b2"], [layers, self.hidden, dimensions.heads]);
+        Fire {
+            c: init.constant([layers, 1], 0.1),
+            multiplier: init.constant([layers, 1], 1.0),
+            w1,
+            b1,
+            w2,
+            b2,
+            init_length: self.init_length.unwrap_or(dimensions.train_length as f64),
+            eps: self.eps,
+            scale: 1.0,
+        }
+    }
+}
+
+impl Fire {
+    /// T of a layer, `[1]`.
+    fn threshold(&self, layer: usize) -> Tensor<1> {
+        at_layer::<2, 1>(&self.multiplier, layer).abs().mul_scalar(self.init_length)
+    }
+
+    /// `ln(|c x| + 1)` for x `[count]`.
+    fn psi(&self, layer: usize, x: Tensor<1>) -> Tensor<1> {
+        (x * at_layer::<2, 1>(&self.c, layer)).abs().log1p()
+    }
+
+    /// The network at inputs `[count]`: `[heads, count]`.
+    fn network(&self, layer: usize, u: Tensor<1>) -> Tensor<2> {
+        let first = u.unsqueeze_dim::<2>(1).matmul(at_layer(&self.w1, layer));
+        let hidden = relu(first + at_layer::<2, 1>(&self.b1, layer).unsqueeze());
+        (hidden.matmul(at_layer(&self.w2, layer)) + at_layer::<2, 1>(&self.b2, layer).unsqueeze()).transpose()
+    }
+}
+
+impl Position for Fire {
+    fn bias(&self, block: QueryBlock<'_>) -> Bias {
+        let (layer, device) = (block.rows.layer, block.input.device());
+        if !self.by_block(block.rows.positions) {
+            let normaliser = self.psi(layer, self.threshold(layer)).add_scalar(self.eps);
+            let distances = upload(&whole(block.queries.end, self.scale), &device);
+            return Bias::ByDistance(self.network(layer, self.psi(layer, distances) / normaliser));
+        }
+        let queries = block.rows.positions.columns(block.queries.clone());
+        let at: Vec<f64> = queries.values().iter().map(|i| i / self.scale).collect();
+        let keys = block.rows.positions.length();
+        let reach = upload(&at, &device);
+        let reach = reach.clone().max_pair(self.threshold(layer).expand(reach.dims()));
+        let normaliser = self.psi(layer, reach).add_scalar(self.eps).unsqueeze_dim::<2>(1);
+        let distances = self.psi(layer, upload(&of_block(block, self.scale), &device));
+        let u = distances.reshape([at.len(), keys]) / normaliser; // [rows * queries, keys]
+        Bias::Block(as_block(self.network(layer, u.reshape([at.len() * keys])), block))
+    }
+
+    fn adds_bias(&self) -> bool {
+        true
+    }
+
+    /// Past the least threshold of all layers, or where positions are not consecutive.
+    fn by_block(&self, positions: &Positions) -> bool {
+        if !positions.consecutive() {
+            return true;
+        }
+        let least = self.multiplier.val().detach().abs().min().into_scalar::<f32>();
+        let largest = positions.largest().unwrap_or_default() / self.scale;
+        largest > f64::from(least) * self.init_length
+    }
+
+    fn numbers_per_score(&self) -> usize {
+        let [_, hidden, heads] = self.w2.dims();
+        2 * hidden.div_ceil(heads)
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.scale *= scale;
+        true
+    }
+}

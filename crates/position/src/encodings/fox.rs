@@ -1,0 +1,68 @@
+//! `fox`: a forgetting gate.
+//!
+//! `logit_ij += sum_{t = j+1..i} ln sigmoid(x_t w_f + b_f)_h = F_i - F_j`, F the inclusive cumulative sum
+//! and x the normalised input of the layer (Lin et al. 2025, arXiv:2503.02130, equations 5 to 8).
+//! `w_f [layers, width, heads]` from N(0, 0.02), `b_f [layers, heads]` starts at 5, so that almost nothing
+//! is forgotten at first. Positions do not enter: the order of the rows does.
+//!
+//! F is a running sum in f32: at F = 1000 a difference is right to 6e-5.
+
+use super::Configure;
+use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::init::Init;
+use crate::layered::at_layer;
+use burn::module::{Module, Param};
+use burn::tensor::{Tensor, activation::log_sigmoid};
+use longwave_core::Result;
+use longwave_kernels::Bias;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// `kind = "fox"` takes no keys.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {}
+
+/// The gates.
+#[derive(Module, Debug)]
+pub struct Fox {
+    /// `[layers, width, heads]`.
+    pub w_f: Param<Tensor<3>>,
+    /// `[layers, heads]`.
+    pub b_f: Param<Tensor<2>>,
+}
+
+impl Configure for Config {
+    type Encoding = Fox;
+    const KIND: &'static str = "fox";
+    const SUMMARY: &'static str = "a learned gate forgets what lies behind (FoX)";
+    const SOURCE: &'static str = "arXiv:2503.02130";
+
+    fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
+        Ok(())
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Fox {
+        let (layers, heads) = (dimensions.layers, dimensions.heads);
+        Fox {
+            w_f: init.normal("position.fox.w_f", [layers, dimensions.width, heads], 0.02),
+            b_f: init.constant([layers, heads], 5.0),
+        }
+    }
+}
+
+impl Position for Fox {
+    fn bias(&self, block: QueryBlock<'_>) -> Bias {
+        let layer = block.rows.layer;
+        let [batch, length, width] = block.input.dims();
+        let gate = block.input.clone().reshape([batch * length, width]).matmul(at_layer(&self.w_f, layer))
+            + at_layer::<2, 1>(&self.b_f, layer).unsqueeze();
+        let heads = gate.dims()[1];
+        let forgotten = log_sigmoid(gate).reshape([batch, length, heads]).cumsum(1).swap_dims(1, 2);
+        Bias::Pair { query: forgotten.clone().slice_dim(2, block.queries.clone()), key: forgotten }
+    }
+
+    fn adds_bias(&self) -> bool {
+        true
+    }
+}

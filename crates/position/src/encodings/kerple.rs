@@ -1,0 +1,122 @@
+//! `kerple`: kernelised biases with two learned numbers a head.
+//!
+//! `variant = "log"`: `logit_ij += -p_h ln(1 + a_h n)`; `"power"`: `-a_h n^(p_h)`; n = i - j (Chi et al.
+//! 2022, arXiv:2205.09921, equations 5 and 6). p, a `[layers, heads]`; p from U(0, 2), a from U(0, 1);
+//! clamped when used, as in the authors' code: `a >= 0.01`, `p >= 0.01`, for `power` also `p <= 2`.
+//!
+//! The power is learned, so `n^p = exp(p ln n)` runs in f32 on a device from `ln n` made in f64: at
+//! n = 65,535 and p = 2 it is right to about 3e-6 of itself. Interpolated by s, distances are divided by s.
+
+use super::Configure;
+use crate::distance::{bias_by_distance, upload};
+use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::init::Init;
+use crate::layered::at_layer;
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use longwave_core::Result;
+use longwave_kernels::Bias;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The least p and a that are used.
+const LEAST: f64 = 0.01;
+
+/// Which kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Variant {
+    /// `-p ln(1 + a n)`.
+    #[default]
+    Log,
+    /// `-a n^p`.
+    Power,
+}
+
+/// Keys of `kind = "kerple"`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Which kernel.
+    pub variant: Variant,
+}
+
+/// The kernels' numbers.
+#[derive(Module, Debug)]
+pub struct Kerple {
+    /// `[layers, heads]`.
+    pub p: Param<Tensor<2>>,
+    /// `[layers, heads]`.
+    pub a: Param<Tensor<2>>,
+    #[module(skip)]
+    variant: Variant,
+    #[module(skip)]
+    scale: f64,
+}
+
+impl Configure for Config {
+    type Encoding = Kerple;
+    const KIND: &'static str = "kerple";
+    const SUMMARY: &'static str = "a learned penalty, logarithm or power of the distance (KERPLE)";
+    const SOURCE: &'static str = "arXiv:2205.09921";
+
+    fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
+        Ok(())
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Kerple {
+        let shape = [dimensions.layers, dimensions.heads];
+        Kerple {
+            p: init.uniform("position.kerple.p", shape, [0.0, 2.0]),
+            a: init.uniform("position.kerple.a", shape, [0.0, 1.0]),
+            variant: self.variant,
+            scale: 1.0,
+        }
+    }
+}
+
+/// `-p ln(1 + a n)` with p and a `[heads]` clamped: `[heads, distances]`.
+pub(super) fn logarithmic(p: Tensor<1>, a: Tensor<1>, distances: &[f64]) -> Tensor<2> {
+    let n = upload(distances, &p.device()).unsqueeze::<2>();
+    let [p, a] = [p, a].map(|x| x.clamp_min(LEAST).unsqueeze_dim::<2>(1));
+    (n * a).log1p() * p.neg()
+}
+
+/// `-a n^p` with p and a `[heads]` clamped: `[heads, distances]`.
+fn power(p: Tensor<1>, a: Tensor<1>, distances: &[f64]) -> Tensor<2> {
+    let device = p.device();
+    // 0^p is 0, and ln 0 has no gradient: distance 0 is taken out.
+    let logs: Vec<f64> = distances.iter().map(|&n| if n > 0.0 { n.ln() } else { 0.0 }).collect();
+    let present: Vec<f64> = distances.iter().map(|&n| f64::from(n > 0.0)).collect();
+    let [logs, present] = [logs, present].map(|x| upload(&x, &device).unsqueeze::<2>());
+    let p = p.clamp(LEAST, 2.0).unsqueeze_dim::<2>(1);
+    let a = a.clamp_min(LEAST).unsqueeze_dim::<2>(1);
+    (logs * p).exp() * present * a.neg()
+}
+
+impl Position for Kerple {
+    fn bias(&self, block: QueryBlock<'_>) -> Bias {
+        let layer = block.rows.layer;
+        bias_by_distance(block, self.scale, |distances| {
+            let (p, a) = (at_layer(&self.p, layer), at_layer(&self.a, layer));
+            match self.variant {
+                Variant::Log => logarithmic(p, a, distances),
+                Variant::Power => power(p, a, distances),
+            }
+        })
+    }
+
+    fn adds_bias(&self) -> bool {
+        true
+    }
+
+    fn by_block(&self, positions: &Positions) -> bool {
+        !positions.consecutive()
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.scale *= scale;
+        true
+    }
+}

@@ -1,0 +1,108 @@
+//! `pope`: polar coordinate position embedding.
+//!
+//! Each channel c of q and k becomes a vector in the plane: its length is `softplus` of the channel, its
+//! angle the position alone, `theta_c = base^(-c/d)`, c = 0..d-1. `q' = [sp(q) cos(m theta) | sp(q) sin(m
+//! theta)]`, `k' = [sp(k) cos(n theta + delta) | sp(k) sin(n theta + delta)]`, so that
+//! `q'.k' = sum_c sp(q_c) sp(k_c) cos((n - m) theta_c + delta_c)` (Gopalakrishnan et al. 2025,
+//! arXiv:2509.10534, section 3; the sign of delta as in the published code). delta
+//! `[layers, kv_heads, head_dim]` is learned, starts at 0 and is clamped to [-2 pi, 0] when used. q and k end
+//! twice as wide as v; the scores keep `1/sqrt(head_dim)`.
+//!
+//! Angles of positions are computed in f64; delta is turned in by the sum formulas of cos and sin.
+
+use super::{Configure, check_base};
+use crate::encoding::{Dimensions, Position, Rows};
+use crate::frequency::Frequencies;
+use crate::init::Init;
+use crate::layered::at_layer;
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor, TensorData, activation::softplus};
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::f64::consts::TAU;
+
+/// Keys of `kind = "pope"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The base of the geometric progression of frequencies.
+    pub base: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { base: 10_000.0 }
+    }
+}
+
+/// The angles and their phases.
+#[derive(Module, Debug)]
+pub struct Pope {
+    /// `[layers, kv_heads, head_dim]`.
+    pub delta: Param<Tensor<3>>,
+    #[module(skip)]
+    frequencies: Frequencies,
+}
+
+impl Configure for Config {
+    type Encoding = Pope;
+    const KIND: &'static str = "pope";
+    const SUMMARY: &'static str = "channels give lengths, positions alone give angles (PoPE)";
+    const SOURCE: &'static str = "arXiv:2509.10534";
+
+    fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        check_base(section, self.base)
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Pope {
+        let shape = [dimensions.layers, dimensions.kv_heads, dimensions.head_dim];
+        Pope {
+            delta: init.constant(shape, 0.0),
+            // A band for each channel, not for each pair.
+            frequencies: Frequencies::geometric(self.base, 2 * dimensions.head_dim),
+        }
+    }
+}
+
+impl Pope {
+    /// cos and sin of the positions' angles, each `[rows, 1, length, head_dim]`.
+    fn angles(&self, positions: &Positions, device: &Device) -> [Tensor<4>; 2] {
+        let factor = self.frequencies.attention_factor;
+        let shape = [positions.rows(), 1, positions.length(), self.frequencies.inv_freq.len()];
+        let of = |wave: fn(f64) -> f64| {
+            let values: Vec<f32> =
+                self.frequencies.angles(positions.values()).map(|angle| (factor * wave(angle)) as f32).collect();
+            Tensor::from_data(TensorData::new(values, shape), device)
+        };
+        [of(f64::cos), of(f64::sin)]
+    }
+}
+
+impl Position for Pope {
+    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        let [cos, sin] = self.angles(rows.positions, &q.device());
+        let length = softplus(q, 1.0);
+        Tensor::cat(vec![length.clone() * cos, length * sin], 3)
+    }
+
+    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        let [cos, sin] = self.angles(rows.positions, &k.device());
+        let [_, heads, _, dim] = k.dims();
+        let delta = at_layer::<3, 2>(&self.delta, rows.layer).clamp(-TAU, 0.0).reshape([1, heads, 1, dim]);
+        let [delta_cos, delta_sin] = [delta.clone().cos(), delta.sin()];
+        let length = softplus(k, 1.0);
+        let turned_cos = cos.clone() * delta_cos.clone() - sin.clone() * delta_sin.clone();
+        let turned_sin = sin * delta_cos + cos * delta_sin;
+        Tensor::cat(vec![length.clone() * turned_cos, length * turned_sin], 3)
+    }
+
+    fn frequencies(&self) -> Option<&Frequencies> {
+        Some(&self.frequencies)
+    }
+
+    fn set_frequencies(&mut self, frequencies: Frequencies) {
+        self.frequencies = frequencies;
+    }
+}

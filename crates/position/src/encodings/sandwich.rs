@@ -1,0 +1,114 @@
+//! `sandwich`: the inner product of sinusoidal embeddings as a penalty.
+//!
+//! `logit_ij += (sum_k cos(n / base^(2k/D)) - D/2) / (8h/H)`, k = 1..D/2, h = 1..H, n = i - j, D = `dim`
+//! (Chi et al. 2023, arXiv:2212.10356, equation 7): 0 at distance 0 and never above it. No parameters, the
+//! same in every layer, computed in f64. Interpolated by s, every distance is divided by s.
+
+use super::{Configure, check_at_least, check_base};
+use crate::distance::{bias_by_distance, upload};
+use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::init::Init;
+use crate::positions::Positions;
+use burn::module::Module;
+use longwave_core::{Error, Result};
+use longwave_kernels::Bias;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `kind = "sandwich"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Width of the sinusoid, even; it has nothing to do with the head dimension.
+    pub dim: usize,
+    /// The base of the geometric progression of frequencies.
+    pub base: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { dim: 128, base: 10_000.0 }
+    }
+}
+
+/// The frequencies of the penalty.
+#[derive(Module, Debug)]
+pub struct Sandwich {
+    #[module(skip)]
+    inv_freq: Vec<f64>,
+    #[module(skip)]
+    heads: usize,
+    #[module(skip)]
+    scale: f64,
+}
+
+impl Configure for Config {
+    type Encoding = Sandwich;
+    const KIND: &'static str = "sandwich";
+    const SUMMARY: &'static str = "the inner product of sinusoidal embeddings as a penalty (Sandwich)";
+    const SOURCE: &'static str = "arXiv:2212.10356";
+
+    fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        check_base(section, self.base)?;
+        check_at_least(section, "dim", self.dim, 2)?;
+        if self.dim % 2 == 1 {
+            return Err(Error::value(&format!("{section}.dim"), self.dim, "it must be even")
+                .hint("the paper uses 128, whatever the model's width"));
+        }
+        Ok(())
+    }
+
+    fn build(&self, dimensions: &Dimensions, _init: &Init) -> Sandwich {
+        let half = self.dim / 2;
+        // From k = 1, not 0, as published.
+        let inv_freq = (1..=half).map(|k| self.base.powf(-(k as f64) / half as f64)).collect();
+        Sandwich { inv_freq, heads: dimensions.heads, scale: 1.0 }
+    }
+}
+
+impl Sandwich {
+    /// `sum_k cos(n inv_freq_k) - D/2`.
+    fn sum(&self, distance: f64) -> f64 {
+        self.inv_freq.iter().map(|f| (distance * f).cos() - 1.0).sum()
+    }
+}
+
+impl Position for Sandwich {
+    fn bias(&self, block: QueryBlock<'_>) -> Bias {
+        let device = block.input.device();
+        bias_by_distance(block, self.scale, |distances| {
+            let sums: Vec<f64> = distances.iter().map(|&n| self.sum(n)).collect();
+            let factors: Vec<f64> =
+                (1..=self.heads).map(|h| self.heads as f64 / (8.0 * h as f64)).collect();
+            upload(&factors, &device).unsqueeze_dim::<2>(1) * upload(&sums, &device).unsqueeze::<2>()
+        })
+    }
+
+    fn adds_bias(&self) -> bool {
+        true
+    }
+
+    fn by_block(&self, positions: &Positions) -> bool {
+        !positions.consecutive()
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.scale *= scale;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::Device;
+
+    #[test]
+    fn zero_at_no_distance_and_never_above() {
+        let dimensions = crate::testing::dimensions();
+        let sandwich = Config::default().build(&dimensions, &Init::new(0, &Device::flex()));
+        assert!(sandwich.sum(0.0).abs() < 1e-12);
+        assert!((1..5000).all(|n| sandwich.sum(f64::from(n)) < 0.0));
+        assert!(sandwich.sum(1.0) > sandwich.sum(8.0) && sandwich.sum(8.0) > sandwich.sum(64.0));
+    }
+}

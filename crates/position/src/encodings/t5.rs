@@ -1,0 +1,169 @@
+//! `t5`: a learned bias for each bucket of distances.
+//!
+//! `logit_ij += table[h, bucket(i - j)]`, table `[heads, buckets]`, shared by all layers (Raffel et al.
+//! 2020, arXiv:1910.10683, section 2.1; the causal half of `mesh_tensorflow`'s buckets). With
+//! B = `buckets`, M = `max_distance`, E = B/2: distances below E have a bucket each; from there on
+//! `min(B - 1, E + floor(ln(n/E) / ln(M/E) (B - E)))`. The logits keep their `1/sqrt(head_dim)`.
+//!
+//! Buckets are computed in f64. A fractional distance is rounded down first, also where it is
+//! interpolated: `floor(n / s)`.
+
+use super::{Configure, check_at_least};
+use crate::distance::bias_by_distance;
+use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::init::Init;
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::{Int, Tensor, TensorData};
+use longwave_core::{Error, Result};
+use longwave_kernels::Bias;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How distances fall into buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buckets {
+    /// Number of buckets, even.
+    pub buckets: usize,
+    /// The distance from which on all share the last bucket.
+    pub max_distance: usize,
+}
+
+impl Buckets {
+    /// The bucket of a distance of at least 0.
+    pub fn of(self, distance: f64) -> usize {
+        let exact = self.buckets / 2;
+        let (n, e) = (distance.max(0.0).floor(), exact as f64);
+        if n < e {
+            return n as usize;
+        }
+        let share = (n / e).ln() / (self.max_distance as f64 / e).ln();
+        // A distance that is exactly the start of a bucket may come out an ulp below it.
+        let step = share.mul_add((self.buckets - exact) as f64, 1e-9).floor();
+        (exact + step as usize).min(self.buckets - 1)
+    }
+
+    /// Checks the numbers.
+    pub(super) fn check(self, section: &str) -> Result<()> {
+        check_at_least(section, "buckets", self.buckets, 2)?;
+        if self.buckets % 2 == 1 {
+            return Err(Error::value(
+                &format!("{section}.buckets"),
+                self.buckets,
+                "it must be even: one half counts single distances, the other grows",
+            )
+            .hint(format!("use {}", self.buckets + 1)));
+        }
+        if self.max_distance <= self.buckets / 2 {
+            return Err(Error::value(
+                &format!("{section}.max_distance"),
+                self.max_distance,
+                format!("it must exceed half the buckets, {}", self.buckets / 2),
+            )
+            .hint("the usual ones are `buckets = 32` and `max_distance = 128`"));
+        }
+        Ok(())
+    }
+
+    /// The entries of `table` `[heads, buckets]` for distances: `[heads, distances]`.
+    pub(super) fn read(self, table: Tensor<2>, distances: &[f64]) -> Tensor<2> {
+        let index: Vec<i64> = distances.iter().map(|&n| self.of(n).cast_signed() as i64).collect();
+        let count = index.len();
+        let index = Tensor::<1, Int>::from_data(TensorData::new(index, [count]), &table.device());
+        table.select(1, index)
+    }
+}
+
+/// Keys of `kind = "t5"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Number of buckets, even.
+    pub buckets: usize,
+    /// The distance from which on all share the last bucket.
+    pub max_distance: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { buckets: 32, max_distance: 128 }
+    }
+}
+
+impl Config {
+    fn buckets(&self) -> Buckets {
+        Buckets { buckets: self.buckets, max_distance: self.max_distance }
+    }
+}
+
+/// The table.
+#[derive(Module, Debug)]
+pub struct T5 {
+    /// `[heads, buckets]`.
+    pub table: Param<Tensor<2>>,
+    #[module(skip)]
+    buckets: Buckets,
+    #[module(skip)]
+    scale: f64,
+}
+
+impl Configure for Config {
+    type Encoding = T5;
+    const KIND: &'static str = "t5";
+    const SUMMARY: &'static str = "a learned bias per bucket of distances, shared by all layers (T5)";
+    const SOURCE: &'static str = "arXiv:1910.10683";
+
+    fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        self.buckets().check(section)
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> T5 {
+        let table = init.normal("position.t5.table", [dimensions.heads, self.buckets], 0.02);
+        T5 { table, buckets: self.buckets(), scale: 1.0 }
+    }
+}
+
+impl Position for T5 {
+    fn bias(&self, block: QueryBlock<'_>) -> Bias {
+        bias_by_distance(block, self.scale, |distances| self.buckets.read(self.table.val(), distances))
+    }
+
+    fn adds_bias(&self) -> bool {
+        true
+    }
+
+    fn by_block(&self, positions: &Positions) -> bool {
+        !positions.consecutive()
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.scale *= scale;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::refused;
+
+    #[test]
+    fn the_usual_buckets() {
+        let buckets = Buckets { buckets: 32, max_distance: 128 };
+        let known = [(15, 15), (16, 16), (17, 16), (20, 17), (31, 21), (45, 23), (46, 24), (112, 30), (113, 31)];
+        for (distance, bucket) in known {
+            assert_eq!(buckets.of(f64::from(distance)), bucket, "distance {distance}");
+        }
+        assert_eq!(buckets.of(1e9), 31);
+        // 4 * 2^m starts a bucket exactly.
+        let exact = Buckets { buckets: 8, max_distance: 64 };
+        assert_eq!([8.0, 16.0, 32.0, 64.0].map(|n| exact.of(n)), [5, 6, 7, 7]);
+    }
+
+    #[test]
+    fn odd_or_empty_buckets_are_refused() {
+        assert!(Buckets { buckets: 7, max_distance: 128 }.check("position").is_err());
+        assert!(Buckets { buckets: 32, max_distance: 16 }.check("position").is_err());
+        assert!(refused("kind = \"t5\"\nbuckets = 0").starts_with("`position.buckets = 0`"));
+    }
+}

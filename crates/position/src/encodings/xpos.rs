@@ -1,0 +1,168 @@
+//! `xpos`: rotary position embedding with a decay.
+//!
+//! As `rope`, and channel pair i of q at position m is multiplied by `zeta_i^((m - c) / scale_base)`, of k
+//! by `zeta_i^(-(m - c) / scale_base)`, `zeta_i = (2i + gamma d) / ((1 + gamma) d)`: scores carry
+//! `zeta_i^((m - n) / scale_base)`, so fast bands fade with the distance (Sun et al. 2023,
+//! arXiv:2212.10554, section 3.1; torchscale's `xpos_relative_position.py`). Causal models only; no
+//! parameters, the same in every layer.
+//!
+//! The centre c cancels in the scores and keeps the factors small: it is the middle of the keys at hand
+//! unless given. Past about 300 `scale_base` positions on one side the factors leave f32: refused.
+//! Interpolated by s, positions are divided by s in angles and decay.
+
+use super::{Configure, check_base, check_positive};
+use crate::encoding::{Dimensions, Position};
+use crate::frequency::{Decay, Frequencies, Rotation};
+use crate::init::Init;
+use crate::positions::Positions;
+use burn::module::Module;
+use longwave_core::{Error, Result};
+use longwave_kernels::Layout;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The largest exponent of e that q and k are scaled by: their product with ordinary numbers stays in f32.
+const LARGEST_EXPONENT: f64 = 80.0;
+
+/// Keys of `kind = "xpos"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The base of the geometric progression of frequencies.
+    pub base: f64,
+    /// Which channels make a pair; the original pairs interleaved.
+    pub layout: Layout,
+    /// Above 0; the larger, the weaker the decay.
+    pub gamma: f64,
+    /// Positions over which a band decays by its zeta.
+    pub scale_base: f64,
+    /// Where q and k keep their size; the middle of the keys at hand unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub centre: Option<f64>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { base: 10_000.0, layout: Layout::Interleaved, gamma: 0.4, scale_base: 512.0, centre: None }
+    }
+}
+
+/// The rotation of every layer.
+#[derive(Module, Debug)]
+pub struct Xpos {
+    #[module(skip)]
+    rotation: Rotation,
+    #[module(skip)]
+    decay: Decay,
+}
+
+impl Configure for Config {
+    type Encoding = Xpos;
+    const KIND: &'static str = "xpos";
+    const SUMMARY: &'static str = "rotates q and k, and lets fast bands fade with the distance (xPos)";
+    const SOURCE: &'static str = "arXiv:2212.10554";
+
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        check_base(section, self.base)?;
+        check_positive(section, "gamma", self.gamma)?;
+        check_positive(section, "scale_base", self.scale_base)?;
+        if let Some(centre) = self.centre.filter(|centre| !centre.is_finite()) {
+            return Err(Error::value(&format!("{section}.centre"), centre, "it must be a finite position"));
+        }
+        if dimensions.head_dim % 2 == 1 {
+            return Err(Error::usage(format!(
+                "`xpos` turns pairs of channels, so the head dimension {} must be even",
+                dimensions.head_dim
+            ))
+            .hint("the head dimension is `model.width / model.heads`: change those, or give `model.head_dim`"));
+        }
+        Ok(())
+    }
+
+    fn build(&self, dimensions: &Dimensions, _init: &Init) -> Xpos {
+        let d = dimensions.head_dim as f64;
+        let zeta = (0..dimensions.head_dim / 2)
+            .map(|i| self.gamma.mul_add(d, 2.0 * i as f64) / ((1.0 + self.gamma) * d))
+            .collect();
+        let decay = Decay { zeta, scale_base: self.scale_base, centre: self.centre };
+        let frequencies = Frequencies::geometric(self.base, dimensions.head_dim);
+        Xpos { rotation: Rotation::new(frequencies, self.layout), decay }
+    }
+}
+
+impl Xpos {
+    /// The decay of the bands.
+    pub fn decay(&self) -> &Decay {
+        &self.decay
+    }
+}
+
+impl Position for Xpos {
+    fn rotation(&self, _layer: usize) -> Option<Rotation> {
+        Some(Rotation { decay: Some(self.decay.clone()), ..self.rotation.clone() })
+    }
+
+    fn frequencies(&self) -> Option<&Frequencies> {
+        Some(&self.rotation.frequencies)
+    }
+
+    fn set_frequencies(&mut self, frequencies: Frequencies) {
+        self.rotation.frequencies = frequencies;
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        for frequency in &mut self.rotation.frequencies.inv_freq {
+            *frequency /= scale;
+        }
+        self.decay.scale_base *= scale;
+        self.decay.centre = self.decay.centre.map(|centre| centre * scale);
+        true
+    }
+
+    fn check(&self, positions: &Positions) -> Result<()> {
+        let fold = |of: fn(f64, f64) -> f64| positions.values().iter().copied().reduce(of).unwrap_or_default();
+        let (first, last) = (fold(f64::min), fold(f64::max));
+        let centre = self.decay.centre.unwrap_or_else(|| first.midpoint(last));
+        let reach = (last - centre).abs().max((first - centre).abs());
+        let slowest = self.decay.zeta.iter().map(|zeta| zeta.ln().abs()).fold(0.0, f64::max);
+        let largest = LARGEST_EXPONENT * self.decay.scale_base / slowest;
+        if reach <= largest {
+            return Ok(());
+        }
+        let hint = match self.decay.centre {
+            Some(_) => "leave `position.centre` out: the middle of the text is taken",
+            None => "evaluate a shorter length, or train with a larger `position.scale_base`",
+        };
+        Err(Error::usage(format!(
+            "`xpos` scales q and k by up to e^{:.0} at {reach} positions from the centre {centre}, which f32 does \
+             not hold: at most {largest:.0} positions",
+            reach / self.decay.scale_base * slowest
+        ))
+        .hint(hint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::encoding::Position;
+    use crate::positions::Positions;
+    use crate::testing::{attend, build};
+    use burn::tensor::Device;
+
+    #[test]
+    fn the_centre_does_not_matter() {
+        let device = Device::flex();
+        let positions = Positions::range(40..49);
+        let at = |text: &str| attend(&build(text, &device), 0, &positions, &device).1;
+        let near = at("kind = \"xpos\"\nscale_base = 16.0");
+        let far = at("kind = \"xpos\"\nscale_base = 16.0\ncentre = 0.0");
+        assert!((near - far).abs().max().into_scalar::<f32>() < 1e-5);
+    }
+
+    #[test]
+    fn what_f32_cannot_hold_is_refused() {
+        let xpos = build("kind = \"xpos\"", &Device::flex());
+        assert!(xpos.check(&Positions::range(0..65_000)).is_ok());
+        assert!(xpos.check(&Positions::range(0..200_000)).is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! Kind `bias`: what is added to the logits.
+
+use crate::build::{bias_config, dimensions, encoding, positions};
+use crate::file::{Case, Tensor, assert_close, numbers};
+use burn::tensor::{Device, Int, Tensor as BurnTensor};
+use longwave_kernels::Attention;
+use longwave_position::encoding::{QueryBlock, Rows};
+use longwave_position::encodings::t5::Buckets;
+use longwave_position::{Encoding, Position, Positions};
+
+/// Checks one case of a file; `kerple_log` is the variant `log` of `kerple`.
+pub fn check(name: &str, case: &Case) {
+    if name == "t5_table" {
+        return buckets_of_distances(case);
+    }
+    let heads = case.usize("heads");
+    let config = bias_config(name, &case.config, &["heads"]);
+    let encoding = encoding(&config, &dimensions(heads, 4, 4 * heads), case.params());
+    let (queries, keys) = (case.input("q_positions"), case.input("k_positions"));
+    let mut outputs = case.outputs();
+    if let Encoding::Alibi(alibi) = &encoding {
+        outputs.compare("slopes", alibi.of_layer(0, &Device::flex()));
+    }
+    if outputs.has("buckets") {
+        let buckets = pairs(&queries, &keys).map(|(i, j)| if i < j { 0 } else { buckets(case).of(i - j) });
+        outputs.compare_f64("buckets", &buckets.map(|bucket| bucket as f64).collect::<Vec<_>>());
+    }
+    let visible: Vec<bool> = (0..heads).flat_map(|_| pairs(&queries, &keys)).map(|(i, j)| i >= j).collect();
+    let keep = |values: Vec<f64>| -> Vec<f64> {
+        assert_eq!(values.len(), visible.len());
+        values.into_iter().zip(&visible).filter_map(|(value, &visible)| visible.then_some(value)).collect()
+    };
+    assert_close("bias", &keep(found(&encoding, &queries, &keys)), &keep(outputs.take("bias").data));
+    outputs.done();
+}
+
+/// Every query with every key.
+fn pairs<'a>(queries: &'a Tensor, keys: &'a Tensor) -> impl Iterator<Item = (f64, f64)> + 'a {
+    queries.data.iter().flat_map(|&i| keys.data.iter().map(move |&j| (i, j)))
+}
+
+/// The bias `[heads, queries, keys]`.
+fn found(encoding: &Encoding, queries: &Tensor, keys: &Tensor) -> Vec<f64> {
+    let (count, length) = (queries.data.len(), keys.data.len());
+    // Queries are rows of the keys' text, or else rows that follow it.
+    let at = if keys.data.ends_with(&queries.data) {
+        positions(keys)
+    } else {
+        Positions::explicit(1, [keys.data.as_slice(), queries.data.as_slice()].concat())
+    };
+    let rows = at.length();
+    let device = Device::flex();
+    let tokens = BurnTensor::<2, Int>::zeros([1, rows], &device);
+    let input = BurnTensor::zeros([1, rows, 4], &device);
+    let queries = rows - count..rows;
+    let block = QueryBlock {
+        rows: Rows { layer: 0, tokens: &tokens, positions: &at },
+        queries: &queries,
+        input: &input,
+    };
+    let options =
+        Attention { bias: encoding.bias(block), query_offset: rows - count, ..Attention::causal(4) };
+    let bias = options.bias_block(count, rows, &device).expect("a bias");
+    numbers(bias.slice_dim(3, 0..length))
+}
+
+fn buckets(case: &Case) -> Buckets {
+    Buckets { buckets: case.usize("buckets"), max_distance: case.usize("max_distance") }
+}
+
+fn buckets_of_distances(case: &Case) {
+    let mut outputs = case.outputs();
+    let found: Vec<f64> = case.input("distances").data.iter().map(|&n| buckets(case).of(n) as f64).collect();
+    outputs.compare_f64("buckets", &found);
+    outputs.done();
+}

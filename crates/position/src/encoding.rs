@@ -286,14 +286,14 @@ mod tests {
         assert!((PositionMap::Grouped { group: 4.0, offset: 1.0 }.at(11.0) - 3.0).abs() < 1e-12);
         // Dual chunk attention (arXiv:2402.17463): position in the chunk, capped.
         let chunked = PositionMap::Chunked { chunk: 6.0, offset: 6.0, limit: 8.0 };
-        assert_eq!([chunked.at(6.0), chunked.at(11.0)], [6.0, 8.0]);
+        assert_eq!(vec![chunked.at(6.0), chunked.at(11.0)], vec![6.0, 8.0]);
         let selector = Selector::Chunk { chunk: 6.0 };
         assert_eq!(
             [selector.entry(7.0, 6.0), selector.entry(7.0, 5.0), selector.entry(20.0, 0.0)],
             [0, 1, 2]
         );
         assert_eq!(Selector::Distance { near: 4.0 }.entry(9.0, 5.0), 1);
-        assert_eq!([PositionMap::AtMost(7.0).at(6.0), PositionMap::AtMost(7.0).at(90.0)], [6.0, 7.0]);
+        assert_eq!(vec![PositionMap::AtMost(7.0).at(6.0), PositionMap::AtMost(7.0).at(90.0)], vec![6.0, 7.0]);
         assert!(Geometry::plain().is_plain());
     }
 }

@@ -21,12 +21,11 @@ type AutodiffTensor = <Autodiff<Flex> as burn::backend::BackendTypes>::FloatTens
 pub(crate) fn on_cpu<const D: usize>(tensor: &Tensor<D>) -> bool {
     let device = tensor.device();
     let flex = |device: &DispatchDevice| matches!(device, DispatchDevice::Flex(_));
-    let flex = match device.as_dispatch() {
-        DispatchDevice::Autodiff(device) => {
-            device.gradient_checkpointing_strategy() == GradientCheckpointingStrategy::Disabled
-                && flex(device)
-        }
-        device => flex(device),
+    let device = device.as_dispatch();
+    let flex = if let DispatchDevice::Autodiff(device) = device {
+        device.gradient_checkpointing_strategy() == GradientCheckpointingStrategy::Disabled && flex(device)
+    } else {
+        flex(device)
     };
     flex && tensor.dtype() == DType::F32
 }

@@ -5,7 +5,8 @@
 //! are formed in f64; positions near 70,000 with a fraction would lose it in f32.
 
 use crate::encoding::QueryBlock;
-use burn::tensor::{Device, Tensor, TensorData};
+use crate::table::indices;
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_kernels::Bias;
 
 /// The bias whose values at some distances are `of(distances)`, `[heads, distances]`.
@@ -49,4 +50,19 @@ pub fn upload(values: &[f64], device: &Device) -> Tensor<1> {
     let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
     let count = values.len();
     Tensor::from_data(TensorData::new(values, [count]), device)
+}
+
+/// A choice for every pair of a block, for `gather`: `[batch, heads, queries, keys]`, where `of(n)` chooses
+/// by the signed distance n = i - j.
+pub fn chosen_by_distance(
+    block: QueryBlock<'_>,
+    [batch, heads]: [usize; 2],
+    of: impl Fn(f64) -> usize,
+    device: &Device,
+) -> Tensor<4, Int> {
+    let positions = block.rows.positions;
+    let (queries, keys) = (block.queries.len(), positions.length());
+    indices(signed(block).map(of), device)
+        .reshape([positions.rows(), 1, queries, keys])
+        .expand([batch, heads, queries, keys])
 }

@@ -25,10 +25,26 @@ impl Init {
         &self.device
     }
 
+    /// The seed of the run.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Normal with mean 0 and the given standard deviation.
     pub fn normal<const D: usize>(&self, name: &str, shape: [usize; D], deviation: f64) -> Param<Tensor<D>> {
+        self.normal_around(name, shape, 0.0, deviation)
+    }
+
+    /// Normal with the given mean and standard deviation.
+    pub fn normal_around<const D: usize>(
+        &self,
+        name: &str,
+        shape: [usize; D],
+        mean: f64,
+        deviation: f64,
+    ) -> Param<Tensor<D>> {
         let mut stream = self.stream(name);
-        self.fill(shape, || deviation * stream.normal())
+        self.fill(shape, || mean + deviation * stream.normal())
     }
 
     /// Uniform in `[low, high)`.

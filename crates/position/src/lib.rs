@@ -9,6 +9,7 @@
 //! - [`positions`]: positions are data, also fractional or drawn at random.
 //! - [`tokens`]: windows and distances in a config, also as a share of the training length.
 //! - [`distance`]: biases that are a function of the distance.
+//! - [`table`]: rows of a table, also between them.
 //! - [`init`]: parameters drawn on the host; [`layered`]: those every layer has of its own.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -23,6 +24,7 @@ pub mod init;
 pub mod layered;
 pub mod positions;
 pub mod reading;
+pub mod table;
 #[cfg(test)]
 mod testing;
 pub mod tokens;

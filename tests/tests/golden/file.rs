@@ -62,6 +62,10 @@ impl Case {
         self.inputs.get(name).unwrap_or_else(|| panic!("no input `{name}`")).clone()
     }
 
+    pub fn has_input(&self, name: &str) -> bool {
+        self.inputs.contains_key(name)
+    }
+
     pub fn params(&self) -> &BTreeMap<String, Tensor> {
         &self.params
     }

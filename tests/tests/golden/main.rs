@@ -10,6 +10,7 @@ mod attention;
 mod bias;
 mod build;
 mod embedding;
+mod encoded;
 mod file;
 mod frequency;
 mod logits;

@@ -4,27 +4,69 @@
 //! al. 2019, GPT-2; Vaswani et al. 2017, arXiv:1706.03762, section 3.5, learned variant). Enters once,
 //! before the first block; one table for the whole model.
 //!
-//! A position at or past `table_size` has no vector: such a reading is refused. Interpolated by s
-//! (arXiv:2306.15595 applied to a table) the vector of position m is read at u = min(m / s,
-//! `table_size` - 1), between rows floor(u) and floor(u) + 1.
+//! A position at or past N = `table_size` has no vector. `past_table` says what to do there:
+//! - `error`: refuse the reading.
+//! - `random`: vectors as before training, N(0, 0.02), the same for the same position and seed.
+//! - `interpolate` (arXiv:2306.15595 applied to a table): with s = max(1, length / N), read at
+//!   u = min(m / s, N - 1), between rows floor(u) and floor(u) + 1, at every position.
+//! - `hierarchical` (kexue.fm/archives/7947): `u_k = (p_k - alpha p_0) / (1 - alpha)`, and position
+//!   i N + j has `alpha u_i + (1 - alpha) u_j`, which is `p_j` for i = 0; reaches N^2.
+//! - `segment`: row m mod N.
+//!
+//! The extension `linear` divides every position by its scale before any of them.
 
 use super::Configure;
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
 use crate::positions::Positions;
+use crate::table::{Between, read};
 use burn::module::{Module, Param};
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
+use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Standard deviation of fresh vectors.
+const DEVIATION: f64 = 0.02;
+
+/// What a position past the table reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PastTable {
+    /// Nothing: the reading is refused.
+    #[default]
+    Error,
+    /// A vector as before training.
+    Random,
+    /// The table, stretched over the length.
+    Interpolate,
+    /// Two rows, for the position's quotient and remainder by the table's size.
+    Hierarchical,
+    /// The row of the remainder.
+    Segment,
+}
+
 /// Keys of `kind = "learned"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Positions the table holds; the training length unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table_size: Option<usize>,
+    /// What a position past the table reads.
+    pub past_table: PastTable,
+    /// `hierarchical`: the share of the quotient's vector, between 0 and 1 and not 0.5.
+    pub alpha: f64,
+    /// `interpolate`: the length the table is stretched over; that of the text at hand unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<usize>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { table_size: None, past_table: PastTable::Error, alpha: 0.4, length: None }
+    }
 }
 
 /// The table and how it is read.
@@ -32,6 +74,15 @@ pub struct Config {
 pub struct Learned {
     /// `[table_size, width]`.
     pub table: Param<Tensor<2>>,
+    #[module(skip)]
+    past_table: PastTable,
+    #[module(skip)]
+    alpha: f64,
+    #[module(skip)]
+    length: Option<usize>,
+    /// Decides the vectors of `random`.
+    #[module(skip)]
+    seed: u64,
     /// Positions are divided by this; 1 reads the table as it was trained.
     #[module(skip)]
     scale: f64,
@@ -44,6 +95,14 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:1706.03762, section 3.5";
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        if !(self.alpha > 0.0 && self.alpha < 1.0) || (self.alpha - 0.5).abs() < 1e-9 {
+            return Err(Error::value(
+                &format!("{section}.alpha"),
+                self.alpha,
+                "it must lie between 0 and 1 and not be 0.5, which would read i N + j as j N + i",
+            )
+            .hint("the published one is 0.4"));
+        }
         match self.table_size {
             Some(size) if size < dimensions.train_length => Err(Error::value(
                 &format!("{section}.table_size"),
@@ -57,42 +116,90 @@ impl Configure for Config {
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Learned {
         let size = self.table_size.unwrap_or(dimensions.train_length);
-        Learned { table: init.normal("position.learned.table", [size, dimensions.width], 0.02), scale: 1.0 }
+        Learned {
+            table: init.normal("position.learned.table", [size, dimensions.width], DEVIATION),
+            past_table: self.past_table,
+            alpha: self.alpha,
+            length: self.length,
+            seed: init.seed(),
+            scale: 1.0,
+        }
     }
 }
 
-impl Learned {
-    /// A table that is already there, `[table_size, width]`.
-    pub fn from_table(table: Param<Tensor<2>>) -> Self {
-        Self { table, scale: 1.0 }
-    }
+/// The error of a position that a table of `size` rows does not hold.
+pub(super) fn past_the_table(kind: &str, position: f64, size: usize) -> Error {
+    Error::usage(format!(
+        "`{kind}` has no vector for position {position}: its table holds positions 0 to {}",
+        size - 1
+    ))
+    .hint(
+        "evaluate lengths up to the table's size, read it interpolated (`extend = [\"linear\"]`), or train with a \
+         larger `position.table_size`",
+    )
+}
 
+impl Learned {
     fn size(&self) -> usize {
         self.table.dims()[0]
+    }
+
+    /// The first position without a vector.
+    fn reach(&self) -> f64 {
+        let size = self.size() as f64;
+        match self.past_table {
+            PastTable::Error => size * self.scale,
+            PastTable::Hierarchical => size * size * self.scale,
+            PastTable::Random | PastTable::Interpolate | PastTable::Segment => f64::INFINITY,
+        }
     }
 
     /// The vectors of all positions, `[rows, length, width]`.
     fn vectors(&self, positions: &Positions) -> Tensor<3> {
         let [size, width] = self.table.dims();
-        let places: Vec<f64> =
-            positions.values().iter().map(|p| (p / self.scale).clamp(0.0, size as f64 - 1.0)).collect();
-        let shape = [positions.rows(), positions.length(), width];
-        let low = self.select(places.iter().map(|place| place.floor() as i64));
-        if places.iter().all(|place| place.fract() == 0.0) {
-            return low.reshape(shape);
-        }
-        let high = self.select(places.iter().map(|place| (place.floor() as i64 + 1).min(size as i64 - 1)));
-        let weight: Vec<f32> = places.iter().map(|place| place.fract() as f32).collect();
-        let count = weight.len();
-        let weight = Tensor::<2>::from_data(TensorData::new(weight, [count, 1]), &self.table.device());
-        (low.clone() + (high - low) * weight).reshape(shape)
+        let n = size as f64;
+        let at: Vec<f64> = positions.values().iter().map(|m| m / self.scale).collect();
+        let rows = |place: &dyn Fn(f64) -> f64| {
+            let places: Vec<Between> = at.iter().map(|&m| Between::rows(place(m), size)).collect();
+            read(self.table.val(), &places)
+        };
+        let vectors = match self.past_table {
+            PastTable::Error => rows(&|m| m),
+            PastTable::Interpolate => {
+                let stretch = (self.length.unwrap_or_else(|| positions.length()) as f64 / n).max(1.0);
+                rows(&|m| m / stretch)
+            }
+            PastTable::Segment => rows(&|m| m.rem_euclid(n)),
+            PastTable::Random => self.or_random(rows(&|m| m), &at),
+            PastTable::Hierarchical => {
+                // alpha u_i + (1 - alpha) u_j, with both u written out.
+                let share = self.alpha / (1.0 - self.alpha);
+                let first = self.table.val().slice_dim(0, 0..1);
+                let quotient = rows(&|m| (m / n).floor());
+                rows(&|m| m.rem_euclid(n)) + (quotient - first).mul_scalar(share)
+            }
+        };
+        vectors.reshape([positions.rows(), positions.length(), width])
     }
 
-    fn select(&self, rows: impl Iterator<Item = i64>) -> Tensor<2> {
-        let rows: Vec<i64> = rows.collect();
-        let count = rows.len();
-        let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &self.table.device());
-        self.table.val().select(0, rows)
+    /// `rows` `[positions, width]`, and fresh vectors where the position lies past the table.
+    fn or_random(&self, rows: Tensor<2>, at: &[f64]) -> Tensor<2> {
+        let [size, width] = self.table.dims();
+        let device = rows.device();
+        if at.iter().all(|&m| m < size as f64) {
+            return rows;
+        }
+        let (mut inside, mut fresh) = (Vec::with_capacity(at.len()), Vec::with_capacity(at.len() * width));
+        for &m in at {
+            let past = m >= size as f64;
+            inside.push(if past { 0.0f32 } else { 1.0 });
+            let mut stream = Stream::new(self.seed, "position past the table", m.floor() as u64);
+            fresh.extend((0..width).map(|_| if past { (DEVIATION * stream.normal()) as f32 } else { 0.0 }));
+        }
+        let upload = |values: Vec<f32>, width| {
+            Tensor::<2>::from_data(TensorData::new(values, [at.len(), width]), &device)
+        };
+        rows * upload(inside, 1) + upload(fresh, width)
     }
 }
 
@@ -102,25 +209,14 @@ impl Position for Learned {
     }
 
     fn check(&self, positions: &Positions) -> Result<()> {
-        let reach = self.size() as f64 * self.scale;
-        let past = |largest: f64| {
-            Error::usage(format!(
-                "a `learned` encoding has no vector for position {largest}: its table holds positions 0 to {}",
-                self.size() - 1
-            ))
-            .hint(
-                "evaluate lengths up to the table's size, read it interpolated (`extend = [\"linear\"]`), or train \
-                 with a larger `position.table_size`",
-            )
-        };
         match positions.largest() {
-            Some(largest) if largest >= reach => Err(past(largest)),
+            Some(largest) if largest >= self.reach() => Err(past_the_table("learned", largest, self.size())),
             _ => Ok(()),
         }
     }
 
     fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale = scale;
+        self.scale *= scale;
         true
     }
 }
@@ -130,9 +226,15 @@ mod tests {
     use super::*;
     use burn::tensor::Device;
 
-    fn table() -> Learned {
+    fn reading(config: &Config) -> Learned {
+        let dimensions = Dimensions { train_length: 3, width: 2, ..crate::testing::dimensions() };
         let init = Init::new(0, &Device::flex());
-        Learned::from_table(init.values([3, 2], &[0.0, 1.0, 10.0, 11.0, 20.0, 21.0]))
+        let table = init.values([3, 2], &[0.0, 1.0, 10.0, 11.0, 20.0, 21.0]);
+        Learned { table, ..config.build(&dimensions, &init) }
+    }
+
+    fn table() -> Learned {
+        reading(&Config::default())
     }
 
     fn read(learned: &Learned, positions: &Positions) -> Vec<f32> {
@@ -158,5 +260,26 @@ mod tests {
         let error = learned.check(&Positions::range(0..4)).unwrap_err();
         assert!(error.message().contains("position 3"), "{error}");
         assert!(learned.interpolate(2.0) && learned.check(&Positions::range(0..6)).is_ok());
+    }
+
+    #[test]
+    fn past_the_table() {
+        let at = |past_table, positions| {
+            let learned = reading(&Config { past_table, ..Config::default() });
+            assert!(learned.check(&positions).is_ok(), "{past_table:?}");
+            read(&learned, &positions)
+        };
+        assert_eq!(at(PastTable::Segment, Positions::range(4..5)), [10.0, 11.0]);
+        let inside = at(PastTable::Hierarchical, Positions::range(0..3));
+        assert_eq!(inside, [0.0, 1.0, 10.0, 11.0, 20.0, 21.0], "the table itself");
+        let random = at(PastTable::Random, Positions::range(2..5));
+        assert_eq!(random[..2], [20.0, 21.0]);
+        assert!(random[2..].iter().all(|x| *x != 0.0 && x.abs() < 0.2), "{random:?}");
+        assert_eq!(random[4..], at(PastTable::Random, Positions::range(4..5))[..], "by position");
+        let hierarchical = reading(&Config { past_table: PastTable::Hierarchical, ..Config::default() });
+        assert!(hierarchical.check(&Positions::range(0..10)).is_err(), "it reaches the size squared");
+        assert!(
+            crate::testing::refused("kind = \"learned\"\nalpha = 0.5").starts_with("`position.alpha = 0.5`")
+        );
     }
 }

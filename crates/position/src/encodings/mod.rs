@@ -145,6 +145,19 @@ encodings! {
     Fox in fox,
     Xpos in xpos,
     Pope in pope,
+    Index in index,
+    Multiplicative in multiplicative,
+    Radix in radix,
+    Recursive in recursive,
+    CausalConv in causal_conv,
+    Floater in floater,
+    ComplexOrder in complex_order,
+    Shaw in shaw,
+    TransformerXl in transformer_xl,
+    Tupe in tupe,
+    Deberta in deberta,
+    Cope in cope,
+    Dape in dape,
 }
 
 impl Serialize for EncodingConfig {

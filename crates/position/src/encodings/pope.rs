@@ -72,8 +72,11 @@ impl Pope {
         let factor = self.frequencies.attention_factor;
         let shape = [positions.rows(), 1, positions.length(), self.frequencies.inv_freq.len()];
         let of = |wave: fn(f64) -> f64| {
-            let values: Vec<f32> =
-                self.frequencies.angles(positions.values()).map(|angle| (factor * wave(angle)) as f32).collect();
+            let values: Vec<f32> = self
+                .frequencies
+                .angles(positions.values())
+                .map(|angle| (factor * wave(angle)) as f32)
+                .collect();
             Tensor::from_data(TensorData::new(values, shape), device)
         };
         [of(f64::cos), of(f64::sin)]

@@ -15,6 +15,14 @@ fn every() -> Vec<String> {
         "kind = \"cpb\"\nvariant = \"log\"\ndepth = 3",
         "kind = \"fire\"\ninit_length = 3.0",
         "kind = \"rope\"\np = 0.5",
+        "kind = \"radix\"\ndigits_as = \"numbers\"\nbeta = 3",
+        "kind = \"recursive\"\nvariant = \"mlp\"",
+        "kind = \"tupe\"\nrelative = \"t5\"",
+        "kind = \"cope\"\ngate_scaled = false",
+        "kind = \"shaw\"\np_max = 3",
+        "kind = \"deberta\"\nspan = 3",
+        "kind = \"learned\"\npast_table = \"hierarchical\"",
+        "kind = \"learned\"\npast_table = \"segment\"\ntable_size = 16",
     ];
     let kinds = ENCODINGS.iter().map(|entry| format!("kind = \"{}\"", entry.kind));
     kinds.chain(variants.map(str::to_owned)).collect()
@@ -68,11 +76,28 @@ fn relative_encodings_read_distances_alone() {
 }
 
 /// Kinds whose attention depends on distances alone.
-const RELATIVE: &[&str] =
-    &["none", "rope", "alibi", "kerple", "t5", "sandwich", "cpb", "fire", "fox", "xpos", "pope"];
+const RELATIVE: &[&str] = &[
+    "none",
+    "rope",
+    "alibi",
+    "kerple",
+    "t5",
+    "sandwich",
+    "cpb",
+    "fire",
+    "fox",
+    "xpos",
+    "pope",
+    "shaw",
+    "transformer_xl",
+    "deberta",
+    "cope",
+    "dape",
+    "causal_conv",
+];
 
 /// Kinds that read the order of the rows, not their positions.
-const ORDER: &[&str] = &["none", "fox"];
+const ORDER: &[&str] = &["none", "fox", "cope", "causal_conv"];
 
 #[test]
 fn penalties_fall_with_the_distance() {

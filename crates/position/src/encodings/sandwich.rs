@@ -78,8 +78,7 @@ impl Position for Sandwich {
         let device = block.input.device();
         bias_by_distance(block, self.scale, |distances| {
             let sums: Vec<f64> = distances.iter().map(|&n| self.sum(n)).collect();
-            let factors: Vec<f64> =
-                (1..=self.heads).map(|h| self.heads as f64 / (8.0 * h as f64)).collect();
+            let factors: Vec<f64> = (1..=self.heads).map(|h| self.heads as f64 / (8.0 * h as f64)).collect();
             upload(&factors, &device).unsqueeze_dim::<2>(1) * upload(&sums, &device).unsqueeze::<2>()
         })
     }

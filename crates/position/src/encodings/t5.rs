@@ -150,7 +150,8 @@ mod tests {
     #[test]
     fn the_usual_buckets() {
         let buckets = Buckets { buckets: 32, max_distance: 128 };
-        let known = [(15, 15), (16, 16), (17, 16), (20, 17), (31, 21), (45, 23), (46, 24), (112, 30), (113, 31)];
+        let known =
+            [(15, 15), (16, 16), (17, 16), (20, 17), (31, 21), (45, 23), (46, 24), (112, 30), (113, 31)];
         for (distance, bucket) in known {
             assert_eq!(buckets.of(f64::from(distance)), bucket, "distance {distance}");
         }

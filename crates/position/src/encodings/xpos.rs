@@ -74,7 +74,9 @@ impl Configure for Config {
                 "`xpos` turns pairs of channels, so the head dimension {} must be even",
                 dimensions.head_dim
             ))
-            .hint("the head dimension is `model.width / model.heads`: change those, or give `model.head_dim`"));
+            .hint(
+                "the head dimension is `model.width / model.heads`: change those, or give `model.head_dim`",
+            ));
         }
         Ok(())
     }
@@ -120,7 +122,8 @@ impl Position for Xpos {
     }
 
     fn check(&self, positions: &Positions) -> Result<()> {
-        let fold = |of: fn(f64, f64) -> f64| positions.values().iter().copied().reduce(of).unwrap_or_default();
+        let fold =
+            |of: fn(f64, f64) -> f64| positions.values().iter().copied().reduce(of).unwrap_or_default();
         let (first, last) = (fold(f64::min), fold(f64::max));
         let centre = self.decay.centre.unwrap_or_else(|| first.midpoint(last));
         let reach = (last - centre).abs().max((first - centre).abs());

@@ -1,0 +1,77 @@
+//! `causal_conv`: a depthwise causal convolution, whose zero padding marks the start of the text.
+//!
+//! `h_t = x_t + b + sum_tap w[tap] * x_{t - tap}`, tap = 0..kernel-1, x before the first row taken as 0; no
+//! activation (Islam et al. 2020, arXiv:2001.08248, on position through zero padding;
+//! kexue.fm/archives/8130). w `[kernel, width]` from N(0, 0.02), b `[width]` starts at 0. Enters once, before
+//! the first block. Positions do not enter: the order of the rows does.
+
+use super::{Configure, check_at_least};
+use crate::encoding::{Dimensions, Position, Rows};
+use crate::init::Init;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `kind = "causal_conv"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Rows that each row sees, itself included.
+    pub kernel: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { kernel: 4 }
+    }
+}
+
+/// The convolution.
+#[derive(Module, Debug)]
+pub struct CausalConv {
+    /// `[kernel, width]`; row 0 belongs to the current row.
+    pub w: Param<Tensor<2>>,
+    /// `[width]`.
+    pub b: Param<Tensor<1>>,
+}
+
+impl Configure for Config {
+    type Encoding = CausalConv;
+    const KIND: &'static str = "causal_conv";
+    const SUMMARY: &'static str = "a causal convolution; its zero padding marks the start";
+    const SOURCE: &'static str = "arXiv:2001.08248, kexue.fm/archives/8130";
+
+    fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        check_at_least(section, "kernel", self.kernel, 1)
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> CausalConv {
+        CausalConv {
+            w: init.normal("position.causal_conv.w", [self.kernel, dimensions.width], 0.02),
+            b: init.constant([dimensions.width], 0.0),
+        }
+    }
+}
+
+impl Position for CausalConv {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+        if rows.layer > 0 {
+            return hidden;
+        }
+        let [batch, length, width] = hidden.dims();
+        let mut sum = hidden.clone() + self.b.val().unsqueeze();
+        for tap in 0..self.w.dims()[0].min(length) {
+            let weight = self.w.val().slice_dim(0, tap..tap + 1).unsqueeze::<3>();
+            let before = hidden.clone().slice_dim(1, 0..length - tap);
+            let shifted = if tap == 0 {
+                before
+            } else {
+                Tensor::cat(vec![Tensor::zeros([batch, tap, width], &hidden.device()), before], 1)
+            };
+            sum = sum + shifted * weight;
+        }
+        sum
+    }
+}

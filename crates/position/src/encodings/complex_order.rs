@@ -1,0 +1,94 @@
+//! `complex_order`: each token is a wave, and its position the time.
+//!
+//! For token a at position m, `real_c = r[a, c] cos(w[a, c] m + th[a, c])`, `imag_c` the same with sin (Wang et
+//! al. 2020, arXiv:1912.12333, equation 6): amplitude, frequency and phase of every token are learned, r, w,
+//! th `[vocab_size, width / 2]`. The hidden state becomes `[real | imag]`, in place of the token embedding;
+//! the layers that follow are real and read the two halves as channels (the paper's network is complex).
+//! Enters once, before the first block.
+//!
+//! r starts as N(0, 0.02), the phases uniform on the circle, the frequencies as the sinusoidal ones. They are
+//! learned, so angles are f32: at an angle of 1000 rad they are right to 6e-5 rad. Interpolated by s,
+//! positions are divided by s.
+
+use super::Configure;
+use crate::distance::upload;
+use crate::encoding::{Dimensions, Position, Rows};
+use crate::frequency::Frequencies;
+use crate::init::Init;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::f64::consts::PI;
+
+/// `kind = "complex_order"` takes no keys.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {}
+
+/// The waves of every token.
+#[derive(Module, Debug)]
+pub struct ComplexOrder {
+    /// Amplitudes `[vocab_size, width / 2]`.
+    pub r: Param<Tensor<2>>,
+    /// Frequencies `[vocab_size, width / 2]`, radians per position.
+    pub w: Param<Tensor<2>>,
+    /// Phases `[vocab_size, width / 2]`.
+    pub th: Param<Tensor<2>>,
+    #[module(skip)]
+    scale: f64,
+}
+
+impl Configure for Config {
+    type Encoding = ComplexOrder;
+    const KIND: &'static str = "complex_order";
+    const SUMMARY: &'static str = "each token is a wave and its position the time (complex order)";
+    const SOURCE: &'static str = "arXiv:1912.12333";
+
+    fn validate(&self, _section: &str, dimensions: &Dimensions) -> Result<()> {
+        if dimensions.width % 2 == 1 {
+            return Err(Error::value(
+                "model.width",
+                dimensions.width,
+                "`complex_order` needs an even width, half of it real and half imaginary",
+            )
+            .hint(format!("use {}", dimensions.width + 1)));
+        }
+        Ok(())
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> ComplexOrder {
+        let shape = [dimensions.vocab_size, dimensions.width / 2];
+        let frequencies = Frequencies::geometric(1e4, dimensions.width).inv_freq;
+        ComplexOrder {
+            r: init.normal("position.complex_order.r", shape, 0.02),
+            w: init.values(shape, &frequencies.repeat(dimensions.vocab_size)),
+            th: init.uniform("position.complex_order.th", shape, [-PI, PI]),
+            scale: 1.0,
+        }
+    }
+}
+
+impl Position for ComplexOrder {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+        if rows.layer > 0 {
+            return hidden;
+        }
+        let [batch, length] = rows.tokens.dims();
+        let positions = rows.positions;
+        let tokens = rows.tokens.clone().reshape([batch * length]);
+        let half = self.r.dims()[1];
+        let [r, w, th] = [&self.r, &self.w, &self.th]
+            .map(|table| table.val().select(0, tokens.clone()).reshape([batch, length, half]));
+        let times: Vec<f64> = positions.values().iter().map(|m| m / self.scale).collect();
+        let times = upload(&times, &hidden.device()).reshape([positions.rows(), length, 1]);
+        let angle = w * times + th;
+        Tensor::cat(vec![r.clone() * angle.clone().cos(), r * angle.sin()], 2)
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.scale *= scale;
+        true
+    }
+}

@@ -1,0 +1,97 @@
+//! `cope`: positions counted by the content.
+//!
+//! `g_ij = sigmoid(q_i.k_j)`, or of the scaled scores with `gate_scaled` (the paper's listing);
+//! `c_ij = min(sum_{t = j..i} g_it, npos - 1)`; `logit_ij = q_i.k_j / sqrt(d) + (1 - f) q_i.E[floor c] +
+//! f q_i.E[ceil c]`, f the fraction of c (Golovneva et al. 2024, arXiv:2405.18719, equations 3 to 6). E is
+//! `table [layers, npos, head_dim]`, shared by the heads of a layer, starts at 0. The position term is not
+//! divided by `sqrt(d)`. Positions do not enter: the order of the rows does. Every query needs its whole row
+//! of scores.
+
+use super::{Configure, check_at_least};
+use crate::encoding::{Dimensions, Heads, Position, QueryBlock};
+use crate::init::Init;
+use crate::layered::at_layer;
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::{Bool, Tensor, TensorData, activation::sigmoid};
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `kind = "cope"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Number of counted positions.
+    pub npos: usize,
+    /// Whether the gates read the scaled scores.
+    pub gate_scaled: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { npos: 64, gate_scaled: true }
+    }
+}
+
+/// The vectors of counted positions.
+#[derive(Module, Debug)]
+pub struct Cope {
+    /// `[layers, npos, head_dim]`.
+    pub table: Param<Tensor<3>>,
+    #[module(skip)]
+    gate_scaled: bool,
+}
+
+impl Configure for Config {
+    type Encoding = Cope;
+    const KIND: &'static str = "cope";
+    const SUMMARY: &'static str = "positions counted by the content, with gates (CoPE)";
+    const SOURCE: &'static str = "arXiv:2405.18719";
+
+    fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        check_at_least(section, "npos", self.npos, 2)
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Cope {
+        let shape = [dimensions.layers, self.npos, dimensions.head_dim];
+        Cope { table: init.constant(shape, 0.0), gate_scaled: self.gate_scaled }
+    }
+}
+
+impl Cope {
+    /// c of every pair, `[batch, heads, queries, keys]`, from the scaled scores; 0 where the key lies ahead.
+    pub fn contextual_positions(&self, scores: &Tensor<4>, scale: f64, block: QueryBlock<'_>) -> Tensor<4> {
+        let [_, _, queries, keys] = scores.dims();
+        let ahead: Vec<bool> = block.queries.clone().flat_map(|i| (0..keys).map(move |j| j > i)).collect();
+        let ahead =
+            Tensor::<4, Bool>::from_data(TensorData::new(ahead, [1, 1, queries, keys]), &scores.device());
+        let logits = if self.gate_scaled { scores.clone() } else { scores.clone().div_scalar(scale) };
+        let gates = sigmoid(logits).mask_fill(ahead.clone().expand(scores.dims()), 0.0);
+        let counted = gates.flip([3]).cumsum(3).flip([3]);
+        let last = self.table.dims()[1] - 1;
+        counted.clamp_max(last as f64).mask_fill(ahead.expand(scores.dims()), 0.0)
+    }
+}
+
+impl Position for Cope {
+    fn by_block(&self, _positions: &Positions) -> bool {
+        true
+    }
+
+    fn numbers_per_score(&self) -> usize {
+        4
+    }
+
+    fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
+        let counted = self.contextual_positions(&scores, heads.scale, block);
+        let table = at_layer::<3, 2>(&self.table, block.rows.layer).transpose().unsqueeze::<4>();
+        let by_count = heads.q.clone().matmul(table); // [batch, heads, queries, npos]
+        let low = counted.clone().detach().floor();
+        let share = counted.clone() - low.clone();
+        let high = counted.detach().ceil();
+        let below = by_count.clone().gather(3, low.int());
+        let above = by_count.gather(3, high.int());
+        scores + below.clone() + (above - below) * share
+    }
+}

@@ -1,0 +1,108 @@
+//! `dape`: a small network of all heads' scores and biases.
+//!
+//! With A the scaled scores and B the biases of `kerple` (log), `logits = A + B + f([A; B])`, where f maps the
+//! 2H numbers of a pair to H: `leaky_relu(z w1 + b1) w2 + b2`, slope 0.01 (Zheng et al. 2024,
+//! arXiv:2405.14722, section 3; the authors' code). p, a `[layers, heads]` as in `kerple`; w1
+//! `[layers, 2 heads, hidden]`, w2 `[layers, hidden, heads]`. Interpolated by s, distances are divided by s.
+
+use super::{Configure, check_at_least, kerple::logarithmic};
+use crate::distance::{as_block, of_block};
+use crate::encoding::{Dimensions, Heads, Position, QueryBlock};
+use crate::init::Init;
+use crate::layered::{at_layer, linear};
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::{Tensor, activation::leaky_relu};
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `kind = "dape"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Width of the hidden layer.
+    pub hidden: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { hidden: 32 }
+    }
+}
+
+/// The biases and the network of every layer.
+#[derive(Module, Debug)]
+pub struct Dape {
+    /// `[layers, heads]`.
+    pub p: Param<Tensor<2>>,
+    /// `[layers, heads]`.
+    pub a: Param<Tensor<2>>,
+    /// `[layers, 2 heads, hidden]`.
+    pub w1: Param<Tensor<3>>,
+    /// `[layers, hidden]`.
+    pub b1: Param<Tensor<2>>,
+    /// `[layers, hidden, heads]`.
+    pub w2: Param<Tensor<3>>,
+    /// `[layers, heads]`.
+    pub b2: Param<Tensor<2>>,
+    #[module(skip)]
+    scale: f64,
+}
+
+impl Configure for Config {
+    type Encoding = Dape;
+    const KIND: &'static str = "dape";
+    const SUMMARY: &'static str = "a small network of all heads' scores and biases (DAPE with KERPLE)";
+    const SOURCE: &'static str = "arXiv:2405.14722";
+
+    fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        check_at_least(section, "hidden", self.hidden, 1)
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Dape {
+        let (layers, heads) = (dimensions.layers, dimensions.heads);
+        let (w1, b1) = linear(init, ["dape.w1", "dape.b1"], [layers, 2 * heads, self.hidden]);
+        let (w2, b2) = linear(init, ["dape.w2", "dape.b2"], [layers, self.hidden, heads]);
+        Dape {
+            p: init.uniform("position.dape.p", [layers, heads], [0.0, 2.0]),
+            a: init.uniform("position.dape.a", [layers, heads], [0.0, 1.0]),
+            w1,
+            b1,
+            w2,
+            b2,
+            scale: 1.0,
+        }
+    }
+}
+
+impl Position for Dape {
+    fn by_block(&self, _positions: &Positions) -> bool {
+        true
+    }
+
+    fn numbers_per_score(&self) -> usize {
+        let [_, hidden, heads] = self.w2.dims();
+        4 + 2 * hidden.div_ceil(heads)
+    }
+
+    fn scores(&self, scores: Tensor<4>, _heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
+        let layer = block.rows.layer;
+        let [batch, heads, queries, keys] = scores.dims();
+        let distances = of_block(block, self.scale);
+        let bias = logarithmic(at_layer(&self.p, layer), at_layer(&self.a, layer), &distances);
+        let bias = as_block(bias, block).expand([batch, heads, queries, keys]);
+        let pairs = Tensor::cat(vec![scores.clone(), bias.clone()], 1)
+            .permute([0, 2, 3, 1])
+            .reshape([batch * queries * keys, 2 * heads]);
+        let first = pairs.matmul(at_layer(&self.w1, layer)) + at_layer::<2, 1>(&self.b1, layer).unsqueeze();
+        let second = leaky_relu(first, 0.01).matmul(at_layer(&self.w2, layer))
+            + at_layer::<2, 1>(&self.b2, layer).unsqueeze();
+        scores + bias + second.reshape([batch, queries, keys, heads]).permute([0, 3, 1, 2])
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.scale *= scale;
+        true
+    }
+}

@@ -1,0 +1,80 @@
+//! `index`: the bare index, the baseline that every encoding improves on.
+//!
+//! `h_t = x_t + c weight`, c the position, or with `normalized` the position over `length - 1`, weight
+//! `[width]` from N(0, 0.02). Enters once, before the first block. Normalised, the same place reads
+//! differently in a text of another length; bare, it grows without bound. Interpolated by s, the bare
+//! index is divided by s.
+
+use super::{Configure, check_at_least};
+use crate::distance::upload;
+use crate::encoding::{Dimensions, Position, Rows};
+use crate::init::Init;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `kind = "index"`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Divide the index by the length less one.
+    pub normalized: bool,
+    /// The length to normalise by; that of the text at hand unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<usize>,
+}
+
+/// The direction of the index.
+#[derive(Module, Debug)]
+pub struct Index {
+    /// `[width]`.
+    pub weight: Param<Tensor<1>>,
+    #[module(skip)]
+    config: Config,
+    #[module(skip)]
+    scale: f64,
+}
+
+impl Configure for Config {
+    type Encoding = Index;
+    const KIND: &'static str = "index";
+    const SUMMARY: &'static str = "the index itself, or its share of the length, times a learned vector";
+    const SOURCE: &'static str = "the baseline of kexue.fm/archives/9675";
+
+    fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        self.length.map_or(Ok(()), |length| check_at_least(section, "length", length, 2))
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Index {
+        let weight = init.normal("position.index.weight", [dimensions.width], 0.02);
+        Index { weight, config: self.clone(), scale: 1.0 }
+    }
+}
+
+impl Position for Index {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+        if rows.layer > 0 {
+            return hidden;
+        }
+        let positions = rows.positions;
+        let divisor = if self.config.normalized {
+            let length = self.config.length.unwrap_or_else(|| positions.length());
+            length.saturating_sub(1).max(1) as f64
+        } else {
+            self.scale
+        };
+        let places: Vec<f64> = positions.values().iter().map(|m| m / divisor).collect();
+        let places = upload(&places, &hidden.device()).reshape([positions.rows(), positions.length(), 1]);
+        hidden + places * self.weight.val().unsqueeze::<3>()
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        if self.config.normalized {
+            return false;
+        }
+        self.scale *= scale;
+        true
+    }
+}

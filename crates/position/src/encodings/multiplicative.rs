@@ -1,0 +1,97 @@
+//! `multiplicative`: token embeddings times a learned vector per position.
+//!
+//! `h_t = x_t * table[position_t]`, channel by channel, table `[table_size, width]` from 1 + N(0, 0.02)
+//! (kexue.fm/archives/8130, multiplicative encoding). Enters once, before the first block. A position at or
+//! past `table_size` is refused; interpolated by s, the table is read at m / s, between rows.
+
+use super::learned::past_the_table;
+use super::{Configure, check_at_least};
+use crate::encoding::{Dimensions, Position, Rows};
+use crate::init::Init;
+use crate::positions::Positions;
+use crate::table::{Between, read};
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `kind = "multiplicative"`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Positions the table holds; the training length unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table_size: Option<usize>,
+}
+
+/// The table.
+#[derive(Module, Debug)]
+pub struct Multiplicative {
+    /// `[table_size, width]`.
+    pub table: Param<Tensor<2>>,
+    #[module(skip)]
+    scale: f64,
+}
+
+impl Configure for Config {
+    type Encoding = Multiplicative;
+    const KIND: &'static str = "multiplicative";
+    const SUMMARY: &'static str = "a learned vector per position, multiplied with the token embeddings";
+    const SOURCE: &'static str = "kexue.fm/archives/8130";
+
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        self.table_size
+            .map_or(Ok(()), |size| check_at_least(section, "table_size", size, dimensions.train_length))
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Multiplicative {
+        let shape = [self.table_size.unwrap_or(dimensions.train_length), dimensions.width];
+        let table = init.normal_around("position.multiplicative.table", shape, 1.0, 0.02);
+        Multiplicative { table, scale: 1.0 }
+    }
+}
+
+impl Position for Multiplicative {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+        if rows.layer > 0 {
+            return hidden;
+        }
+        let [size, width] = self.table.dims();
+        let places: Vec<Between> =
+            rows.positions.values().iter().map(|m| Between::rows(m / self.scale, size)).collect();
+        let shape = [rows.positions.rows(), rows.positions.length(), width];
+        hidden * read(self.table.val(), &places).reshape(shape)
+    }
+
+    fn check(&self, positions: &Positions) -> Result<()> {
+        let size = self.table.dims()[0];
+        match positions.largest() {
+            Some(largest) if largest >= size as f64 * self.scale => {
+                Err(past_the_table("multiplicative", largest, size))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.scale *= scale;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::encoding::Position;
+    use crate::positions::Positions;
+    use crate::testing::build;
+    use burn::tensor::Device;
+
+    #[test]
+    fn the_table_ends() {
+        let mut encoding = build("kind = \"multiplicative\"", &Device::flex());
+        assert!(encoding.check(&Positions::range(0..16)).is_ok());
+        assert!(encoding.check(&Positions::range(0..17)).is_err());
+        assert!(encoding.interpolate(2.0) && encoding.check(&Positions::range(0..32)).is_ok());
+    }
+}

@@ -1,0 +1,294 @@
+//! `radix`: the position as digits of a number.
+//!
+//! `digit_j(m, B) = floor(m / B^j) mod B`, j = 0 the lowest of D = `digits` digits in base `beta`
+//! (kexue.fm/archives/9675: rotary embeddings are the same idea with cos and sin for digits). Read as
+//! `digits_as = "rows"`, `h = x + sum_j table[j, digit_j]`, table `[digits, beta, width]`; as `"numbers"`,
+//! `h = x + (digits / (beta - 1)) weights`, weights `[digits, width]`; both from N(0, 0.02). Enters once,
+//! before the first block. Positions of `beta^digits` and more are refused.
+//!
+//! Two readings reach further with the same parameters. `variant = "interpolate"` reads u = m / s: whole
+//! higher digits and a fractional lowest one; a row between the last digit and its successor lies between
+//! the rows of the last digit and of 0, so that a carry is continuous. `variant = "convert"` writes m in base
+//! `beta_new`; rows, and numbers with `reading = "rescaled"`, take each digit d' to the centre of its cell,
+//! `clamp((d' + 1/2) beta / beta_new - 1/2, 0, beta - 1)`; `reading = "raw"` takes the number as it is.
+
+use super::{Configure, check_at_least};
+use crate::distance::upload;
+use crate::encoding::{Dimensions, Position, Rows};
+use crate::init::Init;
+use crate::positions::Positions;
+use crate::table::{Between, read};
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a position is written as digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Variant {
+    /// In the trained base.
+    #[default]
+    Direct,
+    /// Divided by s first.
+    Interpolate,
+    /// In a larger base.
+    Convert,
+}
+
+/// What a digit becomes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DigitsAs {
+    /// A row of a table.
+    #[default]
+    Rows,
+    /// A number.
+    Numbers,
+}
+
+/// How the digits of a larger base are read as numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DigitReading {
+    /// As they are; they may pass `beta - 1`.
+    Raw,
+    /// Scaled into the trained range.
+    #[default]
+    Rescaled,
+}
+
+/// Keys of `kind = "radix"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// How a position is written as digits.
+    pub variant: Variant,
+    /// What a digit becomes.
+    pub digits_as: DigitsAs,
+    /// The trained base.
+    pub beta: usize,
+    /// The number of digits.
+    pub digits: usize,
+    /// `interpolate`: positions are divided by it; at least 1.
+    pub s: f64,
+    /// `convert`: the base positions are written in, at least `beta`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beta_new: Option<usize>,
+    /// `convert` of numbers: how the digits of the larger base are read.
+    pub reading: DigitReading,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            variant: Variant::Direct,
+            digits_as: DigitsAs::Rows,
+            beta: 10,
+            digits: 3,
+            s: 1.0,
+            beta_new: None,
+            reading: DigitReading::Rescaled,
+        }
+    }
+}
+
+/// `base^exponent`, exact where it fits f64.
+fn power(base: f64, exponent: usize) -> f64 {
+    std::iter::repeat_n(base, exponent).product()
+}
+
+impl Config {
+    /// The base positions are written in.
+    fn base(&self) -> usize {
+        if self.variant == Variant::Convert { self.beta_new.unwrap_or(self.beta) } else { self.beta }
+    }
+
+    /// The first position that has no digits.
+    fn reach(&self) -> f64 {
+        let scale = if self.variant == Variant::Interpolate { self.s } else { 1.0 };
+        power(self.base() as f64, self.digits) * scale
+    }
+
+    /// The digits of a position, lowest first, as they are read: fractional where interpolated.
+    pub fn coordinates(&self, position: f64) -> Vec<f64> {
+        let base = self.base() as f64;
+        let at = if self.variant == Variant::Interpolate { position / self.s } else { position };
+        let whole = at.floor();
+        let digit = |j: usize| (whole / power(base, j)).floor().rem_euclid(base);
+        let mut digits: Vec<f64> = (0..self.digits).map(digit).collect();
+        match self.variant {
+            Variant::Direct => {}
+            Variant::Interpolate => digits[0] += at - whole,
+            Variant::Convert if self.digits_as == DigitsAs::Numbers && self.reading == DigitReading::Raw => {}
+            Variant::Convert => {
+                let beta = self.beta as f64;
+                for digit in &mut digits {
+                    *digit = ((*digit + 0.5) * beta / base - 0.5).clamp(0.0, beta - 1.0);
+                }
+            }
+        }
+        digits
+    }
+}
+
+/// The parameters of the digits.
+#[derive(Module, Debug)]
+pub struct Radix {
+    /// `[digits, beta, width]`, for rows.
+    pub table: Option<Param<Tensor<3>>>,
+    /// `[digits, width]`, for numbers.
+    pub weights: Option<Param<Tensor<2>>>,
+    #[module(skip)]
+    config: Config,
+}
+
+impl Configure for Config {
+    type Encoding = Radix;
+    const KIND: &'static str = "radix";
+    const SUMMARY: &'static str = "the digits of the position, as rows of tables or as numbers";
+    const SOURCE: &'static str = "kexue.fm/archives/9675";
+
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        check_at_least(section, "beta", self.beta, 2)?;
+        check_at_least(section, "digits", self.digits, 1)?;
+        if !(self.s.is_finite() && self.s >= 1.0) {
+            return Err(Error::value(&format!("{section}.s"), self.s, "it must be a number of at least 1"));
+        }
+        match (self.variant, self.beta_new) {
+            (Variant::Convert, None) => {
+                return Err(Error::usage(format!("`{section}.beta_new` is missing"))
+                    .hint("`variant = \"convert\"` writes positions in a base of at least `beta`"));
+            }
+            (_, Some(base)) => check_at_least(section, "beta_new", base, self.beta)?,
+            _ => {}
+        }
+        if self.reach() < dimensions.train_length as f64 {
+            return Err(Error::value(
+                &format!("{section}.digits"),
+                self.digits,
+                format!(
+                    "base {} with so many digits ends at {}, before `train.length = {}`",
+                    self.base(),
+                    self.reach(),
+                    dimensions.train_length
+                ),
+            )
+            .hint("use more digits, or a larger base"));
+        }
+        Ok(())
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Radix {
+        let (digits, width) = (self.digits, dimensions.width);
+        let rows = self.digits_as == DigitsAs::Rows;
+        Radix {
+            table: rows.then(|| init.normal("position.radix.table", [digits, self.beta, width], 0.02)),
+            weights: (!rows).then(|| init.normal("position.radix.weights", [digits, width], 0.02)),
+            config: self.clone(),
+        }
+    }
+}
+
+impl Radix {
+    /// The digits of every position as they are read, `[positions, digits]` row-major.
+    pub fn coordinates(&self, positions: &Positions) -> Vec<f64> {
+        positions.values().iter().flat_map(|&m| self.config.coordinates(m)).collect()
+    }
+
+    /// The vectors of all positions, `[positions, width]`.
+    fn vectors(&self, positions: &Positions) -> Option<Tensor<2>> {
+        let Config { beta, digits, .. } = self.config;
+        let read_at = self.coordinates(positions);
+        if let Some(weights) = &self.weights {
+            let shares: Vec<f64> = read_at.iter().map(|digit| digit / (beta as f64 - 1.0)).collect();
+            let shares = upload(&shares, &weights.device()).reshape([positions.values().len(), digits]);
+            return Some(shares.matmul(weights.val()));
+        }
+        let table = self.table.as_ref()?;
+        let width = table.dims()[2];
+        // A digit past the last lies on the way back to 0.
+        let place = |j: usize, digit: f64| {
+            let low = digit.floor() as usize;
+            Between { low: j * beta + low, high: j * beta + (low + 1) % beta, share: digit.fract() }
+        };
+        let places: Vec<Between> = read_at
+            .chunks(digits)
+            .flat_map(|row| row.iter().enumerate().map(|(j, &d)| place(j, d)))
+            .collect();
+        let rows = read(table.val().reshape([digits * beta, width]), &places);
+        Some(rows.reshape([positions.values().len(), digits, width]).sum_dim(1).squeeze_dim::<2>(1))
+    }
+}
+
+impl Position for Radix {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+        if rows.layer > 0 {
+            return hidden;
+        }
+        let [_, _, width] = hidden.dims();
+        match self.vectors(rows.positions) {
+            Some(vectors) => {
+                hidden + vectors.reshape([rows.positions.rows(), rows.positions.length(), width])
+            }
+            None => hidden,
+        }
+    }
+
+    fn check(&self, positions: &Positions) -> Result<()> {
+        let reach = self.config.reach();
+        if let Some(largest) = positions.largest().filter(|&largest| largest >= reach) {
+            return Err(Error::usage(format!(
+                "`radix` has no digits for position {largest}: {} of base {} end at {reach}",
+                self.config.digits,
+                self.config.base()
+            ))
+            .hint("evaluate shorter lengths, read it interpolated (`extend = [\"linear\"]`), or train with more digits"));
+        }
+        let fractional = positions.values().iter().find(|m| m.fract() != 0.0);
+        match fractional.filter(|_| self.config.variant != Variant::Interpolate) {
+            Some(position) => {
+                Err(Error::usage(format!("`radix` has no digits for the fractional position {position}"))
+                    .hint("use whole positions, or `variant = \"interpolate\"`"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Only from the trained base: a converted position has no interpolation.
+    fn interpolate(&mut self, scale: f64) -> bool {
+        if self.config.variant == Variant::Convert {
+            return false;
+        }
+        self.config.variant = Variant::Interpolate;
+        self.config.s *= scale;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_readings_of_1749() {
+        let read = |config: Config| config.coordinates(1749.0);
+        let halved = Config { variant: Variant::Interpolate, s: 2.0, ..Config::default() };
+        assert_eq!(read(halved), [4.5, 7.0, 8.0]);
+        let converted = Config {
+            variant: Variant::Convert,
+            beta_new: Some(16),
+            digits_as: DigitsAs::Numbers,
+            reading: DigitReading::Raw,
+            ..Config::default()
+        };
+        assert_eq!(read(converted), [5.0, 13.0, 6.0]);
+    }
+
+    #[test]
+    fn too_few_digits_are_refused() {
+        let error = crate::testing::refused("kind = \"radix\"\nbeta = 2");
+        assert!(error.starts_with("`position.digits = 3`"), "{error}");
+    }
+}

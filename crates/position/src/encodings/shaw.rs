@@ -1,0 +1,127 @@
+//! `shaw`: learned vectors for clipped distances, added to keys and values.
+//!
+//! `logit_ij = q_i . (k_j + rel_k[r]) / sqrt(d)`, `out_i = sum_j a_ij (v_j + rel_v[r])`,
+//! `r = clip(i - j, p_min, p_max) - p_min` (Shaw et al. 2018, arXiv:1803.02155, equations 3 to 5). `rel_k`,
+//! `rel_v` `[layers, p_max - p_min + 1, head_dim]` from N(0, 0.02), shared by the heads of a layer. Clipping
+//! defines every length. Fractional distances are rounded down; interpolated by s, distances are divided
+//! by s first.
+
+use super::Configure;
+use crate::distance::chosen_by_distance;
+use crate::encoding::{Dimensions, Heads, Position, QueryBlock};
+use crate::init::Init;
+use crate::layered::at_layer;
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor};
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `kind = "shaw"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The least distance with a vector of its own; a causal model reads none below 0.
+    pub p_min: i32,
+    /// The largest distance with a vector of its own.
+    pub p_max: i32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { p_min: 0, p_max: 64 }
+    }
+}
+
+/// The vectors of distances.
+#[derive(Module, Debug)]
+pub struct Shaw {
+    /// `[layers, distances, head_dim]`.
+    pub rel_k: Param<Tensor<3>>,
+    /// `[layers, distances, head_dim]`.
+    pub rel_v: Param<Tensor<3>>,
+    #[module(skip)]
+    config: Config,
+    #[module(skip)]
+    scale: f64,
+}
+
+impl Configure for Config {
+    type Encoding = Shaw;
+    const KIND: &'static str = "shaw";
+    const SUMMARY: &'static str = "learned vectors of clipped distances, added to keys and values (Shaw)";
+    const SOURCE: &'static str = "arXiv:1803.02155";
+
+    fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        if self.p_min <= 0 && self.p_max >= 0 && self.p_max > self.p_min {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "`{section}.p_min = {}` and `p_max = {}` must enclose 0 and differ",
+            self.p_min, self.p_max
+        ))
+        .hint("a causal model needs `p_min = 0` and `p_max` of 16 to 64"))
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Shaw {
+        let distances = self.p_max.abs_diff(self.p_min) as usize + 1;
+        let shape = [dimensions.layers, distances, dimensions.head_dim];
+        Shaw {
+            rel_k: init.normal("position.shaw.rel_k", shape, 0.02),
+            rel_v: init.normal("position.shaw.rel_v", shape, 0.02),
+            config: self.clone(),
+            scale: 1.0,
+        }
+    }
+}
+
+impl Shaw {
+    /// Which vector each pair reads, `[batch, heads, queries, keys]`.
+    fn chosen(&self, block: QueryBlock<'_>, batch_heads: [usize; 2], device: &Device) -> Tensor<4, Int> {
+        let (low, high) = (f64::from(self.config.p_min), f64::from(self.config.p_max));
+        let of = |n: f64| ((n / self.scale).floor().clamp(low, high) - low) as usize;
+        chosen_by_distance(block, batch_heads, of, device)
+    }
+}
+
+impl Position for Shaw {
+    fn by_block(&self, _positions: &Positions) -> bool {
+        true
+    }
+
+    fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
+        let [batch, head_count, _, _] = scores.dims();
+        let chosen = self.chosen(block, [batch, head_count], &scores.device());
+        let rel_k = at_layer::<3, 2>(&self.rel_k, block.rows.layer).transpose().unsqueeze::<4>();
+        // Every query with every vector: [batch, heads, queries, distances].
+        let by_distance = heads.q.clone().matmul(rel_k).mul_scalar(heads.scale);
+        scores + by_distance.gather(3, chosen)
+    }
+
+    fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
+        let [batch, heads, queries, _] = probabilities.dims();
+        let device = probabilities.device();
+        let chosen = self.chosen(block, [batch, heads], &device);
+        let rel_v = at_layer::<3, 2>(&self.rel_v, block.rows.layer);
+        let none = Tensor::zeros([batch, heads, queries, rel_v.dims()[0]], &device);
+        let by_distance = none.scatter(3, chosen, probabilities.clone(), IndexingUpdateOp::Add);
+        Some(by_distance.matmul(rel_v.unsqueeze::<4>()))
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.scale *= scale;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::refused;
+
+    #[test]
+    fn distances_must_enclose_zero() {
+        assert!(refused("kind = \"shaw\"\np_min = 1").contains("must enclose 0"));
+        assert!(refused("kind = \"shaw\"\np_max = -1").contains("must enclose 0"));
+    }
+}

@@ -1,0 +1,122 @@
+//! `transformer_xl`: relative sinusoids with a key matrix of their own.
+//!
+//! `logit_ij = (q_i.k_j + q_i.r_n + u.k_j + v_bias.r_n) / sqrt(d)`, `r_n = R(n) w_r` split into heads, n = i - j,
+//! `R(n) = [sin(n w_0), .. | cos(n w_0), ..]`, `w_i = base^(-2i/width)` (Dai et al. 2019, arXiv:1901.02860,
+//! section 3.3; no memory of earlier segments here). u, `v_bias` `[layers, heads, head_dim]` and `w_r`
+//! `[layers, width, heads head_dim]` from N(0, 0.02).
+//!
+//! No `[queries, keys, width]` is formed: with g = `w_r (q + v_bias)`, `g.R(i - j)` falls apart into the sines
+//! and cosines of i and of j, so that q and k, each made `width` channels wider, have the whole logit as
+//! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`.
+
+use super::{Configure, check_base};
+use crate::encoding::{Dimensions, Position, Rows};
+use crate::frequency::Frequencies;
+use crate::init::Init;
+use crate::layered::at_layer;
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor, TensorData};
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `kind = "transformer_xl"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The base of the geometric progression of frequencies.
+    pub base: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { base: 10_000.0 }
+    }
+}
+
+/// The biases and the key matrix of positions.
+#[derive(Module, Debug)]
+pub struct TransformerXl {
+    /// `[layers, heads, head_dim]`.
+    pub u: Param<Tensor<3>>,
+    /// `[layers, heads, head_dim]`.
+    pub v_bias: Param<Tensor<3>>,
+    /// `[layers, width, heads head_dim]`.
+    pub w_r: Param<Tensor<3>>,
+    #[module(skip)]
+    frequencies: Frequencies,
+}
+
+impl Configure for Config {
+    type Encoding = TransformerXl;
+    const KIND: &'static str = "transformer_xl";
+    const SUMMARY: &'static str = "relative sinusoids with a key matrix and biases of their own";
+    const SOURCE: &'static str = "arXiv:1901.02860";
+
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        check_base(section, self.base)?;
+        if dimensions.width % 2 == 1 {
+            return Err(Error::value(
+                "model.width",
+                dimensions.width,
+                "`transformer_xl` needs an even width",
+            )
+            .hint(format!("use {}", dimensions.width + 1)));
+        }
+        Ok(())
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> TransformerXl {
+        let Dimensions { layers, width, heads, head_dim, .. } = *dimensions;
+        TransformerXl {
+            u: init.normal("position.transformer_xl.u", [layers, heads, head_dim], 0.02),
+            v_bias: init.normal("position.transformer_xl.v_bias", [layers, heads, head_dim], 0.02),
+            w_r: init.normal("position.transformer_xl.w_r", [layers, width, heads * head_dim], 0.02),
+            frequencies: Frequencies::geometric(self.base, width),
+        }
+    }
+}
+
+impl TransformerXl {
+    /// cos and sin of the positions' angles, each `[rows, 1, length, width / 2]`.
+    fn waves(&self, positions: &Positions, device: &Device) -> [Tensor<4>; 2] {
+        let shape = [positions.rows(), 1, positions.length(), self.frequencies.inv_freq.len()];
+        [f64::cos as fn(f64) -> f64, f64::sin].map(|wave| {
+            let values: Vec<f32> =
+                self.frequencies.angles(positions.values()).map(|angle| wave(angle) as f32).collect();
+            Tensor::from_data(TensorData::new(values, shape), device)
+        })
+    }
+}
+
+impl Position for TransformerXl {
+    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        let [_, heads, _, dim] = q.dims();
+        let [cos, sin] = self.waves(rows.positions, &q.device());
+        let half = self.frequencies.inv_freq.len();
+        let bias = |parameter| at_layer::<3, 2>(parameter, rows.layer).reshape([1, heads, 1, dim]);
+        let w_r = at_layer::<3, 2>(&self.w_r, rows.layer).reshape([1, 2 * half, heads, dim]);
+        let g = (q.clone() + bias(&self.v_bias)).matmul(w_r.permute([0, 2, 3, 1])); // [.., width]
+        let [g_sin, g_cos] = [0..half, half..2 * half].map(|channels| g.clone().slice_dim(3, channels));
+        let with_cos = g_sin.clone() * sin.clone() + g_cos.clone() * cos.clone();
+        let with_sin = g_cos * sin - g_sin * cos;
+        Tensor::cat(vec![q + bias(&self.u), with_cos, with_sin], 3)
+    }
+
+    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        let [batch, heads, length, _] = k.dims();
+        let [cos, sin] = self
+            .waves(rows.positions, &k.device())
+            .map(|wave| wave.expand([batch, heads, length, self.frequencies.inv_freq.len()]));
+        Tensor::cat(vec![k, cos, sin], 3)
+    }
+
+    fn frequencies(&self) -> Option<&Frequencies> {
+        Some(&self.frequencies)
+    }
+
+    fn set_frequencies(&mut self, frequencies: Frequencies) {
+        self.frequencies = frequencies;
+    }
+}

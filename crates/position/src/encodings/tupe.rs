@@ -1,0 +1,181 @@
+//! `tupe`: positions with projections of their own, untied from the content's.
+//!
+//! `logit_ij = (q_i.k_j + (z_i u_q)_h . (z_j u_k)_h) / sqrt(2d)`, `z_m = layer_norm(table[m])`, and with
+//! `relative = "t5"` also `rel_table[h, bucket(i - j)]` as in `t5` (Ke et al. 2021, arXiv:2006.15595,
+//! equations 7 and 8; the authors' code normalises the table). table `[table_size, width]`, `u_q`
+//! `[width, heads head_dim]` and `u_k` `[width, kv_heads head_dim]` from N(0, 0.02), `ln_gain` at 1, `ln_bias`
+//! at 0, all shared by the layers. A causal model needs no untied first token.
+//!
+//! The position term is an inner product too: q and k are made twice as wide, and no matrix of positions is
+//! formed. A position at or past `table_size` is refused; interpolated by s, the table is read at m / s,
+//! between rows, and distances are divided by s.
+
+use super::learned::past_the_table;
+use super::t5::Buckets;
+use super::{Configure, check_at_least};
+use crate::distance::bias_by_distance;
+use crate::encoding::{Dimensions, Position, QueryBlock, Rows};
+use crate::init::Init;
+use crate::positions::Positions;
+use crate::table::{Between, read};
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use longwave_core::Result;
+use longwave_kernels::Bias;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Added to the variance.
+const EPS: f64 = 1e-5;
+
+/// What is added by distance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Relative {
+    /// Nothing (TUPE-A).
+    #[default]
+    None,
+    /// A learned bias per bucket of distances (TUPE-R).
+    T5,
+}
+
+/// Keys of `kind = "tupe"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Positions the table holds; the training length unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table_size: Option<usize>,
+    /// What is added by distance.
+    pub relative: Relative,
+    /// `t5`: number of buckets, even.
+    pub buckets: usize,
+    /// `t5`: the distance from which on all share the last bucket.
+    pub max_distance: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { table_size: None, relative: Relative::None, buckets: 32, max_distance: 128 }
+    }
+}
+
+/// The table and its projections, shared by all layers.
+#[derive(Module, Debug)]
+pub struct Tupe {
+    /// `[table_size, width]`.
+    pub table: Param<Tensor<2>>,
+    /// `[width]`.
+    pub ln_gain: Param<Tensor<1>>,
+    /// `[width]`.
+    pub ln_bias: Param<Tensor<1>>,
+    /// `[width, heads head_dim]`.
+    pub u_q: Param<Tensor<2>>,
+    /// `[width, kv_heads head_dim]`.
+    pub u_k: Param<Tensor<2>>,
+    /// `[heads, buckets]`, where distances count.
+    pub rel_table: Option<Param<Tensor<2>>>,
+    #[module(skip)]
+    buckets: Buckets,
+    #[module(skip)]
+    scale: f64,
+}
+
+impl Config {
+    fn buckets(&self) -> Buckets {
+        Buckets { buckets: self.buckets, max_distance: self.max_distance }
+    }
+}
+
+impl Configure for Config {
+    type Encoding = Tupe;
+    const KIND: &'static str = "tupe";
+    const SUMMARY: &'static str = "positions with projections of their own, untied from the content (TUPE)";
+    const SOURCE: &'static str = "arXiv:2006.15595";
+
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        if let Some(size) = self.table_size {
+            check_at_least(section, "table_size", size, dimensions.train_length)?;
+        }
+        self.buckets().check(section)
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Tupe {
+        let Dimensions { width, heads, kv_heads, head_dim, .. } = *dimensions;
+        let size = self.table_size.unwrap_or(dimensions.train_length);
+        let relative = self.relative == Relative::T5;
+        Tupe {
+            table: init.normal("position.tupe.table", [size, width], 0.02),
+            ln_gain: init.constant([width], 1.0),
+            ln_bias: init.constant([width], 0.0),
+            u_q: init.normal("position.tupe.u_q", [width, heads * head_dim], 0.02),
+            u_k: init.normal("position.tupe.u_k", [width, kv_heads * head_dim], 0.02),
+            rel_table: relative.then(|| init.normal("position.tupe.rel_table", [heads, self.buckets], 0.02)),
+            buckets: self.buckets(),
+            scale: 1.0,
+        }
+    }
+}
+
+impl Tupe {
+    /// x `[batch, heads, length, head_dim]` beside the projected positions: `[.., 2 head_dim]`.
+    fn widened(&self, x: Tensor<4>, projection: &Param<Tensor<2>>, positions: &Positions) -> Tensor<4> {
+        let [batch, heads, length, dim] = x.dims();
+        let size = self.table.dims()[0];
+        let places: Vec<Between> =
+            positions.values().iter().map(|m| Between::rows(m / self.scale, size)).collect();
+        let p = read(self.table.val(), &places);
+        let centred = p.clone() - p.mean_dim(1);
+        let deviation = centred.clone().square().mean_dim(1).add_scalar(EPS).sqrt();
+        let z = centred / deviation * self.ln_gain.val().unsqueeze() + self.ln_bias.val().unsqueeze();
+        let projected = z
+            .matmul(projection.val())
+            .reshape([positions.rows(), length, heads, dim])
+            .swap_dims(1, 2)
+            .expand([batch, heads, length, dim]);
+        Tensor::cat(vec![x, projected], 3)
+    }
+}
+
+impl Position for Tupe {
+    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        // Two terms share the variance: 1 / sqrt(2d) instead of 1 / sqrt(d).
+        self.widened(q, &self.u_q, rows.positions).div_scalar(2f64.sqrt())
+    }
+
+    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        self.widened(k, &self.u_k, rows.positions)
+    }
+
+    fn bias(&self, block: QueryBlock<'_>) -> Bias {
+        match &self.rel_table {
+            Some(table) => {
+                bias_by_distance(block, self.scale, |distances| self.buckets.read(table.val(), distances))
+            }
+            None => Bias::None,
+        }
+    }
+
+    fn adds_bias(&self) -> bool {
+        self.rel_table.is_some()
+    }
+
+    fn by_block(&self, positions: &Positions) -> bool {
+        self.adds_bias() && !positions.consecutive()
+    }
+
+    fn check(&self, positions: &Positions) -> Result<()> {
+        let size = self.table.dims()[0];
+        match positions.largest() {
+            Some(largest) if largest >= size as f64 * self.scale => {
+                Err(past_the_table("tupe", largest, size))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.scale *= scale;
+        true
+    }
+}

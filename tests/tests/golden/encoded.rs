@@ -1,0 +1,161 @@
+//! Kind `logits`, for encodings that add to scores or change them: `shaw`, `cope` and their like.
+
+use crate::build::{config, dimensions, encoding, positions, reading_of};
+use crate::file::{Case, Tensor, assert_close, numbers};
+use burn::tensor::{Device, Int, Tensor as BurnTensor, TensorData};
+use longwave_kernels::Attention;
+use longwave_model::attention::{Rotations, attend};
+use longwave_position::encoding::{QueryBlock, Rows};
+use longwave_position::{Encoding, Position, Positions, Reading};
+use std::ops::Range;
+
+/// The rows of a case: the keys, of which the queries are the last, or the keys and then the queries.
+struct Text {
+    positions: Positions,
+    /// The normalised input `[1, rows, width]`.
+    input: BurnTensor<3>,
+    queries: Range<usize>,
+    /// Whether the queries are rows of the keys' own.
+    whole: bool,
+}
+
+impl Text {
+    fn of(case: &Case, width: usize) -> Self {
+        let (queries, keys) = (case.input("q_positions"), case.input("k_positions"));
+        let whole = keys.data.ends_with(&queries.data);
+        let positions = if whole {
+            positions(&keys)
+        } else {
+            Positions::explicit(1, [keys.data.as_slice(), queries.data.as_slice()].concat())
+        };
+        let rows = positions.length();
+        let input = if case.has_input("x") {
+            case.input("x").burn::<2>().unsqueeze::<3>()
+        } else {
+            BurnTensor::zeros([1, rows, width], &Device::flex())
+        };
+        Self { positions, input, queries: rows - queries.data.len()..rows, whole }
+    }
+
+    /// The last queries of the text as a block.
+    fn with_block<T>(&self, then: impl FnOnce(QueryBlock<'_>) -> T) -> T {
+        let tokens = BurnTensor::<2, Int>::zeros([1, self.positions.length()], &Device::flex());
+        let rows = Rows { layer: 0, tokens: &tokens, positions: &self.positions };
+        then(QueryBlock { rows, queries: &self.queries, input: &self.input })
+    }
+
+    /// `[heads, keys, dim]` with zeros for rows that are no keys: `[1, heads, rows, dim]`.
+    fn padded(&self, x: &Tensor) -> BurnTensor<4> {
+        let [heads, keys, dim] = x.shape[..] else { panic!("{:?}", x.shape) };
+        let none = BurnTensor::zeros([heads, self.positions.length() - keys, dim], &Device::flex());
+        if self.whole {
+            return x.burn::<3>().unsqueeze();
+        }
+        BurnTensor::cat(vec![x.burn::<3>(), none], 1).unsqueeze()
+    }
+}
+
+/// Checks one case of a file; the file's name is the encoding's kind.
+pub fn check(name: &str, case: &Case) {
+    let [heads, _, dim] = case.input("q").shape[..] else { panic!("q") };
+    let width = if case.config.get("width").is_some() { case.usize("width") } else { heads * dim };
+    let dimensions = dimensions(heads, dim, width);
+    let encoding = encoding(&config(name, &case.config, &["width"]), &dimensions, case.params());
+    let text = Text::of(case, width);
+    encoding.check(&text.positions).unwrap_or_else(|error| panic!("{error}"));
+    let reading = reading_of(encoding.clone(), &dimensions);
+    let visible = visible(case, heads);
+    let mut outputs = case.outputs();
+
+    let rows = text.positions.length();
+    let keys = case.input("k").shape[1];
+    let found = softmax_over(&numbers(probabilities(&text, case, &reading)), rows, &visible, keys, |p| p);
+    let logits = outputs.take("logits");
+    assert_eq!(logits.shape, [heads, text.queries.len(), keys]);
+    let expected = softmax_over(&logits.data, keys, &visible, keys, f64::exp);
+    assert_close("probabilities", &found, &expected);
+
+    if text.whole {
+        let v = case.input("v").burn::<3>().unsqueeze();
+        outputs.compare("out", run(&text, case, &reading, v));
+    } else {
+        let count = text.queries.len();
+        let found: Vec<f32> = found.iter().map(|&p| p as f32).collect();
+        let found = BurnTensor::<3>::from_data(TensorData::new(found, [heads, count, keys]), &Device::flex());
+        outputs.compare("out", found.matmul(case.input("v").burn::<3>()));
+    }
+    let of_visible = |values: Vec<f64>| -> Vec<f64> {
+        values.into_iter().zip(&visible).filter_map(|(value, &visible)| visible.then_some(value)).collect()
+    };
+    if outputs.has("forget_bias") {
+        let bias = numbers(text.with_block(|block| bias(&encoding, block)));
+        assert_close("forget_bias", &of_visible(bias), &of_visible(outputs.take("forget_bias").data));
+    }
+    if let Encoding::Cope(cope) = &encoding {
+        let scale = 1.0 / (dim as f64).sqrt();
+        let (q, k) = (case.input("q").burn::<3>(), case.input("k").burn::<3>());
+        let scores = q.matmul(k.swap_dims(1, 2)).mul_scalar(scale).unsqueeze::<4>();
+        let counted = text.with_block(|block| cope.contextual_positions(&scores, scale, block));
+        outputs.compare("contextual_positions", counted.squeeze_dim::<3>(0));
+    }
+    outputs.done();
+}
+
+/// The probabilities `[heads, queries, rows]`: the outputs for values that are columns of the identity, less
+/// what the encoding adds to any output (Shaw), as many columns at a time as a value has channels.
+fn probabilities(text: &Text, case: &Case, reading: &Reading) -> BurnTensor<3> {
+    let [heads, _, dim] = case.input("q").shape[..] else { panic!("q") };
+    let (rows, device) = (text.positions.length(), Device::flex());
+    let padded = rows.next_multiple_of(dim);
+    let identity = BurnTensor::<2>::eye(padded, &device).slice_dim(0, 0..rows).unsqueeze::<4>();
+    let nothing = run(text, case, reading, BurnTensor::zeros([1, heads, rows, dim], &device));
+    let columns = (0..padded).step_by(dim).map(|first| {
+        let v = identity.clone().slice_dim(3, first..first + dim).expand([1, heads, rows, dim]);
+        run(text, case, reading, v) - nothing.clone()
+    });
+    BurnTensor::cat(columns.collect(), 2).slice_dim(2, 0..rows)
+}
+
+/// The attention of the case's queries, with other values `[1, heads, rows, dim]`.
+fn run(text: &Text, case: &Case, reading: &Reading, v: BurnTensor<4>) -> BurnTensor<3> {
+    let (q, k) = (case.input("q"), case.input("k"));
+    let scale = 1.0 / (q.shape[2] as f64).sqrt();
+    let qkv = [q.burn::<3>().unsqueeze(), text.padded(&k), v];
+    text.with_block(|block| attend(qkv, scale, block, reading, &mut Rotations::default()).squeeze_dim::<3>(0))
+}
+
+/// The bias of a block, `[1, heads, queries, keys]`.
+fn bias(encoding: &Encoding, block: QueryBlock<'_>) -> BurnTensor<4> {
+    let (queries, keys) = (block.queries.len(), block.rows.positions.length());
+    let bias = encoding.bias(block);
+    let options = Attention { bias, query_offset: block.queries.start, ..Attention::causal(1) };
+    options.bias_block(queries, keys, &Device::flex()).expect("a bias")
+}
+
+/// Whether each query sees each key, for every head.
+fn visible(case: &Case, heads: usize) -> Vec<bool> {
+    let (queries, keys) = (case.input("q_positions").data, case.input("k_positions").data);
+    (0..heads).flat_map(|_| queries.iter().flat_map(|&i| keys.iter().map(move |&j| i >= j))).collect()
+}
+
+/// `weight` of the first `keys` of every row of `values`, over their sum among the visible ones.
+fn softmax_over(
+    values: &[f64],
+    row: usize,
+    visible: &[bool],
+    keys: usize,
+    weight: impl Fn(f64) -> f64,
+) -> Vec<f64> {
+    assert_eq!(values.len() / row, visible.len() / keys);
+    let rows = values.chunks(row).zip(visible.chunks(keys));
+    rows.flat_map(|(values, visible)| {
+        let weights: Vec<f64> = values[..keys]
+            .iter()
+            .zip(visible)
+            .map(|(&value, &visible)| if visible { weight(value) } else { 0.0 })
+            .collect();
+        let sum: f64 = weights.iter().sum();
+        weights.into_iter().map(move |weight| weight / sum)
+    })
+    .collect()
+}

@@ -164,6 +164,18 @@ impl Geometry {
     }
 }
 
+/// What an encoding does with the channels of q and k; decides which may stand together in a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeadUse {
+    /// Nothing, or it turns them in place.
+    #[default]
+    None,
+    /// It multiplies them with vectors of the head's own width.
+    Reads,
+    /// It appends channels to them.
+    Widens,
+}
+
 /// A positional encoding: the hooks the model calls, in this order.
 pub trait Position {
     /// (a) Before every block: add to, multiply or replace the hidden state
@@ -196,6 +208,11 @@ pub trait Position {
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         let _ = block;
         Bias::None
+    }
+
+    /// What the encoding does with the channels of q and k besides turning them.
+    fn head_use(&self) -> HeadUse {
+        HeadUse::None
     }
 
     /// Whether [`bias`](Self::bias) ever adds anything.

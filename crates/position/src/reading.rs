@@ -3,7 +3,7 @@
 //! It is what the model is given for a forward pass. A fresh model reads as its config says; an
 //! extension changes the reading, never other weights.
 
-use crate::encoding::{Dimensions, Geometry, Heads, Position, QueryBlock, Rows};
+use crate::encoding::{Dimensions, Geometry, HeadUse, Heads, Position, QueryBlock, Rows};
 use crate::encodings::{Encoding, EncodingConfig};
 use crate::frequency::Rotation;
 use crate::init::Init;
@@ -72,6 +72,15 @@ impl PositionConfig {
         if encodings.iter().filter(|encoding| encoding.rotation(0).is_some()).count() > 1 {
             return Err(Error::usage(format!("`{section}` rotates q and k twice: `{}`", self.name()))
                 .hint("keep one rotary encoding in the list"));
+        }
+        let uses = encodings.iter().filter(|encoding| encoding.head_use() != HeadUse::None).count();
+        if uses > 1 && encodings.iter().any(|encoding| encoding.head_use() == HeadUse::Widens) {
+            return Err(Error::usage(format!(
+                "`{section}` lists encodings that cannot share q and k: `{}`: one makes them wider, another needs \
+                 their width",
+                self.name()
+            ))
+            .hint("keep one of `pope`, `transformer_xl`, `tupe`, `shaw`, `deberta` and `cope` in the list"));
         }
         let layer = LayerReading {
             encodings: (0..encodings.len()).collect(),
@@ -352,6 +361,8 @@ mod tests {
     fn two_rotations_and_an_empty_list_are_refused() {
         assert!(build("position = [{ kind = \"rope\" }, { kind = \"rope\" }]").is_err());
         assert!(build("position = []").is_err());
+        let both = build("position = [{ kind = \"shaw\" }, { kind = \"pope\" }]").unwrap_err();
+        assert!(both.message().contains("cannot share q and k"), "{both}");
     }
 
     #[test]

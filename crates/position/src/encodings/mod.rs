@@ -1,6 +1,6 @@
 //! Every positional encoding, one file each. Adding one is one new file and one line here.
 
-use crate::encoding::{Dimensions, Geometry, Heads, Position, QueryBlock, Rows};
+use crate::encoding::{Dimensions, Geometry, HeadUse, Heads, Position, QueryBlock, Rows};
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
 use crate::positions::Positions;
@@ -245,6 +245,9 @@ impl Position for Encoding {
     }
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         self.hooks().bias(block)
+    }
+    fn head_use(&self) -> HeadUse {
+        self.hooks().head_use()
     }
     fn adds_bias(&self) -> bool {
         self.hooks().adds_bias()

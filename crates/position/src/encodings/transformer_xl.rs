@@ -10,7 +10,7 @@
 //! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`.
 
 use super::{Configure, check_base};
-use crate::encoding::{Dimensions, Position, Rows};
+use crate::encoding::{Dimensions, HeadUse, Position, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::layered::at_layer;
@@ -91,6 +91,10 @@ impl TransformerXl {
 }
 
 impl Position for TransformerXl {
+    fn head_use(&self) -> HeadUse {
+        HeadUse::Widens
+    }
+
     fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
         let [_, heads, _, dim] = q.dims();
         let [cos, sin] = self.waves(rows.positions, &q.device());

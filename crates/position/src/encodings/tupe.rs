@@ -14,7 +14,7 @@ use super::learned::past_the_table;
 use super::t5::Buckets;
 use super::{Configure, check_at_least};
 use crate::distance::bias_by_distance;
-use crate::encoding::{Dimensions, Position, QueryBlock, Rows};
+use crate::encoding::{Dimensions, HeadUse, Position, QueryBlock, Rows};
 use crate::init::Init;
 use crate::positions::Positions;
 use crate::table::{Between, read};
@@ -138,6 +138,10 @@ impl Tupe {
 }
 
 impl Position for Tupe {
+    fn head_use(&self) -> HeadUse {
+        HeadUse::Widens
+    }
+
     fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
         // Two terms share the variance: 1 / sqrt(2d) instead of 1 / sqrt(d).
         self.widened(q, &self.u_q, rows.positions).div_scalar(2f64.sqrt())

@@ -38,6 +38,7 @@ pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
     let fresh = Gpt::new(&resolved, &run.config.position, &Init::new(run.config.seed, &session.device))?;
     let model = checkpoint.weights(fresh, &session.device)?.valid();
     longwave_eval::check(&model.position, &resolved, &dataset, &evaluations)?;
+    session.introduce();
     let subject = Subject {
         config: &run.config,
         config_hash: &run.hash,

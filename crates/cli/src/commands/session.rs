@@ -37,6 +37,11 @@ impl Session {
         interrupt::install()?;
         Ok(Self { device, device_name, threads: rayon::current_num_threads() })
     }
+
+    /// Says which device was taken.
+    pub(crate) fn introduce(&self) {
+        tell(&format!("device    {}, {} threads", self.device_name, self.threads));
+    }
 }
 
 /// Opens the corpus, showing what takes long.

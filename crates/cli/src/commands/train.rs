@@ -54,7 +54,7 @@ fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resol
     let size = Size::of(model, resolved, train.micro_batch(), train.length);
     let documents = Split::ALL.map(|split| dataset.tokens(split).documents().to_string()).join(" / ");
     tell(&format!("run       {} in {}", config.name, run.folder.display()));
-    tell(&format!("device    {}, {} threads", session.device_name, session.threads));
+    session.introduce();
     tell(&format!(
         "data      {}: {documents} documents to train / validate / test, {} training tokens, vocabulary {}{}",
         config.data.corpus,

@@ -87,6 +87,18 @@ pub fn unknown_kind<'a>(key: &str, kind: &str, known: impl IntoIterator<Item = &
     }
 }
 
+/// The error for a key that is none of `allowed`; `field` is the last part of `key`.
+pub fn unknown_key(key: &str, field: &str, allowed: &[&str]) -> Error {
+    let error = Error::usage(match allowed {
+        [] => format!("unknown key `{key}`: none are allowed here"),
+        allowed => format!("unknown key `{key}`: allowed are {}", listed(allowed)),
+    });
+    match nearest(field, allowed.iter().copied()) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint("remove it, or see `longwave schema` for every key"),
+    }
+}
+
 /// Sets the dotted `key` of a document to a value written as TOML; a bare word reads as a string.
 ///
 /// # Errors
@@ -115,7 +127,7 @@ pub fn set(document: &mut Table, assignment: &str) -> Result<()> {
             Value::Table(inner) => inner,
             // `evaluate.lengths=[..]` means the first (usually only) block.
             Value::Array(items) => match items.first_mut() {
-                Some(Value::Table(inner)) if items_len_is_one(key) => inner,
+                Some(Value::Table(inner)) if may_go_unnumbered(key) => inner,
                 _ => return Err(index_hint),
             },
             _ => return Err(index_hint),
@@ -126,7 +138,7 @@ pub fn set(document: &mut Table, assignment: &str) -> Result<()> {
 }
 
 /// Only `evaluate` may be addressed without naming a block.
-fn items_len_is_one(key: &str) -> bool {
+fn may_go_unnumbered(key: &str) -> bool {
     key.starts_with("evaluate.")
 }
 
@@ -153,14 +165,7 @@ fn explain(table: &Table, section: &str, path: &str, message: &str) -> Error {
     {
         let parent = path.strip_suffix(field).unwrap_or(path).trim_end_matches('.');
         let key = join(section, &join(parent, field));
-        let error = Error::usage(match allowed {
-            [] => format!("unknown key `{key}`: none are allowed here"),
-            allowed => format!("unknown key `{key}`: allowed are {}", listed(allowed)),
-        });
-        return match nearest(field, allowed.iter().copied()) {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
-            None => error.hint("remove it, or see `longwave schema` for every key"),
-        };
+        return unknown_key(&key, field, allowed);
     }
     if message.starts_with("missing field")
         && let Some(field) = quoted.first()

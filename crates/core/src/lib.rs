@@ -1,12 +1,14 @@
 //! What every room of the workspace shares.
 //!
 //! - [`error`]: the one error type; what a user reads when something is wrong.
+//! - [`canonical`]: one text for one JSON value, for hashes and identities.
 //! - [`config`]: strict reading of TOML tables, with errors that name the key.
 //! - [`mod@file`]: files that appear whole or not at all.
 //! - [`random`]: one reproducible random stream per purpose.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod canonical;
 pub mod config;
 pub mod error;
 pub mod file;

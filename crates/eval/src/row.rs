@@ -13,10 +13,10 @@
 //! stay byte for byte as they are.
 
 use crate::config::Protocol;
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, canonical, file};
 use longwave_data::Split;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::ErrorKind;
@@ -152,7 +152,7 @@ impl ResultRow {
             return Err(Error::failed("a result row is no JSON object"));
         };
         fields.retain(|key, _| !MEASURED.contains(&key.as_str()));
-        Ok(sorted(Value::Object(fields)).to_string())
+        Ok(canonical::text(Value::Object(fields)))
     }
 
     /// Standard error of the perplexity by the delta method: `ppl * nll_se`.
@@ -216,19 +216,6 @@ fn parse(line: &str, path: &Path, number: usize) -> Result<ResultRow> {
     }
     serde_json::from_value(value)
         .map_err(|error| Error::failed(format!("{place} is no result row: {error}")).hint(hint))
-}
-
-/// The same value with the keys of every object in order, so that equal objects print equally.
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
-            fields.sort_by(|a, b| a.0.cmp(&b.0));
-            Value::Object(Map::from_iter(fields))
-        }
-        Value::Array(values) => Value::Array(values.into_iter().map(sorted).collect()),
-        other => other,
-    }
 }
 
 fn unwritable(error: &serde_json::Error) -> Error {

@@ -39,7 +39,7 @@ pub mod device;
 
 pub use activation::{gelu, swiglu};
 pub use adamw::{AdamW, adamw};
-pub use attention::{Attention, Bias, attention};
+pub use attention::{Attention, Bias, attention, repeat_heads};
 pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
 pub use norm::{layer_norm, rms_norm};

@@ -1,7 +1,8 @@
 //! A whole config but its evaluations, and the run's identity made from it.
 
 use crate::config::TrainConfig;
-use longwave_core::config::{read, take_table};
+use longwave_core::canonical;
+use longwave_core::config::{read, take_table, unknown_key};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result};
 use longwave_data::DataConfig;
@@ -79,9 +80,9 @@ impl RunConfig {
         table.remove("name");
         table.remove("data");
         table.insert("data".to_owned(), Value::String(content_hash.to_owned()));
-        let canonical = serde_json::to_value(&table)
-            .and_then(|value| serde_json::to_string(&sorted(value)))
+        let value = serde_json::to_value(&table)
             .map_err(|error| Error::failed(format!("the config cannot be hashed: {error}")))?;
+        let canonical = canonical::text(value);
         Ok(sha256_of(canonical.as_bytes())[..16].to_owned())
     }
 
@@ -102,27 +103,9 @@ impl RunConfig {
 fn read_top(document: &Table) -> Result<Top> {
     const KNOWN: [&str; 7] = ["name", "seed", "data", "model", "position", "train", "evaluate"];
     if let Some(key) = document.keys().find(|key| !KNOWN.contains(&key.as_str())) {
-        let listed = KNOWN.map(|known| format!("`{known}`")).join(", ");
-        let error = Error::usage(format!("unknown key `{key}`: allowed are {listed}"));
-        return Err(match longwave_core::error::nearest(key, KNOWN) {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
-            None => error.hint("remove it, or see `longwave schema` for every key"),
-        });
+        return Err(unknown_key(key, key, &KNOWN));
     }
     read(document, "")
-}
-
-/// The same value with the keys of every object in order.
-fn sorted(value: serde_json::Value) -> serde_json::Value {
-    match value {
-        serde_json::Value::Object(map) => {
-            let mut entries: Vec<_> = map.into_iter().map(|(key, value)| (key, sorted(value))).collect();
-            entries.sort_by(|a, b| a.0.cmp(&b.0));
-            serde_json::Value::Object(entries.into_iter().collect())
-        }
-        serde_json::Value::Array(items) => items.into_iter().map(sorted).collect(),
-        other => other,
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
+pub use reference::repeat_heads;
+
 use crate::tape;
 use burn::tensor::{Bool, Device, Tensor};
 

@@ -63,7 +63,7 @@ fn rows_of(options: &Attention, first: usize, count: usize, end: usize) -> Atten
 }
 
 /// `[batch, heads, ..]` -> `[batch, heads * times, ..]`, each head `times` times in a row.
-fn repeat_heads(x: Tensor<4>, times: usize) -> Tensor<4> {
+pub fn repeat_heads(x: Tensor<4>, times: usize) -> Tensor<4> {
     if times == 1 {
         return x;
     }

@@ -7,7 +7,7 @@
 use super::Rotations;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Tensor, TensorData};
-use longwave_kernels::rotate;
+use longwave_kernels::{repeat_heads, rotate};
 use longwave_position::encoding::{Geometry, Heads, PositionMap, QueryBlock, Rows};
 use longwave_position::{Positions, Reading};
 
@@ -156,13 +156,4 @@ fn pairs(
     }
     let shape = [positions.rows(), 1, queries.len(), keys];
     Tensor::<4, Bool>::from_data(TensorData::new(held, shape), &like.device()).expand(like.dims())
-}
-
-/// `[batch, heads, ..]` -> `[batch, heads * times, ..]`, each head `times` times in a row.
-fn repeat_heads(x: Tensor<4>, times: usize) -> Tensor<4> {
-    if times == 1 {
-        return x;
-    }
-    let [batch, heads, length, width] = x.dims();
-    x.unsqueeze_dim::<5>(2).repeat_dim(2, times).reshape([batch, heads * times, length, width])
 }

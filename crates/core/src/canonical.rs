@@ -1,0 +1,38 @@
+//! One text for one JSON value, whatever the order its keys were written in.
+//!
+//! Hashes and identities are made from it: a run's, and a result row's.
+
+use serde_json::{Map, Value};
+
+/// The value as compact JSON with the keys of every object in order.
+pub fn text(value: Value) -> String {
+    sorted(value).to_string()
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            fields.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(Map::from_iter(fields))
+        }
+        Value::Array(values) => Value::Array(values.into_iter().map(sorted).collect()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_order_of_keys_does_not_show_and_that_of_items_does() {
+        let text_of = |value| text(value);
+        assert_eq!(
+            text_of(json!({ "b": { "d": 1, "c": [2, 1] }, "a": null })),
+            r#"{"a":null,"b":{"c":[2,1],"d":1}}"#
+        );
+        assert_ne!(text_of(json!([1, 2])), text_of(json!([2, 1])));
+    }
+}

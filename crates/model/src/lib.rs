@@ -4,12 +4,14 @@
 //! - [`gpt`]: the model, from tokens to losses.
 //! - [`block`], [`attention`], [`feed_forward`], [`norm`]: its parts.
 //! - [`dropout`]: masks from the run's own random streams.
+//! - [`cache`]: a text read piece by piece.
 //! - [`size`]: parameters, FLOPs a token and memory, before anything is trained.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod attention;
 pub mod block;
+pub mod cache;
 pub mod config;
 pub mod dropout;
 pub mod feed_forward;
@@ -17,6 +19,7 @@ pub mod gpt;
 pub mod norm;
 pub mod size;
 
+pub use cache::Cache;
 pub use config::ModelConfig;
 pub use dropout::Dropout;
 pub use gpt::{Gpt, Pass};

@@ -247,6 +247,24 @@ pub trait Position {
         None
     }
 
+    /// How many rows before it each row of [`embed`](Self::embed) reads, in the layers where it acts. Where a
+    /// text is read piece by piece, so many rows are kept.
+    fn looks_back(&self) -> usize {
+        0
+    }
+
+    /// Whether a hook reads `block.input`. Where a text is read piece by piece, it is kept whole then; else
+    /// hooks see the input of the new rows alone.
+    fn reads_input(&self) -> bool {
+        false
+    }
+
+    /// Gets ready for a text of at most `length` tokens that is read piece by piece: fixes what would follow
+    /// the length of the rows at hand, and computes once what every piece would compute anew.
+    fn prepare(&mut self, length: usize) {
+        let _ = length;
+    }
+
     /// Whether q and k are read at positions, so that a [`Geometry`] means something: encodings that
     /// rotate do, and those that map q and k by position must say so.
     fn reads_pairs(&self) -> bool {

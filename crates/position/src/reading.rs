@@ -276,6 +276,21 @@ impl Reading {
         self.of(layer).map(Position::numbers_per_score).max().unwrap_or(1).max(1)
     }
 
+    /// How many rows before it each row of [`embed`](Self::embed) reads in a layer.
+    pub fn looks_back(&self, layer: usize) -> usize {
+        self.of(layer).map(Position::looks_back).sum()
+    }
+
+    /// Whether an encoding of the layer reads the input of all rows.
+    pub fn reads_input(&self, layer: usize) -> bool {
+        self.of(layer).any(Position::reads_input)
+    }
+
+    /// Gets every encoding ready for a text of at most `length` tokens that is read piece by piece.
+    pub fn prepare(&mut self, length: usize) {
+        self.encodings.iter_mut().for_each(|encoding| encoding.prepare(length));
+    }
+
     /// Hook (d) on scores.
     pub fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         self.of(block.rows.layer).fold(scores, |scores, encoding| encoding.scores(scores, heads, block))

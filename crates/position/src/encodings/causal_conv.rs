@@ -74,4 +74,8 @@ impl Position for CausalConv {
         }
         sum
     }
+
+    fn looks_back(&self) -> usize {
+        self.w.dims()[0] - 1
+    }
 }

@@ -53,6 +53,9 @@ pub struct Floater {
     pub b2: Param<Tensor<1>>,
     #[module(skip)]
     config: Config,
+    /// The vectors of every layer at the first positions, where they are computed once for many readings.
+    #[module(skip)]
+    made: Vec<Tensor<2>>,
 }
 
 impl Configure for Config {
@@ -77,6 +80,7 @@ impl Configure for Config {
             w2: init.normal("position.floater.w2", [self.hidden, width], 0.02),
             b2: init.constant([width], 0.0),
             config: self.clone(),
+            made: Vec::new(),
         }
     }
 }
@@ -101,11 +105,13 @@ impl Floater {
         at(1.0 / 6.0, &(k1 + (k2 + k3).mul_scalar(2.0) + k4))
     }
 
-    /// The vectors of a layer at the positions, `[rows, length, width]`.
-    pub fn path(&self, layer: usize, positions: &Positions) -> Tensor<3> {
+    /// The vectors of a layer at positions 0 to `last` or further, `[positions, width]`.
+    fn vectors(&self, layer: usize, last: usize) -> Tensor<2> {
+        if let Some(made) = self.made.get(layer).filter(|made| made.dims()[0] > last) {
+            return made.clone();
+        }
         let Config { delta, steps, .. } = self.config;
         let h = delta / steps as f64;
-        let last = positions.largest().unwrap_or_default() as usize;
         let mut p = self.start.val().slice_dim(0, layer..=layer);
         let mut all = vec![p.clone()];
         for step in 0..last * steps {
@@ -114,9 +120,15 @@ impl Floater {
                 all.push(p.clone());
             }
         }
-        let width = p.dims()[1];
-        let at = indices(positions.values().iter().map(|&m| m as usize), &p.device());
-        Tensor::cat(all, 0).select(0, at).reshape([positions.rows(), positions.length(), width])
+        Tensor::cat(all, 0)
+    }
+
+    /// The vectors of a layer at the positions, `[rows, length, width]`.
+    pub fn path(&self, layer: usize, positions: &Positions) -> Tensor<3> {
+        let vectors = self.vectors(layer, positions.largest().unwrap_or_default() as usize);
+        let width = vectors.dims()[1];
+        let at = indices(positions.values().iter().map(|&m| m as usize), &vectors.device());
+        vectors.select(0, at).reshape([positions.rows(), positions.length(), width])
     }
 }
 
@@ -127,5 +139,10 @@ impl Position for Floater {
 
     fn check(&self, positions: &Positions) -> Result<()> {
         whole_positions("floater", positions)
+    }
+
+    fn prepare(&mut self, length: usize) {
+        let layers = self.start.dims()[0];
+        self.made = (0..layers).map(|layer| self.vectors(layer, length.saturating_sub(1))).collect();
     }
 }

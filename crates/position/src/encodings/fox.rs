@@ -65,4 +65,8 @@ impl Position for Fox {
     fn adds_bias(&self) -> bool {
         true
     }
+
+    fn reads_input(&self) -> bool {
+        true
+    }
 }

@@ -77,4 +77,8 @@ impl Position for Index {
         self.scale *= scale;
         true
     }
+
+    fn prepare(&mut self, length: usize) {
+        self.config.length.get_or_insert(length);
+    }
 }

@@ -219,6 +219,10 @@ impl Position for Learned {
         self.scale *= scale;
         true
     }
+
+    fn prepare(&mut self, length: usize) {
+        self.length.get_or_insert(length);
+    }
 }
 
 #[cfg(test)]

@@ -264,6 +264,15 @@ impl Position for Encoding {
     fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
         self.hooks().values(probabilities, block)
     }
+    fn looks_back(&self) -> usize {
+        self.hooks().looks_back()
+    }
+    fn reads_input(&self) -> bool {
+        self.hooks().reads_input()
+    }
+    fn prepare(&mut self, length: usize) {
+        self.hooks_mut().prepare(length);
+    }
     fn reads_pairs(&self) -> bool {
         self.hooks().reads_pairs()
     }

@@ -73,6 +73,9 @@ pub struct Recursive {
     pub w2: Option<Param<Tensor<2>>>,
     /// `mlp`: `[width]`.
     pub b2: Option<Param<Tensor<1>>>,
+    /// The vectors of the first positions, where they are computed once for many readings.
+    #[module(skip)]
+    made: Option<Tensor<2>>,
 }
 
 /// `[width, width]`: turns channels 2i and 2i + 1 by the sinusoidal frequency of band i.
@@ -112,6 +115,7 @@ impl Configure for Config {
             b1: mlp.then(|| init.constant([hidden], 0.0)),
             w2: mlp.then(|| init.normal("position.recursive.w2", [hidden, width], 0.02)),
             b2: mlp.then(|| init.constant([width], 0.0)),
+            made: None,
         }
     }
 }
@@ -129,8 +133,11 @@ impl Recursive {
         p + hidden.matmul(w2.val()) + b2.val().unsqueeze()
     }
 
-    /// The vectors of positions 0 to `last`, `[last + 1, width]`.
+    /// The vectors of positions 0 to `last` or further, `[positions, width]`.
     fn vectors(&self, last: usize) -> Tensor<2> {
+        if let Some(made) = self.made.as_ref().filter(|made| made.dims()[0] > last) {
+            return made.clone();
+        }
         let mut all = vec![self.p0.val().unsqueeze::<2>()];
         for k in 0..last {
             all.push(self.step(all[k].clone()));
@@ -154,6 +161,10 @@ impl Position for Recursive {
 
     fn check(&self, positions: &Positions) -> Result<()> {
         whole_positions("recursive", positions)
+    }
+
+    fn prepare(&mut self, length: usize) {
+        self.made = Some(self.vectors(length.saturating_sub(1)));
     }
 }
 

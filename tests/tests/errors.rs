@@ -168,3 +168,33 @@ fn a_loss_that_is_not_finite() {
     }
     assert!(!project.exists("runs/small-0/results.jsonl"), "a table of a broken model");
 }
+
+/// What a command about a trained run of two steps says when it is refused.
+fn refused_of_a_run(project: &Project, code: i32, arguments: &[&str]) -> String {
+    let outcome = project.run(arguments);
+    assert_eq!(outcome.code, Some(code), "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "");
+    assert!(!outcome.stderr.contains("panicked"));
+    outcome.stderr
+}
+
+#[test]
+fn a_text_that_cannot_be_generated() {
+    let project = Project::new();
+    let config = CONFIG.replace("\"rope\"", "\"learned\"").replace(", \"linear\", \"ntk\"", "");
+    project.write("small.toml", &config.replace("[32, 64]", "[32]"));
+    project.train(&["--set", "train.steps=2"]);
+    let message = |arguments: &[&str]| {
+        refused_of_a_run(&project, 2, &[&["generate", "runs/small-0", "--device", "cpu"], arguments].concat())
+    };
+    insta::assert_snapshot!(
+        "generate_past_the_table",
+        message(&["--prompt", "the wave", "--max-tokens", "26"])
+    );
+    insta::assert_snapshot!("generate_without_an_applying_extension", message(&["--extend", "yarn"]));
+    insta::assert_snapshot!("generate_with_two_extensions", message(&["--extend", "linear,ntk"]));
+    insta::assert_snapshot!("generate_below_zero", message(&["--temperature", "-1"]));
+    insta::assert_snapshot!("generate_from_no_token", message(&["--top-k", "0"]));
+    insta::assert_snapshot!("generate_from_too_much", message(&["--top-p", "1.5"]));
+    insta::assert_snapshot!("generate_nothing", message(&["--max-tokens", "0"]));
+}

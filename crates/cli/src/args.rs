@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use longwave_kernels::DeviceChoice;
+use longwave_train::run::Which;
 use std::path::PathBuf;
 
 /// Train small GPTs on short sequences with any positional encoding, and measure what happens on longer
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Eval(Eval),
     /// Write tables, plots and the HTML page of a run, or of a folder of runs
     Report(Report),
+    /// Continue a text with a trained run
+    Generate(Generate),
     /// Show an encoding: its frequencies, and what an extension makes of them
     Inspect(Inspect),
     /// Check a config without running it
@@ -104,6 +107,52 @@ pub(crate) enum WhichCheckpoint {
     Last,
     /// At the best validation
     Best,
+}
+
+impl WhichCheckpoint {
+    /// As the run's folder names it.
+    pub(crate) fn which(self) -> Which {
+        match self {
+            Self::Last => Which::Last,
+            Self::Best => Which::Best,
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Generate {
+    /// A run's folder, such as `runs/rope-0`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// The text to continue; an empty one begins a document
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub(crate) prompt: String,
+    /// Tokens to sample
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    pub(crate) max_tokens: usize,
+    /// Divides the logits; 0 always takes the likeliest token
+    #[arg(long, default_value_t = 1.0, value_name = "T", allow_negative_numbers = true)]
+    pub(crate) temperature: f64,
+    /// Sample from so many of the likeliest tokens
+    #[arg(long, value_name = "K")]
+    pub(crate) top_k: Option<usize>,
+    /// Sample from the fewest likeliest tokens with this probability in all
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub(crate) top_p: Option<f64>,
+    /// Decides every draw
+    #[arg(long, default_value_t = 0, value_name = "S")]
+    pub(crate) seed: u64,
+    /// The extension it is read with, fixed at prompt plus new tokens: a kind, or an inline TOML table
+    #[arg(long, value_name = "KIND")]
+    pub(crate) extend: Option<String>,
+    /// Which checkpoint to read
+    #[arg(long, value_enum, default_value_t, value_name = "last|best")]
+    pub(crate) checkpoint: WhichCheckpoint,
+    /// Print one JSON object at the end instead of the text as it comes
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) compute: Compute,
 }
 
 #[derive(Args, Debug)]

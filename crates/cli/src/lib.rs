@@ -38,6 +38,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.command {
         Command::Train(train) => commands::train::run(train),
         Command::Eval(eval) => commands::eval::run(eval),
+        Command::Generate(generate) => commands::generate::run(generate),
         Command::Report(report) => commands::report::run(report),
         Command::Inspect(inspect) => commands::inspect::run(inspect),
         Command::Validate(validate) => commands::validate::run(validate),

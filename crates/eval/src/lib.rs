@@ -5,6 +5,7 @@
 //! - [`protocol`]: which windows of which documents are read, and which of their tokens are scored.
 //! - [`evaluate()`]: every extension at every length, and the window baseline.
 //! - [`score`]: the losses a model gives the targets of a plan.
+//! - [`generate`]: text sampled from a model.
 //! - [`memory`]: whether a reading fits, before it starts.
 //! - [`metrics`]: sums per document, and what is told of them: perplexity, its error, bits per byte.
 //! - [`row`]: one line of `results.jsonl`, and the file itself.
@@ -14,6 +15,7 @@
 pub mod config;
 pub mod document;
 pub mod evaluate;
+pub mod generate;
 pub mod memory;
 pub mod metrics;
 pub mod protocol;

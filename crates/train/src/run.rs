@@ -116,7 +116,7 @@ impl Run {
     /// # Errors
     /// It is missing, damaged, or belongs to another config or another corpus.
     pub fn load(&self, which: Which) -> Result<Checkpoint> {
-        let path = self.checkpoint(which);
+        let path = existing_checkpoint(&self.folder, which)?;
         let checkpoint = Checkpoint::load(&path)?;
         if checkpoint.meta.config_hash == self.hash {
             return Ok(checkpoint);
@@ -189,6 +189,19 @@ impl Run {
 /// The path of a checkpoint in a run's folder.
 pub fn checkpoint_path(folder: &Path, which: Which) -> PathBuf {
     folder.join("checkpoints").join(format!("{}.safetensors", which.name()))
+}
+
+/// The path of a checkpoint that there is.
+///
+/// # Errors
+/// There is none of that name.
+pub fn existing_checkpoint(folder: &Path, which: Which) -> Result<PathBuf> {
+    let path = checkpoint_path(folder, which);
+    if path.exists() {
+        return Ok(path);
+    }
+    Err(Error::failed(format!("`{}` has no checkpoint `{}`", folder.display(), which.name()))
+        .hint("train it first; `best` needs a validation split"))
 }
 
 fn read_config(folder: &Path) -> Result<RunConfig> {

@@ -1,16 +1,15 @@
 //! `longwave eval`: evaluates a trained run again, differently.
 
 use super::session::{Session, measure, open_data, print_tables};
-use crate::args::{self, WhichCheckpoint};
+use crate::args;
 use crate::output::data;
 use burn::module::Module;
 use longwave_core::config::{read, set};
 use longwave_core::{Error, Result};
 use longwave_eval::{Config, EvaluateConfig, Evaluation, Subject};
 use longwave_model::Gpt;
-use longwave_position::Init;
+use longwave_position::{ExtensionConfig, Init};
 use longwave_train::Run;
-use longwave_train::run::Which;
 use toml::{Table, Value};
 
 /// Runs the command.
@@ -22,18 +21,7 @@ pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
     let hash = config.hash(dataset.content_hash())?;
     let run = Run { folder: arguments.run.clone(), config, hash };
-    let which = match arguments.checkpoint {
-        WhichCheckpoint::Last => Which::Last,
-        WhichCheckpoint::Best => Which::Best,
-    };
-    if !run.checkpoint(which).exists() {
-        return Err(Error::failed(format!(
-            "`{}` has no checkpoint `{}`",
-            run.folder.display(),
-            which.name()
-        ))
-        .hint("train it first; `best` needs a validation split"));
-    }
+    let which = arguments.checkpoint.which();
     let checkpoint = run.load(which)?;
     let fresh = Gpt::new(&resolved, &run.config.position, &Init::new(run.config.seed, &session.device))?;
     let model = checkpoint.weights(fresh, &session.device)?.valid();
@@ -110,6 +98,15 @@ pub(super) fn extensions(text: &str) -> Result<Vec<Value>> {
         Error::usage(format!("`--extend {text}` is no TOML table"))
             .hint("write `{ kind = \"linear\", scale = 4.0 }`")
     })
+}
+
+/// The one extension of a command that reads with one; as trained unless given.
+pub(super) fn one_extension(text: Option<&str>) -> Result<ExtensionConfig> {
+    let values = extensions(text.unwrap_or("direct"))?;
+    let [value] = &values[..] else {
+        return Err(Error::usage("`--extend` takes one extension here").hint("give them one at a time"));
+    };
+    ExtensionConfig::from_value(value, "--extend")
 }
 
 #[cfg(test)]

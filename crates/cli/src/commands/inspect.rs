@@ -51,11 +51,7 @@ pub(crate) fn run(arguments: &args::Inspect) -> Result<()> {
     let config = Config::load(&find_config(&arguments.config)?, &arguments.set)?;
     let train = config.run.train.length;
     let lengths = Lengths { train, length: arguments.length.unwrap_or(train) };
-    let value = super::eval::extensions(arguments.extend.as_deref().unwrap_or("direct"))?;
-    let [value] = &value[..] else {
-        return Err(Error::usage("`--extend` takes one extension here").hint("inspect them one at a time"));
-    };
-    let extend = ExtensionConfig::from_value(value, "--extend")?;
+    let extend = super::eval::one_extension(arguments.extend.as_deref())?;
     let dimensions = config.run.model.resolve(1, train)?.dimensions;
     let init = Init::new(config.run.seed, &Device::flex());
     let trained = config.run.position.build("position", &dimensions, &init, LogN::Off)?;

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod eval;
+pub(crate) mod generate;
 pub(crate) mod inspect;
 pub(crate) mod report;
 pub(crate) mod schema;

@@ -9,6 +9,7 @@ use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
 use longwave_eval::{Evaluation, ResultRow, Subject, evaluate, row};
 use longwave_report::{Table, blocks, page};
+use longwave_train::RunConfig;
 use std::path::{Path, PathBuf};
 
 /// The device that tensors are computed on.
@@ -119,6 +120,11 @@ pub(crate) fn write_report(folder: &Path) -> Result<()> {
 
 fn name(path: &Path) -> Option<String> {
     path.file_name().map(|name| name.to_string_lossy().into_owned())
+}
+
+/// Where a run is kept unless the command says so.
+pub(crate) fn default_folder(config: &RunConfig) -> PathBuf {
+    Path::new("runs").join(format!("{}-{}", config.name, config.seed))
 }
 
 /// The config file itself, or the one of that name in `configs/`.

@@ -1,6 +1,6 @@
 //! `longwave train`: trains, checkpoints, evaluates as the config says, prints the table.
 
-use super::session::{Session, find_config, measure, open_data, print_tables, write_report};
+use super::session::{Session, default_folder, find_config, measure, open_data, print_tables, write_report};
 use crate::args;
 use crate::interrupt;
 use crate::output::{grouped, tell};
@@ -16,7 +16,6 @@ use longwave_train::config::ScheduleKind;
 use longwave_train::run::Which;
 use longwave_train::trainer::open_folder;
 use longwave_train::{Event, Outcome, Run, Start, Trainer};
-use std::path::{Path, PathBuf};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &args::Train) -> Result<()> {
@@ -25,7 +24,7 @@ pub(crate) fn run(arguments: &args::Train) -> Result<()> {
     let dataset = open_data(&config.run.data)?;
     let resolved = config.run.model.resolve(dataset.tokenizer().vocab_size(), config.run.train.length)?;
     let hash = config.run.hash(dataset.content_hash())?;
-    let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&config));
+    let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&config.run));
     let (run, start) = Run::prepare(&folder, config.run.clone(), hash, arguments.resume)?;
     let model = Gpt::new(&resolved, &config.run.position, &Init::new(config.run.seed, &session.device))?;
     // All that can be wrong is found before a file is written or a step is trained.
@@ -35,10 +34,6 @@ pub(crate) fn run(arguments: &args::Train) -> Result<()> {
     open_folder(&run, &config.to_table()?, &dataset)?;
     train(&session, &run, &dataset, &resolved, &start)?;
     evaluate(&session, &run, &config, &dataset, &resolved, &model)
-}
-
-fn default_folder(config: &Config) -> PathBuf {
-    Path::new("runs").join(format!("{}-{}", config.run.name, config.run.seed))
 }
 
 /// The training text must hold a sequence.

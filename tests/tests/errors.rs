@@ -198,3 +198,29 @@ fn a_text_that_cannot_be_generated() {
     insta::assert_snapshot!("generate_from_too_much", message(&["--top-p", "1.5"]));
     insta::assert_snapshot!("generate_nothing", message(&["--max-tokens", "0"]));
 }
+
+#[test]
+fn a_folder_that_cannot_be_exported_to_or_imported_from() {
+    let project = Project::new();
+    project.train(&["--set", "train.steps=2"]);
+    let message = |code: i32, arguments: &[&str]| refused_of_a_run(&project, code, arguments);
+    insta::assert_snapshot!("export_over_something", message(2, &["export", "runs/small-0", "corpus"]));
+    std::fs::remove_file(project.path("runs/small-0/checkpoints/best.safetensors")).unwrap();
+    insta::assert_snapshot!(
+        "export_without_a_checkpoint",
+        message(1, &["export", "runs/small-0", "x", "--checkpoint", "best"])
+    );
+    insta::assert_snapshot!("import_of_no_model", message(2, &["import", "corpus"]));
+    project.run(&["export", "runs/small-0", "out"]);
+    insta::assert_snapshot!("import_over_a_run", message(2, &["import", "out"]));
+    let other = ["import", "out", "--out", "back", "--set", "position.base=500.0"];
+    insta::assert_snapshot!("import_as_another_model", message(2, &other));
+    let json = String::from_utf8(project.read("out/config.json")).unwrap();
+    project.write("out/config.json", &json.replace("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu2\""));
+    insta::assert_snapshot!(
+        "import_of_another_architecture",
+        message(2, &["import", "out", "--out", "back"])
+    );
+    project.write("out/config.json", &json.replace("\"format\": 1", "\"format\": 9"));
+    insta::assert_snapshot!("import_of_a_newer_format", message(1, &["import", "out", "--out", "back"]));
+}

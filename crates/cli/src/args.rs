@@ -24,6 +24,10 @@ pub(crate) enum Command {
     Report(Report),
     /// Continue a text with a trained run
     Generate(Generate),
+    /// Write a trained run in Hugging Face's layout
+    Export(Export),
+    /// Make a run of a model in Hugging Face's layout
+    Import(Import),
     /// Show an encoding: its frequencies, and what an extension makes of them
     Inspect(Inspect),
     /// Check a config without running it
@@ -153,6 +157,32 @@ pub(crate) struct Generate {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) compute: Compute,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    /// A run's folder, such as `runs/rope-0`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// The folder to write, new or empty
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Which checkpoint to write
+    #[arg(long, value_enum, default_value_t, value_name = "last|best")]
+    pub(crate) checkpoint: WhichCheckpoint,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Import {
+    /// A folder with `config.json`, `model.safetensors` and `tokenizer.json`
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// The run's folder, new or empty; `runs/NAME-SEED` unless given
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Change a key of the run's config, as `data.corpus=texts`; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
 }
 
 #[derive(Args, Debug)]

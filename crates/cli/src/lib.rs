@@ -39,6 +39,8 @@ fn run(arguments: &Arguments) -> Result<()> {
         Command::Train(train) => commands::train::run(train),
         Command::Eval(eval) => commands::eval::run(eval),
         Command::Generate(generate) => commands::generate::run(generate),
+        Command::Export(export) => commands::export::run(export),
+        Command::Import(import) => commands::import::run(import),
         Command::Report(report) => commands::report::run(report),
         Command::Inspect(inspect) => commands::inspect::run(inspect),
         Command::Validate(validate) => commands::validate::run(validate),

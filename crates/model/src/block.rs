@@ -26,11 +26,10 @@ pub struct Block {
 impl Block {
     /// Fresh weights.
     pub fn new(resolved: &Resolved, layer: usize, init: &Init) -> Self {
-        let (norm, width) = (resolved.config.norm, resolved.dimensions.width);
         Self {
-            attention_norm: Norm::new(norm, width, init),
+            attention_norm: Norm::new(resolved, init),
             attention: Attention::new(resolved, &format!("blocks.{layer}.attention"), init),
-            feed_forward_norm: Norm::new(norm, width, init),
+            feed_forward_norm: Norm::new(resolved, init),
             feed_forward: FeedForward::new(resolved, &format!("blocks.{layer}.feed_forward"), init),
         }
     }

@@ -73,6 +73,14 @@ pub enum QkNorm {
     Rms,
 }
 
+/// The usual `model.norm_eps`. Left out of resolved configs, whose hashes are older than the key.
+const NORM_EPS: f64 = 1e-5;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_usual_eps(eps: &f64) -> bool {
+    eps.to_bits() == NORM_EPS.to_bits()
+}
+
 /// `[model]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -100,6 +108,9 @@ pub struct ModelConfig {
     pub feed_forward_width: Option<usize>,
     /// The normalisation before attention, feed-forward and head.
     pub norm: NormKind,
+    /// Added to the mean square or variance that `norm` divides by.
+    #[serde(skip_serializing_if = "is_usual_eps")]
+    pub norm_eps: f64,
     /// The feed-forward layer.
     pub feed_forward: FeedForwardKind,
     /// The head shares the token embedding's weights.
@@ -125,6 +136,7 @@ impl Default for ModelConfig {
             head_dim: None,
             feed_forward_width: None,
             norm: NormKind::default(),
+            norm_eps: NORM_EPS,
             feed_forward: FeedForwardKind::default(),
             tied: false,
             dropout: 0.0,
@@ -179,8 +191,10 @@ impl ModelConfig {
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(Error::value("model.dropout", self.dropout, "it must be at least 0 and below 1"));
         }
-        if !(self.qk_norm_eps.is_finite() && self.qk_norm_eps > 0.0) {
-            return Err(Error::value("model.qk_norm_eps", self.qk_norm_eps, "it must be above 0"));
+        for (key, eps) in [("model.norm_eps", self.norm_eps), ("model.qk_norm_eps", self.qk_norm_eps)] {
+            if !(eps.is_finite() && eps > 0.0) {
+                return Err(Error::value(key, eps, "it must be above 0"));
+            }
         }
         if self.log_n && train_length < 2 {
             return Err(Error::value(

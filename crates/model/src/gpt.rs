@@ -55,7 +55,7 @@ impl Gpt {
         Ok(Self {
             embedding: init.normal("embedding", [d.vocab_size, d.width], 0.02),
             blocks: (0..d.layers).map(|layer| Block::new(resolved, layer, init)).collect(),
-            norm: Norm::new(resolved.config.norm, d.width, init),
+            norm: Norm::new(resolved, init),
             head: untied.then(|| init.normal("head", [d.width, d.vocab_size], 0.02)),
             position: position.build("position", d, init, log_n)?,
         })

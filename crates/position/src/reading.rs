@@ -44,6 +44,14 @@ impl PositionConfig {
         Ok(Self { encodings })
     }
 
+    /// The encoding, where it is only one.
+    pub fn only(&self) -> Option<&EncodingConfig> {
+        match self.encodings.as_slice() {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+
     /// Names the encoding in tables and rows: the kinds joined by `+`.
     pub fn name(&self) -> String {
         self.encodings.iter().map(EncodingConfig::kind).collect::<Vec<_>>().join("+")

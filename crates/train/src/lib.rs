@@ -7,12 +7,14 @@
 //! - [`optimizer`], [`parameters`]: `AdamW` over a model's parameters by name.
 //! - [`checkpoint`]: one file that holds a step of training, whole.
 //! - [`trained`]: a trained run, opened without its corpus.
+//! - [`exchange`]: trained models in Hugging Face's layout.
 //! - [`metrics`]: the lines of `metrics.jsonl`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod checkpoint;
 pub mod config;
+pub mod exchange;
 pub mod metrics;
 pub mod optimizer;
 pub mod parameters;

@@ -19,6 +19,10 @@ pub struct RunConfig {
     pub name: String,
     /// Decides weights, batches and dropout.
     pub seed: u64,
+    /// Written by `longwave import` where the weights were not trained here: their SHA-256. Such a run is read
+    /// and not trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imported: Option<String>,
     /// The corpus and its tokenizer.
     pub data: DataConfig,
     /// The model's sizes and parts.
@@ -35,6 +39,7 @@ struct Top {
     name: String,
     #[serde(default)]
     seed: u64,
+    imported: Option<String>,
 }
 
 impl RunConfig {
@@ -53,7 +58,8 @@ impl RunConfig {
         data.validate()?;
         train.validate()?;
         let position = PositionConfig::from_value(&position, "position")?;
-        let config = Self { name: top.name, seed: top.seed, data, model, position, train };
+        let config =
+            Self { name: top.name, seed: top.seed, imported: top.imported, data, model, position, train };
         config.check_name()?;
         Ok(config)
     }
@@ -86,6 +92,15 @@ impl RunConfig {
         Ok(sha256_of(canonical.as_bytes())[..16].to_owned())
     }
 
+    /// Identifies a model by its config alone: what an imported one is held against, whose weights (by
+    /// [`imported`](Self::imported)) are no matter of the text that it is read on.
+    ///
+    /// # Errors
+    /// As [`to_table`](Self::to_table).
+    pub fn weights_hash(&self) -> Result<String> {
+        self.hash("")
+    }
+
     fn check_name(&self) -> Result<()> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if !self.name.is_empty() && self.name.chars().all(plain) && !self.name.starts_with('.') {
@@ -101,7 +116,7 @@ impl RunConfig {
 
 /// What is left at the top must be `name` and `seed`; a stranger gets the sections named too.
 fn read_top(document: &Table) -> Result<Top> {
-    const KNOWN: [&str; 7] = ["name", "seed", "data", "model", "position", "train", "evaluate"];
+    const KNOWN: [&str; 8] = ["name", "seed", "imported", "data", "model", "position", "train", "evaluate"];
     if let Some(key) = document.keys().find(|key| !KNOWN.contains(&key.as_str())) {
         return Err(unknown_key(key, key, &KNOWN));
     }

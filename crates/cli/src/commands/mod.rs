@@ -1,7 +1,9 @@
 //! One file per command.
 
 pub(crate) mod eval;
+pub(crate) mod export;
 pub(crate) mod generate;
+pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod report;
 pub(crate) mod schema;

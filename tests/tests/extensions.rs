@@ -52,6 +52,7 @@ fn table() -> Vec<(&'static str, Relative)> {
         ("'lambda_mask'", Relative::Never),
         ("'sinks'", Relative::Never),
         ("'window'", Relative::Always),
+        ("'table'", Relative::Always),
         ("{ kind = 'ntk', log_n = true }", Relative::Never),
     ]
 }
@@ -61,9 +62,11 @@ fn extension(text: &str) -> ExtensionConfig {
     ExtensionConfig::from_value(&value, "extend").unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn model() -> Gpt {
+/// A rotary model; one with a table for the extension that makes tables longer.
+fn model(text: &str) -> Gpt {
+    let kind = if extension(text).kind() == "table" { "learned" } else { "rope" };
     let config = ModelConfig { layers: Some(2), width: Some(32), heads: Some(4), ..ModelConfig::default() };
-    let position = PositionConfig::from_value(&toml::Value::String("rope".to_owned()), "position").unwrap();
+    let position = PositionConfig::from_value(&toml::Value::String(kind.to_owned()), "position").unwrap();
     Gpt::new(&config.resolve(16, TRAIN).unwrap(), &position, &Init::new(0, &Device::flex())).unwrap()
 }
 
@@ -80,9 +83,8 @@ fn the_table_holds_every_extension() {
 
 #[test]
 fn a_later_token_changes_nothing_before_it() {
-    let model = model();
     let (positions, device) = (Positions::range(0..LENGTH), Device::flex());
-    let hidden = |tokens: &[i32], reading: &Reading| {
+    let hidden = |model: &Gpt, tokens: &[i32], reading: &Reading| {
         let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens.to_vec(), [1, LENGTH]), &device);
         model.hidden(&Pass { tokens, positions: &positions, reading, dropout: None })
     };
@@ -91,8 +93,9 @@ fn a_later_token_changes_nothing_before_it() {
     let after: Vec<i32> =
         before.iter().enumerate().map(|(i, &t)| if i == changed { t + 1 } else { t }).collect();
     for (text, _) in table() {
+        let model = model(text);
         let reading = extension(text).apply(&model.position, LENGTHS).unwrap();
-        let difference = hidden(&before, &reading) - hidden(&after, &reading);
+        let difference = hidden(&model, &before, &reading) - hidden(&model, &after, &reading);
         let earlier = largest(difference.clone().slice_dim(1, 0..changed));
         assert!(earlier < 1e-6, "{text}: {earlier}");
         let later = largest(difference.slice_dim(1, changed + 1..LENGTH));
@@ -113,11 +116,10 @@ fn attended(reading: &Reading, qkv: &[Tensor<4>; 3], start: usize) -> Tensor<3> 
 
 #[test]
 fn only_distances_count() {
-    let model = model();
     let init = Init::new(1, &Device::flex());
     let qkv = ["q", "k", "v"].map(|name| init.normal::<4>(name, [1, 4, LENGTH, 8], 1.0).val());
     for (text, relative) in table() {
-        let reading = extension(text).apply(&model.position, LENGTHS).unwrap();
+        let reading = extension(text).apply(&model(text).position, LENGTHS).unwrap();
         let moved_by = |shift: usize| largest(attended(&reading, &qkv, shift) - attended(&reading, &qkv, 0));
         match relative {
             Relative::Always => {

@@ -107,6 +107,39 @@ fn a_batch_of_blocks_reads_like_single_windows() {
     assert!((nll[0] - nll[1]).abs() < 1e-6, "{nll:?}");
 }
 
+/// `direct` after a stage means as last trained, on the weights and with the reading of the checkpoint that is read.
+#[test]
+fn a_stage_becomes_part_of_the_encoding() {
+    let project = Project::new();
+    let stage = "stage=[{ length = 64, steps = 3, extend = \"linear\", learning_rate = 0.003 }]";
+    let trained = project.train(&["--set", stage]);
+    for part in ["stage 1   3 steps of 4 x 64 tokens", "read as `linear`", "stage 1 step 3/3"] {
+        assert!(trained.stderr.contains(part), "no `{part}` in {}", trained.stderr);
+    }
+    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    assert!(rows.iter().all(|row| (row.stage, row.step, row.settings.train_length) == (1, 9, 32)));
+    let nll = |checkpoint: &str, extend: &str| -> (u64, f64) {
+        let arguments =
+            ["eval", RUN, "--json", "--lengths", "64", "--extend", extend, "--checkpoint", checkpoint];
+        let outcome = project.run(&arguments);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let row: serde_json::Value = serde_json::from_str(outcome.stdout.lines().next().unwrap()).unwrap();
+        assert_eq!(row["checkpoint"], checkpoint);
+        (row["stage"].as_u64().unwrap(), row["nll"].as_f64().unwrap())
+    };
+    assert_eq!(nll("last", "direct"), nll("stage-1", "direct"));
+    let (before, after) = (nll("stage-0", "direct"), nll("stage-1", "direct"));
+    assert_eq!((before.0, after.0), (0, 1));
+    // The same weights: at stage 0 interpolation is an extension, at stage 1 it is what was trained.
+    assert!((before.1 - nll("stage-0", "linear").1).abs() > 1e-7);
+    let undone = "{ kind = \"frequencies\", inv_freq = [1.0, 0.31622776601683794, 0.1, 0.031622776601683795, 0.01, \
+                  0.0031622776601683794, 0.001, 0.00031622776601683794] }";
+    assert!((nll("stage-0", undone).1 - before.1).abs() < 1e-6);
+    assert!((nll("stage-1", undone).1 - after.1).abs() > 1e-7);
+    assert_eq!(project.run(&["eval", RUN, "--checkpoint", "stage-2"]).code, Some(1));
+    assert_eq!(project.run(&["eval", RUN, "--checkpoint", "stage"]).code, Some(2));
+}
+
 #[test]
 fn report_and_validate_and_schema() {
     let project = Project::new();

@@ -36,10 +36,12 @@ pub struct Subject<'a> {
     pub device_name: &'a str,
     /// Threads of the CPU.
     pub threads: usize,
-    /// `last` or `best`.
+    /// `last`, `best`, or the end of a stage such as `stage-0`.
     pub checkpoint: &'a str,
     /// Steps of that checkpoint.
     pub step: u64,
+    /// Stage of that checkpoint.
+    pub stage: usize,
 }
 
 /// One measurement that is to be made.
@@ -194,6 +196,7 @@ fn blank(subject: &Subject<'_>, evaluation: &Evaluation, task: &Task) -> ResultR
         extend_config: task.extend_config.clone(),
         checkpoint: subject.checkpoint.to_owned(),
         step: subject.step,
+        stage: subject.stage,
         settings: evaluation.block.settings(task.length, &task.extend),
         tokens: 0,
         documents: 0,

@@ -61,10 +61,13 @@ pub struct ResultRow {
     /// that follows from the length is no part of it, so one extension has one config at all lengths.
     #[serde(default)]
     pub extend_config: Value,
-    /// Which checkpoint was read: `last` or `best`.
+    /// Which checkpoint was read: `last`, `best`, or the end of a stage such as `stage-0`.
     pub checkpoint: String,
-    /// Training step of that checkpoint.
+    /// Training step of that checkpoint, counted through all stages.
     pub step: u64,
+    /// Stage of that checkpoint: 0 is `[train]`, n the n-th `[[stage]]`.
+    #[serde(default)]
+    pub stage: usize,
     /// Protocol, split and lengths.
     #[serde(flatten)]
     pub settings: Settings,
@@ -270,6 +273,7 @@ mod tests {
             extend_config: json!({ "kind": extend }),
             checkpoint: "last".into(),
             step: 600,
+            stage: 0,
             settings: Settings {
                 protocol: Protocol::FixedTarget,
                 split: Split::Test,
@@ -309,7 +313,7 @@ mod tests {
         let line: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
         for key in "run config_hash seed encoding extend extend_config protocol split train_length length \
                     target max_length window_stride windows_per_document stride tokens skipped_documents \
-                    nll nll_se ppl bpb device threads version format checkpoint step"
+                    nll nll_se ppl bpb device threads version format checkpoint step stage"
             .split_whitespace()
         {
             assert!(line.get(key).is_some(), "no `{key}` in {line}");

@@ -15,6 +15,7 @@ pub(crate) fn row(run: &str, extend: &str, length: usize, ppl: f64) -> ResultRow
         extend_config: json!({ "kind": extend }),
         checkpoint: "last".into(),
         step: 600,
+        stage: 0,
         settings: Settings {
             protocol: Protocol::FixedTarget,
             split: Split::Test,

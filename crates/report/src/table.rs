@@ -177,7 +177,7 @@ impl Table {
 /// An extension's config has no JSON form.
 pub fn csv(rows: &[ResultRow]) -> Result<String> {
     let mut text =
-        "run,seed,encoding,extend,extend_config,protocol,split,checkpoint,step,train_length,length,\
+        "run,seed,encoding,extend,extend_config,protocol,split,checkpoint,step,stage,train_length,length,\
                     target,max_length,window_stride,windows_per_document,stride,tokens,documents,\
                     skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,config_hash,device,threads,version\n"
             .to_owned();
@@ -198,6 +198,7 @@ pub fn csv(rows: &[ResultRow]) -> Result<String> {
             settings.split.to_string(),
             row.checkpoint.clone(),
             row.step.to_string(),
+            row.stage.to_string(),
             settings.train_length.to_string(),
             settings.length.to_string(),
             optional(settings.target),

@@ -1,4 +1,4 @@
-//! `[train]`: one stage of training.
+//! `[train]`: the first stage of training.
 
 use longwave_core::{Error, Result};
 use longwave_data::Sampling;
@@ -138,40 +138,41 @@ impl TrainConfig {
         self.checkpoint_every.unwrap_or_else(|| self.validate_every()).max(1)
     }
 
-    /// Checks every value; keys are prefixed `train.`.
+    /// Checks every value; `section` is their place in the file, `train` or `stage[0]`.
     ///
     /// # Errors
     /// A value that is not allowed, with what is.
-    pub fn validate(&self) -> Result<()> {
+    pub fn validate(&self, section: &str) -> Result<()> {
+        let at = |key: &str| format!("{section}.{key}");
         let at_least_one = [
-            ("train.length", self.length),
-            ("train.steps", self.steps as usize),
-            ("train.accumulation", self.accumulation),
-            ("train.validation_tokens", self.validation_tokens),
+            ("length", self.length),
+            ("steps", self.steps as usize),
+            ("accumulation", self.accumulation),
+            ("validation_tokens", self.validation_tokens),
         ];
         for (key, value) in at_least_one {
             if value == 0 {
-                return Err(Error::value(key, value, "it must be at least 1"));
+                return Err(Error::value(&at(key), value, "it must be at least 1"));
             }
         }
         if self.batch_tokens == 0 || !self.batch_tokens.is_multiple_of(self.length) {
             let near = self.batch_tokens.div_ceil(self.length).max(1) * self.length;
             return Err(Error::value(
-                "train.batch_tokens",
+                &at("batch_tokens"),
                 self.batch_tokens,
-                format!("it must be a multiple of `train.length = {}`", self.length),
+                format!("it must be a multiple of `{} = {}`", at("length"), self.length),
             )
             .hint(format!("use {near}")));
         }
         if !self.sequences().is_multiple_of(self.accumulation) {
             return Err(Error::value(
-                "train.accumulation",
+                &at("accumulation"),
                 self.accumulation,
                 format!("it must divide the {} sequences of a batch", self.sequences()),
             ));
         }
-        self.warmup.validate("train.warmup")?;
-        self.decay.validate("train.decay")?;
+        self.warmup.validate(&at("warmup"))?;
+        self.decay.validate(&at("decay"))?;
         let positive = |value: f64| value.is_finite() && value > 0.0;
         let not_negative = |value: f64| value.is_finite() && value >= 0.0;
         let below_one = |value: f64| (0.0..1.0).contains(&value);
@@ -186,7 +187,7 @@ impl TrainConfig {
             ("clip", self.clip, not_negative(self.clip), "it must be at least 0"),
         ] {
             if !allowed {
-                return Err(Error::value(&format!("train.{key}"), value, what));
+                return Err(Error::value(&at(key), value, what));
             }
         }
         Ok(())
@@ -202,14 +203,14 @@ mod tests {
         let error = |change: fn(&mut TrainConfig)| {
             let mut config = TrainConfig::default();
             change(&mut config);
-            config.validate().unwrap_err()
+            config.validate("train").unwrap_err()
         };
         assert_eq!(error(|c| c.batch_tokens = 1000).hint_text(), Some("use 1024"));
         assert!(error(|c| c.accumulation = 5).message().contains("32 sequences"));
         assert!(error(|c| c.learning_rate = f64::NAN).message().starts_with("`train.learning_rate"));
         assert!(error(|c| c.warmup = Steps::Share(1.5)).message().starts_with("`train.warmup"));
         assert!(error(|c| c.length = 0).message().contains("at least 1"));
-        assert!(TrainConfig::default().validate().is_ok());
+        assert!(TrainConfig::default().validate("train").is_ok());
     }
 
     #[test]

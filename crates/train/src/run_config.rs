@@ -1,8 +1,9 @@
 //! A whole config but its evaluations, and the run's identity made from it.
 
 use crate::config::TrainConfig;
+use crate::stage::{Moments, StageConfig};
 use longwave_core::canonical;
-use longwave_core::config::{read, take_table, unknown_key};
+use longwave_core::config::{read, take_table, take_tables, unknown_key};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result};
 use longwave_data::DataConfig;
@@ -29,8 +30,11 @@ pub struct RunConfig {
     pub model: ModelConfig,
     /// The positional encoding.
     pub position: PositionConfig,
-    /// The training.
+    /// The training: its first stage, whose length is L.
     pub train: TrainConfig,
+    /// Stages of training after it.
+    #[serde(rename = "stage", skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageConfig>,
 }
 
 #[derive(Deserialize)]
@@ -54,14 +58,67 @@ impl RunConfig {
         let data = read::<DataConfig>(&take_table(&mut document, "data")?, "data")?;
         let model = read(&take_table(&mut document, "model")?, "model")?;
         let train = read::<TrainConfig>(&take_table(&mut document, "train")?, "train")?;
+        let stages = take_tables(&mut document, "stage")?;
         let top = read_top(&document)?;
         data.validate()?;
-        train.validate()?;
+        train.validate("train")?;
+        let stages = stages
+            .into_iter()
+            .enumerate()
+            .map(|(index, table)| StageConfig::from_table(table, &format!("stage[{index}]"), &train))
+            .collect::<Result<_>>()?;
         let position = PositionConfig::from_value(&position, "position")?;
-        let config =
-            Self { name: top.name, seed: top.seed, imported: top.imported, data, model, position, train };
+        let config = Self {
+            name: top.name,
+            seed: top.seed,
+            imported: top.imported,
+            data,
+            model,
+            position,
+            train,
+            stages,
+        };
         config.check_name()?;
         Ok(config)
+    }
+
+    /// Training by stage: 0 is `[train]`, n the n-th `[[stage]]`.
+    ///
+    /// # Panics
+    /// There is no such stage.
+    pub fn stage(&self, stage: usize) -> &TrainConfig {
+        if stage == 0 { &self.train } else { &self.stages[stage - 1].train }
+    }
+
+    /// A stage's place in the file, for messages.
+    pub fn section(stage: usize) -> String {
+        if stage == 0 { "train".to_owned() } else { format!("stage[{}]", stage - 1) }
+    }
+
+    /// The last stage's number.
+    pub fn last_stage(&self) -> usize {
+        self.stages.len()
+    }
+
+    /// Optimizer steps before a stage begins.
+    pub fn steps_before(&self, stage: usize) -> u64 {
+        (0..stage).map(|stage| self.stage(stage).steps).sum()
+    }
+
+    /// Optimizer steps of all stages.
+    pub fn total_steps(&self) -> u64 {
+        self.steps_before(self.last_stage() + 1)
+    }
+
+    /// Training tokens read before a stage begins.
+    pub fn tokens_before(&self, stage: usize) -> u64 {
+        (0..stage).map(|stage| self.stage(stage).steps * self.stage(stage).batch_tokens as u64).sum()
+    }
+
+    /// Optimizer steps before the one from which a stage's moments have been gathered.
+    pub fn moments_since(&self, stage: usize) -> u64 {
+        let reset = (1..=stage).rev().find(|stage| self.stages[stage - 1].optimizer == Moments::Reset);
+        self.steps_before(reset.unwrap_or(0))
     }
 
     /// The document with every default written out.
@@ -75,8 +132,8 @@ impl RunConfig {
         }
     }
 
-    /// Identifies what is trained on which data: SHA-256 over data, model, position, train and seed,
-    /// not the name, not the evaluations, not where the data lies. `content_hash` is the corpus's and
+    /// Identifies what is trained on which data: SHA-256 over data, model, position, train, stages and
+    /// seed, not the name, not the evaluations, not where the data lies. `content_hash` is the corpus's and
     /// its tokenizer's.
     ///
     /// # Errors
@@ -116,7 +173,8 @@ impl RunConfig {
 
 /// What is left at the top must be `name` and `seed`; a stranger gets the sections named too.
 fn read_top(document: &Table) -> Result<Top> {
-    const KNOWN: [&str; 8] = ["name", "seed", "imported", "data", "model", "position", "train", "evaluate"];
+    const KNOWN: [&str; 9] =
+        ["name", "seed", "imported", "data", "model", "position", "train", "stage", "evaluate"];
     if let Some(key) = document.keys().find(|key| !KNOWN.contains(&key.as_str())) {
         return Err(unknown_key(key, key, &KNOWN));
     }
@@ -147,6 +205,21 @@ mod tests {
         assert_ne!(hash(TEXT), hash(&TEXT.replace("\n[data]", "\nseed = 1\n[data]")));
         assert_ne!(hash(TEXT), hash(&TEXT.replace("rope", "none")));
         assert_ne!(hash(TEXT), config(TEXT).unwrap().hash("another corpus").unwrap());
+    }
+
+    #[test]
+    fn stages_follow_each_other() {
+        let stages = "[[stage]]\nlength = 256\nsteps = 10\nextend = \"linear\"\n\
+                      [[stage]]\nlength = 512\nsteps = 5\noptimizer = \"keep\"\nlearning_rate = 0.001\n";
+        let staged = config(&format!("{TEXT}{stages}")).unwrap();
+        assert_eq!(RunConfig::from_table(staged.to_table().unwrap()).unwrap(), staged);
+        assert_eq!((staged.steps_before(1), staged.steps_before(2), staged.total_steps()), (600, 610, 615));
+        assert_eq!((staged.moments_since(0), staged.moments_since(2)), (0, 600));
+        assert_eq!(staged.tokens_before(2), 610 * 4096);
+        let hash = |text: &str| config(text).unwrap().hash("corpus").unwrap();
+        assert_ne!(hash(TEXT), hash(&format!("{TEXT}{stages}")));
+        let error = config(&format!("{TEXT}[stage]\nlength = 256")).unwrap_err();
+        assert!(error.hint_text().unwrap().contains("[[stage]]"), "{error}");
     }
 
     #[test]

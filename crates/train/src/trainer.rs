@@ -3,14 +3,19 @@
 //! A step is a pure function of the weights, the moments and the step's number: the batch, the
 //! dropout masks and the learning rate follow from the seed and the step. So a run that stops
 //! anywhere, also between the parts of an accumulated batch, goes on from its last whole step and
-//! ends with the same bits.
+//! ends with the same bits. Stages follow each other: each changes the reading and the schedule, and steps
+//! are counted on, so that no stage draws the batches of another.
 
 use crate::checkpoint::{self, Best, Checkpoint, Meta};
+use crate::config::TrainConfig;
 use crate::metrics::{self, Metric, Metrics};
 use crate::optimizer::{Optimizer, clip};
 use crate::parameters;
+use crate::restore::{begin, recorded, restore};
 use crate::run::{Run, Which};
+use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
+use crate::stage::Moments;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result, file};
@@ -53,6 +58,7 @@ pub struct Trainer<'a> {
     positions: Positions,
     model: Gpt,
     optimizer: Optimizer,
+    stage: usize,
     step: u64,
     best: Option<Best>,
     saved: Option<u64>,
@@ -72,25 +78,28 @@ impl<'a> Trainer<'a> {
     ) -> Result<Self> {
         let config = &run.config;
         let tracked = device.clone().autodiff();
-        let model = Gpt::new(resolved, &config.position, &Init::new(config.seed, &tracked))?;
+        let init = Init::new(config.seed, &tracked);
         let (model, optimizer) = match from {
             None => {
+                let model = Gpt::new(resolved, &config.position, &init)?;
                 let optimizer = Optimizer::new(&parameters::list(&model), device);
                 (model, optimizer)
             }
             Some(checkpoint) => {
-                let model = checkpoint.weights(model, device)?;
+                let model = restore(config, resolved, &init, device, checkpoint)?;
                 let optimizer = checkpoint.optimizer(&model, device)?;
                 (model, optimizer)
             }
         };
+        let stage = from.map_or(0, |checkpoint| checkpoint.meta.stage());
         Ok(Self {
             run,
             dataset,
             device: tracked,
-            positions: Positions::range(0..config.train.length),
+            positions: Positions::range(0..config.stage(stage).length),
             model,
             optimizer,
+            stage,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
             best: from.and_then(|checkpoint| checkpoint.meta.best),
             saved: from.map(|checkpoint| checkpoint.meta.step),
@@ -102,9 +111,19 @@ impl<'a> Trainer<'a> {
         &self.model
     }
 
-    /// Steps done.
+    /// Steps done, in all stages.
     pub fn step(&self) -> u64 {
         self.step
+    }
+
+    /// The configuration of the stage at hand.
+    fn config(&self) -> &'a TrainConfig {
+        self.run.config.stage(self.stage)
+    }
+
+    /// Steps done in the stage at hand.
+    fn stage_step(&self) -> u64 {
+        self.step - self.run.config.steps_before(self.stage)
     }
 
     /// Trains until the last step or until `stop` says so, which is asked after every pass.
@@ -113,16 +132,56 @@ impl<'a> Trainer<'a> {
     /// A loss or gradient that is not finite, a training text shorter than a sequence, or a file
     /// that cannot be written.
     pub fn train(&mut self, stop: &dyn Fn() -> bool, show: &mut dyn FnMut(&Event)) -> Result<Outcome> {
-        let config = &self.run.config.train;
-        let schedule = Schedule::new(config);
         let mut metrics = Metrics::open(&self.run.folder, self.step)?;
+        loop {
+            if self.train_stage(&mut metrics, stop, show)? == Outcome::Interrupted {
+                return Ok(Outcome::Interrupted);
+            }
+            if self.stage == self.run.config.last_stage() {
+                return Ok(Outcome::Done);
+            }
+            self.begin_stage()?;
+        }
+    }
+
+    /// Goes over to the next stage: its reading, its length, and fresh moments where it says so or where a
+    /// parameter is another.
+    fn begin_stage(&mut self) -> Result<()> {
+        self.stage += 1;
+        let before = parameters::list(&self.model);
+        self.model.position = begin(&self.run.config, &self.model.position, self.stage)?;
+        let after = parameters::list(&self.model);
+        let mut fresh = Optimizer::new(&after, &self.device.clone().inner());
+        if self.run.config.stages[self.stage - 1].optimizer == Moments::Keep {
+            for (index, _) in after.iter().enumerate().filter(|(index, now)| before[*index] == **now) {
+                fresh.first[index] = self.optimizer.first[index].clone();
+                fresh.second[index] = self.optimizer.second[index].clone();
+            }
+        }
+        self.optimizer = fresh;
+        self.positions = Positions::range(0..self.config().length);
+        // Losses at another length are no measure for this one.
+        self.best = None;
+        Ok(())
+    }
+
+    /// Trains to the end of the stage at hand.
+    fn train_stage(
+        &mut self,
+        metrics: &mut Metrics,
+        stop: &dyn Fn() -> bool,
+        show: &mut dyn FnMut(&Event),
+    ) -> Result<Outcome> {
+        let config = self.config();
+        let run = &self.run.config;
+        let schedule = Schedule::new(config);
         let windows =
             validation_windows(self.dataset.tokens(Split::Valid), config.length, config.validation_tokens);
-        while self.step < config.steps {
+        while self.stage_step() < config.steps {
             let start = Instant::now();
-            let learning_rate = schedule.learning_rate(self.step);
+            let learning_rate = schedule.learning_rate(self.stage_step());
             let Some((loss, gradients)) = self.gradients(stop)? else {
-                self.save_last(&mut metrics, show)?;
+                self.save_last(metrics, show)?;
                 return Ok(Outcome::Interrupted);
             };
             let clip = clip(&gradients, config.clip);
@@ -131,15 +190,17 @@ impl<'a> Trainer<'a> {
                 return Err(self.not_finite(loss, clip.norm, learning_rate));
             }
             let model = self.model.clone();
-            self.model = self.optimizer.update(model, gradients, config, learning_rate, self.step, clip);
+            let updates = self.step - run.moments_since(self.stage);
+            self.model = self.optimizer.update(model, gradients, config, learning_rate, updates, clip);
             self.step += 1;
-            let step = self.step;
+            let step = self.stage_step();
             let due = |every: u64| step.is_multiple_of(every) || step == config.steps;
             let valid_loss = if due(config.validate_every()) { self.validate(&windows)? } else { None };
             let metric = Metric {
                 format: metrics::FORMAT,
+                stage: self.stage,
                 step: self.step,
-                tokens: self.step * config.batch_tokens as u64,
+                tokens: run.tokens_before(self.stage) + step * config.batch_tokens as u64,
                 loss,
                 learning_rate,
                 gradient_norm: clip.norm,
@@ -151,11 +212,14 @@ impl<'a> Trainer<'a> {
             if let Some(loss) = valid_loss {
                 self.keep_best(loss)?;
             }
-            if self.step == schedule.stable_end() {
+            if self.stage == 0 && step == schedule.stable_end() {
                 self.save(Which::Stable)?;
             }
+            if step == config.steps && run.last_stage() > 0 {
+                self.save(Which::Stage(self.stage))?;
+            }
             if due(config.checkpoint_every()) {
-                self.save_last(&mut metrics, show)?;
+                self.save_last(metrics, show)?;
             }
         }
         Ok(Outcome::Done)
@@ -163,7 +227,7 @@ impl<'a> Trainer<'a> {
 
     /// The loss and gradient of a step's batch; `None` where `stop` came first.
     fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<(f64, Vec<Tensor<1>>)>> {
-        let config = &self.run.config.train;
+        let config = self.config();
         let tokens = self.dataset.tokens(Split::Train);
         let seed = self.run.config.seed;
         let batch = batch(tokens, config.sampling, seed, self.step, config.sequences(), config.length)?;
@@ -199,7 +263,7 @@ impl<'a> Trainer<'a> {
 
     /// Inputs and targets `[micro batch, length]` of one part of a batch.
     fn part(&self, batch: &Batch, part: usize) -> (Tensor<2, Int>, Tensor<2, Int>) {
-        let rows = self.run.config.train.micro_batch();
+        let rows = self.config().micro_batch();
         let range = part * rows * batch.length..(part + 1) * rows * batch.length;
         let upload = |tokens: &[u32]| upload(&tokens[range.clone()], [rows, batch.length], &self.device);
         (upload(&batch.inputs), upload(&batch.targets))
@@ -210,7 +274,7 @@ impl<'a> Trainer<'a> {
         if windows.is_empty() {
             return Ok(None);
         }
-        let config = &self.run.config.train;
+        let config = self.config();
         let tokens = self.dataset.tokens(Split::Valid);
         let model = self.model.valid();
         let device = self.device.clone().inner();
@@ -237,7 +301,7 @@ impl<'a> Trainer<'a> {
     fn keep_best(&mut self, loss: f64) -> Result<()> {
         if self.best.is_none_or(|best| loss < best.loss) {
             self.best = Some(Best { step: self.step, loss });
-            let meta = self.meta();
+            let meta = self.meta()?;
             checkpoint::save(&self.run.checkpoint(Which::Best), &self.model, None, &meta)?;
         }
         Ok(())
@@ -257,12 +321,13 @@ impl<'a> Trainer<'a> {
 
     fn save(&self, which: Which) -> Result<PathBuf> {
         let path = self.run.checkpoint(which);
-        checkpoint::save(&path, &self.model, Some(&self.optimizer), &self.meta())?;
+        checkpoint::save(&path, &self.model, Some(&self.optimizer), &self.meta()?)?;
         Ok(path)
     }
 
-    fn meta(&self) -> Meta {
-        Meta::new(self.step, &self.run.hash, self.best)
+    fn meta(&self) -> Result<Meta> {
+        let stages = recorded(&self.run.config, self.stage)?;
+        Ok(Meta::new(self.step, &self.run.hash, self.best, stages))
     }
 
     fn not_finite(&self, loss: f64, norm: f64, learning_rate: f64) -> Error {
@@ -279,7 +344,10 @@ impl<'a> Trainer<'a> {
             "step {}: loss {loss}, gradient norm {norm} at learning rate {learning_rate:.3e}; {last}",
             self.step + 1
         ))
-        .hint("lower `train.learning_rate`, lengthen `train.warmup`, or lower `train.clip`")
+        .hint(format!(
+            "lower `{0}.learning_rate`, lengthen `{0}.warmup`, or lower `{0}.clip`",
+            RunConfig::section(self.stage)
+        ))
     }
 }
 

@@ -7,9 +7,8 @@ use burn::module::Module;
 use longwave_core::config::{read, set};
 use longwave_core::{Error, Result};
 use longwave_eval::{Config, EvaluateConfig, Evaluation, Subject};
-use longwave_model::Gpt;
 use longwave_position::{ExtensionConfig, Init};
-use longwave_train::Run;
+use longwave_train::{Run, restore};
 use toml::{Table, Value};
 
 /// Runs the command.
@@ -21,10 +20,10 @@ pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
     let hash = config.hash(dataset.content_hash())?;
     let run = Run { folder: arguments.run.clone(), config, hash };
-    let which = arguments.checkpoint.which();
+    let which = arguments.checkpoint;
     let checkpoint = run.load(which)?;
-    let fresh = Gpt::new(&resolved, &run.config.position, &Init::new(run.config.seed, &session.device))?;
-    let model = checkpoint.weights(fresh, &session.device)?.valid();
+    let init = Init::new(run.config.seed, &session.device);
+    let model = restore(&run.config, &resolved, &init, &session.device, &checkpoint)?.valid();
     longwave_eval::check(&model.position, &resolved, &dataset, &evaluations)?;
     session.introduce();
     let subject = Subject {
@@ -36,8 +35,9 @@ pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
         device: &session.device,
         device_name: &session.device_name,
         threads: session.threads,
-        checkpoint: which.name(),
+        checkpoint: &which.name(),
         step: checkpoint.meta.step,
+        stage: checkpoint.meta.stage(),
     };
     let rows = measure(&subject, &evaluations, &run.folder)?;
     if !arguments.json {

@@ -10,6 +10,7 @@ use longwave_position::encodings::ENCODINGS;
 use longwave_position::frequency::Frequencies;
 use longwave_position::reading::LogN;
 use longwave_position::{ExtensionConfig, Init, Lengths, Position, Reading};
+use longwave_train::reading_after;
 use serde::Serialize;
 use std::f64::consts::TAU;
 use std::fmt::Write;
@@ -54,7 +55,8 @@ pub(crate) fn run(arguments: &args::Inspect) -> Result<()> {
     let extend = super::eval::one_extension(arguments.extend.as_deref())?;
     let dimensions = config.run.model.resolve(1, train)?.dimensions;
     let init = Init::new(config.run.seed, &Device::flex());
-    let trained = config.run.position.build("position", &dimensions, &init, LogN::Off)?;
+    let fresh = config.run.position.build("position", &dimensions, &init, LogN::Off)?;
+    let trained = reading_after(&config.run, &fresh, config.run.last_stage())?;
     let read = extend.apply(&trained, lengths)?;
     let pictures = pictures(&trained, &read, &extend, lengths);
     if arguments.json {

@@ -61,10 +61,10 @@ window_baseline reads the last L = 128 tokens only: what a longer context must b
 #[test]
 fn csv_form() {
     let expected = "\
-run,seed,encoding,extend,extend_config,protocol,split,checkpoint,step,train_length,length,target,max_length,\
+run,seed,encoding,extend,extend_config,protocol,split,checkpoint,step,stage,train_length,length,target,max_length,\
 window_stride,windows_per_document,stride,tokens,documents,skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,\
 config_hash,device,threads,version
-rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",fixed_target,test,last,600,128,128,128,1024,\
+rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",fixed_target,test,last,600,0,128,128,128,1024,\
 1024,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,hash of rope,cpu,2,0.1.0
 ";
     let mut row = example::row("rope", "direct", 128, 12.0);

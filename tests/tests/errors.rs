@@ -138,6 +138,31 @@ fn factors_of_the_wrong_number() {
 }
 
 #[test]
+fn a_search_that_has_nothing_to_search() {
+    let search = "{ kind = \"longrope\", search = { length = 32 } }";
+    insta::assert_snapshot!("a_search_at_the_training_length", refused(2, extend(search), &[]));
+    let change = |_: &Project| {
+        CONFIG
+            .replace("\"rope\"", "\"alibi\"")
+            .replace("[\"direct\", \"linear\", \"ntk\"]", "[{ kind = \"longrope\", search = {} }]")
+    };
+    insta::assert_snapshot!("a_search_without_frequencies", refused(2, change, &[]));
+}
+
+#[test]
+fn a_list_that_cannot_be_tried() {
+    let windows = "{ kind = \"rerope\", window = [\"L/4\", \"2L\"] }";
+    insta::assert_snapshot!("a_list_with_an_untrained_value", refused(2, extend(windows), &[]));
+    // The test documents are long enough, those of the validation split are not.
+    let change = |project: &Project| {
+        project.write("corpus/valid/0.txt", &common::text(20, 0));
+        project.write("corpus/valid/1.txt", &common::text(20, 1));
+        extend("{ kind = \"rerope\", window = [\"L/4\", \"L/2\"] }")(project).replace("[32, 64]", "[32, 512]")
+    };
+    insta::assert_snapshot!("a_list_without_validation_documents", refused(1, change, &[]));
+}
+
+#[test]
 fn a_stage_that_cannot_be_trained() {
     let staged = |stage: &str| {
         let config = CONFIG.replace("[[evaluate]]", &format!("[[stage]]\n{stage}\n[[evaluate]]"));

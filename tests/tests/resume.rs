@@ -213,6 +213,64 @@ fn a_resumed_evaluation_measures_only_what_is_missing() {
     assert!(again.lines().skip(1).eq(text.lines().skip(1)));
 }
 
+/// The rows of a finished evaluation, each marked as measured elsewhere, must all be believed.
+#[test]
+fn an_evaluation_again_measures_nothing_also_with_lists_a_search_and_other_protocols() {
+    let project = Project::new();
+    project.train(&["--set", "evaluate=[]"]);
+    let extend = "direct,linear,dual_chunk";
+    let arguments = [
+        "--extend",
+        extend,
+        "--extend",
+        "{ kind = \"rerope\", window = [\"L/4\", \"L/2\"] }",
+        "--extend",
+        "{ kind = \"yarn\", beta = [16, 32], log_n = [true, false] }",
+        "--extend",
+        "{ kind = \"longrope\", search = { budget = 10, population = 4, parents = 2 } }",
+    ];
+    let eval = |protocol: &str| {
+        let first = ["eval", RUN, "--json", "--lengths", "32,128", "--protocol", protocol];
+        let outcome = project.run(&[&first[..], &arguments].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        outcome
+    };
+    let protocols = ["fixed_target", "non_overlapping", "sliding", "by_position"];
+    for protocol in protocols {
+        eval(protocol);
+    }
+    let path = format!("{RUN}/results.jsonl");
+    let rows = String::from_utf8(project.read(&path)).unwrap();
+    project.write(&path, &rows.replace("\"device\":\"CPU\"", "\"device\":\"kept\""));
+    let kept = project.read(&path);
+    for protocol in protocols {
+        let again = eval(protocol);
+        let mut lines = 0;
+        for line in again.stdout.lines() {
+            assert!(line.contains("\"device\":\"kept\""), "measured again: {line}");
+            lines += 1;
+        }
+        // On validation 2 x 2 and 4 x 2 and the search; on test 6 x 2 and, but by position, the baseline.
+        let baseline = if protocol == "by_position" { 0 } else { 2 };
+        assert_eq!(lines, 13 + 12 + baseline, "{protocol}");
+        assert!(again.stderr.contains("chosen    rerope: window = "), "{}", again.stderr);
+    }
+    assert_eq!(project.read(&path), kept);
+    // One row gone is one row measured.
+    let text = String::from_utf8(kept).unwrap();
+    let (index, gone) = text
+        .lines()
+        .enumerate()
+        .find(|(_, line)| line.contains("\"extend\":\"rerope\"") && line.contains("\"split\":\"test\""))
+        .unwrap();
+    let others: Vec<&str> = text.lines().filter(|line| *line != gone).collect();
+    project.write(&path, &(others.join("\n") + "\n"));
+    eval("fixed_target");
+    let now = String::from_utf8(project.read(&path)).unwrap();
+    assert_eq!(now.lines().filter(|line| line.contains("\"device\":\"CPU\"")).count(), 1);
+    assert_eq!(now.lines().count(), text.lines().count(), "row {index}");
+}
+
 #[cfg(unix)]
 #[test]
 fn sigterm_writes_a_checkpoint_and_exits_130() {

@@ -56,10 +56,11 @@ impl Display for Protocol {
 pub struct EvaluateConfig {
     /// Context lengths to read the test at, in tokens.
     pub lengths: Vec<usize>,
-    /// Extensions to read with, each a kind (`"yarn"`) or a table (`{ kind = "yarn", ramp = "paper" }`).
-    /// Default: `["direct"]`.
+    /// Extensions to read with, each a kind (`"yarn"`) or a table (`{ kind = "yarn", ramp = "paper" }`). A list in
+    /// the place of a value (`window = ["L/4", "L/2"]`) tries each on the validation split and reads this block's split
+    /// with the best. Default: `["direct"]`.
     #[serde(default = "direct")]
-    #[schemars(with = "Vec<longwave_position::ExtensionConfig>")]
+    #[schemars(with = "Vec<crate::entry::Entry>")]
     pub extend: Vec<Value>,
     /// Which windows are read and which of their tokens are scored. Default: `fixed_target`.
     #[serde(default)]

@@ -1,5 +1,6 @@
 //! Runs evaluations: every extension at every length, and the window baseline.
 
+use crate::choose;
 use crate::config::{Protocol, WINDOW_BASELINE};
 use crate::document::Evaluation;
 use crate::memory;
@@ -46,10 +47,11 @@ pub struct Subject<'a> {
 
 /// One measurement that is to be made.
 #[derive(Clone, Debug)]
-struct Task {
+pub(crate) struct Task {
     length: usize,
     extend: String,
     extend_config: Value,
+    chosen_among: Option<Value>,
     reading: Reading,
     plan: Plan,
 }
@@ -74,7 +76,10 @@ pub fn check(
     dataset: &Dataset,
     evaluations: &[Evaluation],
 ) -> Result<()> {
-    evaluations.iter().try_for_each(|evaluation| tasks(model, resolved, dataset, evaluation).map(|_| ()))
+    evaluations.iter().try_for_each(|evaluation| {
+        tasks(model, resolved, dataset, evaluation)?;
+        choose::check(model, resolved, dataset, evaluation)
+    })
 }
 
 /// Makes all measurements of an evaluation that are not among the `known` rows; rows come in the order
@@ -105,7 +110,11 @@ pub fn evaluate(
             task.extend == WINDOW_BASELINE && earlier.extend == task.extend && earlier.plan == task.plan
         });
         if let Some(finished) = known.get(&row.identity()?) {
-            row = (*finished).clone();
+            let among = row.chosen_among.or_else(|| finished.chosen_among.clone());
+            row = ResultRow { chosen_among: among, ..(*finished).clone() };
+            if row.chosen_among != finished.chosen_among {
+                store(&row)?;
+            }
             done += tokens_read(&task.plan);
             show(Progress { done, total })?;
         } else if let Some(twin) = twin {
@@ -126,12 +135,33 @@ pub fn evaluate(
     Ok(rows)
 }
 
+/// The loss of one reading, averaged over the lengths of a block, in nats per token; nothing is stored.
+pub(crate) fn mean_loss(
+    subject: &Subject<'_>,
+    evaluation: &Evaluation,
+    show: &mut dyn FnMut(Progress) -> Result<()>,
+) -> Result<f64> {
+    let tasks = tasks(&subject.model.position, subject.resolved, subject.dataset, evaluation)?;
+    let total = tasks.iter().map(|task| tokens_read(&task.plan)).sum();
+    let tokens = subject.dataset.tokens(evaluation.block.split);
+    let scorer = Scorer { model: subject.model, tokens, device: subject.device };
+    let (mut done, mut sum) = (0, 0.0);
+    for task in &tasks {
+        let losses = scorer.losses(&task.plan, &task.reading, &mut |tokens| {
+            done += tokens;
+            show(Progress { done, total })
+        })?;
+        sum += scorer.tally(&task.plan, &losses).summary().map_or(f64::NAN, |summary| summary.nll);
+    }
+    Ok(sum / tasks.len() as f64)
+}
+
 fn tokens_read(plan: &Plan) -> usize {
     plan.windows.iter().map(crate::protocol::Window::reading).sum()
 }
 
 /// Every measurement of an evaluation, each checked.
-fn tasks(
+pub(crate) fn tasks(
     model: &Reading,
     resolved: &Resolved,
     dataset: &Dataset,
@@ -142,7 +172,8 @@ fn tasks(
     let documents: Vec<usize> = (0..tokens.documents()).map(|index| tokens.document(index).len()).collect();
     let free = memory::available();
     let mut tasks = Vec::new();
-    for extension in &evaluation.extensions {
+    for (place, extension) in evaluation.extensions.iter().enumerate() {
+        let chosen = evaluation.chosen.iter().find(|chosen| chosen.place == place);
         for &length in &block.lengths {
             let plan = block.plan(length, &documents)?;
             let scored = plan.windows.iter().map(crate::protocol::Window::targets).max().unwrap_or(0);
@@ -154,19 +185,21 @@ fn tasks(
                 length,
                 extend: extension.kind().to_owned(),
                 extend_config,
+                chosen_among: chosen.map(|chosen| chosen.among.clone()),
                 reading: reading(model, extension, block.train_length, length)?,
                 plan,
             });
         }
     }
     // By position the baseline's places would be those of the short windows: it has no curve.
-    if block.protocol != Protocol::ByPosition {
+    if evaluation.baseline && block.protocol != Protocol::ByPosition {
         for &length in &block.lengths {
             let plan = truncate(&block.plan(length, &documents)?, block.train_length, block.exact);
             tasks.push(Task {
                 length,
                 extend: WINDOW_BASELINE.to_owned(),
                 extend_config: Value::Null,
+                chosen_among: None,
                 reading: model.clone(),
                 plan,
             });
@@ -194,6 +227,7 @@ fn blank(subject: &Subject<'_>, evaluation: &Evaluation, task: &Task) -> ResultR
         encoding: subject.config.position.name(),
         extend: task.extend.clone(),
         extend_config: task.extend_config.clone(),
+        chosen_among: task.chosen_among.clone(),
         checkpoint: subject.checkpoint.to_owned(),
         step: subject.step,
         stage: subject.stage,

@@ -3,6 +3,8 @@
 //! - [`document`]: a whole config file.
 //! - [`config`]: one `[[evaluate]]` block, checked and with its defaults filled in.
 //! - [`protocol`]: which windows of which documents are read, and which of their tokens are scored.
+//! - [`entry`], [`choose()`], [`search`]: hyper-parameters given as lists or searched for, decided on the validation
+//!   split.
 //! - [`evaluate()`]: every extension at every length, and the window baseline.
 //! - [`score`]: the losses a model gives the targets of a plan.
 //! - [`generate`]: text sampled from a model.
@@ -12,8 +14,10 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod choose;
 pub mod config;
 pub mod document;
+pub mod entry;
 pub mod evaluate;
 pub mod generate;
 pub mod memory;
@@ -21,7 +25,9 @@ pub mod metrics;
 pub mod protocol;
 pub mod row;
 pub mod score;
+pub mod search;
 
+pub use choose::{Choice, choose};
 pub use config::{EvaluateConfig, Protocol, ResolvedEvaluate, WINDOW_BASELINE};
 pub use document::{Config, Evaluation};
 pub use evaluate::{Subject, check, evaluate};

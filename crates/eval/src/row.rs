@@ -8,7 +8,7 @@
 //! misread it. Older versions stay readable.
 //!
 //! # The file
-//! A row's identity is everything but its measured values and the machine it was measured on. A file
+//! A row's identity is everything but its measured values, what it was chosen among, and the machine it was measured on. A file
 //! holds one row of each identity: measuring again replaces the row in its place, and all other lines
 //! stay byte for byte as they are.
 
@@ -26,8 +26,9 @@ use std::path::Path;
 pub const FORMAT: u32 = 1;
 
 /// The fields that a measurement fills in; all others tell which measurement it is.
-const MEASURED: [&str; 13] = [
+const MEASURED: [&str; 14] = [
     "format",
+    "chosen_among",
     "tokens",
     "documents",
     "skipped_documents",
@@ -61,6 +62,10 @@ pub struct ResultRow {
     /// that follows from the length is no part of it, so one extension has one config at all lengths.
     #[serde(default)]
     pub extend_config: Value,
+    /// What the extension's values were chosen among on the validation split: the keys that were given as lists,
+    /// with their lists, or the search that found them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_among: Option<Value>,
     /// Which checkpoint was read: `last`, `best`, or the end of a stage such as `stage-0`.
     pub checkpoint: String,
     /// Training step of that checkpoint, counted through all stages.
@@ -271,6 +276,7 @@ mod tests {
             encoding: "rope".into(),
             extend: extend.into(),
             extend_config: json!({ "kind": extend }),
+            chosen_among: None,
             checkpoint: "last".into(),
             step: 600,
             stage: 0,
@@ -319,7 +325,7 @@ mod tests {
             assert!(line.get(key).is_some(), "no `{key}` in {line}");
         }
         assert_eq!(line["protocol"], "fixed_target");
-        for key in MEASURED.iter().filter(|key| **key != "positions") {
+        for key in MEASURED.iter().filter(|key| !["positions", "chosen_among"].contains(key)) {
             assert!(line.get(key).is_some(), "no measured `{key}`");
         }
     }

@@ -1,8 +1,11 @@
 //! A block as a table: for the terminal, as Markdown, and all rows as CSV.
 
+mod order;
+
 use crate::block::{Block, Line, multiple};
 use longwave_core::{Error, Result};
 use longwave_eval::{Protocol, ResultRow, Settings};
+use order::{sorted, sorted_by};
 use std::fmt::Write as _;
 
 /// The title of a table names up to so many runs.
@@ -88,7 +91,10 @@ impl Cell {
 
 impl Table {
     /// The table of a block.
+    ///
+    /// Each run's lines are sorted by their perplexity at 8L, or at the longest length where that was not read.
     pub fn new(block: &Block) -> Self {
+        let block = &sorted(block);
         let settings = &block.settings;
         let runs = block.runs();
         let several = runs.len() > 1;
@@ -235,7 +241,12 @@ fn quoted(field: &str) -> String {
 }
 
 fn table_row(block: &Block, line: &Line, several: bool) -> TableRow {
-    let mut labels = vec![line.label.clone()];
+    let mark = match (line.is_baseline(), line.chosen) {
+        (true, _) => " <",
+        (_, true) => " †",
+        _ => "",
+    };
+    let mut labels = vec![format!("{}{mark}", line.label)];
     if several {
         labels.insert(0, block.run_label(&line.run));
     }
@@ -320,11 +331,19 @@ fn notes(block: &Block, rows: &[TableRow]) -> Vec<String> {
         let of = if block.runs().len() > 1 { "each run and length" } else { "each length" };
         notes.push(format!("the best of {of} is marked, the window baseline aside"));
     }
+    if block.lines.len() > 1 {
+        let length = sorted_by(block);
+        let multiple = multiple(length, block.settings.train_length);
+        notes.push(format!("sorted by the perplexity at {length} ({multiple})"));
+    }
     if block.lines.iter().any(Line::is_baseline) {
         let length = block.settings.train_length;
         notes.push(format!(
-            "window_baseline reads the last L = {length} tokens only: what a longer context must beat"
+            "< window_baseline reads the last L = {length} tokens only: what a longer context must beat"
         ));
+    }
+    if block.lines.iter().any(|line| line.chosen) {
+        notes.push("† its values were chosen by the loss on the validation split".into());
     }
     notes
 }

@@ -1,6 +1,6 @@
 //! `longwave eval`: evaluates a trained run again, differently.
 
-use super::session::{Session, measure, open_data, print_tables};
+use super::session::{Measured, Session, measure, open_data, print_tables};
 use crate::args;
 use crate::output::data;
 use burn::module::Module;
@@ -39,11 +39,11 @@ pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
         step: checkpoint.meta.step,
         stage: checkpoint.meta.stage(),
     };
-    let rows = measure(&subject, &evaluations, &run.folder)?;
+    let Measured { rows, tried } = measure(&subject, &evaluations, &run.folder)?;
     if !arguments.json {
         return print_tables(&rows);
     }
-    let lines = rows.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
+    let lines = tried.iter().chain(&rows).map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
     let lines = lines.map_err(|error| Error::failed(format!("a row cannot be written as JSON: {error}")))?;
     data(&(lines.join("\n") + "\n"))
 }

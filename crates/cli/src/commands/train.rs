@@ -177,7 +177,7 @@ fn evaluate(
         step: checkpoint.meta.step,
         stage: checkpoint.meta.stage(),
     };
-    let rows = measure(&subject, &config.evaluations()?, &run.folder)?;
+    let rows = measure(&subject, &config.evaluations()?, &run.folder)?.rows;
     if rows.is_empty() {
         return Ok(());
     }

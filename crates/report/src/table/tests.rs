@@ -24,14 +24,15 @@ fn terminal_form() {
 Perplexity of rope: fixed_target, test split
 the last 128 tokens of windows of 1024, 1024 apart; 4096 tokens of 8 documents scored per cell, 1 document too short
 
-extend               128 (L)     1024 (8L)
-direct           12.81 ±0.13    1234 ±12
-yarn                 -         14.80 ±0.15*
-window_baseline      -         13.41 ±0.13
+extend                 128 (L)     1024 (8L)
+window_baseline <      -         13.41 ±0.13
+yarn                   -         14.80 ±0.15*
+direct             12.81 ±0.13    1234 ±12
 
 ± is one standard error over documents
 the best of each length is marked, the window baseline aside
-window_baseline reads the last L = 128 tokens only: what a longer context must beat
+sorted by the perplexity at 1024 (8L)
+< window_baseline reads the last L = 128 tokens only: what a longer context must beat
 ";
     assert_eq!(table(&few()).terminal(), expected);
 }
@@ -45,15 +46,17 @@ The last 128 tokens of windows of 1024, 1024 apart; 4096 tokens of 8 documents s
 
 | extend | 128 (L) | 1024 (8L) |
 | --- | ---: | ---: |
-| direct | 12.81 ±0.13 | 1234 ±12 |
+| window_baseline < | - | 13.41 ±0.13 |
 | yarn | - | **14.80** ±0.15 |
-| window_baseline | - | 13.41 ±0.13 |
+| direct | 12.81 ±0.13 | 1234 ±12 |
 
 ± is one standard error over documents.
 
 The best of each length is marked, the window baseline aside.
 
-window_baseline reads the last L = 128 tokens only: what a longer context must beat.
+Sorted by the perplexity at 1024 (8L).
+
+< window_baseline reads the last L = 128 tokens only: what a longer context must beat.
 ";
     assert_eq!(table(&few()).markdown(), expected);
 }
@@ -149,4 +152,39 @@ fn counts_that_differ_are_told_as_a_range() {
             .setting
             .ends_with("2048 to 4096 tokens of 8 documents scored per cell, 1 document too short")
     );
+}
+
+#[test]
+fn lines_are_sorted_by_the_eightfold_length() {
+    let mut rows = example::rows();
+    rows.push(example::row("rope", "dual_chunk", 2048, 1.0));
+    rows.push(ResultRow { nll: f64::NAN, ppl: f64::NAN, ..example::row("rope", "nothing", 1024, 1.0) });
+    let mut chosen = example::row("rope", "self_extend", 1024, 13.8);
+    chosen.chosen_among = Some(serde_json::json!({ "window": ["L/4", "L/2"] }));
+    chosen.extend_config = serde_json::json!({ "kind": "self_extend", "window": "L/4" });
+    rows.push(chosen);
+    let table = table(&rows);
+    let labels: Vec<&str> = table.rows.iter().map(|row| row.labels[0].as_str()).collect();
+    assert_eq!(
+        labels,
+        [
+            "window_baseline <",
+            "leaky_rerope",
+            "self_extend (window = L/4) †",
+            "rerope",
+            "yarn",
+            "ntk",
+            "direct",
+            "linear",
+            "broken",
+            "dual_chunk",
+            "nothing"
+        ]
+    );
+    assert!(
+        table.notes.iter().any(|note| note == "sorted by the perplexity at 1024 (8L)"),
+        "{:?}",
+        table.notes
+    );
+    assert!(table.notes.iter().any(|note| note.starts_with("† its values were chosen")), "{:?}", table.notes);
 }

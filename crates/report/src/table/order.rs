@@ -1,0 +1,29 @@
+//! The order of a table's lines.
+
+use super::Cell;
+use crate::block::{Block, Line};
+
+/// The length that lines are sorted by.
+pub(super) fn sorted_by(block: &Block) -> usize {
+    let wanted = 8 * block.settings.train_length;
+    let longest = block.lengths.last().copied().unwrap_or(wanted);
+    if block.lengths.contains(&wanted) { wanted } else { longest }
+}
+
+/// The block with each run's lines from the lowest perplexity to the highest; lines without one stand last.
+pub(super) fn sorted<'a>(block: &Block<'a>) -> Block<'a> {
+    let length = sorted_by(block);
+    let runs: Vec<String> = block.runs().into_iter().map(str::to_owned).collect();
+    let place = |line: &Line| {
+        let cell = Cell::new(line.rows.get(&length).map_or(&[][..], Vec::as_slice));
+        let ppl = cell.map_or(f64::NAN, |cell| cell.ppl);
+        (runs.iter().position(|run| *run == line.run), ppl)
+    };
+    let mut sorted = block.clone();
+    // Positive NaN orders last.
+    sorted.lines.sort_by(|a, b| {
+        let ((run_a, a), (run_b, b)) = (place(a), place(b));
+        run_a.cmp(&run_b).then(a.abs().total_cmp(&b.abs()))
+    });
+    sorted
+}

@@ -88,7 +88,7 @@ pub(crate) struct Eval {
     /// Extensions by kind, separated by commas, or one as an inline TOML table; repeatable
     #[arg(long, value_name = "KIND,KIND,..")]
     pub(crate) extend: Vec<String>,
-    /// Protocol: `fixed_target`, `non_overlapping`, `sliding` or `by_position`
+    /// Protocol: `fixed_target`, `non_overlapping`, `sliding`, `by_position` or `repeated_text`
     #[arg(long, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<String>,
     /// Change a key of the evaluation, as `windows_per_document=4` or `split=valid`; repeatable

@@ -124,6 +124,7 @@ fn default_block(train_length: usize) -> EvaluateConfig {
         windows_per_document: None,
         stride: None,
         bucket: None,
+        passage: None,
         exact: false,
     }
 }

@@ -1,12 +1,14 @@
 //! Runs evaluations: every extension at every length, and the window baseline.
 
-use crate::config::{Protocol, WINDOW_BASELINE};
+use crate::bigram;
+use crate::config::WINDOW_BASELINE;
 use crate::document::Evaluation;
 use crate::memory;
 use crate::metrics::Summary;
 use crate::protocol::{Plan, truncate};
-use crate::row::{FORMAT, ResultRow};
-use crate::score::{Scorer, by_position};
+use crate::row::{DocumentSums, FORMAT, ResultRow};
+use crate::score::{Score, Scorer, by_position};
+use crate::text::Text;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
@@ -49,6 +51,7 @@ struct Task {
     extend: String,
     extend_config: Value,
     reading: Reading,
+    text: Text,
     plan: Plan,
 }
 
@@ -92,8 +95,8 @@ pub fn evaluate(
     let tasks = tasks(&subject.model.position, subject.resolved, subject.dataset, evaluation)?;
     let total = tasks.iter().map(|task| tokens_read(&task.plan)).sum();
     let mut done = 0;
-    let tokens = subject.dataset.tokens(evaluation.block.split);
-    let scorer = Scorer { model: subject.model, tokens, device: subject.device };
+    let plans: Vec<&Plan> = tasks.iter().map(|task| &task.plan).collect();
+    let seen = tasks.first().and_then(|task| task.text.last_seen(&plans, evaluation.block.train_length));
     let known = known.iter().map(|row| Ok((row.identity()?, row))).collect::<Result<HashMap<_, _>>>()?;
     let mut rows: Vec<ResultRow> = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
@@ -112,11 +115,13 @@ pub fn evaluate(
             store(&row)?;
             show(Progress { done, total })?;
         } else {
-            let losses = scorer.losses(&task.plan, &task.reading, &mut |tokens| {
+            let scorer = Scorer { model: subject.model, text: &task.text, device: subject.device };
+            let scores = scorer.scores(&task.plan, &task.reading, &mut |tokens| {
                 done += tokens;
                 show(Progress { done, total })
             })?;
-            measure(&mut row, evaluation, task, &scorer, &losses)?;
+            measure(&mut row, evaluation, task, &scorer, &scores)?;
+            row.bigrams = seen.as_ref().map(|seen| bigram::split(&task.plan, &scores, seen));
             store(&row)?;
         }
         rows.push(row);
@@ -137,12 +142,12 @@ fn tasks(
 ) -> Result<Vec<Task>> {
     let block = &evaluation.block;
     let tokens = dataset.tokens(block.split);
-    let documents: Vec<usize> = (0..tokens.documents()).map(|index| tokens.document(index).len()).collect();
     let free = memory::available();
     let mut tasks = Vec::new();
     for extension in &evaluation.extensions {
         for &length in &block.lengths {
-            let plan = block.plan(length, &documents)?;
+            let text = block.text(length, tokens);
+            let plan = block.plan(length, &text.lengths())?;
             let scored = plan.windows.iter().map(crate::protocol::Window::targets).max().unwrap_or(0);
             let needed = Size::reading_bytes(resolved, plan.longest_reading(), scored);
             memory::check(length, needed as u64, free)?;
@@ -153,22 +158,22 @@ fn tasks(
                 extend: extension.kind().to_owned(),
                 extend_config,
                 reading: reading(model, extension, block.train_length, length)?,
+                text,
                 plan,
             });
         }
     }
-    // By position the baseline's places would be those of the short windows: it has no curve.
-    if block.protocol != Protocol::ByPosition {
-        for &length in &block.lengths {
-            let plan = truncate(&block.plan(length, &documents)?, block.train_length, block.exact);
-            tasks.push(Task {
-                length,
-                extend: WINDOW_BASELINE.to_owned(),
-                extend_config: Value::Null,
-                reading: model.clone(),
-                plan,
-            });
-        }
+    for &length in &block.lengths {
+        let text = block.text(length, tokens);
+        let plan = truncate(&block.plan(length, &text.lengths())?, block.train_length, block.exact);
+        tasks.push(Task {
+            length,
+            extend: WINDOW_BASELINE.to_owned(),
+            extend_config: Value::Null,
+            reading: model.clone(),
+            text,
+            plan,
+        });
     }
     Ok(tasks)
 }
@@ -203,7 +208,11 @@ fn blank(subject: &Subject<'_>, evaluation: &Evaluation, task: &Task) -> ResultR
         nll_se: None,
         ppl: f64::NAN,
         bpb: None,
+        accuracy: None,
+        accuracy_se: None,
+        bigrams: None,
         positions: None,
+        per_document: None,
         device: subject.device_name.to_owned(),
         threads: subject.threads,
         version: VERSION.to_owned(),
@@ -216,16 +225,20 @@ fn measure(
     evaluation: &Evaluation,
     task: &Task,
     scorer: &Scorer<'_>,
-    losses: &[Vec<f64>],
+    scores: &[Vec<Score>],
 ) -> Result<()> {
-    let Summary { tokens, documents, skipped_documents, nll, nll_se, ppl, bytes, bpb } = scorer
-        .tally(&task.plan, losses)
-        .summary()
-        .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.length)))?;
+    let tally = scorer.tally(&task.plan, scores);
+    let Summary { tokens, documents, skipped_documents, nll, nll_se, ppl, accuracy, accuracy_se, bytes, bpb } =
+        tally
+            .summary()
+            .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.length)))?;
     row.positions =
-        evaluation.block.bucket.map(|bucket| by_position(&task.plan, losses, task.length, bucket).rows());
+        evaluation.block.bucket.map(|bucket| by_position(&task.plan, scores, task.length, bucket).rows());
     (row.tokens, row.documents, row.skipped_documents) = (tokens, documents, skipped_documents);
     (row.nll, row.nll_se, row.ppl) = (nll, nll_se, ppl);
+    (row.accuracy, row.accuracy_se) = (Some(accuracy), accuracy_se);
     (row.bytes, row.bpb) = (bytes, bpb);
+    row.per_document = (tally.tokens.len() <= DocumentSums::MOST)
+        .then_some(DocumentSums { tokens: tally.tokens, nll: tally.nll });
     Ok(())
 }

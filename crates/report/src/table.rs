@@ -178,8 +178,9 @@ impl Table {
 pub fn csv(rows: &[ResultRow]) -> Result<String> {
     let mut text =
         "run,seed,encoding,extend,extend_config,protocol,split,checkpoint,step,train_length,length,\
-                    target,max_length,window_stride,windows_per_document,stride,tokens,documents,\
-                    skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,config_hash,device,threads,version\n"
+                    target,max_length,window_stride,windows_per_document,stride,passage,tokens,\
+                    documents,skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,\
+                    config_hash,device,threads,version\n"
             .to_owned();
     for row in rows {
         let settings = &row.settings;
@@ -205,6 +206,7 @@ pub fn csv(rows: &[ResultRow]) -> Result<String> {
             optional(settings.window_stride),
             optional(settings.windows_per_document),
             optional(settings.stride),
+            optional(settings.passage),
             row.tokens.to_string(),
             row.documents.to_string(),
             row.skipped_documents.to_string(),
@@ -214,6 +216,8 @@ pub fn csv(rows: &[ResultRow]) -> Result<String> {
             number(Some(perplexity(row))),
             number(row.ppl_se()),
             number(row.bpb),
+            number(row.accuracy),
+            number(row.accuracy_se),
             row.config_hash.clone(),
             row.device.clone(),
             row.threads.to_string(),
@@ -279,6 +283,10 @@ fn layout(settings: &Settings) -> String {
         Protocol::NonOverlapping => "windows side by side".into(),
         Protocol::Sliding => format!("windows that advance by {} tokens", number(settings.stride)),
         Protocol::ByPosition => "full windows side by side".into(),
+        Protocol::RepeatedText => {
+            let passage = number(settings.passage);
+            format!("the last copy of passages of {passage} tokens, repeated to the length")
+        }
     };
     match settings.windows_per_document {
         Some(limit) => format!("{text}, up to {limit} of each document"),

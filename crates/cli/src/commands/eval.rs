@@ -65,7 +65,7 @@ fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
     };
     if let Some(protocol) = &arguments.protocol {
         // Layouts belong to a protocol; another one begins with its own defaults.
-        for key in ["target", "max_length", "window_stride", "stride", "bucket"] {
+        for key in ["target", "max_length", "window_stride", "stride", "bucket", "passage"] {
             block.remove(key);
         }
         block.insert("protocol".to_owned(), Value::String(protocol.clone()));

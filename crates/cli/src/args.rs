@@ -1,6 +1,7 @@
 //! What may stand on the command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use longwave_data::Split;
 use longwave_kernels::DeviceChoice;
 use longwave_train::run::Which;
 use std::path::PathBuf;
@@ -88,10 +89,19 @@ pub(crate) struct Eval {
     /// Extensions by kind, separated by commas, or one as an inline TOML table; repeatable
     #[arg(long, value_name = "KIND,KIND,..")]
     pub(crate) extend: Vec<String>,
-    /// Protocol: `fixed_target`, `non_overlapping`, `sliding`, `by_position` or `repeated_text`
+    /// Protocol: `fixed_target`, `non_overlapping`, `sliding`, `by_position`, `repeated_text` or `task`
     #[arg(long, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<String>,
-    /// Change a key of the evaluation, as `windows_per_document=4` or `split=valid`; repeatable
+    /// Other text to read, in tokens of the run's tokenizer: a folder, a glob or a file
+    #[arg(long, value_name = "PATH")]
+    pub(crate) corpus: Option<String>,
+    /// The part of the corpus to read; `test` unless given
+    #[arg(long, value_name = "train|validation|test", value_parser = parse_split)]
+    pub(crate) split: Option<Split>,
+    /// Write the loss of every scored token to this file: JSON lines, or CSV where it ends in `.csv`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
+    /// Change a key of the evaluation, as `windows_per_document=4` or `stride=64`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Which checkpoint to read
@@ -219,6 +229,10 @@ pub(crate) struct Validate {
     /// Change a key of the config, as `train.steps=200`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+}
+
+fn parse_split(text: &str) -> Result<Split, String> {
+    text.parse().map_err(|error: longwave_core::Error| error.message().to_owned())
 }
 
 fn parse_device(text: &str) -> Result<DeviceChoice, String> {

@@ -4,10 +4,10 @@ mod check;
 
 use crate::protocol::{Plan, by_position, fixed_target, non_overlapping, repeated_text, sliding};
 use crate::row::Settings;
-use crate::text::Text;
+use crate::text::{Source, Text};
 use check::Block;
 use longwave_core::{Error, Result};
-use longwave_data::{Split, TokenFile};
+use longwave_data::Split;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
@@ -34,6 +34,8 @@ pub enum Protocol {
     /// A passage repeated to the length, its last copy scored: what a reader gains from a copy that lies
     /// in its context.
     RepeatedText,
+    /// Sequences of the run's task, their answers scored.
+    Task,
 }
 
 impl Protocol {
@@ -45,6 +47,7 @@ impl Protocol {
             Self::Sliding => "sliding",
             Self::ByPosition => "by_position",
             Self::RepeatedText => "repeated_text",
+            Self::Task => "task",
         }
     }
 }
@@ -69,6 +72,10 @@ pub struct EvaluateConfig {
     /// Which windows are read and which of their tokens are scored. Default: `fixed_target`.
     #[serde(default)]
     pub protocol: Protocol,
+    /// Other text to read than the corpus of `[data]`, in tokens of the run's tokenizer: a folder, a glob
+    /// or a file as there. Without folders `train`, `valid` and `test` all of it is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<String>,
     /// The part of the corpus to read. Default: `test`.
     #[serde(default)]
     pub split: Split,
@@ -95,6 +102,9 @@ pub struct EvaluateConfig {
     /// `lengths`, whichever is less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passage: Option<usize>,
+    /// `task`: sequences asked at each length. Default: 256.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequences: Option<usize>,
     /// The window baseline gives every target exactly `train.length` tokens of context, at one reading
     /// per target, instead of reading blocks of `train.length / 8` targets together. Default: false.
     #[serde(default)]
@@ -115,6 +125,8 @@ pub struct ResolvedEvaluate {
     pub extend: Vec<Value>,
     /// Which windows are read and which of their tokens are scored.
     pub protocol: Protocol,
+    /// Other text to read than the corpus of the run.
+    pub corpus: Option<String>,
     /// The part of the corpus to read.
     pub split: Split,
     /// Length of the first training stage, in tokens.
@@ -133,6 +145,8 @@ pub struct ResolvedEvaluate {
     pub bucket: Option<usize>,
     /// `repeated_text`: tokens of a passage.
     pub passage: Option<usize>,
+    /// `task`: sequences asked at each length.
+    pub sequences: Option<usize>,
     /// Whether the window baseline reads every target for itself.
     pub exact: bool,
 }
@@ -155,6 +169,7 @@ impl EvaluateConfig {
             lengths: self.lengths.clone(),
             extend: self.extend.clone(),
             protocol: self.protocol,
+            corpus: self.corpus.clone(),
             split: self.split,
             train_length,
             target: None,
@@ -164,6 +179,7 @@ impl EvaluateConfig {
             stride: None,
             bucket: None,
             passage: None,
+            sequences: None,
             exact: self.exact,
         };
         match self.protocol {
@@ -172,18 +188,34 @@ impl EvaluateConfig {
             Protocol::Sliding => resolved.stride = Some(block.stride(shortest)?),
             Protocol::ByPosition => resolved.bucket = Some(block.bucket()?),
             Protocol::RepeatedText => resolved.passage = Some(block.passage(shortest)?),
+            Protocol::Task => resolved.sequences = Some(block.sequences()?),
         }
         Ok(resolved)
     }
 }
 
 impl ResolvedEvaluate {
-    /// What is read at one of the lengths, made from a split's documents.
-    pub fn text(&self, length: usize, tokens: &TokenFile) -> Text {
-        match self.passage {
-            Some(passage) => Text::tiled(tokens.clone(), passage, length),
-            None => Text::documents(tokens.clone()),
+    /// What is read at one of the lengths.
+    ///
+    /// # Errors
+    /// The protocol asks a task and there is none, or it does not fit the length.
+    pub fn text(&self, length: usize, source: &Source<'_>) -> Result<Text> {
+        match (self.sequences, self.passage) {
+            (Some(count), _) => source.questions(count, length),
+            (_, Some(passage)) => Ok(source.tiled(passage, length)),
+            _ => Ok(source.documents()),
         }
+    }
+
+    /// The windows of one of the lengths in the text of that length.
+    ///
+    /// # Errors
+    /// No document is long enough for one window.
+    pub fn windows(&self, length: usize, text: &Text) -> Result<Plan> {
+        if self.protocol == Protocol::Task {
+            return Ok(Plan { windows: text.answer_windows(), skipped_documents: 0 });
+        }
+        self.plan(length, &text.lengths())
     }
 
     /// The windows of one of the lengths, for documents of so many tokens each.
@@ -203,15 +235,18 @@ impl ResolvedEvaluate {
             Protocol::Sliding => sliding(documents, length, self.stride.unwrap_or(length), limit),
             Protocol::ByPosition => by_position(documents, length, limit),
             Protocol::RepeatedText => repeated_text(documents, length, self.passage.unwrap_or(length), limit),
+            // Its windows are the sequences themselves.
+            Protocol::Task => Plan::default(),
         };
         if plan.windows.is_empty() { Err(self.too_short(length, documents)) } else { Ok(plan) }
     }
 
-    /// What a result row says of the protocol when one of the lengths is read with an extension.
+    /// What a result row says of the protocol, but for the hash of other text, when one of the lengths is read with an extension.
     pub fn settings(&self, length: usize, extend: &str) -> Settings {
         Settings {
             protocol: self.protocol,
             split: self.split,
+            corpus_hash: None,
             train_length: self.train_length,
             length,
             target: self.target,
@@ -221,6 +256,7 @@ impl ResolvedEvaluate {
             stride: if self.protocol == Protocol::NonOverlapping { Some(length) } else { self.stride },
             bucket: self.bucket,
             passage: self.passage,
+            sequences: self.sequences,
             exact: (extend == WINDOW_BASELINE).then_some(self.exact),
         }
     }
@@ -321,6 +357,11 @@ mod tests {
         );
         assert!(message("lengths = [256]\nprotocol = \"sliding\"\ntarget = 8").contains("no meaning"));
         assert!(message("lengths = [256]\npassage = 8").contains("no meaning"));
+        assert!(message("lengths = [256]\nsequences = 8").contains("no meaning"));
+        let task = "lengths = [256]\nprotocol = \"task\"\n";
+        assert!(message(&format!("{task}corpus = \"x\"")).contains("`evaluate[0].corpus"));
+        assert!(message(&format!("{task}split = \"valid\"")).contains("`evaluate[0].split"));
+        assert!(message(&format!("{task}windows_per_document = 2")).contains("no meaning"));
         assert!(message("lengths = [256]\nlenght = 3").contains("lenght"));
         assert!(message("lengths = [256]\nprotocol = \"slidding\"").contains("slidding"));
     }
@@ -351,7 +392,7 @@ mod tests {
     #[test]
     fn the_schema_lists_every_key() {
         let schema = serde_json::to_value(schemars::schema_for!(EvaluateConfig)).unwrap();
-        assert_eq!(schema["properties"].as_object().unwrap().len(), 12);
+        assert_eq!(schema["properties"].as_object().unwrap().len(), 14);
         assert_eq!(schema["additionalProperties"], false);
     }
 }

@@ -11,6 +11,7 @@
 //! - [`memory`]: whether a reading fits, before it starts.
 //! - [`metrics`]: sums per document, and what is told of them: perplexity, its error, bits per byte.
 //! - [`statistics`]: means over documents, paired differences, and their standard errors.
+//! - [`token_log`]: the loss of every scored token as a file.
 //! - [`row`]: one line of `results.jsonl`, and the file itself.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -27,6 +28,7 @@ pub mod row;
 pub mod score;
 pub mod statistics;
 pub mod text;
+pub mod token_log;
 
 pub use bigram::LastSeen;
 pub use config::{EvaluateConfig, Protocol, ResolvedEvaluate, WINDOW_BASELINE};
@@ -38,4 +40,5 @@ pub use protocol::{Plan, Window};
 pub use row::{BigramRow, DocumentSums, PositionRow, ResultRow, Settings};
 pub use score::{Score, Scorer};
 pub use statistics::{Mean, paired_difference};
-pub use text::Text;
+pub use text::{Source, Text};
+pub use token_log::TokenLog;

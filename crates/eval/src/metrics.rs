@@ -5,7 +5,7 @@
 
 use crate::row::PositionRow;
 use crate::score::Score;
-use crate::statistics::mean_over_documents;
+use crate::statistics::{Mean, mean_over_documents};
 use std::f64::consts::LN_2;
 
 /// What was scored, per document.
@@ -48,6 +48,16 @@ impl Tally {
         self.nll[document] += score.nll;
         self.tokens[document] += 1;
         self.correct[document] += u64::from(score.correct);
+    }
+
+    /// Share of the documents all of whose scored tokens the model held most likely, and its error over
+    /// documents; `None` before anything is scored.
+    pub fn exact_match(&self) -> Option<Mean> {
+        let scored: Vec<u64> = self.tokens.iter().map(|&tokens| u64::from(tokens > 0)).collect();
+        let exact = self.tokens.iter().zip(&self.correct);
+        let exact: Vec<f64> =
+            exact.map(|(tokens, correct)| if *tokens > 0 && tokens == correct { 1.0 } else { 0.0 }).collect();
+        mean_over_documents(&exact, &scored)
     }
 
     /// Means, standard errors, perplexity and bits per byte; `None` before anything is scored.
@@ -178,6 +188,16 @@ mod tests {
         assert_eq!((summary.accuracy, summary.nll, summary.tokens), (4.0 / 6.0, 1.0, 6));
         // 3 - 4 * 2/3 and 1 - 2 * 2/3: a third each way.
         assert!((summary.accuracy_se.unwrap() - (2.0 * 2.0 / 9.0f64).sqrt() / 6.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn an_answer_matches_with_all_its_tokens() {
+        let mut tally = Tally::new(4, 0);
+        for (document, correct) in [(0, true), (0, true), (1, true), (1, false), (3, true)] {
+            tally.add_score(document, Score { nll: 1.0, correct });
+        }
+        let exact = tally.exact_match().unwrap();
+        assert_eq!((exact.mean, exact.documents), (2.0 / 3.0, 3));
     }
 
     #[test]

@@ -28,8 +28,9 @@ use std::path::Path;
 pub const FORMAT: u32 = 1;
 
 /// The fields that a measurement fills in; all others tell which measurement it is.
-const MEASURED: [&str; 17] = [
+const MEASURED: [&str; 20] = [
     "format",
+    "corpus",
     "tokens",
     "documents",
     "skipped_documents",
@@ -40,6 +41,8 @@ const MEASURED: [&str; 17] = [
     "bpb",
     "accuracy",
     "accuracy_se",
+    "exact_match",
+    "exact_match_se",
     "bigrams",
     "positions",
     "per_document",
@@ -74,6 +77,9 @@ pub struct ResultRow {
     /// Protocol, split and lengths.
     #[serde(flatten)]
     pub settings: Settings,
+    /// The corpus that was read, as written, or the task; absent from rows of earlier programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<String>,
     /// Scored tokens.
     pub tokens: u64,
     /// Documents with a scored token.
@@ -102,6 +108,13 @@ pub struct ResultRow {
     /// Standard error of `accuracy` over documents; absent for fewer than two documents.
     #[serde(default)]
     pub accuracy_se: Option<f64>,
+    /// `task`: share of the sequences whose answer the model held most likely token by token, each after
+    /// the right ones before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact_match: Option<f64>,
+    /// Standard error of `exact_match` over sequences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact_match_se: Option<f64>,
     /// The loss by where the bigram that ends in the token was last seen; absent where what is read is
     /// no text as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,6 +141,9 @@ pub struct Settings {
     pub protocol: Protocol,
     /// The part of the corpus that was read.
     pub split: Split,
+    /// Identifies the text where it is not the corpus of the run's config; absent where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus_hash: Option<String>,
     /// Tokens of a training sequence of the first stage: L.
     pub train_length: usize,
     /// Tokens of context.
@@ -148,6 +164,9 @@ pub struct Settings {
     /// `repeated_text`: tokens of a passage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passage: Option<usize>,
+    /// `task`: sequences asked at each length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequences: Option<usize>,
     /// `window_baseline`: whether every target had a reading of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exact: Option<bool>,
@@ -221,8 +240,10 @@ impl ResultRow {
     /// both scored the same tokens of the same documents and say so.
     pub fn difference(&self, other: &Self) -> Option<Mean> {
         let (a, b) = (self.per_document.as_ref()?, other.per_document.as_ref()?);
-        let same_text = self.settings.split == other.settings.split;
-        (same_text && a.tokens == b.tokens).then(|| paired_difference(&a.nll, &b.nll, &a.tokens)).flatten()
+        let text = |row: &Self| (row.settings.split, row.settings.corpus_hash.clone());
+        (text(self) == text(other) && a.tokens == b.tokens)
+            .then(|| paired_difference(&a.nll, &b.nll, &a.tokens))
+            .flatten()
     }
 }
 
@@ -330,6 +351,57 @@ mod numbers {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
         let values = Vec::<Option<f64>>::deserialize(deserializer)?;
         Ok(values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect())
+    }
+}
+
+/// A row for the tests of this crate.
+#[cfg(test)]
+pub(crate) fn example(extend: &str, length: usize, nll: f64) -> ResultRow {
+    ResultRow {
+        format: FORMAT,
+        run: "rope".into(),
+        config_hash: "c0ffee".into(),
+        seed: 0,
+        encoding: "rope".into(),
+        extend: extend.into(),
+        extend_config: serde_json::json!({ "kind": extend }),
+        checkpoint: "last".into(),
+        step: 600,
+        settings: Settings {
+            protocol: Protocol::FixedTarget,
+            split: Split::Test,
+            corpus_hash: None,
+            train_length: 128,
+            length,
+            target: Some(128),
+            max_length: Some(1024),
+            window_stride: Some(1024),
+            windows_per_document: None,
+            stride: None,
+            bucket: None,
+            passage: None,
+            sequences: None,
+            exact: None,
+        },
+        corpus: Some("data/sotu".into()),
+        tokens: 4096,
+        documents: 8,
+        skipped_documents: 1,
+        bytes: 10_000,
+        nll,
+        nll_se: Some(0.01),
+        ppl: nll.exp(),
+        bpb: Some(1.5),
+        accuracy: Some(0.5),
+        accuracy_se: Some(0.01),
+        exact_match: None,
+        exact_match_se: None,
+        bigrams: None,
+        positions: None,
+        per_document: Some(DocumentSums { tokens: vec![2048, 2048], nll: vec![2048.0 * nll; 2] }),
+        device: "cpu".into(),
+        threads: 2,
+        version: "0.1.0".into(),
     }
 }
 

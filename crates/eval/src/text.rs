@@ -1,8 +1,10 @@
 //! What is read: the documents of a split, or text made from them.
 
 use crate::bigram::{LastSeen, last_seen};
-use crate::protocol::Plan;
-use longwave_data::TokenFile;
+use crate::config::Protocol;
+use crate::protocol::{Plan, Window};
+use longwave_core::{Error, Result};
+use longwave_data::{Dataset, Questions, Split, TokenFile};
 use std::ops::Range;
 
 /// The documents that a measurement reads.
@@ -19,6 +21,78 @@ enum Form {
     /// Passages of so many tokens, each repeated to a window of `length + 1`, see
     /// [`crate::protocol::repeated_text`].
     Tiled { passage: usize, length: usize },
+    /// Sequences of a task, whose answers begin at these tokens and end with the document.
+    Questions { answers: Vec<usize> },
+}
+
+/// Where documents come from: a split of the run's corpus, other text, or a task.
+#[derive(Clone, Debug)]
+pub struct Source<'a> {
+    dataset: &'a Dataset,
+    tokens: TokenFile,
+    /// The corpus as written, or the task.
+    pub name: String,
+    /// Identifies other text than the corpus of the run's config.
+    pub hash: Option<String>,
+}
+
+impl<'a> Source<'a> {
+    /// A split of the run's corpus or of another one, in tokens of the run's tokenizer.
+    ///
+    /// # Errors
+    /// The other corpus cannot be read, or has no such split.
+    pub fn open(dataset: &'a Dataset, corpus: Option<&str>, split: Split) -> Result<Self> {
+        let (tokens, name, hash) = match corpus {
+            None => (dataset.tokens(split).clone(), dataset.name(), None),
+            Some(corpus) => {
+                let (tokens, hash) = dataset.other_text(corpus, split)?;
+                (tokens, corpus.to_owned(), Some(hash))
+            }
+        };
+        Ok(Self { dataset, tokens, name, hash })
+    }
+
+    /// Refuses a protocol that has nothing to read here.
+    ///
+    /// # Errors
+    /// A task is asked as text is read, or the other way round.
+    pub fn check(&self, protocol: Protocol) -> Result<()> {
+        match (self.dataset.task(), protocol, &self.hash) {
+            (Some(_), Protocol::Task, _) | (Some(_), _, Some(_)) => Ok(()),
+            (None, Protocol::Task, _) => {
+                Err(Error::value("protocol", "\"task\"", "the run was trained on a corpus and asks no task")
+                    .hint("leave `protocol` out, or train on a `data.task`"))
+            }
+            (Some(_), _, None) => Err(Error::value(
+                "protocol",
+                format!("\"{protocol}\""),
+                "the run was trained on a task, and that has answers to score",
+            )
+            .hint("use `protocol = \"task\"`, or name text with `corpus`")),
+            (None, ..) => Ok(()),
+        }
+    }
+
+    /// The documents as they are.
+    pub fn documents(&self) -> Text {
+        Text::documents(self.tokens.clone())
+    }
+
+    /// The documents' passages, repeated; see [`Text::tiled`].
+    pub fn tiled(&self, passage: usize, length: usize) -> Text {
+        Text::tiled(self.tokens.clone(), passage, length)
+    }
+
+    /// Sequences of the run's task.
+    ///
+    /// # Errors
+    /// The run was trained on a corpus, or the task does not fit the length.
+    pub fn questions(&self, count: usize, length: usize) -> Result<Text> {
+        match self.dataset.task() {
+            Some(task) => Ok(Text::questions(task.questions(count, length)?)),
+            None => self.check(Protocol::Task).map(|()| self.documents()),
+        }
+    }
 }
 
 impl Text {
@@ -36,6 +110,20 @@ impl Text {
     pub fn tiled(tokens: TokenFile, passage: usize, length: usize) -> Self {
         assert!(passage > 0, "nothing repeated is nothing");
         Self { tokens, form: Form::Tiled { passage, length } }
+    }
+
+    /// Sequences of a task, one per document.
+    pub fn questions(Questions { tokens, answers }: Questions) -> Self {
+        Self { tokens, form: Form::Questions { answers } }
+    }
+
+    /// One window per sequence of a task, as long as it is, whose targets are the answer.
+    pub fn answer_windows(&self) -> Vec<Window> {
+        let Form::Questions { answers } = &self.form else { return Vec::new() };
+        let end = |document: usize| self.tokens.document(document).len();
+        let window =
+            |(document, &first): (usize, &usize)| Window { document, start: 0, first, end: end(document) };
+        answers.iter().enumerate().map(window).collect()
     }
 
     /// Tokens of each document, before passages of it are repeated.
@@ -58,7 +146,9 @@ impl Text {
     pub fn read(&self, document: usize, range: Range<usize>) -> Vec<u32> {
         let start = self.tokens.document(document).start;
         match self.form {
-            Form::Documents => self.tokens.read(start + range.start..start + range.end),
+            Form::Documents | Form::Questions { .. } => {
+                self.tokens.read(start + range.start..start + range.end)
+            }
             Form::Tiled { passage, length } => {
                 let (window, first) = (range.start / (length + 1), range.start % (length + 1));
                 let tokens = self.tokens.read(start + window * passage..start + (window + 1) * passage);
@@ -75,7 +165,7 @@ impl Text {
         let start = self.tokens.document(document).start;
         match self.form {
             Form::Documents => self.tokens.bytes(start + range.start..start + range.end),
-            Form::Tiled { .. } => 0,
+            Form::Tiled { .. } | Form::Questions { .. } => 0,
         }
     }
 
@@ -122,6 +212,15 @@ mod tests {
         assert_eq!(window(3), [100, 101, 102, 100, 101, 102, 100, 101]);
         assert_eq!((plan.windows.len(), text.bytes(0, 0..8)), (4, 0));
         assert!(text.last_seen(&[&plan], 4).is_none());
+    }
+
+    #[test]
+    fn a_question_is_one_window_with_its_answer_as_target() {
+        let text = Text::questions(Questions { tokens: tokens(), answers: vec![7, 2] });
+        let windows: Vec<_> =
+            text.answer_windows().iter().map(|w| [w.document, w.start, w.first, w.end]).collect();
+        assert_eq!(windows, [[0, 0, 7, 10], [1, 0, 2, 3]]);
+        assert_eq!((text.read(1, 0..3), text.bytes(1, 0..3)), (vec![100, 101, 102], 0));
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! Tables, plots and the HTML page of one run, or of a folder of runs.
 //!
 //! - [`block`]: rows of results gathered into what can stand in one table.
-//! - [`table`]: a block as Markdown, for the terminal, and all rows as CSV.
+//! - [`metric`]: what a cell of a table says.
+//! - [`table`]: a block as Markdown and for the terminal.
+//! - [`csv`]: all rows as CSV.
 //! - [`plot`]: charts as SVG and PNG.
 //! - [`page`]: reads a folder and writes all of it.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod block;
+pub mod csv;
+pub mod metric;
 pub mod page;
 pub mod plot;
 pub mod table;
@@ -16,4 +20,6 @@ pub mod table;
 mod example;
 
 pub use block::{Block, blocks};
-pub use table::{Table, csv};
+pub use csv::csv;
+pub use metric::Metric;
+pub use table::Table;

@@ -153,7 +153,7 @@ fn evaluate(
         checkpoint: Which::Last.name(),
         step: checkpoint.meta.step,
     };
-    let rows = measure(&subject, &config.evaluations()?, &run.folder)?;
+    let rows = measure(&subject, &config.evaluations()?, None, &run.folder)?;
     if rows.is_empty() {
         return Ok(());
     }

@@ -2,6 +2,7 @@
 
 use super::{EvaluateConfig, Protocol, ResolvedEvaluate};
 use longwave_core::{Error, Result};
+use longwave_data::Split;
 
 /// A block while it is checked.
 pub(super) struct Block<'a> {
@@ -49,7 +50,7 @@ impl Block<'_> {
 
     /// Refuses keys that the protocol would ignore.
     pub(super) fn keys_of_other_protocols(&self) -> Result<()> {
-        use Protocol::{ByPosition, FixedTarget, RepeatedText, Sliding};
+        use Protocol::{ByPosition, FixedTarget, RepeatedText, Sliding, Task};
         let config = self.config;
         let keys = [
             ("target", config.target, FixedTarget),
@@ -58,6 +59,7 @@ impl Block<'_> {
             ("stride", config.stride, Sliding),
             ("bucket", config.bucket, ByPosition),
             ("passage", config.passage, RepeatedText),
+            ("sequences", config.sequences, Task),
         ];
         for (key, value, protocol) in keys {
             if let Some(value) = value
@@ -68,7 +70,34 @@ impl Block<'_> {
                 return Err(Error::value(&self.key(key), value, allowed).hint(hint));
             }
         }
+        if config.protocol == Task {
+            self.keys_of_text()?;
+        }
         Ok(())
+    }
+
+    /// A task makes its own sequences, each with one window.
+    fn keys_of_text(&self) -> Result<()> {
+        let config = self.config;
+        let keys = [
+            ("corpus", config.corpus.as_ref().map(|corpus| format!("\"{corpus}\""))),
+            ("split", (config.split != Split::default()).then(|| format!("\"{}\"", config.split))),
+            ("windows_per_document", config.windows_per_document.map(|count| count.to_string())),
+        ];
+        match keys.into_iter().find_map(|(key, value)| Some((key, value?))) {
+            None => Ok(()),
+            Some((key, value)) => {
+                let allowed = "it has no meaning for `protocol = \"task\"`";
+                Err(Error::value(&self.key(key), value, allowed)
+                    .hint("remove it: a task makes its own sequences"))
+            }
+        }
+    }
+
+    pub(super) fn sequences(&self) -> Result<usize> {
+        let sequences = self.config.sequences.unwrap_or(256);
+        self.not_zero("sequences", Some(sequences))?;
+        Ok(sequences)
     }
 
     pub(super) fn not_zero(&self, key: &str, value: Option<usize>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! What evaluations tell beside perplexity: other text, single tokens, repeated text, and tasks.
 
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::float_cmp, missing_docs)]
 
 mod common;
 
@@ -178,7 +178,9 @@ fn a_task_is_trained_and_asked_at_every_length() {
         assert_eq!(row.tokens, 40 * (row.settings.length as u64 / 2));
         assert!(row.exact_match.unwrap() <= row.accuracy.unwrap() && row.bpb.is_none());
     }
-    assert!(project.exists(&format!("{RUN}/exact_match.svg")) && project.exists(&format!("{RUN}/report.html")));
+    assert!(
+        project.exists(&format!("{RUN}/exact_match.svg")) && project.exists(&format!("{RUN}/report.html"))
+    );
     let metrics = String::from_utf8(project.read(&format!("{RUN}/metrics.jsonl"))).unwrap();
     let losses: Vec<f64> = metrics
         .lines()

@@ -207,17 +207,22 @@ impl TaskConfig {
     pub fn shortest(&self) -> usize {
         use TaskKind as K;
         match self.kind {
-            K::EvenPairs | K::ParityCheck | K::CycleNavigation | K::ModularArithmetic => 3,
-            K::Copy | K::ReverseString | K::OddsFirst | K::BucketSort | K::ModularArithmeticBrackets => 3,
-            K::DuplicateString | K::MissingDuplicate | K::ComputeSqrt => 4,
-            K::StackManipulation => 5,
+            K::EvenPairs
+            | K::ParityCheck
+            | K::CycleNavigation
+            | K::ModularArithmetic
+            | K::ModularArithmeticBrackets
+            | K::Copy
+            | K::ReverseString
+            | K::OddsFirst
+            | K::BucketSort => 3,
+            K::DuplicateString | K::MissingDuplicate | K::ComputeSqrt | K::Needle | K::Induction => 4,
+            K::StackManipulation | K::DupKeyRecall => 5,
             K::BinaryAddition | K::BinaryMultiplication => 6,
+            K::AssocRecall => 8,
             K::SolveEquation => 9,
-            K::Needle | K::Induction => 4,
             K::Passkey => recall::PASSKEY_TEXT + 2 * self.digits(),
             K::FixedOffset => self.offset() + 2,
-            K::AssocRecall => 8,
-            K::DupKeyRecall => 5,
         }
     }
 

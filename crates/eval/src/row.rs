@@ -12,6 +12,8 @@
 //! holds one row of each identity: measuring again replaces the row in its place, and all other lines
 //! stay byte for byte as they are.
 
+mod number;
+
 use crate::bigram::LastSeen;
 use crate::config::Protocol;
 use crate::statistics::{Mean, paired_difference};
@@ -179,7 +181,7 @@ pub struct DocumentSums {
     pub tokens: Vec<u64>,
     /// Sum of the negative log likelihoods in nats `[documents]`; `null` in the file where it is no
     /// finite number.
-    #[serde(with = "numbers")]
+    #[serde(with = "number::list")]
     pub nll: Vec<f64>,
 }
 
@@ -322,35 +324,6 @@ fn lock(folder: &Path) -> Result<Option<File>> {
             Ok(None)
         }
         Err(error) => Err(Error::io("lock", folder, &error)),
-    }
-}
-
-/// Numbers that may be no number: JSON has neither, so they are `null` there.
-mod number {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    // serde hands fields over by reference.
-    #[allow(clippy::trivially_copy_pass_by_ref)]
-    pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-        if value.is_finite() { serializer.serialize_f64(*value) } else { serializer.serialize_none() }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-        Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
-    }
-}
-
-/// Lists of [`number`]s.
-mod numbers {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(values.iter().map(|value| value.is_finite().then_some(value)))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
-        let values = Vec::<Option<f64>>::deserialize(deserializer)?;
-        Ok(values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect())
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn modular(stream: &mut Stream, tokens: usize) -> Episode {
 fn expression(stream: &mut Stream, length: usize, operators: &[u8], text: &mut Vec<u8>) -> usize {
     if length < 5 {
         let value = draw(stream);
-        let (minus, brackets) = (length % 2 == 0, length > 2);
+        let (minus, brackets) = (length.is_multiple_of(2), length > 2);
         text.extend(b"(".iter().filter(|_| brackets));
         text.extend(b"-".iter().filter(|_| minus));
         text.push(digit(value));

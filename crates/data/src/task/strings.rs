@@ -69,7 +69,9 @@ pub(super) fn even_pairs(stream: &mut Stream, tokens: usize) -> Episode {
 }
 
 pub(super) fn parity(stream: &mut Stream, tokens: usize) -> Episode {
-    decided(stream, tokens, |string| string.iter().filter(|&&letter| letter == b'b').count() % 2 == 0)
+    decided(stream, tokens, |string| {
+        string.iter().filter(|&&letter| letter == b'b').count().is_multiple_of(2)
+    })
 }
 
 pub(super) fn cycle(stream: &mut Stream, tokens: usize) -> Episode {

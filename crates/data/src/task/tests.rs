@@ -76,9 +76,9 @@ fn expected(kind: TaskKind, prompt: &str) -> String {
         }
         TaskKind::EvenPairs => {
             let changes = given.as_bytes().windows(2).filter(|pair| pair[0] != pair[1]).count();
-            u8::from(changes % 2 == 0).to_string()
+            u8::from(changes.is_multiple_of(2)).to_string()
         }
-        TaskKind::ParityCheck => u8::from(given.matches('b').count() % 2 == 0).to_string(),
+        TaskKind::ParityCheck => u8::from(given.matches('b').count().is_multiple_of(2)).to_string(),
         TaskKind::CycleNavigation => {
             let place = given.matches('+').count() as i64 - given.matches('-').count() as i64;
             place.rem_euclid(5).to_string()

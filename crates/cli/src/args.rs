@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Export(Export),
     /// Make a run of a model in Hugging Face's layout
     Import(Import),
-    /// Show an encoding: its frequencies, and what an extension makes of them
+    /// Show an encoding in full, and what an extension makes of it, or list all there are
     Inspect(Inspect),
     /// Check a config without running it
     Validate(Validate),
@@ -205,8 +205,11 @@ pub(crate) struct Report {
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {
     /// Config file; a bare name is also looked up in `configs/`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "list")]
+    pub(crate) config: Option<PathBuf>,
+    /// List every encoding and every extension instead, as the tables of the README
+    #[arg(long, conflicts_with_all = ["config", "set", "length", "extend"])]
+    pub(crate) list: bool,
     /// Change a key of the config, as `position.base=500000.0`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,

@@ -34,7 +34,8 @@ fn two_runs_of_one_seed_are_the_same_and_another_seed_differs() {
 /// Trains in `folder` until `stop` has been asked so many times.
 fn train_until(project: &Project, folder: &str, asked: usize, changes: &[String]) -> Outcome {
     let mut config = Config::load(&project.path("small.toml"), changes).unwrap();
-    for part in [&mut config.run.data.corpus, &mut config.run.data.cache] {
+    let data = &mut config.run.data;
+    for part in [&mut data.corpus, &mut data.cache].into_iter().filter(|part| !part.is_empty()) {
         *part = project.path(part).to_string_lossy().into_owned();
     }
     let dataset = Dataset::open(&config.run.data, &mut |_| {}).unwrap();
@@ -180,6 +181,12 @@ fn stages_follow_the_training_that_stands_before_them() {
 }
 
 #[test]
+fn so_does_one_that_learns_a_task() {
+    let changes = ["data={ task = { kind = \"reverse_string\" } }", "evaluate=[]"];
+    stopped_twice(&changes.map(str::to_owned));
+}
+
+#[test]
 fn a_finished_wsd_run_goes_on_as_if_it_had_been_longer() {
     let project = Project::new();
     let changes = |steps: u64| {
@@ -250,9 +257,8 @@ fn an_evaluation_again_measures_nothing_also_with_lists_a_search_and_other_proto
             assert!(line.contains("\"device\":\"kept\""), "measured again: {line}");
             lines += 1;
         }
-        // On validation 2 x 2 and 4 x 2 and the search; on test 6 x 2 and, but by position, the baseline.
-        let baseline = if protocol == "by_position" { 0 } else { 2 };
-        assert_eq!(lines, 13 + 12 + baseline, "{protocol}");
+        // On validation 2 x 2 and 4 x 2 and the search; on test 6 x 2 and the baseline.
+        assert_eq!(lines, 13 + 12 + 2, "{protocol}");
         assert!(again.stderr.contains("chosen    rerope: window = "), "{}", again.stderr);
     }
     assert_eq!(project.read(&path), kept);

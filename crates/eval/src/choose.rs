@@ -9,6 +9,7 @@ use crate::entry::Among;
 use crate::evaluate::{Progress, Subject, evaluate, tasks};
 use crate::row::ResultRow;
 use crate::search;
+use crate::text::Source;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
 use longwave_model::config::Resolved;
@@ -43,7 +44,8 @@ pub struct Choice {
 
 /// Decides what an evaluation leaves open; one that leaves nothing open comes back as it is.
 ///
-/// `known`, `store` and `show` are as in [`evaluate()`].
+/// `known`, `store` and `show` are as in [`evaluate()`]. Other text has its own validation split, and a task asks
+/// other questions there.
 ///
 /// # Errors
 /// As [`evaluate()`], or no reading of a list gives a loss.
@@ -59,7 +61,8 @@ pub fn choose(
     for Open { place, among } in &evaluation.open {
         let (found, among, rows) = match among {
             Among::Values { given, candidates } => {
-                let rows = evaluate(subject, &on_validation(evaluation, candidates), known, store, show)?;
+                let rows =
+                    evaluate(subject, &on_validation(evaluation, candidates), known, None, store, show)?;
                 (best(candidates, &rows)?.clone(), given.clone(), rows)
             }
             Among::Search(one) => {
@@ -74,23 +77,33 @@ pub fn choose(
     Ok(Choice { evaluation: decided, tried })
 }
 
-/// Checks that everything an evaluation leaves open can be measured and then read.
+/// Checks that everything an evaluation leaves open can be measured and then read, the latter from `source`.
 ///
 /// # Errors
-/// As [`crate::check`].
-pub fn check(model: &Reading, resolved: &Resolved, dataset: &Dataset, evaluation: &Evaluation) -> Result<()> {
+/// As [`crate::check`], or there is no validation split.
+pub fn check(
+    model: &Reading,
+    resolved: &Resolved,
+    dataset: &Dataset,
+    source: &Source<'_>,
+    evaluation: &Evaluation,
+) -> Result<()> {
+    let choosing = |error: Error| error.context("choosing on the validation split");
     for Open { among, .. } in &evaluation.open {
         let measured = match among {
             Among::Values { candidates, .. } => {
                 let read =
                     Evaluation { baseline: false, ..on(evaluation.block.split, evaluation, candidates) };
-                tasks(model, resolved, dataset, &read)?;
+                tasks(model, resolved, source, &read)?;
                 on_validation(evaluation, candidates)
             }
             Among::Search(one) => one.check(model, &evaluation.block)?,
         };
-        tasks(model, resolved, dataset, &measured)
-            .map_err(|error| error.context("choosing on the validation split"))?;
+        let validation = measured.block.source(dataset).map_err(|error| {
+            choosing(error)
+                .hint("give the corpus folders `train`, `valid` and `test`, or one value in place of a list")
+        })?;
+        tasks(model, resolved, &validation, &measured).map_err(choosing)?;
     }
     Ok(())
 }

@@ -6,14 +6,19 @@
 //! - [`entry`], [`choose()`], [`search`]: hyper-parameters given as lists or searched for, decided on the validation
 //!   split.
 //! - [`evaluate()`]: every extension at every length, and the window baseline.
-//! - [`score`]: the losses a model gives the targets of a plan.
+//! - [`text`]: what is read: the documents of a split, or text made from them.
+//! - [`score`]: what a model makes of the targets of a plan.
+//! - [`bigram`]: where the bigram that ends in a token was last seen.
 //! - [`generate`]: text sampled from a model.
 //! - [`memory`]: whether a reading fits, before it starts.
 //! - [`metrics`]: sums per document, and what is told of them: perplexity, its error, bits per byte.
+//! - [`statistics`]: means over documents, paired differences, and their standard errors.
+//! - [`token_log`]: the loss of every scored token as a file.
 //! - [`row`]: one line of `results.jsonl`, and the file itself.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod bigram;
 pub mod choose;
 pub mod config;
 pub mod document;
@@ -26,7 +31,11 @@ pub mod protocol;
 pub mod row;
 pub mod score;
 pub mod search;
+pub mod statistics;
+pub mod text;
+pub mod token_log;
 
+pub use bigram::LastSeen;
 pub use choose::{Choice, choose};
 pub use config::{EvaluateConfig, Protocol, ResolvedEvaluate, WINDOW_BASELINE};
 pub use document::{Config, Evaluation};
@@ -34,4 +43,8 @@ pub use evaluate::{Subject, check, evaluate};
 pub use longwave_data::Split;
 pub use metrics::{PositionTally, Summary, Tally};
 pub use protocol::{Plan, Window};
-pub use row::{PositionRow, ResultRow, Settings};
+pub use row::{BigramRow, DocumentSums, PositionRow, ResultRow, Settings};
+pub use score::{Score, Scorer};
+pub use statistics::{Mean, paired_difference};
+pub use text::{Source, Text};
+pub use token_log::TokenLog;

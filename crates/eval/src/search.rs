@@ -11,7 +11,8 @@ use crate::config::{Protocol, ResolvedEvaluate};
 use crate::document::Evaluation;
 use crate::entry::as_json;
 use crate::evaluate::{Progress, Subject, evaluate, mean_loss};
-use crate::row::ResultRow;
+use crate::row::{ResultRow, Settings};
+use crate::text::Source;
 use longwave_core::config::read;
 use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
@@ -136,7 +137,9 @@ impl Search {
             split: Split::Valid,
             max_length: fixed,
             window_stride: fixed,
-            windows_per_document: Some(self.config.windows_per_document),
+            // A sequence of a task is one window.
+            windows_per_document: (block.protocol != Protocol::Task)
+                .then_some(self.config.windows_per_document),
             ..block.clone()
         }
     }
@@ -165,6 +168,9 @@ impl Search {
         if block.target.is_some_and(|target| target > length) {
             return Err(Error::value(&key, length, "it must hold the scored tokens, `target`"));
         }
+        if block.passage.is_some_and(|passage| 2 * passage > length) {
+            return Err(Error::value(&key, length, "it must hold two copies of the passage, `passage`"));
+        }
         let genome = Genome { factors: vec![100; bands(model)?], n_hat: 0 };
         let extension = self.extension(&genome)?;
         Ok(Evaluation { baseline: false, ..Evaluation::closed(self.block(block), vec![extension]) })
@@ -185,27 +191,31 @@ pub(crate) fn run(
 ) -> Result<ResultRow> {
     let among = search.told(&evaluation.block)?;
     let block = search.block(&evaluation.block);
+    let source = block.source(subject.dataset)?;
+    let settings =
+        Settings { corpus_hash: source.hash.clone(), ..block.settings(search.length(&block), "longrope") };
     let made = known.iter().find(|row| {
         row.config_hash == subject.config_hash
             && (row.checkpoint.as_str(), row.step, row.stage)
                 == (subject.checkpoint, subject.step, subject.stage)
-            && row.settings == block.settings(row.settings.length, "longrope")
+            && row.settings == settings
             && row.chosen_among.as_ref() == Some(&among)
     });
     if let Some(row) = made {
         return Ok(row.clone());
     }
-    let genome = evolve(subject, search, &block, show)?;
+    let genome = evolve(subject, &source, search, &block, show)?;
     let mut best = Evaluation::closed(block, vec![search.extension(&genome)?]);
     best.baseline = false;
     best.chosen = vec![crate::choose::Chosen { place: 0, among }];
-    let rows = evaluate(subject, &best, known, store, show)?;
+    let rows = evaluate(subject, &best, known, None, store, show)?;
     rows.into_iter().next().ok_or_else(|| Error::failed("a search measured nothing"))
 }
 
 /// The best reading that the budget finds.
 fn evolve(
     subject: &Subject<'_>,
+    source: &Source<'_>,
     search: &Search,
     block: &ResolvedEvaluate,
     show: &mut dyn FnMut(Progress) -> Result<()>,
@@ -232,7 +242,7 @@ fn evolve(
                 ..Evaluation::closed(block.clone(), vec![search.extension(&genome)?])
             };
             let mut before = 0;
-            let loss = mean_loss(subject, &read, &mut |progress| {
+            let loss = mean_loss(subject, source, &read, &mut |progress| {
                 done += progress.done - before;
                 before = progress.done;
                 show(Progress { done, total: budget * progress.total })

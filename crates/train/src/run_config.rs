@@ -6,7 +6,7 @@ use longwave_core::canonical;
 use longwave_core::config::{read, take_table, take_tables, unknown_key};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result};
-use longwave_data::DataConfig;
+use longwave_data::{DataConfig, Sampling, TaskConfig};
 use longwave_model::ModelConfig;
 use longwave_position::PositionConfig;
 use schemars::JsonSchema;
@@ -66,7 +66,11 @@ impl RunConfig {
             .into_iter()
             .enumerate()
             .map(|(index, table)| StageConfig::from_table(table, &format!("stage[{index}]"), &train))
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<_>>>()?;
+        let later = stages.iter().map(|stage| &stage.train);
+        for (stage, train) in std::iter::once(&train).chain(later).enumerate() {
+            check_task(data.task.as_ref(), &Self::section(stage), train)?;
+        }
         let position = PositionConfig::from_value(&position, "position")?;
         let config = Self {
             name: top.name,
@@ -171,6 +175,18 @@ impl RunConfig {
     }
 }
 
+/// The sequences of a task fit every stage and are drawn anew at every step; `section` is the stage's place in the
+/// file.
+fn check_task(task: Option<&TaskConfig>, section: &str, train: &TrainConfig) -> Result<()> {
+    let Some(task) = task else { return Ok(()) };
+    task.check_length(&format!("{section}.length"), train.length)?;
+    if train.sampling != Sampling::default() {
+        return Err(Error::usage(format!("`{section}.sampling` has no meaning beside `data.task`"))
+            .hint("remove it: every step draws new sequences"));
+    }
+    Ok(())
+}
+
 /// What is left at the top must be `name` and `seed`; a stranger gets the sections named too.
 fn read_top(document: &Table) -> Result<Top> {
     const KNOWN: [&str; 9] =
@@ -220,6 +236,20 @@ mod tests {
         assert_ne!(hash(TEXT), hash(&format!("{TEXT}{stages}")));
         let error = config(&format!("{TEXT}[stage]\nlength = 256")).unwrap_err();
         assert!(error.hint_text().unwrap().contains("[[stage]]"), "{error}");
+    }
+
+    #[test]
+    fn a_task_fits_the_length_and_draws_its_own_sequences() {
+        let task = TEXT.replace("corpus = \"data/sotu\"", "task = { kind = \"passkey\" }");
+        assert!(config(&task).is_ok());
+        let message = |train: &str| config(&format!("{task}[train]\n{train}")).unwrap_err().to_string();
+        assert!(message("length = 16").starts_with("`train.length = 16`"));
+        assert!(message("sampling = \"shuffled\"").contains("`train.sampling` has no meaning"));
+        let stage = |keys: &str| message(&format!("[[stage]]\nsteps = 5\n{keys}"));
+        assert!(stage("length = 16\nbatch_tokens = 4096").starts_with("`stage[0].length = 16`"));
+        assert!(
+            stage("length = 256\nsampling = \"shuffled\"").contains("`stage[0].sampling` has no meaning")
+        );
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //! ends with the same bits. Stages follow each other: each changes the reading and the schedule, and steps
 //! are counted on, so that no stage draws the batches of another.
 
+mod validation;
+
 use crate::checkpoint::{self, Best, Checkpoint, Meta};
 use crate::config::TrainConfig;
 use crate::metrics::{self, Metric, Metrics};
@@ -16,15 +18,15 @@ use crate::run::{Run, Which};
 use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
 use crate::stage::Moments;
-use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result, file};
-use longwave_data::{Batch, Dataset, Split, TokenFile, batch};
+use longwave_data::{Batch, Dataset, Split};
 use longwave_model::config::Resolved;
 use longwave_model::{Dropout, Gpt, Pass};
 use longwave_position::{Init, Positions};
 use std::path::PathBuf;
 use std::time::Instant;
+use validation::validation_windows;
 
 /// What happens in the loop, for whoever shows it.
 #[derive(Clone, Debug)]
@@ -228,9 +230,9 @@ impl<'a> Trainer<'a> {
     /// The loss and gradient of a step's batch; `None` where `stop` came first.
     fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<(f64, Vec<Tensor<1>>)>> {
         let config = self.config();
-        let tokens = self.dataset.tokens(Split::Train);
         let seed = self.run.config.seed;
-        let batch = batch(tokens, config.sampling, seed, self.step, config.sequences(), config.length)?;
+        let batch =
+            self.dataset.batch(config.sampling, seed, self.step, config.sequences(), config.length)?;
         let mut sum: Option<Vec<Tensor<1>>> = None;
         let mut loss = 0.0;
         for part in 0..config.accumulation {
@@ -247,7 +249,10 @@ impl<'a> Trainer<'a> {
                 dropout: Some(&dropout),
             };
             let nll = self.model.nll(&pass, targets, 0..config.length); // [micro batch, length]
-            let mean = nll.mean().div_scalar(config.accumulation as f64);
+            let mean = match self.weights(&batch, part) {
+                None => nll.mean().div_scalar(config.accumulation as f64),
+                Some(weights) => (nll * weights).sum(),
+            };
             loss += f64::from(mean.clone().into_scalar::<f32>());
             let gradients = parameters::gradients(&self.model, &mut mean.backward());
             sum = Some(match sum {
@@ -269,33 +274,16 @@ impl<'a> Trainer<'a> {
         (upload(&batch.inputs), upload(&batch.targets))
     }
 
-    /// Mean loss over the validation windows; `None` where there is none.
-    fn validate(&self, windows: &[usize]) -> Result<Option<f64>> {
-        if windows.is_empty() {
-            return Ok(None);
-        }
-        let config = self.config();
-        let tokens = self.dataset.tokens(Split::Valid);
-        let model = self.model.valid();
-        let device = self.device.clone().inner();
-        let (mut sum, mut count) = (0.0, 0usize);
-        for starts in windows.chunks(config.micro_batch()) {
-            let read = |shift: usize| {
-                let tokens: Vec<u32> =
-                    starts.iter().flat_map(|s| tokens.read(s + shift..s + shift + config.length)).collect();
-                upload(&tokens, [starts.len(), config.length], &device)
-            };
-            let pass =
-                Pass { tokens: read(0), positions: &self.positions, reading: &model.position, dropout: None };
-            let nll = model.nll(&pass, read(1), 0..config.length);
-            let nll = nll
-                .into_data_as::<f32>()
-                .try_to_vec::<f32>()
-                .map_err(|error| Error::failed(format!("cannot read the losses back: {error:?}")))?;
-            sum += nll.iter().copied().map(f64::from).sum::<f64>();
-            count += nll.len();
-        }
-        Ok(Some(sum / count as f64))
+    /// The share of every target of one part in the mean over a batch whose targets are not all scored,
+    /// `[micro batch, length]`; `None` where all are.
+    fn weights(&self, batch: &Batch, part: usize) -> Option<Tensor<2>> {
+        let scored = batch.scored.as_ref()?;
+        let share = 1.0 / scored.iter().filter(|&&scored| scored).count() as f32;
+        let rows = self.config().micro_batch();
+        let range = part * rows * batch.length..(part + 1) * rows * batch.length;
+        let weights: Vec<f32> =
+            scored[range].iter().map(|&scored| if scored { share } else { 0.0 }).collect();
+        Some(Tensor::from_data(TensorData::new(weights, [rows, batch.length]), &self.device))
     }
 
     fn keep_best(&mut self, loss: f64) -> Result<()> {
@@ -366,18 +354,4 @@ pub fn open_folder(run: &Run, document: &toml::Table, dataset: &Dataset) -> Resu
 pub fn upload(tokens: &[u32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
     let tokens: Vec<i32> = tokens.iter().map(|&token| token as i32).collect();
     Tensor::from_data(TensorData::new(tokens, shape), device)
-}
-
-/// Starts of windows of `length` tokens and their targets, spread evenly over the split, none of them
-/// across a document's end.
-fn validation_windows(tokens: &TokenFile, length: usize, wanted_tokens: usize) -> Vec<usize> {
-    let all: Vec<usize> = (0..tokens.documents())
-        .map(|index| tokens.document(index))
-        .flat_map(|document| {
-            let count = document.len().saturating_sub(1) / length;
-            (0..count).map(move |window| document.start + window * length)
-        })
-        .collect();
-    let wanted = wanted_tokens.div_ceil(length).min(all.len());
-    (0..wanted).map(|index| all[index * all.len() / wanted]).collect()
 }

@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
-use longwave_eval::{Choice, Evaluation, ResultRow, Subject, choose, evaluate, row};
+use longwave_eval::{Choice, Evaluation, ResultRow, Subject, TokenLog, choose, evaluate, row};
 use longwave_report::{Table, blocks, page};
 use longwave_train::RunConfig;
 use std::path::{Path, PathBuf};
@@ -78,8 +78,14 @@ pub(crate) struct Measured {
     pub(crate) tried: Vec<ResultRow>,
 }
 
-/// Makes the measurements that are missing, keeps each as soon as it is made, and gives all of them.
-pub(crate) fn measure(subject: &Subject<'_>, evaluations: &[Evaluation], folder: &Path) -> Result<Measured> {
+/// Makes the measurements that are missing, keeps each as soon as it is made, and gives all of them. Where
+/// a file takes the loss of every token, all that are reported are made again.
+pub(crate) fn measure(
+    subject: &Subject<'_>,
+    evaluations: &[Evaluation],
+    mut tokens: Option<&mut TokenLog>,
+    folder: &Path,
+) -> Result<Measured> {
     let path = folder.join("results.jsonl");
     let known = known_rows(folder)?;
     let mut store = |row: &ResultRow| row::write_rows(&path, std::slice::from_ref(row));
@@ -88,7 +94,7 @@ pub(crate) fn measure(subject: &Subject<'_>, evaluations: &[Evaluation], folder:
         let choice = shown("choosing", |show| choose(subject, evaluation, &known, &mut store, &mut *show))?;
         tell_choices(&choice);
         let rows = shown("evaluating", |show| {
-            evaluate(subject, &choice.evaluation, &known, &mut store, &mut *show)
+            evaluate(subject, &choice.evaluation, &known, tokens.as_deref_mut(), &mut store, &mut *show)
         })?;
         measured.rows.extend(rows);
         measured.tried.extend(choice.tried);
@@ -139,7 +145,8 @@ fn tell_choices(choice: &Choice) {
 
 /// Prints the tables of these rows.
 pub(crate) fn print_tables(rows: &[ResultRow]) -> Result<()> {
-    let tables: Vec<String> = blocks(rows).iter().map(|block| Table::new(block).terminal()).collect();
+    let tables: Vec<String> =
+        blocks(rows).iter().flat_map(Table::all).map(|table| table.terminal()).collect();
     data(&tables.join("\n"))
 }
 

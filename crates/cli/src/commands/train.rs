@@ -7,7 +7,7 @@ use crate::output::{grouped, tell};
 use crate::progress::Training;
 use burn::module::Module;
 use longwave_core::{Error, Result};
-use longwave_data::{Dataset, Split, batch};
+use longwave_data::{Dataset, Split};
 use longwave_eval::{Config, Subject, check, memory};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &args::Train) -> Result<()> {
 fn first_batches(run: &Run, dataset: &Dataset) -> Result<()> {
     (0..=run.config.last_stage()).try_for_each(|stage| {
         let train = run.config.stage(stage);
-        let first = batch(dataset.tokens(Split::Train), train.sampling, run.config.seed, 0, 1, train.length);
+        let first = dataset.batch(train.sampling, run.config.seed, 0, 1, train.length);
         let section = RunConfig::section(stage);
         let told = |error: Error| match stage {
             0 => error,
@@ -60,16 +60,9 @@ fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resol
         .map(|stage| config.stage(stage))
         .map(|train| Size::of(model, resolved, train.micro_batch(), train.length).training_bytes);
     let (size, bytes) = (Size::of(model, resolved, 1, config.train.length), largest.max().unwrap_or(0));
-    let documents = Split::ALL.map(|split| dataset.tokens(split).documents().to_string()).join(" / ");
     tell(&format!("run       {} in {}", config.name, run.folder.display()));
     session.introduce();
-    tell(&format!(
-        "data      {}: {documents} documents to train / validate / test, {} training tokens, vocabulary {}{}",
-        config.data.corpus,
-        grouped(dataset.tokens(Split::Train).len()),
-        grouped(d.vocab_size),
-        if dataset.cached() { ", from the cache" } else { "" },
-    ));
+    tell(&format!("data      {}", text_in_words(dataset, d.vocab_size)));
     tell(&format!(
         "model     {}: {} layers, width {}, {} heads of {}; {} parameters, {:.2} MFLOP a token, about {} to train",
         config.position.name(),
@@ -96,6 +89,21 @@ fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resol
             grouped(train.steps as usize * train.batch_tokens),
         ));
     }
+}
+
+/// The corpus or the task.
+fn text_in_words(dataset: &Dataset, vocab_size: usize) -> String {
+    if dataset.task().is_some() {
+        return format!("{}: new sequences every step, vocabulary {vocab_size}", dataset.name());
+    }
+    let documents = Split::ALL.map(|split| dataset.tokens(split).documents().to_string()).join(" / ");
+    format!(
+        "{}: {documents} documents to train / validate / test, {} training tokens, vocabulary {}{}",
+        dataset.name(),
+        grouped(dataset.tokens(Split::Train).len()),
+        grouped(vocab_size),
+        if dataset.cached() { ", from the cache" } else { "" },
+    )
 }
 
 fn train(session: &Session, run: &Run, dataset: &Dataset, resolved: &Resolved, start: &Start) -> Result<()> {
@@ -177,7 +185,7 @@ fn evaluate(
         step: checkpoint.meta.step,
         stage: checkpoint.meta.stage(),
     };
-    let rows = measure(&subject, &config.evaluations()?, &run.folder)?.rows;
+    let rows = measure(&subject, &config.evaluations()?, None, &run.folder)?.rows;
     if rows.is_empty() {
         return Ok(());
     }

@@ -10,7 +10,7 @@
 //! learned, so angles are f32: at an angle of 1000 rad they are right to 6e-5 rad. Interpolated by s,
 //! positions are divided by s.
 
-use super::Configure;
+use super::{Configure, Past};
 use crate::distance::upload;
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::frequency::Frequencies;
@@ -45,6 +45,7 @@ impl Configure for Config {
     const KIND: &'static str = "complex_order";
     const SUMMARY: &'static str = "each token is a wave and its position the time (complex order)";
     const SOURCE: &'static str = "arXiv:1912.12333";
+    const PAST: Past = Past::Reads("defined: the waves go on");
 
     fn validate(&self, _section: &str, dimensions: &Dimensions) -> Result<()> {
         if dimensions.width % 2 == 1 {

@@ -7,7 +7,7 @@
 //! `[layers, width, heads head_dim]` belong to each; all from N(0, 0.02). Clipping defines every length.
 //! Fractional distances are rounded down; interpolated by s, distances are divided by s first.
 
-use super::{Configure, check_at_least};
+use super::{Configure, Past, check_at_least};
 use crate::distance::chosen_by_distance;
 use crate::encoding::{Dimensions, HeadUse, Heads, Position, QueryBlock};
 use crate::init::Init;
@@ -51,6 +51,7 @@ impl Configure for Config {
     const KIND: &'static str = "deberta";
     const SUMMARY: &'static str = "content to position and position to content terms (DeBERTa)";
     const SOURCE: &'static str = "arXiv:2006.03654";
+    const PAST: Past = Past::Reads("defined: distances past `span` share a vector");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "span", self.span, 1)

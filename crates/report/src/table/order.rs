@@ -2,6 +2,7 @@
 
 use super::Cell;
 use crate::block::{Block, Line};
+use crate::metric::Metric;
 
 /// The length that lines are sorted by.
 pub(super) fn sorted_by(block: &Block) -> usize {
@@ -10,20 +11,22 @@ pub(super) fn sorted_by(block: &Block) -> usize {
     if block.lengths.contains(&wanted) { wanted } else { longest }
 }
 
-/// The block with each run's lines from the lowest perplexity to the highest; lines without one stand last.
-pub(super) fn sorted<'a>(block: &Block<'a>) -> Block<'a> {
+/// The block with each run's lines from the best to the worst; lines without a value stand last.
+pub(super) fn sorted<'a>(block: &Block<'a>, metric: Metric) -> Block<'a> {
     let length = sorted_by(block);
     let runs: Vec<String> = block.runs().into_iter().map(str::to_owned).collect();
     let place = |line: &Line| {
-        let cell = Cell::new(line.rows.get(&length).map_or(&[][..], Vec::as_slice));
-        let ppl = cell.map_or(f64::NAN, |cell| cell.ppl);
-        (runs.iter().position(|run| *run == line.run), ppl)
+        let cell = Cell::new(metric, line.rows.get(&length).map_or(&[][..], Vec::as_slice));
+        let value = cell.map_or(f64::NAN, |cell| cell.value);
+        let value = if metric.falls() { value } else { -value };
+        // Positive NaN orders last.
+        let value = if value.is_nan() { f64::NAN.abs() } else { value };
+        (runs.iter().position(|run| *run == line.run), value)
     };
     let mut sorted = block.clone();
-    // Positive NaN orders last.
     sorted.lines.sort_by(|a, b| {
         let ((run_a, a), (run_b, b)) = (place(a), place(b));
-        run_a.cmp(&run_b).then(a.abs().total_cmp(&b.abs()))
+        run_a.cmp(&run_b).then(a.total_cmp(&b))
     });
     sorted
 }

@@ -2,6 +2,7 @@
 
 use longwave_core::{Error, Result};
 use longwave_position::Dimensions;
+use longwave_position::reading::LogN;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -156,6 +157,14 @@ pub struct Resolved {
     pub feed_forward_width: usize,
     /// What the sizes leave open.
     pub config: ModelConfig,
+}
+
+impl Resolved {
+    /// The query scale of layers that do not say otherwise.
+    pub fn log_n(&self) -> LogN {
+        let train_length = self.dimensions.train_length;
+        if self.config.log_n { LogN::Trained { train_length } } else { LogN::Off }
+    }
 }
 
 impl ModelConfig {

@@ -10,7 +10,6 @@ use burn::tensor::{Int, Tensor};
 use longwave_core::Result;
 use longwave_kernels::cross_entropy;
 use longwave_position::encoding::Rows;
-use longwave_position::reading::LogN;
 use longwave_position::{Init, PositionConfig, Positions, Reading};
 use std::ops::Range;
 
@@ -49,15 +48,13 @@ impl Gpt {
     /// The encoding does not fit the model's sizes.
     pub fn new(resolved: &Resolved, position: &PositionConfig, init: &Init) -> Result<Self> {
         let d = &resolved.dimensions;
-        let log_n =
-            if resolved.config.log_n { LogN::Trained { train_length: d.train_length } } else { LogN::Off };
         let untied = !resolved.config.tied;
         Ok(Self {
             embedding: init.normal("embedding", [d.vocab_size, d.width], 0.02),
             blocks: (0..d.layers).map(|layer| Block::new(resolved, layer, init)).collect(),
             norm: Norm::new(resolved, init),
             head: untied.then(|| init.normal("head", [d.width, d.vocab_size], 0.02)),
-            position: position.build("position", d, init, log_n)?,
+            position: position.build("position", d, init, resolved.log_n())?,
         })
     }
 

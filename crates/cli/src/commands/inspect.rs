@@ -23,8 +23,22 @@ struct Picture {
     train_length: usize,
     length: usize,
     extend: ExtensionConfig,
+    /// The layers that read the encoding, as the extension leaves them.
+    layers: Vec<Layer>,
+    /// Whether all layers are alike and see everything, which goes without saying.
+    #[serde(skip)]
+    plain: bool,
     /// Bases and factors as trained and as read; absent where the encoding has no frequencies.
     spectrum: Option<Spectrum>,
+}
+
+/// What a layer sees besides the causal mask, and whether its queries are scaled by log n.
+#[derive(Debug, Serialize)]
+struct Layer {
+    layer: usize,
+    window: Option<usize>,
+    sinks: usize,
+    log_n: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,9 +66,9 @@ pub(crate) fn run(arguments: &args::Inspect) -> Result<()> {
     let train = config.run.train.length;
     let lengths = Lengths { train, length: arguments.length.unwrap_or(train) };
     let extend = super::eval::one_extension(arguments.extend.as_deref())?;
-    let dimensions = config.run.model.resolve(1, train)?.dimensions;
+    let resolved = config.run.model.resolve(1, train)?;
     let init = Init::new(config.run.seed, &Device::flex());
-    let trained = config.run.position.build("position", &dimensions, &init, LogN::Off)?;
+    let trained = config.run.position.build("position", &resolved.dimensions, &init, resolved.log_n())?;
     let read = extend.apply(&trained, lengths)?;
     let pictures = pictures(&trained, &read, &extend, lengths);
     if arguments.json {
@@ -66,11 +80,18 @@ pub(crate) fn run(arguments: &args::Inspect) -> Result<()> {
 }
 
 fn pictures(trained: &Reading, read: &Reading, extend: &ExtensionConfig, lengths: Lengths) -> Vec<Picture> {
-    let pairs = trained.encodings().iter().zip(read.encodings());
+    let pairs = trained.encodings().iter().zip(read.encodings()).enumerate();
+    let first = read.layer(0);
+    let plain = first.mask.window.is_none()
+        && first.log_n == LogN::Off
+        && read.layers().iter().all(|layer| layer == first);
     pairs
-        .filter_map(|(trained, read)| {
+        .filter_map(|(index, (trained, encoding))| {
+            let layers = read.layers().iter().enumerate();
+            let layers =
+                layers.filter(|(_, layer)| layer.encodings.iter().any(|place| place.encoding == index));
             let entry = ENCODINGS.iter().find(|entry| entry.kind == trained.kind())?;
-            let frequencies = trained.frequencies().zip(read.frequencies());
+            let frequencies = trained.frequencies().zip(encoding.frequencies());
             Some(Picture {
                 encoding: entry.kind,
                 summary: entry.summary,
@@ -78,6 +99,15 @@ fn pictures(trained: &Reading, read: &Reading, extend: &ExtensionConfig, lengths
                 train_length: lengths.train,
                 length: lengths.length,
                 extend: extend.clone(),
+                plain,
+                layers: layers
+                    .map(|(layer, reading)| Layer {
+                        layer,
+                        window: reading.mask.window,
+                        sinks: reading.mask.sinks,
+                        log_n: reading.log_n != LogN::Off,
+                    })
+                    .collect(),
                 spectrum: frequencies.map(|(trained, read)| spectrum(trained, read, lengths.train)),
             })
         })
@@ -101,6 +131,16 @@ fn spectrum(trained: &Frequencies, read: &Frequencies, train_length: usize) -> S
     }
 }
 
+impl Layer {
+    fn text(&self) -> String {
+        let window =
+            self.window.map_or("every earlier key".to_owned(), |window| format!("a window of {window}"));
+        let sinks = if self.sinks > 0 { format!(" and the first {}", self.sinks) } else { String::new() };
+        let log_n = if self.log_n { ", queries scaled by log n" } else { "" };
+        format!("layer {} sees {window}{sinks}{log_n}\n", self.layer)
+    }
+}
+
 impl Picture {
     fn text(&self) -> String {
         let mut text = format!(
@@ -112,6 +152,9 @@ impl Picture {
             self.length,
             self.extend.kind()
         );
+        for layer in self.layers.iter().filter(|_| !self.plain) {
+            text.push_str(&layer.text());
+        }
         let Some(spectrum) = &self.spectrum else {
             text.push_str("it is not made of frequencies\n");
             return text;

@@ -87,6 +87,10 @@ impl Position for ComplexOrder {
         Tensor::cat(vec![r.clone() * angle.clone().cos(), r * angle.sin()], 2)
     }
 
+    fn replaces_hidden(&self) -> bool {
+        true
+    }
+
     fn interpolate(&mut self, scale: f64) -> bool {
         self.scale *= scale;
         true

@@ -128,7 +128,7 @@ impl ExtensionConfig {
         let result = self
             .extension
             .change(&mut changed, lengths)
-            .and_then(|()| self.common.apply(&mut changed, lengths));
+            .and_then(|()| self.common.apply(&mut changed, reading, lengths));
         match result {
             Ok(()) => Ok(changed),
             Err(error) if error.hint_text().is_none() => Err(error.hint(format!(

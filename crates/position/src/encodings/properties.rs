@@ -21,6 +21,7 @@ fn every() -> Vec<String> {
         "kind = \"cope\"\ngate_scaled = false",
         "kind = \"shaw\"\np_max = 3",
         "kind = \"deberta\"\nspan = 3",
+        "kind = \"deberta\"\nabsolute_layers = 1",
         "kind = \"learned\"\npast_table = \"hierarchical\"",
         "kind = \"learned\"\npast_table = \"segment\"\ntable_size = 16",
     ];

@@ -142,6 +142,17 @@ fn inspect_shows_what_an_extension_makes_of_the_frequencies() {
     assert!((ratio - 4.0).abs() < 1e-9);
     let none = project.run(&["inspect", "--config", "small.toml", "--set", "position.kind=none"]);
     assert!(none.stdout.contains("it is not made of frequencies"), "{}", none.stdout);
+    let stack = "position={ kind = \"mixed\", layers = [{ kind = \"rope\", window = \"L/4\", sinks = 2 }, { kind = \"none\", \
+                 log_n = true }] }";
+    let stack = project.run(&[&arguments[..], &["--set", stack]].concat());
+    let lines: Vec<&str> = stack.stdout.lines().filter(|line| line.starts_with("layer")).collect();
+    assert_eq!(
+        lines,
+        [
+            "layer 0 sees a window of 8 and the first 2",
+            "layer 1 sees every earlier key, queries scaled by log n"
+        ]
+    );
 }
 
 #[test]
@@ -154,6 +165,9 @@ fn every_part_of_the_model_trains() {
         vec!["position.layout=interleaved", "position.fraction=0.5", "model.feed_forward=swiglu"],
         vec!["model.qk_norm=key", "model.log_n=true", "model.dropout=0.1"],
         vec!["model.qk_norm=rms", "model.kv_heads=1"],
+        vec![
+            "position={ kind = \"mixed\", layers = [{ kind = \"rope\", window = 9 }, { kind = \"none\", log_n = true }] }",
+        ],
         vec!["model.qk_norm=cosine", "model.head_dim=8", "train.schedule=wsd"],
         vec!["data.tokenizer={ kind = \"bpe\", vocab_size = 280 }", "train.sampling=shuffled"],
     ]

@@ -8,7 +8,7 @@ use longwave_core::{Error, Result};
 use longwave_eval::Config;
 use longwave_position::encodings::ENCODINGS;
 use longwave_position::frequency::Frequencies;
-use longwave_position::reading::LogN;
+use longwave_position::reading::{LayerReading, LogN, Mask};
 use longwave_position::{ExtensionConfig, Init, Lengths, Position, Reading};
 use serde::Serialize;
 use std::f64::consts::TAU;
@@ -81,10 +81,13 @@ pub(crate) fn run(arguments: &args::Inspect) -> Result<()> {
 
 fn pictures(trained: &Reading, read: &Reading, extend: &ExtensionConfig, lengths: Lengths) -> Vec<Picture> {
     let pairs = trained.encodings().iter().zip(read.encodings()).enumerate();
-    let first = read.layer(0);
-    let plain = first.mask.window.is_none()
-        && first.log_n == LogN::Off
-        && read.layers().iter().all(|layer| layer == first);
+    let encodings =
+        |layer: &LayerReading| -> Vec<usize> { layer.encodings.iter().map(|place| place.encoding).collect() };
+    let first = encodings(read.layer(0));
+    let plain = read
+        .layers()
+        .iter()
+        .all(|layer| layer.mask == Mask::default() && layer.log_n == LogN::Off && encodings(layer) == first);
     pairs
         .filter_map(|(index, (trained, encoding))| {
             let layers = read.layers().iter().enumerate();

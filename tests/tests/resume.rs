@@ -94,6 +94,13 @@ fn so_does_one_with_dropout_a_shuffled_order_and_a_learned_table() {
 }
 
 #[test]
+fn so_do_complex_maps_and_a_mixed_stack() {
+    let stack = "position={ kind = \"mixed\", layers = [{ kind = \"complex_order\", complex = true }, { encodings = \
+                 [\"learned\", \"kerple\"], window = 9, log_n = true }] }";
+    stopped_twice(&[stack, "evaluate=[]"].map(str::to_owned));
+}
+
+#[test]
 fn a_finished_wsd_run_goes_on_as_if_it_had_been_longer() {
     let project = Project::new();
     let changes = |steps: u64| {

@@ -1,5 +1,6 @@
 //! `[model]`: a named size, explicit sizes, or a named size with some of them changed.
 
+use crate::field::Field;
 use longwave_core::{Error, Result};
 use longwave_position::Dimensions;
 use longwave_position::reading::LogN;
@@ -164,6 +165,22 @@ impl Resolved {
     pub fn log_n(&self) -> LogN {
         let train_length = self.dimensions.train_length;
         if self.config.log_n { LogN::Trained { train_length } } else { LogN::Off }
+    }
+
+    /// Whether linear maps can be over a field.
+    ///
+    /// # Errors
+    /// A complex one needs an even inner width, and a normalisation without a mean over both halves.
+    pub fn check_field(&self, field: Field) -> Result<()> {
+        if field == Field::Complex && self.config.norm == NormKind::LayerNorm {
+            return Err(Error::value(
+                "model.norm",
+                "\"layer_norm\"",
+                "it subtracts one mean from real and imaginary halves, which is no complex map",
+            )
+            .hint("use `rms_norm`, or leave `position.complex` out"));
+        }
+        field.check_width("model.feed_forward_width", self.feed_forward_width)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::attention::Rotations;
 use crate::block::Block;
 use crate::config::Resolved;
 use crate::dropout::Dropout;
+use crate::field::Field;
 use crate::norm::Norm;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
@@ -45,16 +46,19 @@ impl Gpt {
     /// A fresh model: matrices N(0, 0.02), gains 1, biases 0.
     ///
     /// # Errors
-    /// The encoding does not fit the model's sizes.
+    /// The encoding does not fit the model's sizes, or its parts.
     pub fn new(resolved: &Resolved, position: &PositionConfig, init: &Init) -> Result<Self> {
         let d = &resolved.dimensions;
         let untied = !resolved.config.tied;
+        let position = position.build("position", d, init, resolved.log_n())?;
+        let field = Field::of(position.ties_complex());
+        resolved.check_field(field)?;
         Ok(Self {
             embedding: init.normal("embedding", [d.vocab_size, d.width], 0.02),
-            blocks: (0..d.layers).map(|layer| Block::new(resolved, layer, init)).collect(),
-            norm: Norm::new(resolved, init),
+            blocks: (0..d.layers).map(|layer| Block::new(resolved, field, layer, init)).collect(),
+            norm: Norm::new(resolved, field, init),
             head: untied.then(|| init.normal("head", [d.width, d.vocab_size], 0.02)),
-            position: position.build("position", d, init, resolved.log_n())?,
+            position,
         })
     }
 

@@ -206,6 +206,12 @@ pub trait Position {
         false
     }
 
+    /// Whether the hidden state is complex, `[real | imag]`, and the model's linear maps are to be tied
+    /// accordingly; read when the model is built.
+    fn ties_complex(&self) -> bool {
+        false
+    }
+
     /// (b) How q and k of a layer are rotated; described.
     fn rotation(&self, layer: usize) -> Option<Rotation> {
         let _ = layer;

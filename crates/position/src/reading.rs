@@ -110,6 +110,11 @@ impl Reading {
         Self { encodings, layers, name }
     }
 
+    /// Whether an encoding makes the hidden state a complex one, which ties the linear maps of the model.
+    pub fn ties_complex(&self) -> bool {
+        self.encodings.iter().any(Position::ties_complex)
+    }
+
     /// How a layer reads positions.
     pub fn layer(&self, layer: usize) -> &LayerReading {
         &self.layers[layer]

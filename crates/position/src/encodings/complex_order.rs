@@ -2,9 +2,14 @@
 //!
 //! For token a at position m, `real_c = r[a, c] cos(w[a, c] m + th[a, c])`, `imag_c` the same with sin (Wang et
 //! al. 2020, arXiv:1912.12333, equation 6): amplitude, frequency and phase of every token are learned, r, w,
-//! th `[vocab_size, width / 2]`. The hidden state becomes `[real | imag]`, in place of the token embedding;
-//! the layers that follow are real and read the two halves as channels (the paper's network is complex).
+//! th `[vocab_size, width / 2]`. The hidden state becomes `[real | imag]`, in place of the token embedding.
 //! Enters once, before the first block.
+//!
+//! The layers that follow read the two halves as channels, or, with `complex = true`, as real and imaginary part:
+//! every linear map of the model is then tied as a complex one, `[x_r | x_i] [[A, B], [-B, A]]` with half as many
+//! numbers (section 3.2 of the paper; see `longwave_model::field`). Each head holds both parts of its channels, so
+//! that q.k is the real part of the complex inner product; the published code takes the absolute value of
+//! the product without conjugation, which loses sign and phase.
 //!
 //! r starts as N(0, 0.02), the phases uniform on the circle, the frequencies as the sinusoidal ones. They are
 //! learned, so angles are f32: at an angle of 1000 rad they are right to 6e-5 rad. Interpolated by s,
@@ -22,10 +27,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
 
-/// `kind = "complex_order"` takes no keys.
+/// Keys of `kind = "complex_order"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Config {}
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Ties every linear map of the model as a complex one.
+    pub complex: bool,
+}
 
 /// The waves of every token.
 #[derive(Module, Debug)]
@@ -37,6 +45,8 @@ pub struct ComplexOrder {
     /// Phases `[vocab_size, width / 2]`.
     pub th: Param<Tensor<2>>,
     #[module(skip)]
+    complex: bool,
+    #[module(skip)]
     scale: f64,
 }
 
@@ -46,7 +56,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "each token is a wave and its position the time (complex order)";
     const SOURCE: &'static str = "arXiv:1912.12333";
 
-    fn validate(&self, _section: &str, dimensions: &Dimensions) -> Result<()> {
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         if dimensions.width % 2 == 1 {
             return Err(Error::value(
                 "model.width",
@@ -54,6 +64,14 @@ impl Configure for Config {
                 "`complex_order` needs an even width, half of it real and half imaginary",
             )
             .hint(format!("use {}", dimensions.width + 1)));
+        }
+        if self.complex && dimensions.head_dim % 2 == 1 {
+            return Err(Error::value(
+                &format!("{section}.complex"),
+                true,
+                format!("each head must hold both parts of its channels, and has {}", dimensions.head_dim),
+            )
+            .hint("choose `model.heads`, `model.width` or `model.head_dim` so that it is even"));
         }
         Ok(())
     }
@@ -65,6 +83,7 @@ impl Configure for Config {
             r: init.normal("position.complex_order.r", shape, 0.02),
             w: init.values(shape, &frequencies.repeat(dimensions.vocab_size)),
             th: init.uniform("position.complex_order.th", shape, [-PI, PI]),
+            complex: self.complex,
             scale: 1.0,
         }
     }
@@ -89,6 +108,10 @@ impl Position for ComplexOrder {
 
     fn replaces_hidden(&self) -> bool {
         true
+    }
+
+    fn ties_complex(&self) -> bool {
+        self.complex
     }
 
     fn interpolate(&mut self, scale: f64) -> bool {

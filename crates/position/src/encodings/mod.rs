@@ -238,6 +238,9 @@ impl Position for Encoding {
     fn replaces_hidden(&self) -> bool {
         self.hooks().replaces_hidden()
     }
+    fn ties_complex(&self) -> bool {
+        self.hooks().ties_complex()
+    }
     fn rotation(&self, layer: usize) -> Option<Rotation> {
         self.hooks().rotation(layer)
     }

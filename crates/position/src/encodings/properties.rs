@@ -22,6 +22,7 @@ fn every() -> Vec<String> {
         "kind = \"shaw\"\np_max = 3",
         "kind = \"deberta\"\nspan = 3",
         "kind = \"deberta\"\nabsolute_layers = 1",
+        "kind = \"complex_order\"\ncomplex = true",
         "kind = \"learned\"\npast_table = \"hierarchical\"",
         "kind = \"learned\"\npast_table = \"segment\"\ntable_size = 16",
     ];

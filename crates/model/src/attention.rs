@@ -2,9 +2,10 @@
 //!
 //! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors) goes to
 //! the fused kernels for all queries at once. What needs the scores themselves is read one block of
-//! queries at a time, in [`blocks`].
+//! queries at a time, in [`blocks`]. Linear attention has no scores: [`linear`].
 
 pub mod blocks;
+pub mod linear;
 
 use crate::config::{QkNorm, Resolved};
 use crate::feed_forward::project;
@@ -14,6 +15,7 @@ use burn::tensor::{Device, Tensor};
 use longwave_kernels::{self as kernels, Bias, Heads, RotationTable, split_rotate};
 use longwave_position::encoding::{PositionMap, QueryBlock, Rows};
 use longwave_position::frequency::{Rotation, Side};
+use longwave_position::reading::AttentionKind;
 use longwave_position::{Init, Positions, Reading};
 
 /// The least norm that is divided by.
@@ -141,7 +143,8 @@ impl Attention {
         let queries = 0..length;
         let block = QueryBlock { rows, queries: &queries, input: &input };
         let scale = self.scale();
-        let out = if self.qk_norm == QkNorm::None && is_plain(reading, rows) {
+        let softmax = reading.attention() == AttentionKind::Softmax;
+        let out = if softmax && self.qk_norm == QkNorm::None && is_plain(reading, rows) {
             // One pass over memory splits, transposes and rotates.
             let device = packed.device();
             let plain = (PositionMap::Identity, PositionMap::Identity);
@@ -192,7 +195,7 @@ impl Attention {
 
 /// Attention with every hook of the reading: q `[batch, heads, queries, d]` of the rows
 /// `block.queries`, k and v `[batch, kv_heads, length, d]` of all rows, none of them rotated yet ->
-/// `[batch, heads, queries, head_dim]`. `scale` multiplies `q.k`.
+/// `[batch, heads, queries, head_dim]`. `scale` multiplies `q.k` of a softmax.
 ///
 /// What the encoding describes goes to the fused kernels; what it must compute from scores is read
 /// one block of queries at a time.
@@ -203,6 +206,9 @@ pub fn attend(
     reading: &Reading,
     rotations: &mut Rotations,
 ) -> Tensor<4> {
+    if reading.attention() == AttentionKind::Linear {
+        return linear::attention([q, k, v], block, reading, rotations);
+    }
     if !is_plain(reading, block.rows) {
         return blocks::attention([q, k, v], scale, block, reading, rotations);
     }

@@ -3,7 +3,7 @@
 use crate::field::Field;
 use longwave_core::{Error, Result};
 use longwave_position::Dimensions;
-use longwave_position::reading::LogN;
+use longwave_position::reading::{AttentionKind, LogN};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -108,6 +108,8 @@ pub struct ModelConfig {
     /// `SwiGLU` unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feed_forward_width: Option<usize>,
+    /// What turns queries and keys into weights.
+    pub attention: AttentionKind,
     /// The normalisation before attention, feed-forward and head.
     pub norm: NormKind,
     /// Added to the mean square or variance that `norm` divides by.
@@ -137,6 +139,7 @@ impl Default for ModelConfig {
             kv_heads: None,
             head_dim: None,
             feed_forward_width: None,
+            attention: AttentionKind::default(),
             norm: NormKind::default(),
             norm_eps: NORM_EPS,
             feed_forward: FeedForwardKind::default(),
@@ -229,6 +232,9 @@ impl ModelConfig {
                 "it divides by the logarithm of `train.length`, which is 1",
             ));
         }
+        if self.attention == AttentionKind::Linear {
+            self.check_linear()?;
+        }
         let feed_forward_width = match (self.feed_forward_width, self.feed_forward) {
             (Some(inner), _) => positive("model.feed_forward_width", inner)?,
             (None, FeedForwardKind::Gelu) => 4 * width,
@@ -236,6 +242,20 @@ impl ModelConfig {
         };
         let dimensions = Dimensions { layers, width, heads, kv_heads, head_dim, train_length, vocab_size };
         Ok(Resolved { dimensions, feed_forward_width, config: self.clone() })
+    }
+
+    /// Linear attention has no scores.
+    fn check_linear(&self) -> Result<()> {
+        let scales = [QkNorm::Key, QkNorm::Cosine].contains(&self.qk_norm);
+        for (key, scales) in [("qk_norm", scales), ("log_n", self.log_n)] {
+            if scales {
+                return Err(Error::usage(format!(
+                    "`model.{key}` scales the scores of a softmax, and `model.attention = \"linear\"` has none"
+                ))
+                .hint("leave it out, or write `model.attention = \"softmax\"`"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -266,6 +286,10 @@ mod tests {
                 .contains("divide `model.heads")
         );
         assert!(error(ModelConfig { dropout: 1.0, ..ModelConfig::default() }).contains("below 1"));
+        let linear = ModelConfig { attention: AttentionKind::Linear, ..ModelConfig::default() };
+        assert!(linear.resolve(512, 128).is_ok());
+        assert!(error(ModelConfig { log_n: true, ..linear.clone() }).contains("`model.log_n` scales"));
+        assert!(error(ModelConfig { qk_norm: QkNorm::Key, ..linear }).contains("`model.qk_norm` scales"));
         assert!(error(ModelConfig { layers: Some(0), ..ModelConfig::default() }).contains("at least 1"));
     }
 }

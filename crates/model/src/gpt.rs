@@ -50,7 +50,9 @@ impl Gpt {
     pub fn new(resolved: &Resolved, position: &PositionConfig, init: &Init) -> Result<Self> {
         let d = &resolved.dimensions;
         let untied = !resolved.config.tied;
-        let position = position.build("position", d, init, resolved.log_n())?;
+        let position = position
+            .build("position", d, init, resolved.log_n())?
+            .with_attention(resolved.config.attention)?;
         let field = Field::of(position.ties_complex());
         resolved.check_field(field)?;
         Ok(Self {

@@ -3,6 +3,7 @@
 use crate::config::{FeedForwardKind, Resolved};
 use crate::gpt::Gpt;
 use burn::module::Module;
+use longwave_position::reading::AttentionKind;
 
 /// Bytes of one f32.
 const F32: usize = 4;
@@ -25,7 +26,7 @@ impl Size {
     ///
     /// FLOPs: 6 for each weight of a matrix product and token (2 forward, 4 backward; Kaplan et al.
     /// 2020, arXiv:2001.08361), plus 6 layers length heads `head_dim` for causal attention, half of
-    /// the whole square. Memory: weights, gradients and two moments, and what the backward pass
+    /// the whole square; linear attention sums products of keys and values, whatever the length. Memory: weights, gradients and two moments, and what the backward pass
     /// keeps of the activations.
     pub fn of(model: &Gpt, resolved: &Resolved, batch: usize, length: usize) -> Self {
         let d = &resolved.dimensions;
@@ -34,7 +35,10 @@ impl Size {
         let gate = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 3 } else { 2 };
         let projections = d.width * (d.heads + 2 * d.kv_heads) * d.head_dim + d.heads * d.head_dim * d.width;
         let products = d.layers * (projections + gate * d.width * resolved.feed_forward_width);
-        let attention = 6 * d.layers * length * d.heads * d.head_dim;
+        let attention = match resolved.config.attention {
+            AttentionKind::Softmax => 6 * d.layers * length * d.heads * d.head_dim,
+            AttentionKind::Linear => 12 * d.layers * d.heads * d.head_dim * d.head_dim,
+        };
         let flops_per_token = 6 * (products + d.vocab_size * d.width) + attention;
         // Kept for the backward pass, per layer and token: the residual stream twice, both norms'
         // outputs, packed and split q k v, the attention's output, and the inner activations.

@@ -3,14 +3,28 @@
 //! It is what the model is given for a forward pass. A fresh model reads as its config says; an
 //! extension changes the reading, never other weights.
 
-use crate::encoding::{Geometry, Heads, Position, QueryBlock, Rows};
+use crate::encoding::{Geometry, HeadUse, Heads, Position, QueryBlock, Rows};
 use crate::encodings::Encoding;
 use crate::frequency::Rotation;
 use crate::positions::Positions;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
-use longwave_core::Result;
+use longwave_core::{Error, Result};
 use longwave_kernels::{Attention, Bias};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What turns queries and keys into the weights of values: `model.attention`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AttentionKind {
+    /// Softmax of scaled scores.
+    #[default]
+    Softmax,
+    /// Products of features `elu(x) + 1`, summed causally in linear time (Katharopoulos et al. 2020,
+    /// arXiv:2006.16236).
+    Linear,
+}
 
 /// Scaling of the queries by the logarithm of their position (kexue.fm/archives/8823 and 9708).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,11 +117,72 @@ pub struct Reading {
     layers: Vec<LayerReading>,
     #[module(skip)]
     name: String,
+    #[module(skip)]
+    attention: AttentionKind,
 }
 
 impl Reading {
     pub(crate) fn new(name: String, encodings: Vec<Encoding>, layers: Vec<LayerReading>) -> Self {
-        Self { encodings, layers, name }
+        Self { encodings, layers, name, attention: AttentionKind::Softmax }
+    }
+
+    /// The same for another attention.
+    ///
+    /// # Errors
+    /// Something in it acts on scores that the attention has none of.
+    pub fn with_attention(self, attention: AttentionKind) -> Result<Self> {
+        let reading = Self { attention, ..self };
+        reading.check_attention().map_err(|error| {
+            error.hint(
+                "linear attention takes `rope`, `xpos`, `none` and what acts on the hidden state; or write \
+                 `model.attention = \"softmax\"`",
+            )
+        })?;
+        Ok(reading)
+    }
+
+    /// The attention it is for.
+    pub fn attention(&self) -> AttentionKind {
+        self.attention
+    }
+
+    /// Whether everything in it means something to the attention.
+    ///
+    /// # Errors
+    /// Linear attention has no scores to add to, to scale, or to select by distance.
+    pub fn check_attention(&self) -> Result<()> {
+        if self.attention == AttentionKind::Softmax {
+            return Ok(());
+        }
+        let refused = |what: &str| {
+            Err(Error::usage(format!(
+                "{what}, and `model.attention = \"linear\"` has no scores of pairs that it could act on"
+            )))
+        };
+        for (index, layer) in self.layers.iter().enumerate() {
+            for (encoding, _) in self.of(index) {
+                let on_scores = encoding.adds_bias()
+                    || encoding.head_use() != HeadUse::None
+                    || encoding.by_block(&Positions::range(0..1));
+                if on_scores {
+                    return refused(&format!("`{}` acts on softmax scores", encoding.kind()));
+                }
+            }
+            if !self.geometry(index).is_plain() {
+                return refused("a geometry chooses between scores");
+            }
+            if layer.mask != Mask::default() {
+                return refused("a window masks scores");
+            }
+            if layer.log_n != LogN::Off {
+                return refused("log-n scales scores");
+            }
+            let factor = self.rotation(index).map_or(1.0, |rotation| rotation.frequencies.attention_factor);
+            if [factor, layer.logit_scale].iter().any(|scale| (scale - 1.0).abs() > f64::EPSILON) {
+                return refused("a temperature or an attention factor scales scores");
+            }
+        }
+        Ok(())
     }
 
     /// Whether an encoding makes the hidden state a complex one, which ties the linear maps of the model.

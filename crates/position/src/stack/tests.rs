@@ -1,6 +1,7 @@
 use super::*;
 use crate::encoding::Rows;
 use crate::positions::Positions;
+use crate::reading::AttentionKind;
 use burn::tensor::{Device, Tensor};
 
 fn dimensions() -> Dimensions {
@@ -173,5 +174,66 @@ fn an_extension_changes_the_layers_it_makes_sense_for() {
     for kind in ["ntk", "linear", "rerope"] {
         let error = extended(biases, &format!("\"{kind}\"")).unwrap_err();
         assert!(error.message().contains("does not apply to `fox/none`"), "{error}");
+    }
+}
+
+#[test]
+fn linear_attention_takes_what_does_not_act_on_scores() {
+    let taken: Vec<&str> = ENCODINGS
+        .iter()
+        .map(|entry| entry.kind)
+        .filter(|kind| {
+            let reading = build(&format!("position = \"{kind}\"")).unwrap();
+            match reading.with_attention(AttentionKind::Linear) {
+                Ok(_) => true,
+                Err(error) => {
+                    assert!(error.message().contains(&format!("`{kind}` acts on softmax scores")), "{error}");
+                    assert!(error.hint_text().is_some());
+                    false
+                }
+            }
+        })
+        .collect();
+    assert_eq!(
+        taken,
+        [
+            "none",
+            "learned",
+            "sinusoidal",
+            "rope",
+            "xpos",
+            "index",
+            "multiplicative",
+            "radix",
+            "recursive",
+            "causal_conv",
+            "floater",
+            "complex_order"
+        ]
+    );
+    let refused = mixed(RNOPE, 4).unwrap().with_attention(AttentionKind::Linear).unwrap_err();
+    assert!(refused.message().contains("a window masks scores"), "{refused}");
+    let rope = build("position = \"rope\"").unwrap().with_attention(AttentionKind::Linear).unwrap();
+    for (extend, applies) in [
+        ("'ntk'", true),
+        ("'linear'", true),
+        ("'rerope'", false),
+        ("'window'", false),
+        ("'yarn'", false),
+        ("{ kind = 'direct', log_n = true }", false),
+        ("{ kind = 'direct', temperature = 2.0 }", false),
+    ] {
+        let mut table: Table = format!("extend = {extend}").parse().unwrap();
+        let extension =
+            crate::ExtensionConfig::from_value(&table.remove("extend").unwrap(), "extend").unwrap();
+        match extension.apply(&rope, Lengths { train: 8, length: 32 }) {
+            Ok(_) => assert!(applies, "{extend}"),
+            Err(error) => {
+                assert!(!applies && error.message().contains("no scores"), "{extend}: {error}");
+                assert!(
+                    error.hint_text().is_some_and(|hint| hint.contains("`ntk`") && !hint.contains("`yarn`"))
+                );
+            }
+        }
     }
 }

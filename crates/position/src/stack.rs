@@ -3,7 +3,7 @@
 //! One encoding, a list of them whose hooks compose in order, or a mixed stack: `kind = "mixed"` lists what a
 //! layer may read, and `pattern` says which entry each layer takes, repeated over the depth. An entry is an
 //! encoding with its keys, or `encodings = [..]` for several; each also takes `window`, `sinks` and `log_n`.
-//! Published stacks are RNoPE (Yang et al. 2025, arXiv:2501.18795) and HWFA (kexue.fm/archives/9603).
+//! Published stacks are `RNoPE` (Yang et al. 2025, arXiv:2501.18795) and HWFA (kexue.fm/archives/9603).
 //!
 //! An entry's encoding exists once, with one set of parameters, and counts the layers that read it from 0. So what
 //! enters "before the first block" enters before the first block of its entry, and stays in the residual
@@ -82,6 +82,10 @@ impl PositionConfig {
             let entries = vec![Entry { encodings, keys: EntryKeys::default() }];
             return Ok(Self { entries, pattern: None });
         }
+        Self::mixed(value, section)
+    }
+
+    fn mixed(value: &Value, section: &str) -> Result<Self> {
         let MixedKeys { layers, pattern } = read(&kind_and_rest(value, section)?.1, section)?;
         if layers.is_empty() {
             return Err(Error::value(&format!("{section}.layers"), "[]", "a stack has layers")
@@ -132,6 +136,16 @@ impl PositionConfig {
         (0..depth).filter(|&layer| chosen(layer) == entry).collect()
     }
 
+    /// Where an entry and its list of encodings stand in the config.
+    fn sections(&self, section: &str, index: usize) -> (String, String) {
+        if self.pattern.is_none() {
+            return (section.to_owned(), section.to_owned());
+        }
+        let entry = format!("{section}.layers[{index}]");
+        let list = format!("{entry}.encodings");
+        (entry, list)
+    }
+
     /// Checks the values against the model's sizes.
     ///
     /// # Errors
@@ -139,10 +153,7 @@ impl PositionConfig {
     pub fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         for (index, entry) in self.entries.iter().enumerate() {
             let layers = self.layers_of(index, dimensions.layers).len();
-            let section = match &self.pattern {
-                Some(_) => format!("{section}.layers[{index}]"),
-                None => section.to_owned(),
-            };
+            let (section, list) = self.sections(section, index);
             if layers == 0 {
                 return Err(Error::usage(format!(
                     "no layer reads `{section}`: the model has {} and the pattern ends before it comes",
@@ -150,7 +161,7 @@ impl PositionConfig {
                 ))
                 .hint("remove it, change `position.pattern`, or give the model more layers"));
             }
-            entry.validate(&section, &Dimensions { layers, ..*dimensions })?;
+            entry.validate([&section, &list], &Dimensions { layers, ..*dimensions })?;
         }
         Ok(())
     }
@@ -165,9 +176,10 @@ impl PositionConfig {
         let mut encodings = Vec::new();
         let mut layers = vec![None; dimensions.layers];
         for (index, entry) in self.entries.iter().enumerate() {
-            let (section, init) = match &self.pattern {
-                Some(_) => (format!("{section}.layers[{index}]"), init.scoped(&format!("layers[{index}]"))),
-                None => (section.to_owned(), init.clone()),
+            let (section, _) = self.sections(section, index);
+            let init = match &self.pattern {
+                Some(_) => init.scoped(&format!("layers[{index}]")),
+                None => init.clone(),
             };
             let own = self.layers_of(index, dimensions.layers);
             let sizes = Dimensions { layers: own.len(), ..*dimensions };
@@ -276,11 +288,14 @@ impl Entry {
         self.keys.window.map(|window| window.whole(&format!("{section}.window"), lengths)).transpose()
     }
 
-    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
-        let one = self.encodings.len() == 1;
-        for (index, encoding) in self.encodings.iter().enumerate() {
-            let section = if one { section.to_owned() } else { format!("{section}[{index}]") };
-            encoding.validate(&section, dimensions)?;
+    fn validate(&self, [section, list]: [&str; 2], dimensions: &Dimensions) -> Result<()> {
+        match self.encodings.as_slice() {
+            [one] => one.validate(section, dimensions)?,
+            several => {
+                for (index, encoding) in several.iter().enumerate() {
+                    encoding.validate(&format!("{list}[{index}]"), dimensions)?;
+                }
+            }
         }
         self.window(section, dimensions.train_length)?;
         if let (Some(sinks), None) = (self.keys.sinks, self.keys.window) {

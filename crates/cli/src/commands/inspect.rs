@@ -35,7 +35,7 @@ struct Picture {
 /// What a layer sees besides the causal mask, and whether its queries are scaled by log n.
 #[derive(Debug, Serialize)]
 struct Layer {
-    layer: usize,
+    index: usize,
     window: Option<usize>,
     sinks: usize,
     log_n: bool,
@@ -104,8 +104,8 @@ fn pictures(trained: &Reading, read: &Reading, extend: &ExtensionConfig, lengths
                 extend: extend.clone(),
                 plain,
                 layers: layers
-                    .map(|(layer, reading)| Layer {
-                        layer,
+                    .map(|(index, reading)| Layer {
+                        index,
                         window: reading.mask.window,
                         sinks: reading.mask.sinks,
                         log_n: reading.log_n != LogN::Off,
@@ -140,7 +140,7 @@ impl Layer {
             self.window.map_or("every earlier key".to_owned(), |window| format!("a window of {window}"));
         let sinks = if self.sinks > 0 { format!(" and the first {}", self.sinks) } else { String::new() };
         let log_n = if self.log_n { ", queries scaled by log n" } else { "" };
-        format!("layer {} sees {window}{sinks}{log_n}\n", self.layer)
+        format!("layer {} sees {window}{sinks}{log_n}\n", self.index)
     }
 }
 

@@ -125,6 +125,10 @@ fn a_stack_that_cannot_be_is_refused() {
             "layers = [{ encodings = [\"learned\", \"complex_order\"] }]",
             "`position.layers[0]` lists `complex_order` after",
         ),
+        (
+            "layers = [{ encodings = [\"learned\", { kind = \"rope\", base = 0.5 }] }]",
+            "`position.layers[0].encodings[1].base = 0.5`",
+        ),
         ("layers = [\"rope\"], depth = 3", "unknown key `position.depth`"),
         ("layers = [{ kind = \"mixed\", layers = [] }]", "`position.layers[0].kind = \"mixed\"`"),
     ] {

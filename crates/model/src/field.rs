@@ -194,8 +194,8 @@ mod tests {
             let config = ModelConfig { size: NamedSize::Nano, ..ModelConfig::default() };
             Gpt::new(&config.resolve(20, 8).unwrap(), &position, &Init::new(0, &Device::flex())).unwrap()
         });
-        // 2 blocks of 12 width^2, and 5 norms of `width` gains.
-        assert_eq!(real.num_params() - complex.num_params(), (2 * 12 * 64 * 64 + 5 * 64) / 2);
+        // Half of 2 blocks of 12 width^2, and of 5 norms of `width` gains.
+        assert_eq!(real.num_params() - complex.num_params(), 2 * 12 * 64 * 32 + 5 * 32);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! enhanced mask decoder EMD; the published models have N = 2): they are added to the hidden state before the
 //! first of these. There they enter the queries alone, and both blocks share weights and read the keys of the
 //! block before, which makes sense for masked tokens; a causal model has none, and every block is its own.
-//! `absolute` takes the keys of [`learned`](super::learned), which the embeddings are.
+//! `absolute` takes the keys of [`learned`], which the embeddings are.
 
 use super::{Configure, check_at_least, learned};
 use crate::distance::chosen_by_distance;

@@ -126,6 +126,12 @@ impl Position for Deberta {
         absolute.check(positions).map_err(|error| error.context("the absolute positions of `deberta`"))
     }
 
+    fn prepare(&mut self, length: usize) {
+        if let Some(absolute) = &mut self.absolute {
+            absolute.prepare(length);
+        }
+    }
+
     fn head_use(&self) -> HeadUse {
         HeadUse::Reads
     }

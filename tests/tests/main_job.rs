@@ -126,36 +126,6 @@ fn report_and_validate_and_schema() {
 }
 
 #[test]
-fn inspect_shows_what_an_extension_makes_of_the_frequencies() {
-    let project = Project::new();
-    let arguments = ["inspect", "--config", "small.toml", "--length", "128", "--extend", "ntk"];
-    let outcome = project.run(&arguments);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    insta::assert_snapshot!(outcome.stdout);
-    let json = project.run(&[&arguments[..], &["--json"]].concat());
-    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    let bands = json[0]["spectrum"]["bands"].as_array().unwrap();
-    assert_eq!(bands.len(), 8);
-    // The slowest band is exactly interpolated by 128 / 32.
-    let last = &bands[7];
-    let ratio = last["inv_freq"].as_f64().unwrap() / last["inv_freq_read"].as_f64().unwrap();
-    assert!((ratio - 4.0).abs() < 1e-9);
-    let none = project.run(&["inspect", "--config", "small.toml", "--set", "position.kind=none"]);
-    assert!(none.stdout.contains("it is not made of frequencies"), "{}", none.stdout);
-    let stack = "position={ kind = \"mixed\", layers = [{ kind = \"rope\", window = \"L/4\", sinks = 2 }, { kind = \"none\", \
-                 log_n = true }] }";
-    let stack = project.run(&[&arguments[..], &["--set", stack]].concat());
-    let lines: Vec<&str> = stack.stdout.lines().filter(|line| line.starts_with("layer")).collect();
-    assert_eq!(
-        lines,
-        [
-            "layer 0 sees a window of 8 and the first 2",
-            "layer 1 sees every earlier key, queries scaled by log n"
-        ]
-    );
-}
-
-#[test]
 fn every_part_of_the_model_trains() {
     let project = Project::new();
     for (index, changes) in [

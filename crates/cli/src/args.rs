@@ -1,6 +1,7 @@
 //! What may stand on the command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use longwave_data::Split;
 use longwave_kernels::DeviceChoice;
 use longwave_train::run::Which;
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ pub(crate) enum Command {
     Export(Export),
     /// Make a run of a model in Hugging Face's layout
     Import(Import),
-    /// Show an encoding: its frequencies, and what an extension makes of them
+    /// Show an encoding in full, and what an extension makes of it, or list all there are
     Inspect(Inspect),
     /// Check a config without running it
     Validate(Validate),
@@ -88,10 +89,19 @@ pub(crate) struct Eval {
     /// Extensions by kind, separated by commas, or one as an inline TOML table; repeatable
     #[arg(long, value_name = "KIND,KIND,..")]
     pub(crate) extend: Vec<String>,
-    /// Protocol: `fixed_target`, `non_overlapping`, `sliding` or `by_position`
+    /// Protocol: `fixed_target`, `non_overlapping`, `sliding`, `by_position`, `repeated_text` or `task`
     #[arg(long, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<String>,
-    /// Change a key of the evaluation, as `windows_per_document=4` or `split=valid`; repeatable
+    /// Other text to read, in tokens of the run's tokenizer: a folder, a glob or a file
+    #[arg(long, value_name = "PATH")]
+    pub(crate) corpus: Option<String>,
+    /// The part of the corpus to read; `test` unless given
+    #[arg(long, value_name = "train|validation|test", value_parser = parse_split)]
+    pub(crate) split: Option<Split>,
+    /// Write the loss of every scored token to this file: JSON lines, or CSV where it ends in `.csv`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
+    /// Change a key of the evaluation, as `windows_per_document=4` or `stride=64`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Which checkpoint to read
@@ -195,8 +205,11 @@ pub(crate) struct Report {
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {
     /// Config file; a bare name is also looked up in `configs/`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "list")]
+    pub(crate) config: Option<PathBuf>,
+    /// List every encoding and every extension instead, as the tables of the README
+    #[arg(long, conflicts_with_all = ["config", "set", "length", "extend"])]
+    pub(crate) list: bool,
     /// Change a key of the config, as `position.base=500000.0`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -219,6 +232,10 @@ pub(crate) struct Validate {
     /// Change a key of the config, as `train.steps=200`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+}
+
+fn parse_split(text: &str) -> Result<Split, String> {
+    text.parse().map_err(|error: longwave_core::Error| error.message().to_owned())
 }
 
 fn parse_device(text: &str) -> Result<DeviceChoice, String> {

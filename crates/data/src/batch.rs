@@ -26,8 +26,10 @@ pub struct Batch {
     pub inputs: Vec<u32>,
     /// The token after each input, `[batch, length]`.
     pub targets: Vec<u32>,
-    /// Where each row starts in the stream, `[batch]`.
+    /// Where each row starts in the stream, `[batch]`; empty where rows are made by a task.
     pub starts: Vec<usize>,
+    /// Whether each target is scored, `[batch, length]`; `None` scores all.
+    pub scored: Option<Vec<bool>>,
     /// Number of rows.
     pub batch: usize,
     /// Number of tokens in a row.
@@ -101,7 +103,7 @@ fn gather(tokens: &TokenFile, starts: Vec<usize>, length: usize) -> Batch {
         inputs.extend_from_slice(&row[..length]);
         targets.extend_from_slice(&row[1..]);
     }
-    Batch { inputs, targets, batch: starts.len(), starts, length }
+    Batch { inputs, targets, batch: starts.len(), starts, scored: None, length }
 }
 
 #[cfg(test)]

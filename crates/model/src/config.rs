@@ -109,6 +109,7 @@ pub struct ModelConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feed_forward_width: Option<usize>,
     /// What turns queries and keys into weights.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub attention: AttentionKind,
     /// The normalisation before attention, feed-forward and head.
     pub norm: NormKind,

@@ -95,12 +95,30 @@ impl Gpt {
     /// `targets` `[batch, targets]` are the tokens that follow those rows.
     pub fn nll(&self, pass: &Pass<'_>, targets: Tensor<2, Int>, scored: Range<usize>) -> Tensor<2> {
         let [batch, count] = targets.dims();
+        let logits = self.scored_logits(pass, scored);
+        cross_entropy(logits, targets.reshape([batch * count])).reshape([batch, count])
+    }
+
+    /// The loss of each target in nats, and the token that the model held most likely in its place (the
+    /// first of those alike), both `[batch, targets]`; see [`nll`](Self::nll).
+    pub fn score(
+        &self,
+        pass: &Pass<'_>,
+        targets: Tensor<2, Int>,
+        scored: Range<usize>,
+    ) -> (Tensor<2>, Tensor<2, Int>) {
+        let [batch, count] = targets.dims();
+        let logits = self.scored_logits(pass, scored);
+        let guesses = logits.clone().argmax(1).reshape([batch, count]);
+        (cross_entropy(logits, targets.reshape([batch * count])).reshape([batch, count]), guesses)
+    }
+
+    /// Logits `[batch * scored, vocab_size]` of the rows `scored`; the others need none.
+    fn scored_logits(&self, pass: &Pass<'_>, scored: Range<usize>) -> Tensor<2> {
         let hidden = self.hidden(pass);
-        // Rows that are not scored need no logits.
         let hidden = if scored.len() == hidden.dims()[1] { hidden } else { hidden.slice_dim(1, scored) };
-        let logits = self.logits(hidden); // [batch, targets, vocab_size]
-        let vocab = logits.dims()[2];
-        cross_entropy(logits.reshape([batch * count, vocab]), targets.reshape([batch * count]))
-            .reshape([batch, count])
+        let logits = self.logits(hidden);
+        let [batch, count, vocab] = logits.dims();
+        logits.reshape([batch * count, vocab])
     }
 }

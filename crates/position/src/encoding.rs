@@ -5,6 +5,7 @@
 //! those it needs; the rest do nothing. Where a hook can *describe* what it wants it returns a
 //! description, so that the model can choose the fused kernel.
 
+use crate::detail::Detail;
 use crate::frequency::{Frequencies, Rotation};
 use crate::positions::Positions;
 use burn::tensor::{Int, Tensor};
@@ -330,6 +331,13 @@ pub trait Position {
         let frequencies = frequencies.map(|_, f| f / scale);
         self.set_frequencies(frequencies);
         true
+    }
+
+    /// Numbers of the encoding's own, for people to look at, as they are read now; `positions` are some of the
+    /// text at hand.
+    fn details(&self, positions: &[f64]) -> Vec<Detail> {
+        let _ = positions;
+        Vec::new()
     }
 }
 

@@ -11,10 +11,13 @@
 //! - [`tokens`]: windows and distances in a config, also as a share of the training length.
 //! - [`distance`]: biases that are a function of the distance.
 //! - [`table`]: rows of a table, also between them.
+//! - [`about`]: what there is, for people; [`detail`]: an encoding's own numbers.
 //! - [`init`]: parameters drawn on the host; [`layered`]: those every layer has of its own.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod about;
+pub mod detail;
 pub mod distance;
 pub mod encoding;
 pub mod encodings;

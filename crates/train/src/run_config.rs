@@ -5,7 +5,7 @@ use longwave_core::canonical;
 use longwave_core::config::{read, take_table, unknown_key};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result};
-use longwave_data::DataConfig;
+use longwave_data::{DataConfig, Sampling};
 use longwave_model::ModelConfig;
 use longwave_position::PositionConfig;
 use schemars::JsonSchema;
@@ -57,6 +57,13 @@ impl RunConfig {
         let top = read_top(&document)?;
         data.validate()?;
         train.validate()?;
+        if let Some(task) = &data.task {
+            task.check_length("train.length", train.length)?;
+            if train.sampling != Sampling::default() {
+                return Err(Error::usage("`train.sampling` has no meaning beside `data.task`")
+                    .hint("remove it: every step draws new sequences"));
+            }
+        }
         let position = PositionConfig::from_value(&position, "position")?;
         let config =
             Self { name: top.name, seed: top.seed, imported: top.imported, data, model, position, train };
@@ -147,6 +154,15 @@ mod tests {
         assert_ne!(hash(TEXT), hash(&TEXT.replace("\n[data]", "\nseed = 1\n[data]")));
         assert_ne!(hash(TEXT), hash(&TEXT.replace("rope", "none")));
         assert_ne!(hash(TEXT), config(TEXT).unwrap().hash("another corpus").unwrap());
+    }
+
+    #[test]
+    fn a_task_fits_the_length_and_draws_its_own_sequences() {
+        let task = TEXT.replace("corpus = \"data/sotu\"", "task = { kind = \"passkey\" }");
+        assert!(config(&task).is_ok());
+        let message = |train: &str| config(&format!("{task}[train]\n{train}")).unwrap_err().to_string();
+        assert!(message("length = 16").starts_with("`train.length = 16`"));
+        assert!(message("sampling = \"shuffled\"").contains("`train.sampling` has no meaning"));
     }
 
     #[test]

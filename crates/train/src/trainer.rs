@@ -14,7 +14,7 @@ use crate::schedule::Schedule;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result, file};
-use longwave_data::{Batch, Dataset, Split, TokenFile, batch};
+use longwave_data::{Batch, Dataset, Split, TaskConfig, TokenFile};
 use longwave_model::config::Resolved;
 use longwave_model::{Dropout, Gpt, Pass};
 use longwave_position::{Init, Positions};
@@ -164,9 +164,9 @@ impl<'a> Trainer<'a> {
     /// The loss and gradient of a step's batch; `None` where `stop` came first.
     fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<(f64, Vec<Tensor<1>>)>> {
         let config = &self.run.config.train;
-        let tokens = self.dataset.tokens(Split::Train);
         let seed = self.run.config.seed;
-        let batch = batch(tokens, config.sampling, seed, self.step, config.sequences(), config.length)?;
+        let batch =
+            self.dataset.batch(config.sampling, seed, self.step, config.sequences(), config.length)?;
         let mut sum: Option<Vec<Tensor<1>>> = None;
         let mut loss = 0.0;
         for part in 0..config.accumulation {
@@ -183,7 +183,10 @@ impl<'a> Trainer<'a> {
                 dropout: Some(&dropout),
             };
             let nll = self.model.nll(&pass, targets, 0..config.length); // [micro batch, length]
-            let mean = nll.mean().div_scalar(config.accumulation as f64);
+            let mean = match self.weights(&batch, part) {
+                None => nll.mean().div_scalar(config.accumulation as f64),
+                Some(weights) => (nll * weights).sum(),
+            };
             loss += f64::from(mean.clone().into_scalar::<f32>());
             let gradients = parameters::gradients(&self.model, &mut mean.backward());
             sum = Some(match sum {
@@ -205,8 +208,47 @@ impl<'a> Trainer<'a> {
         (upload(&batch.inputs), upload(&batch.targets))
     }
 
+    /// The share of every target of one part in the mean over a batch whose targets are not all scored,
+    /// `[micro batch, length]`; `None` where all are.
+    fn weights(&self, batch: &Batch, part: usize) -> Option<Tensor<2>> {
+        let scored = batch.scored.as_ref()?;
+        let share = 1.0 / scored.iter().filter(|&&scored| scored).count() as f32;
+        let rows = self.run.config.train.micro_batch();
+        let range = part * rows * batch.length..(part + 1) * rows * batch.length;
+        let weights: Vec<f32> =
+            scored[range].iter().map(|&scored| if scored { share } else { 0.0 }).collect();
+        Some(Tensor::from_data(TensorData::new(weights, [rows, batch.length]), &self.device))
+    }
+
+    /// Mean loss of the answers to a task's validation sequences.
+    fn validate_task(&self, task: &TaskConfig) -> Result<f64> {
+        let config = &self.run.config.train;
+        let rows = config.micro_batch();
+        let model = self.model.valid();
+        let device = self.device.clone().inner();
+        let (mut sum, mut count) = (0.0, 0usize);
+        for index in 0..config.validation_tokens.div_ceil(rows * config.length) {
+            let batch = task.validation(index as u64, rows, config.length)?;
+            let shape = [rows, config.length];
+            let pass = Pass {
+                tokens: upload(&batch.inputs, shape, &device),
+                positions: &self.positions,
+                reading: &model.position,
+                dropout: None,
+            };
+            let nll = numbers(model.nll(&pass, upload(&batch.targets, shape, &device), 0..config.length))?;
+            let scored = batch.scored.unwrap_or_default();
+            let scored = nll.iter().zip(scored).filter(|(_, scored)| *scored).map(|(nll, _)| f64::from(*nll));
+            scored.for_each(|nll| (sum, count) = (sum + nll, count + 1));
+        }
+        Ok(sum / count as f64)
+    }
+
     /// Mean loss over the validation windows; `None` where there is none.
     fn validate(&self, windows: &[usize]) -> Result<Option<f64>> {
+        if let Some(task) = self.dataset.task() {
+            return self.validate_task(task).map(Some);
+        }
         if windows.is_empty() {
             return Ok(None);
         }
@@ -223,11 +265,7 @@ impl<'a> Trainer<'a> {
             };
             let pass =
                 Pass { tokens: read(0), positions: &self.positions, reading: &model.position, dropout: None };
-            let nll = model.nll(&pass, read(1), 0..config.length);
-            let nll = nll
-                .into_data_as::<f32>()
-                .try_to_vec::<f32>()
-                .map_err(|error| Error::failed(format!("cannot read the losses back: {error:?}")))?;
+            let nll = numbers(model.nll(&pass, read(1), 0..config.length))?;
             sum += nll.iter().copied().map(f64::from).sum::<f64>();
             count += nll.len();
         }
@@ -292,6 +330,12 @@ pub fn open_folder(run: &Run, document: &toml::Table, dataset: &Dataset) -> Resu
         .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
     file::write(&run.folder.join("config.toml"), text.as_bytes())?;
     dataset.tokenizer().save(&run.folder.join("tokenizer.json"))
+}
+
+/// Losses on the host.
+fn numbers(losses: Tensor<2>) -> Result<Vec<f32>> {
+    let read = losses.into_data_as::<f32>().try_to_vec::<f32>();
+    read.map_err(|error| Error::failed(format!("cannot read the losses back: {error:?}")))
 }
 
 /// Token ids `[batch, length]` on a device.

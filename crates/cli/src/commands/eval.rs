@@ -6,7 +6,7 @@ use crate::output::data;
 use burn::module::Module;
 use longwave_core::config::{read, set};
 use longwave_core::{Error, Result};
-use longwave_eval::{Config, EvaluateConfig, Evaluation, Subject};
+use longwave_eval::{Config, EvaluateConfig, Evaluation, Subject, TokenLog};
 use longwave_model::Gpt;
 use longwave_position::{ExtensionConfig, Init};
 use longwave_train::Run;
@@ -39,7 +39,11 @@ pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
         checkpoint: which.name(),
         step: checkpoint.meta.step,
     };
-    let rows = measure(&subject, &evaluations, &run.folder)?;
+    let mut tokens = arguments.tokens.as_deref().map(TokenLog::create).transpose()?;
+    let rows = measure(&subject, &evaluations, tokens.as_mut(), &run.folder)?;
+    if let Some(tokens) = tokens {
+        tokens.finish()?;
+    }
     if !arguments.json {
         return print_tables(&rows);
     }
@@ -55,6 +59,8 @@ fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
     let asked = !arguments.lengths.is_empty()
         || !arguments.extend.is_empty()
         || arguments.protocol.is_some()
+        || arguments.corpus.is_some()
+        || arguments.split.is_some()
         || !arguments.set.is_empty();
     if !asked {
         return config.evaluations();
@@ -65,10 +71,22 @@ fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
     };
     if let Some(protocol) = &arguments.protocol {
         // Layouts belong to a protocol; another one begins with its own defaults.
-        for key in ["target", "max_length", "window_stride", "stride", "bucket"] {
+        for key in ["target", "max_length", "window_stride", "stride", "bucket", "passage", "sequences"] {
             block.remove(key);
         }
         block.insert("protocol".to_owned(), Value::String(protocol.clone()));
+    }
+    if let Some(corpus) = &arguments.corpus {
+        // A run of a task reads other text as text.
+        if config.run.data.task.is_some() && arguments.protocol.is_none() {
+            block.remove("protocol");
+            block.remove("sequences");
+        }
+        block.insert("corpus".to_owned(), Value::String(corpus.clone()));
+        block.remove("split");
+    }
+    if let Some(split) = arguments.split {
+        block.insert("split".to_owned(), Value::String(split.to_string()));
     }
     if !arguments.lengths.is_empty() {
         block.remove("max_length");

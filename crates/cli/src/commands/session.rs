@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
-use longwave_eval::{Evaluation, ResultRow, Subject, evaluate, row};
+use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, row};
 use longwave_report::{Table, blocks, page};
 use longwave_train::RunConfig;
 use std::path::{Path, PathBuf};
@@ -69,10 +69,12 @@ fn known_rows(folder: &Path) -> Result<Vec<ResultRow>> {
     if path.exists() { row::read_rows(&path) } else { Ok(Vec::new()) }
 }
 
-/// Makes the measurements that are missing, keeps each as soon as it is made, and gives all of them.
+/// Makes the measurements that are missing, keeps each as soon as it is made, and gives all of them. Where
+/// a file takes the loss of every token, all are made.
 pub(crate) fn measure(
     subject: &Subject<'_>,
     evaluations: &[Evaluation],
+    mut tokens: Option<&mut TokenLog>,
     folder: &Path,
 ) -> Result<Vec<ResultRow>> {
     let path = folder.join("results.jsonl");
@@ -84,6 +86,7 @@ pub(crate) fn measure(
             subject,
             evaluation,
             &known,
+            tokens.as_deref_mut(),
             &mut |row| row::write_rows(&path, std::slice::from_ref(row)),
             &mut |progress| {
                 let bar = bar
@@ -106,7 +109,8 @@ pub(crate) fn measure(
 
 /// Prints the tables of these rows.
 pub(crate) fn print_tables(rows: &[ResultRow]) -> Result<()> {
-    let tables: Vec<String> = blocks(rows).iter().map(|block| Table::new(block).terminal()).collect();
+    let tables: Vec<String> =
+        blocks(rows).iter().flat_map(Table::all).map(|table| table.terminal()).collect();
     data(&tables.join("\n"))
 }
 

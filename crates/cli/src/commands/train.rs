@@ -7,7 +7,7 @@ use crate::output::{grouped, tell};
 use crate::progress::Training;
 use burn::module::Module;
 use longwave_core::{Error, Result};
-use longwave_data::{Dataset, Split, batch};
+use longwave_data::{Dataset, Split};
 use longwave_eval::{Config, Subject, check, memory};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &args::Train) -> Result<()> {
 /// The training text must hold a sequence.
 fn first_batch(run: &Run, dataset: &Dataset) -> Result<()> {
     let train = &run.config.train;
-    batch(dataset.tokens(Split::Train), train.sampling, run.config.seed, 0, 1, train.length).map(|_| ())
+    dataset.batch(train.sampling, run.config.seed, 0, 1, train.length).map(|_| ())
 }
 
 /// Says what is about to be trained, on what, at which cost.
@@ -47,16 +47,9 @@ fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resol
     let (config, d) = (&run.config, &resolved.dimensions);
     let train = &config.train;
     let size = Size::of(model, resolved, train.micro_batch(), train.length);
-    let documents = Split::ALL.map(|split| dataset.tokens(split).documents().to_string()).join(" / ");
     tell(&format!("run       {} in {}", config.name, run.folder.display()));
     session.introduce();
-    tell(&format!(
-        "data      {}: {documents} documents to train / validate / test, {} training tokens, vocabulary {}{}",
-        config.data.corpus,
-        grouped(dataset.tokens(Split::Train).len()),
-        grouped(d.vocab_size),
-        if dataset.cached() { ", from the cache" } else { "" },
-    ));
+    tell(&format!("data      {}", text_in_words(dataset, d.vocab_size)));
     tell(&format!(
         "model     {}: {} layers, width {}, {} heads of {}; {} parameters, {:.2} MFLOP a token, about {} to train",
         config.position.name(),
@@ -75,6 +68,21 @@ fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resol
         train.length,
         grouped(train.steps as usize * train.batch_tokens),
     ));
+}
+
+/// The corpus or the task.
+fn text_in_words(dataset: &Dataset, vocab_size: usize) -> String {
+    if dataset.task().is_some() {
+        return format!("{}: new sequences every step, vocabulary {vocab_size}", dataset.name());
+    }
+    let documents = Split::ALL.map(|split| dataset.tokens(split).documents().to_string()).join(" / ");
+    format!(
+        "{}: {documents} documents to train / validate / test, {} training tokens, vocabulary {}{}",
+        dataset.name(),
+        grouped(dataset.tokens(Split::Train).len()),
+        grouped(vocab_size),
+        if dataset.cached() { ", from the cache" } else { "" },
+    )
 }
 
 fn train(session: &Session, run: &Run, dataset: &Dataset, resolved: &Resolved, start: &Start) -> Result<()> {
@@ -145,7 +153,7 @@ fn evaluate(
         checkpoint: Which::Last.name(),
         step: checkpoint.meta.step,
     };
-    let rows = measure(&subject, &config.evaluations()?, &run.folder)?;
+    let rows = measure(&subject, &config.evaluations()?, None, &run.folder)?;
     if rows.is_empty() {
         return Ok(());
     }

@@ -19,7 +19,7 @@
 //! geometric mean where channels share one). They are learned, so angles are f32: at an angle of 1000 rad they are right to 6e-5 rad. Interpolated by s,
 //! positions are divided by s.
 
-use super::Configure;
+use super::{Configure, Past};
 use crate::distance::upload;
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::frequency::Frequencies;
@@ -60,12 +60,16 @@ impl Share {
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Who shares the amplitudes.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub share_amplitude: Share,
     /// Who shares the frequencies.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub share_frequency: Share,
     /// Who shares the phases.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub share_phase: Share,
     /// Ties every linear map of the model as a complex one.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub complex: bool,
 }
 
@@ -89,6 +93,7 @@ impl Configure for Config {
     const KIND: &'static str = "complex_order";
     const SUMMARY: &'static str = "each token is a wave and its position the time (complex order)";
     const SOURCE: &'static str = "arXiv:1912.12333";
+    const PAST: Past = Past::Reads("defined: the waves go on");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         if dimensions.width % 2 == 1 {

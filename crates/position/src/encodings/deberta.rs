@@ -13,7 +13,7 @@
 //! block before, which makes sense for masked tokens; a causal model has none, and every block is its own.
 //! `absolute` takes the keys of [`learned`], which the embeddings are.
 
-use super::{Configure, check_at_least, learned};
+use super::{Configure, Past, check_at_least, learned};
 use crate::distance::chosen_by_distance;
 use super::learned::Learned;
 use crate::encoding::{Dimensions, HeadUse, Heads, Position, QueryBlock, Rows};
@@ -33,6 +33,7 @@ pub struct Config {
     /// Distances with a vector of their own, on either side.
     pub span: usize,
     /// So many of the last blocks know absolute positions too (EMD).
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub absolute_layers: usize,
     /// The absolute embeddings: the keys of `learned`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,6 +69,7 @@ impl Configure for Config {
     const KIND: &'static str = "deberta";
     const SUMMARY: &'static str = "content to position and position to content terms (DeBERTa)";
     const SOURCE: &'static str = "arXiv:2006.03654";
+    const PAST: Past = Past::Reads("defined: distances past `span` share a vector");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "span", self.span, 1)?;

@@ -7,7 +7,7 @@
 //! position: sequential in the position, and slow for long texts. Whole positions only.
 
 use super::recursive::whole_positions;
-use super::{Configure, check_at_least, check_positive};
+use super::{Configure, Past, check_at_least, check_positive};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
 use crate::positions::Positions;
@@ -63,6 +63,7 @@ impl Configure for Config {
     const KIND: &'static str = "floater";
     const SUMMARY: &'static str = "positions as the path of a learned flow, one start per layer (FLOATER)";
     const SOURCE: &'static str = "arXiv:2003.09229";
+    const PAST: Past = Past::Reads("defined: the flow goes on");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_positive(section, "delta", self.delta)?;

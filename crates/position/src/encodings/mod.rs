@@ -1,5 +1,6 @@
 //! Every positional encoding, one file each. Adding one is one new file and one line here.
 
+use crate::detail::Detail;
 use crate::encoding::{Dimensions, Geometry, HeadUse, Heads, Position, QueryBlock, Rows};
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
@@ -23,6 +24,8 @@ pub trait Configure: Sized {
     const SUMMARY: &'static str;
     /// Where it was published.
     const SOURCE: &'static str;
+    /// What happens past the training length, with the default keys.
+    const PAST: Past;
 
     /// Checks the values against the model's sizes.
     ///
@@ -32,6 +35,15 @@ pub trait Configure: Sized {
 
     /// Builds the encoding with its initial parameters; the config is valid.
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Self::Encoding;
+}
+
+/// What happens to a text longer than those of the training, in one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Past {
+    /// It is read, at positions that training never showed.
+    Reads(&'static str),
+    /// It is refused before anything is computed.
+    Refuses(&'static str),
 }
 
 /// A line of the list of encodings.
@@ -85,6 +97,11 @@ macro_rules! encodings {
             /// `position.kind`.
             pub fn kind(&self) -> &'static str {
                 match self { $(Self::$Name(_) => <$module::Config as Configure>::KIND,)* }
+            }
+
+            /// What happens past the training length, with the default keys.
+            pub fn past(&self) -> Past {
+                match self { $(Self::$Name(_) => <$module::Config as Configure>::PAST,)* }
             }
 
             /// Checks the values against the model's sizes.
@@ -297,6 +314,9 @@ impl Position for Encoding {
     }
     fn interpolate(&mut self, scale: f64) -> bool {
         self.hooks_mut().interpolate(scale)
+    }
+    fn details(&self, positions: &[f64]) -> Vec<Detail> {
+        self.hooks().details(positions)
     }
 }
 

@@ -6,7 +6,7 @@
 //! `"mlp"`: `f(p) = p + tanh(p w1 + b1) w2 + b2`, w1 `[width, hidden]`, w2 `[hidden, width]`. p0 from
 //! N(0, 0.02). Enters once, before the first block; sequential in the position. Whole positions only.
 
-use super::{Configure, check_at_least};
+use super::{Configure, Past, check_at_least};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
@@ -98,6 +98,7 @@ impl Configure for Config {
     const KIND: &'static str = "recursive";
     const SUMMARY: &'static str = "each position's vector is a learned function of the one before";
     const SOURCE: &'static str = "kexue.fm/archives/8130";
+    const PAST: Past = Past::Reads("defined: the recursion goes on");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "hidden", self.hidden, 1)

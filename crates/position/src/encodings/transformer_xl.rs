@@ -9,7 +9,7 @@
 //! and cosines of i and of j, so that q and k, each made `width` channels wider, have the whole logit as
 //! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`.
 
-use super::{Configure, check_base};
+use super::{Configure, Past, check_base};
 use crate::encoding::{Dimensions, HeadUse, Position, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
@@ -53,6 +53,7 @@ impl Configure for Config {
     const KIND: &'static str = "transformer_xl";
     const SUMMARY: &'static str = "relative sinusoids with a key matrix and biases of their own";
     const SOURCE: &'static str = "arXiv:1901.02860";
+    const PAST: Past = Past::Reads("defined: waves of distances that training never showed");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;

@@ -51,7 +51,8 @@ macro_rules! extensions {
                 Err(unknown_kind(section, &kind, EXTENSIONS.iter().map(|entry| entry.kind)))
             }
 
-            fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
+            /// The schema of every extension, in the order of the list.
+            pub(crate) fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
                 vec![$(with_common(
                     tagged::<$module::$Name>(
                         <$module::$Name as Extend>::KIND,

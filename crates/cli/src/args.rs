@@ -208,6 +208,7 @@ pub(crate) struct Import {
 }
 
 #[derive(Args, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Study {
     /// Study file; a bare name is also looked up in `experiments/`
     #[arg(value_name = "FILE")]

@@ -204,7 +204,10 @@ impl Length {
     fn is(self, row: &ResultRow) -> bool {
         match self {
             Self::Tokens(tokens) => row.settings.length == tokens,
-            Self::Times(times) => row.settings.length as f64 == times * row.settings.train_length as f64,
+            Self::Times(times) => {
+                let wanted = times * row.settings.train_length as f64;
+                (row.settings.length as f64 - wanted).abs() < 1e-6
+            }
         }
     }
 }

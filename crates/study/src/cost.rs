@@ -102,12 +102,12 @@ fn tokens_read(plan: &longwave_eval::Plan) -> usize {
 fn cost(job: &Job, corpus: &Corpus, readings: &[(usize, f64)]) -> Option<Cost> {
     let run = &job.config.run;
     let resolved = run.model.resolve(corpus.vocab_size, run.train.length).ok()?;
-    let mut cost = Cost::default();
-    for train in [&run.train] {
-        let tokens = train.steps as f64 * train.batch_tokens as f64;
-        cost.training_tokens += tokens;
-        cost.training_flops += tokens * training_flops(&resolved, train.length) as f64;
-    }
+    let training_tokens = run.train.steps as f64 * run.train.batch_tokens as f64;
+    let mut cost = Cost {
+        training_tokens,
+        training_flops: training_tokens * training_flops(&resolved, run.train.length) as f64,
+        ..Cost::default()
+    };
     for &(length, tokens) in readings {
         cost.evaluation_tokens += tokens;
         // A reading has the forward pass alone, a third of a training step's work.

@@ -90,7 +90,8 @@ struct Execution<'a> {
     elsewhere: Vec<usize>,
     looked: Instant,
     workers: Vec<Worker>,
-    signs: (Sender<(usize, Sign)>, Receiver<(usize, Sign)>),
+    sender: Sender<(usize, Sign)>,
+    signs: Receiver<(usize, Sign)>,
 }
 
 /// The places of the runs that are neither finished nor failed, each work once.
@@ -112,6 +113,7 @@ pub fn execute(
     stop: &dyn Fn() -> bool,
     show: &mut dyn FnMut(Event),
 ) -> Result<()> {
+    let (sender, signs) = channel();
     let mut execution = Execution {
         plan,
         store,
@@ -120,7 +122,8 @@ pub fn execute(
         elsewhere: Vec::new(),
         looked: Instant::now(),
         workers: Vec::new(),
-        signs: channel(),
+        sender,
+        signs,
     };
     let done = execution.run(stop, show);
     // Whatever happened here, no child is left alone.
@@ -153,10 +156,10 @@ impl Execution<'_> {
             if self.workers.is_empty() && self.waiting.is_empty() && self.elsewhere.is_empty() {
                 return Ok(());
             }
-            if let Ok((index, sign)) = self.signs.1.recv_timeout(PAUSE) {
+            if let Ok((index, sign)) = self.signs.recv_timeout(PAUSE) {
                 show(Event::Sign(index, sign));
             }
-            while let Ok((index, sign)) = self.signs.1.try_recv() {
+            while let Ok((index, sign)) = self.signs.try_recv() {
                 show(Event::Sign(index, sign));
             }
             self.reap(stop, show)?;
@@ -217,7 +220,7 @@ impl Execution<'_> {
             .spawn()
             .map_err(|error| Error::io("start", &self.options.program, &error))?;
         if let Some(stdout) = child.stdout.take() {
-            let signs = self.signs.0.clone();
+            let signs = self.sender.clone();
             std::thread::spawn(move || {
                 for line in BufReader::new(stdout).lines().map_while(std::io::Result::ok) {
                     // What is no sign is for people, and nobody looks.

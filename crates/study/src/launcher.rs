@@ -168,8 +168,8 @@ impl Submitted {
         for (number, part) in tasks.chunks(largest_array()).enumerate() {
             let stamp = std::process::id();
             let list = study.folder.join(format!("slurm/{stamp}-{number}.txt"));
-            let lines: String = part.iter().map(|task| format!("{}\n", task.command)).collect();
-            file::write(&list, lines.as_bytes())?;
+            let lines: Vec<&str> = part.iter().map(|task| task.command.as_str()).collect();
+            file::write(&list, (lines.join("\n") + "\n").as_bytes())?;
             let script = study.folder.join(format!("slurm/{stamp}-{number}.sh"));
             file::write(&script, batch_script(study, part.len(), jobs, &list, options).as_bytes())?;
             let id = run("sbatch", &["--parsable", &script.to_string_lossy()])?;
@@ -192,7 +192,8 @@ fn batch_script(
     options: &[String],
 ) -> String {
     let limit = jobs.map(|jobs| format!("%{jobs}")).unwrap_or_default();
-    let more: String = options.iter().map(|option| format!("#SBATCH {option}\n")).collect();
+    let more: Vec<String> = options.iter().map(|option| format!("#SBATCH {option}\n")).collect();
+    let more = more.concat();
     format!(
         "#!/bin/sh\n\
          #SBATCH --job-name={}\n\

@@ -160,13 +160,12 @@ impl Expansion<'_, '_> {
         document.insert("name".to_owned(), Value::String("run".to_owned()));
         let config = Config::from_table(document)?;
         let data = Table::try_from(&config.run.data).map(|table| table.to_string()).unwrap_or_default();
-        let content = match self.contents.get(&data) {
-            Some(known) => known.clone(),
-            None => {
-                let content = (self.content_hash)(&config.run.data);
-                self.contents.insert(data, content.clone());
-                content
-            }
+        let content = if let Some(known) = self.contents.get(&data) {
+            known.clone()
+        } else {
+            let content = (self.content_hash)(&config.run.data);
+            self.contents.insert(data, content.clone());
+            content
         };
         Ok((config, content?))
     }

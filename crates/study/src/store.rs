@@ -234,7 +234,7 @@ impl Store {
             let Ok(entries) = fs::read_dir(&folder) else { continue };
             for entry in entries.filter_map(std::result::Result::ok) {
                 let name = entry.file_name().to_string_lossy().into_owned();
-                if name.starts_with('.') && name.ends_with(".part") {
+                if name.starts_with('.') && has_extension(&name, "part") {
                     remove_file(&entry.path())?;
                 }
             }
@@ -275,12 +275,16 @@ impl Store {
         for entry in entries.filter_map(std::result::Result::ok) {
             let name = entry.file_name().to_string_lossy().into_owned();
             // The lock's own file stays: another process may be waiting for it.
-            if name.starts_with(key) && !name.ends_with(".lock") {
+            if name.starts_with(key) && !has_extension(&name, "lock") {
                 remove_file(&entry.path())?;
             }
         }
         Ok(true)
     }
+}
+
+fn has_extension(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|found| found == extension)
 }
 
 fn remove_file(path: &Path) -> Result<()> {

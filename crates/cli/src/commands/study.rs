@@ -3,7 +3,7 @@
 mod estimate;
 mod progress;
 
-use super::session::{Session, find_config, find_shipped, open_data};
+use super::session::{find_config, find_shipped, open_data};
 use super::task::program;
 use crate::args::{self, Launcher};
 use crate::interrupt;
@@ -91,7 +91,7 @@ fn perform(study: &Study, arguments: &args::Study) -> Result<()> {
     if let Some(session) = &session {
         return desk.dry_run(session);
     }
-    desk.introduce()?;
+    desk.introduce();
     if !arguments.collect {
         desk.note_plan()?;
         match arguments.launcher {
@@ -105,7 +105,7 @@ fn perform(study: &Study, arguments: &args::Study) -> Result<()> {
 
 impl Desk<'_> {
     /// Says what is about to happen.
-    fn introduce(&self) -> Result<()> {
+    fn introduce(&self) {
         let distinct = self.plan.distinct();
         let count = |work: Work| distinct.iter().filter(|(_, job)| self.store.work(job) == work).count();
         tell(&format!(
@@ -117,7 +117,6 @@ impl Desk<'_> {
             count(Work::Failed),
             count(Work::Open),
         ));
-        Ok(())
     }
 
     /// Keeps which runs the study needs, so that nobody prunes them.

@@ -72,7 +72,10 @@ fn stop_with_stdin() {
     });
 }
 
-/// A run that cannot be told apart from others of its study would be a mistake of this program.
+/// This program, which does the tasks of a study.
+///
+/// # Errors
+/// The system does not tell where it lies.
 pub(super) fn program() -> Result<std::path::PathBuf> {
     std::env::current_exe().map_err(|error| Error::failed(format!("cannot find this program: {error}")))
 }

@@ -39,7 +39,7 @@ impl Interval {
     /// Two-sided probability of a mean as far from `value`; 0 where the error is 0 and the mean elsewhere.
     pub fn p_against(self, value: f64) -> f64 {
         if self.se == 0.0 {
-            return if self.mean == value { 1.0 } else { 0.0 };
+            return if self.mean - value == 0.0 { 1.0 } else { 0.0 };
         }
         student::two_sided((self.mean - value) / self.se, self.df)
     }

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 const PROBES: usize = 6;
 /// Steps of a probe; the fastest counts.
 const STEPS: u64 = 3;
+/// A step that no probe comes to, and that TOML can hold.
+const NEVER: u64 = i64::MAX as u64;
 
 /// What tells one `[data]` from another.
 pub(super) fn data_key(config: &DataConfig) -> String {
@@ -132,7 +134,7 @@ fn probe(job: &Job, session: &Session, place: usize) -> Result<f64> {
     let folder = Scratch::new(place);
     let mut config = job.config.run.clone();
     // Neither validation nor checkpoints within the probe.
-    (config.train.validate_every, config.train.checkpoint_every) = (Some(u64::MAX), Some(u64::MAX));
+    (config.train.validate_every, config.train.checkpoint_every) = (Some(NEVER), Some(NEVER));
     config.train.steps = config.train.steps.max(STEPS + 2);
     let dataset = open_data(&config.data)?;
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;

@@ -83,7 +83,7 @@ pub(crate) struct Train {
     #[arg(long)]
     pub(crate) resume: bool,
     /// Train so many seeds, from the config's on, as a study of their own: resumed and shared like any
-    #[arg(long, value_name = "N", conflicts_with_all = ["out", "resume"],
+    #[arg(long, value_name = "N", conflicts_with_all = ["out", "resume", "kernels"],
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: Option<u64>,
     #[command(flatten)]

@@ -8,7 +8,6 @@ use super::task::program;
 use crate::args::{self, Launcher};
 use crate::interrupt;
 use crate::output::{data, tell};
-use longwave_core::config::set;
 use longwave_core::{Error, Result, file};
 use longwave_data::{DataConfig, Split};
 use longwave_eval::{Config, ResultRow};
@@ -23,7 +22,6 @@ use progress::StudyProgress;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toml::Table;
 
 /// Between two looks at what a launcher's tasks have done.
 const LOOK: Duration = Duration::from_secs(1);
@@ -38,14 +36,11 @@ pub(crate) fn run(arguments: &args::Study) -> Result<()> {
 pub(super) fn run_seeds(arguments: &args::Train, seeds: u64) -> Result<()> {
     let path = find_config(&arguments.config)?;
     let config = Config::load(&path, &arguments.set)?;
-    let mut document: Table = config.to_table()?;
-    // What the file leaves out is filled in, so the seeds are all that is varied.
-    set(&mut document, &format!("name={}", config.run.name))?;
     let first = config.run.seed;
     let threads = arguments.compute.threads.unwrap_or_else(|| cores().min(2));
     let mut study = Study::of_seeds(
         format!("{}-seeds", config.run.name),
-        document,
+        config.to_table()?,
         (first..first + seeds).collect(),
         threads,
     )?;

@@ -5,7 +5,7 @@
 //! - [`interval`]: means and paired differences with Student's t.
 //! - [`student`]: the t distribution itself.
 //! - [`holm`]: many comparisons at once.
-//! - [`bootstrap`]: intervals that assume no distribution, over seeds and documents.
+//! - [`mod@bootstrap`]: intervals that assume no distribution, over seeds and documents.
 
 pub mod bootstrap;
 pub mod holm;

@@ -61,7 +61,7 @@ struct Sums {
     /// `a - b` summed over the tokens of each document, `[seeds, documents]`.
     differences: Vec<Vec<f64>>,
     /// Tokens of each document.
-    tokens: Vec<f64>,
+    tokens: Vec<u64>,
 }
 
 impl Sums {
@@ -76,11 +76,11 @@ impl Sums {
                 same.then(|| a.nll.iter().zip(&b.nll).map(|(a, b)| a - b).collect())
             })
             .collect::<Option<Vec<Vec<f64>>>>()?;
-        Some(Self { differences, tokens: first.tokens.iter().map(|&tokens| tokens as f64).collect() })
+        Some(Self { differences, tokens: first.tokens.clone() })
     }
 
     fn documents(&self) -> usize {
-        self.tokens.iter().filter(|tokens| **tokens > 0.0).count()
+        self.tokens.iter().filter(|tokens| **tokens > 0).count()
     }
 
     fn interval(&self, level: f64) -> Option<Interval> {

@@ -250,7 +250,7 @@ mod tests {
 
     const DEVICES: [String; 0] = [];
 
-    fn study<'a>(folder: &'a Path) -> Study<'a> {
+    fn study(folder: &Path) -> Study<'_> {
         Study { name: "s", folder, program: Path::new("/bin/longwave"), threads: 2, devices: &DEVICES }
     }
 
@@ -270,15 +270,15 @@ mod tests {
             "echo {{key}} {{task}} {{threads}} {{name}} > {0}; {{command}} >> {0}",
             shell(&out.to_string_lossy())
         );
-        command(&study(folder.path()), &[task.clone()], &template, &|| false).unwrap();
+        command(&study(folder.path()), std::slice::from_ref(&task), &template, &|| false).unwrap();
         assert_eq!(std::fs::read_to_string(&out).unwrap(), "abc t.toml 2 s\ndone\n");
         let error = |template: &str| {
-            command(&study(folder.path()), &[task.clone()], template, &|| false).unwrap_err()
+            command(&study(folder.path()), std::slice::from_ref(&task), template, &|| false).unwrap_err()
         };
         assert!(error("true").message().contains("--template"));
         assert!(error("no-such-program {command}").message().contains("cannot be run"));
-        let stopped =
-            command(&study(folder.path()), &[task.clone()], "true {command}", &|| true).unwrap_err();
+        let stopped = command(&study(folder.path()), std::slice::from_ref(&task), "true {command}", &|| true)
+            .unwrap_err();
         assert_eq!(stopped.exit_code(), 130);
     }
 

@@ -6,7 +6,7 @@
 //! - [`task`], [`execute()`]: one run as a file, and the processes that do them.
 //! - [`launcher`]: hands tasks to Slurm or to any other engine.
 //! - [`cost`]: what a plan takes, before it is run.
-//! - [`results`], [`write`]: tidy rows, and the files they go to.
+//! - [`results`], [`mod@write`]: tidy rows, and the files they go to.
 //! - [`statistics`], [`claim`], [`compare`]: differences, and what may be said of them.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]

@@ -14,7 +14,8 @@ pub fn check(name: &str, case: &Case) {
         let x = input("x");
         interval(case, mean_interval(&x, case.f64("level")).unwrap(), &x);
     } else if case.has_input("tokens") {
-        let found = paired_documents(&input("a"), &input("b"), &input("tokens"), case.f64("level")).unwrap();
+        let tokens: Vec<u64> = input("tokens").iter().map(|&tokens| tokens as u64).collect();
+        let found = paired_documents(&input("a"), &input("b"), &tokens, case.f64("level")).unwrap();
         interval(case, found, &[]);
     } else if case.has_input("a") {
         let (a, b) = (input("a"), input("b"));

@@ -16,6 +16,7 @@ use longwave_train::config::ScheduleKind;
 use longwave_train::run::Which;
 use longwave_train::trainer::open_folder;
 use longwave_train::{Event, Outcome, Run, Start, Trainer};
+use std::path::Path;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &args::Train) -> Result<()> {

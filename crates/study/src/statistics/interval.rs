@@ -2,6 +2,7 @@
 
 use super::student;
 use super::{mean, standard_deviation};
+use longwave_eval::statistics::mean_over_documents;
 
 /// A mean (or mean difference) with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,7 +69,7 @@ pub fn paired_difference(a: &[f64], b: &[f64], level: f64) -> Option<Interval> {
 /// documents `se = sqrt(K / (K - 1) sum_d r_d^2) / sum(tokens)`, the cluster-robust error of a ratio, with
 /// K - 1 degrees of freedom. `None` for fewer than two documents with tokens, or lists of different
 /// lengths.
-pub fn paired_documents(a: &[f64], b: &[f64], tokens: &[f64], level: f64) -> Option<Interval> {
+pub fn paired_documents(a: &[f64], b: &[f64], tokens: &[u64], level: f64) -> Option<Interval> {
     if a.len() != b.len() {
         return None;
     }
@@ -77,21 +78,12 @@ pub fn paired_documents(a: &[f64], b: &[f64], tokens: &[f64], level: f64) -> Opt
 }
 
 /// The token-weighted mean of sums per document, as [`paired_documents`] has it for differences.
-pub fn ratio_interval(sums: &[f64], tokens: &[f64], level: f64) -> Option<Interval> {
+pub fn ratio_interval(sums: &[f64], tokens: &[u64], level: f64) -> Option<Interval> {
     if sums.len() != tokens.len() {
         return None;
     }
-    let scored: Vec<(f64, f64)> =
-        sums.iter().copied().zip(tokens.iter().copied()).filter(|(_, tokens)| *tokens > 0.0).collect();
-    if scored.len() < 2 {
-        return None;
-    }
-    let documents = scored.len() as f64;
-    let all: f64 = scored.iter().map(|(_, tokens)| tokens).sum();
-    let mean = scored.iter().map(|(sum, _)| sum).sum::<f64>() / all;
-    let squares: f64 = scored.iter().map(|(sum, tokens)| (sum - mean * tokens).powi(2)).sum();
-    let se = (documents / (documents - 1.0) * squares).sqrt() / all;
-    Some(Interval::new(mean, se, documents - 1.0, level))
+    let found = mean_over_documents(sums, tokens)?;
+    Some(Interval::new(found.mean, found.se?, found.documents as f64 - 1.0, level))
 }
 
 #[cfg(test)]
@@ -101,7 +93,7 @@ mod tests {
     #[test]
     fn documents_of_one_size_are_plain_pairs() {
         let (a, b) = ([10.0, 12.0, 17.0], [9.0, 12.5, 15.0]);
-        let documents = paired_documents(&a, &b, &[10.0; 3], 0.95).unwrap();
+        let documents = paired_documents(&a, &b, &[10; 3], 0.95).unwrap();
         let pairs = paired_difference(&a.map(|x| x / 10.0), &b.map(|x| x / 10.0), 0.95).unwrap();
         assert!((documents.mean - pairs.mean).abs() < 1e-15 && (documents.se - pairs.se).abs() < 1e-15);
         assert!((documents.low - pairs.low).abs() < 1e-14 && documents.df == 2.0);
@@ -111,7 +103,7 @@ mod tests {
     fn too_few_or_unequal_have_none() {
         assert_eq!(mean_interval(&[1.0], 0.95), None);
         assert_eq!(paired_difference(&[1.0, 2.0], &[1.0], 0.95), None);
-        assert_eq!(paired_documents(&[1.0, 2.0], &[1.0, 2.0], &[3.0, 0.0], 0.95), None);
+        assert_eq!(paired_documents(&[1.0, 2.0], &[1.0, 2.0], &[3, 0], 0.95), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::progress::Training;
 use burn::module::Module;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
-use longwave_eval::{Config, Subject, check, memory};
+use longwave_eval::{Config, ResultRow, Subject, check, memory};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_position::Init;
@@ -16,16 +16,36 @@ use longwave_train::config::ScheduleKind;
 use longwave_train::run::Which;
 use longwave_train::trainer::open_folder;
 use longwave_train::{Event, Outcome, Run, Start, Trainer};
+use std::path::Path;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &args::Train) -> Result<()> {
+    if let Some(seeds) = arguments.seeds {
+        return super::study::run_seeds(arguments, seeds);
+    }
     let config = Config::load(&find_config(&arguments.config)?, &arguments.set)?;
-    let session = Session::open(&arguments.compute)?;
+    let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&config.run));
+    let rows = complete(&config, &folder, arguments.resume, &arguments.compute)?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    print_tables(&rows)?;
+    write_report(&folder)
+}
+
+/// Trains what is left to train in `folder`, makes the measurements that are missing, and gives the rows
+/// of all that the config asks for.
+pub(crate) fn complete(
+    config: &Config,
+    folder: &Path,
+    resume: bool,
+    compute: &args::Compute,
+) -> Result<Vec<ResultRow>> {
+    let session = Session::open(compute)?;
     let dataset = open_data(&config.run.data)?;
     let resolved = config.run.model.resolve(dataset.tokenizer().vocab_size(), config.run.train.length)?;
     let hash = config.run.hash(dataset.content_hash())?;
-    let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&config.run));
-    let (run, start) = Run::prepare(&folder, config.run.clone(), hash, arguments.resume)?;
+    let (run, start) = Run::prepare(folder, config.run.clone(), hash, resume)?;
     let model = Gpt::new(&resolved, &config.run.position, &Init::new(config.run.seed, &session.device))?;
     // All that can be wrong is found before a file is written or a step is trained.
     check(&model.position, &resolved, &dataset, &config.evaluations()?)?;
@@ -33,7 +53,7 @@ pub(crate) fn run(arguments: &args::Train) -> Result<()> {
     introduce(&session, &run, &dataset, &model, &resolved);
     open_folder(&run, &config.to_table()?, &dataset)?;
     train(&session, &run, &dataset, &resolved, &start)?;
-    evaluate(&session, &run, &config, &dataset, &resolved, &model)
+    evaluate(&session, &run, config, &dataset, &resolved, &model)
 }
 
 /// The training text must hold a sequence.
@@ -138,7 +158,7 @@ fn evaluate(
     dataset: &Dataset,
     resolved: &Resolved,
     model: &Gpt,
-) -> Result<()> {
+) -> Result<Vec<ResultRow>> {
     let checkpoint = run.load(Which::Last)?;
     let model = checkpoint.weights(model.clone(), &session.device)?.valid();
     let subject = Subject {
@@ -153,10 +173,5 @@ fn evaluate(
         checkpoint: Which::Last.name(),
         step: checkpoint.meta.step,
     };
-    let rows = measure(&subject, &config.evaluations()?, None, &run.folder)?;
-    if rows.is_empty() {
-        return Ok(());
-    }
-    print_tables(&rows)?;
-    write_report(&run.folder)
+    measure(&subject, &config.evaluations()?, None, &run.folder)
 }

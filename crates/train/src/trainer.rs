@@ -44,6 +44,17 @@ pub enum Outcome {
     Interrupted,
 }
 
+/// What one step showed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Advanced {
+    /// Mean loss of the batch before the update, nats per token.
+    pub loss: f64,
+    /// The step size of the update.
+    pub learning_rate: f64,
+    /// Euclidean norm of the gradient before clipping.
+    pub gradient_norm: f64,
+}
+
 /// A training in progress.
 #[derive(Debug)]
 pub struct Trainer<'a> {
@@ -120,19 +131,17 @@ impl<'a> Trainer<'a> {
             validation_windows(self.dataset.tokens(Split::Valid), config.length, config.validation_tokens);
         while self.step < config.steps {
             let start = Instant::now();
-            let learning_rate = schedule.learning_rate(self.step);
-            let Some((loss, gradients)) = self.gradients(stop)? else {
+            let advanced = match self.advance(&schedule, stop) {
+                Ok(advanced) => advanced,
+                Err(error) => {
+                    metrics.flush()?;
+                    return Err(error);
+                }
+            };
+            let Some(Advanced { loss, learning_rate, gradient_norm }) = advanced else {
                 self.save_last(&mut metrics, show)?;
                 return Ok(Outcome::Interrupted);
             };
-            let clip = clip(&gradients, config.clip);
-            if !loss.is_finite() || !clip.norm.is_finite() {
-                metrics.flush()?;
-                return Err(self.not_finite(loss, clip.norm, learning_rate));
-            }
-            let model = self.model.clone();
-            self.model = self.optimizer.update(model, gradients, config, learning_rate, self.step, clip);
-            self.step += 1;
             let step = self.step;
             let due = |every: u64| step.is_multiple_of(every) || step == config.steps;
             let valid_loss = if due(config.validate_every()) { self.validate(&windows)? } else { None };
@@ -142,7 +151,7 @@ impl<'a> Trainer<'a> {
                 tokens: self.step * config.batch_tokens as u64,
                 loss,
                 learning_rate,
-                gradient_norm: clip.norm,
+                gradient_norm,
                 valid_loss,
                 seconds: start.elapsed().as_secs_f64(),
             };
@@ -159,6 +168,25 @@ impl<'a> Trainer<'a> {
             }
         }
         Ok(Outcome::Done)
+    }
+
+    /// One step: loss, gradients and update, without validation, metrics or checkpoints; `None` where
+    /// `stop` came first.
+    ///
+    /// # Errors
+    /// A loss or gradient that is not finite, or a training text shorter than a sequence.
+    pub fn advance(&mut self, schedule: &Schedule, stop: &dyn Fn() -> bool) -> Result<Option<Advanced>> {
+        let config = &self.run.config.train;
+        let learning_rate = schedule.learning_rate(self.step);
+        let Some((loss, gradients)) = self.gradients(stop)? else { return Ok(None) };
+        let clip = clip(&gradients, config.clip);
+        if !loss.is_finite() || !clip.norm.is_finite() {
+            return Err(self.not_finite(loss, clip.norm, learning_rate));
+        }
+        let model = self.model.clone();
+        self.model = self.optimizer.update(model, gradients, config, learning_rate, self.step, clip);
+        self.step += 1;
+        Ok(Some(Advanced { loss, learning_rate, gradient_norm: clip.norm }))
     }
 
     /// The loss and gradient of a step's batch; `None` where `stop` came first.

@@ -53,7 +53,7 @@ fn measure(bench: &Bench, length: usize, alibi: bool, direction: Direction) -> R
     let mut subjects = vec![measured(bench, shape, direction, move |[q, k, v]| attention(q, k, v, &options))];
     // Forward the scores and their softmax live at once, backward their gradients too.
     let squares = if direction == Direction::Forward { 3 } else { 6 };
-    if batch * HEADS * length * length * 4 * squares <= PEER_BYTES {
+    if !bench.alone && batch * HEADS * length * length * 4 * squares <= PEER_BYTES {
         subjects.push(peer(bench, shape, alibi, direction));
     }
     let times = bench.clock.time(&mut subjects)?;

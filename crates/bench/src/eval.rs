@@ -41,7 +41,7 @@ pub fn run(
         let texts = (TOKENS / length).max(1);
         fits(&model, &resolved, length, scored)?;
         let mut subjects = vec![reading(bench, &model, [texts, length], scored, bench.reference)];
-        if !bench.reference && length <= REFERENCE_LENGTH {
+        if !bench.reference && !bench.alone && length <= REFERENCE_LENGTH {
             subjects.push(reading(bench, &model, [texts, length], scored, true));
         }
         let times = bench.clock.time(&mut subjects)?;

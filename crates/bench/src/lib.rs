@@ -39,6 +39,8 @@ pub struct Bench {
     pub clock: Clock,
     /// The model's operations are plain tensor operations, as `--kernels reference` asks.
     pub reference: bool,
+    /// No peer and no reference is timed.
+    pub alone: bool,
 }
 
 impl Bench {
@@ -68,6 +70,7 @@ mod testing {
             device_name: "CPU".to_owned(),
             clock: Clock { least: 1, most: 1, budget: Duration::ZERO },
             reference: false,
+            alone: false,
         }
     }
 }

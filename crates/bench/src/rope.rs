@@ -70,7 +70,8 @@ pub fn run(bench: &Bench, elements: &[usize], show: &mut dyn FnMut(Record) -> Re
                 subjects.push(ours(bench, case, elements, direction));
             }
             // Its time is the same whatever the layout, so each operation has one.
-            for case in [Case::Rotate(Layout::Interleaved), Case::Split(Layout::Interleaved)] {
+            let peers = [Case::Rotate(Layout::Interleaved), Case::Split(Layout::Interleaved)];
+            for case in peers.into_iter().filter(|_| !bench.alone) {
                 subjects.push(peer(bench, case, elements, direction));
             }
             let times = bench.clock.time(&mut subjects)?;
@@ -86,14 +87,15 @@ pub fn run(bench: &Bench, elements: &[usize], show: &mut dyn FnMut(Record) -> Re
 fn records(bench: &Bench, elements: usize, direction: Direction, times: &[Timing]) -> Vec<Record> {
     let bytes = |table: usize| (8 * elements + 4 * table) as u64;
     let record = |case: &str, time: &Timing| Record::new("rope", case, direction, &bench.device_name, time);
-    let [copy, ours @ .., rotate_peer, split_peer] = times else { return Vec::new() };
+    let Some((copy, times)) = times.split_first() else { return Vec::new() };
+    let (ours, peers) = times.split_at(Case::ALL.len());
     let mut records = vec![record("copy", copy).moving(elements, bytes(0), Some(copy))];
     for (case, time) in Case::ALL.into_iter().zip(ours) {
-        let peer = if matches!(case, Case::Rotate(_)) { rotate_peer } else { split_peer };
+        let peer = peers.get(usize::from(matches!(case, Case::Split(_))));
         records.push(
             record(case.name(), time)
                 .moving(elements, bytes(LENGTH * HEADS.head_dim), Some(copy))
-                .against(PEER, Some(peer)),
+                .against(PEER, peer),
         );
     }
     records

@@ -31,7 +31,7 @@ pub fn run(
     let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
     let mut subjects = vec![steps(bench, &run, dataset, &resolved, bench.reference)?];
     subjects.extend(products(bench, config, &resolved));
-    if !bench.reference {
+    if !bench.reference && !bench.alone {
         subjects.push(steps(bench, &run, dataset, &resolved, true)?);
     }
     let times = bench.clock.time(&mut subjects)?;

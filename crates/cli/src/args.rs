@@ -252,7 +252,10 @@ pub(crate) struct Measuring {
     /// Print one JSON object a line instead of the table
     #[arg(long)]
     pub(crate) json: bool,
-    /// Time for each subject, after which it gets no more runs than three
+    /// Time no peer and no reference
+    #[arg(long)]
+    pub(crate) alone: bool,
+    /// Seconds for each subject, after which it gets no more runs than three
     #[arg(long, default_value_t = 0.7, value_name = "S")]
     pub(crate) seconds: f64,
     #[command(flatten)]

@@ -62,7 +62,8 @@ pub struct Trainer<'a> {
     dataset: &'a Dataset,
     device: Device,
     positions: Positions,
-    model: Gpt,
+    /// Absent only while it is updated, so that its buffers are written in place.
+    model: Option<Gpt>,
     optimizer: Optimizer,
     step: u64,
     best: Option<Best>,
@@ -100,7 +101,7 @@ impl<'a> Trainer<'a> {
             dataset,
             device: tracked,
             positions: Positions::range(0..config.train.length),
-            model,
+            model: Some(model),
             optimizer,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
             best: from.and_then(|checkpoint| checkpoint.meta.best),
@@ -109,8 +110,11 @@ impl<'a> Trainer<'a> {
     }
 
     /// The model as it stands.
+    ///
+    /// # Panics
+    /// Never: an update puts back what it takes.
     pub fn model(&self) -> &Gpt {
-        &self.model
+        self.model.as_ref().expect("an update puts back what it takes")
     }
 
     /// Steps done.
@@ -183,8 +187,9 @@ impl<'a> Trainer<'a> {
         if !loss.is_finite() || !clip.norm.is_finite() {
             return Err(self.not_finite(loss, clip.norm, learning_rate));
         }
-        let model = self.model.clone();
-        self.model = self.optimizer.update(model, gradients, config, learning_rate, self.step, clip);
+        let optimizer = &mut self.optimizer;
+        let updated = |model| optimizer.update(model, gradients, config, learning_rate, self.step, clip);
+        self.model = self.model.take().map(updated);
         self.step += 1;
         Ok(Some(Advanced { loss, learning_rate, gradient_norm: clip.norm }))
     }
@@ -207,16 +212,16 @@ impl<'a> Trainer<'a> {
             let pass = Pass {
                 tokens: inputs,
                 positions: &self.positions,
-                reading: &self.model.position,
+                reading: &self.model().position,
                 dropout: Some(&dropout),
             };
-            let nll = self.model.nll(&pass, targets, 0..config.length); // [micro batch, length]
+            let nll = self.model().nll(&pass, targets, 0..config.length); // [micro batch, length]
             let mean = match self.weights(&batch, part) {
                 None => nll.mean().div_scalar(config.accumulation as f64),
                 Some(weights) => (nll * weights).sum(),
             };
             loss += f64::from(mean.clone().into_scalar::<f32>());
-            let gradients = parameters::gradients(&self.model, &mut mean.backward());
+            let gradients = parameters::gradients(self.model(), &mut mean.backward());
             sum = Some(match sum {
                 None => gradients,
                 Some(sum) => sum.into_iter().zip(gradients).map(|(a, b)| a + b).collect(),
@@ -252,7 +257,7 @@ impl<'a> Trainer<'a> {
     fn validate_task(&self, task: &TaskConfig) -> Result<f64> {
         let config = &self.run.config.train;
         let rows = config.micro_batch();
-        let model = self.model.valid();
+        let model = self.model().valid();
         let device = self.device.clone().inner();
         let (mut sum, mut count) = (0.0, 0usize);
         for index in 0..config.validation_tokens.div_ceil(rows * config.length) {
@@ -282,7 +287,7 @@ impl<'a> Trainer<'a> {
         }
         let config = &self.run.config.train;
         let tokens = self.dataset.tokens(Split::Valid);
-        let model = self.model.valid();
+        let model = self.model().valid();
         let device = self.device.clone().inner();
         let (mut sum, mut count) = (0.0, 0usize);
         for starts in windows.chunks(config.micro_batch()) {
@@ -304,7 +309,7 @@ impl<'a> Trainer<'a> {
         if self.best.is_none_or(|best| loss < best.loss) {
             self.best = Some(Best { step: self.step, loss });
             let meta = self.meta();
-            checkpoint::save(&self.run.checkpoint(Which::Best), &self.model, None, &meta)?;
+            checkpoint::save(&self.run.checkpoint(Which::Best), self.model(), None, &meta)?;
         }
         Ok(())
     }
@@ -323,7 +328,7 @@ impl<'a> Trainer<'a> {
 
     fn save(&self, which: Which) -> Result<PathBuf> {
         let path = self.run.checkpoint(which);
-        checkpoint::save(&path, &self.model, Some(&self.optimizer), &self.meta())?;
+        checkpoint::save(&path, self.model(), Some(&self.optimizer), &self.meta())?;
         Ok(path)
     }
 

@@ -63,6 +63,7 @@ fn open(measuring: &args::Measuring) -> Result<Bench> {
         device_name: session.device_name,
         clock,
         reference: longwave_kernels::reference_in_use(),
+        alone: measuring.alone,
     })
 }
 

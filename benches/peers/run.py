@@ -78,6 +78,13 @@ def export(config, name, steps, *changes):
     return folder
 
 
+def same_losses(record):
+    """The record of a peer that computes what ours computes."""
+    if not record["loss_difference"] <= LOSS_TOLERANCE:
+        raise SystemExit(f"{record['peer']}: losses differ by {record['loss_difference']}")
+    return record
+
+
 def in_turn(title, own, peers):
     """Rounds of `own` and every peer, each giving its record; prints each peer's ratios."""
     rounds = [(own(), [peer() for _, peer in peers]) for _ in range(arguments.rounds)]
@@ -101,12 +108,7 @@ def train():
         config = HERE / f"{size}.toml"
         folder = export(config, size, arguments.steps)
 
-        def peer(mode):
-            record = torch("train.py", folder, "--mode", mode)[0]
-            if record["loss_difference"] > LOSS_TOLERANCE:
-                raise SystemExit(f"{size}: losses of torch {mode} differ by {record['loss_difference']}")
-            return record
-
+        peer = lambda mode: same_losses(torch("train.py", folder, "--mode", mode)[0])
         own = lambda: ours("train", "--config", config, "--seconds", 0)[0]
         in_turn(f"training step, width {size}", own, [(f"torch {mode}", lambda mode=mode: peer(mode)) for mode in ("eager", "compile")])
 
@@ -116,9 +118,9 @@ def long():
     for encoding, kinds in attentions.items():
         change = ["--set", f'position={{kind="{encoding}"}}']
         config = HERE / "128.toml"
-        folder = export(config, f"long-{encoding}", 0, *change)
+        folder = export(config, f"long-{encoding}", 1, *change)
         own = lambda: ours("eval", "--config", config, *change, "--lengths", arguments.long, "--seconds", 0)[0]
-        read = lambda kind: torch("long.py", folder, "--length", arguments.long, "--attention", kind)[0]
+        read = lambda kind: same_losses(torch("long.py", folder, "--length", arguments.long, "--attention", kind)[0])
         peers = [(f"torch, {kind}", lambda kind=kind: read(kind)) for kind in kinds]
         in_turn(f"reading {arguments.long} tokens, {encoding}", own, peers)
 

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 ///
 /// On the CPU all threads copy their share into memory that is there already, which is the most that the
 /// memory gives. Elsewhere a kernel that changes nothing writes a new tensor.
-pub fn copy<'a>(elements: usize, device: &'a Device) -> Subject<'a> {
+pub fn copy(elements: usize, device: &Device) -> Subject<'_> {
     if *device == Device::flex() {
         let from = numbers::values("copy", elements);
         let mut to = vec![0.0_f32; elements];

@@ -83,7 +83,7 @@ fn steps<'a>(
 /// The matrix products of a step: those with weights (forward, and backward for both sides), and those of
 /// attention over the whole square (forward two, backward five: the scores again, and four gradients).
 fn products<'a>(bench: &'a Bench, config: &RunConfig, resolved: &Resolved) -> [Subject<'a>; 2] {
-    let d = resolved.dimensions.clone();
+    let d = resolved.dimensions;
     let (length, batch) = (config.train.length, config.train.micro_batch());
     let times = config.train.accumulation;
     let rows = batch * length;

@@ -11,11 +11,13 @@ use longwave_kernels::{
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
 
+type Run = dyn Fn(&[Tensor<1>]) -> Tensor<1>;
+
 /// An operation of flat inputs with a flat output.
 struct Operation {
     name: String,
     inputs: Vec<Vec<f32>>,
-    run: Box<dyn Fn(&[Tensor<1>]) -> Tensor<1>>,
+    run: Box<Run>,
 }
 
 pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {

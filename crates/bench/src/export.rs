@@ -5,7 +5,7 @@
 //! `run.json` (sizes, schedule and our own losses, step by step).
 
 use longwave_core::{Error, Result, file};
-use longwave_data::{Dataset, Split, batch};
+use longwave_data::Dataset;
 use longwave_train::checkpoint::{self, Meta};
 use longwave_train::schedule::Schedule;
 use longwave_train::{Run, RunConfig, Trainer};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Trains the first `steps` steps and writes the folder; progress is the number of steps done.
 ///
 /// # Errors
-/// The config does not fit the corpus, a loss is not finite, or a file cannot be written.
+/// The config does not fit the corpus or is a task's, a loss is not finite, or a file cannot be written.
 pub fn write(
     folder: &Path,
     config: &RunConfig,
@@ -35,8 +35,11 @@ pub fn write(
     let schedule = Schedule::new(train);
     let (mut batches, mut losses, mut rates) = (Vec::new(), Vec::new(), Vec::new());
     for step in 0..steps {
-        let tokens = dataset.tokens(Split::Train);
-        let batch = batch(tokens, train.sampling, config.seed, step, train.sequences(), train.length)?;
+        let batch = dataset.batch(train.sampling, config.seed, step, train.sequences(), train.length)?;
+        if batch.scored.is_some() {
+            return Err(Error::usage("`--export` has no place for which targets of a task are scored")
+                .hint("export a config with a corpus"));
+        }
         batches.extend(batch.inputs.iter().chain(&batch.targets).flat_map(|token| token.to_le_bytes()));
         let Some(advanced) = trainer.advance(&schedule, &|| false)? else { break };
         losses.push(advanced.loss);

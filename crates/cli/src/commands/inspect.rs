@@ -8,7 +8,7 @@ use longwave_core::{Error, Result};
 use longwave_eval::Config;
 use longwave_position::about;
 use longwave_position::reading::LogN;
-use longwave_position::{ExtensionConfig, Init, Lengths};
+use longwave_position::{Init, Lengths};
 use longwave_report::catalogue;
 use longwave_report::picture::{Picture, pictures};
 use serde::Serialize;

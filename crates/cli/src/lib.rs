@@ -47,6 +47,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Runs(runs) => commands::runs::run(runs),
         Command::Report(report) => commands::report::run(report),
         Command::Inspect(inspect) => commands::inspect::run(inspect),
+        Command::Bench(bench) => commands::bench::run(bench),
+        Command::Selfcheck(selfcheck) => commands::bench::selfcheck(selfcheck),
         Command::Validate(validate) => commands::validate::run(validate),
         Command::Schema => commands::schema::run(),
     }?;

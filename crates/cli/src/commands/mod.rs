@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod eval;
 pub(crate) mod export;

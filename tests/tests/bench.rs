@@ -1,5 +1,7 @@
 //! `longwave bench` and `longwave selfcheck` as a user meets them.
 
+#![allow(clippy::unwrap_used, missing_docs)]
+
 mod common;
 
 use common::Project;

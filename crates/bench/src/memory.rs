@@ -80,7 +80,7 @@ mod tests {
     fn counts_what_is_held_at_once() {
         let _alone = crate::testing::alone();
         let before = vec![1_u8; 1 << 20];
-        let (_, one) = peak(|| {
+        let ((), one) = peak(|| {
             for _ in 0..4 {
                 drop(std::hint::black_box(vec![1_u8; 8 << 20]));
             }

@@ -28,6 +28,10 @@ fn encodings() -> Vec<String> {
         "{ kind = 'tupe', relative = 't5', table_size = 40 }",
         "{ kind = 'multiplicative', table_size = 40 }",
         "[{ kind = 'causal_conv', kernel = 3 }, 'fox', 'rope']",
+        "{ kind = 'deberta', absolute_layers = 1, absolute = { past_table = 'interpolate' } }",
+        "{ kind = 'complex_order', complex = true }",
+        "{ kind = 'mixed', layers = [{ kind = 'rope', window = 7 }, { kind = 'none', log_n = true }] }",
+        "{ kind = 'mixed', layers = ['none', { encodings = ['causal_conv', 'fox'], window = 9, sinks = 1 }] }",
         "['alibi', 'causal_conv', 'kerple']",
     ];
     ENCODINGS.iter().map(|entry| format!("'{}'", entry.kind)).chain(variants.map(str::to_owned)).collect()

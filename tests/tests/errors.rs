@@ -57,6 +57,30 @@ fn an_extension_that_does_not_apply() {
 }
 
 #[test]
+fn an_encoding_that_linear_attention_cannot_read() {
+    let change = with("kind = \"rope\"", "kind = \"alibi\"");
+    insta::assert_snapshot!(refused(2, change, &["--set", "model.attention=linear"]));
+}
+
+#[test]
+fn an_extension_that_linear_attention_cannot_read() {
+    let arguments = ["--set", "model.attention=linear", "--set", "evaluate.extend=[\"rerope\"]"];
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
+}
+
+#[test]
+fn a_layer_that_no_pattern_reaches() {
+    let stack = "position={ kind = \"mixed\", layers = [\"rope\", \"none\"], pattern = [0] }";
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", stack]));
+}
+
+#[test]
+fn an_extension_that_no_layer_of_a_stack_can_take() {
+    let stack = "position={ kind = \"mixed\", layers = [{ kind = \"fox\", window = 8 }, \"none\"] }";
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", stack]));
+}
+
+#[test]
 fn a_learned_encoding_past_its_table() {
     let change = |_: &Project| CONFIG.replace("\"rope\"", "\"learned\"").replace(", \"linear\", \"ntk\"", "");
     insta::assert_snapshot!(refused(2, change, &[]));

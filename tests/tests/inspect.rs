@@ -134,3 +134,18 @@ fn the_slowest_band_is_interpolated_exactly() {
     assert!((ratio - 4.0).abs() < 1e-9);
     assert!(shown("{ kind = \"none\" }", &[]).contains("it is not made of frequencies"));
 }
+
+#[test]
+fn a_stack_says_what_each_layer_sees() {
+    let stack = "{ kind = \"mixed\", layers = [{ kind = \"rope\", window = \"L/4\", sinks = 2 }, { kind = \"none\", \
+                 log_n = true }] }";
+    let text = shown(stack, &["--length", "128", "--extend", "ntk"]);
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("layer")).collect();
+    assert_eq!(
+        lines,
+        [
+            "layer 0 sees a window of 8 and the first 2",
+            "layer 1 sees every earlier key, queries scaled by log n"
+        ]
+    );
+}

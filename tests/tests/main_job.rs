@@ -275,6 +275,11 @@ fn every_part_of_the_model_trains() {
         vec!["position.layout=interleaved", "position.fraction=0.5", "model.feed_forward=swiglu"],
         vec!["model.qk_norm=key", "model.log_n=true", "model.dropout=0.1"],
         vec!["model.qk_norm=rms", "model.kv_heads=1"],
+        vec!["model.attention=linear", "evaluate=[{ lengths = [300], extend = [\"direct\", \"ntk\"] }]"],
+        vec!["position={ kind = \"complex_order\", complex = true }", "evaluate=[{ lengths = [64] }]"],
+        vec![
+            "position={ kind = \"mixed\", layers = [{ kind = \"rope\", window = 9 }, { kind = \"none\", log_n = true }] }",
+        ],
         vec!["model.qk_norm=cosine", "model.head_dim=8", "train.schedule=wsd"],
         vec!["data.tokenizer={ kind = \"bpe\", vocab_size = 280 }", "train.sampling=shuffled"],
     ]

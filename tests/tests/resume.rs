@@ -181,6 +181,13 @@ fn stages_follow_the_training_that_stands_before_them() {
 }
 
 #[test]
+fn so_do_complex_maps_and_a_mixed_stack() {
+    let stack = "position={ kind = \"mixed\", layers = [{ kind = \"complex_order\", complex = true }, { encodings = \
+                 [\"learned\", \"kerple\"], window = 9, log_n = true }] }";
+    stopped_twice(&[stack, "evaluate=[]"].map(str::to_owned));
+}
+
+#[test]
 fn so_does_one_that_learns_a_task() {
     let changes = ["data={ task = { kind = \"reverse_string\" } }", "evaluate=[]"];
     stopped_twice(&changes.map(str::to_owned));

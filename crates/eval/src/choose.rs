@@ -4,6 +4,7 @@
 //! loss, averaged over the lengths, is read on the block's own split. The rows of the validation split are kept
 //! like all others, so nothing is measured twice, and a search that was made is found again among them.
 
+use crate::config::ResolvedEvaluate;
 use crate::document::Evaluation;
 use crate::entry::Among;
 use crate::evaluate::{Progress, Subject, evaluate, tasks};
@@ -22,6 +23,18 @@ pub struct Open {
     pub place: usize,
     /// What it is chosen among.
     pub among: Among,
+}
+
+impl Open {
+    /// What is read of the validation split to decide it, and how many times each of its lengths is.
+    pub fn trials(&self, block: &ResolvedEvaluate) -> (ResolvedEvaluate, usize) {
+        match &self.among {
+            Among::Values { candidates, .. } => {
+                (ResolvedEvaluate { split: Split::Valid, ..block.clone() }, candidates.len())
+            }
+            Among::Search(one) => one.trials(block),
+        }
+    }
 }
 
 /// An extension that the validation split has decided.

@@ -144,6 +144,11 @@ impl Search {
         }
     }
 
+    /// The windows a reading is measured on, and how many readings are: the budget, and the best one for its row.
+    pub(crate) fn trials(&self, block: &ResolvedEvaluate) -> (ResolvedEvaluate, usize) {
+        (self.block(block), self.config.budget + 1)
+    }
+
     /// What rows tell of the search.
     pub(crate) fn told(&self, block: &ResolvedEvaluate) -> Result<serde_json::Value> {
         let config = SearchConfig { length: Some(self.length(block)), ..self.config.clone() };

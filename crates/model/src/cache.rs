@@ -117,7 +117,7 @@ impl Kept {
         rotations: &mut Rotations,
     ) -> Tensor<3> {
         let [batch, count, _] = input.dims();
-        let (q, k, v) = attention.unrotated(project(input.clone(), attention.qkv.val()));
+        let (q, k, v) = attention.unrotated(project(input.clone(), attention.qkv_matrix()));
         let [k, v] = match self.keys_values.take() {
             Some([keys, values]) => [Tensor::cat(vec![keys, k], 2), Tensor::cat(vec![values, v], 2)],
             None => [k, v],
@@ -135,7 +135,7 @@ impl Kept {
         let block = QueryBlock { rows, queries: &queries, input: &input };
         let out = attend([q, k, v], attention.scale(), block, reading, rotations);
         let [_, heads, _, head_dim] = out.dims();
-        project(out.swap_dims(1, 2).reshape([batch, count, heads * head_dim]), attention.output.val())
+        project(out.swap_dims(1, 2).reshape([batch, count, heads * head_dim]), attention.output_matrix())
     }
 }
 

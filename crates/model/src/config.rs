@@ -1,7 +1,9 @@
 //! `[model]`: a named size, explicit sizes, or a named size with some of them changed.
 
+use crate::field::Field;
 use longwave_core::{Error, Result};
 use longwave_position::Dimensions;
+use longwave_position::reading::{AttentionKind, LogN};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +108,9 @@ pub struct ModelConfig {
     /// `SwiGLU` unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feed_forward_width: Option<usize>,
+    /// What turns queries and keys into weights.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
+    pub attention: AttentionKind,
     /// The normalisation before attention, feed-forward and head.
     pub norm: NormKind,
     /// Added to the mean square or variance that `norm` divides by.
@@ -135,6 +140,7 @@ impl Default for ModelConfig {
             kv_heads: None,
             head_dim: None,
             feed_forward_width: None,
+            attention: AttentionKind::default(),
             norm: NormKind::default(),
             norm_eps: NORM_EPS,
             feed_forward: FeedForwardKind::default(),
@@ -156,6 +162,30 @@ pub struct Resolved {
     pub feed_forward_width: usize,
     /// What the sizes leave open.
     pub config: ModelConfig,
+}
+
+impl Resolved {
+    /// The query scale of layers that do not say otherwise.
+    pub fn log_n(&self) -> LogN {
+        let train_length = self.dimensions.train_length;
+        if self.config.log_n { LogN::Trained { train_length } } else { LogN::Off }
+    }
+
+    /// Whether linear maps can be over a field.
+    ///
+    /// # Errors
+    /// A complex one needs an even inner width, and a normalisation without a mean over both halves.
+    pub fn check_field(&self, field: Field) -> Result<()> {
+        if field == Field::Complex && self.config.norm == NormKind::LayerNorm {
+            return Err(Error::value(
+                "model.norm",
+                "\"layer_norm\"",
+                "it subtracts one mean from real and imaginary halves, which is no complex map",
+            )
+            .hint("use `rms_norm`, or leave `position.complex` out"));
+        }
+        field.check_width("model.feed_forward_width", self.feed_forward_width)
+    }
 }
 
 impl ModelConfig {
@@ -203,6 +233,9 @@ impl ModelConfig {
                 "it divides by the logarithm of `train.length`, which is 1",
             ));
         }
+        if self.attention == AttentionKind::Linear {
+            self.check_linear()?;
+        }
         let feed_forward_width = match (self.feed_forward_width, self.feed_forward) {
             (Some(inner), _) => positive("model.feed_forward_width", inner)?,
             (None, FeedForwardKind::Gelu) => 4 * width,
@@ -210,6 +243,20 @@ impl ModelConfig {
         };
         let dimensions = Dimensions { layers, width, heads, kv_heads, head_dim, train_length, vocab_size };
         Ok(Resolved { dimensions, feed_forward_width, config: self.clone() })
+    }
+
+    /// Linear attention has no scores.
+    fn check_linear(&self) -> Result<()> {
+        let scales = [QkNorm::Key, QkNorm::Cosine].contains(&self.qk_norm);
+        for (key, scales) in [("qk_norm", scales), ("log_n", self.log_n)] {
+            if scales {
+                return Err(Error::usage(format!(
+                    "`model.{key}` scales the scores of a softmax, and `model.attention = \"linear\"` has none"
+                ))
+                .hint("leave it out, or write `model.attention = \"softmax\"`"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -240,6 +287,10 @@ mod tests {
                 .contains("divide `model.heads")
         );
         assert!(error(ModelConfig { dropout: 1.0, ..ModelConfig::default() }).contains("below 1"));
+        let linear = ModelConfig { attention: AttentionKind::Linear, ..ModelConfig::default() };
+        assert!(linear.resolve(512, 128).is_ok());
+        assert!(error(ModelConfig { log_n: true, ..linear.clone() }).contains("`model.log_n` scales"));
+        assert!(error(ModelConfig { qk_norm: QkNorm::Key, ..linear }).contains("`model.qk_norm` scales"));
         assert!(error(ModelConfig { layers: Some(0), ..ModelConfig::default() }).contains("at least 1"));
     }
 }

@@ -4,13 +4,13 @@ use crate::attention::Rotations;
 use crate::block::Block;
 use crate::config::Resolved;
 use crate::dropout::Dropout;
+use crate::field::Field;
 use crate::norm::Norm;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use longwave_core::Result;
 use longwave_kernels::cross_entropy;
 use longwave_position::encoding::Rows;
-use longwave_position::reading::LogN;
 use longwave_position::{Init, PositionConfig, Positions, Reading};
 use std::ops::Range;
 
@@ -46,18 +46,21 @@ impl Gpt {
     /// A fresh model: matrices N(0, 0.02), gains 1, biases 0.
     ///
     /// # Errors
-    /// The encoding does not fit the model's sizes.
+    /// The encoding does not fit the model's sizes, or its parts.
     pub fn new(resolved: &Resolved, position: &PositionConfig, init: &Init) -> Result<Self> {
         let d = &resolved.dimensions;
-        let log_n =
-            if resolved.config.log_n { LogN::Trained { train_length: d.train_length } } else { LogN::Off };
         let untied = !resolved.config.tied;
+        let position = position
+            .build("position", d, init, resolved.log_n())?
+            .with_attention(resolved.config.attention)?;
+        let field = Field::of(position.ties_complex());
+        resolved.check_field(field)?;
         Ok(Self {
             embedding: init.normal("embedding", [d.vocab_size, d.width], 0.02),
-            blocks: (0..d.layers).map(|layer| Block::new(resolved, layer, init)).collect(),
-            norm: Norm::new(resolved, init),
+            blocks: (0..d.layers).map(|layer| Block::new(resolved, field, layer, init)).collect(),
+            norm: Norm::new(resolved, field, init),
             head: untied.then(|| init.normal("head", [d.width, d.vocab_size], 0.02)),
-            position: position.build("position", d, init, log_n)?,
+            position,
         })
     }
 

@@ -3,6 +3,7 @@
 //! - [`config`]: `[model]` and the named sizes.
 //! - [`gpt`]: the model, from tokens to losses.
 //! - [`block`], [`attention`], [`feed_forward`], [`norm`]: its parts.
+//! - [`field`]: linear maps over real numbers or complex ones.
 //! - [`dropout`]: masks from the run's own random streams.
 //! - [`cache`]: a text read piece by piece.
 //! - [`size`]: parameters, FLOPs a token and memory, before anything is trained.
@@ -15,6 +16,7 @@ pub mod cache;
 pub mod config;
 pub mod dropout;
 pub mod feed_forward;
+pub mod field;
 pub mod gpt;
 pub mod norm;
 pub mod size;

@@ -36,12 +36,20 @@ pub struct Dimensions {
 /// The rows of one forward pass, as a hook sees them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
-    /// Index of the block, from 0.
+    /// Index of the block, from 0; an encoding is told its number among the blocks that read it.
     pub layer: usize,
     /// Token ids `[batch, length]`.
     pub tokens: &'a Tensor<2, Int>,
     /// Absolute positions of the rows.
     pub positions: &'a Positions,
+}
+
+impl Rows<'_> {
+    /// The same rows in another layer.
+    #[must_use]
+    pub fn at(self, layer: usize) -> Self {
+        Self { layer, ..self }
+    }
 }
 
 /// One block of queries against all keys of the rows.
@@ -53,6 +61,14 @@ pub struct QueryBlock<'a> {
     pub queries: &'a Range<usize>,
     /// The block's normalised input `[batch, length, width]`, all rows.
     pub input: &'a Tensor<3>,
+}
+
+impl QueryBlock<'_> {
+    /// The same block in another layer.
+    #[must_use]
+    pub fn at(self, layer: usize) -> Self {
+        Self { rows: self.rows.at(layer), ..self }
+    }
 }
 
 /// What the `scores` hook may read: the rotated or mapped queries and keys.
@@ -181,10 +197,21 @@ pub enum HeadUse {
 /// A positional encoding: the hooks the model calls, in this order.
 pub trait Position {
     /// (a) Before every block: add to, multiply or replace the hidden state
-    /// `[batch, length, width]`. Encodings that enter once act at layer 0.
+    /// `[batch, length, width]`. Encodings that enter once act at layer 0, the first that reads them.
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         let _ = rows;
         hidden
+    }
+
+    /// Whether [`embed`](Self::embed) puts something in place of the hidden state, so that it must come first.
+    fn replaces_hidden(&self) -> bool {
+        false
+    }
+
+    /// Whether the hidden state is complex, `[real | imag]`, and the model's linear maps are to be tied
+    /// accordingly; read when the model is built.
+    fn ties_complex(&self) -> bool {
+        false
     }
 
     /// (b) How q and k of a layer are rotated; described.

@@ -4,6 +4,7 @@
 //!   describe there. One file each in [`encodings`].
 //! - [`extension`]: the second seam. How a trained model is read at another length. One file each
 //!   in [`extensions`].
+//! - [`stack`]: `[position]`, which encodings each layer reads: one, several, or a mixed stack.
 //! - [`reading`]: the encoding of every layer, with masks and scales: what the model is given.
 //! - [`frequency`]: frequency tables in f64, and the rotation tables made from them.
 //! - [`positions`]: positions are data, also fractional or drawn at random.
@@ -27,6 +28,7 @@ pub mod init;
 pub mod layered;
 pub mod positions;
 pub mod reading;
+pub mod stack;
 pub mod table;
 #[cfg(test)]
 mod testing;
@@ -38,5 +40,6 @@ pub use extension::{Extend, Lengths};
 pub use extensions::ExtensionConfig;
 pub use init::Init;
 pub use positions::Positions;
-pub use reading::{PositionConfig, Reading};
+pub use reading::Reading;
+pub use stack::PositionConfig;
 pub use tokens::Tokens;

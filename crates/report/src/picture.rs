@@ -12,6 +12,7 @@ use longwave_core::Result;
 use longwave_position::about::{self, AboutEncoding};
 use longwave_position::detail::Detail;
 use longwave_position::frequency::Frequencies;
+use longwave_position::reading::{LayerReading, LogN, Mask};
 use longwave_position::{Dimensions, ExtensionConfig, Lengths, Position, Positions, Reading};
 use serde::Serialize;
 use std::f64::consts::TAU;
@@ -42,6 +43,11 @@ pub struct Picture {
     pub length: usize,
     /// The extension it is read with.
     pub extend: ExtensionConfig,
+    /// The layers that read the encoding, as the extension leaves them.
+    pub layers: Vec<Layer>,
+    /// Whether all layers are alike and see everything, which goes without saying.
+    #[serde(skip)]
+    pub alike: bool,
     /// Bases and factors as trained and as read; absent where the encoding has no frequencies.
     pub spectrum: Option<Spectrum>,
     /// What is added to logits; absent where the encoding adds nothing that is known without scores.
@@ -53,6 +59,19 @@ pub struct Picture {
     pub details: Vec<Detail>,
     /// The encoding at a glance.
     pub matrix: Matrix,
+}
+
+/// What a layer sees besides the causal mask, and whether its queries are scaled by log n.
+#[derive(Clone, Debug, Serialize)]
+pub struct Layer {
+    /// From 0.
+    pub index: usize,
+    /// Keys at a distance below this; all of them without it.
+    pub window: Option<usize>,
+    /// Keys at positions below this stay visible past the window.
+    pub sinks: usize,
+    /// Whether queries are scaled by the logarithm of their position.
+    pub log_n: bool,
 }
 
 /// Frequencies.
@@ -167,6 +186,8 @@ fn picture(
         train_length: lengths.train,
         length: lengths.length,
         extend: extend.clone(),
+        layers: layers(read, index),
+        alike: alike(read),
         spectrum: encodings[0]
             .frequencies()
             .zip(encodings[1].frequencies())
@@ -176,6 +197,29 @@ fn picture(
         details: encodings[1].details(&sampled),
         matrix: probes[1].matrix(spread(lengths.length, ROWS)),
     }
+}
+
+/// The layers that read an encoding.
+fn layers(read: &Reading, encoding: usize) -> Vec<Layer> {
+    let layers = read.layers().iter().enumerate();
+    layers
+        .filter(|(_, layer)| layer.encodings.iter().any(|place| place.encoding == encoding))
+        .map(|(index, layer)| Layer {
+            index,
+            window: layer.mask.window,
+            sinks: layer.mask.sinks,
+            log_n: layer.log_n != LogN::Off,
+        })
+        .collect()
+}
+
+fn alike(read: &Reading) -> bool {
+    let encodings =
+        |layer: &LayerReading| -> Vec<usize> { layer.encodings.iter().map(|place| place.encoding).collect() };
+    let first = encodings(read.layer(0));
+    read.layers()
+        .iter()
+        .all(|layer| layer.mask == Mask::default() && layer.log_n == LogN::Off && encodings(layer) == first)
 }
 
 fn spectrum(trained: &Frequencies, read: &Frequencies, train_length: usize) -> Spectrum {

@@ -51,6 +51,17 @@ pub enum Outcome {
     Interrupted,
 }
 
+/// What one step showed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Advanced {
+    /// Mean loss of the batch before the update, nats per token.
+    pub loss: f64,
+    /// The step size of the update.
+    pub learning_rate: f64,
+    /// Euclidean norm of the gradient before clipping.
+    pub gradient_norm: f64,
+}
+
 /// A training in progress.
 #[derive(Debug)]
 pub struct Trainer<'a> {
@@ -58,7 +69,8 @@ pub struct Trainer<'a> {
     dataset: &'a Dataset,
     device: Device,
     positions: Positions,
-    model: Gpt,
+    /// Absent only while it is updated, so that its buffers are written in place.
+    model: Option<Gpt>,
     optimizer: Optimizer,
     stage: usize,
     step: u64,
@@ -99,7 +111,7 @@ impl<'a> Trainer<'a> {
             dataset,
             device: tracked,
             positions: Positions::range(0..config.stage(stage).length),
-            model,
+            model: Some(model),
             optimizer,
             stage,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
@@ -109,8 +121,11 @@ impl<'a> Trainer<'a> {
     }
 
     /// The model as it stands.
+    ///
+    /// # Panics
+    /// Never: an update puts back what it takes.
     pub fn model(&self) -> &Gpt {
-        &self.model
+        self.model.as_ref().expect("an update puts back what it takes")
     }
 
     /// Steps done, in all stages.
@@ -150,9 +165,12 @@ impl<'a> Trainer<'a> {
     /// parameter is another.
     fn begin_stage(&mut self) -> Result<()> {
         self.stage += 1;
-        let before = parameters::list(&self.model);
-        self.model.position = begin(&self.run.config, &self.model.position, self.stage)?;
-        let after = parameters::list(&self.model);
+        let before = parameters::list(self.model());
+        let position = begin(&self.run.config, &self.model().position, self.stage)?;
+        if let Some(model) = &mut self.model {
+            model.position = position;
+        }
+        let after = parameters::list(self.model());
         let mut fresh = Optimizer::new(&after, &self.device.clone().inner());
         if self.run.config.stages[self.stage - 1].optimizer == Moments::Keep {
             for (index, _) in after.iter().enumerate().filter(|(index, now)| before[*index] == **now) {
@@ -181,20 +199,17 @@ impl<'a> Trainer<'a> {
             validation_windows(self.dataset.tokens(Split::Valid), config.length, config.validation_tokens);
         while self.stage_step() < config.steps {
             let start = Instant::now();
-            let learning_rate = schedule.learning_rate(self.stage_step());
-            let Some((loss, gradients)) = self.gradients(stop)? else {
+            let advanced = match self.advance(&schedule, stop) {
+                Ok(advanced) => advanced,
+                Err(error) => {
+                    metrics.flush()?;
+                    return Err(error);
+                }
+            };
+            let Some(Advanced { loss, learning_rate, gradient_norm }) = advanced else {
                 self.save_last(metrics, show)?;
                 return Ok(Outcome::Interrupted);
             };
-            let clip = clip(&gradients, config.clip);
-            if !loss.is_finite() || !clip.norm.is_finite() {
-                metrics.flush()?;
-                return Err(self.not_finite(loss, clip.norm, learning_rate));
-            }
-            let model = self.model.clone();
-            let updates = self.step - run.moments_since(self.stage);
-            self.model = self.optimizer.update(model, gradients, config, learning_rate, updates, clip);
-            self.step += 1;
             let step = self.stage_step();
             let due = |every: u64| step.is_multiple_of(every) || step == config.steps;
             let valid_loss = if due(config.validate_every()) { self.validate(&windows)? } else { None };
@@ -205,7 +220,7 @@ impl<'a> Trainer<'a> {
                 tokens: run.tokens_before(self.stage) + step * config.batch_tokens as u64,
                 loss,
                 learning_rate,
-                gradient_norm: clip.norm,
+                gradient_norm,
                 valid_loss,
                 seconds: start.elapsed().as_secs_f64(),
             };
@@ -227,6 +242,27 @@ impl<'a> Trainer<'a> {
         Ok(Outcome::Done)
     }
 
+    /// One step of the stage at hand, whose schedule it is given: loss, gradients and update, without
+    /// validation, metrics or checkpoints; `None` where `stop` came first.
+    ///
+    /// # Errors
+    /// A loss or gradient that is not finite, or a training text shorter than a sequence.
+    pub fn advance(&mut self, schedule: &Schedule, stop: &dyn Fn() -> bool) -> Result<Option<Advanced>> {
+        let config = self.config();
+        let learning_rate = schedule.learning_rate(self.stage_step());
+        let Some((loss, gradients)) = self.gradients(stop)? else { return Ok(None) };
+        let clip = clip(&gradients, config.clip);
+        if !loss.is_finite() || !clip.norm.is_finite() {
+            return Err(self.not_finite(loss, clip.norm, learning_rate));
+        }
+        let updates = self.step - self.run.config.moments_since(self.stage);
+        let optimizer = &mut self.optimizer;
+        let updated = |model| optimizer.update(model, gradients, config, learning_rate, updates, clip);
+        self.model = self.model.take().map(updated);
+        self.step += 1;
+        Ok(Some(Advanced { loss, learning_rate, gradient_norm: clip.norm }))
+    }
+
     /// The loss and gradient of a step's batch; `None` where `stop` came first.
     fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<(f64, Vec<Tensor<1>>)>> {
         let config = self.config();
@@ -245,16 +281,16 @@ impl<'a> Trainer<'a> {
             let pass = Pass {
                 tokens: inputs,
                 positions: &self.positions,
-                reading: &self.model.position,
+                reading: &self.model().position,
                 dropout: Some(&dropout),
             };
-            let nll = self.model.nll(&pass, targets, 0..config.length); // [micro batch, length]
+            let nll = self.model().nll(&pass, targets, 0..config.length); // [micro batch, length]
             let mean = match self.weights(&batch, part) {
                 None => nll.mean().div_scalar(config.accumulation as f64),
                 Some(weights) => (nll * weights).sum(),
             };
             loss += f64::from(mean.clone().into_scalar::<f32>());
-            let gradients = parameters::gradients(&self.model, &mut mean.backward());
+            let gradients = parameters::gradients(self.model(), &mut mean.backward());
             sum = Some(match sum {
                 None => gradients,
                 Some(sum) => sum.into_iter().zip(gradients).map(|(a, b)| a + b).collect(),
@@ -290,7 +326,7 @@ impl<'a> Trainer<'a> {
         if self.best.is_none_or(|best| loss < best.loss) {
             self.best = Some(Best { step: self.step, loss });
             let meta = self.meta()?;
-            checkpoint::save(&self.run.checkpoint(Which::Best), &self.model, None, &meta)?;
+            checkpoint::save(&self.run.checkpoint(Which::Best), self.model(), None, &meta)?;
         }
         Ok(())
     }
@@ -309,7 +345,7 @@ impl<'a> Trainer<'a> {
 
     fn save(&self, which: Which) -> Result<PathBuf> {
         let path = self.run.checkpoint(which);
-        checkpoint::save(&path, &self.model, Some(&self.optimizer), &self.meta()?)?;
+        checkpoint::save(&path, self.model(), Some(&self.optimizer), &self.meta()?)?;
         Ok(path)
     }
 

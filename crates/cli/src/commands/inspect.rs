@@ -7,7 +7,6 @@ use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_eval::Config;
 use longwave_position::about;
-use longwave_position::reading::LogN;
 use longwave_position::{Init, Lengths};
 use longwave_report::catalogue;
 use longwave_report::picture::{Picture, pictures};
@@ -24,13 +23,12 @@ pub(crate) fn run(arguments: &args::Inspect) -> Result<()> {
     }
     let lengths = Lengths { train, length: arguments.length.unwrap_or(train) };
     let extend = super::eval::one_extension(arguments.extend.as_deref())?;
-    let dimensions = config.run.model.resolve(1, train)?.dimensions;
+    let resolved = config.run.model.resolve(1, train)?;
     let init = Init::new(config.run.seed, &Device::flex());
-    let log_n = if config.run.model.log_n { LogN::Trained { train_length: train } } else { LogN::Off };
-    let fresh = config.run.position.build("position", &dimensions, &init, log_n)?;
+    let fresh = config.run.position.build("position", &resolved.dimensions, &init, resolved.log_n())?;
     let trained = reading_after(&config.run, &fresh, config.run.last_stage())?;
     let read = extend.apply(&trained, lengths)?;
-    let pictures = pictures(&trained, &read, &extend, lengths, &dimensions)?;
+    let pictures = pictures(&trained, &read, &extend, lengths, &resolved.dimensions)?;
     if arguments.json {
         return json(&pictures);
     }

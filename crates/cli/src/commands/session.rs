@@ -169,25 +169,30 @@ pub(crate) fn default_folder(config: &RunConfig) -> PathBuf {
 
 /// The config file itself, or the one of that name in `configs/`.
 pub(crate) fn find_config(path: &Path) -> Result<PathBuf> {
+    find_shipped(path, "configs", "config")
+}
+
+/// The file itself, or the one of that name in the project's `folder`; `what` it is, for the message.
+pub(crate) fn find_shipped(path: &Path, folder: &str, what: &str) -> Result<PathBuf> {
     if path.exists() {
         return Ok(path.to_owned());
     }
     let bare = path.components().count() == 1;
-    let shipped = Path::new("configs").join(path);
+    let shipped = Path::new(folder).join(path);
     if bare && shipped.exists() {
         return Ok(shipped);
     }
-    let error = Error::usage(format!("there is no config `{}`", path.display()));
-    let known = shipped_configs();
+    let error = Error::usage(format!("there is no {what} `{}`", path.display()));
+    let known = shipped_files(folder);
     Err(match longwave_core::error::nearest(&path.to_string_lossy(), known.iter().map(String::as_str)) {
         Some(near) if bare => error.hint(format!("did you mean `{near}`?")),
         _ if known.is_empty() => error.hint("run from the project's folder, or give the path of the file"),
-        _ => error.hint(format!("`configs/` has {}", known.join(", "))),
+        _ => error.hint(format!("`{folder}/` has {}", known.join(", "))),
     })
 }
 
-fn shipped_configs() -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir("configs")
+fn shipped_files(folder: &str) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
         .map(|entries| entries.filter_map(|entry| name(&entry.ok()?.path())).collect())
         .unwrap_or_default();
     names.retain(|name| Path::new(name).extension().is_some_and(|extension| extension == "toml"));

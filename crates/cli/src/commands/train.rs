@@ -8,7 +8,7 @@ use crate::progress::Training;
 use burn::module::Module;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
-use longwave_eval::{Config, Subject, check, memory};
+use longwave_eval::{Config, ResultRow, Subject, check, memory};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_position::Init;
@@ -16,16 +16,36 @@ use longwave_train::config::ScheduleKind;
 use longwave_train::run::Which;
 use longwave_train::trainer::open_folder;
 use longwave_train::{Event, Outcome, Run, RunConfig, Start, Trainer, reading_after, restore};
+use std::path::Path;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &args::Train) -> Result<()> {
+    if let Some(seeds) = arguments.seeds {
+        return super::study::run_seeds(arguments, seeds);
+    }
     let config = Config::load(&find_config(&arguments.config)?, &arguments.set)?;
-    let session = Session::open(&arguments.compute)?;
+    let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&config.run));
+    let rows = complete(&config, &folder, arguments.resume, &arguments.compute)?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    print_tables(&rows)?;
+    write_report(&folder)
+}
+
+/// Trains what is left to train in `folder`, makes the measurements that are missing, and gives the rows
+/// of all that the config asks for.
+pub(crate) fn complete(
+    config: &Config,
+    folder: &Path,
+    resume: bool,
+    compute: &args::Compute,
+) -> Result<Vec<ResultRow>> {
+    let session = Session::open(compute)?;
     let dataset = open_data(&config.run.data)?;
     let resolved = config.run.model.resolve(dataset.tokenizer().vocab_size(), config.run.train.length)?;
     let hash = config.run.hash(dataset.content_hash())?;
-    let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&config.run));
-    let (run, start) = Run::prepare(&folder, config.run.clone(), hash, arguments.resume)?;
+    let (run, start) = Run::prepare(folder, config.run.clone(), hash, resume)?;
     let model = Gpt::new(&resolved, &config.run.position, &Init::new(config.run.seed, &session.device))?;
     // All that can be wrong is found before a file is written or a step is trained.
     let last = reading_after(&run.config, &model.position, run.config.last_stage())?;
@@ -34,7 +54,7 @@ pub(crate) fn run(arguments: &args::Train) -> Result<()> {
     introduce(&session, &run, &dataset, &model, &resolved);
     open_folder(&run, &config.to_table()?, &dataset)?;
     train(&session, &run, &dataset, &resolved, &start)?;
-    evaluate(&session, &run, &config, &dataset, &resolved)
+    evaluate(&session, &run, config, &dataset, &resolved)
 }
 
 /// The training text must hold a sequence of every stage.
@@ -168,7 +188,7 @@ fn evaluate(
     config: &Config,
     dataset: &Dataset,
     resolved: &Resolved,
-) -> Result<()> {
+) -> Result<Vec<ResultRow>> {
     let checkpoint = run.load(Which::Last)?;
     let init = Init::new(run.config.seed, &session.device);
     let model = restore(&run.config, resolved, &init, &session.device, &checkpoint)?.valid();
@@ -185,10 +205,5 @@ fn evaluate(
         step: checkpoint.meta.step,
         stage: checkpoint.meta.stage(),
     };
-    let rows = measure(&subject, &config.evaluations()?, None, &run.folder)?.rows;
-    if rows.is_empty() {
-        return Ok(());
-    }
-    print_tables(&rows)?;
-    write_report(&run.folder)
+    Ok(measure(&subject, &config.evaluations()?, None, &run.folder)?.rows)
 }

@@ -123,7 +123,8 @@ macro_rules! encodings {
                 match self { $(Self::$Name(config) => serde_json::to_value(config),)* }
             }
 
-            fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
+            /// One schema for each encoding.
+            pub(crate) fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
                 vec![$(tagged::<$module::Config>(
                     <$module::Config as Configure>::KIND,
                     <$module::Config as Configure>::SUMMARY,
@@ -251,6 +252,12 @@ pub(crate) fn check_positive(section: &str, key: &str, value: f64) -> Result<()>
 impl Position for Encoding {
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         self.hooks().embed(hidden, rows)
+    }
+    fn replaces_hidden(&self) -> bool {
+        self.hooks().replaces_hidden()
+    }
+    fn ties_complex(&self) -> bool {
+        self.hooks().ties_complex()
     }
     fn rotation(&self, layer: usize) -> Option<Rotation> {
         self.hooks().rotation(layer)

@@ -2,7 +2,8 @@ use super::*;
 use crate::encoding::{Dimensions, Position};
 use crate::frequency::Frequencies;
 use crate::init::Init;
-use crate::reading::{LogN, PositionConfig};
+use crate::reading::LogN;
+use crate::stack::PositionConfig;
 use burn::tensor::Device;
 
 const TRAIN: usize = 64;

@@ -21,12 +21,12 @@ pub(super) struct Probe<'a> {
 
 impl<'a> Probe<'a> {
     pub(super) fn new(reading: &Reading, index: usize, length: usize, dimensions: &'a Dimensions) -> Self {
-        let has_it = |layer: &usize| reading.layer(*layer).encodings.contains(&index);
-        let layer = (0..dimensions.layers).find(has_it).unwrap_or_default();
         let mut reading = reading.clone();
         for layer in reading.layers_mut() {
-            layer.encodings = vec![index];
+            layer.encodings.retain(|place| place.encoding == index);
         }
+        let has_it = |layer: &usize| !reading.layer(*layer).encodings.is_empty();
+        let layer = (0..dimensions.layers).find(has_it).unwrap_or_default();
         Self { reading, index, layer, length, dimensions }
     }
 
@@ -56,7 +56,7 @@ impl<'a> Probe<'a> {
         let last = self.length - 1;
         let device = Device::flex();
         let positions = Positions::range(0..self.length);
-        let bias = self.with_block(&positions, last..self.length, |block| self.encoding().bias(block));
+        let bias = self.with_block(&positions, last..self.length, |block| self.reading.bias(block));
         let options = Attention { bias, query_offset: last, ..Attention::causal(self.dimensions.head_dim) };
         let values = numbers(options.bias_block(1, self.length, &device)?);
         let of_head = |row: &[f64]| distances.iter().map(|&n| Some(row[last - n])).collect();
@@ -68,7 +68,7 @@ impl<'a> Probe<'a> {
     pub(super) fn decay(&self, distances: &[usize]) -> Option<Vec<Row>> {
         let encoding = self.encoding();
         let frequencies = encoding.frequencies()?;
-        let decay = encoding.rotation(self.layer).and_then(|rotation| rotation.decay);
+        let decay = self.reading.rotation(self.layer).and_then(|rotation| rotation.decay);
         let geometry = self.reading.geometry(self.layer);
         let mask = self.reading.layer(self.layer).mask;
         let query = (self.length - 1) as f64;

@@ -1,6 +1,6 @@
 //! A picture as text for the terminal.
 
-use super::{ByDistance, Detail, Matrix, Picture, Row, Spectrum};
+use super::{ByDistance, Detail, Layer, Matrix, Picture, Row, Spectrum};
 use std::fmt::Write as _;
 
 /// From the lowest number to the highest.
@@ -45,11 +45,23 @@ impl Picture {
             self.length,
             self.extend.kind()
         );
+        if !self.alike {
+            text.extend(self.layers.iter().map(layer));
+        }
         if self.spectrum.is_none() {
             text.push_str("it is not made of frequencies\n");
         }
         text
     }
+}
+
+/// What a layer sees, as a line.
+fn layer(layer: &Layer) -> String {
+    let window =
+        layer.window.map_or("every earlier key".to_owned(), |window| format!("a window of {window}"));
+    let sinks = if layer.sinks > 0 { format!(" and the first {}", layer.sinks) } else { String::new() };
+    let log_n = if layer.log_n { ", queries scaled by log n" } else { "" };
+    format!("layer {} sees {window}{sinks}{log_n}\n", layer.index)
 }
 
 /// The bands as a table.

@@ -2,6 +2,7 @@
 
 use longwave_model::config::{FeedForwardKind, NormKind, QkNorm, Resolved};
 use longwave_position::encodings::{learned, rope};
+use longwave_position::reading::AttentionKind;
 use longwave_position::{EncodingConfig, PositionConfig};
 
 /// An architecture as `config.json` names it.
@@ -61,7 +62,11 @@ impl Architecture {
                 return (Self::Longwave, Some(format!("none has `position.kind = \"{}\"`", position.name())));
             }
         };
-        match obstacles.into_iter().flatten().next() {
+        let linear = obstacle(
+            resolved.config.attention == AttentionKind::Linear,
+            "its attention is a softmax, not `model.attention = \"linear\"`",
+        );
+        match obstacles.into_iter().chain([linear]).flatten().next() {
             None => (nearest, None),
             Some(obstacle) => {
                 (Self::Longwave, Some(format!("`{}` is nearest, but {obstacle}", nearest.model_type())))

@@ -12,7 +12,7 @@ impl Trainer<'_> {
     fn validate_task(&self, task: &TaskConfig) -> Result<f64> {
         let config = self.config();
         let rows = config.micro_batch();
-        let model = self.model.valid();
+        let model = self.model().valid();
         let device = self.device.clone().inner();
         let (mut sum, mut count) = (0.0, 0usize);
         for index in 0..config.validation_tokens.div_ceil(rows * config.length) {
@@ -42,7 +42,7 @@ impl Trainer<'_> {
         }
         let config = self.config();
         let tokens = self.dataset.tokens(Split::Valid);
-        let model = self.model.valid();
+        let model = self.model().valid();
         let device = self.device.clone().inner();
         let (mut sum, mut count) = (0.0, 0usize);
         for starts in windows.chunks(config.micro_batch()) {

@@ -3,7 +3,7 @@
 //! - [`block`]: rows of results gathered into what can stand in one table.
 //! - [`metric`]: what a cell of a table says.
 //! - [`table`]: a block as Markdown and for the terminal.
-//! - [`csv`]: all rows as CSV.
+//! - [`mod@csv`]: all rows as CSV.
 //! - [`plot`]: charts as SVG and PNG.
 //! - [`picture`]: an encoding, as trained and as an extension reads it, as numbers and as text.
 //! - [`catalogue`]: the README's tables of encodings and extensions.

@@ -76,7 +76,7 @@ impl Progress {
             return;
         }
         self.told = Instant::now();
-        let sign = Sign { what: self.what.to_owned(), done, total: self.total, message: message.to_owned() };
+        let sign = Sign { what: self.what.clone(), done, total: self.total, message: message.to_owned() };
         // Who does not read it any more has gone, and this process stops at the end of its stdin.
         if let Ok(line) = serde_json::to_string(&sign) {
             let _ = output::data(&(line + "\n"));

@@ -24,6 +24,8 @@ fn encodings() -> Vec<String> {
         "{ kind = 'learned', past_table = 'interpolate' }",
         "{ kind = 'learned', past_table = 'hierarchical' }",
         "{ kind = 'recursive', variant = 'mlp' }",
+        "{ kind = 'recursive', variant = 'rnn' }",
+        "[{ kind = 'causal_conv', kernel = 3 }, { kind = 'recursive', variant = 'rnn' }, 'rope']",
         "{ kind = 'fire', init_length = 4.0 }",
         "{ kind = 'tupe', relative = 't5', table_size = 40 }",
         "{ kind = 'multiplicative', table_size = 40 }",
@@ -130,8 +132,8 @@ fn every_encoding_under_every_extension_reads_the_same_in_pieces() {
 #[test]
 fn every_extension_applies_to_an_encoding() {
     let lengths = Lengths { train: TRAIN, length: LENGTH };
-    // A table is all that `table` makes longer.
-    let models = ["'rope'", "'learned'"].map(model);
+    // A table is all that `table` makes longer, digits are all that `convert` writes anew.
+    let models = ["'rope'", "'learned'", "'radix'"].map(model);
     for extension in extensions() {
         let applies = |model: &Gpt| extension.apply(&model.position, lengths).is_ok();
         assert!(models.iter().any(applies), "{}", extension.kind());

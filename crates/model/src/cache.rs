@@ -1,7 +1,7 @@
 //! A text read piece by piece: what it leaves behind, so that no row is computed twice.
 //!
-//! A cache keeps keys *before* they are rotated or mapped, values, and the rows that the encoding looks back
-//! to. Positions are data, so every piece runs the hooks of a whole reading, with the new rows as its queries:
+//! A cache keeps keys *before* they are rotated or mapped, values, and what encodings carry from row to row.
+//! Positions are data, so every piece runs the hooks of a whole reading, with the new rows as its queries:
 //! every geometry, mask and bias means what it means there, and the logits are the same.
 
 use crate::attention::{Attention, Rotations, attend};
@@ -26,8 +26,8 @@ pub struct Cache {
 /// What one layer keeps.
 #[derive(Clone, Debug, Default)]
 struct Kept {
-    /// The last rows of the hidden state before `embed`, `[batch, rows, width]`.
-    hidden: Option<Tensor<3>>,
+    /// What each encoding carries from the rows so far to the next, `[batch, any, width]`.
+    before: Vec<Option<Tensor<3>>>,
     /// The normalised input, `[batch, rows, width]`, where the encoding reads it.
     input: Option<Tensor<3>>,
     /// Unrotated keys and values, each `[batch, kv_heads, rows, head_dim]`.
@@ -91,20 +91,14 @@ impl Gpt {
 }
 
 impl Kept {
-    /// Hook (a) for the new rows, the last of `rows`; they are seen with the rows that it looks back to.
+    /// Hook (a) for the new rows, the last of `rows`.
     fn embed(&mut self, new: Tensor<3>, rows: Rows<'_>, reading: &Reading) -> Tensor<3> {
-        let count = new.dims()[1];
-        let hidden = appended(self.hidden.take(), new, 1);
-        let (seen, total) = (hidden.dims()[1], rows.positions.length());
-        let kept = reading.looks_back(rows.layer).min(seen);
-        if kept > 0 {
-            self.hidden = Some(hidden.clone().slice_dim(1, seen - kept..seen));
-        }
-        let columns = total - seen..total;
+        let total = rows.positions.length();
+        let columns = total - new.dims()[1]..total;
         let tokens = rows.tokens.clone().slice_dim(1, columns.clone());
         let positions = rows.positions.columns(columns);
         let rows = Rows { tokens: &tokens, positions: &positions, ..rows };
-        reading.embed(hidden, rows).slice_dim(1, seen - count..seen)
+        reading.embed_piece(new, rows, &mut self.before)
     }
 
     /// Attention of the new rows, whose normalised input is `[batch, new, width]`, to all rows so far.

@@ -276,10 +276,12 @@ pub trait Position {
         None
     }
 
-    /// How many rows before it each row of [`embed`](Self::embed) reads, in the layers where it acts. Where a
-    /// text is read piece by piece, so many rows are kept.
-    fn looks_back(&self) -> usize {
-        0
+    /// (a) Where a text is read piece by piece: `hidden` and `rows` are those of the piece alone. `before`
+    /// is what the rows before it left behind, nothing at the start of a text, and becomes what these leave.
+    /// What that is, `[batch, any, width]`, is up to an encoding whose rows read others.
+    fn embed_piece(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
+        let _ = before;
+        self.embed(hidden, rows)
     }
 
     /// Whether a hook reads `block.input`. Where a text is read piece by piece, it is kept whole then; else

@@ -272,9 +272,19 @@ impl Reading {
         self.of(layer).map(|(encoding, _)| encoding.numbers_per_score()).max().unwrap_or(1).max(1)
     }
 
-    /// How many rows before it each row of [`embed`](Self::embed) reads in a layer.
-    pub fn looks_back(&self, layer: usize) -> usize {
-        self.of(layer).map(|(encoding, _)| encoding.looks_back()).sum()
+    /// Hook (a) for a piece of a text; `before` has what the rows before it left behind for each encoding of
+    /// the layer, and is empty at the start of a text.
+    pub fn embed_piece(
+        &self,
+        hidden: Tensor<3>,
+        rows: Rows<'_>,
+        before: &mut Vec<Option<Tensor<3>>>,
+    ) -> Tensor<3> {
+        before.resize(self.layers[rows.layer].encodings.len(), None);
+        let encodings = self.of(rows.layer).zip(before);
+        encodings.fold(hidden, |hidden, ((encoding, layer), before)| {
+            encoding.embed_piece(hidden, rows.at(layer), before)
+        })
     }
 
     /// Whether an encoding of the layer reads the input of all rows.

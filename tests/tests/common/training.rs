@@ -48,6 +48,8 @@ const VARIANTS: &[&str] = &[
     "kind = 'rope'\nhope = true",
     "kind = 'radix'\ndigits_as = 'numbers'\nbeta = 3\ndigits = 4",
     "kind = 'recursive'\nvariant = 'mlp'",
+    "kind = 'recursive'\nvariant = 'rnn'",
+    "kind = 'floater'\nshared = false",
     "kind = 'tupe'\nrelative = 't5'",
     "kind = 'cope'\ngate_scaled = false",
     "kind = 'shaw'\np_max = 5",

@@ -56,11 +56,9 @@ impl Configure for Config {
     }
 }
 
-impl Position for CausalConv {
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
-        if rows.layer > 0 {
-            return hidden;
-        }
+impl CausalConv {
+    /// Every row with what it sees of those before it, `[batch, length, width]`.
+    fn convolved(&self, hidden: &Tensor<3>) -> Tensor<3> {
         let [batch, length, width] = hidden.dims();
         let mut sum = hidden.clone() + self.b.val().unsqueeze();
         for tap in 0..self.w.dims()[0].min(length) {
@@ -75,8 +73,26 @@ impl Position for CausalConv {
         }
         sum
     }
+}
 
-    fn looks_back(&self) -> usize {
-        self.w.dims()[0] - 1
+impl Position for CausalConv {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+        if rows.layer > 0 { hidden } else { self.convolved(&hidden) }
+    }
+
+    /// Carries the last `kernel - 1` rows.
+    fn embed_piece(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
+        if rows.layer > 0 {
+            return hidden;
+        }
+        let count = hidden.dims()[1];
+        let seen = match before.take() {
+            Some(before) => Tensor::cat(vec![before, hidden], 1),
+            None => hidden,
+        };
+        let length = seen.dims()[1];
+        let kept = length.min(self.w.dims()[0] - 1);
+        *before = (kept > 0).then(|| seen.clone().slice_dim(1, length - kept..length));
+        self.convolved(&seen).slice_dim(1, length - count..length)
     }
 }

@@ -2,19 +2,24 @@
 //!
 //! `dp/dt = f(t, p) = tanh([p, t / scale] w1 + b1) w2 + b2`, `p_layer(0) = start[layer]`, position k at time
 //! `t = k delta` (Liu et al. 2020, arXiv:2003.09229, equations 5 and 6); layer l adds `p_l` to its input.
-//! start `[layers, width]` from N(0, 0.02); w1 `[width + 1, hidden]` and w2 `[hidden, width]` from N(0, 0.02),
-//! shared by all layers. Integrated by the classical Runge-Kutta method (RK4) with `steps` steps for each
-//! position: sequential in the position, and slow for long texts. Whole positions only.
+//! start `[layers, width]` from N(0, 0.02); w1 `[width + 1, hidden]` and w2 `[hidden, width]` from N(0, 0.02), b1
+//! and b2 at 0. All layers share one flow, as published; with `shared = false` each has its own, and the
+//! parameters hold one below the other.
+//!
+//! Integrated by the classical Runge-Kutta method (RK4) with `steps` steps for each position: sequential in
+//! the position, and slow for long texts. Times may be uneven: a position in between is reached from the whole
+//! one before it by as many, shorter steps, so that its vector does not depend on which others are asked.
+//! Interpolated by s, position m is read at m / s.
 
-use super::recursive::whole_positions;
 use super::{Configure, Past, check_at_least, check_positive};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
+use crate::distance::upload;
 use crate::positions::Positions;
 use crate::table::indices;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use longwave_core::Result;
+use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,11 +35,15 @@ pub struct Config {
     pub scale: f64,
     /// Width of the hidden layer.
     pub hidden: usize,
+    /// Whether all layers follow one flow, from starts of their own.
+    // Left out of resolved configs where it is true, as it came later.
+    #[serde(skip_serializing_if = "Clone::clone")]
+    pub shared: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { delta: 0.1, steps: 1, scale: 10.0, hidden: 32 }
+        Self { delta: 0.1, steps: 1, scale: 10.0, hidden: 32, shared: true }
     }
 }
 
@@ -43,16 +52,19 @@ impl Default for Config {
 pub struct Floater {
     /// `[layers, width]`.
     pub start: Param<Tensor<2>>,
-    /// `[width + 1, hidden]`, shared by all layers.
+    /// `[flows (width + 1), hidden]`; flows is 1, or the number of layers.
     pub w1: Param<Tensor<2>>,
-    /// `[hidden]`.
+    /// `[flows hidden]`.
     pub b1: Param<Tensor<1>>,
-    /// `[hidden, width]`.
+    /// `[flows hidden, width]`.
     pub w2: Param<Tensor<2>>,
-    /// `[width]`.
+    /// `[flows width]`.
     pub b2: Param<Tensor<1>>,
     #[module(skip)]
     config: Config,
+    /// Positions are divided by it.
+    #[module(skip)]
+    interpolation: f64,
     /// The vectors of every layer at the first positions, where they are computed once for many readings.
     #[module(skip)]
     made: Vec<Tensor<2>>,
@@ -74,62 +86,120 @@ impl Configure for Config {
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Floater {
         let Dimensions { layers, width, .. } = *dimensions;
+        let flows = if self.shared { 1 } else { layers };
         Floater {
             start: init.normal("position.floater.start", [layers, width], 0.02),
-            w1: init.normal("position.floater.w1", [width + 1, self.hidden], 0.02),
-            b1: init.constant([self.hidden], 0.0),
-            w2: init.normal("position.floater.w2", [self.hidden, width], 0.02),
-            b2: init.constant([width], 0.0),
+            w1: init.normal("position.floater.w1", [flows * (width + 1), self.hidden], 0.02),
+            b1: init.constant([flows * self.hidden], 0.0),
+            w2: init.normal("position.floater.w2", [flows * self.hidden, width], 0.02),
+            b2: init.constant([flows * width], 0.0),
             config: self.clone(),
+            interpolation: 1.0,
             made: Vec::new(),
         }
     }
 }
 
+/// The flow of one layer.
+struct Flow {
+    /// `[width, hidden]`.
+    of_p: Tensor<2>,
+    /// `[1, hidden]`.
+    of_time: Tensor<2>,
+    /// `[1, hidden]`.
+    b1: Tensor<2>,
+    /// `[hidden, width]`.
+    w2: Tensor<2>,
+    /// `[1, width]`.
+    b2: Tensor<2>,
+}
+
+impl Flow {
+    /// f of p `[rows, width]`, given the time over `scale` times `of_time`, `[rows, hidden]`.
+    fn at(&self, timed: Tensor<2>, p: Tensor<2>) -> Tensor<2> {
+        let first = p.matmul(self.of_p.clone()) + timed + self.b1.clone();
+        first.tanh().matmul(self.w2.clone()) + self.b2.clone()
+    }
+}
+
+/// One Runge-Kutta step of length `h` from p; `flow` is given the time since then.
+fn step(h: f64, p: &Tensor<2>, flow: impl Fn(f64, Tensor<2>) -> Tensor<2>) -> Tensor<2> {
+    let at = |share: f64, k: &Tensor<2>| p.clone() + k.clone().mul_scalar(share * h);
+    let k1 = flow(0.0, p.clone());
+    let k2 = flow(h / 2.0, at(0.5, &k1));
+    let k3 = flow(h / 2.0, at(0.5, &k2));
+    let k4 = flow(h, at(1.0, &k3));
+    at(1.0 / 6.0, &(k1 + (k2 + k3).mul_scalar(2.0) + k4))
+}
+
 impl Floater {
-    /// f of p `[1, width]` at a time.
-    fn flow(&self, time: f64, p: Tensor<2>) -> Tensor<2> {
-        let width = p.dims()[1];
-        let w1 = self.w1.val();
-        let of_time = w1.clone().slice_dim(0, width..=width).mul_scalar(time / self.config.scale);
-        let first = p.matmul(w1.slice_dim(0, 0..width)) + of_time + self.b1.val().unsqueeze();
-        first.tanh().matmul(self.w2.val()) + self.b2.val().unsqueeze()
+    /// The flow that a layer follows.
+    fn flow(&self, layer: usize) -> Flow {
+        let Config { hidden, shared, .. } = self.config;
+        let width = self.w2.dims()[1];
+        let flow = if shared { 0 } else { layer };
+        let w1 = self.w1.val().slice_dim(0, flow * (width + 1)..(flow + 1) * (width + 1));
+        let units = flow * hidden..(flow + 1) * hidden;
+        Flow {
+            of_p: w1.clone().slice_dim(0, 0..width),
+            of_time: w1.slice_dim(0, width..=width),
+            b1: self.b1.val().slice_dim(0, units.clone()).unsqueeze(),
+            w2: self.w2.val().slice_dim(0, units),
+            b2: self.b2.val().slice_dim(0, flow * width..(flow + 1) * width).unsqueeze(),
+        }
     }
 
-    /// One Runge-Kutta step of length `h` from `time`.
-    fn step(&self, time: f64, h: f64, p: &Tensor<2>) -> Tensor<2> {
-        let at = |share: f64, k: &Tensor<2>| p.clone() + k.clone().mul_scalar(share * h);
-        let k1 = self.flow(time, p.clone());
-        let k2 = self.flow(time + h / 2.0, at(0.5, &k1));
-        let k3 = self.flow(time + h / 2.0, at(0.5, &k2));
-        let k4 = self.flow(time + h, at(1.0, &k3));
-        at(1.0 / 6.0, &(k1 + (k2 + k3).mul_scalar(2.0) + k4))
-    }
-
-    /// The vectors of a layer at positions 0 to `last` or further, `[positions, width]`.
+    /// The vectors of a layer at the whole positions 0 to `last` or further, `[positions, width]`.
     fn vectors(&self, layer: usize, last: usize) -> Tensor<2> {
         if let Some(made) = self.made.get(layer).filter(|made| made.dims()[0] > last) {
             return made.clone();
         }
-        let Config { delta, steps, .. } = self.config;
+        let Config { delta, steps, scale, .. } = self.config;
         let h = delta / steps as f64;
+        let flow = self.flow(layer);
         let mut p = self.start.val().slice_dim(0, layer..=layer);
         let mut all = vec![p.clone()];
-        for step in 0..last * steps {
-            p = self.step(step as f64 * h, h, &p);
-            if (step + 1) % steps == 0 {
+        for done in 0..last * steps {
+            let time = done as f64 * h;
+            p = step(h, &p, |since, p| flow.at(flow.of_time.clone().mul_scalar((time + since) / scale), p));
+            if (done + 1) % steps == 0 {
                 all.push(p.clone());
             }
         }
         Tensor::cat(all, 0)
     }
 
+    /// The vectors of a layer at `positions`, given those of the whole positions before them,
+    /// `[positions, width]` both.
+    fn between(&self, layer: usize, positions: &[f64], mut p: Tensor<2>) -> Tensor<2> {
+        let Config { delta, steps, scale, .. } = self.config;
+        let (flow, device, count) = (self.flow(layer), p.device(), positions.len());
+        let column = |of: &dyn Fn(f64) -> f64| -> Tensor<2> {
+            let values: Vec<f64> = positions.iter().map(|&m| of(m)).collect();
+            upload(&values, &device).reshape([count, 1])
+        };
+        // Each row has a time of its own to go: it is measured in shares of that.
+        let spans = column(&|m| m.fract() * delta);
+        let h = 1.0 / steps as f64;
+        for done in 0..steps {
+            p = step(h, &p, |since, p| {
+                let share = done as f64 * h + since;
+                let times = column(&|m| (m.floor() + m.fract() * share) * delta / scale);
+                flow.at(times * flow.of_time.clone(), p) * spans.clone()
+            });
+        }
+        p
+    }
+
     /// The vectors of a layer at the positions, `[rows, length, width]`.
     pub fn path(&self, layer: usize, positions: &Positions) -> Tensor<3> {
-        let vectors = self.vectors(layer, positions.largest().unwrap_or_default() as usize);
+        let at: Vec<f64> = positions.values().iter().map(|&m| m / self.interpolation).collect();
+        let last = at.iter().copied().fold(0.0, f64::max) as usize;
+        let vectors = self.vectors(layer, last);
         let width = vectors.dims()[1];
-        let at = indices(positions.values().iter().map(|&m| m as usize), &vectors.device());
-        vectors.select(0, at).reshape([positions.rows(), positions.length(), width])
+        let whole = vectors.clone().select(0, indices(at.iter().map(|&m| m as usize), &vectors.device()));
+        let read = if at.iter().all(|m| m.fract() == 0.0) { whole } else { self.between(layer, &at, whole) };
+        read.reshape([positions.rows(), positions.length(), width])
     }
 }
 
@@ -139,11 +209,92 @@ impl Position for Floater {
     }
 
     fn check(&self, positions: &Positions) -> Result<()> {
-        whole_positions("floater", positions)
+        match positions.values().iter().find(|&&m| m < 0.0) {
+            Some(position) => Err(Error::usage(format!(
+                "`floater` has no vector for position {position}: its path starts at position 0"
+            ))
+            .hint("use positions of at least 0, whole or not")),
+            None => Ok(()),
+        }
     }
 
     fn prepare(&mut self, length: usize) {
         let layers = self.start.dims()[0];
-        self.made = (0..layers).map(|layer| self.vectors(layer, length.saturating_sub(1))).collect();
+        let last = (length.saturating_sub(1) as f64 / self.interpolation) as usize;
+        self.made = (0..layers).map(|layer| self.vectors(layer, last)).collect();
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.interpolation *= scale;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{dimensions, random};
+    use burn::tensor::Device;
+
+    /// A flow that bends, with weights far from 0.
+    fn floater(config: &Config) -> Floater {
+        let fresh = config.build(&dimensions(), &Init::new(0, &Device::flex()));
+        let matrix = |name: &str, old: &Param<Tensor<2>>| {
+            Param::from_tensor(random::<2>(name, old.dims(), &Device::flex()).mul_scalar(0.5))
+        };
+        Floater { w1: matrix("w1", &fresh.w1), w2: matrix("w2", &fresh.w2), ..fresh }
+    }
+
+    fn path(floater: &Floater, layer: usize, positions: &[f64]) -> Vec<f32> {
+        let positions = Positions::explicit(1, positions);
+        floater.check(&positions).unwrap();
+        floater.path(layer, &positions).into_data().try_to_vec().unwrap()
+    }
+
+    fn furthest(a: &[f32], b: &[f32]) -> f32 {
+        assert_eq!(a.len(), b.len());
+        a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    }
+
+    #[test]
+    fn uneven_times_lie_on_the_same_path() {
+        // The same times, as positions in between and as whole ones of a shorter delta.
+        let coarse = floater(&Config { delta: 0.4, steps: 8, ..Config::default() });
+        let fine = floater(&Config { delta: 0.1, steps: 2, ..Config::default() });
+        let uneven = [0.25, 0.5, 1.0, 1.75, 4.25, 7.5];
+        let read = path(&coarse, 1, &uneven);
+        assert!(furthest(&read, &path(&fine, 1, &uneven.map(|m| 4.0 * m))) < 1e-5);
+        assert!(furthest(&read, &path(&coarse, 1, &uneven.map(f64::floor))) > 1e-2, "it moves in between");
+        // A position knows nothing of the others.
+        assert!(furthest(&read[8..16], &path(&coarse, 1, &[0.5])) == 0.0);
+        assert!(coarse.check(&Positions::explicit(1, vec![-0.5])).is_err());
+        // Interpolated, whole positions lie in between.
+        let mut interpolated = coarse.clone();
+        assert!(interpolated.interpolate(4.0));
+        assert!(furthest(&read, &path(&interpolated, 1, &uneven.map(|m| 4.0 * m))) == 0.0);
+        interpolated.prepare(31);
+        assert!(furthest(&read, &path(&interpolated, 1, &uneven.map(|m| 4.0 * m))) == 0.0);
+    }
+
+    #[test]
+    fn layers_follow_flows_of_their_own() {
+        let shared = floater(&Config::default());
+        let own = floater(&Config { shared: false, ..Config::default() });
+        let alike = |floater: &Floater, starts: &Tensor<2>| {
+            let floater = Floater { start: Param::from_tensor(starts.clone()), ..floater.clone() };
+            furthest(&path(&floater, 0, &[0.0, 9.0]), &path(&floater, 1, &[0.0, 9.0]))
+        };
+        let one_start = shared.start.val().slice_dim(0, 0..1).repeat_dim(0, 2);
+        assert!(alike(&shared, &one_start) == 0.0 && alike(&own, &one_start) > 1e-2);
+        // Twice the same flow is the shared one.
+        let twice = |p: &Param<Tensor<2>>| Param::from_tensor(p.val().repeat_dim(0, 2));
+        let (w1, w2) = (twice(&shared.w1), twice(&shared.w2));
+        let copied = Floater { w1, w2, start: shared.start.clone(), ..own };
+        for layer in 0..2 {
+            let at = [0.0, 3.5, 9.0];
+            assert!(furthest(&path(&copied, layer, &at), &path(&shared, layer, &at)) == 0.0);
+        }
+        let written = serde_json::to_value(Config::default()).unwrap();
+        assert!(written.get("shared").is_none(), "resolved configs are as before: {written}");
     }
 }

@@ -289,8 +289,8 @@ impl Position for Encoding {
     fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
         self.hooks().values(probabilities, block)
     }
-    fn looks_back(&self) -> usize {
-        self.hooks().looks_back()
+    fn embed_piece(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
+        self.hooks().embed_piece(hidden, rows, before)
     }
     fn reads_input(&self) -> bool {
         self.hooks().reads_input()

@@ -17,6 +17,8 @@ fn every() -> Vec<String> {
         "kind = \"rope\"\np = 0.5",
         "kind = \"radix\"\ndigits_as = \"numbers\"\nbeta = 3",
         "kind = \"recursive\"\nvariant = \"mlp\"",
+        "kind = \"recursive\"\nvariant = \"rnn\"",
+        "kind = \"floater\"\nshared = false",
         "kind = \"tupe\"\nrelative = \"t5\"",
         "kind = \"cope\"\ngate_scaled = false",
         "kind = \"shaw\"\np_max = 3",

@@ -5,6 +5,11 @@
 //! `[width, width]`; it starts as the rotations of a sinusoidal encoding, so that nothing grows at first.
 //! `"mlp"`: `f(p) = p + tanh(p w1 + b1) w2 + b2`, w1 `[width, hidden]`, w2 `[hidden, width]`. p0 from
 //! N(0, 0.02). Enters once, before the first block; sequential in the position. Whole positions only.
+//!
+//! `"rnn"` runs over the tokens, after which, the same source says, no other encoding is needed:
+//! `h_t = x_t + s_t`, `s_t = tanh(s_{t-1} w + x_t w_x + b)`, `s_{-1} = p0`, w_x `[width, width]` uniform within
+//! `1 / sqrt(width)`. It is added like the others, so that the token itself stays readable. Positions do not
+//! enter: the order of the rows does. Sequential in the rows.
 
 use super::{Configure, Past, check_at_least};
 use crate::encoding::{Dimensions, Position, Rows};
@@ -27,6 +32,8 @@ pub enum Variant {
     Linear,
     /// A residual network with one hidden layer.
     Mlp,
+    /// A recurrent network that reads the tokens too.
+    Rnn,
 }
 
 /// The nonlinearity of the network.
@@ -61,10 +68,12 @@ impl Default for Config {
 pub struct Recursive {
     /// `[width]`.
     pub p0: Param<Tensor<1>>,
-    /// `linear`: `[width, width]`.
+    /// `linear`, `rnn`: `[width, width]`.
     pub w: Option<Param<Tensor<2>>>,
-    /// `linear`: `[width]`.
+    /// `linear`, `rnn`: `[width]`.
     pub b: Option<Param<Tensor<1>>>,
+    /// `rnn`: `[width, width]`.
+    pub w_x: Option<Param<Tensor<2>>>,
     /// `mlp`: `[width, hidden]`.
     pub w1: Option<Param<Tensor<2>>>,
     /// `mlp`: `[hidden]`.
@@ -96,7 +105,8 @@ fn rotations(width: usize) -> Vec<f64> {
 impl Configure for Config {
     type Encoding = Recursive;
     const KIND: &'static str = "recursive";
-    const SUMMARY: &'static str = "each position's vector is a learned function of the one before";
+    const SUMMARY: &'static str =
+        "each position's vector is a learned function of the one before, or of the token too (RNN)";
     const SOURCE: &'static str = "kexue.fm/archives/8130";
     const PAST: Past = Past::Reads("defined: the recursion goes on");
 
@@ -106,12 +116,14 @@ impl Configure for Config {
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Recursive {
         let (width, hidden) = (dimensions.width, self.hidden);
-        let linear = self.variant == Variant::Linear;
-        let mlp = !linear;
+        let mlp = self.variant == Variant::Mlp;
+        let reach = 1.0 / (width as f64).sqrt();
         Recursive {
             p0: init.normal("position.recursive.p0", [width], 0.02),
-            w: linear.then(|| init.values([width, width], &rotations(width))),
-            b: linear.then(|| init.constant([width], 0.0)),
+            w: (!mlp).then(|| init.values([width, width], &rotations(width))),
+            b: (!mlp).then(|| init.constant([width], 0.0)),
+            w_x: (self.variant == Variant::Rnn)
+                .then(|| init.uniform("position.recursive.w_x", [width, width], [-reach, reach])),
             w1: mlp.then(|| init.normal("position.recursive.w1", [width, hidden], 0.02)),
             b1: mlp.then(|| init.constant([hidden], 0.0)),
             w2: mlp.then(|| init.normal("position.recursive.w2", [hidden, width], 0.02)),
@@ -147,10 +159,45 @@ impl Recursive {
     }
 }
 
+
+/// The states of a network with the weights w, b and w_x after all rows that drive it,
+/// x `[batch, length, width]`; `state` `[batch, 1, width]` is the one before them and becomes the last.
+fn states(x: &Tensor<3>, state: &mut Tensor<3>, [w, b, w_x]: [Tensor<2>; 3]) -> Tensor<3> {
+    let [batch, length, width] = x.dims();
+    let driven = x.clone().reshape([batch * length, width]).matmul(w_x) + b;
+    let driven = driven.reshape([batch, length, width]);
+    // The gradient of a slice is as large as what it was cut from: rows are cut from blocks.
+    let block = length.isqrt().max(1);
+    let mut states = Vec::with_capacity(length);
+    for first in (0..length).step_by(block) {
+        let count = block.min(length - first);
+        let rows = driven.clone().slice_dim(1, first..first + count);
+        for row in 0..count {
+            let driven = rows.clone().slice_dim(1, row..row + 1).squeeze_dim::<2>(1);
+            let next = (state.clone().squeeze_dim::<2>(1).matmul(w.clone()) + driven).tanh();
+            *state = next.unsqueeze_dim::<3>(1);
+            states.push(state.clone());
+        }
+    }
+    Tensor::cat(states, 1)
+}
+
 impl Position for Recursive {
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+        self.embed_piece(hidden, rows, &mut None)
+    }
+
+    /// `rnn` carries the last state `[batch, 1, width]`.
+    fn embed_piece(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;
+        }
+        if let (Some(w), Some(b), Some(w_x)) = (&self.w, &self.b, &self.w_x) {
+            let start = || self.p0.val().unsqueeze::<3>().repeat_dim(0, hidden.dims()[0]);
+            let mut state = before.take().unwrap_or_else(start);
+            let states = states(&hidden, &mut state, [w.val(), b.val().unsqueeze(), w_x.val()]);
+            *before = Some(state);
+            return hidden + states;
         }
         let positions = rows.positions;
         let last = positions.largest().unwrap_or_default() as usize;
@@ -161,16 +208,18 @@ impl Position for Recursive {
     }
 
     fn check(&self, positions: &Positions) -> Result<()> {
-        whole_positions("recursive", positions)
+        if self.w_x.is_some() { Ok(()) } else { whole_positions("recursive", positions) }
     }
 
     fn prepare(&mut self, length: usize) {
-        self.made = Some(self.vectors(length.saturating_sub(1)));
+        if self.w_x.is_none() {
+            self.made = Some(self.vectors(length.saturating_sub(1)));
+        }
     }
 }
 
 /// An encoding that steps from position to position has none in between.
-pub(super) fn whole_positions(kind: &str, positions: &Positions) -> Result<()> {
+fn whole_positions(kind: &str, positions: &Positions) -> Result<()> {
     match positions.values().iter().find(|&&m| m.fract() != 0.0 || m < 0.0) {
         Some(position) => Err(Error::usage(format!(
             "`{kind}` has no vector for position {position}: it steps through whole positions from 0"
@@ -184,6 +233,33 @@ pub(super) fn whole_positions(kind: &str, positions: &Positions) -> Result<()> {
 mod tests {
     use super::*;
     use burn::tensor::Device;
+
+    #[test]
+    fn a_network_runs_over_the_tokens() {
+        let device = Device::flex();
+        let config = Config { variant: Variant::Rnn, ..Config::default() };
+        let encoding = config.build(&crate::testing::dimensions(), &Init::new(0, &device));
+        let x = crate::testing::random::<3>("x", [2, 5, 8], &device);
+        let (tokens, positions) = (Tensor::zeros([2, 5], &device), Positions::range(0..5));
+        let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+        let numbers = |tensor: Tensor<2>| tensor.into_data().try_to_vec::<f32>().unwrap();
+        let of = |parameter: &Option<Param<Tensor<2>>>| numbers(parameter.as_ref().unwrap().val());
+        let (w, w_x) = (of(&encoding.w), of(&encoding.w_x));
+        let p0 = encoding.p0.val().into_data().try_to_vec::<f32>().unwrap();
+        let found = numbers(encoding.embed(x.clone(), rows).reshape([10, 8]));
+        for (text, x) in numbers(x.reshape([10, 8])).chunks(40).enumerate() {
+            let mut state = p0.clone();
+            for (row, x) in x.chunks(8).enumerate() {
+                let sum = |c: usize| (0..8).map(|i| state[i] * w[8 * i + c] + x[i] * w_x[8 * i + c]).sum::<f32>();
+                state = (0..8).map(|c| sum(c).tanh()).collect();
+                for c in 0..8 {
+                    let found = found[40 * text + 8 * row + c];
+                    assert!((found - x[c] - state[c]).abs() < 1e-5, "text {text}, row {row}: {found}");
+                }
+            }
+        }
+        assert!(encoding.check(&Positions::explicit(1, vec![0.5])).is_ok(), "positions do not enter");
+    }
 
     #[test]
     fn starts_as_rotations_that_keep_the_norm() {

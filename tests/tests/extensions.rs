@@ -76,6 +76,7 @@ fn table() -> Vec<Promise> {
     use Keeps::{Nothing, Trained};
     use Relative::{Always, Multiples, Never};
     const NAMED: Keeps = Nothing("it names frequencies and says nothing of a scale");
+    const GIVEN: Keeps = Nothing("it names a base, whatever the length");
     const BOUNDED: Keeps = Nothing("distances are bounded well below L, whatever the length");
     vec![
         plain("'direct'", Same, Same),
@@ -114,6 +115,8 @@ fn table() -> Vec<Promise> {
         geometry("'sinks'", Trained, Never),
         geometry("'window'", Trained, Always),
         plain("'table'", Absent, Absent),
+        plain("'convert'", Absent, Absent),
+        Promise { keeps: GIVEN, ..plain("{ kind = 'convert', beta_new = 16 }", Absent, Absent) },
     ]
 }
 
@@ -122,9 +125,13 @@ fn extension(text: &str) -> ExtensionConfig {
     ExtensionConfig::from_value(&value, "extend").unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// A rotary model; one with a table for the extension that makes tables longer.
+/// A rotary model; one with what the extension acts on where that is none.
 fn model(text: &str) -> Gpt {
-    let kind = if extension(text).kind() == "table" { "learned" } else { "rope" };
+    let kind = match extension(text).kind() {
+        "table" => "learned",
+        "convert" => "radix",
+        _ => "rope",
+    };
     let config = ModelConfig { layers: Some(2), width: Some(32), heads: Some(4), ..ModelConfig::default() };
     let position = PositionConfig::from_value(&toml::Value::String(kind.to_owned()), "position").unwrap();
     Gpt::new(&config.resolve(16, TRAIN).unwrap(), &position, &Init::new(0, &Device::flex())).unwrap()

@@ -8,8 +8,12 @@ fn written(config: &Config, position: f64) -> Vec<f64> {
     config.coordinates(position).into_iter().rev().collect()
 }
 
+fn three() -> Config {
+    Config { digits: 3, ..Config::default() }
+}
+
 fn interpolated() -> Config {
-    Config { variant: Variant::Interpolate, s: 2.0, ..Config::default() }
+    Config { variant: Variant::Interpolate, s: 2.0, ..three() }
 }
 
 fn hexadecimal() -> Config {
@@ -18,13 +22,13 @@ fn hexadecimal() -> Config {
         beta_new: Some(16),
         digits_as: DigitsAs::Numbers,
         reading: DigitReading::Raw,
-        ..Config::default()
+        ..three()
     }
 }
 
 #[test]
 fn direct_reading_needs_a_digit_that_was_never_trained() {
-    let four = Config { digits: 4, ..Config::default() };
+    let four = Config::default();
     let trained = |position: u32| written(&four, f64::from(position))[0] == 0.0;
     assert!((0..1000).all(trained), "the reserved digit is 0 in training");
     assert_eq!(written(&four, 1749.0), [1.0, 7.0, 4.0, 9.0]);
@@ -58,7 +62,7 @@ fn a_larger_base_writes_more_with_as_many_digits() {
 fn base_2_writes_less_with_as_many_digits() {
     // Stated that writing positions in base 2 or 16 covers more: base 16 does, base 2 covers 8 where 10 covers 1,000.
     let reach = |beta: usize| {
-        let config = Config { beta, ..Config::default() };
+        let config = Config { beta, ..three() };
         (1..5000).find(|&m| written(&config, f64::from(m)) == written(&config, 0.0)).unwrap()
     };
     assert_eq!([2, 10, 16].map(reach), [8, 1000, 4096]);

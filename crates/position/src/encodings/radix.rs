@@ -6,7 +6,10 @@
 //! `h = x + (digits / (beta - 1)) weights`, weights `[digits, width]`; both from N(0, 0.02). Enters once,
 //! before the first block. Positions of `beta^digits` and more are refused.
 //!
-//! Two readings reach further with the same parameters. `variant = "interpolate"` reads u = m / s: whole
+//! Read directly past the training length, a digit shows values that training did not: one that was reserved, and
+//! always 0 in training, is read from rows or weights that were never trained. The default of 4 digits keeps one
+//! for training lengths up to 1,000. Two readings reach further with the same trained parameters, from the start or as
+//! the extensions `linear` and `convert`. `variant = "interpolate"` reads u = m / s: whole
 //! higher digits and a fractional lowest one; a row between the last digit and its successor lies between
 //! the rows of the last digit and of 0, so that a carry is continuous. `variant = "convert"` writes m in base
 //! `beta_new`; rows, and numbers with `reading = "rescaled"`, take each digit d' to the centre of its cell,
@@ -16,6 +19,7 @@ use super::{Configure, Past, check_at_least};
 use crate::detail::Detail;
 use crate::distance::upload;
 use crate::encoding::{Dimensions, Position, Rows};
+use crate::extension::Lengths;
 use crate::init::Init;
 use crate::positions::Positions;
 use crate::table::{Between, read};
@@ -70,7 +74,7 @@ pub struct Config {
     pub digits_as: DigitsAs,
     /// The trained base.
     pub beta: usize,
-    /// The number of digits.
+    /// The number of digits; those that training lengths do not need are reserved for longer texts.
     pub digits: usize,
     /// `interpolate`: positions are divided by it; at least 1.
     pub s: f64,
@@ -87,7 +91,7 @@ impl Default for Config {
             variant: Variant::Direct,
             digits_as: DigitsAs::Rows,
             beta: 10,
-            digits: 3,
+            digits: 4,
             s: 1.0,
             beta_new: None,
             reading: DigitReading::Rescaled,
@@ -104,6 +108,25 @@ impl Config {
     /// The base positions are written in.
     fn base(&self) -> usize {
         if self.variant == Variant::Convert { self.beta_new.unwrap_or(self.beta) } else { self.beta }
+    }
+
+    /// The least base, at least `beta`, in which a text of L' tokens needs no value of the highest digit that
+    /// one of L tokens did not; where that has a single digit, the base in which L' has one.
+    fn larger_base(&self, lengths: Lengths) -> usize {
+        let mut top = lengths.train.saturating_sub(1);
+        let mut above = 0;
+        while top >= self.beta {
+            top /= self.beta;
+            above += 1;
+        }
+        if above == 0 {
+            return if lengths.length > lengths.train { self.beta.max(lengths.length) } else { self.beta };
+        }
+        let mut base = self.beta;
+        while power(base as f64, above) * (top as f64 + 1.0) < lengths.length as f64 {
+            base += 1;
+        }
+        base
     }
 
     /// The first position that has no digits.
@@ -151,7 +174,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "the digits of the position, as rows of tables or as numbers";
     const SOURCE: &'static str = "kexue.fm/archives/9675";
     const PAST: Past =
-        Past::Reads("defined up to `beta^digits`, which refuses: digits that training saw only as 0");
+        Past::Reads("defined up to `beta^digits`, with digits that training saw only as 0; `convert` needs none");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "beta", self.beta, 2)?;
@@ -166,6 +189,10 @@ impl Configure for Config {
             }
             (_, Some(base)) => check_at_least(section, "beta_new", base, self.beta)?,
             _ => {}
+        }
+        let raw = self.variant == Variant::Convert && self.reading == DigitReading::Raw;
+        if raw && self.digits_as == DigitsAs::Rows {
+            return Err(raw_rows(&format!("{section}.reading"), self.beta));
         }
         if self.reach() < dimensions.train_length as f64 {
             return Err(Error::value(
@@ -194,7 +221,41 @@ impl Configure for Config {
     }
 }
 
+/// Digits of a larger base have no rows of their own.
+fn raw_rows(key: &str, beta: usize) -> Error {
+    Error::value(key, "\"raw\"", format!("digits are rows of tables here, and there are none for {beta} and above"))
+        .hint("take \"rescaled\", or train with `position.digits_as = \"numbers\"`")
+}
+
 impl Radix {
+    /// Reads positions in a larger base with the trained rows or weights; see
+    /// [`convert`](crate::extensions::convert).
+    ///
+    /// # Errors
+    /// They are interpolated or converted already, the base is smaller than the trained one, or rows are to be
+    /// read raw.
+    pub fn convert(&mut self, base: Option<usize>, reading: DigitReading, lengths: Lengths) -> Result<()> {
+        let Config { variant, digits_as, beta, .. } = self.config;
+        if variant != Variant::Direct {
+            return Err(Error::usage("`radix` was trained with positions that are not read directly")
+                .hint("convert models with `position.variant = \"direct\"`"));
+        }
+        if digits_as == DigitsAs::Rows && reading == DigitReading::Raw {
+            return Err(raw_rows("reading", beta));
+        }
+        let base = base.unwrap_or_else(|| self.config.larger_base(lengths));
+        if base < beta {
+            return Err(Error::value("beta_new", base, format!("it must be at least the trained base, {beta}"))
+                .hint("leave it out for the least base that the length needs"));
+        }
+        if base > beta {
+            self.config.variant = Variant::Convert;
+            self.config.beta_new = Some(base);
+            self.config.reading = reading;
+        }
+        Ok(())
+    }
+
     /// The digits of every position as they are read, `[positions, digits]` row-major.
     pub fn coordinates(&self, positions: &Positions) -> Vec<f64> {
         positions.values().iter().flat_map(|&m| self.config.coordinates(m)).collect()
@@ -247,7 +308,10 @@ impl Position for Radix {
                 self.config.digits,
                 self.config.base()
             ))
-            .hint("evaluate shorter lengths, read it interpolated (`extend = [\"linear\"]`), or train with more digits"));
+            .hint(
+                "evaluate shorter lengths, read it interpolated or in a larger base (`extend = [\"linear\", \
+                 \"convert\"]`), or train with more digits",
+            ));
         }
         let fractional = positions.values().iter().find(|m| m.fract() != 0.0);
         match fractional.filter(|_| self.config.variant != Variant::Interpolate) {
@@ -285,21 +349,54 @@ mod tests {
     #[test]
     fn three_readings_of_1749() {
         let read = |config: Config| config.coordinates(1749.0);
-        let halved = Config { variant: Variant::Interpolate, s: 2.0, ..Config::default() };
+        let halved = Config { variant: Variant::Interpolate, s: 2.0, digits: 3, ..Config::default() };
         assert_eq!(read(halved), [4.5, 7.0, 8.0]);
         let converted = Config {
             variant: Variant::Convert,
             beta_new: Some(16),
             digits_as: DigitsAs::Numbers,
             reading: DigitReading::Raw,
+            digits: 3,
             ..Config::default()
         };
         assert_eq!(read(converted), [5.0, 13.0, 6.0]);
     }
 
     #[test]
+    fn the_least_base_keeps_the_highest_digit_in_range() {
+        let base = |train, length| Config::default().larger_base(Lengths { train, length });
+        // Positions up to 127 have 0 or 1 as third digit, and so have those up to 511 in base 16.
+        assert_eq!([base(128, 128), base(128, 200), base(128, 512), base(128, 513)], [10, 10, 16, 17]);
+        assert_eq!([base(1000, 1000), base(1000, 2000), base(8, 8), base(8, 32)], [10, 15, 10, 32]);
+        for (train, length) in [(16, 64), (100, 101), (128, 4096), (999, 16_384), (1001, 2000)] {
+            let base = base(train, length);
+            let config = |beta, reading| Config {
+                beta: 10,
+                variant: Variant::Convert,
+                beta_new: Some(beta),
+                reading,
+                digits_as: DigitsAs::Numbers,
+                ..Config::default()
+            };
+            let largest = |beta, upto: usize| {
+                let read = |m: usize| config(beta, DigitReading::Raw).coordinates(m as f64);
+                let digits = (0..upto).map(read).reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a.max(*b)).collect());
+                digits.unwrap()
+            };
+            let (trained, read) = (largest(10, train), largest(base, length));
+            let top = trained.iter().rposition(|&digit| digit > 0.0).unwrap();
+            assert!(read[top] <= trained[top] && read[top + 1..].iter().all(|&d| d == 0.0), "{train}, {length}");
+            assert!(largest(base - 1, length)[top..] != read[top..] || base == 10, "a smaller one would do");
+        }
+    }
+
+    #[test]
     fn too_few_digits_are_refused() {
-        let error = crate::testing::refused("kind = \"radix\"\nbeta = 2");
+        let error = crate::testing::refused("kind = \"radix\"\nbeta = 2\ndigits = 3");
         assert!(error.starts_with("`position.digits = 3`"), "{error}");
+        let error = crate::testing::refused(
+            "kind = \"radix\"\nvariant = \"convert\"\nbeta_new = 16\nreading = \"raw\"",
+        );
+        assert!(error.starts_with("`position.reading = \"raw\"`"), "{error}");
     }
 }

@@ -104,6 +104,7 @@ extensions! {
     LambdaMask in lambda_mask,
     Sinks in sinks,
     Window in window,
+    Convert in convert,
     LongerTable in table,
 }
 

@@ -79,9 +79,10 @@ const TABLE: &[&str] = &[
 #[test]
 fn the_table_holds_every_extension() {
     for entry in EXTENSIONS {
-        // `table` is for tables: see `a_longer_table_is_read_as_its_rule_says`.
+        // For what has no frequencies: see `a_longer_table_is_read_as_its_rule_says` and
+        // `digits_are_converted_to_a_larger_base`.
         let held = TABLE.iter().any(|text| extension(text).kind() == entry.kind);
-        assert!(held || entry.kind == "table", "{}", entry.kind);
+        assert!(held || ["table", "convert"].contains(&entry.kind), "{}", entry.kind);
     }
 }
 
@@ -213,6 +214,42 @@ fn a_refusal_lists_what_applies() {
 }
 
 #[test]
+fn digits_are_converted_to_a_larger_base() {
+    let digits = |position: &str, extend: &str, m: f64| -> Result<Vec<f64>> {
+        let read = extension(extend).apply(&reading(position), LENGTHS)?;
+        let table = &read.encodings()[0].details(&[m])[0];
+        Ok(table.rows[0][1..].to_vec())
+    };
+    let numbers = "{ kind = 'radix', digits_as = 'numbers', digits = 3 }";
+    for (position, extend, m, expected) in [
+        ("'radix'", "'direct'", 1749.0, vec![9.0, 4.0, 7.0, 1.0]),
+        (numbers, "{ kind = 'convert', beta_new = 16, reading = 'raw' }", 1749.0, vec![5.0, 13.0, 6.0]),
+        (numbers, "{ kind = 'convert', beta_new = 10 }", 749.0, vec![9.0, 4.0, 7.0]),
+        // L = 64 has two digits, the higher up to 6: 7 times 37 reach 256.
+        (numbers, "{ kind = 'convert', reading = 'raw' }", 255.0, vec![33.0, 6.0, 0.0]),
+        ("'radix'", "{ kind = 'convert', beta_new = 20 }", 3.0, vec![1.25, 0.0, 0.0, 0.0]),
+    ] {
+        assert_eq!(digits(position, extend, m).unwrap(), expected, "{position} {extend}");
+    }
+    for (position, extend, start) in [
+        ("'radix'", "{ kind = 'convert', reading = 'raw' }", "`reading = \"raw\"`"),
+        ("'radix'", "{ kind = 'convert', beta_new = 8 }", "`beta_new = 8`"),
+        ("{ kind = 'radix', variant = 'interpolate', s = 2.0 }", "'convert'", "`radix` was trained"),
+        ("'rope'", "'convert'", "`convert` does not apply to `rope`"),
+    ] {
+        let error = digits(position, extend, 0.0).unwrap_err();
+        assert!(error.message().starts_with(start), "{extend}: {error}");
+        assert!(error.hint_text().is_some(), "{extend}: {error}");
+    }
+    let error = extension("'ntk'").apply(&reading("'radix'"), LENGTHS).unwrap_err();
+    assert!(error.hint_text().unwrap().ends_with("`convert`"), "{error}");
+    let read = extension("{ kind = 'convert', beta_new = 11 }").apply(&reading(numbers), LENGTHS).unwrap();
+    let error = read.check(&crate::Positions::range(0..1332)).unwrap_err();
+    assert!(error.message().contains("3 of base 11 end at 1331"), "{error}");
+    assert!(read.check(&crate::Positions::range(0..1331)).is_ok());
+}
+
+#[test]
 fn impossible_values_are_refused_by_key() {
     for (text, start) in [
         ("{ kind = 'linear', scale = 0.5 }", "`extend.scale = 0.5`"),
@@ -229,6 +266,8 @@ fn impossible_values_are_refused_by_key() {
         ("{ kind = 'rerope', window = 0 }", "`extend.window = 0`"),
         ("{ kind = 'rerope', window = 'half' }", "`extend.window = \"half\"`"),
         ("{ kind = 'self_extend', group = 0 }", "`extend.group = 0`"),
+        ("{ kind = 'convert', beta_new = 1 }", "`extend.beta_new = 1`"),
+        ("{ kind = 'convert', reading = 'exact' }", "`extend.reading = \"exact\"`"),
         ("{ kind = 'rerope', log_n = 1 }", "`extend.log_n = 1`"),
         ("{ kind = 'rerope', windows = 4 }", "unknown key `extend.windows`"),
     ] {

@@ -1,0 +1,60 @@
+//! `convert`: positions as digits of a larger base.
+//!
+//! A position is written in base `beta_new` with as many digits as it was in base beta, so that neighbours stay 1
+//! apart and no digit is needed that training saw only as 0 (kexue.fm/archives/9675; `ntk` is the same for
+//! rotations). Digits then pass `beta - 1`: `reading = "rescaled"` takes each to the centre of its cell among the
+//! trained ones, `"raw"` takes the number as it is, where digits are numbers; formulas at [`radix`]. Without
+//! `beta_new`, the least base of at least beta in which the highest digit of training stays within what training
+//! showed of it: `beta_new^(D-1) (top + 1) >= L'`, where L - 1 has D digits with `top` first. A text that training
+//! had digits for is read as trained. For `radix`.
+//!
+//! [`radix`]: crate::encodings::radix
+
+use crate::encodings::Encoding;
+use crate::encodings::radix::DigitReading;
+use crate::extension::{Extend, Lengths, not_applicable};
+use crate::reading::Reading;
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `convert`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Convert {
+    /// The base that positions are written in, at least beta; left out, the least that the length needs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beta_new: Option<usize>,
+    /// How digits of the larger base are read.
+    pub reading: DigitReading,
+}
+
+impl Extend for Convert {
+    const KIND: &'static str = "convert";
+    const SUMMARY: &'static str = "writes positions as digits of a larger base";
+    const SOURCE: &'static str = "kexue.fm/archives/9675";
+
+    fn validate(&self, section: &str) -> Result<()> {
+        match self.beta_new {
+            Some(base) if base < 2 => {
+                Err(Error::value(&format!("{section}.beta_new"), base, "it must be at least 2")
+                    .hint("take a base above the trained one, or leave it out"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        let mut any = false;
+        for encoding in reading.encodings_mut() {
+            if let Encoding::Radix(radix) = encoding {
+                radix.convert(self.beta_new, self.reading, lengths)?;
+                any = true;
+            }
+        }
+        if any {
+            return Ok(());
+        }
+        Err(not_applicable(Self::KIND, "an encoding that reads digits of the position", reading))
+    }
+}

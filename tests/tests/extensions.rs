@@ -52,6 +52,9 @@ fn table() -> Vec<(&'static str, Relative)> {
         ("'lambda_mask'", Relative::Never),
         ("'sinks'", Relative::Never),
         ("'window'", Relative::Always),
+        ("'segments'", Relative::Always),
+        ("{ kind = 'segments', length = 10 }", Relative::Always),
+        ("{ kind = 'randpos', max_position = 128 }", Relative::Always),
         ("{ kind = 'ntk', log_n = true }", Relative::Never),
     ]
 }
@@ -81,8 +84,9 @@ fn the_table_holds_every_extension() {
 #[test]
 fn a_later_token_changes_nothing_before_it() {
     let model = model();
-    let (positions, device) = (Positions::range(0..LENGTH), Device::flex());
+    let device = Device::flex();
     let hidden = |tokens: &[i32], reading: &Reading| {
+        let positions = reading.layout().positions(LENGTH);
         let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens.to_vec(), [1, LENGTH]), &device);
         model.hidden(&Pass { tokens, positions: &positions, reading, dropout: None })
     };

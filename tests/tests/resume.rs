@@ -94,6 +94,21 @@ fn so_does_one_with_dropout_a_shuffled_order_and_a_learned_table() {
 }
 
 #[test]
+fn so_does_one_at_drawn_positions() {
+    for (position, positions) in [
+        ("{ kind = \"learned\", table_size = 64 }", "{ kind = \"pose\", max_position = 64 }"),
+        ("{ kind = \"alibi\" }", "{ kind = \"randpos\", max_position = 64 }"),
+    ] {
+        let changes = [
+            format!("position={position}"),
+            format!("train.positions={positions}"),
+            "evaluate=[]".to_owned(),
+        ];
+        stopped_twice(&changes);
+    }
+}
+
+#[test]
 fn a_finished_wsd_run_goes_on_as_if_it_had_been_longer() {
     let project = Project::new();
     let changes = |steps: u64| {

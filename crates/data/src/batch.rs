@@ -34,6 +34,45 @@ pub struct Batch {
     pub length: usize,
 }
 
+impl Batch {
+    /// The same tokens as rows of `length`: each row becomes so many that follow each other in the text.
+    ///
+    /// # Panics
+    /// `length` does not divide the rows.
+    #[must_use]
+    pub fn cut(self, length: usize) -> Self {
+        assert!(
+            length > 0 && self.length.is_multiple_of(length),
+            "{} tokens in rows of {length}",
+            self.length
+        );
+        let pieces = self.length / length;
+        let starts: Vec<usize> = self
+            .starts
+            .iter()
+            .flat_map(|start| (0..pieces).map(move |piece| start + piece * length))
+            .collect();
+        Self { batch: starts.len(), starts, length, ..self }
+    }
+
+    /// Some tokens of each row with their targets: `columns[r]` are those of row r, as many in each row.
+    ///
+    /// # Panics
+    /// There are not as many lists as rows, their lengths differ, or a column is not in the batch.
+    #[must_use]
+    pub fn columns(&self, columns: &[Vec<usize>]) -> Self {
+        let length = columns.first().map_or(0, Vec::len);
+        let alike = columns.len() == self.batch && columns.iter().all(|row| row.len() == length);
+        assert!(alike, "{} lists of columns for {} rows", columns.len(), self.batch);
+        let of = |tokens: &[u32]| {
+            let rows = tokens.chunks(self.length).zip(columns);
+            rows.flat_map(|(row, columns)| columns.iter().map(|&column| row[column])).collect()
+        };
+        let (inputs, targets) = (of(&self.inputs), of(&self.targets));
+        Self { inputs, targets, starts: self.starts.clone(), batch: self.batch, length }
+    }
+}
+
 /// The batch of `step`: `batch` rows of `length` inputs and, one token further, their targets.
 ///
 /// The same arguments always give the same batch, so a run resumes in mid-epoch without any saved
@@ -137,6 +176,31 @@ mod tests {
                 assert_eq!(batch.targets[row * 8 + i] as usize, batch.starts[row] + i + 1);
             }
         }
+    }
+
+    #[test]
+    fn cut_rows_follow_each_other() {
+        let tokens = counting(1000);
+        let batch = batch(&tokens, Sampling::Random, 0, 0, 2, 12).unwrap();
+        let cut = batch.clone().cut(4);
+        assert_eq!((cut.batch, cut.length, cut.starts.len()), (6, 4, 6));
+        for (row, &start) in cut.starts.iter().enumerate() {
+            let expected: Vec<u32> = (start as u32..).take(4).collect();
+            assert_eq!(cut.inputs[row * 4..row * 4 + 4], expected);
+            assert_eq!(cut.targets[row * 4 + 3], expected[3] + 1);
+        }
+        assert_eq!(batch.starts[1], cut.starts[3]);
+    }
+
+    #[test]
+    fn columns_keep_the_token_that_follows_in_the_text() {
+        let tokens = counting(1000);
+        let batch = batch(&tokens, Sampling::Random, 0, 0, 2, 8).unwrap();
+        let some = batch.columns(&[vec![0, 1, 5], vec![0, 6, 7]]);
+        assert_eq!((some.batch, some.length), (2, 3));
+        let start = |row: usize| batch.starts[row] as u32;
+        assert_eq!(some.inputs[..3], [0, 1, 5].map(|column| start(0) + column));
+        assert_eq!(some.targets[3..], [1, 7, 8].map(|column| start(1) + column));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::TokenFile;
 use longwave_model::{Gpt, Pass};
-use longwave_position::{Positions, Reading};
+use longwave_position::Reading;
 use longwave_train::trainer::upload;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -83,7 +83,7 @@ impl Scorer<'_> {
         };
         let inputs = read(|window| window.start..window.end - 1);
         let expected = read(|window| window.first..window.end);
-        let positions = Positions::range(0..length);
+        let positions = reading.layout().positions(length);
         let pass = Pass {
             tokens: upload(&inputs, [windows.len(), length], self.device),
             positions: &positions,

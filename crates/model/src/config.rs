@@ -2,6 +2,7 @@
 
 use longwave_core::{Error, Result};
 use longwave_position::Dimensions;
+use longwave_position::reading::LogN;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -144,6 +145,17 @@ pub struct Resolved {
     pub feed_forward_width: usize,
     /// What the sizes leave open.
     pub config: ModelConfig,
+}
+
+impl Resolved {
+    /// How the queries of a fresh model are scaled.
+    pub fn log_n(&self) -> LogN {
+        if self.config.log_n {
+            LogN::Trained { train_length: self.dimensions.train_length }
+        } else {
+            LogN::Off
+        }
+    }
 }
 
 impl ModelConfig {

@@ -10,7 +10,7 @@ use burn::tensor::{Int, Tensor};
 use longwave_core::Result;
 use longwave_kernels::cross_entropy;
 use longwave_position::encoding::Rows;
-use longwave_position::reading::LogN;
+use longwave_position::layout::TextLayout;
 use longwave_position::{Init, PositionConfig, Positions, Reading};
 use std::ops::Range;
 
@@ -49,20 +49,28 @@ impl Gpt {
     /// The encoding does not fit the model's sizes.
     pub fn new(resolved: &Resolved, position: &PositionConfig, init: &Init) -> Result<Self> {
         let d = &resolved.dimensions;
-        let log_n =
-            if resolved.config.log_n { LogN::Trained { train_length: d.train_length } } else { LogN::Off };
         let untied = !resolved.config.tied;
         Ok(Self {
             embedding: init.normal("embedding", [d.vocab_size, d.width], 0.02),
             blocks: (0..d.layers).map(|layer| Block::new(resolved, layer, init)).collect(),
             norm: Norm::new(resolved.config.norm, d.width, init),
             head: untied.then(|| init.normal("head", [d.width, d.vocab_size], 0.02)),
-            position: position.build("position", d, init, log_n)?,
+            position: position.build("position", d, init, resolved.log_n())?,
         })
     }
 
     /// The hidden state after the last norm, `[batch, length, width]`.
+    ///
+    /// A reading in segments is read so: see [`crate::segments`].
     pub fn hidden(&self, pass: &Pass<'_>) -> Tensor<3> {
+        match pass.reading.layout() {
+            TextLayout::Segments { length } => self.independent(pass, length),
+            _ => self.whole(pass),
+        }
+    }
+
+    /// The hidden state of rows that are read as one, `[batch, length, width]`.
+    pub(crate) fn whole(&self, pass: &Pass<'_>) -> Tensor<3> {
         let [batch, length] = pass.tokens.dims();
         let flat = pass.tokens.clone().reshape([batch * length]);
         let width = self.embedding.dims()[1];

@@ -3,6 +3,7 @@
 //! - [`config`]: `[model]` and the named sizes.
 //! - [`gpt`]: the model, from tokens to losses.
 //! - [`block`], [`attention`], [`feed_forward`], [`norm`]: its parts.
+//! - [`segments`]: a long text in pieces.
 //! - [`dropout`]: masks from the run's own random streams.
 //! - [`size`]: parameters, FLOPs a token and memory, before anything is trained.
 
@@ -15,6 +16,7 @@ pub mod dropout;
 pub mod feed_forward;
 pub mod gpt;
 pub mod norm;
+pub mod segments;
 pub mod size;
 
 pub use config::ModelConfig;

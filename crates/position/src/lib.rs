@@ -6,7 +6,8 @@
 //!   in [`extensions`].
 //! - [`reading`]: the encoding of every layer, with masks and scales: what the model is given.
 //! - [`frequency`]: frequency tables in f64, and the rotation tables made from them.
-//! - [`positions`]: positions are data, also fractional or drawn at random.
+//! - [`positions`]: positions are data, also fractional or drawn at random; [`sampling`]: those of a training
+//!   step; [`layout`]: those of a text that is read.
 //! - [`tokens`]: windows and distances in a config, also as a share of the training length.
 //! - [`distance`]: biases that are a function of the distance.
 //! - [`table`]: rows of a table, also between them.
@@ -22,8 +23,10 @@ pub mod extensions;
 pub mod frequency;
 pub mod init;
 pub mod layered;
+pub mod layout;
 pub mod positions;
 pub mod reading;
+pub mod sampling;
 pub mod table;
 #[cfg(test)]
 mod testing;
@@ -36,4 +39,5 @@ pub use extensions::ExtensionConfig;
 pub use init::Init;
 pub use positions::Positions;
 pub use reading::{PositionConfig, Reading};
+pub use sampling::TrainingPositions;
 pub use tokens::Tokens;

@@ -3,10 +3,11 @@
 //! It is what the model is given for a forward pass. A fresh model reads as its config says; an
 //! extension changes the reading, never other weights.
 
-use crate::encoding::{Dimensions, Geometry, HeadUse, Heads, Position, QueryBlock, Rows};
+use crate::encoding::{Dimensions, Geometry, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
 use crate::encodings::{Encoding, EncodingConfig};
 use crate::frequency::Rotation;
 use crate::init::Init;
+use crate::layout::TextLayout;
 use crate::positions::Positions;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -89,7 +90,8 @@ impl PositionConfig {
             log_n,
             logit_scale: 1.0,
         };
-        Ok(Reading { encodings, layers: vec![layer; dimensions.layers] })
+        let layout = TextLayout::default();
+        Ok(Reading { encodings, layers: vec![layer; dimensions.layers], layout })
     }
 }
 
@@ -196,6 +198,8 @@ pub struct Reading {
     encodings: Vec<Encoding>,
     #[module(skip)]
     layers: Vec<LayerReading>,
+    #[module(skip)]
+    layout: TextLayout,
 }
 
 impl Reading {
@@ -305,6 +309,29 @@ impl Reading {
         }
         let factors: Vec<f32> = positions.values().iter().map(|&m| log_n.factor(m) as f32).collect();
         Some(Tensor::from_data(TensorData::new(factors, [positions.rows(), positions.length()]), device))
+    }
+
+    /// How the tokens of a text are laid out over positions.
+    pub fn layout(&self) -> TextLayout {
+        self.layout
+    }
+
+    /// Lays texts out otherwise, for an extension.
+    pub fn set_layout(&mut self, layout: TextLayout) {
+        self.layout = layout;
+    }
+
+    /// What of the positions the encodings read, log-n scaling included.
+    pub fn position_use(&self) -> PositionUse {
+        if self.layers.iter().any(|layer| layer.log_n != LogN::Off) {
+            return PositionUse::Positions;
+        }
+        self.encodings.iter().map(Position::position_use).max().unwrap_or(PositionUse::Order)
+    }
+
+    /// Tokens of the segment before that every layer also attends to.
+    pub fn memory(&self) -> usize {
+        self.encodings.iter().map(Position::memory).max().unwrap_or_default()
     }
 
     /// Whether a pass over these positions is defined for every encoding.

@@ -2,6 +2,7 @@
 
 use longwave_core::{Error, Result};
 use longwave_data::Sampling;
+use longwave_position::{Lengths, TrainingPositions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,9 @@ pub struct TrainConfig {
     pub accumulation: usize,
     /// How training sequences are drawn from the training text.
     pub sampling: Sampling,
+    /// The positions that rows are read at. Validation reads 0, 1, 2, ..
+    #[serde(skip_serializing_if = "TrainingPositions::is_contiguous")]
+    pub positions: TrainingPositions,
     /// Peak learning rate.
     pub learning_rate: f64,
     /// The learning rate's course after warm-up.
@@ -100,6 +104,7 @@ impl Default for TrainConfig {
             batch_tokens: 4096,
             accumulation: 1,
             sampling: Sampling::default(),
+            positions: TrainingPositions::default(),
             learning_rate: 3e-3,
             schedule: ScheduleKind::default(),
             warmup: Steps::Share(0.05),
@@ -126,6 +131,11 @@ impl TrainConfig {
     /// Sequences a forward pass.
     pub fn micro_batch(&self) -> usize {
         self.sequences() / self.accumulation
+    }
+
+    /// The lengths that a share in `positions` is taken of.
+    pub fn lengths(&self) -> Lengths {
+        Lengths { train: self.length, length: self.length }
     }
 
     /// Steps between validations.
@@ -170,6 +180,12 @@ impl TrainConfig {
                 format!("it must divide the {} sequences of a batch", self.sequences()),
             ));
         }
+        self.positions.validate("train.positions", self.lengths())?;
+        let rows = self.positions.rows_per_text();
+        if !self.sequences().is_multiple_of(rows) {
+            let allowed = format!("it must divide the {} sequences of a batch", self.sequences());
+            return Err(Error::value("train.positions.count", rows, allowed));
+        }
         self.warmup.validate("train.warmup")?;
         self.decay.validate("train.decay")?;
         let positive = |value: f64| value.is_finite() && value > 0.0;
@@ -206,6 +222,11 @@ mod tests {
         };
         assert_eq!(error(|c| c.batch_tokens = 1000).hint_text(), Some("use 1024"));
         assert!(error(|c| c.accumulation = 5).message().contains("32 sequences"));
+        let segments = TrainingPositions::Segments { count: 5, max_position: None };
+        let mut config = TrainConfig { positions: segments, ..TrainConfig::default() };
+        assert!(config.validate().unwrap_err().message().starts_with("`train.positions.count = 5`"));
+        config.batch_tokens = 5 * 128;
+        assert!(config.validate().is_ok());
         assert!(error(|c| c.learning_rate = f64::NAN).message().starts_with("`train.learning_rate"));
         assert!(error(|c| c.warmup = Steps::Share(1.5)).message().starts_with("`train.warmup"));
         assert!(error(|c| c.length = 0).message().contains("at least 1"));

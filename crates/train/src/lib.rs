@@ -12,6 +12,7 @@
 
 pub mod checkpoint;
 pub mod config;
+pub mod feed;
 pub mod metrics;
 pub mod optimizer;
 pub mod parameters;

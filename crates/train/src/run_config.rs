@@ -1,6 +1,7 @@
 //! A whole config but its evaluations, and the run's identity made from it.
 
 use crate::config::TrainConfig;
+use crate::feed;
 use longwave_core::canonical;
 use longwave_core::config::{read, take_table, unknown_key};
 use longwave_core::file::sha256_of;
@@ -55,6 +56,7 @@ impl RunConfig {
         let position = PositionConfig::from_value(&position, "position")?;
         let config = Self { name: top.name, seed: top.seed, data, model, position, train };
         config.check_name()?;
+        feed::check(&config)?;
         Ok(config)
     }
 
@@ -132,6 +134,20 @@ mod tests {
         assert_ne!(hash(TEXT), hash(&TEXT.replace("\n[data]", "\nseed = 1\n[data]")));
         assert_ne!(hash(TEXT), hash(&TEXT.replace("rope", "none")));
         assert_ne!(hash(TEXT), config(TEXT).unwrap().hash("another corpus").unwrap());
+    }
+
+    #[test]
+    fn positions_that_the_encoding_cannot_take_are_refused() {
+        let drawn = |position: &str, kind: &str| {
+            let train = format!("[train]\npositions = {{ kind = \"{kind}\", max_position = 512 }}\n");
+            config(&(TEXT.replace("\"rope\"", position) + &train))
+        };
+        assert!(drawn("\"rope\"", "randpos").is_ok());
+        let error = drawn("\"learned\"", "randpos").unwrap_err();
+        assert!(error.to_string().contains("positions up to 511"), "{error}");
+        assert!(drawn("\"learned\"\ntable_size = 512", "randpos").is_ok());
+        assert!(drawn("\"causal_conv\"", "pose").is_err());
+        assert!(drawn("\"rope\"", "offset").is_err());
     }
 
     #[test]

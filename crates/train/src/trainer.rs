@@ -6,6 +6,7 @@
 //! ends with the same bits.
 
 use crate::checkpoint::{self, Best, Checkpoint, Meta};
+use crate::feed::{Feed, Part};
 use crate::metrics::{self, Metric, Metrics};
 use crate::optimizer::{Optimizer, clip};
 use crate::parameters;
@@ -14,7 +15,7 @@ use crate::schedule::Schedule;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result, file};
-use longwave_data::{Batch, Dataset, Split, TokenFile, batch};
+use longwave_data::{Dataset, Split, TokenFile};
 use longwave_model::config::Resolved;
 use longwave_model::{Dropout, Gpt, Pass};
 use longwave_position::{Init, Positions};
@@ -50,7 +51,6 @@ pub struct Trainer<'a> {
     run: &'a Run,
     dataset: &'a Dataset,
     device: Device,
-    positions: Positions,
     model: Gpt,
     optimizer: Optimizer,
     step: u64,
@@ -88,7 +88,6 @@ impl<'a> Trainer<'a> {
             run,
             dataset,
             device: tracked,
-            positions: Positions::range(0..config.train.length),
             model,
             optimizer,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
@@ -166,7 +165,7 @@ impl<'a> Trainer<'a> {
         let config = &self.run.config.train;
         let tokens = self.dataset.tokens(Split::Train);
         let seed = self.run.config.seed;
-        let batch = batch(tokens, config.sampling, seed, self.step, config.sequences(), config.length)?;
+        let feed = Feed::of_step(config, tokens, seed, self.step)?;
         let mut sum: Option<Vec<Tensor<1>>> = None;
         let mut loss = 0.0;
         for part in 0..config.accumulation {
@@ -175,10 +174,10 @@ impl<'a> Trainer<'a> {
                 seed,
                 pass: self.step * config.accumulation as u64 + part as u64,
             };
-            let (inputs, targets) = self.part(&batch, part);
+            let Part { inputs, targets, positions } = feed.part(config, part, &self.device);
             let pass = Pass {
                 tokens: inputs,
-                positions: &self.positions,
+                positions: &positions,
                 reading: &self.model.position,
                 dropout: Some(&dropout),
             };
@@ -197,14 +196,6 @@ impl<'a> Trainer<'a> {
         Ok(Some((loss, sum.unwrap_or_default())))
     }
 
-    /// Inputs and targets `[micro batch, length]` of one part of a batch.
-    fn part(&self, batch: &Batch, part: usize) -> (Tensor<2, Int>, Tensor<2, Int>) {
-        let rows = self.run.config.train.micro_batch();
-        let range = part * rows * batch.length..(part + 1) * rows * batch.length;
-        let upload = |tokens: &[u32]| upload(&tokens[range.clone()], [rows, batch.length], &self.device);
-        (upload(&batch.inputs), upload(&batch.targets))
-    }
-
     /// Mean loss over the validation windows; `None` where there is none.
     fn validate(&self, windows: &[usize]) -> Result<Option<f64>> {
         if windows.is_empty() {
@@ -214,6 +205,7 @@ impl<'a> Trainer<'a> {
         let tokens = self.dataset.tokens(Split::Valid);
         let model = self.model.valid();
         let device = self.device.clone().inner();
+        let positions = Positions::range(0..config.length);
         let (mut sum, mut count) = (0.0, 0usize);
         for starts in windows.chunks(config.micro_batch()) {
             let read = |shift: usize| {
@@ -222,7 +214,7 @@ impl<'a> Trainer<'a> {
                 upload(&tokens, [starts.len(), config.length], &device)
             };
             let pass =
-                Pass { tokens: read(0), positions: &self.positions, reading: &model.position, dropout: None };
+                Pass { tokens: read(0), positions: &positions, reading: &model.position, dropout: None };
             let nll = model.nll(&pass, read(1), 0..config.length);
             let nll = nll
                 .into_data_as::<f32>()

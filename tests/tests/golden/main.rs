@@ -16,6 +16,7 @@ mod frequency;
 mod logits;
 mod protocol;
 mod qk;
+mod sampling;
 
 use file::{Case, File};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,6 +34,7 @@ fn handler(file: &File) -> Option<Check> {
         "logits" => logits::check,
         "protocol" => protocol::check,
         "qk" => qk::check,
+        "sampling" => sampling::check,
         _ => return None,
     })
 }

@@ -7,12 +7,13 @@ use crate::output::{grouped, tell};
 use crate::progress::Training;
 use burn::module::Module;
 use longwave_core::{Error, Result};
-use longwave_data::{Dataset, Split, batch};
+use longwave_data::{Dataset, Split};
 use longwave_eval::{Config, Subject, check, memory};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_position::Init;
 use longwave_train::config::ScheduleKind;
+use longwave_train::feed::Feed;
 use longwave_train::run::Which;
 use longwave_train::trainer::open_folder;
 use longwave_train::{Event, Outcome, Run, Start, Trainer};
@@ -43,8 +44,7 @@ fn default_folder(config: &Config) -> PathBuf {
 
 /// The training text must hold a sequence.
 fn first_batch(run: &Run, dataset: &Dataset) -> Result<()> {
-    let train = &run.config.train;
-    batch(dataset.tokens(Split::Train), train.sampling, run.config.seed, 0, 1, train.length).map(|_| ())
+    Feed::of_step(&run.config.train, dataset.tokens(Split::Train), run.config.seed, 0).map(|_| ())
 }
 
 /// Says what is about to be trained, on what, at which cost.

@@ -9,7 +9,7 @@
 
 use super::{Configure, check_at_least};
 use crate::distance::chosen_by_distance;
-use crate::encoding::{Dimensions, HeadUse, Heads, Position, QueryBlock};
+use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::layered::at_layer;
 use crate::positions::Positions;
@@ -80,6 +80,10 @@ impl Deberta {
 }
 
 impl Position for Deberta {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn head_use(&self) -> HeadUse {
         HeadUse::Reads
     }

@@ -1,6 +1,6 @@
 //! Every positional encoding, one file each. Adding one is one new file and one line here.
 
-use crate::encoding::{Dimensions, Geometry, HeadUse, Heads, Position, QueryBlock, Rows};
+use crate::encoding::{Dimensions, Geometry, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
 use crate::positions::Positions;
@@ -269,6 +269,12 @@ impl Position for Encoding {
     }
     fn geometry(&self, layer: usize) -> Option<Geometry> {
         self.hooks().geometry(layer)
+    }
+    fn position_use(&self) -> PositionUse {
+        self.hooks().position_use()
+    }
+    fn memory(&self) -> usize {
+        self.hooks().memory()
     }
     fn check(&self, positions: &Positions) -> Result<()> {
         self.hooks().check(positions)

@@ -10,7 +10,7 @@
 
 use super::{Configure, check_at_least};
 use crate::distance::bias_by_distance;
-use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
@@ -124,6 +124,10 @@ impl Configure for Config {
 }
 
 impl Position for T5 {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         bias_by_distance(block, self.scale, |distances| self.buckets.read(self.table.val(), distances))
     }

@@ -10,7 +10,7 @@
 //! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`.
 
 use super::{Configure, check_base};
-use crate::encoding::{Dimensions, HeadUse, Position, Rows};
+use crate::encoding::{Dimensions, HeadUse, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::layered::at_layer;
@@ -91,6 +91,10 @@ impl TransformerXl {
 }
 
 impl Position for TransformerXl {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn head_use(&self) -> HeadUse {
         HeadUse::Widens
     }

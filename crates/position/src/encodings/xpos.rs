@@ -11,7 +11,7 @@
 //! Interpolated by s, positions are divided by s in angles and decay.
 
 use super::{Configure, check_base, check_positive};
-use crate::encoding::{Dimensions, Position};
+use crate::encoding::{Dimensions, Position, PositionUse};
 use crate::frequency::{Decay, Frequencies, Rotation};
 use crate::init::Init;
 use crate::positions::Positions;
@@ -100,6 +100,10 @@ impl Xpos {
 }
 
 impl Position for Xpos {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn rotation(&self, _layer: usize) -> Option<Rotation> {
         Some(Rotation { decay: Some(self.decay.clone()), ..self.rotation.clone() })
     }

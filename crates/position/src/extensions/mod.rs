@@ -103,6 +103,8 @@ extensions! {
     LambdaMask in lambda_mask,
     Sinks in sinks,
     Window in window,
+    Segments in segments,
+    RandPos in randpos,
 }
 
 /// An extension, chosen by `kind`, with the keys that every extension takes.

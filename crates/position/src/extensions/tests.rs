@@ -2,6 +2,7 @@ use super::*;
 use crate::encoding::{Dimensions, Position};
 use crate::frequency::Frequencies;
 use crate::init::Init;
+use crate::positions::Positions;
 use crate::reading::{LogN, PositionConfig};
 use burn::tensor::Device;
 
@@ -93,6 +94,9 @@ const TABLE: &[(&str, Keeps, Band, Band)] = &[
     ("'lambda_mask'", Keeps::Trained, Band::Same, Band::Same),
     ("'sinks'", Keeps::Trained, Band::Same, Band::Same),
     ("'window'", Keeps::Trained, Band::Same, Band::Same),
+    ("'segments'", Keeps::Trained, Band::Same, Band::Same),
+    ("{ kind = 'segments', length = 'L/4' }", Keeps::Nothing, Band::Same, Band::Same),
+    ("'randpos'", Keeps::Nothing, Band::Same, Band::Same),
 ];
 
 #[test]
@@ -127,6 +131,7 @@ fn scale_one_is_the_identity_where_the_method_says_so() {
             same &= new.inv_freq.iter().zip(&old.inv_freq).all(|(new, old)| (new / old - 1.0).abs() < 1e-15);
             same &= (new.attention_factor - 1.0).abs() < 1e-15 && new.start.is_none();
             same &= (read.layer(1).logit_scale - 1.0).abs() < 1e-15 && pairs_are_plain(&read, length);
+            same &= read.layout().positions(length) == Positions::range(0..length);
         }
         assert_eq!(same, *keeps == Keeps::Trained, "{text}");
     }
@@ -268,10 +273,10 @@ fn waves_that_are_added_are_extended_too() {
 #[test]
 fn a_refusal_lists_what_applies() {
     let error = extension("'ntk'").apply(&reading("'learned'"), LENGTHS).unwrap_err();
-    let hint = "what applies to `learned`: `direct`, `linear`, `dynamic_linear`, `window`";
+    let hint = "what applies to `learned`: `direct`, `linear`, `dynamic_linear`, `window`, `segments`";
     assert_eq!(error.hint_text(), Some(hint));
     let error = extension("'rerope'").apply(&reading("'none'"), LENGTHS).unwrap_err();
-    assert_eq!(error.hint_text(), Some("what applies to `none`: `direct`, `window`"));
+    assert_eq!(error.hint_text(), Some("what applies to `none`: `direct`, `window`, `segments`"));
     let error = extension("'sinks'").apply(&reading("'none'"), LENGTHS).unwrap_err();
     assert!(error.hint_text().unwrap().contains("reindex = false"), "{error}");
     assert!(extension("{ kind = 'sinks', reindex = false }").apply(&reading("'none'"), LENGTHS).is_ok());
@@ -309,6 +314,8 @@ fn impossible_values_are_refused_by_key() {
         "{ kind = 'rerope', window = 'L/128' }",
         "{ kind = 'longrope', long_factor = [2.0] }",
         "{ kind = 'yarn', alpha = 11.0, truncate = false }",
+        "{ kind = 'randpos', max_position = '2L' }",
+        "{ kind = 'segments', length = 'L/128' }",
     ] {
         let error = extension(text).apply(&rope(), LENGTHS).unwrap_err();
         assert!(error.hint_text().is_some(), "{text}: {error}");

@@ -109,6 +109,43 @@ fn so_does_one_at_drawn_positions() {
 }
 
 #[test]
+fn so_does_one_that_carries_a_memory() {
+    // Lanes of two windows: each third step begins them again.
+    let changes = [
+        "position={ kind = \"transformer_xl\", memory = 40 }",
+        "train.sampling=sequential",
+        "train.batch_tokens=8192",
+        "evaluate=[]",
+    ];
+    stopped_twice(&changes.map(str::to_owned));
+}
+
+#[test]
+fn a_memory_that_is_lost_shows() {
+    let project = Project::new();
+    let changes = ["position={ kind = \"transformer_xl\", memory = 40 }", "train.sampling=sequential"];
+    let changes = changes.map(str::to_owned);
+    assert_eq!(train_until(&project, "run", 7, &changes), Outcome::Interrupted);
+    let checkpoint = last(&project, "run");
+    let stored = longwave_train::Checkpoint::load(&checkpoint).unwrap();
+    let (fresh, device) = (vec![longwave_model::Memory::new(40); 2], burn::tensor::Device::flex());
+    let memories = stored.memories(fresh.clone(), &device).unwrap();
+    assert_eq!((memories[1].layers().len(), memories[1].tokens()), (2, 40));
+    std::fs::copy(project.path("run/checkpoints/best.safetensors"), &checkpoint).unwrap();
+    let best = longwave_train::Checkpoint::load(&checkpoint).unwrap();
+    assert!(best.memories(fresh, &device).unwrap_err().message().contains("memory.0.0"));
+}
+
+#[test]
+fn rows_that_do_not_continue_cannot_carry_a_memory() {
+    let project = Project::new();
+    let arguments = ["train", "--config", "small.toml", "--set", "position={ kind = \"xlnet\", memory = 8 }"];
+    let outcome = project.run(&arguments);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("hint: set `train.sampling = \"sequential\"`"), "{}", outcome.stderr);
+}
+
+#[test]
 fn a_finished_wsd_run_goes_on_as_if_it_had_been_longer() {
     let project = Project::new();
     let changes = |steps: u64| {

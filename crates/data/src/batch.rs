@@ -17,6 +17,10 @@ pub enum Sampling {
     /// The stream is cut into windows that do not overlap; each epoch reads every one of them once,
     /// in an order of its own. The fewer than `length` tokens left at the end are not read.
     Shuffled,
+    /// The stream is cut into as many lanes as a batch has rows; row r reads its lane from the beginning,
+    /// each step where the one before ended, and begins again once no whole window is left. Every row
+    /// continues the row of the step before, as a memory needs.
+    Sequential,
 }
 
 /// One batch of training windows, row-major `[batch, length]`.
@@ -32,6 +36,8 @@ pub struct Batch {
     pub batch: usize,
     /// Number of tokens in a row.
     pub length: usize,
+    /// Whether each row goes on where the same row of the step before ended.
+    pub continues: bool,
 }
 
 impl Batch {
@@ -52,7 +58,7 @@ impl Batch {
             .iter()
             .flat_map(|start| (0..pieces).map(move |piece| start + piece * length))
             .collect();
-        Self { batch: starts.len(), starts, length, ..self }
+        Self { batch: starts.len(), starts, length, continues: self.continues && pieces == 1, ..self }
     }
 
     /// Some tokens of each row with their targets: `columns[r]` are those of row r, as many in each row.
@@ -69,7 +75,7 @@ impl Batch {
             rows.flat_map(|(row, columns)| columns.iter().map(|&column| row[column])).collect()
         };
         let (inputs, targets) = (of(&self.inputs), of(&self.targets));
-        Self { inputs, targets, starts: self.starts.clone(), batch: self.batch, length }
+        Self { inputs, targets, starts: self.starts.clone(), batch: self.batch, length, continues: false }
     }
 }
 
@@ -108,8 +114,28 @@ pub fn batch(
             (0..batch).map(|_| stream.below(choices) as usize).collect()
         }
         Sampling::Shuffled => shuffled_starts(tokens.len(), seed, step, batch, length),
+        Sampling::Sequential => {
+            let lane = windows_of_a_lane(tokens.len(), batch, length)?;
+            let window = step % lane;
+            let starts = (0..batch as u64).map(|row| (row * lane + window) as usize * length).collect();
+            return Ok(Batch { continues: window > 0, ..gather(tokens, starts, length) });
+        }
     };
     Ok(gather(tokens, starts, length))
+}
+
+/// Windows of `length` tokens that each of `batch` lanes holds.
+fn windows_of_a_lane(tokens: usize, batch: usize, length: usize) -> Result<u64> {
+    let windows = (tokens - 1) / length / batch;
+    if windows == 0 {
+        return Err(Error::usage(format!(
+            "the training text holds {tokens} tokens, and {batch} lanes of a sequence of length {length} each need \
+             {} (the last target is one further)",
+            batch * length + 1
+        ))
+        .hint("lower `train.batch_tokens`, or add text to `data.corpus`"));
+    }
+    Ok(windows as u64)
 }
 
 /// Row `r` of step `s` reads window number `s * batch + r` of an endless sequence of epochs.
@@ -140,7 +166,7 @@ fn gather(tokens: &TokenFile, starts: Vec<usize>, length: usize) -> Batch {
         inputs.extend_from_slice(&row[..length]);
         targets.extend_from_slice(&row[1..]);
     }
-    Batch { inputs, targets, batch: starts.len(), starts, length }
+    Batch { inputs, targets, batch: starts.len(), starts, length, continues: false }
 }
 
 #[cfg(test)]
@@ -229,6 +255,24 @@ mod tests {
             assert_eq!(sorted, (0..10).map(|window| window * 8).collect::<Vec<_>>());
         }
         assert_ne!(epochs[0], epochs[1]);
+    }
+
+    #[test]
+    fn sequential_rows_continue_the_step_before() {
+        // 3 lanes of 4 windows of 8, and 7 tokens left over.
+        let tokens = counting(104);
+        let read = |step| batch(&tokens, Sampling::Sequential, 5, step, 3, 8).unwrap();
+        assert_eq!((read(0).starts, read(0).continues), (vec![0, 32, 64], false));
+        for step in 1..4 {
+            let (before, now) = (read(step - 1), read(step));
+            assert!(now.continues);
+            for row in 0..3 {
+                assert_eq!(now.inputs[row * 8], before.targets[row * 8 + 7]);
+            }
+        }
+        assert_eq!(read(4), read(0), "an epoch begins again");
+        let error = batch(&tokens, Sampling::Sequential, 0, 0, 13, 8).unwrap_err();
+        assert!(error.message().contains("13 lanes"), "{error}");
     }
 
     #[test]

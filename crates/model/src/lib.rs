@@ -3,7 +3,7 @@
 //! - [`config`]: `[model]` and the named sizes.
 //! - [`gpt`]: the model, from tokens to losses.
 //! - [`block`], [`attention`], [`feed_forward`], [`norm`]: its parts.
-//! - [`segments`]: a long text in pieces.
+//! - [`segments`]: a long text in pieces; [`memory`]: what one piece knows of those before.
 //! - [`dropout`]: masks from the run's own random streams.
 //! - [`size`]: parameters, FLOPs a token and memory, before anything is trained.
 
@@ -15,6 +15,7 @@ pub mod config;
 pub mod dropout;
 pub mod feed_forward;
 pub mod gpt;
+pub mod memory;
 pub mod norm;
 pub mod segments;
 pub mod size;
@@ -22,4 +23,5 @@ pub mod size;
 pub use config::ModelConfig;
 pub use dropout::Dropout;
 pub use gpt::{Gpt, Pass};
+pub use memory::Memory;
 pub use size::Size;

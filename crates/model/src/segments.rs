@@ -1,7 +1,9 @@
-//! A long text in segments.
+//! A long text in segments: independent ones, or each with a memory of those before.
 
 use crate::gpt::{Gpt, Pass};
+use crate::memory::Memory;
 use burn::tensor::Tensor;
+use longwave_position::sampling::segments::Segments;
 use std::ops::Range;
 
 impl Gpt {
@@ -17,7 +19,7 @@ impl Gpt {
             let rows = batch * columns.len() / row;
             let positions = pass.positions.cut(columns.clone(), row, batch);
             let tokens = pass.tokens.clone().slice_dim(1, columns.clone()).reshape([rows, row]);
-            let hidden = self.whole(&Pass { tokens, positions: &positions, ..*pass });
+            let hidden = self.whole(&Pass { tokens, positions: &positions, ..*pass }, None).0;
             let width = hidden.dims()[2];
             hidden.reshape([batch, columns.len(), width])
         };
@@ -27,6 +29,23 @@ impl Gpt {
             .filter(|(columns, _)| !columns.is_empty())
             .map(|(columns, row)| read(columns, row))
             .collect();
+        Tensor::cat(hidden, 1)
+    }
+
+    /// The hidden state `[batch, length, width]` of a text in segments of `segment` tokens, each of which
+    /// also sees the `memory` tokens before it.
+    pub(crate) fn recurrent(&self, pass: &Pass<'_>, segment: usize, memory: usize) -> Tensor<3> {
+        let length = pass.tokens.dims()[1];
+        let mut memory = Memory::new(memory);
+        let mut hidden = Vec::new();
+        for columns in Segments::uniform(length, segment).ranges() {
+            let positions = pass.positions.columns(columns.clone());
+            let tokens = pass.tokens.clone().slice_dim(1, columns);
+            let (states, after) =
+                self.hidden_after(&Pass { tokens, positions: &positions, ..*pass }, &memory);
+            hidden.push(states);
+            memory = after;
+        }
         Tensor::cat(hidden, 1)
     }
 }

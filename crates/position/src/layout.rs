@@ -1,9 +1,13 @@
 //! How the tokens of a text are laid out over positions when it is read.
 
+use crate::encoding::Dimensions;
+use crate::encodings::EncodingConfig;
 use crate::positions::Positions;
+use crate::reading::LogN;
 use crate::sampling::randpos;
 use crate::sampling::segments::Segments;
 use longwave_core::random::Stream;
+use longwave_core::{Error, Result};
 
 /// The positions of a text of any length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +39,38 @@ pub enum TextLayout {
 }
 
 impl TextLayout {
+    /// How a fresh model lays texts out: in segments of the training length where its encoding carries a
+    /// memory.
+    ///
+    /// # Errors
+    /// A memory in a list of encodings, or beside queries scaled by their position.
+    pub(crate) fn fresh(
+        encodings: &[EncodingConfig],
+        section: &str,
+        dimensions: &Dimensions,
+        log_n: LogN,
+    ) -> Result<Self> {
+        let memory = encodings.iter().map(EncodingConfig::memory).max().unwrap_or_default();
+        let refused =
+            |why: &str, hint: &str| Err(Error::value(&format!("{section}.memory"), memory, why).hint(hint));
+        if memory > 0 && encodings.len() > 1 {
+            return refused(
+                "it carries the hidden states of one encoding, and the list has others",
+                "keep `transformer_xl` alone, or leave `memory` out",
+            );
+        }
+        if memory > 0 && log_n != LogN::Off {
+            return refused(
+                "`model.log_n` scales queries by their position in the text, and a segment does not know its own",
+                "leave `model.log_n` or `memory` out",
+            );
+        }
+        Ok(match memory {
+            0 => Self::Contiguous,
+            memory => Self::Recurrent { length: dimensions.train_length, memory },
+        })
+    }
+
     /// The positions of a text of `length` tokens, `[1, length]`.
     pub fn positions(self, length: usize) -> Positions {
         match self {

@@ -63,6 +63,11 @@ impl PositionConfig {
         Ok(())
     }
 
+    /// Tokens of the segment before that every layer also attends to.
+    pub fn memory(&self) -> usize {
+        self.encodings.iter().map(EncodingConfig::memory).max().unwrap_or_default()
+    }
+
     /// Builds the reading of a fresh model.
     ///
     /// # Errors
@@ -90,7 +95,7 @@ impl PositionConfig {
             log_n,
             logit_scale: 1.0,
         };
-        let layout = TextLayout::default();
+        let layout = TextLayout::fresh(&self.encodings, section, dimensions, log_n)?;
         Ok(Reading { encodings, layers: vec![layer; dimensions.layers], layout })
     }
 }

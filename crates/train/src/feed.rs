@@ -7,8 +7,8 @@ use crate::config::TrainConfig;
 use crate::run_config::RunConfig;
 use crate::trainer::upload;
 use burn::tensor::{Device, Int, Tensor};
-use longwave_core::Result;
-use longwave_data::{Batch, TokenFile, batch};
+use longwave_core::{Error, Result};
+use longwave_data::{Batch, Sampling, TokenFile, batch};
 use longwave_position::{Init, Positions};
 
 /// The rows of one step.
@@ -46,6 +46,11 @@ impl Feed {
         Ok(Self { batch, positions: drawn.positions })
     }
 
+    /// Whether each row goes on where the same row of the step before ended.
+    pub fn continues(&self) -> bool {
+        self.batch.continues
+    }
+
     /// One of the `accumulation` parts, on a device.
     pub fn part(&self, config: &TrainConfig, part: usize, device: &Device) -> Part {
         let (rows, length) = (config.micro_batch(), self.batch.length);
@@ -61,13 +66,23 @@ impl Feed {
     }
 }
 
-/// Whether the encoding of a config takes the positions it is trained with.
+/// Whether the encoding of a config can be fed as the config says.
 ///
 /// # Errors
-/// It has no value for some of them, or would learn nothing from them.
+/// It has no value for some of the positions it is trained with, or would learn nothing from them; or it
+/// carries a memory, and rows do not continue those of the step before.
 pub fn check(config: &RunConfig) -> Result<()> {
     let train = &config.train;
-    if train.positions.is_contiguous() {
+    let memory = config.position.memory();
+    if memory > 0 && train.sampling != Sampling::Sequential {
+        return Err(Error::value(
+            "position.memory",
+            memory,
+            "rows must go on where they ended a step before",
+        )
+        .hint("set `train.sampling = \"sequential\"`"));
+    }
+    if memory == 0 && train.positions.is_contiguous() {
         return Ok(());
     }
     // The vocabulary is not known yet, and plays no part in this.
@@ -80,7 +95,6 @@ pub fn check(config: &RunConfig) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longwave_data::Sampling;
     use longwave_position::TrainingPositions;
 
     fn tokens() -> TokenFile {

@@ -3,6 +3,7 @@
 //! - [`run_config`]: a whole config but its evaluations; the run's identity.
 //! - [`config`], [`schedule`]: `[train]` and its learning rate.
 //! - [`run`]: the run's folder, and whether it may be continued.
+//! - [`feed`]: what a step reads; [`recurrence`]: what it carries to the next.
 //! - [`trainer`]: the loop.
 //! - [`optimizer`], [`parameters`]: `AdamW` over a model's parameters by name.
 //! - [`checkpoint`]: one file that holds a step of training, whole.
@@ -16,6 +17,7 @@ pub mod feed;
 pub mod metrics;
 pub mod optimizer;
 pub mod parameters;
+pub mod recurrence;
 pub mod run;
 pub mod run_config;
 pub mod schedule;

@@ -10,6 +10,7 @@ use crate::feed::{Feed, Part};
 use crate::metrics::{self, Metric, Metrics};
 use crate::optimizer::{Optimizer, clip};
 use crate::parameters;
+use crate::recurrence;
 use crate::run::{Run, Which};
 use crate::schedule::Schedule;
 use burn::module::Module;
@@ -17,7 +18,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result, file};
 use longwave_data::{Dataset, Split, TokenFile};
 use longwave_model::config::Resolved;
-use longwave_model::{Dropout, Gpt, Pass};
+use longwave_model::{Dropout, Gpt, Memory, Pass};
 use longwave_position::{Init, Positions};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -53,6 +54,8 @@ pub struct Trainer<'a> {
     device: Device,
     model: Gpt,
     optimizer: Optimizer,
+    /// One for each part of a batch; empty where the encoding carries none.
+    memories: Vec<Memory>,
     step: u64,
     best: Option<Best>,
     saved: Option<u64>,
@@ -73,15 +76,16 @@ impl<'a> Trainer<'a> {
         let config = &run.config;
         let tracked = device.clone().autodiff();
         let model = Gpt::new(resolved, &config.position, &Init::new(config.seed, &tracked))?;
-        let (model, optimizer) = match from {
+        let fresh = recurrence::fresh(&model, config.train.accumulation);
+        let (model, optimizer, memories) = match from {
             None => {
                 let optimizer = Optimizer::new(&parameters::list(&model), device);
-                (model, optimizer)
+                (model, optimizer, fresh)
             }
             Some(checkpoint) => {
                 let model = checkpoint.weights(model, device)?;
                 let optimizer = checkpoint.optimizer(&model, device)?;
-                (model, optimizer)
+                (model, optimizer, checkpoint.memories(fresh, &tracked)?)
             }
         };
         Ok(Self {
@@ -90,6 +94,7 @@ impl<'a> Trainer<'a> {
             device: tracked,
             model,
             optimizer,
+            memories,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
             best: from.and_then(|checkpoint| checkpoint.meta.best),
             saved: from.map(|checkpoint| checkpoint.meta.step),
@@ -120,7 +125,7 @@ impl<'a> Trainer<'a> {
         while self.step < config.steps {
             let start = Instant::now();
             let learning_rate = schedule.learning_rate(self.step);
-            let Some((loss, gradients)) = self.gradients(stop)? else {
+            let Some((loss, gradients, memories)) = self.gradients(stop)? else {
                 self.save_last(&mut metrics, show)?;
                 return Ok(Outcome::Interrupted);
             };
@@ -131,6 +136,7 @@ impl<'a> Trainer<'a> {
             }
             let model = self.model.clone();
             self.model = self.optimizer.update(model, gradients, config, learning_rate, self.step, clip);
+            self.memories = memories;
             self.step += 1;
             let step = self.step;
             let due = |every: u64| step.is_multiple_of(every) || step == config.steps;
@@ -160,12 +166,17 @@ impl<'a> Trainer<'a> {
         Ok(Outcome::Done)
     }
 
-    /// The loss and gradient of a step's batch; `None` where `stop` came first.
-    fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<(f64, Vec<Tensor<1>>)>> {
+    /// The loss and gradient of a step's batch, and the memories after it; `None` where `stop` came first.
+    fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<Gradients>> {
         let config = &self.run.config.train;
         let tokens = self.dataset.tokens(Split::Train);
         let seed = self.run.config.seed;
         let feed = Feed::of_step(config, tokens, seed, self.step)?;
+        let mut memories = if feed.continues() {
+            self.memories.clone()
+        } else {
+            recurrence::fresh(&self.model, config.accumulation)
+        };
         let mut sum: Option<Vec<Tensor<1>>> = None;
         let mut loss = 0.0;
         for part in 0..config.accumulation {
@@ -181,7 +192,8 @@ impl<'a> Trainer<'a> {
                 reading: &self.model.position,
                 dropout: Some(&dropout),
             };
-            let nll = self.model.nll(&pass, targets, 0..config.length); // [micro batch, length]
+            let hidden = recurrence::hidden(&self.model, &pass, memories.get_mut(part));
+            let nll = self.model.nll_of(hidden, targets, 0..config.length); // [micro batch, length]
             let mean = nll.mean().div_scalar(config.accumulation as f64);
             loss += f64::from(mean.clone().into_scalar::<f32>());
             let gradients = parameters::gradients(&self.model, &mut mean.backward());
@@ -193,7 +205,7 @@ impl<'a> Trainer<'a> {
                 return Ok(None);
             }
         }
-        Ok(Some((loss, sum.unwrap_or_default())))
+        Ok(Some((loss, sum.unwrap_or_default(), memories)))
     }
 
     /// Mean loss over the validation windows; `None` where there is none.
@@ -230,7 +242,7 @@ impl<'a> Trainer<'a> {
         if self.best.is_none_or(|best| loss < best.loss) {
             self.best = Some(Best { step: self.step, loss });
             let meta = self.meta();
-            checkpoint::save(&self.run.checkpoint(Which::Best), &self.model, None, &meta)?;
+            checkpoint::save(&self.run.checkpoint(Which::Best), &self.model, None, &[], &meta)?;
         }
         Ok(())
     }
@@ -249,7 +261,7 @@ impl<'a> Trainer<'a> {
 
     fn save(&self, which: Which) -> Result<PathBuf> {
         let path = self.run.checkpoint(which);
-        checkpoint::save(&path, &self.model, Some(&self.optimizer), &self.meta())?;
+        checkpoint::save(&path, &self.model, Some(&self.optimizer), &self.memories, &self.meta())?;
         Ok(path)
     }
 
@@ -274,6 +286,9 @@ impl<'a> Trainer<'a> {
         .hint("lower `train.learning_rate`, lengthen `train.warmup`, or lower `train.clip`")
     }
 }
+
+/// The loss and the gradients of a step, and the memories after it.
+type Gradients = (f64, Vec<Tensor<1>>, Vec<Memory>);
 
 /// Writes what a run's folder holds before training: the resolved config and the tokenizer.
 ///

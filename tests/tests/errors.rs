@@ -57,6 +57,30 @@ fn an_extension_that_does_not_apply() {
 }
 
 #[test]
+fn an_encoding_that_linear_attention_cannot_read() {
+    let change = with("kind = \"rope\"", "kind = \"alibi\"");
+    insta::assert_snapshot!(refused(2, change, &["--set", "model.attention=linear"]));
+}
+
+#[test]
+fn an_extension_that_linear_attention_cannot_read() {
+    let arguments = ["--set", "model.attention=linear", "--set", "evaluate.extend=[\"rerope\"]"];
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
+}
+
+#[test]
+fn a_layer_that_no_pattern_reaches() {
+    let stack = "position={ kind = \"mixed\", layers = [\"rope\", \"none\"], pattern = [0] }";
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", stack]));
+}
+
+#[test]
+fn an_extension_that_no_layer_of_a_stack_can_take() {
+    let stack = "position={ kind = \"mixed\", layers = [{ kind = \"fox\", window = 8 }, \"none\"] }";
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", stack]));
+}
+
+#[test]
 fn a_learned_encoding_past_its_table() {
     let change = |_: &Project| CONFIG.replace("\"rope\"", "\"learned\"").replace(", \"linear\", \"ntk\"", "");
     insta::assert_snapshot!(refused(2, change, &[]));
@@ -167,4 +191,60 @@ fn a_loss_that_is_not_finite() {
         assert!(message.contains(part), "no `{part}` in {message}");
     }
     assert!(!project.exists("runs/small-0/results.jsonl"), "a table of a broken model");
+}
+
+/// What a command about a trained run of two steps says when it is refused.
+fn refused_of_a_run(project: &Project, code: i32, arguments: &[&str]) -> String {
+    let outcome = project.run(arguments);
+    assert_eq!(outcome.code, Some(code), "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "");
+    assert!(!outcome.stderr.contains("panicked"));
+    outcome.stderr
+}
+
+#[test]
+fn a_text_that_cannot_be_generated() {
+    let project = Project::new();
+    let config = CONFIG.replace("\"rope\"", "\"learned\"").replace(", \"linear\", \"ntk\"", "");
+    project.write("small.toml", &config.replace("[32, 64]", "[32]"));
+    project.train(&["--set", "train.steps=2"]);
+    let message = |arguments: &[&str]| {
+        refused_of_a_run(&project, 2, &[&["generate", "runs/small-0", "--device", "cpu"], arguments].concat())
+    };
+    insta::assert_snapshot!(
+        "generate_past_the_table",
+        message(&["--prompt", "the wave", "--max-tokens", "26"])
+    );
+    insta::assert_snapshot!("generate_without_an_applying_extension", message(&["--extend", "yarn"]));
+    insta::assert_snapshot!("generate_with_two_extensions", message(&["--extend", "linear,ntk"]));
+    insta::assert_snapshot!("generate_below_zero", message(&["--temperature", "-1"]));
+    insta::assert_snapshot!("generate_from_no_token", message(&["--top-k", "0"]));
+    insta::assert_snapshot!("generate_from_too_much", message(&["--top-p", "1.5"]));
+    insta::assert_snapshot!("generate_nothing", message(&["--max-tokens", "0"]));
+}
+
+#[test]
+fn a_folder_that_cannot_be_exported_to_or_imported_from() {
+    let project = Project::new();
+    project.train(&["--set", "train.steps=2"]);
+    let message = |code: i32, arguments: &[&str]| refused_of_a_run(&project, code, arguments);
+    insta::assert_snapshot!("export_over_something", message(2, &["export", "runs/small-0", "corpus"]));
+    std::fs::remove_file(project.path("runs/small-0/checkpoints/best.safetensors")).unwrap();
+    insta::assert_snapshot!(
+        "export_without_a_checkpoint",
+        message(1, &["export", "runs/small-0", "x", "--checkpoint", "best"])
+    );
+    insta::assert_snapshot!("import_of_no_model", message(2, &["import", "corpus"]));
+    project.run(&["export", "runs/small-0", "out"]);
+    insta::assert_snapshot!("import_over_a_run", message(2, &["import", "out"]));
+    let other = ["import", "out", "--out", "back", "--set", "position.base=500.0"];
+    insta::assert_snapshot!("import_as_another_model", message(2, &other));
+    let json = String::from_utf8(project.read("out/config.json")).unwrap();
+    project.write("out/config.json", &json.replace("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu2\""));
+    insta::assert_snapshot!(
+        "import_of_another_architecture",
+        message(2, &["import", "out", "--out", "back"])
+    );
+    project.write("out/config.json", &json.replace("\"format\": 1", "\"format\": 9"));
+    insta::assert_snapshot!("import_of_a_newer_format", message(1, &["import", "out", "--out", "back"]));
 }

@@ -1,19 +1,43 @@
-//! What must hold of a model under every extension: no token hears of a later one, and where the method
-//! knows distances alone, only distances count.
+//! What every extension promises, in one table: what it does to short texts and to the ends of the spectrum, and which
+//! shifts of all positions its scores do not see; and what holds of all of them: rotations keep norms, and no
+//! token hears of a later one (`causality.rs` has the other encodings).
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_kernels::rotate;
 use longwave_model::ModelConfig;
 use longwave_model::attention::{Rotations, attend};
 use longwave_model::gpt::{Gpt, Pass};
-use longwave_position::encoding::{QueryBlock, Rows};
+use longwave_position::encoding::{Position, QueryBlock, Rows};
 use longwave_position::extensions::EXTENSIONS;
+use longwave_position::frequency::{Frequencies, Side};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading};
 
-const TRAIN: usize = 16;
-const LENGTH: usize = 48;
+const TRAIN: usize = 64;
+const LENGTH: usize = 192;
+const SCALE: f64 = 3.0;
 const LENGTHS: Lengths = Lengths { train: TRAIN, length: LENGTH };
+
+/// What an extension leaves alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Keeps {
+    /// A text of L tokens and shorter is read as trained: scale 1 is the identity.
+    Trained,
+    /// It changes readings of L tokens too, for a reason.
+    Nothing(&'static str),
+}
+
+/// What happens to an end of the spectrum.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Band {
+    Same,
+    /// By the scale, exactly.
+    Divided,
+    Between,
+    /// By more than the scale.
+    More,
+}
 
 /// Which shifts of all positions leave the scores as they are.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,36 +50,72 @@ enum Relative {
     Never,
 }
 
-fn table() -> Vec<(&'static str, Relative)> {
+/// What an extension promises.
+struct Promise {
+    extend: &'static str,
+    keeps: Keeps,
+    fastest: Band,
+    slowest: Band,
+    relative: Relative,
+}
+
+/// An extension that keeps short texts and knows distances alone.
+const fn plain(extend: &'static str, fastest: Band, slowest: Band) -> Promise {
+    Promise { extend, keeps: Keeps::Trained, fastest, slowest, relative: Relative::Always }
+}
+
+/// One that leaves the frequencies alone.
+const fn geometry(extend: &'static str, keeps: Keeps, relative: Relative) -> Promise {
+    Promise { extend, keeps, fastest: Band::Same, slowest: Band::Same, relative }
+}
+
+fn table() -> Vec<Promise> {
+    use Band::{Between, Divided, More, Same};
+    use Keeps::{Nothing, Trained};
+    use Relative::{Always, Multiples, Never};
+    const NAMED: Keeps = Nothing("it names frequencies and says nothing of a scale");
+    const SHORT: Keeps = Nothing("segments are shorter than L, whatever the length");
+    const DRAWN: Keeps = Nothing("positions are drawn, whatever the length");
+    const BOUNDED: Keeps = Nothing("distances are bounded well below L, whatever the length");
     vec![
-        ("'direct'", Relative::Always),
-        ("'linear'", Relative::Always),
-        ("'dynamic_linear'", Relative::Always),
-        ("'ntk'", Relative::Always),
-        ("'dynamic_ntk'", Relative::Always),
-        ("'su_ntk_old'", Relative::Always),
-        ("'su_ntk_fixed'", Relative::Always),
-        ("'su_ntk_mixed'", Relative::Always),
-        ("'ntk_by_parts'", Relative::Always),
-        ("'yarn'", Relative::Always),
-        ("{ kind = 'yarn', ramp = 'paper' }", Relative::Always),
-        ("'mrrope'", Relative::Always),
-        ("'llama3'", Relative::Always),
-        ("{ kind = 'longrope', long_factor = [1.0, 2.0, 3.0, 3.0] }", Relative::Always),
-        ("{ kind = 'longrope', long_factor = [1.0, 2.0, 3.0, 3.0], n_hat = 4 }", Relative::Never),
-        ("'abf'", Relative::Always),
-        ("{ kind = 'frequencies', inv_freq = [1.0, 0.5, 0.25, 0.0] }", Relative::Always),
-        ("'rerope'", Relative::Always),
-        ("'leaky_rerope'", Relative::Always),
-        ("{ kind = 'self_extend', group = 6 }", Relative::Multiples(6)),
-        ("'dual_chunk'", Relative::Multiples(10)),
-        ("'lambda_mask'", Relative::Never),
-        ("'sinks'", Relative::Never),
-        ("'window'", Relative::Always),
-        ("'segments'", Relative::Always),
-        ("{ kind = 'segments', length = 10 }", Relative::Always),
-        ("{ kind = 'randpos', max_position = 128 }", Relative::Always),
-        ("{ kind = 'ntk', log_n = true }", Relative::Never),
+        plain("'direct'", Same, Same),
+        plain("'linear'", Divided, Divided),
+        plain("'dynamic_linear'", Divided, Divided),
+        plain("'ntk'", Same, Divided),
+        plain("'dynamic_ntk'", Same, Divided),
+        plain("'su_ntk_old'", Same, Between),
+        plain("'su_ntk_fixed'", Between, Divided),
+        plain("'su_ntk_mixed'", Between, Divided),
+        plain("'ntk_by_parts'", Same, Divided),
+        plain("{ kind = 'ntk_by_parts', ramp = 'paper' }", Between, Divided),
+        plain("'yarn'", Same, Divided),
+        plain("{ kind = 'yarn', ramp = 'paper' }", Between, Divided),
+        plain("'mrrope'", Same, Divided),
+        plain("{ kind = 'mrrope', variant = 'uni' }", Same, Divided),
+        plain("'llama3'", Same, Divided),
+        plain("{ kind = 'longrope', long_factor = [1.0, 2.0, 3.0, 3.0] }", Same, Divided),
+        Promise {
+            relative: Never,
+            ..plain("{ kind = 'longrope', long_factor = [1.0, 2.0, 3.0, 3.0], n_hat = 4 }", Same, Divided)
+        },
+        Promise { keeps: NAMED, ..plain("'abf'", Same, More) },
+        Promise {
+            keeps: NAMED,
+            ..plain("{ kind = 'frequencies', inv_freq = [1.0, 0.5, 0.25, 0.0] }", Same, More)
+        },
+        Promise { relative: Never, ..plain("{ kind = 'ntk', log_n = true }", Same, Divided) },
+        geometry("'rerope'", BOUNDED, Always),
+        geometry("'leaky_rerope'", BOUNDED, Always),
+        geometry("{ kind = 'self_extend', group = 6 }", BOUNDED, Multiples(6)),
+        // Eight tokens share a far position: twice the least group that reaches.
+        geometry("'self_extend'", Trained, Multiples(8)),
+        geometry("'dual_chunk'", BOUNDED, Multiples(40)),
+        geometry("'lambda_mask'", Trained, Never),
+        geometry("'sinks'", Trained, Never),
+        geometry("'window'", Trained, Always),
+        geometry("'segments'", Trained, Always),
+        geometry("{ kind = 'segments', length = 10 }", SHORT, Always),
+        geometry("'randpos'", DRAWN, Always),
     ]
 }
 
@@ -74,10 +134,88 @@ fn largest(x: Tensor<3>) -> f32 {
     x.abs().max().into_scalar()
 }
 
+fn frequencies(reading: &Reading) -> &Frequencies {
+    reading.encodings()[0].frequencies().unwrap()
+}
+
 #[test]
 fn the_table_holds_every_extension() {
     for entry in EXTENSIONS {
-        assert!(table().iter().any(|(text, _)| extension(text).kind() == entry.kind), "{}", entry.kind);
+        assert!(table().iter().any(|row| extension(row.extend).kind() == entry.kind), "{}", entry.kind);
+    }
+}
+
+/// Whether every pair of positions below `length` is seen, and read at its own distance.
+fn pairs_are_plain(reading: &Reading, length: usize) -> bool {
+    let geometry = reading.geometry(0);
+    let mask = reading.layer(0).mask;
+    (0..length).all(|i| {
+        (0..=i).all(|j| {
+            let (i, j) = (i as f64, j as f64);
+            let entry = if geometry.maps.len() == 1 { 0 } else { geometry.selector.entry(i, j) };
+            let (query, key) = geometry.maps[entry];
+            !mask.hides(i, j) && (query.at(i) - key.at(j) - (i - j)).abs() < 1e-12
+        })
+    })
+}
+
+#[test]
+fn scale_one_is_the_identity_where_the_method_says_so() {
+    let trained = model().position;
+    for Promise { extend, keeps, .. } in table() {
+        let mut same = true;
+        for length in [TRAIN, TRAIN / 2] {
+            let read = extension(extend).apply(&trained, Lengths { train: TRAIN, length }).unwrap();
+            let (new, old) = (frequencies(&read), frequencies(&trained));
+            let positions: Vec<f64> = (0..length).map(|position| position as f64).collect();
+            same &= new
+                .angles(&positions)
+                .zip(old.angles(&positions))
+                .all(|(new, old)| (new - old).abs() < 1e-12);
+            same &= (new.attention_factor - 1.0).abs() < 1e-15;
+            same &= (read.layer(1).logit_scale - 1.0).abs() < 1e-15 && pairs_are_plain(&read, length);
+            same &= read.layout().positions(length) == Positions::range(0..length);
+        }
+        assert_eq!(same, keeps == Keeps::Trained, "{extend}: {keeps:?}");
+    }
+}
+
+#[test]
+fn ends_of_the_spectrum() {
+    let trained = model().position;
+    for Promise { extend, fastest, slowest, .. } in table() {
+        let read = extension(extend).apply(&trained, LENGTHS).unwrap();
+        for (name, band, expected) in [("fastest", 0, fastest), ("slowest", 3, slowest)] {
+            let slowed = frequencies(&trained).inv_freq[band] / frequencies(&read).inv_freq[band];
+            let holds = match expected {
+                Band::Same => (slowed - 1.0).abs() < 1e-12,
+                Band::Divided => (slowed - SCALE).abs() < 1e-12,
+                Band::Between => slowed > 1.01 && slowed < SCALE - 0.01,
+                Band::More => slowed > SCALE + 0.01,
+            };
+            assert!(holds, "{extend}: the {name} band is slowed by {slowed}, not {expected:?}");
+        }
+    }
+}
+
+#[test]
+fn rotations_keep_norms() {
+    // Up to the one factor on cos and sin that is a temperature, and is known.
+    let trained = model().position;
+    let x = Init::new(2, &Device::flex()).normal::<4>("x", [1, 4, LENGTH, 8], 1.0).val();
+    let norms = |x: &Tensor<4>| x.clone().square().sum_dim(3).sqrt();
+    for Promise { extend, .. } in table() {
+        let read = extension(extend).apply(&trained, LENGTHS).unwrap();
+        let rotation = read.rotation(0).unwrap();
+        for (query_map, key_map) in read.geometry(0).maps {
+            for map in [query_map, key_map] {
+                let positions = Positions::range(0..LENGTH).map(|position| map.at(position));
+                let turned = rotate(x.clone(), &rotation.table(&positions, Side::Query, &x.device()));
+                let ratio = norms(&turned) / norms(&x) - rotation.frequencies.attention_factor;
+                let off: f32 = ratio.abs().max().into_scalar();
+                assert!(off < 1e-5, "{extend}: {off}");
+            }
+        }
     }
 }
 
@@ -94,7 +232,7 @@ fn a_later_token_changes_nothing_before_it() {
     let changed = LENGTH / 2;
     let after: Vec<i32> =
         before.iter().enumerate().map(|(i, &t)| if i == changed { t + 1 } else { t }).collect();
-    for (text, _) in table() {
+    for Promise { extend: text, .. } in table() {
         let reading = extension(text).apply(&model.position, LENGTHS).unwrap();
         let difference = hidden(&before, &reading) - hidden(&after, &reading);
         let earlier = largest(difference.clone().slice_dim(1, 0..changed));
@@ -120,7 +258,7 @@ fn only_distances_count() {
     let model = model();
     let init = Init::new(1, &Device::flex());
     let qkv = ["q", "k", "v"].map(|name| init.normal::<4>(name, [1, 4, LENGTH, 8], 1.0).val());
-    for (text, relative) in table() {
+    for Promise { extend: text, relative, .. } in table() {
         let reading = extension(text).apply(&model.position, LENGTHS).unwrap();
         let moved_by = |shift: usize| largest(attended(&reading, &qkv, shift) - attended(&reading, &qkv, 0));
         match relative {

@@ -7,6 +7,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
+#[path = "common/training.rs"]
+mod training;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -193,6 +195,18 @@ fn sinusoids_agree() {
 #[test]
 fn rotations_agree() {
     agrees("rope", &["direct", "linear", "ntk"]);
+}
+
+/// What `encodings.rs` holds of the CPU.
+#[test]
+fn every_encoding_trains_and_is_used() {
+    let Some(gpu) = adapter("training every encoding") else { return };
+    for text in training::every() {
+        let trained = training::train(&text, &gpu);
+        trained.assert_it_matters();
+        trained.assert_gradients_are_slopes();
+        trained.assert_longer_texts_are_read_or_refused();
+    }
 }
 
 /// More logits than are computed at once, so that the queries are read in several blocks.

@@ -126,25 +126,6 @@ fn report_and_validate_and_schema() {
 }
 
 #[test]
-fn inspect_shows_what_an_extension_makes_of_the_frequencies() {
-    let project = Project::new();
-    let arguments = ["inspect", "--config", "small.toml", "--length", "128", "--extend", "ntk"];
-    let outcome = project.run(&arguments);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    insta::assert_snapshot!(outcome.stdout);
-    let json = project.run(&[&arguments[..], &["--json"]].concat());
-    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    let bands = json[0]["spectrum"]["bands"].as_array().unwrap();
-    assert_eq!(bands.len(), 8);
-    // The slowest band is exactly interpolated by 128 / 32.
-    let last = &bands[7];
-    let ratio = last["inv_freq"].as_f64().unwrap() / last["inv_freq_read"].as_f64().unwrap();
-    assert!((ratio - 4.0).abs() < 1e-9);
-    let none = project.run(&["inspect", "--config", "small.toml", "--set", "position.kind=none"]);
-    assert!(none.stdout.contains("it is not made of frequencies"), "{}", none.stdout);
-}
-
-#[test]
 fn every_part_of_the_model_trains() {
     let project = Project::new();
     for (index, changes) in [
@@ -154,6 +135,11 @@ fn every_part_of_the_model_trains() {
         vec!["position.layout=interleaved", "position.fraction=0.5", "model.feed_forward=swiglu"],
         vec!["model.qk_norm=key", "model.log_n=true", "model.dropout=0.1"],
         vec!["model.qk_norm=rms", "model.kv_heads=1"],
+        vec!["model.attention=linear", "evaluate=[{ lengths = [300], extend = [\"direct\", \"ntk\"] }]"],
+        vec!["position={ kind = \"complex_order\", complex = true }", "evaluate=[{ lengths = [64] }]"],
+        vec![
+            "position={ kind = \"mixed\", layers = [{ kind = \"rope\", window = 9 }, { kind = \"none\", log_n = true }] }",
+        ],
         vec!["model.qk_norm=cosine", "model.head_dim=8", "train.schedule=wsd"],
         vec!["data.tokenizer={ kind = \"bpe\", vocab_size = 280 }", "train.sampling=shuffled"],
     ]

@@ -164,4 +164,10 @@ fn what_does_not_combine_is_refused() {
     let list = refused("[{ kind = 'transformer_xl', memory = 4 }, { kind = 'learned' }]", false);
     assert!(list.message().starts_with("`position.memory = 4`"), "{list}");
     assert!(refused("{ kind = 'transformer_xl', memory = 4 }", true).message().contains("log_n"));
+    for layers in ["'none'", "{ kind = 'transformer_xl', memory = 4, window = 6 }"] {
+        let stack =
+            format!("{{ kind = 'mixed', layers = [{{ kind = 'transformer_xl', memory = 4 }}, {layers}] }}");
+        let error = refused(&stack, false);
+        assert!(error.message().starts_with("`position.memory = 4`"), "{error}");
+    }
 }

@@ -11,9 +11,25 @@ use longwave_position::{Init, PositionConfig, Positions, Reading};
 
 const LENGTH: usize = 24;
 
-fn model(kind: &str) -> Gpt {
+/// Mixed stacks of two layers: each kind of hook on its own, in both orders, with windows and log-n.
+const STACKS: &[&str] = &[
+    "{ kind = 'mixed', layers = [{ kind = 'rope', window = 7 }, { kind = 'none', log_n = true }] }",
+    "{ kind = 'mixed', layers = ['none', { encodings = ['learned', 'rope'], window = 'L/2', sinks = 2 }] }",
+    "{ kind = 'mixed', layers = [{ kind = 't5', window = 5 }, { encodings = ['kerple', 'xpos'] }] }",
+    "{ kind = 'mixed', layers = ['deberta', { kind = 'pope', window = 9, sinks = 1 }] }",
+    "{ kind = 'mixed', layers = [{ kind = 'complex_order' }, { kind = 'cope', window = 6 }] }",
+];
+
+/// Every encoding by name, and the stacks.
+fn all() -> Vec<&'static str> {
+    ENCODINGS.iter().map(|entry| entry.kind).chain(STACKS.iter().copied()).collect()
+}
+
+fn model(position: &str) -> Gpt {
     let config = ModelConfig { size: NamedSize::Nano, ..ModelConfig::default() };
-    let position = PositionConfig::from_value(&toml::Value::String(kind.into()), "position").unwrap();
+    let quoted = if position.starts_with('{') { position.to_owned() } else { format!("'{position}'") };
+    let value = format!("position = {quoted}").parse::<toml::Table>().unwrap().remove("position").unwrap();
+    let position = PositionConfig::from_value(&value, "position").unwrap();
     Gpt::new(&config.resolve(50, LENGTH).unwrap(), &position, &Init::new(0, &Device::flex())).unwrap()
 }
 
@@ -50,14 +66,14 @@ fn by_block(model: &Gpt) -> Reading {
 #[test]
 fn a_later_token_changes_nothing_earlier() {
     let positions = Positions::range(0..LENGTH);
-    for entry in ENCODINGS {
-        let model = model(entry.kind);
+    for kind in all() {
+        let model = model(kind);
         for reading in [model.position.clone(), by_block(&model)] {
             let before = logits(&model, &reading, &positions, tokens(None));
             let after = logits(&model, &reading, &positions, tokens(Some(15)));
             let earlier = |x: &Tensor<3>| x.clone().slice_dim(1, 0..15);
-            assert!(distance(earlier(&before), earlier(&after)) == 0.0, "{}", entry.kind);
-            assert!(distance(before, after) > 0.0, "{}", entry.kind);
+            assert!(distance(earlier(&before), earlier(&after)) == 0.0, "{kind}");
+            assert!(distance(before, after) > 0.0, "{kind}");
         }
     }
 }
@@ -65,18 +81,18 @@ fn a_later_token_changes_nothing_earlier() {
 #[test]
 fn reading_by_blocks_is_the_same_attention() {
     let positions = Positions::range(0..LENGTH);
-    for entry in ENCODINGS {
-        let model = model(entry.kind);
+    for kind in all() {
+        let model = model(kind);
         let whole = logits(&model, &model.position, &positions, tokens(None));
         let blocks = logits(&model, &by_block(&model), &positions, tokens(None));
         let off = distance(whole, blocks);
-        assert!(off < 1e-5, "{}: {off}", entry.kind);
+        assert!(off < 1e-5, "{kind}: {off}");
     }
 }
 
 #[test]
 fn a_relative_encoding_does_not_see_where_the_text_begins() {
-    for kind in ["none", "rope"] {
+    for kind in ["none", "rope", "{ kind = 'mixed', layers = [{ kind = 'rope', window = 7 }, 'none'] }"] {
         let model = model(kind);
         let at = |start: usize| {
             logits(&model, &model.position, &Positions::range(start..start + LENGTH), tokens(None))
@@ -93,4 +109,21 @@ fn an_absolute_one_does() {
         logits(&model, &model.position, &Positions::range(start..start + LENGTH), tokens(None))
     };
     assert!(distance(at(0), at(5000)) > 1e-3);
+}
+
+#[test]
+fn a_windowed_layer_hears_of_nothing_before_its_window() {
+    // Both layers with a window of 4: a token hears from 2 (4 - 1) = 6 tokens back and no further.
+    let stack =
+        |second: &str| format!("{{ kind = 'mixed', layers = [{{ kind = 'rope', window = 4 }}, {second}] }}");
+    let positions = Positions::range(0..LENGTH);
+    for (second, reaches) in [("{ kind = 'none', window = 4 }", 6), ("'none'", LENGTH)] {
+        let model = model(&stack(second));
+        let before = logits(&model, &model.position, &positions, tokens(None));
+        let after = logits(&model, &model.position, &positions, tokens(Some(5)));
+        let moved = (before - after).abs().max_dim(2).into_data().try_to_vec::<f32>().unwrap();
+        for (index, moved) in moved.into_iter().enumerate() {
+            assert_eq!(moved > 0.0, (5..=5 + reaches).contains(&index), "{second} at {index}");
+        }
+    }
 }

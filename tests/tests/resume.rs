@@ -34,7 +34,8 @@ fn two_runs_of_one_seed_are_the_same_and_another_seed_differs() {
 /// Trains in `folder` until `stop` has been asked so many times.
 fn train_until(project: &Project, folder: &str, asked: usize, changes: &[String]) -> Outcome {
     let mut config = Config::load(&project.path("small.toml"), changes).unwrap();
-    for part in [&mut config.run.data.corpus, &mut config.run.data.cache] {
+    let data = &mut config.run.data;
+    for part in [&mut data.corpus, &mut data.cache].into_iter().filter(|part| !part.is_empty()) {
         *part = project.path(part).to_string_lossy().into_owned();
     }
     let dataset = Dataset::open(&config.run.data, &mut |_| {}).unwrap();
@@ -117,6 +118,19 @@ fn so_does_one_that_carries_a_memory() {
         "train.batch_tokens=8192",
         "evaluate=[]",
     ];
+    stopped_twice(&changes.map(str::to_owned));
+}
+
+#[test]
+fn so_do_complex_maps_and_a_mixed_stack() {
+    let stack = "position={ kind = \"mixed\", layers = [{ kind = \"complex_order\", complex = true }, { encodings = \
+                 [\"learned\", \"kerple\"], window = 9, log_n = true }] }";
+    stopped_twice(&[stack, "evaluate=[]"].map(str::to_owned));
+}
+
+#[test]
+fn so_does_one_that_learns_a_task() {
+    let changes = ["data={ task = { kind = \"reverse_string\" } }", "evaluate=[]"];
     stopped_twice(&changes.map(str::to_owned));
 }
 

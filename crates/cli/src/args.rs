@@ -1,7 +1,9 @@
 //! What may stand on the command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use longwave_data::Split;
 use longwave_kernels::DeviceChoice;
+use longwave_train::run::Which;
 use std::path::PathBuf;
 
 /// Train small GPTs on short sequences with any positional encoding, and measure what happens on longer
@@ -19,10 +21,28 @@ pub(crate) enum Command {
     Train(Train),
     /// Evaluate a trained run again, differently
     Eval(Eval),
+    /// Run a study: a grid of configs and seeds, interrupted and repeated at will
+    Study(Study),
+    /// Do one run of a study; what `longwave study` and its launchers start
+    Task(Task),
+    /// Compare two runs wherever they were measured alike
+    Compare(Compare),
+    /// List the runs of the store, or remove those that no study needs
+    Runs(Runs),
     /// Write tables, plots and the HTML page of a run, or of a folder of runs
     Report(Report),
-    /// Show an encoding: its frequencies, and what an extension makes of them
+    /// Continue a text with a trained run
+    Generate(Generate),
+    /// Write a trained run in Hugging Face's layout
+    Export(Export),
+    /// Make a run of a model in Hugging Face's layout
+    Import(Import),
+    /// Show an encoding in full, and what an extension makes of it, or list all there are
     Inspect(Inspect),
+    /// Measure the program on this machine, beside a peer and the device's own copy
+    Bench(Bench),
+    /// Check in seconds that this machine computes right
+    Selfcheck(Selfcheck),
     /// Check a config without running it
     Validate(Validate),
     /// Print the JSON schema of a config
@@ -66,6 +86,10 @@ pub(crate) struct Train {
     /// Go on from the folder's last checkpoint
     #[arg(long)]
     pub(crate) resume: bool,
+    /// Train so many seeds, from the config's on, as a study of their own: resumed and shared like any
+    #[arg(long, value_name = "N", conflicts_with_all = ["out", "resume", "kernels"],
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: Option<u64>,
     #[command(flatten)]
     pub(crate) compute: Compute,
 }
@@ -81,10 +105,19 @@ pub(crate) struct Eval {
     /// Extensions by kind, separated by commas, or one as an inline TOML table; repeatable
     #[arg(long, value_name = "KIND,KIND,..")]
     pub(crate) extend: Vec<String>,
-    /// Protocol: `fixed_target`, `non_overlapping`, `sliding` or `by_position`
+    /// Protocol: `fixed_target`, `non_overlapping`, `sliding`, `by_position`, `repeated_text` or `task`
     #[arg(long, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<String>,
-    /// Change a key of the evaluation, as `windows_per_document=4` or `split=valid`; repeatable
+    /// Other text to read, in tokens of the run's tokenizer: a folder, a glob or a file
+    #[arg(long, value_name = "PATH")]
+    pub(crate) corpus: Option<String>,
+    /// The part of the corpus to read; `test` unless given
+    #[arg(long, value_name = "train|validation|test", value_parser = parse_split)]
+    pub(crate) split: Option<Split>,
+    /// Write the loss of every scored token to this file: JSON lines, or CSV where it ends in `.csv`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
+    /// Change a key of the evaluation, as `windows_per_document=4` or `stride=64`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Which checkpoint to read
@@ -106,6 +139,171 @@ pub(crate) enum WhichCheckpoint {
     Best,
 }
 
+impl WhichCheckpoint {
+    /// As the run's folder names it.
+    pub(crate) fn which(self) -> Which {
+        match self {
+            Self::Last => Which::Last,
+            Self::Best => Which::Best,
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Generate {
+    /// A run's folder, such as `runs/rope-0`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// The text to continue; an empty one begins a document
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub(crate) prompt: String,
+    /// Tokens to sample
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    pub(crate) max_tokens: usize,
+    /// Divides the logits; 0 always takes the likeliest token
+    #[arg(long, default_value_t = 1.0, value_name = "T", allow_negative_numbers = true)]
+    pub(crate) temperature: f64,
+    /// Sample from so many of the likeliest tokens
+    #[arg(long, value_name = "K")]
+    pub(crate) top_k: Option<usize>,
+    /// Sample from the fewest likeliest tokens with this probability in all
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub(crate) top_p: Option<f64>,
+    /// Decides every draw
+    #[arg(long, default_value_t = 0, value_name = "S")]
+    pub(crate) seed: u64,
+    /// The extension it is read with, fixed at prompt plus new tokens: a kind, or an inline TOML table
+    #[arg(long, value_name = "KIND")]
+    pub(crate) extend: Option<String>,
+    /// Which checkpoint to read
+    #[arg(long, value_enum, default_value_t, value_name = "last|best")]
+    pub(crate) checkpoint: WhichCheckpoint,
+    /// Print one JSON object at the end instead of the text as it comes
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) compute: Compute,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    /// A run's folder, such as `runs/rope-0`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// The folder to write, new or empty
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Which checkpoint to write
+    #[arg(long, value_enum, default_value_t, value_name = "last|best")]
+    pub(crate) checkpoint: WhichCheckpoint,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Import {
+    /// A folder with `config.json`, `model.safetensors` and `tokenizer.json`
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// The run's folder, new or empty; `runs/NAME-SEED` unless given
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Change a key of the run's config, as `data.corpus=texts`; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(crate) struct Study {
+    /// Study file; a bare name is also looked up in `experiments/`
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Show the runs and what they take, and run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Runs at a time; as many as the cores hold unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) jobs: Option<u64>,
+    /// Try runs again that failed
+    #[arg(long)]
+    pub(crate) retry: bool,
+    /// Run nothing: write the results of what is finished
+    #[arg(long, conflicts_with_all = ["dry_run", "retry"])]
+    pub(crate) collect: bool,
+    /// The study's folder; `studies/NAME` beside the store unless given
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Who runs it
+    #[arg(long, value_enum, default_value_t, value_name = "local|slurm|command")]
+    pub(crate) launcher: Launcher,
+    /// `--launcher command`: a shell command that is run for each task, with `{command}` in it
+    #[arg(long, value_name = "TEMPLATE", required_if_eq("launcher", "command"))]
+    pub(crate) template: Option<String>,
+    /// `--launcher slurm`: an option for sbatch, such as `--mem=4G`; repeatable
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub(crate) sbatch: Vec<String>,
+    /// Wait until the launcher's tasks are done, and write the results
+    #[arg(long)]
+    pub(crate) wait: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Launcher {
+    /// Processes on this machine
+    #[default]
+    Local,
+    /// Job arrays of an existing Slurm
+    Slurm,
+    /// Any engine, through a command line
+    Command,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Task {
+    /// A task file that `longwave study` wrote
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Device instead of the task's own
+    #[arg(long, value_name = "auto|cpu|gpu|gpu:N", value_parser = parse_device)]
+    pub(crate) device: Option<DeviceChoice>,
+    /// Tell progress on stdout as JSON lines, and stop when stdin ends
+    #[arg(long)]
+    pub(crate) follow: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Compare {
+    /// A run's folder, or the beginning of a key in the store
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// Another one
+    #[arg(value_name = "RUN")]
+    pub(crate) other: PathBuf,
+    /// Print JSON lines instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Runs {
+    #[command(subcommand)]
+    pub(crate) action: Option<RunsAction>,
+    /// The folder of runs
+    #[arg(long, value_name = "DIR", default_value = longwave_study::document::STORE, global = true)]
+    pub(crate) store: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsAction {
+    /// List the runs: what they are, how far they are, who needs them
+    List,
+    /// Remove runs that no study's last plan has
+    Prune {
+        /// Really remove them, instead of only saying which
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct Report {
     /// A run's folder, or a folder of runs
@@ -116,8 +314,11 @@ pub(crate) struct Report {
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {
     /// Config file; a bare name is also looked up in `configs/`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "list")]
+    pub(crate) config: Option<PathBuf>,
+    /// List every encoding and every extension instead, as the tables of the README
+    #[arg(long, conflicts_with_all = ["config", "set", "length", "extend"])]
+    pub(crate) list: bool,
     /// Change a key of the config, as `position.base=500000.0`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -133,6 +334,98 @@ pub(crate) struct Inspect {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    pub(crate) kind: BenchKind,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchKind {
+    /// The rotation of q and k: bytes a second against a copy, time against burn's own
+    Rope(BenchRope),
+    /// Causal attention by length, with and without the bias of `alibi`: time and peak memory against burn's own
+    Attention(BenchAttention),
+    /// Training steps of a config, against plain operations and against the matrix products alone
+    Train(BenchTrain),
+    /// Reading texts of growing length with fresh weights
+    Eval(BenchEval),
+}
+
+/// What every benchmark takes.
+#[derive(Args, Debug)]
+pub(crate) struct Measuring {
+    /// Print one JSON object a line instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Time no peer and no reference
+    #[arg(long)]
+    pub(crate) alone: bool,
+    /// Seconds for each subject, after which it gets no more runs than three
+    #[arg(long, default_value_t = 0.7, value_name = "S")]
+    pub(crate) seconds: f64,
+    #[command(flatten)]
+    pub(crate) compute: Compute,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchRope {
+    /// Numbers in q, separated by commas; 2^18 to 2^24 unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
+    pub(crate) elements: Vec<usize>,
+    #[command(flatten)]
+    pub(crate) measuring: Measuring,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchAttention {
+    /// Lengths in tokens, separated by commas; 128 to 16,384 unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
+    pub(crate) lengths: Vec<usize>,
+    #[command(flatten)]
+    pub(crate) measuring: Measuring,
+}
+
+/// The model that is measured.
+#[derive(Args, Debug)]
+pub(crate) struct BenchModel {
+    /// Config file; a bare name is also looked up in `configs/`
+    #[arg(long, value_name = "FILE", default_value = "rope.toml")]
+    pub(crate) config: PathBuf,
+    /// Change a key of the config, as `model.width=256`; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    #[command(flatten)]
+    pub(crate) measuring: Measuring,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchTrain {
+    #[command(flatten)]
+    pub(crate) model: BenchModel,
+    /// Instead of timing, write initial weights, batches and losses for another program to train on
+    #[arg(long, value_name = "DIR")]
+    pub(crate) export: Option<PathBuf>,
+    /// Steps of the export
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "export")]
+    pub(crate) steps: u64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchEval {
+    #[command(flatten)]
+    pub(crate) model: BenchModel,
+    /// Lengths in tokens, separated by commas; 1, 2, 4 and 8 training lengths unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
+    pub(crate) lengths: Vec<usize>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Selfcheck {
+    #[command(flatten)]
+    pub(crate) compute: Compute,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct Validate {
     /// Config file; a bare name is also looked up in `configs/`
     #[arg(value_name = "FILE")]
@@ -140,6 +433,10 @@ pub(crate) struct Validate {
     /// Change a key of the config, as `train.steps=200`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+}
+
+fn parse_split(text: &str) -> Result<Split, String> {
+    text.parse().map_err(|error: longwave_core::Error| error.message().to_owned())
 }
 
 fn parse_device(text: &str) -> Result<DeviceChoice, String> {

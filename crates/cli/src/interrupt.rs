@@ -26,6 +26,11 @@ pub(crate) fn install() -> Result<()> {
     installed.clone().map_err(|error| Error::failed(format!("cannot listen for Ctrl-C: {error}")))
 }
 
+/// Asks the program to stop, as a signal would.
+pub(crate) fn ask() {
+    ASKED.store(true, Ordering::Relaxed);
+}
+
 /// Whether a signal has come.
 pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)

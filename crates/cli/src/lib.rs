@@ -1,7 +1,7 @@
 //! The command line: arguments, progress, messages. Thin; what it calls lives in the other crates.
 //!
 //! Data goes to stdout, progress and logs to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage or
-//! config, 130 interrupted with a checkpoint written.
+//! config, 130 interrupted with a checkpoint written; `task` alone has 75 for a run that another process works on.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
@@ -26,7 +26,7 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     start_logs();
     match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             output::complain(&error);
             ExitCode::from(error.exit_code())
@@ -34,15 +34,25 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<()> {
+fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.command {
         Command::Train(train) => commands::train::run(train),
         Command::Eval(eval) => commands::eval::run(eval),
+        Command::Generate(generate) => commands::generate::run(generate),
+        Command::Export(export) => commands::export::run(export),
+        Command::Import(import) => commands::import::run(import),
+        Command::Study(study) => commands::study::run(study),
+        Command::Task(task) => return commands::task::run(task),
+        Command::Compare(compare) => commands::compare::run(compare),
+        Command::Runs(runs) => commands::runs::run(runs),
         Command::Report(report) => commands::report::run(report),
         Command::Inspect(inspect) => commands::inspect::run(inspect),
+        Command::Bench(bench) => commands::bench::run(bench),
+        Command::Selfcheck(selfcheck) => commands::bench::selfcheck(selfcheck),
         Command::Validate(validate) => commands::validate::run(validate),
         Command::Schema => commands::schema::run(),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Logs go to stderr; `RUST_LOG` says which, warnings unless set.

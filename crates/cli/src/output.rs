@@ -2,6 +2,20 @@
 
 use longwave_core::{Error, Result};
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether another process follows this one on stdout.
+static FOLLOWED: AtomicBool = AtomicBool::new(false);
+
+/// From now on stdout carries signs of life for the process that follows this one.
+pub(crate) fn be_followed() {
+    FOLLOWED.store(true, Ordering::Relaxed);
+}
+
+/// Whether another process follows this one on stdout.
+pub(crate) fn followed() -> bool {
+    FOLLOWED.load(Ordering::Relaxed)
+}
 
 /// Writes data to stdout.
 ///

@@ -1,13 +1,16 @@
 //! Progress: one live bar on a terminal, a line now and then elsewhere.
 
-use crate::output::{grouped, tell};
+use crate::output::{self, grouped, tell};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use longwave_study::execute::Sign;
 use longwave_train::metrics::Metric;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Seconds between lines where there is no terminal.
 const QUIET: Duration = Duration::from_secs(15);
+/// Between two signs to a process that follows this one.
+const SIGN: Duration = Duration::from_millis(200);
 
 /// Shows how far something has come.
 #[derive(Debug)]
@@ -51,6 +54,10 @@ impl Progress {
     /// `done` units are done; `message` says what they showed. `always` prints a line without a terminal
     /// too, where others are kept apart in time.
     pub(crate) fn at(&mut self, done: u64, message: &str, always: bool) {
+        if output::followed() {
+            self.sign(done, message);
+            return;
+        }
         let left = self.left(done);
         if let Some(bar) = &self.bar {
             bar.set_position(done);
@@ -59,6 +66,19 @@ impl Progress {
             self.told = Instant::now();
             let (done, total) = (grouped(done as usize), grouped(self.total as usize));
             tell(&format!("{} {} {done}/{total}  {message}  {left}", self.what, self.unit));
+        }
+    }
+
+    /// Tells the process that follows this one, a few times a second.
+    fn sign(&mut self, done: u64, message: &str) {
+        if self.told.elapsed() < SIGN && done < self.total {
+            return;
+        }
+        self.told = Instant::now();
+        let sign = Sign { what: self.what.to_owned(), done, total: self.total, message: message.to_owned() };
+        // Who does not read it any more has gone, and this process stops at the end of its stdin.
+        if let Ok(line) = serde_json::to_string(&sign) {
+            let _ = output::data(&(line + "\n"));
         }
     }
 

@@ -99,6 +99,12 @@ pub fn unknown_key(key: &str, field: &str, allowed: &[&str]) -> Error {
     }
 }
 
+/// Whether a key has its default. A key that came later is left out of resolved configs there, so that the hashes
+/// of runs that are older than the key stay what they were.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Sets the dotted `key` of a document to a value written as TOML; a bare word reads as a string.
 ///
 /// # Errors

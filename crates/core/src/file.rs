@@ -14,22 +14,80 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// The folder cannot be made, or the file cannot be written; nothing is left at `path` then.
 pub fn write_with(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let failed = |error: io::Error| Error::io("write", path, &error);
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(failed)?;
-    let beside = beside(path);
-    let written = (|| {
-        let mut writer = BufWriter::new(File::create(&beside)?);
-        fill(&mut writer)?;
-        writer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-        fs::rename(&beside, path)?;
-        sync_folder(folder)
-    })();
-    if written.is_err() {
-        // The first error is the one to tell; the rest of a half-written file is worth nothing.
-        let _ = fs::remove_file(&beside);
+    let mut file = Whole::create(path)?;
+    fill(&mut file).map_err(|error| Error::io("write", path, &error))?;
+    file.finish()
+}
+
+/// A file that is written little by little and appears when it is [finished](Self::finish); dropped
+/// before, it leaves nothing.
+#[derive(Debug)]
+pub struct Whole {
+    path: PathBuf,
+    beside: PathBuf,
+    writer: Option<BufWriter<File>>,
+}
+
+impl Whole {
+    /// Opens a file beside `path`.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written to.
+    pub fn create(path: &Path) -> Result<Self> {
+        let failed = |error: io::Error| Error::io("write", path, &error);
+        fs::create_dir_all(folder(path)).map_err(failed)?;
+        let beside = beside(path);
+        let writer = BufWriter::new(File::create(&beside).map_err(failed)?);
+        Ok(Self { path: path.to_owned(), beside, writer: Some(writer) })
     }
-    written.map_err(failed)
+
+    /// Where the file will be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Brings everything to the disk and moves the file into place.
+    ///
+    /// # Errors
+    /// The file cannot be written; nothing is left at its path then.
+    pub fn finish(mut self) -> Result<()> {
+        self.complete().map_err(|error| Error::io("write", &self.path, &error))
+    }
+
+    fn complete(&mut self) -> io::Result<()> {
+        if let Some(mut writer) = self.writer.take() {
+            // A failure leaves the half-written file worth nothing; the first error is the one to tell.
+            let written = writer.flush().and_then(|()| writer.get_ref().sync_all());
+            let moved = written.and_then(|()| fs::rename(&self.beside, &self.path));
+            if moved.is_err() {
+                let _ = fs::remove_file(&self.beside);
+            }
+            moved?;
+        }
+        sync_folder(folder(&self.path))
+    }
+}
+
+impl Write for Whole {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.as_mut().map_or(Ok(0), |writer| writer.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.as_mut().map_or(Ok(()), BufWriter::flush)
+    }
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        if self.writer.take().is_some() {
+            let _ = fs::remove_file(&self.beside);
+        }
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Writes `bytes` as the whole content of `path`.

@@ -30,8 +30,10 @@ pub struct Batch {
     pub inputs: Vec<u32>,
     /// The token after each input, `[batch, length]`.
     pub targets: Vec<u32>,
-    /// Where each row starts in the stream, `[batch]`.
+    /// Where each row starts in the stream, `[batch]`; empty where rows are made by a task.
     pub starts: Vec<usize>,
+    /// Whether each target is scored, `[batch, length]`; `None` scores all.
+    pub scored: Option<Vec<bool>>,
     /// Number of rows.
     pub batch: usize,
     /// Number of tokens in a row.
@@ -58,7 +60,7 @@ impl Batch {
             .iter()
             .flat_map(|start| (0..pieces).map(move |piece| start + piece * length))
             .collect();
-        Self { batch: starts.len(), starts, length, continues: self.continues && pieces == 1, ..self }
+        Self { batch: self.batch * pieces, starts, length, continues: self.continues && pieces == 1, ..self }
     }
 
     /// Some tokens of each row with their targets: `columns[r]` are those of row r, as many in each row.
@@ -70,12 +72,20 @@ impl Batch {
         let length = columns.first().map_or(0, Vec::len);
         let alike = columns.len() == self.batch && columns.iter().all(|row| row.len() == length);
         assert!(alike, "{} lists of columns for {} rows", columns.len(), self.batch);
-        let of = |tokens: &[u32]| {
-            let rows = tokens.chunks(self.length).zip(columns);
-            rows.flat_map(|(row, columns)| columns.iter().map(|&column| row[column])).collect()
-        };
-        let (inputs, targets) = (of(&self.inputs), of(&self.targets));
-        Self { inputs, targets, starts: self.starts.clone(), batch: self.batch, length, continues: false }
+        let places: Vec<usize> = (0..self.batch)
+            .zip(columns)
+            .flat_map(|(row, columns)| columns.iter().map(move |column| row * self.length + column))
+            .collect();
+        let of = |tokens: &[u32]| places.iter().map(|&place| tokens[place]).collect();
+        Self {
+            inputs: of(&self.inputs),
+            targets: of(&self.targets),
+            starts: self.starts.clone(),
+            scored: self.scored.as_ref().map(|scored| places.iter().map(|&place| scored[place]).collect()),
+            batch: self.batch,
+            length,
+            continues: false,
+        }
     }
 }
 
@@ -166,7 +176,7 @@ fn gather(tokens: &TokenFile, starts: Vec<usize>, length: usize) -> Batch {
         inputs.extend_from_slice(&row[..length]);
         targets.extend_from_slice(&row[1..]);
     }
-    Batch { inputs, targets, batch: starts.len(), starts, length, continues: false }
+    Batch { inputs, targets, batch: starts.len(), starts, scored: None, length, continues: false }
 }
 
 #[cfg(test)]
@@ -216,6 +226,19 @@ mod tests {
             assert_eq!(cut.targets[row * 4 + 3], expected[3] + 1);
         }
         assert_eq!(batch.starts[1], cut.starts[3]);
+    }
+
+    #[test]
+    fn what_is_scored_stays_with_its_target() {
+        // Rows of a task: nothing starts anywhere in a text, and targets divisible by three are scored.
+        let of_text = batch(&counting(1000), Sampling::Random, 0, 0, 2, 12).unwrap();
+        let scored = Some(of_text.targets.iter().map(|target| target % 3 == 0).collect());
+        let task = Batch { starts: Vec::new(), scored, ..of_text };
+        for changed in [task.columns(&[vec![0, 3, 4, 11], vec![5, 6, 7, 8]]), task.cut(4)] {
+            let scored = changed.scored.unwrap();
+            assert_eq!((scored.len(), changed.batch * changed.length), (changed.targets.len(), scored.len()));
+            assert!(scored.iter().zip(&changed.targets).all(|(&scored, target)| scored == (target % 3 == 0)));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The `[data]` section.
 
+use crate::task::TaskConfig;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -15,8 +16,12 @@ pub struct DataConfig {
     /// A folder, a glob such as `"texts/**/*.rs"`, a text file or a `.jsonl` file (one document per
     /// line). A folder is read through all its subfolders for `.txt`, `.text` and `.jsonl` files; its
     /// subfolders `train`, `valid` and `test`, if there are any, are the splits. A `MANIFEST.json` in
-    /// it is checked.
+    /// it is checked. Either this or `task` is given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub corpus: String,
+    /// A synthetic task in place of a corpus; its tokens are bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskConfig>,
     /// How text becomes tokens.
     #[serde(default)]
     pub tokenizer: TokenizerConfig,
@@ -114,6 +119,7 @@ impl DataConfig {
     pub fn new(corpus: impl Into<String>) -> Self {
         Self {
             corpus: corpus.into(),
+            task: None,
             tokenizer: TokenizerConfig::default(),
             text_field: default_text_field(),
             separator: None,
@@ -127,8 +133,16 @@ impl DataConfig {
     /// # Errors
     /// A value that is not allowed, named by its key with `data.` in front.
     pub fn validate(&self) -> Result<()> {
+        if let Some(task) = &self.task {
+            self.validate_beside_task()?;
+            return task.validate();
+        }
         let strings = [
-            ("data.corpus", &self.corpus, "name a folder, a file or a glob, e.g. `corpus = \"data/sotu\"`"),
+            (
+                "data.corpus",
+                &self.corpus,
+                "name a folder, a file or a glob, e.g. `corpus = \"data/sotu\"`, or a `task`",
+            ),
             ("data.text_field", &self.text_field, "name the field that holds the text, e.g. `\"text\"`"),
             ("data.cache", &self.cache, "name a folder, e.g. `cache = \".cache\"`"),
         ];
@@ -154,6 +168,25 @@ impl DataConfig {
             _ => {}
         }
         self.split.validate()
+    }
+}
+
+impl DataConfig {
+    /// A task makes its own text, so that keys about text mean nothing beside it.
+    fn validate_beside_task(&self) -> Result<()> {
+        let plain = Self::new(self.corpus.as_str());
+        let keys = [
+            ("corpus", self.corpus.is_empty()),
+            ("tokenizer", self.tokenizer == plain.tokenizer),
+            ("text_field", self.text_field == plain.text_field),
+            ("separator", self.separator.is_none()),
+            ("split", self.split == plain.split),
+        ];
+        match keys.into_iter().find(|(_, as_default)| !as_default) {
+            None => Ok(()),
+            Some((key, _)) => Err(Error::usage(format!("`data.{key}` has no meaning beside `data.task`"))
+                .hint("remove it: a task makes its own sequences, of bytes")),
+        }
     }
 }
 
@@ -245,6 +278,22 @@ mod tests {
             assert_eq!(error.exit_code(), 2);
         }
         good.validate().unwrap();
+    }
+
+    #[test]
+    fn a_task_stands_in_place_of_a_corpus() {
+        let good = read("task = { kind = \"copy\", alphabet = 4 }").unwrap();
+        good.validate().unwrap();
+        assert_eq!(read(&toml::to_string(&good).unwrap()).unwrap(), good);
+        let message = |text: &str| read(text).and_then(|config| config.validate()).unwrap_err().to_string();
+        assert!(
+            message("corpus = \"x\"\ntask = { kind = \"copy\" }").contains("no meaning beside `data.task`")
+        );
+        let tokenizer = "tokenizer = { kind = \"bpe\", vocab_size = 300 }\ntask = { kind = \"copy\" }";
+        assert!(message(tokenizer).contains("`data.tokenizer` has no meaning"));
+        assert!(message("task = { kind = \"copi\" }").contains("data.task.kind"));
+        assert!(message("task = { kind = \"copy\", alphabt = 3 }").contains("did you mean `alphabet`?"));
+        assert!(message("").contains("data.corpus"));
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! From a config to tokens.
 
+use crate::batch::{Batch, Sampling, batch};
 use crate::build;
 use crate::cache::{Content, Entry, FORMAT};
-use crate::config::{DataConfig, TokenizerConfig};
+use crate::config::{DataConfig, SplitConfig, TokenizerConfig};
 use crate::corpus::{self, Corpus, Format};
 use crate::hash;
 use crate::split::{Plan, Split};
+use crate::task::TaskConfig;
 use crate::tokenizer::Tokenizer;
 use crate::tokens::TokenFile;
 use crate::train_bpe;
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, canonical, file};
 use serde_json::json;
 use std::fmt;
 use std::path::Path;
@@ -46,9 +48,10 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// A corpus as tokens.
+/// A corpus as tokens, or a task.
 #[derive(Clone, Debug)]
 pub struct Dataset {
+    config: DataConfig,
     content: Content,
     key: String,
     cached: bool,
@@ -66,6 +69,64 @@ impl Dataset {
     /// cache cannot be written.
     pub fn open(config: &DataConfig, progress: &mut dyn FnMut(Progress)) -> Result<Self> {
         config.validate()?;
+        if let Some(task) = &config.task {
+            return Self::of_task(config, task);
+        }
+        let tokenizer = match &config.tokenizer {
+            TokenizerConfig::File { path } => Some(read_tokenizer(path)?),
+            _ => None,
+        };
+        Self::open_with(config, tokenizer, progress)
+    }
+
+    /// No text: sequences are made when they are needed.
+    fn of_task(config: &DataConfig, task: &TaskConfig) -> Result<Self> {
+        let written = serde_json::to_value(task)
+            .map_err(|error| Error::failed(format!("`data.task` cannot be written as JSON: {error}")))?;
+        let key = file::sha256_of(canonical::text(json!({ "format": FORMAT, "task": written })).as_bytes());
+        let none = || TokenFile::from_documents(&[]);
+        let content = Content { tokenizer: Tokenizer::bytes(), splits: [none(), none(), none()] };
+        Ok(Self { config: config.clone(), content, key, cached: false })
+    }
+
+    /// Another corpus as tokens of this one's tokenizer, at a split. A corpus without folders `train`,
+    /// `valid` and `test` is read whole, as the split `test`.
+    ///
+    /// Gives the tokens and what identifies them, as [`content_hash`](Self::content_hash).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), or a corpus without such folders has no split but `test`.
+    pub fn other_text(&self, corpus: &str, split: Split) -> Result<(TokenFile, String)> {
+        let whole = !corpus::find(corpus)?.split_by_folder;
+        if whole && split != Split::Test {
+            return Err(Error::value(
+                "split",
+                format!("\"{split}\""),
+                format!("`{corpus}` has no such folder"),
+            )
+            .hint("it is read whole, as the split `test`; leave `split` out"));
+        }
+        let config = DataConfig {
+            corpus: corpus.to_owned(),
+            task: None,
+            tokenizer: self.config.tokenizer.clone(),
+            separator: None,
+            split: if whole { SplitConfig { valid: 0.0, test: 0.0 } } else { SplitConfig::default() },
+            ..self.config.clone()
+        };
+        let tokenizer = self.tokenizer().clone();
+        let hash = file::sha256_of(tokenizer.to_json()?.as_bytes());
+        let other = Self::open_with(&config, Some((tokenizer, hash)), &mut |_| ())?;
+        let split = if whole { Split::Train } else { split };
+        Ok((other.tokens(split).clone(), other.key))
+    }
+
+    /// Opens a corpus with a tokenizer and the hash of its file, or with one trained on it.
+    fn open_with(
+        config: &DataConfig,
+        tokenizer: Option<(Tokenizer, String)>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self> {
         let corpus = corpus::find(&config.corpus)?;
         let total = corpus.bytes();
         if total == 0 {
@@ -76,18 +137,15 @@ impl Dataset {
             progress(Progress { stage: Stage::Hashing, done, total });
         })?;
         corpus.check_content(&hashes)?;
-        let tokenizer = match &config.tokenizer {
-            TokenizerConfig::File { path } => Some(read_tokenizer(path)?),
-            _ => None,
-        };
         let key = key(&corpus, &hashes, config, tokenizer.as_ref().map(|(_, hash)| hash.as_str()));
+        let opened = |content, cached| Self { config: config.clone(), content, key: key.clone(), cached };
         let entry = Entry::new(cache, &key);
         if let Some(content) = entry.open() {
-            return Ok(Self { content, key, cached: true });
+            return Ok(opened(content, true));
         }
         let _lock = entry.lock()?;
         if let Some(content) = entry.open() {
-            return Ok(Self { content, key, cached: true });
+            return Ok(opened(content, true));
         }
         entry.build(|folder| {
             fill(folder, &corpus, config, tokenizer.map(|(tokenizer, _)| tokenizer), progress)
@@ -96,7 +154,36 @@ impl Dataset {
             Error::failed(format!("the tokens just written to `{}` cannot be read back", cache.display()))
                 .hint("check the disk, or set `data.cache` to another folder")
         })?;
-        Ok(Self { content, key, cached: false })
+        Ok(opened(content, false))
+    }
+
+    /// The task, where there is one in place of a corpus.
+    pub fn task(&self) -> Option<&TaskConfig> {
+        self.config.task.as_ref()
+    }
+
+    /// What rows name: the corpus as its config has it, or the task's kind.
+    pub fn name(&self) -> String {
+        self.task().map_or_else(|| self.config.corpus.clone(), TaskConfig::name)
+    }
+
+    /// The training batch of `step`: windows of the training text, or sequences of the task. A pure
+    /// function of its arguments; see [`batch()`] and [`TaskConfig::batch`].
+    ///
+    /// # Errors
+    /// As those.
+    pub fn batch(
+        &self,
+        sampling: Sampling,
+        seed: u64,
+        step: u64,
+        rows: usize,
+        length: usize,
+    ) -> Result<Batch> {
+        match self.task() {
+            Some(task) => task.batch(seed, step, rows, length),
+            None => batch(self.tokens(Split::Train), sampling, seed, step, rows, length),
+        }
     }
 
     /// The tokenizer that made the tokens.
@@ -109,7 +196,7 @@ impl Dataset {
         &self.content.splits[split.index()]
     }
 
-    /// Identifies the documents, splits, tokenizer and separator, wherever the files lie: 64 hexadecimal
+    /// Identifies the task, or the documents, splits, tokenizer and separator, wherever the files lie: 64 hexadecimal
     /// digits.
     pub fn content_hash(&self) -> &str {
         &self.key
@@ -153,10 +240,10 @@ fn key(corpus: &Corpus, hashes: &[String], config: &DataConfig, tokenizer_hash: 
         .zip(hashes)
         .map(|(source, hash)| json!([source.split, source.name, source.bytes, hash]))
         .collect();
-    let tokenizer = match (&config.tokenizer, tokenizer_hash) {
-        (TokenizerConfig::File { .. }, hash) => json!(["file", hash]),
-        (TokenizerConfig::Bpe { vocab_size }, _) => json!(["bpe", vocab_size]),
-        (TokenizerConfig::Bytes, _) => json!(["bytes"]),
+    let tokenizer = match (tokenizer_hash, &config.tokenizer) {
+        (Some(hash), _) => json!(["file", hash]),
+        (None, TokenizerConfig::Bpe { vocab_size }) => json!(["bpe", vocab_size]),
+        (None, _) => json!(["bytes"]),
     };
     let has_lines = corpus.sources.iter().any(|source| source.format == Format::JsonLines);
     let content = json!({

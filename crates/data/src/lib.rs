@@ -10,6 +10,8 @@
 //! A second run with the same content and settings finds the cache folder and starts at once. The
 //! files are memory-mapped and every step streams, so a corpus may be larger than memory.
 //!
+//! A [`TaskConfig`] makes sequences by a rule instead.
+//!
 //! [`batch()`] draws training windows from a token file as a pure function of (seed, step).
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -24,6 +26,7 @@ mod documents;
 mod hash;
 mod permutation;
 mod split;
+mod task;
 mod tokenizer;
 mod tokens;
 mod train_bpe;
@@ -32,5 +35,6 @@ pub use batch::{Batch, Sampling, batch};
 pub use config::{DataConfig, SplitConfig, TokenizerConfig};
 pub use dataset::{Dataset, Progress, Stage};
 pub use split::Split;
+pub use task::{Questions, Sizes, TaskConfig, TaskKind};
 pub use tokenizer::Tokenizer;
 pub use tokens::TokenFile;

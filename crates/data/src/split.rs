@@ -20,7 +20,8 @@ use std::str::FromStr;
 pub enum Split {
     /// What the model and the tokenizer learn from.
     Train,
-    /// What choices are made by.
+    /// What choices are made by; `validation` is read as well.
+    #[serde(alias = "validation")]
     Valid,
     /// What results are reported on.
     #[default]
@@ -56,7 +57,8 @@ impl FromStr for Split {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|split| split.name() == text).ok_or_else(|| {
+        let name = if text == "validation" { "valid" } else { text };
+        Self::ALL.into_iter().find(|split| split.name() == name).ok_or_else(|| {
             Error::value("split", format!("\"{text}\""), "it must be one of `train`, `valid`, `test`")
                 .hint("`test` is what results are reported on")
         })

@@ -2,8 +2,9 @@
 
 mod check;
 
-use crate::protocol::{Plan, by_position, fixed_target, non_overlapping, sliding};
+use crate::protocol::{Plan, by_position, fixed_target, non_overlapping, repeated_text, sliding};
 use crate::row::Settings;
+use crate::text::{Source, Text};
 use check::Block;
 use longwave_core::{Error, Result};
 use longwave_data::Split;
@@ -30,6 +31,11 @@ pub enum Protocol {
     Sliding,
     /// Windows side by side, and the loss at every place of the window.
     ByPosition,
+    /// A passage repeated to the length, its last copy scored: what a reader gains from a copy that lies
+    /// in its context.
+    RepeatedText,
+    /// Sequences of the run's task, their answers scored.
+    Task,
 }
 
 impl Protocol {
@@ -40,6 +46,8 @@ impl Protocol {
             Self::NonOverlapping => "non_overlapping",
             Self::Sliding => "sliding",
             Self::ByPosition => "by_position",
+            Self::RepeatedText => "repeated_text",
+            Self::Task => "task",
         }
     }
 }
@@ -64,6 +72,10 @@ pub struct EvaluateConfig {
     /// Which windows are read and which of their tokens are scored. Default: `fixed_target`.
     #[serde(default)]
     pub protocol: Protocol,
+    /// Other text to read than the corpus of `[data]`, in tokens of the run's tokenizer: a folder, a glob
+    /// or a file as there. Without folders `train`, `valid` and `test` all of it is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<String>,
     /// The part of the corpus to read. Default: `test`.
     #[serde(default)]
     pub split: Split,
@@ -86,6 +98,13 @@ pub struct EvaluateConfig {
     /// `by_position`: places that are averaged into one point. Default: an eighth of `train.length`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<usize>,
+    /// `repeated_text`: tokens of a passage. Default: `train.length` or half of the shortest of
+    /// `lengths`, whichever is less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passage: Option<usize>,
+    /// `task`: sequences asked at each length. Default: 256.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequences: Option<usize>,
     /// The window baseline gives every target exactly `train.length` tokens of context, at one reading
     /// per target, instead of reading blocks of `train.length / 8` targets together. Default: false.
     #[serde(default)]
@@ -106,6 +125,8 @@ pub struct ResolvedEvaluate {
     pub extend: Vec<Value>,
     /// Which windows are read and which of their tokens are scored.
     pub protocol: Protocol,
+    /// Other text to read than the corpus of the run.
+    pub corpus: Option<String>,
     /// The part of the corpus to read.
     pub split: Split,
     /// Length of the first training stage, in tokens.
@@ -122,6 +143,10 @@ pub struct ResolvedEvaluate {
     pub stride: Option<usize>,
     /// `by_position`: places per bucket.
     pub bucket: Option<usize>,
+    /// `repeated_text`: tokens of a passage.
+    pub passage: Option<usize>,
+    /// `task`: sequences asked at each length.
+    pub sequences: Option<usize>,
     /// Whether the window baseline reads every target for itself.
     pub exact: bool,
 }
@@ -144,6 +169,7 @@ impl EvaluateConfig {
             lengths: self.lengths.clone(),
             extend: self.extend.clone(),
             protocol: self.protocol,
+            corpus: self.corpus.clone(),
             split: self.split,
             train_length,
             target: None,
@@ -152,6 +178,8 @@ impl EvaluateConfig {
             windows_per_document: self.windows_per_document,
             stride: None,
             bucket: None,
+            passage: None,
+            sequences: None,
             exact: self.exact,
         };
         match self.protocol {
@@ -159,12 +187,37 @@ impl EvaluateConfig {
             Protocol::NonOverlapping => {}
             Protocol::Sliding => resolved.stride = Some(block.stride(shortest)?),
             Protocol::ByPosition => resolved.bucket = Some(block.bucket()?),
+            Protocol::RepeatedText => resolved.passage = Some(block.passage(shortest)?),
+            Protocol::Task => resolved.sequences = Some(block.sequences()?),
         }
         Ok(resolved)
     }
 }
 
 impl ResolvedEvaluate {
+    /// What is read at one of the lengths.
+    ///
+    /// # Errors
+    /// The protocol asks a task and there is none, or it does not fit the length.
+    pub fn text(&self, length: usize, source: &Source<'_>) -> Result<Text> {
+        match (self.sequences, self.passage) {
+            (Some(count), _) => source.questions(count, length),
+            (_, Some(passage)) => Ok(source.tiled(passage, length)),
+            _ => Ok(source.documents()),
+        }
+    }
+
+    /// The windows of one of the lengths in the text of that length.
+    ///
+    /// # Errors
+    /// No document is long enough for one window.
+    pub fn windows(&self, length: usize, text: &Text) -> Result<Plan> {
+        if self.protocol == Protocol::Task {
+            return Ok(Plan { windows: text.answer_windows(), skipped_documents: 0 });
+        }
+        self.plan(length, &text.lengths())
+    }
+
     /// The windows of one of the lengths, for documents of so many tokens each.
     ///
     /// # Errors
@@ -181,15 +234,19 @@ impl ResolvedEvaluate {
             Protocol::NonOverlapping => non_overlapping(documents, length, limit),
             Protocol::Sliding => sliding(documents, length, self.stride.unwrap_or(length), limit),
             Protocol::ByPosition => by_position(documents, length, limit),
+            Protocol::RepeatedText => repeated_text(documents, length, self.passage.unwrap_or(length), limit),
+            // Its windows are the sequences themselves.
+            Protocol::Task => Plan::default(),
         };
         if plan.windows.is_empty() { Err(self.too_short(length, documents)) } else { Ok(plan) }
     }
 
-    /// What a result row says of the protocol when one of the lengths is read with an extension.
+    /// What a result row says of the protocol, but for the hash of other text, when one of the lengths is read with an extension.
     pub fn settings(&self, length: usize, extend: &str) -> Settings {
         Settings {
             protocol: self.protocol,
             split: self.split,
+            corpus_hash: None,
             train_length: self.train_length,
             length,
             target: self.target,
@@ -198,16 +255,25 @@ impl ResolvedEvaluate {
             windows_per_document: self.windows_per_document,
             stride: if self.protocol == Protocol::NonOverlapping { Some(length) } else { self.stride },
             bucket: self.bucket,
+            passage: self.passage,
+            sequences: self.sequences,
             exact: (extend == WINDOW_BASELINE).then_some(self.exact),
         }
     }
 
     fn too_short(&self, length: usize, documents: &[usize]) -> Error {
+        let longest = documents.iter().copied().max().unwrap_or(0);
+        if let Some(passage) = self.passage {
+            return Error::failed(format!(
+                "no document of the {} split holds a passage of {passage} tokens: the longest has {longest}",
+                self.split
+            ))
+            .hint("set a shorter `passage`, or use a corpus of longer documents");
+        }
         let (needed, key) = match self.max_length {
             Some(max_length) => (max_length, "max_length"),
             None => (length, "length"),
         };
-        let longest = documents.iter().copied().max().unwrap_or(0);
         let error = Error::failed(format!(
             "no document of the {} split is as long as {} tokens (`{key} = {needed}` and one to \
              predict): the longest has {longest}",
@@ -251,6 +317,10 @@ mod tests {
         assert_eq!(short.stride, Some(1));
         let places = read("lengths = [1024]\nprotocol = \"by_position\"").unwrap();
         assert_eq!((places.bucket, places.stride), (Some(16), None));
+        let repeated = |lengths: &str| {
+            read(&format!("lengths = {lengths}\nprotocol = \"repeated_text\"")).unwrap().passage
+        };
+        assert_eq!((repeated("[128, 512]"), repeated("[512, 1024]")), (Some(64), Some(128)));
     }
 
     #[test]
@@ -272,6 +342,11 @@ mod tests {
         let sliding = "protocol = \"sliding\"\nlengths = [32, 64]\nstride = ";
         assert!(message(&format!("{sliding}33")).contains("at most the shortest of `lengths`, 32"));
         assert!(message(&format!("{sliding}0")).contains("it must be 1 at least"));
+        let repeated = "protocol = \"repeated_text\"\nlengths = [256, 512]\npassage = ";
+        assert!(
+            message(&format!("{repeated}129")).contains("at most half of the shortest of `lengths`, 256")
+        );
+        assert!(message(&format!("{repeated}0")).contains("it must be 1 at least"));
     }
 
     #[test]
@@ -281,10 +356,12 @@ mod tests {
             "`evaluate[0].stride = 64` is not allowed: it has no meaning for `protocol = \"fixed_target\"`"
         );
         assert!(message("lengths = [256]\nprotocol = \"sliding\"\ntarget = 8").contains("no meaning"));
-        assert!(message("lengths = [256]\nprotocol = \"by_position\"\nexact = true").contains("no meaning"));
-        let baseline =
-            "lengths = [256]\nprotocol = \"by_position\"\nextend = [{ kind = \"window_baseline\" }]";
-        assert!(message(baseline).contains("window_baseline"));
+        assert!(message("lengths = [256]\npassage = 8").contains("no meaning"));
+        assert!(message("lengths = [256]\nsequences = 8").contains("no meaning"));
+        let task = "lengths = [256]\nprotocol = \"task\"\n";
+        assert!(message(&format!("{task}corpus = \"x\"")).contains("`evaluate[0].corpus"));
+        assert!(message(&format!("{task}split = \"valid\"")).contains("`evaluate[0].split"));
+        assert!(message(&format!("{task}windows_per_document = 2")).contains("no meaning"));
         assert!(message("lengths = [256]\nlenght = 3").contains("lenght"));
         assert!(message("lengths = [256]\nprotocol = \"slidding\"").contains("slidding"));
     }
@@ -300,6 +377,8 @@ mod tests {
         );
         assert!(error.hint_text().unwrap().starts_with("evaluate lengths up to 899"));
         assert_eq!(block.plan(128, &[300, 1025]).unwrap().skipped_documents, 1);
+        let repeated = read("lengths = [256]\nprotocol = \"repeated_text\"").unwrap();
+        assert!(repeated.plan(256, &[127]).unwrap_err().message().contains("a passage of 128 tokens"));
     }
 
     #[test]
@@ -313,7 +392,7 @@ mod tests {
     #[test]
     fn the_schema_lists_every_key() {
         let schema = serde_json::to_value(schemars::schema_for!(EvaluateConfig)).unwrap();
-        assert_eq!(schema["properties"].as_object().unwrap().len(), 11);
+        assert_eq!(schema["properties"].as_object().unwrap().len(), 14);
         assert_eq!(schema["additionalProperties"], false);
     }
 }

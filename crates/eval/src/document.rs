@@ -1,6 +1,6 @@
 //! A whole config: what is trained, and how it is evaluated.
 
-use crate::config::{EvaluateConfig, ResolvedEvaluate};
+use crate::config::{EvaluateConfig, Protocol, ResolvedEvaluate};
 use longwave_core::config::{read, set, take_tables};
 use longwave_core::{Error, Result, file};
 use longwave_position::ExtensionConfig;
@@ -44,8 +44,8 @@ impl Config {
         Self::from_table(document)
     }
 
-    /// Reads a document. Without an `[[evaluate]]` block there is one that reads the test split at one,
-    /// two, four and eight times the training length, as trained.
+    /// Reads a document. Without an `[[evaluate]]` block there is one that reads the test split, or asks
+    /// the task, at one, two, four and eight times the training length, as trained.
     ///
     /// # Errors
     /// A key or value is not allowed.
@@ -57,7 +57,7 @@ impl Config {
             let read = |(index, table): (usize, &Table)| read(table, &format!("evaluate[{index}]"));
             blocks.iter().enumerate().map(read).collect::<Result<_>>()?
         } else {
-            vec![default_block(run.train.length)]
+            vec![default_block(&run)]
         };
         let config = Self { run, evaluate };
         config.evaluations()?;
@@ -112,11 +112,12 @@ impl Evaluation {
     }
 }
 
-fn default_block(train_length: usize) -> EvaluateConfig {
+fn default_block(run: &RunConfig) -> EvaluateConfig {
     EvaluateConfig {
-        lengths: [1, 2, 4, 8].map(|times| times * train_length).to_vec(),
+        lengths: [1, 2, 4, 8].map(|times| times * run.train.length).to_vec(),
         extend: vec![Value::String("direct".to_owned())],
-        protocol: crate::config::Protocol::default(),
+        protocol: if run.data.task.is_some() { Protocol::Task } else { Protocol::default() },
+        corpus: None,
         split: longwave_data::Split::Test,
         target: None,
         max_length: None,
@@ -124,6 +125,8 @@ fn default_block(train_length: usize) -> EvaluateConfig {
         windows_per_document: None,
         stride: None,
         bucket: None,
+        passage: None,
+        sequences: None,
         exact: false,
     }
 }
@@ -150,6 +153,9 @@ mod tests {
     fn without_a_block_there_is_one() {
         assert_eq!(config("").unwrap().evaluate[0].lengths, [128, 256, 512, 1024]);
         assert!(config("[train]\nlength = 64").unwrap().evaluate[0].lengths.ends_with(&[512]));
+        let task = TEXT.replace("corpus = \"data/sotu\"", "task = { kind = \"copy\" }");
+        let task = Config::from_table(task.parse().unwrap()).unwrap();
+        assert_eq!(task.evaluate[0].protocol, Protocol::Task);
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! Runs evaluations: every extension at every length, and the window baseline.
 
+use crate::bigram;
 use crate::config::{Protocol, WINDOW_BASELINE};
 use crate::document::Evaluation;
 use crate::memory;
 use crate::metrics::Summary;
 use crate::protocol::{Plan, truncate};
-use crate::row::{FORMAT, ResultRow};
-use crate::score::{Scorer, by_position};
+use crate::row::{DocumentSums, FORMAT, ResultRow, Settings};
+use crate::score::{Score, Scorer, by_position};
+use crate::text::{Source, Text};
+use crate::token_log::TokenLog;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
@@ -15,6 +18,7 @@ use longwave_model::{Gpt, Size};
 use longwave_position::{ExtensionConfig, Lengths, Reading};
 use longwave_train::{RunConfig, VERSION};
 use serde_json::Value;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 /// A trained model and what its rows say about it.
@@ -49,6 +53,7 @@ struct Task {
     extend: String,
     extend_config: Value,
     reading: Reading,
+    text: Text,
     plan: Plan,
 }
 
@@ -72,37 +77,46 @@ pub fn check(
     dataset: &Dataset,
     evaluations: &[Evaluation],
 ) -> Result<()> {
-    evaluations.iter().try_for_each(|evaluation| tasks(model, resolved, dataset, evaluation).map(|_| ()))
+    evaluations.iter().try_for_each(|evaluation| {
+        let source = Source::open(dataset, evaluation.block.corpus.as_deref(), evaluation.block.split)?;
+        tasks(model, resolved, &source, evaluation).map(|_| ())
+    })
 }
 
 /// Makes all measurements of an evaluation that are not among the `known` rows; rows come in the order
 /// of lengths within extensions, the window baseline last.
 ///
-/// `store` is given every new row as soon as it is measured, `show` how far the work has come.
+/// `store` is given every new row as soon as it is measured, `show` how far the work has come. Where a
+/// file takes the loss of every token (`tokens`), every row is measured, whatever is known.
 ///
 /// # Errors
-/// As [`check`], or `store` or `show` ends it.
+/// As [`check`], the file cannot be written, or `store` or `show` ends it.
 pub fn evaluate(
     subject: &Subject<'_>,
     evaluation: &Evaluation,
     known: &[ResultRow],
+    mut tokens: Option<&mut TokenLog>,
     store: &mut dyn FnMut(&ResultRow) -> Result<()>,
     show: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<Vec<ResultRow>> {
-    let tasks = tasks(&subject.model.position, subject.resolved, subject.dataset, evaluation)?;
+    let source = Source::open(subject.dataset, evaluation.block.corpus.as_deref(), evaluation.block.split)?;
+    let tasks = tasks(&subject.model.position, subject.resolved, &source, evaluation)?;
     let total = tasks.iter().map(|task| tokens_read(&task.plan)).sum();
     let mut done = 0;
-    let tokens = subject.dataset.tokens(evaluation.block.split);
-    let scorer = Scorer { model: subject.model, tokens, device: subject.device };
+    let plans: Vec<&Plan> = tasks.iter().map(|task| &task.plan).collect();
+    // Nothing is looked up where all is known.
+    let seen = OnceCell::new();
     let known = known.iter().map(|row| Ok((row.identity()?, row))).collect::<Result<HashMap<_, _>>>()?;
     let mut rows: Vec<ResultRow> = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
-        let mut row = blank(subject, evaluation, task);
+        let mut row = blank(subject, evaluation, task, &source);
         // The baseline is the same measurement at every length past 2L: read it once.
         let twin = tasks[..index].iter().position(|earlier| {
             task.extend == WINDOW_BASELINE && earlier.extend == task.extend && earlier.plan == task.plan
         });
-        if let Some(finished) = known.get(&row.identity()?) {
+        // Sequences of a task are others at every length.
+        let twin = twin.filter(|_| tokens.is_none() && evaluation.block.protocol != Protocol::Task);
+        if let (Some(finished), None) = (known.get(&row.identity()?), &tokens) {
             row = (*finished).clone();
             done += tokens_read(&task.plan);
             show(Progress { done, total })?;
@@ -112,11 +126,17 @@ pub fn evaluate(
             store(&row)?;
             show(Progress { done, total })?;
         } else {
-            let losses = scorer.losses(&task.plan, &task.reading, &mut |tokens| {
+            let scorer = Scorer { model: subject.model, text: &task.text, device: subject.device };
+            let scores = scorer.scores(&task.plan, &task.reading, &mut |tokens| {
                 done += tokens;
                 show(Progress { done, total })
             })?;
-            measure(&mut row, evaluation, task, &scorer, &losses)?;
+            measure(&mut row, evaluation, task, &scorer, &scores)?;
+            let seen = seen.get_or_init(|| task.text.last_seen(&plans, evaluation.block.train_length));
+            row.bigrams = seen.as_ref().map(|seen| bigram::split(&task.plan, &scores, seen));
+            if let Some(log) = &mut tokens {
+                log.add(&row, &task.text, &task.plan, &scores)?;
+            }
             store(&row)?;
         }
         rows.push(row);
@@ -132,17 +152,17 @@ fn tokens_read(plan: &Plan) -> usize {
 fn tasks(
     model: &Reading,
     resolved: &Resolved,
-    dataset: &Dataset,
+    source: &Source<'_>,
     evaluation: &Evaluation,
 ) -> Result<Vec<Task>> {
     let block = &evaluation.block;
-    let tokens = dataset.tokens(block.split);
-    let documents: Vec<usize> = (0..tokens.documents()).map(|index| tokens.document(index).len()).collect();
+    source.check(block.protocol)?;
     let free = memory::available();
     let mut tasks = Vec::new();
     for extension in &evaluation.extensions {
         for &length in &block.lengths {
-            let plan = block.plan(length, &documents)?;
+            let text = block.text(length, source)?;
+            let plan = block.windows(length, &text)?;
             let scored = plan.windows.iter().map(crate::protocol::Window::targets).max().unwrap_or(0);
             let needed = Size::reading_bytes(resolved, plan.longest_reading(), scored);
             memory::check(length, needed as u64, free)?;
@@ -153,22 +173,22 @@ fn tasks(
                 extend: extension.kind().to_owned(),
                 extend_config,
                 reading: reading(model, extension, block.train_length, length)?,
+                text,
                 plan,
             });
         }
     }
-    // By position the baseline's places would be those of the short windows: it has no curve.
-    if block.protocol != Protocol::ByPosition {
-        for &length in &block.lengths {
-            let plan = truncate(&block.plan(length, &documents)?, block.train_length, block.exact);
-            tasks.push(Task {
-                length,
-                extend: WINDOW_BASELINE.to_owned(),
-                extend_config: Value::Null,
-                reading: model.clone(),
-                plan,
-            });
-        }
+    for &length in &block.lengths {
+        let text = block.text(length, source)?;
+        let plan = truncate(&block.windows(length, &text)?, block.train_length, block.exact);
+        tasks.push(Task {
+            length,
+            extend: WINDOW_BASELINE.to_owned(),
+            extend_config: Value::Null,
+            reading: model.clone(),
+            text,
+            plan,
+        });
     }
     Ok(tasks)
 }
@@ -183,7 +203,8 @@ fn reading(model: &Reading, extension: &ExtensionConfig, train: usize, length: u
 }
 
 /// The row of a measurement before it is made.
-fn blank(subject: &Subject<'_>, evaluation: &Evaluation, task: &Task) -> ResultRow {
+fn blank(subject: &Subject<'_>, evaluation: &Evaluation, task: &Task, source: &Source<'_>) -> ResultRow {
+    let settings = evaluation.block.settings(task.length, &task.extend);
     ResultRow {
         format: FORMAT,
         run: subject.config.name.clone(),
@@ -194,7 +215,8 @@ fn blank(subject: &Subject<'_>, evaluation: &Evaluation, task: &Task) -> ResultR
         extend_config: task.extend_config.clone(),
         checkpoint: subject.checkpoint.to_owned(),
         step: subject.step,
-        settings: evaluation.block.settings(task.length, &task.extend),
+        settings: Settings { corpus_hash: source.hash.clone(), ..settings },
+        corpus: Some(source.name.clone()),
         tokens: 0,
         documents: 0,
         skipped_documents: 0,
@@ -203,7 +225,13 @@ fn blank(subject: &Subject<'_>, evaluation: &Evaluation, task: &Task) -> ResultR
         nll_se: None,
         ppl: f64::NAN,
         bpb: None,
+        accuracy: None,
+        accuracy_se: None,
+        exact_match: None,
+        exact_match_se: None,
+        bigrams: None,
         positions: None,
+        per_document: None,
         device: subject.device_name.to_owned(),
         threads: subject.threads,
         version: VERSION.to_owned(),
@@ -216,16 +244,25 @@ fn measure(
     evaluation: &Evaluation,
     task: &Task,
     scorer: &Scorer<'_>,
-    losses: &[Vec<f64>],
+    scores: &[Vec<Score>],
 ) -> Result<()> {
-    let Summary { tokens, documents, skipped_documents, nll, nll_se, ppl, bytes, bpb } = scorer
-        .tally(&task.plan, losses)
-        .summary()
-        .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.length)))?;
+    let tally = scorer.tally(&task.plan, scores);
+    let Summary { tokens, documents, skipped_documents, nll, nll_se, ppl, accuracy, accuracy_se, bytes, bpb } =
+        tally
+            .summary()
+            .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.length)))?;
+    if evaluation.block.protocol == Protocol::Task
+        && let Some(exact) = tally.exact_match()
+    {
+        (row.exact_match, row.exact_match_se) = (Some(exact.mean), exact.se);
+    }
     row.positions =
-        evaluation.block.bucket.map(|bucket| by_position(&task.plan, losses, task.length, bucket).rows());
+        evaluation.block.bucket.map(|bucket| by_position(&task.plan, scores, task.length, bucket).rows());
     (row.tokens, row.documents, row.skipped_documents) = (tokens, documents, skipped_documents);
     (row.nll, row.nll_se, row.ppl) = (nll, nll_se, ppl);
+    (row.accuracy, row.accuracy_se) = (Some(accuracy), accuracy_se);
     (row.bytes, row.bpb) = (bytes, bpb);
+    row.per_document = (tally.tokens.len() <= DocumentSums::MOST)
+        .then_some(DocumentSums { tokens: tally.tokens, nll: tally.nll });
     Ok(())
 }

@@ -4,26 +4,41 @@
 //! - [`config`]: one `[[evaluate]]` block, checked and with its defaults filled in.
 //! - [`protocol`]: which windows of which documents are read, and which of their tokens are scored.
 //! - [`evaluate()`]: every extension at every length, and the window baseline.
-//! - [`score`]: the losses a model gives the targets of a plan.
+//! - [`text`]: what is read: the documents of a split, or text made from them.
+//! - [`score`]: what a model makes of the targets of a plan.
+//! - [`bigram`]: where the bigram that ends in a token was last seen.
+//! - [`generate`]: text sampled from a model.
 //! - [`memory`]: whether a reading fits, before it starts.
 //! - [`metrics`]: sums per document, and what is told of them: perplexity, its error, bits per byte.
+//! - [`statistics`]: means over documents, paired differences, and their standard errors.
+//! - [`token_log`]: the loss of every scored token as a file.
 //! - [`row`]: one line of `results.jsonl`, and the file itself.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod bigram;
 pub mod config;
 pub mod document;
 pub mod evaluate;
+pub mod generate;
 pub mod memory;
 pub mod metrics;
 pub mod protocol;
 pub mod row;
 pub mod score;
+pub mod statistics;
+pub mod text;
+pub mod token_log;
 
+pub use bigram::LastSeen;
 pub use config::{EvaluateConfig, Protocol, ResolvedEvaluate, WINDOW_BASELINE};
 pub use document::{Config, Evaluation};
 pub use evaluate::{Subject, check, evaluate};
 pub use longwave_data::Split;
 pub use metrics::{PositionTally, Summary, Tally};
 pub use protocol::{Plan, Window};
-pub use row::{PositionRow, ResultRow, Settings};
+pub use row::{BigramRow, DocumentSums, PositionRow, ResultRow, Settings};
+pub use score::{Score, Scorer};
+pub use statistics::{Mean, paired_difference};
+pub use text::{Source, Text};
+pub use token_log::TokenLog;

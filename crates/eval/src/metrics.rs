@@ -4,6 +4,8 @@
 //! how windows were batched. Perplexity is the exponential of the token-weighted mean.
 
 use crate::row::PositionRow;
+use crate::score::Score;
+use crate::statistics::{Mean, mean_over_documents};
 use std::f64::consts::LN_2;
 
 /// What was scored, per document.
@@ -13,6 +15,8 @@ pub struct Tally {
     pub nll: Vec<f64>,
     /// Scored tokens `[documents]`.
     pub tokens: Vec<u64>,
+    /// Scored tokens that the model held most likely `[documents]`.
+    pub correct: Vec<u64>,
     /// Bytes of text of the scored tokens `[documents]`; 0 throughout where tokens are no text.
     pub bytes: Vec<u64>,
     /// Documents too short for one window.
@@ -22,7 +26,8 @@ pub struct Tally {
 impl Tally {
     /// Nothing scored yet of `documents` documents, `skipped` of which never will be.
     pub fn new(documents: usize, skipped: usize) -> Self {
-        Self { nll: vec![0.0; documents], tokens: vec![0; documents], bytes: vec![0; documents], skipped }
+        let none = || vec![0; documents];
+        Self { nll: vec![0.0; documents], tokens: none(), correct: none(), bytes: none(), skipped }
     }
 
     /// Adds targets of one document: their negative log likelihoods in nats, and their bytes together.
@@ -35,39 +40,44 @@ impl Tally {
         self.bytes[document] += bytes;
     }
 
-    /// Mean, standard error, perplexity and bits per byte; `None` before anything is scored.
-    pub fn summary(&self) -> Option<Summary> {
-        let tokens: u64 = self.tokens.iter().sum();
-        if tokens == 0 {
-            return None;
-        }
-        let sum: f64 = self.nll.iter().sum();
-        let nll = sum / tokens as f64;
-        let bytes: u64 = self.bytes.iter().sum();
-        Some(Summary {
-            tokens,
-            documents: self.tokens.iter().filter(|&&tokens| tokens > 0).count(),
-            skipped_documents: self.skipped,
-            nll,
-            nll_se: self.standard_error(nll),
-            ppl: nll.exp(),
-            bytes,
-            bpb: (bytes > 0).then(|| sum / (LN_2 * bytes as f64)),
-        })
+    /// Adds one target of a document.
+    ///
+    /// # Panics
+    /// `document` is not one of this tally's.
+    pub fn add_score(&mut self, document: usize, score: Score) {
+        self.nll[document] += score.nll;
+        self.tokens[document] += 1;
+        self.correct[document] += u64::from(score.correct);
     }
 
-    /// The cluster-robust error of a ratio: with `S_d` the sum and `n_d` the tokens of document `d`,
-    /// `sqrt(K / (K - 1) * sum_d (S_d - nll * n_d)^2) / sum_d n_d` over the `K` scored documents.
-    fn standard_error(&self, nll: f64) -> Option<f64> {
-        let (mut squares, mut tokens, mut documents) = (0.0, 0.0, 0.0);
-        for (&sum, &count) in self.nll.iter().zip(&self.tokens) {
-            if count > 0 {
-                squares += (sum - nll * count as f64).powi(2);
-                tokens += count as f64;
-                documents += 1.0;
-            }
-        }
-        (documents > 1.0).then(|| (documents / (documents - 1.0) * squares).sqrt() / tokens)
+    /// Share of the documents all of whose scored tokens the model held most likely, and its error over
+    /// documents; `None` before anything is scored.
+    pub fn exact_match(&self) -> Option<Mean> {
+        let scored: Vec<u64> = self.tokens.iter().map(|&tokens| u64::from(tokens > 0)).collect();
+        let exact = self.tokens.iter().zip(&self.correct);
+        let exact: Vec<f64> =
+            exact.map(|(tokens, correct)| if *tokens > 0 && tokens == correct { 1.0 } else { 0.0 }).collect();
+        mean_over_documents(&exact, &scored)
+    }
+
+    /// Means, standard errors, perplexity and bits per byte; `None` before anything is scored.
+    pub fn summary(&self) -> Option<Summary> {
+        let loss = mean_over_documents(&self.nll, &self.tokens)?;
+        let correct: Vec<f64> = self.correct.iter().map(|&correct| correct as f64).collect();
+        let accuracy = mean_over_documents(&correct, &self.tokens)?;
+        let bytes: u64 = self.bytes.iter().sum();
+        Some(Summary {
+            tokens: self.tokens.iter().sum(),
+            documents: loss.documents,
+            skipped_documents: self.skipped,
+            nll: loss.mean,
+            nll_se: loss.se,
+            ppl: loss.mean.exp(),
+            accuracy: accuracy.mean,
+            accuracy_se: accuracy.se,
+            bytes,
+            bpb: (bytes > 0).then(|| self.nll.iter().sum::<f64>() / (LN_2 * bytes as f64)),
+        })
     }
 }
 
@@ -86,6 +96,10 @@ pub struct Summary {
     pub nll_se: Option<f64>,
     /// `exp(nll)`; infinite where that overflows.
     pub ppl: f64,
+    /// Share of the scored tokens that the model held most likely.
+    pub accuracy: f64,
+    /// Standard error of `accuracy` over documents; `None` for fewer than two.
+    pub accuracy_se: Option<f64>,
     /// Bytes of text of the scored tokens.
     pub bytes: u64,
     /// Bits per byte, the measure that two tokenizers can be compared by; `None` where tokens are no
@@ -162,6 +176,28 @@ mod tests {
         tally.add(1, &[2.0], 0);
         let summary = tally.summary().unwrap();
         assert_eq!((summary.nll_se, summary.bpb), (None, None));
+    }
+
+    #[test]
+    fn accuracy_counts_tokens_and_errs_by_documents() {
+        let mut tally = Tally::new(2, 0);
+        for (document, correct) in [(0, true), (0, true), (0, false), (0, true), (1, false), (1, true)] {
+            tally.add_score(document, Score { nll: 1.0, correct });
+        }
+        let summary = tally.summary().unwrap();
+        assert_eq!((summary.accuracy, summary.nll, summary.tokens), (4.0 / 6.0, 1.0, 6));
+        // 3 - 4 * 2/3 and 1 - 2 * 2/3: a third each way.
+        assert!((summary.accuracy_se.unwrap() - (2.0 * 2.0 / 9.0f64).sqrt() / 6.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn an_answer_matches_with_all_its_tokens() {
+        let mut tally = Tally::new(4, 0);
+        for (document, correct) in [(0, true), (0, true), (1, true), (1, false), (3, true)] {
+            tally.add_score(document, Score { nll: 1.0, correct });
+        }
+        let exact = tally.exact_match().unwrap();
+        assert_eq!((exact.mean, exact.documents), (2.0 / 3.0, 3));
     }
 
     #[test]

@@ -163,6 +163,38 @@ pub fn by_position(documents: &[usize], length: usize, windows_per_document: Opt
     plan
 }
 
+/// Passages of `passage` tokens, side by side, each repeated from its beginning to a window of
+/// `length + 1` tokens; the last `passage` tokens of each window are scored.
+///
+/// Whatever the length, the same tokens follow the same tokens, each with a whole copy of the passage
+/// before it at least; what grows is the number of copies. Windows count tokens in the repeated text
+/// (see [`crate::Text::tiled`]): window `m` of a document is `m * (length + 1)..(m + 1) * (length + 1)`.
+/// The rest of a document shorter than a passage is left out, and a document without a whole passage
+/// skipped.
+///
+/// Source: the columns "repeated" of Su Jianlin's tables (kexue.fm 9708 and following), with passages of
+/// up to the training length.
+///
+/// # Panics
+/// Unless `1 <= passage` and `2 * passage <= length`.
+pub fn repeated_text(
+    documents: &[usize],
+    length: usize,
+    passage: usize,
+    windows_per_document: Option<usize>,
+) -> Plan {
+    assert!(1 <= passage && 2 * passage <= length, "repeated_text needs 1 <= passage <= length / 2");
+    let mut plan = Plan::default();
+    for (document, &tokens) in documents.iter().enumerate() {
+        let windows = (0..tokens / passage).map(|window| {
+            let (start, end) = (window * (length + 1), (window + 1) * (length + 1));
+            Window { document, start, first: end - passage, end }
+        });
+        plan.add_document(windows, windows_per_document);
+    }
+    plan
+}
+
 /// The window baseline: the targets of `plan`, each with a context of at most `window` tokens.
 ///
 /// A target whose context is at most `window` keeps it, in one reading with its like. The others are
@@ -247,6 +279,19 @@ mod tests {
         assert_eq!(rows(&non_overlapping(&[9], 8, None)), [[0, 0, 1, 9]]);
         assert_eq!(non_overlapping(&[8, 0], 8, None), Plan { windows: vec![], skipped_documents: 2 });
         assert_eq!(by_position(&[8, 9], 8, None).skipped_documents, 1);
+    }
+
+    #[test]
+    fn repeated_text_scores_a_copy_of_each_passage() {
+        let plan = repeated_text(&[10, 3, 8], 8, 4, None);
+        assert_eq!(rows(&plan), [[0, 0, 5, 9], [0, 9, 14, 18], [2, 0, 5, 9], [2, 9, 14, 18]]);
+        assert_eq!(plan.skipped_documents, 1);
+        assert_eq!(repeated_text(&[10], 8, 4, Some(1)).windows.len(), 1);
+        // The first scored token has the whole passage before it, at any length.
+        for length in [8, 9, 11, 64] {
+            let plan = repeated_text(&[8], length, 4, None);
+            assert!(plan.windows.iter().all(|w| w.first - w.start > 4 && w.targets() == 4));
+        }
     }
 
     #[test]

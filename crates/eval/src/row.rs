@@ -12,7 +12,11 @@
 //! holds one row of each identity: measuring again replaces the row in its place, and all other lines
 //! stay byte for byte as they are.
 
+mod number;
+
+use crate::bigram::LastSeen;
 use crate::config::Protocol;
+use crate::statistics::{Mean, paired_difference};
 use longwave_core::{Error, Result, canonical, file};
 use longwave_data::Split;
 use serde::{Deserialize, Serialize};
@@ -26,8 +30,9 @@ use std::path::Path;
 pub const FORMAT: u32 = 1;
 
 /// The fields that a measurement fills in; all others tell which measurement it is.
-const MEASURED: [&str; 13] = [
+const MEASURED: [&str; 20] = [
     "format",
+    "corpus",
     "tokens",
     "documents",
     "skipped_documents",
@@ -36,7 +41,13 @@ const MEASURED: [&str; 13] = [
     "nll_se",
     "ppl",
     "bpb",
+    "accuracy",
+    "accuracy_se",
+    "exact_match",
+    "exact_match_se",
+    "bigrams",
     "positions",
+    "per_document",
     "device",
     "threads",
     "version",
@@ -68,6 +79,9 @@ pub struct ResultRow {
     /// Protocol, split and lengths.
     #[serde(flatten)]
     pub settings: Settings,
+    /// The corpus that was read, as written, or the task; absent from rows of earlier programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<String>,
     /// Scored tokens.
     pub tokens: u64,
     /// Documents with a scored token.
@@ -89,9 +103,31 @@ pub struct ResultRow {
     /// Bits per byte; absent where tokens are no text.
     #[serde(default)]
     pub bpb: Option<f64>,
+    /// Share of the scored tokens that the model held most likely: next-token accuracy. Absent from rows
+    /// of earlier programs.
+    #[serde(default)]
+    pub accuracy: Option<f64>,
+    /// Standard error of `accuracy` over documents; absent for fewer than two documents.
+    #[serde(default)]
+    pub accuracy_se: Option<f64>,
+    /// `task`: share of the sequences whose answer the model held most likely token by token, each after
+    /// the right ones before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact_match: Option<f64>,
+    /// Standard error of `exact_match` over sequences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact_match_se: Option<f64>,
+    /// The loss by where the bigram that ends in the token was last seen; absent where what is read is
+    /// no text as written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bigrams: Option<Vec<BigramRow>>,
     /// The loss by position, under the protocol `by_position`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positions: Option<Vec<PositionRow>>,
+    /// What paired differences need; absent from rows of earlier programs, and of more than
+    /// [`DocumentSums::MOST`] documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_document: Option<DocumentSums>,
     /// The device it was measured on, in words.
     pub device: String,
     /// Threads it was measured with.
@@ -107,6 +143,9 @@ pub struct Settings {
     pub protocol: Protocol,
     /// The part of the corpus that was read.
     pub split: Split,
+    /// Identifies the text where it is not the corpus of the run's config; absent where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus_hash: Option<String>,
     /// Tokens of a training sequence of the first stage: L.
     pub train_length: usize,
     /// Tokens of context.
@@ -124,9 +163,48 @@ pub struct Settings {
     /// `by_position`: places per bucket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<usize>,
+    /// `repeated_text`: tokens of a passage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passage: Option<usize>,
+    /// `task`: sequences asked at each length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequences: Option<usize>,
     /// `window_baseline`: whether every target had a reading of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exact: Option<bool>,
+}
+
+/// Sums of each document, in the order of the split; skipped documents have zeros.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DocumentSums {
+    /// Scored tokens `[documents]`.
+    pub tokens: Vec<u64>,
+    /// Sum of the negative log likelihoods in nats `[documents]`; `null` in the file where it is no
+    /// finite number.
+    #[serde(with = "number::list")]
+    pub nll: Vec<f64>,
+}
+
+impl DocumentSums {
+    /// Rows keep the sums of up to so many documents, about 250 kB a row.
+    pub const MOST: usize = 10_000;
+}
+
+/// The mean loss of the tokens whose bigram was last seen so far back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BigramRow {
+    /// How far back: `within` L tokens, `beyond` L tokens, or `never`.
+    pub last_seen: LastSeen,
+    /// Scored tokens.
+    pub tokens: u64,
+    /// Mean negative log likelihood, in nats per token.
+    #[serde(with = "number")]
+    pub nll: f64,
+    /// Standard error of `nll` over documents; absent for fewer than two documents.
+    #[serde(default)]
+    pub nll_se: Option<f64>,
+    /// Share of the tokens that the model held most likely.
+    pub accuracy: f64,
 }
 
 /// The mean loss of some places of the window.
@@ -158,6 +236,16 @@ impl ResultRow {
     /// Standard error of the perplexity by the delta method: `ppl * nll_se`.
     pub fn ppl_se(&self) -> Option<f64> {
         self.nll_se.map(|error| self.ppl * error).filter(|error| error.is_finite())
+    }
+
+    /// The loss of this row minus that of another, in nats per token, paired by document; `None` unless
+    /// both scored the same tokens of the same documents and say so.
+    pub fn difference(&self, other: &Self) -> Option<Mean> {
+        let (a, b) = (self.per_document.as_ref()?, other.per_document.as_ref()?);
+        let text = |row: &Self| (row.settings.split, row.settings.corpus_hash.clone());
+        (text(self) == text(other) && a.tokens == b.tokens)
+            .then(|| paired_difference(&a.nll, &b.nll, &a.tokens))
+            .flatten()
     }
 }
 
@@ -239,161 +327,56 @@ fn lock(folder: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Numbers that may be no number: JSON has neither, so they are `null` there.
-mod number {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    // serde hands fields over by reference.
-    #[allow(clippy::trivially_copy_pass_by_ref)]
-    pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-        if value.is_finite() { serializer.serialize_f64(*value) } else { serializer.serialize_none() }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-        Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+/// A row for the tests of this crate.
+#[cfg(test)]
+pub(crate) fn example(extend: &str, length: usize, nll: f64) -> ResultRow {
+    ResultRow {
+        format: FORMAT,
+        run: "rope".into(),
+        config_hash: "c0ffee".into(),
+        seed: 0,
+        encoding: "rope".into(),
+        extend: extend.into(),
+        extend_config: serde_json::json!({ "kind": extend }),
+        checkpoint: "last".into(),
+        step: 600,
+        settings: Settings {
+            protocol: Protocol::FixedTarget,
+            split: Split::Test,
+            corpus_hash: None,
+            train_length: 128,
+            length,
+            target: Some(128),
+            max_length: Some(1024),
+            window_stride: Some(1024),
+            windows_per_document: None,
+            stride: None,
+            bucket: None,
+            passage: None,
+            sequences: None,
+            exact: None,
+        },
+        corpus: Some("data/sotu".into()),
+        tokens: 4096,
+        documents: 8,
+        skipped_documents: 1,
+        bytes: 10_000,
+        nll,
+        nll_se: Some(0.01),
+        ppl: nll.exp(),
+        bpb: Some(1.5),
+        accuracy: Some(0.5),
+        accuracy_se: Some(0.01),
+        exact_match: None,
+        exact_match_se: None,
+        bigrams: None,
+        positions: None,
+        per_document: Some(DocumentSums { tokens: vec![2048, 2048], nll: vec![2048.0 * nll; 2] }),
+        device: "cpu".into(),
+        threads: 2,
+        version: "0.1.0".into(),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn row(extend: &str, length: usize, nll: f64) -> ResultRow {
-        ResultRow {
-            format: FORMAT,
-            run: "rope".into(),
-            config_hash: "c0ffee".into(),
-            seed: 0,
-            encoding: "rope".into(),
-            extend: extend.into(),
-            extend_config: json!({ "kind": extend }),
-            checkpoint: "last".into(),
-            step: 600,
-            settings: Settings {
-                protocol: Protocol::FixedTarget,
-                split: Split::Test,
-                train_length: 128,
-                length,
-                target: Some(128),
-                max_length: Some(1024),
-                window_stride: Some(1024),
-                windows_per_document: None,
-                stride: None,
-                bucket: None,
-                exact: None,
-            },
-            tokens: 4096,
-            documents: 8,
-            skipped_documents: 1,
-            bytes: 10_000,
-            nll,
-            nll_se: Some(0.01),
-            ppl: nll.exp(),
-            bpb: Some(1.5),
-            positions: None,
-            device: "cpu".into(),
-            threads: 2,
-            version: "0.1.0".into(),
-        }
-    }
-
-    #[test]
-    fn a_row_has_the_documented_fields_and_survives_the_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("results.jsonl");
-        let rows = [row("direct", 128, 0.1 + 0.2), row("yarn", 1024, 2.5)];
-        write_rows(&path, &rows).unwrap();
-        assert_eq!(read_rows(&path).unwrap(), rows);
-        let text = std::fs::read_to_string(&path).unwrap();
-        let line: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-        for key in "run config_hash seed encoding extend extend_config protocol split train_length length \
-                    target max_length window_stride windows_per_document stride tokens skipped_documents \
-                    nll nll_se ppl bpb device threads version format checkpoint step"
-            .split_whitespace()
-        {
-            assert!(line.get(key).is_some(), "no `{key}` in {line}");
-        }
-        assert_eq!(line["protocol"], "fixed_target");
-        for key in MEASURED.iter().filter(|key| **key != "positions") {
-            assert!(line.get(key).is_some(), "no measured `{key}`");
-        }
-    }
-
-    #[test]
-    fn measuring_again_replaces_and_the_rest_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("results.jsonl");
-        write_rows(&path, &[row("direct", 128, 2.0), row("yarn", 128, 2.0)]).unwrap();
-        // A field of some later program is kept, byte for byte.
-        let text = std::fs::read_to_string(&path).unwrap().replacen("\"tokens\"", "\"new\": 1,\"tokens\"", 2);
-        std::fs::write(&path, &text).unwrap();
-        let again = ResultRow { threads: 4, device: "gpu:0".into(), ..row("direct", 128, 3.0) };
-        write_rows(&path, &[again.clone(), row("direct", 256, 4.0)]).unwrap();
-        let rows = read_rows(&path).unwrap();
-        assert_eq!(rows, [again, row("yarn", 128, 2.0), row("direct", 256, 4.0)]);
-        let lines = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(lines.lines().nth(1), text.lines().nth(1));
-    }
-
-    #[test]
-    fn the_order_of_config_keys_is_no_part_of_the_identity() {
-        let with = |config: Value| ResultRow { extend_config: config, ..row("yarn", 128, 2.0) };
-        let a = with(json!({ "a": 1, "b": { "c": 2, "d": 3 } })).identity().unwrap();
-        assert_eq!(a, with(json!({ "b": { "d": 3, "c": 2 }, "a": 1 })).identity().unwrap());
-        assert_ne!(a, with(json!({ "a": 1, "b": { "c": 2, "d": 4 } })).identity().unwrap());
-        let best = ResultRow { checkpoint: "best".into(), ..row("yarn", 128, 2.0) };
-        assert_ne!(best.identity().unwrap(), row("yarn", 128, 2.0).identity().unwrap());
-    }
-
-    #[test]
-    fn what_is_no_number_is_null_and_comes_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("results.jsonl");
-        let exploded = ResultRow { nll_se: None, ..row("direct", 1024, 1000.0) };
-        let broken = ResultRow { nll: f64::NAN, ..row("linear", 1024, f64::NAN) };
-        write_rows(&path, &[exploded, broken]).unwrap();
-        let rows = read_rows(&path).unwrap();
-        assert!(rows[0].nll == 1000.0 && rows[0].ppl.is_nan() && rows[0].ppl_se().is_none());
-        assert!(rows[1].nll.is_nan() && rows[1].ppl.is_nan());
-    }
-
-    #[test]
-    fn a_damaged_line_is_named_and_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("results.jsonl");
-        write_rows(&path, &[row("direct", 128, 2.0)]).unwrap();
-        let damaged = std::fs::read_to_string(&path).unwrap() + "{\"format\": 1, \"run\"";
-        std::fs::write(&path, &damaged).unwrap();
-        let error = read_rows(&path).unwrap_err();
-        assert!(error.message().contains("results.jsonl` line 2 is no JSON"), "{error}");
-        assert!(write_rows(&path, &[row("yarn", 128, 2.0)]).is_err());
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);
-        std::fs::write(&path, "{\"format\": 1}").unwrap();
-        assert!(read_rows(&path).unwrap_err().message().contains("line 1 is no result row"));
-    }
-
-    #[test]
-    fn a_newer_format_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("results.jsonl");
-        let newer = ResultRow { format: FORMAT + 1, ..row("direct", 128, 2.0) };
-        write_rows(&path, &[newer]).unwrap();
-        let error = read_rows(&path).unwrap_err();
-        assert!(error.message().ends_with("has row format 2, and this program reads up to 1"), "{error}");
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn rows_added_at_the_same_time_are_all_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("results.jsonl");
-        std::thread::scope(|scope| {
-            for length in 1..=8 {
-                let path = &path;
-                scope.spawn(move || write_rows(path, &[row("direct", length, 2.0)]).unwrap());
-            }
-        });
-        assert_eq!(read_rows(&path).unwrap().len(), 8);
-    }
-}
+mod tests;

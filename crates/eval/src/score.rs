@@ -1,10 +1,10 @@
-//! The losses that a model gives the targets of a plan.
+//! What a model makes of the targets of a plan.
 
 use crate::metrics::{PositionTally, Tally};
 use crate::protocol::{Plan, Window};
-use burn::tensor::Device;
+use crate::text::Text;
+use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
-use longwave_data::TokenFile;
 use longwave_model::{Gpt, Pass};
 use longwave_position::Reading;
 use longwave_train::trainer::upload;
@@ -14,13 +14,22 @@ use std::ops::Range;
 /// Tokens of one forward pass: windows of one shape are read together up to this many.
 const TOKENS_AT_ONCE: usize = 8192;
 
+/// What a model makes of one target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Score {
+    /// Negative log likelihood in nats.
+    pub nll: f64,
+    /// Whether the model held it most likely of all tokens (the first of those alike).
+    pub correct: bool,
+}
+
 /// A model and the text it is read on.
 #[derive(Clone, Copy, Debug)]
 pub struct Scorer<'a> {
     /// The model, without gradients.
     pub model: &'a Gpt,
     /// The text.
-    pub tokens: &'a TokenFile,
+    pub text: &'a Text,
     /// Where the model is.
     pub device: &'a Device,
 }
@@ -29,17 +38,17 @@ pub struct Scorer<'a> {
 pub type Progress<'a> = dyn FnMut(usize) -> Result<()> + 'a;
 
 impl Scorer<'_> {
-    /// The negative log likelihood of every target of every window, in nats, in the order of the plan.
+    /// The score of every target of every window, in the order of the plan.
     ///
     /// # Errors
     /// The losses cannot be read back, or `progress` ends it.
-    pub fn losses(
+    pub fn scores(
         &self,
         plan: &Plan,
         reading: &Reading,
         progress: &mut Progress<'_>,
-    ) -> Result<Vec<Vec<f64>>> {
-        let mut losses = vec![Vec::new(); plan.windows.len()];
+    ) -> Result<Vec<Vec<Score>>> {
+        let mut scores = vec![Vec::new(); plan.windows.len()];
         // Windows of one shape make one batch, so that no row is padded.
         let mut shapes: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
         for (index, window) in plan.windows.iter().enumerate() {
@@ -48,38 +57,31 @@ impl Scorer<'_> {
         for ((length, _), indices) in shapes {
             for batch in indices.chunks((TOKENS_AT_ONCE / length).max(1)) {
                 let windows: Vec<&Window> = batch.iter().map(|&index| &plan.windows[index]).collect();
-                for (&index, nll) in batch.iter().zip(self.batch(&windows, reading)?) {
-                    losses[index] = nll;
+                for (&index, row) in batch.iter().zip(self.batch(&windows, reading)?) {
+                    scores[index] = row;
                 }
                 progress(length * batch.len())?;
             }
         }
-        Ok(losses)
+        Ok(scores)
     }
 
-    /// Sums the losses of a plan per document.
-    pub fn tally(&self, plan: &Plan, losses: &[Vec<f64>]) -> Tally {
-        let mut tally = Tally::new(self.tokens.documents(), plan.skipped_documents);
-        for (window, nll) in plan.windows.iter().zip(losses) {
-            let start = self.tokens.document(window.document).start;
-            let bytes = self.tokens.bytes(start + window.first..start + window.end);
-            tally.add(window.document, nll, bytes);
+    /// Sums the scores of a plan per document.
+    pub fn tally(&self, plan: &Plan, scores: &[Vec<Score>]) -> Tally {
+        let mut tally = Tally::new(self.text.lengths().len(), plan.skipped_documents);
+        for (window, scores) in plan.windows.iter().zip(scores) {
+            let nll: Vec<f64> = scores.iter().map(|score| score.nll).collect();
+            tally.add(window.document, &nll, self.text.bytes(window.document, window.first..window.end));
+            tally.correct[window.document] += scores.iter().filter(|score| score.correct).count() as u64;
         }
         tally
     }
 
-    /// The losses of windows of one shape.
-    fn batch(&self, windows: &[&Window], reading: &Reading) -> Result<Vec<Vec<f64>>> {
+    /// The scores of windows of one shape.
+    fn batch(&self, windows: &[&Window], reading: &Reading) -> Result<Vec<Vec<Score>>> {
         let (length, targets) = (windows[0].reading(), windows[0].targets());
         let read = |range: fn(&Window) -> Range<usize>| -> Vec<u32> {
-            windows
-                .iter()
-                .flat_map(|window| {
-                    let start = self.tokens.document(window.document).start;
-                    let range = range(window);
-                    self.tokens.read(start + range.start..start + range.end)
-                })
-                .collect()
+            windows.iter().flat_map(|window| self.text.read(window.document, range(window))).collect()
         };
         let inputs = read(|window| window.start..window.end - 1);
         let expected = read(|window| window.first..window.end);
@@ -90,21 +92,38 @@ impl Scorer<'_> {
             reading,
             dropout: None,
         };
-        let expected = upload(&expected, [windows.len(), targets], self.device);
-        let nll = self.model.nll(&pass, expected, length - targets..length); // [windows, targets]
-        let nll = nll
-            .into_data_as::<f32>()
-            .try_to_vec::<f32>()
-            .map_err(|error| Error::failed(format!("cannot read the losses back: {error:?}")))?;
-        Ok(nll.chunks(targets).map(|row| row.iter().copied().map(f64::from).collect()).collect())
+        let uploaded = upload(&expected, [windows.len(), targets], self.device);
+        let (nll, guesses) = self.model.score(&pass, uploaded, length - targets..length);
+        let nll = numbers(nll)?; // [windows, targets]
+        let guesses = guesses
+            .into_data_as::<i32>()
+            .try_to_vec::<i32>()
+            .map_err(|error| Error::failed(format!("cannot read the guesses back: {error:?}")))?;
+        let scores: Vec<Score> = nll
+            .iter()
+            .zip(guesses.iter().zip(&expected))
+            // Of logits that are no numbers, none is the largest.
+            .map(|(&nll, (&guess, &token))| Score {
+                nll: f64::from(nll),
+                correct: guess as u32 == token && !nll.is_nan(),
+            })
+            .collect();
+        Ok(scores.chunks(targets).map(<[Score]>::to_vec).collect())
     }
 }
 
-/// Sums the losses of a plan by place in the window.
-pub fn by_position(plan: &Plan, losses: &[Vec<f64>], length: usize, bucket: usize) -> PositionTally {
+fn numbers(tensor: Tensor<2>) -> Result<Vec<f32>> {
+    let read = tensor.into_data_as::<f32>().try_to_vec::<f32>();
+    read.map_err(|error| Error::failed(format!("cannot read the losses back: {error:?}")))
+}
+
+/// Sums the losses of a plan by place in windows of `length` tokens that lie side by side. A plan whose
+/// contexts were truncated has the same places: they are those of the windows it was made from.
+pub fn by_position(plan: &Plan, scores: &[Vec<Score>], length: usize, bucket: usize) -> PositionTally {
     let mut tally = PositionTally::new(length, bucket);
-    for (window, nll) in plan.windows.iter().zip(losses) {
-        tally.add(window.first - window.start - 1, nll);
+    for (window, scores) in plan.windows.iter().zip(scores) {
+        let nll: Vec<f64> = scores.iter().map(|score| score.nll).collect();
+        tally.add((window.first - 1) % length, &nll);
     }
     tally
 }

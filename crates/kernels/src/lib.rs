@@ -27,6 +27,7 @@ mod adamw;
 mod attention;
 mod buffers;
 mod cross_entropy;
+mod given;
 mod lanes;
 mod norm;
 mod product;
@@ -42,6 +43,7 @@ pub use adamw::{AdamW, adamw};
 pub use attention::{Attention, Bias, attention, repeat_heads};
 pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
+pub use given::with_gradients;
 pub use norm::{layer_norm, rms_norm};
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
 

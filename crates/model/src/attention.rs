@@ -2,17 +2,20 @@
 //!
 //! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors) goes to
 //! the fused kernels for all queries at once. What needs the scores themselves is read one block of
-//! queries at a time, in [`blocks`].
+//! queries at a time, in [`blocks`]. Linear attention has no scores: [`linear`].
 
 pub mod blocks;
+pub mod linear;
 
 use crate::config::{QkNorm, Resolved};
 use crate::feed_forward::project;
+use crate::field::{Field, Groups};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{self as kernels, Bias, Heads, RotationTable, split_rotate};
 use longwave_position::encoding::{PositionMap, QueryBlock, Rows};
 use longwave_position::frequency::{Rotation, Side};
+use longwave_position::reading::AttentionKind;
 use longwave_position::{Init, Positions, Reading};
 
 /// The least norm that is divided by.
@@ -21,7 +24,8 @@ const LEAST_NORM: f64 = 1e-6;
 /// Multi-head causal attention, without biases in its projections.
 #[derive(Module, Debug)]
 pub struct Attention {
-    /// `[width, (heads + 2 kv_heads) head_dim]`: queries, keys and values side by side.
+    /// `[width, (heads + 2 kv_heads) head_dim]`: queries, keys and values side by side; half of the rows where the
+    /// maps are complex, here and below.
     pub qkv: Param<Tensor<2>>,
     /// `[heads head_dim, width]`.
     pub output: Param<Tensor<2>>,
@@ -37,6 +41,8 @@ pub struct Attention {
     qk_norm: QkNorm,
     #[module(skip)]
     eps: f64,
+    #[module(skip)]
+    field: Field,
 }
 
 /// The rotation tables of one pass: layers that rotate alike share one.
@@ -89,7 +95,7 @@ impl Rotations {
 
 impl Attention {
     /// Fresh weights, N(0, 0.02).
-    pub fn new(resolved: &Resolved, name: &str, init: &Init) -> Self {
+    pub fn new(resolved: &Resolved, field: Field, name: &str, init: &Init) -> Self {
         let d = &resolved.dimensions;
         let qk_norm = resolved.config.qk_norm;
         let packed = (d.heads + 2 * d.kv_heads) * d.head_dim;
@@ -99,17 +105,29 @@ impl Attention {
             QkNorm::Cosine => Some((d.head_dim as f64).sqrt()),
             QkNorm::None | QkNorm::Rms => None,
         };
-        let gain = || (qk_norm == QkNorm::Rms).then(|| init.constant([d.head_dim], 1.0));
+        let gain = || (qk_norm == QkNorm::Rms).then(|| init.constant([field.own(d.head_dim)], 1.0));
         Self {
-            qkv: init.normal(&format!("{name}.qkv"), [d.width, packed], 0.02),
-            output: init.normal(&format!("{name}.output"), [d.heads * d.head_dim, d.width], 0.02),
+            qkv: init.normal(&format!("{name}.qkv"), [field.own(d.width), packed], 0.02),
+            output: init.normal(&format!("{name}.output"), [field.own(d.heads * d.head_dim), d.width], 0.02),
             logit_scale: logit_scale.map(|scale| init.constant([d.heads], scale)),
             query_gain: gain(),
             key_gain: gain(),
             heads: Heads { query: d.heads, key_value: d.kv_heads, head_dim: d.head_dim },
             qk_norm,
             eps: resolved.config.qk_norm_eps,
+            field,
         }
+    }
+
+    /// The packed projection, `[width, (heads + 2 kv_heads) head_dim]`; where it is complex, every head is a group.
+    pub fn qkv_matrix(&self) -> Tensor<2> {
+        let outputs = self.heads.query + 2 * self.heads.key_value;
+        self.field.matrix(self.qkv.val(), Groups { inputs: 1, outputs })
+    }
+
+    /// The projection of the heads' outputs, `[heads head_dim, width]`.
+    pub fn output_matrix(&self) -> Tensor<2> {
+        self.field.matrix(self.output.val(), Groups { inputs: self.heads.query, outputs: 1 })
     }
 
     /// `[batch, length, width]` (normalised) -> the same.
@@ -121,11 +139,12 @@ impl Attention {
         rotations: &mut Rotations,
     ) -> Tensor<3> {
         let length = input.dims()[1];
-        let packed = project(input.clone(), self.qkv.val()); // [batch, length, (heads + 2 kv_heads) head_dim]
+        let packed = project(input.clone(), self.qkv_matrix()); // [batch, length, (heads + 2 kv_heads) head_dim]
         let queries = 0..length;
         let block = QueryBlock { rows, queries: &queries, input: &input };
         let scale = self.scale();
-        let out = if self.qk_norm == QkNorm::None && is_plain(reading, rows) {
+        let softmax = reading.attention() == AttentionKind::Softmax;
+        let out = if softmax && self.qk_norm == QkNorm::None && is_plain(reading, rows) {
             // One pass over memory splits, transposes and rotates.
             let device = packed.device();
             let plain = (PositionMap::Identity, PositionMap::Identity);
@@ -155,16 +174,16 @@ impl Attention {
         rotations: &mut Rotations,
     ) -> Tensor<3> {
         let queries = before..input.dims()[1];
-        let (q, k, v) = self.unrotated(project(input.clone(), self.qkv.val()));
+        let (q, k, v) = self.unrotated(project(input.clone(), self.qkv_matrix()));
         let q = q.slice_dim(2, queries.clone());
         let block = QueryBlock { rows, queries: &queries, input: &input };
         self.joined(attend([q, k, v], self.scale(), block, reading, rotations))
     }
 
     /// The heads' outputs `[batch, heads, length, head_dim]`, side by side and projected: `[batch, length, width]`.
-    fn joined(&self, heads: Tensor<4>) -> Tensor<3> {
+    pub(crate) fn joined(&self, heads: Tensor<4>) -> Tensor<3> {
         let [batch, count, length, head_dim] = heads.dims();
-        project(heads.swap_dims(1, 2).reshape([batch, length, count * head_dim]), self.output.val())
+        project(heads.swap_dims(1, 2).reshape([batch, length, count * head_dim]), self.output_matrix())
     }
 
     /// What multiplies `q.k`: `1 / sqrt(head_dim)`, or 1 where a learned scale takes its place.
@@ -184,7 +203,9 @@ impl Attention {
             QkNorm::Key => (q, unit(k)),
             QkNorm::Cosine => (unit(q), unit(k)),
             QkNorm::Rms => {
-                (rms(q, self.query_gain.as_ref(), self.eps), rms(k, self.key_gain.as_ref(), self.eps))
+                let gain =
+                    |gain: &Option<Param<Tensor<1>>>| gain.as_ref().map(|gain| self.field.gain(gain.val()));
+                (rms(q, gain(&self.query_gain), self.eps), rms(k, gain(&self.key_gain), self.eps))
             }
         };
         match &self.logit_scale {
@@ -196,7 +217,7 @@ impl Attention {
 
 /// Attention with every hook of the reading: q `[batch, heads, queries, d]` of the rows
 /// `block.queries`, k and v `[batch, kv_heads, length, d]` of all rows, none of them rotated yet ->
-/// `[batch, heads, queries, head_dim]`. `scale` multiplies `q.k`.
+/// `[batch, heads, queries, head_dim]`. `scale` multiplies `q.k` of a softmax.
 ///
 /// What the encoding describes goes to the fused kernels; what it must compute from scores is read
 /// one block of queries at a time.
@@ -207,6 +228,9 @@ pub fn attend(
     reading: &Reading,
     rotations: &mut Rotations,
 ) -> Tensor<4> {
+    if reading.attention() == AttentionKind::Linear {
+        return linear::attention([q, k, v], block, reading, rotations);
+    }
     if !is_plain(reading, block.rows) {
         return blocks::attention([q, k, v], scale, block, reading, rotations);
     }
@@ -252,11 +276,11 @@ fn unit(x: Tensor<4>) -> Tensor<4> {
 }
 
 /// `x / sqrt(mean(x^2) + eps) gain` over the last dimension.
-fn rms(x: Tensor<4>, gain: Option<&Param<Tensor<1>>>, eps: f64) -> Tensor<4> {
+fn rms(x: Tensor<4>, gain: Option<Tensor<1>>, eps: f64) -> Tensor<4> {
     let mean_square = x.clone().square().mean_dim(3);
     let normalised = x / mean_square.add_scalar(eps).sqrt();
     match gain {
-        Some(gain) => normalised * gain.val().unsqueeze(),
+        Some(gain) => normalised * gain.unsqueeze(),
         None => normalised,
     }
 }

@@ -4,6 +4,7 @@ use crate::attention::{Attention, Rotations};
 use crate::config::Resolved;
 use crate::dropout::Dropout;
 use crate::feed_forward::FeedForward;
+use crate::field::Field;
 use crate::norm::Norm;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -25,13 +26,12 @@ pub struct Block {
 
 impl Block {
     /// Fresh weights.
-    pub fn new(resolved: &Resolved, layer: usize, init: &Init) -> Self {
-        let (norm, width) = (resolved.config.norm, resolved.dimensions.width);
+    pub fn new(resolved: &Resolved, field: Field, layer: usize, init: &Init) -> Self {
         Self {
-            attention_norm: Norm::new(norm, width, init),
-            attention: Attention::new(resolved, &format!("blocks.{layer}.attention"), init),
-            feed_forward_norm: Norm::new(norm, width, init),
-            feed_forward: FeedForward::new(resolved, &format!("blocks.{layer}.feed_forward"), init),
+            attention_norm: Norm::new(resolved, field, init),
+            attention: Attention::new(resolved, field, &format!("blocks.{layer}.attention"), init),
+            feed_forward_norm: Norm::new(resolved, field, init),
+            feed_forward: FeedForward::new(resolved, field, &format!("blocks.{layer}.feed_forward"), init),
         }
     }
 

@@ -1,8 +1,9 @@
 //! `[model]`: a named size, explicit sizes, or a named size with some of them changed.
 
+use crate::field::Field;
 use longwave_core::{Error, Result};
 use longwave_position::Dimensions;
-use longwave_position::reading::LogN;
+use longwave_position::reading::{AttentionKind, LogN};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +75,14 @@ pub enum QkNorm {
     Rms,
 }
 
+/// The usual `model.norm_eps`. Left out of resolved configs, whose hashes are older than the key.
+const NORM_EPS: f64 = 1e-5;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_usual_eps(eps: &f64) -> bool {
+    eps.to_bits() == NORM_EPS.to_bits()
+}
+
 /// `[model]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -99,8 +108,14 @@ pub struct ModelConfig {
     /// `SwiGLU` unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feed_forward_width: Option<usize>,
+    /// What turns queries and keys into weights.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
+    pub attention: AttentionKind,
     /// The normalisation before attention, feed-forward and head.
     pub norm: NormKind,
+    /// Added to the mean square or variance that `norm` divides by.
+    #[serde(skip_serializing_if = "is_usual_eps")]
+    pub norm_eps: f64,
     /// The feed-forward layer.
     pub feed_forward: FeedForwardKind,
     /// The head shares the token embedding's weights.
@@ -125,7 +140,9 @@ impl Default for ModelConfig {
             kv_heads: None,
             head_dim: None,
             feed_forward_width: None,
+            attention: AttentionKind::default(),
             norm: NormKind::default(),
+            norm_eps: NORM_EPS,
             feed_forward: FeedForwardKind::default(),
             tied: false,
             dropout: 0.0,
@@ -148,13 +165,26 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// How the queries of a fresh model are scaled.
+    /// The query scale of layers that do not say otherwise.
     pub fn log_n(&self) -> LogN {
-        if self.config.log_n {
-            LogN::Trained { train_length: self.dimensions.train_length }
-        } else {
-            LogN::Off
+        let train_length = self.dimensions.train_length;
+        if self.config.log_n { LogN::Trained { train_length } } else { LogN::Off }
+    }
+
+    /// Whether linear maps can be over a field.
+    ///
+    /// # Errors
+    /// A complex one needs an even inner width, and a normalisation without a mean over both halves.
+    pub fn check_field(&self, field: Field) -> Result<()> {
+        if field == Field::Complex && self.config.norm == NormKind::LayerNorm {
+            return Err(Error::value(
+                "model.norm",
+                "\"layer_norm\"",
+                "it subtracts one mean from real and imaginary halves, which is no complex map",
+            )
+            .hint("use `rms_norm`, or leave `position.complex` out"));
         }
+        field.check_width("model.feed_forward_width", self.feed_forward_width)
     }
 }
 
@@ -191,8 +221,10 @@ impl ModelConfig {
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(Error::value("model.dropout", self.dropout, "it must be at least 0 and below 1"));
         }
-        if !(self.qk_norm_eps.is_finite() && self.qk_norm_eps > 0.0) {
-            return Err(Error::value("model.qk_norm_eps", self.qk_norm_eps, "it must be above 0"));
+        for (key, eps) in [("model.norm_eps", self.norm_eps), ("model.qk_norm_eps", self.qk_norm_eps)] {
+            if !(eps.is_finite() && eps > 0.0) {
+                return Err(Error::value(key, eps, "it must be above 0"));
+            }
         }
         if self.log_n && train_length < 2 {
             return Err(Error::value(
@@ -201,6 +233,9 @@ impl ModelConfig {
                 "it divides by the logarithm of `train.length`, which is 1",
             ));
         }
+        if self.attention == AttentionKind::Linear {
+            self.check_linear()?;
+        }
         let feed_forward_width = match (self.feed_forward_width, self.feed_forward) {
             (Some(inner), _) => positive("model.feed_forward_width", inner)?,
             (None, FeedForwardKind::Gelu) => 4 * width,
@@ -208,6 +243,20 @@ impl ModelConfig {
         };
         let dimensions = Dimensions { layers, width, heads, kv_heads, head_dim, train_length, vocab_size };
         Ok(Resolved { dimensions, feed_forward_width, config: self.clone() })
+    }
+
+    /// Linear attention has no scores.
+    fn check_linear(&self) -> Result<()> {
+        let scales = [QkNorm::Key, QkNorm::Cosine].contains(&self.qk_norm);
+        for (key, scales) in [("qk_norm", scales), ("log_n", self.log_n)] {
+            if scales {
+                return Err(Error::usage(format!(
+                    "`model.{key}` scales the scores of a softmax, and `model.attention = \"linear\"` has none"
+                ))
+                .hint("leave it out, or write `model.attention = \"softmax\"`"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -238,6 +287,10 @@ mod tests {
                 .contains("divide `model.heads")
         );
         assert!(error(ModelConfig { dropout: 1.0, ..ModelConfig::default() }).contains("below 1"));
+        let linear = ModelConfig { attention: AttentionKind::Linear, ..ModelConfig::default() };
+        assert!(linear.resolve(512, 128).is_ok());
+        assert!(error(ModelConfig { log_n: true, ..linear.clone() }).contains("`model.log_n` scales"));
+        assert!(error(ModelConfig { qk_norm: QkNorm::Key, ..linear }).contains("`model.qk_norm` scales"));
         assert!(error(ModelConfig { layers: Some(0), ..ModelConfig::default() }).contains("at least 1"));
     }
 }

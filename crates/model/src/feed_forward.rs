@@ -1,6 +1,7 @@
 //! The feed-forward half of a block.
 
 use crate::config::{FeedForwardKind, Resolved};
+use crate::field::{Field, Groups};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_kernels::{gelu, swiglu};
@@ -9,35 +10,50 @@ use longwave_position::Init;
 /// Two matrices with an activation between them, no biases.
 #[derive(Module, Debug)]
 pub struct FeedForward {
-    /// `[width, inner]`, or `[width, 2 inner]` = gate and up side by side for `SwiGLU`.
+    /// `[width, inner]`, or `[width, 2 inner]` = gate and up side by side for `SwiGLU`; half of the rows where the maps
+    /// are complex, here and below.
     pub input: Param<Tensor<2>>,
     /// `[inner, width]`.
     pub output: Param<Tensor<2>>,
     #[module(skip)]
     kind: FeedForwardKind,
+    #[module(skip)]
+    field: Field,
 }
 
 impl FeedForward {
     /// Fresh weights, N(0, 0.02).
-    pub fn new(resolved: &Resolved, name: &str, init: &Init) -> Self {
+    pub fn new(resolved: &Resolved, field: Field, name: &str, init: &Init) -> Self {
         let (width, inner) = (resolved.dimensions.width, resolved.feed_forward_width);
         let kind = resolved.config.feed_forward;
         let columns = if kind == FeedForwardKind::Swiglu { 2 * inner } else { inner };
         Self {
-            input: init.normal(&format!("{name}.input"), [width, columns], 0.02),
-            output: init.normal(&format!("{name}.output"), [inner, width], 0.02),
+            input: init.normal(&format!("{name}.input"), [field.own(width), columns], 0.02),
+            output: init.normal(&format!("{name}.output"), [field.own(inner), width], 0.02),
             kind,
+            field,
         }
+    }
+
+    /// The first matrix, `[width, inner]` or `[width, 2 inner]`; where it is complex, gate and up are a group each.
+    pub fn input_matrix(&self) -> Tensor<2> {
+        let outputs = if self.kind == FeedForwardKind::Swiglu { 2 } else { 1 };
+        self.field.matrix(self.input.val(), Groups { inputs: 1, outputs })
+    }
+
+    /// The second matrix, `[inner, width]`.
+    pub fn output_matrix(&self) -> Tensor<2> {
+        self.field.matrix(self.output.val(), Groups { inputs: 1, outputs: 1 })
     }
 
     /// `[batch, length, width]` -> the same.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        let inner = project(x, self.input.val()); // [batch, length, inner or 2 inner]
+        let inner = project(x, self.input_matrix()); // [batch, length, inner or 2 inner]
         let inner = match self.kind {
             FeedForwardKind::Gelu => gelu(inner),
             FeedForwardKind::Swiglu => swiglu(inner),
         };
-        project(inner, self.output.val())
+        project(inner, self.output_matrix())
     }
 }
 

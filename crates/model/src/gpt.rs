@@ -4,6 +4,7 @@ use crate::attention::Rotations;
 use crate::block::Block;
 use crate::config::Resolved;
 use crate::dropout::Dropout;
+use crate::field::Field;
 use crate::memory::Memory;
 use crate::norm::Norm;
 use burn::module::{Module, Param};
@@ -47,16 +48,21 @@ impl Gpt {
     /// A fresh model: matrices N(0, 0.02), gains 1, biases 0.
     ///
     /// # Errors
-    /// The encoding does not fit the model's sizes.
+    /// The encoding does not fit the model's sizes, or its parts.
     pub fn new(resolved: &Resolved, position: &PositionConfig, init: &Init) -> Result<Self> {
         let d = &resolved.dimensions;
         let untied = !resolved.config.tied;
+        let position = position
+            .build("position", d, init, resolved.log_n())?
+            .with_attention(resolved.config.attention)?;
+        let field = Field::of(position.ties_complex());
+        resolved.check_field(field)?;
         Ok(Self {
             embedding: init.normal("embedding", [d.vocab_size, d.width], 0.02),
-            blocks: (0..d.layers).map(|layer| Block::new(resolved, layer, init)).collect(),
-            norm: Norm::new(resolved.config.norm, d.width, init),
+            blocks: (0..d.layers).map(|layer| Block::new(resolved, field, layer, init)).collect(),
+            norm: Norm::new(resolved, field, init),
             head: untied.then(|| init.normal("head", [d.width, d.vocab_size], 0.02)),
-            position: position.build("position", d, init, resolved.log_n())?,
+            position,
         })
     }
 
@@ -124,11 +130,29 @@ impl Gpt {
     /// `[batch, length, width]`.
     pub fn nll_of(&self, hidden: Tensor<3>, targets: Tensor<2, Int>, scored: Range<usize>) -> Tensor<2> {
         let [batch, count] = targets.dims();
-        // Rows that are not scored need no logits.
+        let logits = self.scored_logits(hidden, scored);
+        cross_entropy(logits, targets.reshape([batch * count])).reshape([batch, count])
+    }
+
+    /// The loss of each target in nats, and the token that the model held most likely in its place (the
+    /// first of those alike), both `[batch, targets]`; see [`nll`](Self::nll).
+    pub fn score(
+        &self,
+        pass: &Pass<'_>,
+        targets: Tensor<2, Int>,
+        scored: Range<usize>,
+    ) -> (Tensor<2>, Tensor<2, Int>) {
+        let [batch, count] = targets.dims();
+        let logits = self.scored_logits(self.hidden(pass), scored);
+        let guesses = logits.clone().argmax(1).reshape([batch, count]);
+        (cross_entropy(logits, targets.reshape([batch * count])).reshape([batch, count]), guesses)
+    }
+
+    /// Logits `[batch * scored, vocab_size]` of the rows `scored` of hidden states; the others need none.
+    fn scored_logits(&self, hidden: Tensor<3>, scored: Range<usize>) -> Tensor<2> {
         let hidden = if scored.len() == hidden.dims()[1] { hidden } else { hidden.slice_dim(1, scored) };
-        let logits = self.logits(hidden); // [batch, targets, vocab_size]
-        let vocab = logits.dims()[2];
-        cross_entropy(logits.reshape([batch * count, vocab]), targets.reshape([batch * count]))
-            .reshape([batch, count])
+        let logits = self.logits(hidden);
+        let [batch, count, vocab] = logits.dims();
+        logits.reshape([batch * count, vocab])
     }
 }

@@ -4,22 +4,27 @@
 //! - [`gpt`]: the model, from tokens to losses.
 //! - [`block`], [`attention`], [`feed_forward`], [`norm`]: its parts.
 //! - [`segments`]: a long text in pieces; [`memory`]: what one piece knows of those before.
+//! - [`field`]: linear maps over real numbers or complex ones.
 //! - [`dropout`]: masks from the run's own random streams.
+//! - [`cache`]: a text read piece by piece.
 //! - [`size`]: parameters, FLOPs a token and memory, before anything is trained.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod attention;
 pub mod block;
+pub mod cache;
 pub mod config;
 pub mod dropout;
 pub mod feed_forward;
+pub mod field;
 pub mod gpt;
 pub mod memory;
 pub mod norm;
 pub mod segments;
 pub mod size;
 
+pub use cache::Cache;
 pub use config::ModelConfig;
 pub use dropout::Dropout;
 pub use gpt::{Gpt, Pass};

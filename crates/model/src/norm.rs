@@ -1,35 +1,39 @@
 //! The normalisation before attention, feed-forward and head.
 
-use crate::config::NormKind;
+use crate::config::{NormKind, Resolved};
+use crate::field::Field;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_kernels::{layer_norm, rms_norm};
 use longwave_position::Init;
 
-/// Added to the mean square or variance.
-pub const EPS: f64 = 1e-5;
-
 /// `RMSNorm` or `LayerNorm` over the channels of `[batch, length, width]`.
 #[derive(Module, Debug)]
 pub struct Norm {
-    /// `[width]`, initially 1.
+    /// `[width]`, initially 1; half of it where the maps are complex.
     pub gain: Param<Tensor<1>>,
     /// `[width]`, initially 0; absent for `RMSNorm`.
     pub bias: Option<Param<Tensor<1>>>,
+    #[module(skip)]
+    eps: f64,
+    #[module(skip)]
+    field: Field,
 }
 
 impl Norm {
     /// A fresh normalisation.
-    pub fn new(kind: NormKind, width: usize, init: &Init) -> Self {
-        let bias = (kind == NormKind::LayerNorm).then(|| init.constant([width], 0.0));
-        Self { gain: init.constant([width], 1.0), bias }
+    pub fn new(resolved: &Resolved, field: Field, init: &Init) -> Self {
+        let (config, width) = (&resolved.config, resolved.dimensions.width);
+        let bias = (config.norm == NormKind::LayerNorm).then(|| init.constant([width], 0.0));
+        Self { gain: init.constant([field.own(width)], 1.0), bias, eps: config.norm_eps, field }
     }
 
     /// Normalises `[batch, length, width]`.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        let gain = self.field.gain(self.gain.val());
         match &self.bias {
-            None => rms_norm(x, self.gain.val(), EPS),
-            Some(bias) => layer_norm(x, self.gain.val(), Some(bias.val()), EPS),
+            None => rms_norm(x, gain, self.eps),
+            Some(bias) => layer_norm(x, gain, Some(bias.val()), self.eps),
         }
     }
 }

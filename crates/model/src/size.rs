@@ -3,6 +3,7 @@
 use crate::config::{FeedForwardKind, Resolved};
 use crate::gpt::Gpt;
 use burn::module::Module;
+use longwave_position::reading::AttentionKind;
 
 /// Bytes of one f32.
 const F32: usize = 4;
@@ -23,19 +24,14 @@ pub struct Size {
 impl Size {
     /// The size of a model that trains on micro-batches of `batch` sequences of `length` tokens.
     ///
-    /// FLOPs: 6 for each weight of a matrix product and token (2 forward, 4 backward; Kaplan et al.
-    /// 2020, arXiv:2001.08361), plus 6 layers length heads `head_dim` for causal attention, half of
-    /// the whole square. Memory: weights, gradients and two moments, and what the backward pass
+    /// FLOPs: see [`training_flops`]. Memory: weights, gradients and two moments, and what the backward pass
     /// keeps of the activations.
     pub fn of(model: &Gpt, resolved: &Resolved, batch: usize, length: usize) -> Self {
         let d = &resolved.dimensions;
         let parameters = model.num_params();
         let tables = d.vocab_size * d.width * if resolved.config.tied { 1 } else { 2 };
         let gate = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 3 } else { 2 };
-        let projections = d.width * (d.heads + 2 * d.kv_heads) * d.head_dim + d.heads * d.head_dim * d.width;
-        let products = d.layers * (projections + gate * d.width * resolved.feed_forward_width);
-        let attention = 6 * d.layers * length * d.heads * d.head_dim;
-        let flops_per_token = 6 * (products + d.vocab_size * d.width) + attention;
+        let flops_per_token = training_flops(resolved, length);
         // Kept for the backward pass, per layer and token: the residual stream twice, both norms'
         // outputs, packed and split q k v, the attention's output, and the inner activations.
         let qkv = (d.heads + 2 * d.kv_heads) * d.head_dim;
@@ -62,6 +58,24 @@ impl Size {
         let scores = (1 << 24).max(d.heads * length);
         F32 * (length * per_token + 2 * scored * d.vocab_size + 2 * scores)
     }
+}
+
+/// Floating-point operations a training token of a sequence of `length` tokens, forward and backward; a
+/// forward pass alone is a third of them.
+///
+/// 6 for each weight of a matrix product and token (2 forward, 4 backward; Kaplan et al. 2020,
+/// arXiv:2001.08361), plus 6 layers length heads `head_dim` for causal attention, half of the whole
+/// square; linear attention sums products of keys and values, whatever the length.
+pub fn training_flops(resolved: &Resolved, length: usize) -> usize {
+    let d = &resolved.dimensions;
+    let gate = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 3 } else { 2 };
+    let projections = d.width * (d.heads + 2 * d.kv_heads) * d.head_dim + d.heads * d.head_dim * d.width;
+    let products = d.layers * (projections + gate * d.width * resolved.feed_forward_width);
+    let attention = match resolved.config.attention {
+        AttentionKind::Softmax => 6 * d.layers * length * d.heads * d.head_dim,
+        AttentionKind::Linear => 12 * d.layers * d.heads * d.head_dim * d.head_dim,
+    };
+    6 * (products + d.vocab_size * d.width) + attention
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! those it needs; the rest do nothing. Where a hook can *describe* what it wants it returns a
 //! description, so that the model can choose the fused kernel.
 
+use crate::detail::Detail;
 use crate::frequency::{Frequencies, Rotation};
 use crate::positions::Positions;
 use burn::tensor::{Int, Tensor};
@@ -34,12 +35,20 @@ pub struct Dimensions {
 /// The rows of one forward pass, as a hook sees them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
-    /// Index of the block, from 0.
+    /// Index of the block, from 0; an encoding is told its number among the blocks that read it.
     pub layer: usize,
     /// Token ids `[batch, length]`.
     pub tokens: &'a Tensor<2, Int>,
     /// Absolute positions of the rows.
     pub positions: &'a Positions,
+}
+
+impl Rows<'_> {
+    /// The same rows in another layer.
+    #[must_use]
+    pub fn at(self, layer: usize) -> Self {
+        Self { layer, ..self }
+    }
 }
 
 /// One block of queries against all keys of the rows.
@@ -51,6 +60,14 @@ pub struct QueryBlock<'a> {
     pub queries: &'a Range<usize>,
     /// The block's normalised input `[batch, length, width]`, all rows.
     pub input: &'a Tensor<3>,
+}
+
+impl QueryBlock<'_> {
+    /// The same block in another layer.
+    #[must_use]
+    pub fn at(self, layer: usize) -> Self {
+        Self { rows: self.rows.at(layer), ..self }
+    }
 }
 
 /// What the `scores` hook may read: the rotated or mapped queries and keys.
@@ -190,10 +207,21 @@ pub enum PositionUse {
 /// A positional encoding: the hooks the model calls, in this order.
 pub trait Position {
     /// (a) Before every block: add to, multiply or replace the hidden state
-    /// `[batch, length, width]`. Encodings that enter once act at layer 0.
+    /// `[batch, length, width]`. Encodings that enter once act at layer 0, the first that reads them.
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         let _ = rows;
         hidden
+    }
+
+    /// Whether [`embed`](Self::embed) puts something in place of the hidden state, so that it must come first.
+    fn replaces_hidden(&self) -> bool {
+        false
+    }
+
+    /// Whether the hidden state is complex, `[real | imag]`, and the model's linear maps are to be tied
+    /// accordingly; read when the model is built.
+    fn ties_complex(&self) -> bool {
+        false
     }
 
     /// (b) How q and k of a layer are rotated; described.
@@ -258,6 +286,24 @@ pub trait Position {
         None
     }
 
+    /// How many rows before it each row of [`embed`](Self::embed) reads, in the layers where it acts. Where a
+    /// text is read piece by piece, so many rows are kept.
+    fn looks_back(&self) -> usize {
+        0
+    }
+
+    /// Whether a hook reads `block.input`. Where a text is read piece by piece, it is kept whole then; else
+    /// hooks see the input of the new rows alone.
+    fn reads_input(&self) -> bool {
+        false
+    }
+
+    /// Gets ready for a text of at most `length` tokens that is read piece by piece: fixes what would follow
+    /// the length of the rows at hand, and computes once what every piece would compute anew.
+    fn prepare(&mut self, length: usize) {
+        let _ = length;
+    }
+
     /// Whether q and k are read at positions, so that a [`Geometry`] means something: encodings that
     /// rotate do, and those that map q and k by position must say so.
     fn reads_pairs(&self) -> bool {
@@ -307,6 +353,13 @@ pub trait Position {
         let frequencies = frequencies.map(|_, f| f / scale);
         self.set_frequencies(frequencies);
         true
+    }
+
+    /// Numbers of the encoding's own, for people to look at, as they are read now; `positions` are some of the
+    /// text at hand.
+    fn details(&self, positions: &[f64]) -> Vec<Detail> {
+        let _ = positions;
+        Vec::new()
     }
 }
 

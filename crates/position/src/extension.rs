@@ -5,7 +5,7 @@
 
 use crate::encoding::{Geometry, Position};
 use crate::frequency::Frequencies;
-use crate::reading::Reading;
+use crate::reading::{Mask, Reading};
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -84,8 +84,9 @@ pub fn change_frequencies(
         return Err(not_applicable(kind, "an encoding made of frequencies", reading));
     }
     for layer in reading.layers_mut() {
-        if !layer.encodings.iter().any(|&index| rotates[index]) {
-            layer.logit_scale *= layer.encodings.iter().find_map(|&index| logit_scales[index]).unwrap_or(1.0);
+        if !layer.encodings.iter().any(|place| rotates[place.encoding]) {
+            layer.logit_scale *=
+                layer.encodings.iter().find_map(|place| logit_scales[place.encoding]).unwrap_or(1.0);
         }
     }
     Ok(())
@@ -99,7 +100,7 @@ pub fn set_geometry(kind: &str, reading: &mut Reading, geometry: &Geometry) -> R
     let reads_pairs: Vec<bool> = reading.encodings().iter().map(Position::reads_pairs).collect();
     let mut any = false;
     for layer in reading.layers_mut() {
-        if layer.encodings.iter().any(|&index| reads_pairs[index]) {
+        if layer.encodings.iter().any(|place| reads_pairs[place.encoding]) {
             layer.geometry = Some(geometry.clone());
             any = true;
         }
@@ -108,11 +109,11 @@ pub fn set_geometry(kind: &str, reading: &mut Reading, geometry: &Geometry) -> R
 }
 
 /// Narrows every layer to a window, and lets the first `sinks` positions stay visible. A layer that was
-/// trained with a window as narrow stays as it is.
+/// trained with a window as narrow stays as it is, and sinks it was trained with stay visible in any.
 pub fn set_window(reading: &mut Reading, window: usize, sinks: usize) {
     for layer in reading.layers_mut() {
         if layer.mask.window.is_none_or(|trained| trained > window) {
-            layer.mask = crate::reading::Mask { window: Some(window), sinks };
+            layer.mask = Mask { window: Some(window), sinks: sinks.max(layer.mask.sinks) };
         }
     }
 }

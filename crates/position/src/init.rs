@@ -12,12 +12,20 @@ use longwave_core::random::Stream;
 pub struct Init {
     seed: u64,
     device: Device,
+    /// Stands before every name.
+    scope: String,
 }
 
 impl Init {
     /// Parameters for a run with `seed`, placed on `device`.
     pub fn new(seed: u64, device: &Device) -> Self {
-        Self { seed, device: device.clone() }
+        Self { seed, device: device.clone(), scope: String::new() }
+    }
+
+    /// The same with streams of its own: what is built twice from one name then differs.
+    #[must_use]
+    pub fn scoped(&self, scope: &str) -> Self {
+        Self { scope: format!("{}{scope} ", self.scope), ..self.clone() }
     }
 
     /// The device parameters are placed on.
@@ -70,7 +78,7 @@ impl Init {
     }
 
     fn stream(&self, name: &str) -> Stream {
-        Stream::new(self.seed, &format!("init {name}"), 0)
+        Stream::new(self.seed, &format!("init {}{name}", self.scope), 0)
     }
 
     fn fill<const D: usize>(&self, shape: [usize; D], mut draw: impl FnMut() -> f64) -> Param<Tensor<D>> {
@@ -89,5 +97,7 @@ mod tests {
         let draw = |name| init.normal(name, [2, 3], 1.0).val().into_data().try_to_vec::<f32>().unwrap();
         assert_eq!(draw("a"), draw("a"));
         assert_ne!(draw("a"), draw("b"));
+        let scoped = init.scoped("layers[1]").normal("a", [2, 3], 1.0).val();
+        assert_ne!(draw("a"), scoped.into_data().try_to_vec::<f32>().unwrap());
     }
 }

@@ -1,9 +1,8 @@
 //! How the tokens of a text are laid out over positions when it is read.
 
 use crate::encoding::Dimensions;
-use crate::encodings::EncodingConfig;
 use crate::positions::Positions;
-use crate::reading::LogN;
+use crate::reading::{LogN, Reading};
 use crate::sampling::randpos;
 use crate::sampling::segments::Segments;
 use longwave_core::random::Stream;
@@ -43,23 +42,24 @@ impl TextLayout {
     /// memory.
     ///
     /// # Errors
-    /// A memory in a list of encodings, or beside queries scaled by their position.
+    /// A memory in a list of encodings or a mixed stack (`alone` is false), or beside queries scaled by their
+    /// position.
     pub(crate) fn fresh(
-        encodings: &[EncodingConfig],
+        reading: &Reading,
+        alone: bool,
         section: &str,
         dimensions: &Dimensions,
-        log_n: LogN,
     ) -> Result<Self> {
-        let memory = encodings.iter().map(EncodingConfig::memory).max().unwrap_or_default();
+        let memory = reading.memory();
         let refused =
             |why: &str, hint: &str| Err(Error::value(&format!("{section}.memory"), memory, why).hint(hint));
-        if memory > 0 && encodings.len() > 1 {
+        if memory > 0 && !alone {
             return refused(
-                "it carries the hidden states of one encoding, and the list has others",
+                "it carries what one encoding reads in every layer, without others, windows or sinks",
                 "keep `transformer_xl` alone, or leave `memory` out",
             );
         }
-        if memory > 0 && log_n != LogN::Off {
+        if memory > 0 && reading.layers().iter().any(|layer| layer.log_n != LogN::Off) {
             return refused(
                 "`model.log_n` scales queries by their position in the text, and a segment does not know its own",
                 "leave `model.log_n` or `memory` out",

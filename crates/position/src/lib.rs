@@ -4,6 +4,7 @@
 //!   describe there. One file each in [`encodings`].
 //! - [`extension`]: the second seam. How a trained model is read at another length. One file each
 //!   in [`extensions`].
+//! - [`stack`]: `[position]`, which encodings each layer reads: one, several, or a mixed stack.
 //! - [`reading`]: the encoding of every layer, with masks and scales: what the model is given.
 //! - [`frequency`]: frequency tables in f64, and the rotation tables made from them.
 //! - [`positions`]: positions are data, also fractional or drawn at random; [`sampling`]: those of a training
@@ -11,10 +12,13 @@
 //! - [`tokens`]: windows and distances in a config, also as a share of the training length.
 //! - [`distance`]: biases that are a function of the distance.
 //! - [`table`]: rows of a table, also between them.
+//! - [`about`]: what there is, for people; [`detail`]: an encoding's own numbers.
 //! - [`init`]: parameters drawn on the host; [`layered`]: those every layer has of its own.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod about;
+pub mod detail;
 pub mod distance;
 pub mod encoding;
 pub mod encodings;
@@ -27,6 +31,7 @@ pub mod layout;
 pub mod positions;
 pub mod reading;
 pub mod sampling;
+pub mod stack;
 pub mod table;
 #[cfg(test)]
 mod testing;
@@ -38,6 +43,7 @@ pub use extension::{Extend, Lengths};
 pub use extensions::ExtensionConfig;
 pub use init::Init;
 pub use positions::Positions;
-pub use reading::{PositionConfig, Reading};
+pub use reading::Reading;
 pub use sampling::TrainingPositions;
+pub use stack::PositionConfig;
 pub use tokens::Tokens;

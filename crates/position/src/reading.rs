@@ -3,124 +3,31 @@
 //! It is what the model is given for a forward pass. A fresh model reads as its config says; an
 //! extension changes the reading, never other weights.
 
-use crate::encoding::{Dimensions, Geometry, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
-use crate::encodings::{Encoding, EncodingConfig};
+mod mask;
+
+use crate::encoding::{Geometry, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
+use crate::encodings::Encoding;
 use crate::frequency::Rotation;
-use crate::init::Init;
 use crate::layout::TextLayout;
 use crate::positions::Positions;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_kernels::{Attention, Bias};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Serialize;
-use std::borrow::Cow;
-use toml::Value;
+pub use mask::Mask;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// `[position]`: one encoding, or a list of them whose hooks compose in order.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PositionConfig {
-    encodings: Vec<EncodingConfig>,
-}
-
-impl PositionConfig {
-    /// Reads the `[position]` table or list.
-    ///
-    /// # Errors
-    /// An unknown kind or key, a wrong type, or an empty list.
-    pub fn from_value(value: &Value, section: &str) -> Result<Self> {
-        let encodings = match value {
-            Value::Array(items) if items.is_empty() => {
-                return Err(Error::usage(format!("`{section}` is an empty list"))
-                    .hint("for a model without positional encoding write `kind = \"none\"`"));
-            }
-            Value::Array(items) => items
-                .iter()
-                .enumerate()
-                .map(|(index, item)| EncodingConfig::from_value(item, &format!("{section}[{index}]")))
-                .collect::<Result<_>>()?,
-            one => vec![EncodingConfig::from_value(one, section)?],
-        };
-        Ok(Self { encodings })
-    }
-
-    /// Names the encoding in tables and rows: the kinds joined by `+`.
-    pub fn name(&self) -> String {
-        self.encodings.iter().map(EncodingConfig::kind).collect::<Vec<_>>().join("+")
-    }
-
-    /// Checks the values against the model's sizes.
-    ///
-    /// # Errors
-    /// A value that is not allowed, or two encodings that both rotate.
-    pub fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
-        let one = self.encodings.len() == 1;
-        for (index, encoding) in self.encodings.iter().enumerate() {
-            let section = if one { section.to_owned() } else { format!("{section}[{index}]") };
-            encoding.validate(&section, dimensions)?;
-        }
-        Ok(())
-    }
-
-    /// Tokens of the segment before that every layer also attends to.
-    pub fn memory(&self) -> usize {
-        self.encodings.iter().map(EncodingConfig::memory).max().unwrap_or_default()
-    }
-
-    /// Builds the reading of a fresh model.
-    ///
-    /// # Errors
-    /// As [`validate`](Self::validate), or two encodings that both rotate.
-    pub fn build(&self, section: &str, dimensions: &Dimensions, init: &Init, log_n: LogN) -> Result<Reading> {
-        self.validate(section, dimensions)?;
-        let encodings: Vec<_> = self.encodings.iter().map(|config| config.build(dimensions, init)).collect();
-        if encodings.iter().filter(|encoding| encoding.rotation(0).is_some()).count() > 1 {
-            return Err(Error::usage(format!("`{section}` rotates q and k twice: `{}`", self.name()))
-                .hint("keep one rotary encoding in the list"));
-        }
-        let uses = encodings.iter().filter(|encoding| encoding.head_use() != HeadUse::None).count();
-        if uses > 1 && encodings.iter().any(|encoding| encoding.head_use() == HeadUse::Widens) {
-            return Err(Error::usage(format!(
-                "`{section}` lists encodings that cannot share q and k: `{}`: one makes them wider, another needs \
-                 their width",
-                self.name()
-            ))
-            .hint("keep one of `pope`, `transformer_xl`, `tupe`, `shaw`, `deberta` and `cope` in the list"));
-        }
-        let layer = LayerReading {
-            encodings: (0..encodings.len()).collect(),
-            geometry: None,
-            mask: Mask::default(),
-            log_n,
-            logit_scale: 1.0,
-        };
-        let layout = TextLayout::fresh(&self.encodings, section, dimensions, log_n)?;
-        Ok(Reading { encodings, layers: vec![layer; dimensions.layers], layout })
-    }
-}
-
-impl Serialize for PositionConfig {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.encodings.as_slice() {
-            [one] => one.serialize(serializer),
-            list => list.serialize(serializer),
-        }
-    }
-}
-
-impl JsonSchema for PositionConfig {
-    fn schema_name() -> Cow<'static, str> {
-        "PositionConfig".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let one = generator.subschema_for::<EncodingConfig>();
-        json_schema!({
-            "description": "The positional encoding, or a list of encodings whose hooks compose in order.",
-            "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }]
-        })
-    }
+/// What turns queries and keys into the weights of values: `model.attention`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AttentionKind {
+    /// Softmax of scaled scores.
+    #[default]
+    Softmax,
+    /// Products of features `elu(x) + 1`, summed causally in linear time (Katharopoulos et al. 2020,
+    /// arXiv:2006.16236).
+    Linear,
 }
 
 /// Scaling of the queries by the logarithm of their position (kexue.fm/archives/8823 and 9708).
@@ -153,40 +60,20 @@ impl LogN {
     }
 }
 
-/// Which keys a query sees besides the causal mask.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mask {
-    /// Keys at a distance below this, the query itself included; all of them without it.
-    pub window: Option<usize>,
-    /// Keys at positions below this stay visible past the window.
-    pub sinks: usize,
-}
-
-impl Mask {
-    /// Whether a query does not see an earlier key, both given by position.
-    pub fn hides(self, query: f64, key: f64) -> bool {
-        self.window.is_some_and(|window| query - key >= window as f64) && key >= self.sinks as f64
-    }
-
-    /// The same mask for keys counted from 0, where that is all it takes; else it must be asked pair
-    /// by pair.
-    pub fn by_index(self, positions: &Positions) -> Option<Self> {
-        if self.window.is_none() {
-            return Some(Self::default());
-        }
-        let mut firsts = positions.values().iter().step_by(positions.length().max(1));
-        let first = *firsts.next()?;
-        let alike = self.sinks == 0 || firsts.all(|other| other.to_bits() == first.to_bits());
-        let sinks = (self.sinks as f64 - first).max(0.0) as usize;
-        (positions.consecutive() && alike).then_some(Self { window: self.window, sinks })
-    }
+/// An encoding as one layer reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Index into the encodings of the reading.
+    pub encoding: usize,
+    /// The layer's number among those that read this encoding: the one its hooks are given.
+    pub layer: usize,
 }
 
 /// How one layer reads positions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerReading {
-    /// Indices into the encodings of the reading, composed in this order.
-    pub encodings: Vec<usize>,
+    /// The encodings, composed in this order.
+    pub encodings: Vec<Place>,
     /// Positions that pairs are read at, where an extension says so; else as the encoding says.
     pub geometry: Option<Geometry>,
     /// Window and sinks.
@@ -204,10 +91,83 @@ pub struct Reading {
     #[module(skip)]
     layers: Vec<LayerReading>,
     #[module(skip)]
+    name: String,
+    #[module(skip)]
+    attention: AttentionKind,
+    #[module(skip)]
     layout: TextLayout,
 }
 
 impl Reading {
+    pub(crate) fn new(name: String, encodings: Vec<Encoding>, layers: Vec<LayerReading>) -> Self {
+        let layout = TextLayout::Contiguous;
+        Self { encodings, layers, name, attention: AttentionKind::Softmax, layout }
+    }
+
+    /// The same for another attention.
+    ///
+    /// # Errors
+    /// Something in it acts on scores that the attention has none of.
+    pub fn with_attention(self, attention: AttentionKind) -> Result<Self> {
+        let reading = Self { attention, ..self };
+        reading.check_attention().map_err(|error| {
+            error.hint(
+                "linear attention takes `rope`, `xpos`, `none` and what acts on the hidden state; or write \
+                 `model.attention = \"softmax\"`",
+            )
+        })?;
+        Ok(reading)
+    }
+
+    /// The attention it is for.
+    pub fn attention(&self) -> AttentionKind {
+        self.attention
+    }
+
+    /// Whether everything in it means something to the attention.
+    ///
+    /// # Errors
+    /// Linear attention has no scores to add to, to scale, or to select by distance.
+    pub fn check_attention(&self) -> Result<()> {
+        if self.attention == AttentionKind::Softmax {
+            return Ok(());
+        }
+        let refused = |what: &str| {
+            Err(Error::usage(format!(
+                "{what}, and `model.attention = \"linear\"` has no scores of pairs that it could act on"
+            )))
+        };
+        for (index, layer) in self.layers.iter().enumerate() {
+            for (encoding, _) in self.of(index) {
+                let on_scores = encoding.adds_bias()
+                    || encoding.head_use() != HeadUse::None
+                    || encoding.by_block(&Positions::range(0..1));
+                if on_scores {
+                    return refused(&format!("`{}` acts on softmax scores", encoding.kind()));
+                }
+            }
+            if !self.geometry(index).is_plain() {
+                return refused("a geometry chooses between scores");
+            }
+            if layer.mask != Mask::default() {
+                return refused("a window masks scores");
+            }
+            if layer.log_n != LogN::Off {
+                return refused("log-n scales scores");
+            }
+            let factor = self.rotation(index).map_or(1.0, |rotation| rotation.frequencies.attention_factor);
+            if [factor, layer.logit_scale].iter().any(|scale| (scale - 1.0).abs() > f64::EPSILON) {
+                return refused("a temperature or an attention factor scales scores");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an encoding makes the hidden state a complex one, which ties the linear maps of the model.
+    pub fn ties_complex(&self) -> bool {
+        self.encodings.iter().any(Position::ties_complex)
+    }
+
     /// How a layer reads positions.
     pub fn layer(&self, layer: usize) -> &LayerReading {
         &self.layers[layer]
@@ -228,29 +188,34 @@ impl Reading {
         &mut self.encodings
     }
 
-    /// The kinds joined by `+`.
-    pub fn name(&self) -> String {
-        self.encodings.iter().map(Encoding::kind).collect::<Vec<_>>().join("+")
+    /// How each layer reads positions, first to last.
+    pub fn layers(&self) -> &[LayerReading] {
+        &self.layers
+    }
+
+    /// The encoding's name, as in [`PositionConfig::name`](crate::PositionConfig::name).
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Hook (a) of every encoding of the layer, in order.
     pub fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
-        self.of(rows.layer).fold(hidden, |hidden, encoding| encoding.embed(hidden, rows))
+        self.of(rows.layer).fold(hidden, |hidden, (encoding, layer)| encoding.embed(hidden, rows.at(layer)))
     }
 
     /// Hook (b), described: the rotation of the one encoding of the layer that rotates.
     pub fn rotation(&self, layer: usize) -> Option<Rotation> {
-        self.of(layer).find_map(|encoding| encoding.rotation(layer))
+        self.of(layer).find_map(|(encoding, layer)| encoding.rotation(layer))
     }
 
     /// Hook (b), as a map of q.
     pub fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.of(rows.layer).fold(q, |q, encoding| encoding.map_query(q, rows))
+        self.of(rows.layer).fold(q, |q, (encoding, layer)| encoding.map_query(q, rows.at(layer)))
     }
 
     /// Hook (b), as a map of k.
     pub fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.of(rows.layer).fold(k, |k, encoding| encoding.map_key(k, rows))
+        self.of(rows.layer).fold(k, |k, (encoding, layer)| encoding.map_key(k, rows.at(layer)))
     }
 
     /// Hook (c): what the encodings of the layer add to the logits of the queries at hand. One
@@ -258,7 +223,7 @@ impl Reading {
     pub fn bias(&self, block: QueryBlock<'_>) -> Bias {
         let mut biases: Vec<Bias> = self
             .of(block.rows.layer)
-            .map(|encoding| encoding.bias(block))
+            .map(|(encoding, layer)| encoding.bias(block.at(layer)))
             .filter(|bias| !matches!(bias, Bias::None))
             .collect();
         if biases.len() <= 1 {
@@ -276,24 +241,40 @@ impl Reading {
     /// Whether the layer must be read one block of queries at a time: an encoding says so, or several
     /// add a bias, whose sum is a block.
     pub fn by_block(&self, layer: usize, positions: &Positions) -> bool {
-        self.of(layer).any(|encoding| encoding.by_block(positions))
-            || self.of(layer).filter(|encoding| encoding.adds_bias()).count() > 1
+        self.of(layer).any(|(encoding, _)| encoding.by_block(positions))
+            || self.of(layer).filter(|(encoding, _)| encoding.adds_bias()).count() > 1
     }
 
     /// How many numbers per score the encodings of the layer hold at once.
     pub fn numbers_per_score(&self, layer: usize) -> usize {
-        self.of(layer).map(Position::numbers_per_score).max().unwrap_or(1).max(1)
+        self.of(layer).map(|(encoding, _)| encoding.numbers_per_score()).max().unwrap_or(1).max(1)
+    }
+
+    /// How many rows before it each row of [`embed`](Self::embed) reads in a layer.
+    pub fn looks_back(&self, layer: usize) -> usize {
+        self.of(layer).map(|(encoding, _)| encoding.looks_back()).sum()
+    }
+
+    /// Whether an encoding of the layer reads the input of all rows.
+    pub fn reads_input(&self, layer: usize) -> bool {
+        self.of(layer).any(|(encoding, _)| encoding.reads_input())
+    }
+
+    /// Gets every encoding ready for a text of at most `length` tokens that is read piece by piece.
+    pub fn prepare(&mut self, length: usize) {
+        self.encodings.iter_mut().for_each(|encoding| encoding.prepare(length));
     }
 
     /// Hook (d) on scores.
     pub fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
-        self.of(block.rows.layer).fold(scores, |scores, encoding| encoding.scores(scores, heads, block))
+        self.of(block.rows.layer)
+            .fold(scores, |scores, (encoding, layer)| encoding.scores(scores, heads, block.at(layer)))
     }
 
     /// Hook (d) on values: the sum of all additions to the output.
     pub fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
         self.of(block.rows.layer)
-            .filter_map(|encoding| encoding.values(probabilities, block))
+            .filter_map(|(encoding, layer)| encoding.values(probabilities, block.at(layer)))
             .reduce(|sum, addition| sum + addition)
     }
 
@@ -302,7 +283,7 @@ impl Reading {
         self.layers[layer]
             .geometry
             .clone()
-            .or_else(|| self.of(layer).find_map(|encoding| encoding.geometry(layer)))
+            .or_else(|| self.of(layer).find_map(|(encoding, layer)| encoding.geometry(layer)))
             .unwrap_or_else(Geometry::plain)
     }
 
@@ -326,12 +307,16 @@ impl Reading {
         self.layout = layout;
     }
 
-    /// What of the positions the encodings read, log-n scaling included.
+    /// What of the positions is read by any layer: its encodings, its mask, its log-n scaling.
     pub fn position_use(&self) -> PositionUse {
-        if self.layers.iter().any(|layer| layer.log_n != LogN::Off) {
-            return PositionUse::Positions;
-        }
-        self.encodings.iter().map(Position::position_use).max().unwrap_or(PositionUse::Order)
+        let of_layer = |layer: &LayerReading| match (layer.log_n, layer.mask) {
+            (LogN::Off, Mask { window: None, .. }) => PositionUse::Order,
+            (LogN::Off, Mask { sinks: 0, .. }) => PositionUse::Distances,
+            // Sinks are places of the text, and so is what log-n scales by.
+            _ => PositionUse::Positions,
+        };
+        let encodings = self.encodings.iter().map(Position::position_use);
+        encodings.chain(self.layers.iter().map(of_layer)).max().unwrap_or(PositionUse::Order)
     }
 
     /// Tokens of the segment before that every layer also attends to.
@@ -347,77 +332,15 @@ impl Reading {
         self.encodings.iter().try_for_each(|encoding| encoding.check(positions))
     }
 
-    fn of(&self, layer: usize) -> impl Iterator<Item = &Encoding> {
-        self.layers[layer].encodings.iter().map(|&index| &self.encodings[index])
+    /// The encodings of a layer, each with the number that it knows the layer by.
+    fn of(&self, layer: usize) -> impl Iterator<Item = (&Encoding, usize)> {
+        self.layers[layer].encodings.iter().map(|place| (&self.encodings[place.encoding], place.layer))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    pub(crate) fn dimensions() -> Dimensions {
-        Dimensions {
-            layers: 2,
-            width: 8,
-            heads: 2,
-            kv_heads: 2,
-            head_dim: 4,
-            train_length: 8,
-            vocab_size: 16,
-        }
-    }
-
-    fn build(text: &str) -> Result<Reading> {
-        let mut table: toml::Table = text.parse().unwrap();
-        let config = PositionConfig::from_value(&table.remove("position").unwrap(), "position")?;
-        config.build("position", &dimensions(), &Init::new(0, &Device::flex()), LogN::Off)
-    }
-
-    #[test]
-    fn a_list_composes_in_order() {
-        let reading = build("position = [{ kind = \"learned\" }, { kind = \"rope\" }]").unwrap();
-        assert_eq!(reading.name(), "learned+rope");
-        assert!(reading.rotation(1).is_some());
-        let hidden = Tensor::zeros([1, 4, 8], &Device::flex());
-        let tokens = Tensor::zeros([1, 4], &Device::flex());
-        let positions = Positions::range(0..4);
-        let at = |layer| Rows { layer, tokens: &tokens, positions: &positions };
-        let sum = |hidden: Tensor<3>| hidden.abs().sum().into_scalar::<f32>();
-        assert!(sum(reading.embed(hidden.clone(), at(0))) > 0.0);
-        assert!(sum(reading.embed(hidden, at(1))) == 0.0);
-        assert!(reading.check(&Positions::range(0..9)).is_err());
-    }
-
-    #[test]
-    fn two_rotations_and_an_empty_list_are_refused() {
-        assert!(build("position = [{ kind = \"rope\" }, { kind = \"rope\" }]").is_err());
-        assert!(build("position = []").is_err());
-        let both = build("position = [{ kind = \"shaw\" }, { kind = \"pope\" }]").unwrap_err();
-        assert!(both.message().contains("cannot share q and k"), "{both}");
-    }
-
-    #[test]
-    fn a_mask_by_index_hides_what_the_mask_hides() {
-        for (mask, start) in [(Some(3), 0), (Some(3), 1), (Some(1), 5), (None, 0)]
-            .map(|(w, s)| (Mask { window: w, sinks: 2 }, s))
-        {
-            let positions = Positions::range(start..start + 8);
-            let by_index = mask.by_index(&positions).unwrap();
-            for (i, &query) in positions.values().iter().enumerate() {
-                for (j, &key) in positions.values()[..=i].iter().enumerate() {
-                    assert_eq!(
-                        by_index.hides(i as f64, j as f64),
-                        mask.hides(query, key),
-                        "{mask:?} {start} {i} {j}"
-                    );
-                }
-            }
-        }
-        let mask = Mask { window: Some(3), sinks: 2 };
-        assert_eq!(mask.by_index(&Positions::range(0..8).map(|p| p / 2.0)), None);
-        assert_eq!(mask.by_index(&Positions::explicit(2, vec![0.0, 1.0, 5.0, 6.0])), None);
-    }
 
     #[test]
     fn log_n_as_published() {

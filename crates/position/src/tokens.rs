@@ -72,7 +72,7 @@ impl Tokens {
     }
 
     /// As it stands in a config.
-    fn written(self) -> String {
+    pub(crate) fn written(self) -> String {
         match self {
             Self::Count(tokens) => tokens.to_string(),
             Self::Share { factor, divisor } => {

@@ -1,14 +1,22 @@
-//! Tables, plots and the HTML page of one run, or of a folder of runs.
+//! Tables, plots and the HTML page of one run, or of a folder of runs; pictures of encodings.
 //!
 //! - [`block`]: rows of results gathered into what can stand in one table.
-//! - [`table`]: a block as Markdown, for the terminal, and all rows as CSV.
+//! - [`metric`]: what a cell of a table says.
+//! - [`table`]: a block as Markdown and for the terminal.
+//! - [`mod@csv`]: all rows as CSV.
 //! - [`plot`]: charts as SVG and PNG.
+//! - [`picture`]: an encoding, as trained and as an extension reads it, as numbers and as text.
+//! - [`catalogue`]: the README's tables of encodings and extensions.
 //! - [`page`]: reads a folder and writes all of it.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod block;
+pub mod catalogue;
+pub mod csv;
+pub mod metric;
 pub mod page;
+pub mod picture;
 pub mod plot;
 pub mod table;
 
@@ -16,4 +24,6 @@ pub mod table;
 mod example;
 
 pub use block::{Block, blocks};
-pub use table::{Table, csv};
+pub use csv::csv;
+pub use metric::Metric;
+pub use table::Table;

@@ -4,19 +4,21 @@ mod folder;
 mod html;
 
 use crate::block::{Block, blocks};
-use crate::plot::{Chart, perplexity, positions, svg, training, write_png};
-use crate::table::{Table, csv};
+use crate::csv::csv;
+use crate::plot::{Chart, by_length, positions, svg, training, write_png};
+use crate::table::Table;
 use folder::Run;
 use longwave_core::{Error, Result, file};
 use longwave_eval::Protocol;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Reports a run's folder, or all runs in the folders below `folder`, into `folder`.
 ///
 /// It reads `results.jsonl` and, where they are, `metrics.jsonl` and `config.toml`, and writes
 /// `report.html`, `results.md`, `results.csv`, `perplexity.svg` and `.png` (the first chart; further
-/// ones are numbered) and, where losses by position were measured, `positions.svg` and `.png`. Each
-/// file appears whole or not at all. Gives the paths it wrote.
+/// ones are numbered; `accuracy` or `exact_match` where the protocol is about those) and, where losses by
+/// position were measured, `positions.svg` and `.png`. Each file appears whole or not at all. Gives the paths it wrote.
 ///
 /// # Errors
 /// There is no result in the folder, a file of it is damaged, or a file cannot be written.
@@ -31,23 +33,28 @@ pub fn write(folder: &Path) -> Result<Vec<PathBuf>> {
         _ => format!("{} runs", runs.len()),
     };
     let blocks = blocks(&rows);
-    let tables: Vec<Table> = blocks.iter().map(Table::new).collect();
-    let mut written = Written { folder, paths: Vec::new() };
-    written.text("results.md", &markdown(&title, &tables))?;
+    let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
+    let mut written = Written { folder, paths: Vec::new(), charts: BTreeMap::new() };
+    written.text("results.md", &markdown(&title, &tables.concat()))?;
     written.text("results.csv", &csv(&rows)?)?;
     let mut sections = Vec::new();
-    let (mut lengths, mut places) = (0, 0);
-    for (block, table) in blocks.iter().zip(&tables) {
+    for (block, tables) in blocks.iter().zip(&tables) {
         let mut pictures = Vec::new();
-        for chart in charts_of(block, perplexity) {
-            lengths += 1;
-            pictures.push(written.chart("perplexity", lengths, &chart, table)?);
+        for (index, table) in tables.iter().enumerate() {
+            if index == 0 {
+                for chart in charts_of(block, by_length) {
+                    pictures.push(written.chart(table.metric.file(), &chart, table)?);
+                }
+                for chart in charts_of(block, positions) {
+                    pictures.push(written.chart("positions", &chart, table)?);
+                }
+            }
+            sections.push(html::Section {
+                table,
+                pictures: std::mem::take(&mut pictures),
+                first: index == 0,
+            });
         }
-        for chart in charts_of(block, positions) {
-            places += 1;
-            pictures.push(written.chart("positions", places, &chart, table)?);
-        }
-        sections.push(html::Section { table, pictures });
     }
     let learning = training_chart(&runs).map(|chart| svg(&chart)).transpose()?;
     let page = html::page(&html::Page { title: &title, runs: &runs, sections: &sections, learning });
@@ -102,6 +109,8 @@ fn training_chart(runs: &[Run]) -> Option<Chart> {
 struct Written<'a> {
     folder: &'a Path,
     paths: Vec<PathBuf>,
+    /// Charts of each name so far.
+    charts: BTreeMap<&'static str, usize>,
 }
 
 impl Written<'_> {
@@ -114,8 +123,9 @@ impl Written<'_> {
 
     /// Writes a chart both ways; the first of a name has no number. Gives the SVG for the page, which
     /// does not repeat what the page says above it.
-    fn chart(&mut self, name: &str, number: usize, chart: &Chart, table: &Table) -> Result<String> {
-        let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+    fn chart(&mut self, name: &'static str, chart: &Chart, table: &Table) -> Result<String> {
+        let number = self.charts.entry(name).and_modify(|number| *number += 1).or_insert(1);
+        let name = if *number == 1 { name.to_owned() } else { format!("{name}-{number}") };
         self.text(&format!("{name}.svg"), &svg(chart)?)?;
         let path = self.folder.join(format!("{name}.png"));
         write_png(chart, &path)?;

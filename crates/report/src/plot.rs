@@ -15,7 +15,7 @@ use plotters::drawing::IntoDrawingArea;
 use std::fmt::Display;
 use std::path::Path;
 
-pub use from_rows::{perplexity, positions, training};
+pub use from_rows::{by_length, positions, training};
 pub use scale::Scale;
 
 /// Width and height of a chart, in pixels of an SVG at its natural size; a PNG has twice as many.

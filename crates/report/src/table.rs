@@ -1,23 +1,26 @@
-//! A block as a table: for the terminal, as Markdown, and all rows as CSV.
+//! A block as a table: for the terminal and as Markdown.
 
 use crate::block::{Block, Line, multiple};
-use longwave_core::{Error, Result};
+use crate::metric::Metric;
 use longwave_eval::{Protocol, ResultRow, Settings};
 use std::fmt::Write as _;
 
 /// The title of a table names up to so many runs.
 const NAMED: usize = 4;
 
-/// A block of results as a table of perplexities, lengths across and extensions down.
+/// A block of results as a table, lengths across and extensions down.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
+    /// What its cells say.
+    pub metric: Metric,
     /// What is shown, in a few words.
     pub title: String,
     /// How it was measured: the scored tokens and documents.
     pub setting: String,
     /// Headers of the label columns: `run` (where there are several) and `extend`.
     pub label_headers: Vec<&'static str>,
-    /// The lengths, with their multiples of the training length.
+    /// The lengths, with their multiples of the training length; then, where the window baseline scored
+    /// the same tokens, the difference to it at the longest.
     pub columns: Vec<String>,
     /// One row per run and extension.
     pub rows: Vec<TableRow>,
@@ -30,21 +33,23 @@ pub struct Table {
 pub struct TableRow {
     /// One label per label column.
     pub labels: Vec<String>,
-    /// One cell per length; `None` where nothing was measured.
+    /// One cell per column; `None` where nothing was measured.
     pub cells: Vec<Option<Cell>>,
 }
 
-/// One perplexity.
+/// One measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// Perplexity; the mean over seeds where there are several.
-    pub ppl: f64,
-    /// Its standard error over documents (`ppl * nll_se`, the delta method), or its standard
-    /// deviation over seeds where there are several.
+    /// What it says.
+    pub metric: Metric,
+    /// The value; the mean over seeds where there are several.
+    pub value: f64,
+    /// Its standard error over documents (of a perplexity `ppl * nll_se`, the delta method), or its
+    /// standard deviation over seeds where there are several.
     pub error: Option<f64>,
     /// How many seeds it is the mean of.
     pub seeds: usize,
-    /// Whether it is the lowest of its run and length, the window baseline aside.
+    /// Whether it is the best of its run and length, the window baseline aside.
     pub best: bool,
 }
 
@@ -54,47 +59,52 @@ pub fn perplexity(row: &ResultRow) -> f64 {
 }
 
 impl Cell {
-    /// The cell of the rows of one length, one per seed; `None` for no rows.
-    pub fn new(rows: &[&ResultRow]) -> Option<Self> {
-        let values: Vec<f64> = rows.iter().map(|row| perplexity(row)).collect();
+    /// The cell of the rows of one length, one per seed; `None` where none says it.
+    pub fn new(metric: Metric, rows: &[&ResultRow]) -> Option<Self> {
+        Self::of(metric, rows.iter().filter_map(|row| metric.measured(row)).collect())
+    }
+
+    /// The cell of values with their errors, one per seed.
+    fn of(metric: Metric, values: Vec<(f64, Option<f64>)>) -> Option<Self> {
         let seeds = values.len();
-        let ppl = values.iter().sum::<f64>() / seeds as f64;
-        let error = match rows {
+        let value = values.iter().map(|(value, _)| value).sum::<f64>() / seeds as f64;
+        let error = match values.as_slice() {
             [] => return None,
-            [row] => row.ppl_se(),
+            [(_, error)] => *error,
             _ => {
-                let squares: f64 = values.iter().map(|value| (value - ppl).powi(2)).sum();
+                let squares: f64 = values.iter().map(|(other, _)| (other - value).powi(2)).sum();
                 Some((squares / (seeds as f64 - 1.0)).sqrt()).filter(|error| error.is_finite())
             }
         };
-        Some(Self { ppl, error, seeds, best: false })
+        Some(Self { metric, value, error, seeds, best: false })
     }
 
-    /// The perplexity, and its error to the same decimal place.
+    /// The value, and its error to the same decimal place.
     pub fn texts(&self) -> (String, Option<String>) {
-        let error = |text: &dyn Fn(f64) -> String| self.error.map(text);
-        let decimals = match self.ppl {
-            ppl if !ppl.is_finite() => {
-                return (if ppl.is_nan() { "nan".into() } else { "inf".into() }, None);
-            }
-            ppl if ppl < 99.995 => 2,
-            ppl if ppl < 999.95 => 1,
-            ppl if ppl < 99_999.5 => 0,
-            ppl => return (format!("{ppl:.1e}"), error(&|error| format!("{error:.0e}"))),
-        };
-        (format!("{:.decimals$}", self.ppl), error(&|error| format!("{error:.decimals$}")))
+        self.metric.texts(self.value, self.error)
     }
 }
 
 impl Table {
-    /// The table of a block.
-    pub fn new(block: &Block) -> Self {
+    /// The tables of a block, one for each thing to say of its protocol.
+    pub fn all(block: &Block) -> Vec<Self> {
+        Metric::of(block.settings.protocol).iter().map(|&metric| Self::new(block, metric)).collect()
+    }
+
+    /// The table of a block that says one thing.
+    pub fn new(block: &Block, metric: Metric) -> Self {
         let settings = &block.settings;
         let runs = block.runs();
         let several = runs.len() > 1;
         let mut rows: Vec<TableRow> =
-            block.lines.iter().map(|line| table_row(block, line, several)).collect();
+            block.lines.iter().map(|line| table_row(block, line, several, metric)).collect();
         mark_best(block, &mut rows);
+        let mut columns: Vec<String> = block
+            .lengths
+            .iter()
+            .map(|&length| format!("{length} ({})", multiple(length, settings.train_length)))
+            .collect();
+        columns.extend(push_differences(block, &mut rows, metric));
         let checkpoint = if block.checkpoint == "last" {
             String::new()
         } else {
@@ -103,14 +113,11 @@ impl Table {
         let of = if runs.len() > NAMED { format!("{} models", runs.len()) } else { runs.join(", ") };
         let of = if several { of } else { block.run_label(&of) };
         Self {
-            title: format!("Perplexity of {of}: {}, {} split{checkpoint}", settings.protocol, settings.split),
+            metric,
+            title: format!("{} of {of}: {}{}{checkpoint}", metric.name(), settings.protocol, text_of(block)),
             setting: format!("{}; {}", layout(settings), counts(block)),
             label_headers: if several { vec!["run", "extend"] } else { vec!["extend"] },
-            columns: block
-                .lengths
-                .iter()
-                .map(|&length| format!("{length} ({})", multiple(length, settings.train_length)))
-                .collect(),
+            columns,
             notes: notes(block, &rows),
             rows,
         }
@@ -171,78 +178,56 @@ impl Table {
     }
 }
 
-/// All rows as CSV, one line each, numbers in full.
-///
-/// # Errors
-/// An extension's config has no JSON form.
-pub fn csv(rows: &[ResultRow]) -> Result<String> {
-    let mut text =
-        "run,seed,encoding,extend,extend_config,protocol,split,checkpoint,step,train_length,length,\
-                    target,max_length,window_stride,windows_per_document,stride,tokens,documents,\
-                    skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,config_hash,device,threads,version\n"
-            .to_owned();
-    for row in rows {
-        let settings = &row.settings;
-        let config = serde_json::to_string(&row.extend_config).map_err(|error| {
-            Error::failed(format!("the config of `{}` has no JSON form: {error}", row.extend))
-        })?;
-        let optional = |value: Option<usize>| value.map(|value| value.to_string()).unwrap_or_default();
-        let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-        let fields = [
-            row.run.clone(),
-            row.seed.to_string(),
-            row.encoding.clone(),
-            row.extend.clone(),
-            config,
-            settings.protocol.to_string(),
-            settings.split.to_string(),
-            row.checkpoint.clone(),
-            row.step.to_string(),
-            settings.train_length.to_string(),
-            settings.length.to_string(),
-            optional(settings.target),
-            optional(settings.max_length),
-            optional(settings.window_stride),
-            optional(settings.windows_per_document),
-            optional(settings.stride),
-            row.tokens.to_string(),
-            row.documents.to_string(),
-            row.skipped_documents.to_string(),
-            row.bytes.to_string(),
-            number(Some(row.nll)),
-            number(row.nll_se),
-            number(Some(perplexity(row))),
-            number(row.ppl_se()),
-            number(row.bpb),
-            row.config_hash.clone(),
-            row.device.clone(),
-            row.threads.to_string(),
-            row.version.clone(),
-        ];
-        text += &fields.map(|field| quoted(&field)).join(",");
-        text.push('\n');
-    }
-    Ok(text)
-}
-
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
+/// Which text was read, as a title ends.
+fn text_of(block: &Block) -> String {
+    let settings = &block.settings;
+    let corpus = block.rows().next().and_then(|row| row.corpus.as_deref()).unwrap_or_default();
+    if settings.protocol == Protocol::Task {
+        format!(" {corpus}")
+    } else if settings.corpus_hash.is_some() {
+        format!(", {} split of {corpus}", settings.split)
     } else {
-        field.to_owned()
+        format!(", {} split", settings.split)
     }
 }
 
-fn table_row(block: &Block, line: &Line, several: bool) -> TableRow {
+/// Adds the difference to the window baseline at the longest length, seed by seed, to every row that has
+/// one; gives the column's header where any has.
+fn push_differences(block: &Block, rows: &mut [TableRow], metric: Metric) -> Option<String> {
+    let longest = block.lengths.last().filter(|_| metric == Metric::Perplexity)?;
+    let differences: Vec<Option<Cell>> = block
+        .lines
+        .iter()
+        .map(|line| {
+            let baseline = block.lines.iter().find(|other| other.is_baseline() && other.run == line.run)?;
+            let (own, its) = (line.rows.get(longest)?, baseline.rows.get(longest)?);
+            let difference = |row: &&ResultRow| {
+                let other = its.iter().find(|other| other.seed == row.seed)?;
+                row.difference(other).map(|difference| (difference.mean, difference.se))
+            };
+            let values = own.iter().filter_map(difference).collect();
+            if line.is_baseline() { None } else { Cell::of(Metric::Difference, values) }
+        })
+        .collect();
+    if differences.iter().all(Option::is_none) {
+        return None;
+    }
+    for (row, difference) in rows.iter_mut().zip(differences) {
+        row.cells.push(difference);
+    }
+    Some(format!("\u{394} at {}", multiple(*longest, block.settings.train_length)))
+}
+
+fn table_row(block: &Block, line: &Line, several: bool, metric: Metric) -> TableRow {
     let mut labels = vec![line.label.clone()];
     if several {
         labels.insert(0, block.run_label(&line.run));
     }
-    let cell = |length| Cell::new(line.rows.get(length).map_or(&[][..], Vec::as_slice));
+    let cell = |length| Cell::new(metric, line.rows.get(length).map_or(&[][..], Vec::as_slice));
     TableRow { labels, cells: block.lengths.iter().map(cell).collect() }
 }
 
-/// Marks the lowest perplexity of each run and length, unless all are told alike.
+/// Marks the best cell of each run and length, unless all are told alike.
 fn mark_best(block: &Block, rows: &mut [TableRow]) {
     for run in block.runs() {
         for column in 0..block.lengths.len() {
@@ -250,19 +235,23 @@ fn mark_best(block: &Block, rows: &mut [TableRow]) {
             let cells = of_run
                 .filter(|(_, line)| !line.is_baseline())
                 .filter_map(|(row, _)| row.cells[column].as_mut())
-                .filter(|cell| cell.ppl.is_finite());
-            mark_lowest(cells.collect());
+                .filter(|cell| cell.value.is_finite());
+            mark_best_of(cells.collect());
         }
     }
 }
 
-fn mark_lowest(cells: Vec<&mut Cell>) {
-    let Some(lowest) = cells.iter().min_by(|a, b| a.ppl.total_cmp(&b.ppl)).map(|cell| cell.texts().0) else {
+fn mark_best_of(cells: Vec<&mut Cell>) {
+    let better = |a: &Cell, b: &Cell| {
+        let order = a.value.total_cmp(&b.value);
+        if a.metric.falls() { order } else { order.reverse() }
+    };
+    let Some(best) = cells.iter().min_by(|a, b| better(a, b)).map(|cell| cell.texts().0) else {
         return;
     };
-    let all_alike = cells.iter().all(|cell| cell.texts().0 == lowest);
+    let all_alike = cells.iter().all(|cell| cell.texts().0 == best);
     for cell in cells {
-        cell.best = !all_alike && cell.texts().0 == lowest;
+        cell.best = !all_alike && cell.texts().0 == best;
     }
 }
 
@@ -279,6 +268,11 @@ fn layout(settings: &Settings) -> String {
         Protocol::NonOverlapping => "windows side by side".into(),
         Protocol::Sliding => format!("windows that advance by {} tokens", number(settings.stride)),
         Protocol::ByPosition => "full windows side by side".into(),
+        Protocol::RepeatedText => {
+            let passage = number(settings.passage);
+            format!("the last copy of passages of {passage} tokens, repeated to the length")
+        }
+        Protocol::Task => "new sequences, as long as fits; the answers are scored".into(),
     };
     match settings.windows_per_document {
         Some(limit) => format!("{text}, up to {limit} of each document"),
@@ -288,14 +282,23 @@ fn layout(settings: &Settings) -> String {
 
 /// Scored tokens and documents per cell, and the documents skipped.
 fn counts(block: &Block) -> String {
+    let task = block.settings.protocol == Protocol::Task;
     let range = |of: fn(&ResultRow) -> u64| {
         let (least, most) = block.rows().map(of).fold((u64::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
         if least == most { most.to_string() } else { format!("{least} to {most}") }
     };
-    let documents = |of: fn(&ResultRow) -> u64| match range(of) {
-        count if count == "1" => "1 document".to_owned(),
-        count => format!("{count} documents"),
+    let documents = |of: fn(&ResultRow) -> u64| match (range(of), task) {
+        (count, true) => format!("{count} sequences"),
+        (count, _) if count == "1" => "1 document".to_owned(),
+        (count, _) => format!("{count} documents"),
     };
+    if task {
+        return format!(
+            "{} tokens of {} scored per cell",
+            range(|row| row.tokens),
+            documents(|row| row.documents as u64)
+        );
+    }
     format!(
         "{} tokens of {} scored per cell, {} too short",
         range(|row| row.tokens),
@@ -313,7 +316,8 @@ fn notes(block: &Block, rows: &[TableRow]) -> Vec<String> {
             "± is one standard deviation over seeds (up to {seeds} per cell; none for one seed)"
         ));
     } else if cells.iter().any(|cell| cell.error.is_some()) {
-        notes.push("± is one standard error over documents".into());
+        let of = if block.settings.protocol == Protocol::Task { "sequences" } else { "documents" };
+        notes.push(format!("± is one standard error over {of}"));
     }
     if cells.iter().any(|cell| cell.best) {
         let of = if block.runs().len() > 1 { "each run and length" } else { "each length" };
@@ -323,6 +327,14 @@ fn notes(block: &Block, rows: &[TableRow]) -> Vec<String> {
         let length = block.settings.train_length;
         notes.push(format!(
             "window_baseline reads the last L = {length} tokens only: what a longer context must beat"
+        ));
+    }
+    if let (true, Some(longest)) =
+        (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
+    {
+        notes.push(format!(
+            "\u{394} is the loss at {longest} tokens minus that of window_baseline, in nats per token, paired by \
+             document"
         ));
     }
     notes

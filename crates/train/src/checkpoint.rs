@@ -14,6 +14,7 @@ use crate::parameters::{self, Parameter};
 use crate::recurrence;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result, file};
+use longwave_kernels::Layout;
 use longwave_model::{Gpt, Memory};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,11 @@ pub struct Meta {
     pub config_hash: String,
     /// The best validation so far.
     pub best: Option<Best>,
+    /// Which channels of q and k turn together, layer by layer, none where a layer turns none; written by
+    /// [`save`]. Weights mean nothing under another layout, and no shape tells them apart. Absent in files of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotary_layouts: Option<Vec<Option<Layout>>>,
 }
 
 /// A step of training, read from a file.
@@ -61,8 +67,21 @@ pub struct Checkpoint {
 impl Meta {
     /// The description of a state of this version.
     pub fn new(step: u64, config_hash: &str, best: Option<Best>) -> Self {
-        Self { format: FORMAT, version: VERSION.to_owned(), step, config_hash: config_hash.to_owned(), best }
+        Self {
+            format: FORMAT,
+            version: VERSION.to_owned(),
+            step,
+            config_hash: config_hash.to_owned(),
+            best,
+            rotary_layouts: None,
+        }
     }
+}
+
+/// Which channels turn together in each layer.
+fn rotary_layouts(model: &Gpt) -> Vec<Option<Layout>> {
+    let layout = |layer| model.position.rotation(layer).map(|rotation| rotation.layout);
+    (0..model.blocks.len()).map(layout).collect()
 }
 
 /// Writes a checkpoint, whole or not at all; without `optimizer` it can be read but not trained on.
@@ -95,7 +114,8 @@ pub fn save(
         .map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
         .collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>()
         .map_err(|error| failed(&error))?;
-    let meta = serde_json::to_string(meta).map_err(|error| failed(&error))?;
+    let meta = Meta { rotary_layouts: Some(rotary_layouts(model)), ..meta.clone() };
+    let meta = serde_json::to_string(&meta).map_err(|error| failed(&error))?;
     // One entry only: the order of several would differ from run to run.
     let metadata = HashMap::from([(META_KEY.to_owned(), meta)]);
     let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| failed(&error))?;
@@ -166,8 +186,19 @@ impl Checkpoint {
     /// The weights, put into a model of the same shape.
     ///
     /// # Errors
-    /// A parameter of the model is missing or of another shape.
+    /// A parameter of the model is missing or of another shape, or the model rotates other channels together
+    /// than the one that was saved.
     pub fn weights(&self, model: Gpt, device: &Device) -> Result<Gpt> {
+        let now = rotary_layouts(&model);
+        if let Some(saved) = self.meta.rotary_layouts.as_ref().filter(|saved| **saved != now) {
+            return Err(Error::usage(format!(
+                "the checkpoint was trained with {}, and the config says {}",
+                named(saved),
+                named(&now)
+            ))
+            .hint("give `position.layout` the value it was trained with: the same weights turn other channels under \
+                   another one"));
+        }
         let parameters = parameters::list(&model);
         let mut values = self.group("model", &parameters, device)?.into_iter();
         Ok(parameters::replace(model, |_, old| values.next().unwrap_or(old)))
@@ -210,10 +241,24 @@ impl Checkpoint {
     }
 }
 
+/// The layouts of all layers in words, each run of them once.
+fn named(layouts: &[Option<Layout>]) -> String {
+    let mut names: Vec<&str> = layouts
+        .iter()
+        .map(|layout| match layout {
+            Some(Layout::Half) => "the rotary layout \"half\"",
+            Some(Layout::Interleaved) => "the rotary layout \"interleaved\"",
+            None => "no rotation",
+        })
+        .collect();
+    names.dedup();
+    names.join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parameters::tests::model;
+    use crate::parameters::tests::{model, model_with};
 
     /// Of two parts, two layers and three tokens.
     fn memories(device: &Device) -> Vec<Memory> {
@@ -246,6 +291,30 @@ mod tests {
         assert_eq!(memories[1].tokens(), 3);
         save(&again, &restored, Some(&optimizer), &memories, &loaded.meta).unwrap();
         assert_eq!(fs::read(path).unwrap(), fs::read(again).unwrap());
+    }
+
+    #[test]
+    fn another_rotary_layout_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = Device::flex();
+        let rope = |layout: &str| model_with(&format!("kind = \"rope\"\nlayout = \"{layout}\""), &device);
+        let path = folder.path().join("half");
+        save(&path, &rope("half"), None, &[], &Meta::new(1, "abc", None)).unwrap();
+        let saved = Checkpoint::load(&path).unwrap();
+        assert_eq!(saved.meta.rotary_layouts, Some(vec![Some(Layout::Half); 2]));
+        assert!(saved.weights(rope("half"), &device).is_ok());
+        let error = saved.weights(rope("interleaved"), &device).unwrap_err();
+        assert!(
+            error.message().contains("\"half\", and the config says the rotary layout \"interleaved\""),
+            "{error}"
+        );
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("position.layout")), "{error}");
+        // A model that does not rotate has the same parameters too.
+        let error = saved.weights(model_with("kind = \"none\"", &device), &device).unwrap_err();
+        assert!(error.message().contains("and the config says no rotation"), "{error}");
+        // Files of earlier versions say nothing of it.
+        let earlier = Checkpoint { meta: Meta::new(1, "abc", None), ..saved };
+        assert!(earlier.weights(rope("interleaved"), &device).is_ok());
     }
 
     #[test]

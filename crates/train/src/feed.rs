@@ -1,15 +1,16 @@
 //! What a step reads: rows of tokens, their targets and their positions.
 //!
-//! A pure function of the training text, the config, the seed and the step, so that resuming needs no saved
+//! A pure function of the training text or task, the config, the seed and the step, so that resuming needs no saved
 //! state.
 
 use crate::config::TrainConfig;
 use crate::run_config::RunConfig;
 use crate::trainer::upload;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result};
-use longwave_data::{Batch, Sampling, TokenFile, batch};
-use longwave_position::{Init, Positions};
+use longwave_data::{Batch, Dataset, Sampling};
+use longwave_position::{Init, Positions, TrainingPositions};
+use std::ops::Range;
 
 /// The rows of one step.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +26,9 @@ pub struct Part {
     pub inputs: Tensor<2, Int>,
     /// The token after each, `[micro batch, length]`.
     pub targets: Tensor<2, Int>,
+    /// The share of every target in the mean over the whole step's, `[micro batch, length]`; `None` where all
+    /// have the same.
+    pub weights: Option<Tensor<2>>,
     /// Positions `[1 or micro batch, length]`.
     pub positions: Positions,
 }
@@ -34,16 +38,22 @@ impl Feed {
     ///
     /// # Errors
     /// The training text is shorter than what a row is taken from.
-    pub fn of_step(config: &TrainConfig, tokens: &TokenFile, seed: u64, step: u64) -> Result<Self> {
+    pub fn of_step(config: &TrainConfig, dataset: &Dataset, seed: u64, step: u64) -> Result<Self> {
         let (positions, lengths, rows) = (&config.positions, config.lengths(), config.sequences());
         let texts = rows / positions.rows_per_text();
-        let texts = batch(tokens, config.sampling, seed, step, texts, positions.text_length(lengths))?;
+        let texts = dataset.batch(config.sampling, seed, step, texts, positions.text_length(lengths))?;
+        Ok(Self::read(config, texts, seed, step))
+    }
+
+    /// The rows of a step, of its texts.
+    fn read(config: &TrainConfig, texts: Batch, seed: u64, step: u64) -> Self {
+        let (positions, lengths, rows) = (&config.positions, config.lengths(), config.sequences());
         let drawn = positions.draw(seed, step, rows, lengths);
         let batch = match &drawn.tokens {
             Some(columns) => texts.columns(columns),
             None => texts.cut(config.length),
         };
-        Ok(Self { batch, positions: drawn.positions })
+        Self { batch, positions: drawn.positions }
     }
 
     /// Whether each row goes on where the same row of the step before ended.
@@ -61,19 +71,33 @@ impl Feed {
         Part {
             inputs: upload(&self.batch.inputs),
             targets: upload(&self.batch.targets),
+            weights: self.weights(range.start * length..range.end * length, [rows, length], device),
             positions: self.positions.of_rows(range.clone()),
         }
+    }
+
+    /// Weights of some targets, of the shape `[micro batch, length]`.
+    fn weights(&self, targets: Range<usize>, shape: [usize; 2], device: &Device) -> Option<Tensor<2>> {
+        let scored = self.batch.scored.as_ref()?;
+        let share = 1.0 / scored.iter().filter(|&&scored| scored).count() as f32;
+        let weights: Vec<f32> =
+            scored[targets].iter().map(|&scored| if scored { share } else { 0.0 }).collect();
+        Some(Tensor::from_data(TensorData::new(weights, shape), device))
     }
 }
 
 /// Whether the encoding of a config can be fed as the config says.
 ///
 /// # Errors
-/// It has no value for some of the positions it is trained with, or would learn nothing from them; or it
-/// carries a memory, and rows do not continue those of the step before.
+/// It has no value for some of the positions it is trained with, or would learn nothing from them; it
+/// carries a memory, and rows do not continue those of the step before; or positions are drawn in a way that would
+/// tear a task's sequences apart.
 pub fn check(config: &RunConfig) -> Result<()> {
     let train = &config.train;
     let memory = config.position.memory();
+    if config.data.task.is_some() {
+        check_task(&train.positions, memory)?;
+    }
     if memory > 0 && train.sampling != Sampling::Sequential {
         return Err(Error::value(
             "position.memory",
@@ -92,13 +116,49 @@ pub fn check(config: &RunConfig) -> Result<()> {
     train.positions.check("train.positions", &reading, train.lengths())
 }
 
+/// A task's sequences are read whole, and each for itself.
+fn check_task(positions: &TrainingPositions, memory: usize) -> Result<()> {
+    if memory > 0 {
+        return Err(Error::value(
+            "position.memory",
+            memory,
+            "a task draws new sequences at every step, and none goes on where another ended",
+        )
+        .hint("leave it out, or train on a corpus"));
+    }
+    let (key, value, what) = match positions {
+        TrainingPositions::Segments { count, .. } if *count > 1 => ("count", *count, "cut in pieces"),
+        TrainingPositions::Pose { max_skip: Some(0), .. } => return Ok(()),
+        TrainingPositions::Pose { max_skip, .. } => {
+            let Some(most) = max_skip else {
+                return Err(Error::usage(
+                    "`train.positions.max_skip` is missing: a task's sequence has no tokens to skip",
+                )
+                .hint("set `max_skip = 0`, which leaves a gap between positions alone"));
+            };
+            ("max_skip", *most, "read with gaps")
+        }
+        _ => return Ok(()),
+    };
+    let allowed = format!("a task's sequence {what} has no answer any more");
+    Err(Error::value(&format!("train.positions.{key}"), value, allowed)
+        .hint("use `randpos`, `offset`, or `pose` with `max_skip = 0`, which change positions alone"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longwave_position::TrainingPositions;
+    use longwave_data::{TokenFile, batch};
 
     fn tokens() -> TokenFile {
         TokenFile::from_documents(&[("count", &(0..1000).collect::<Vec<_>>())])
+    }
+
+    /// The step's rows, taken from texts as a dataset takes them.
+    fn feed(config: &TrainConfig, seed: u64, step: u64) -> Feed {
+        let texts = config.sequences() / config.positions.rows_per_text();
+        let length = config.positions.text_length(config.lengths());
+        Feed::read(config, batch(&tokens(), config.sampling, seed, step, texts, length).unwrap(), seed, step)
     }
 
     fn config(positions: TrainingPositions) -> TrainConfig {
@@ -112,7 +172,7 @@ mod tests {
     #[test]
     fn contiguous_rows_are_the_batch_itself() {
         let config = config(TrainingPositions::Contiguous);
-        let feed = Feed::of_step(&config, &tokens(), 3, 5).unwrap();
+        let feed = feed(&config, 3, 5);
         assert_eq!(feed.batch, batch(&tokens(), Sampling::Random, 3, 5, 8, 8).unwrap());
         let parts = [0, 1].map(|part| feed.part(&config, part, &Device::flex()));
         let read: Vec<i32> = parts
@@ -126,7 +186,7 @@ mod tests {
     #[test]
     fn segments_read_on_and_begin_anew() {
         let config = config(TrainingPositions::Segments { count: 4, max_position: None });
-        let feed = Feed::of_step(&config, &tokens(), 0, 0).unwrap();
+        let feed = feed(&config, 0, 0);
         assert_eq!(feed.batch.starts.len(), 8);
         assert!(feed.batch.starts[..4].windows(2).all(|pair| pair[1] == pair[0] + 8));
         assert_ne!(feed.batch.starts[4], feed.batch.starts[3] + 8);
@@ -140,7 +200,7 @@ mod tests {
             max_skip: Some(5),
         };
         let config = config(pose);
-        let feed = Feed::of_step(&config, &tokens(), 0, 0).unwrap();
+        let feed = feed(&config, 0, 0);
         let parts = [0, 1].map(|part| feed.part(&config, part, &Device::flex()).positions);
         assert_eq!([parts[0].values(), parts[1].values()].concat(), feed.positions.values());
         // Tokens are their own places in the text: what is skipped shows, and no target is.
@@ -149,5 +209,32 @@ mod tests {
         let ends = feed.batch.inputs.chunks(8).zip(&feed.batch.starts);
         assert!(ends.clone().any(|(row, &start)| row[7] as usize > start + 7));
         assert!(ends.clone().all(|(row, &start)| row[7] as usize <= start + 7 + 5));
+    }
+
+    #[test]
+    fn a_task_is_scored_on_its_answers_wherever_it_is_read() {
+        let task = "task = { kind = \"copy\" }".parse::<toml::Table>().unwrap();
+        let data = longwave_core::config::read::<longwave_data::DataConfig>(&task, "data").unwrap();
+        let dataset = Dataset::open(&data, &mut |_| ()).unwrap();
+        let drawn = |positions: TrainingPositions| {
+            let config = TrainConfig {
+                length: 16,
+                batch_tokens: 128,
+                accumulation: 2,
+                positions,
+                ..TrainConfig::default()
+            };
+            let feed = Feed::of_step(&config, &dataset, 1, 4).unwrap();
+            let weights = |part| feed.part(&config, part, &Device::flex()).weights.unwrap();
+            let sum: f32 = (weights(0).sum() + weights(1).sum()).into_scalar();
+            assert!((sum - 1.0).abs() < 1e-6, "{sum}");
+            feed
+        };
+        let plain = drawn(TrainingPositions::Contiguous);
+        assert!(plain.batch.scored.as_ref().unwrap().contains(&false));
+        let far = longwave_position::Tokens::times(4.0);
+        let pose = drawn(TrainingPositions::Pose { max_position: far, max_skip: Some(0) });
+        assert_eq!((&pose.batch.targets, &pose.batch.scored), (&plain.batch.targets, &plain.batch.scored));
+        assert_ne!(pose.positions, plain.positions);
     }
 }

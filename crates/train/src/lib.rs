@@ -7,12 +7,15 @@
 //! - [`trainer`]: the loop.
 //! - [`optimizer`], [`parameters`]: `AdamW` over a model's parameters by name.
 //! - [`checkpoint`]: one file that holds a step of training, whole.
+//! - [`trained`]: a trained run, opened without its corpus.
+//! - [`exchange`]: trained models in Hugging Face's layout.
 //! - [`metrics`]: the lines of `metrics.jsonl`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod checkpoint;
 pub mod config;
+pub mod exchange;
 pub mod feed;
 pub mod metrics;
 pub mod optimizer;
@@ -21,12 +24,14 @@ pub mod recurrence;
 pub mod run;
 pub mod run_config;
 pub mod schedule;
+pub mod trained;
 pub mod trainer;
 
 pub use checkpoint::Checkpoint;
 pub use config::TrainConfig;
 pub use run::{Run, Start};
 pub use run_config::RunConfig;
+pub use trained::Trained;
 pub use trainer::{Event, Outcome, Trainer};
 
 /// The version that rows and checkpoints carry.

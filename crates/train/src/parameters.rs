@@ -101,9 +101,14 @@ pub(crate) mod tests {
     use longwave_position::{Init, PositionConfig};
 
     pub(crate) fn model(device: &Device) -> Gpt {
+        model_with("kind = \"learned\"", device)
+    }
+
+    /// A small model with the encoding of a `[position]` table.
+    pub(crate) fn model_with(position: &str, device: &Device) -> Gpt {
         let config = ModelConfig { size: NamedSize::Nano, ..ModelConfig::default() };
-        let position =
-            PositionConfig::from_value(&toml::Value::String("learned".into()), "position").unwrap();
+        let table: toml::Table = position.parse().unwrap();
+        let position = PositionConfig::from_value(&toml::Value::Table(table), "position").unwrap();
         Gpt::new(&config.resolve(11, 8).unwrap(), &position, &Init::new(0, device)).unwrap()
     }
 

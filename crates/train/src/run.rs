@@ -63,6 +63,12 @@ impl Run {
     /// # Errors
     /// The folder holds something else, or a run that may not be continued this way.
     pub fn prepare(folder: &Path, config: RunConfig, hash: String, resume: bool) -> Result<(Self, Start)> {
+        if config.imported.is_some() {
+            return Err(Error::usage(
+                "this config is of imported weights, which training would not begin with",
+            )
+            .hint("remove `imported` to train a model of this shape from fresh weights"));
+        }
         let run = Self { folder: folder.to_owned(), config, hash };
         let shown = folder.display();
         if !folder.join("config.toml").exists() {
@@ -116,16 +122,18 @@ impl Run {
     /// # Errors
     /// It is missing, damaged, or belongs to another config or another corpus.
     pub fn load(&self, which: Which) -> Result<Checkpoint> {
-        let path = self.checkpoint(which);
+        let path = existing_checkpoint(&self.folder, which)?;
         let checkpoint = Checkpoint::load(&path)?;
-        if checkpoint.meta.config_hash == self.hash {
+        let expected =
+            if self.config.imported.is_some() { self.config.weights_hash()? } else { self.hash.clone() };
+        if checkpoint.meta.config_hash == expected {
             return Ok(checkpoint);
         }
         Err(Error::failed(format!(
             "`{}` was trained as {}, and config and corpus now give {}",
             path.display(),
             checkpoint.meta.config_hash,
-            self.hash
+            expected
         ))
         .hint("the corpus or the tokenizer has changed since: bring the old one back, or train anew"))
     }
@@ -189,6 +197,19 @@ impl Run {
 /// The path of a checkpoint in a run's folder.
 pub fn checkpoint_path(folder: &Path, which: Which) -> PathBuf {
     folder.join("checkpoints").join(format!("{}.safetensors", which.name()))
+}
+
+/// The path of a checkpoint that there is.
+///
+/// # Errors
+/// There is none of that name.
+pub fn existing_checkpoint(folder: &Path, which: Which) -> Result<PathBuf> {
+    let path = checkpoint_path(folder, which);
+    if path.exists() {
+        return Ok(path);
+    }
+    Err(Error::failed(format!("`{}` has no checkpoint `{}`", folder.display(), which.name()))
+        .hint("train it first; `best` needs a validation split"))
 }
 
 fn read_config(folder: &Path) -> Result<RunConfig> {

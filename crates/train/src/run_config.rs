@@ -6,7 +6,7 @@ use longwave_core::canonical;
 use longwave_core::config::{read, take_table, unknown_key};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result};
-use longwave_data::DataConfig;
+use longwave_data::{DataConfig, Sampling};
 use longwave_model::ModelConfig;
 use longwave_position::PositionConfig;
 use schemars::JsonSchema;
@@ -20,6 +20,10 @@ pub struct RunConfig {
     pub name: String,
     /// Decides weights, batches and dropout.
     pub seed: u64,
+    /// Written by `longwave import` where the weights were not trained here: their SHA-256. Such a run is read
+    /// and not trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imported: Option<String>,
     /// The corpus and its tokenizer.
     pub data: DataConfig,
     /// The model's sizes and parts.
@@ -36,6 +40,7 @@ struct Top {
     name: String,
     #[serde(default)]
     seed: u64,
+    imported: Option<String>,
 }
 
 impl RunConfig {
@@ -53,8 +58,16 @@ impl RunConfig {
         let top = read_top(&document)?;
         data.validate()?;
         train.validate()?;
+        if let Some(task) = &data.task {
+            task.check_length("train.length", train.length)?;
+            if train.sampling != Sampling::default() {
+                return Err(Error::usage("`train.sampling` has no meaning beside `data.task`")
+                    .hint("remove it: every step draws new sequences"));
+            }
+        }
         let position = PositionConfig::from_value(&position, "position")?;
-        let config = Self { name: top.name, seed: top.seed, data, model, position, train };
+        let config =
+            Self { name: top.name, seed: top.seed, imported: top.imported, data, model, position, train };
         config.check_name()?;
         feed::check(&config)?;
         Ok(config)
@@ -88,6 +101,15 @@ impl RunConfig {
         Ok(sha256_of(canonical.as_bytes())[..16].to_owned())
     }
 
+    /// Identifies a model by its config alone: what an imported one is held against, whose weights (by
+    /// [`imported`](Self::imported)) are no matter of the text that it is read on.
+    ///
+    /// # Errors
+    /// As [`to_table`](Self::to_table).
+    pub fn weights_hash(&self) -> Result<String> {
+        self.hash("")
+    }
+
     fn check_name(&self) -> Result<()> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if !self.name.is_empty() && self.name.chars().all(plain) && !self.name.starts_with('.') {
@@ -103,7 +125,7 @@ impl RunConfig {
 
 /// What is left at the top must be `name` and `seed`; a stranger gets the sections named too.
 fn read_top(document: &Table) -> Result<Top> {
-    const KNOWN: [&str; 7] = ["name", "seed", "data", "model", "position", "train", "evaluate"];
+    const KNOWN: [&str; 8] = ["name", "seed", "imported", "data", "model", "position", "train", "evaluate"];
     if let Some(key) = document.keys().find(|key| !KNOWN.contains(&key.as_str())) {
         return Err(unknown_key(key, key, &KNOWN));
     }
@@ -148,6 +170,34 @@ mod tests {
         assert!(drawn("\"learned\"\ntable_size = 512", "randpos").is_ok());
         assert!(drawn("\"causal_conv\"", "pose").is_err());
         assert!(drawn("\"rope\"", "offset").is_err());
+    }
+
+    #[test]
+    fn a_task_is_read_whole_and_without_a_memory() {
+        let task = TEXT.replace("corpus = \"data/sotu\"", "task = { kind = \"copy\" }");
+        let drawn = |positions: &str| config(&format!("{task}[train]\npositions = {{ {positions} }}"));
+        assert!(drawn("kind = \"randpos\"").is_ok());
+        assert!(drawn("kind = \"pose\", max_skip = 0").is_ok());
+        for (positions, start) in [
+            ("kind = \"pose\"", "`train.positions.max_skip` is missing"),
+            ("kind = \"pose\", max_skip = 3", "`train.positions.max_skip = 3`"),
+            ("kind = \"segments\", count = 2", "`train.positions.count = 2`"),
+        ] {
+            let error = drawn(positions).unwrap_err();
+            assert!(error.message().starts_with(start) && error.hint_text().is_some(), "{error}");
+        }
+        let memory = task.replace("\"rope\"", "\"transformer_xl\"\nmemory = 4");
+        let error = config(&memory).unwrap_err();
+        assert!(error.message().contains("a task draws new sequences"), "{error}");
+    }
+
+    #[test]
+    fn a_task_fits_the_length_and_draws_its_own_sequences() {
+        let task = TEXT.replace("corpus = \"data/sotu\"", "task = { kind = \"passkey\" }");
+        assert!(config(&task).is_ok());
+        let message = |train: &str| config(&format!("{task}[train]\n{train}")).unwrap_err().to_string();
+        assert!(message("length = 16").starts_with("`train.length = 16`"));
+        assert!(message("sampling = \"shuffled\"").contains("`train.sampling` has no meaning"));
     }
 
     #[test]

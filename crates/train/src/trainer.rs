@@ -16,7 +16,7 @@ use crate::schedule::Schedule;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result, file};
-use longwave_data::{Dataset, Split, TokenFile};
+use longwave_data::{Dataset, Split, TaskConfig, TokenFile};
 use longwave_model::config::Resolved;
 use longwave_model::{Dropout, Gpt, Memory, Pass};
 use longwave_position::{Init, Positions};
@@ -46,13 +46,25 @@ pub enum Outcome {
     Interrupted,
 }
 
+/// What one step showed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Advanced {
+    /// Mean loss of the batch before the update, nats per token.
+    pub loss: f64,
+    /// The step size of the update.
+    pub learning_rate: f64,
+    /// Euclidean norm of the gradient before clipping.
+    pub gradient_norm: f64,
+}
+
 /// A training in progress.
 #[derive(Debug)]
 pub struct Trainer<'a> {
     run: &'a Run,
     dataset: &'a Dataset,
     device: Device,
-    model: Gpt,
+    /// Absent only while it is updated, so that its buffers are written in place.
+    model: Option<Gpt>,
     optimizer: Optimizer,
     /// One for each part of a batch; empty where the encoding carries none.
     memories: Vec<Memory>,
@@ -92,7 +104,7 @@ impl<'a> Trainer<'a> {
             run,
             dataset,
             device: tracked,
-            model,
+            model: Some(model),
             optimizer,
             memories,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
@@ -102,8 +114,11 @@ impl<'a> Trainer<'a> {
     }
 
     /// The model as it stands.
+    ///
+    /// # Panics
+    /// Never: an update puts back what it takes.
     pub fn model(&self) -> &Gpt {
-        &self.model
+        self.model.as_ref().expect("an update puts back what it takes")
     }
 
     /// Steps done.
@@ -124,20 +139,17 @@ impl<'a> Trainer<'a> {
             validation_windows(self.dataset.tokens(Split::Valid), config.length, config.validation_tokens);
         while self.step < config.steps {
             let start = Instant::now();
-            let learning_rate = schedule.learning_rate(self.step);
-            let Some((loss, gradients, memories)) = self.gradients(stop)? else {
+            let advanced = match self.advance(&schedule, stop) {
+                Ok(advanced) => advanced,
+                Err(error) => {
+                    metrics.flush()?;
+                    return Err(error);
+                }
+            };
+            let Some(Advanced { loss, learning_rate, gradient_norm }) = advanced else {
                 self.save_last(&mut metrics, show)?;
                 return Ok(Outcome::Interrupted);
             };
-            let clip = clip(&gradients, config.clip);
-            if !loss.is_finite() || !clip.norm.is_finite() {
-                metrics.flush()?;
-                return Err(self.not_finite(loss, clip.norm, learning_rate));
-            }
-            let model = self.model.clone();
-            self.model = self.optimizer.update(model, gradients, config, learning_rate, self.step, clip);
-            self.memories = memories;
-            self.step += 1;
             let step = self.step;
             let due = |every: u64| step.is_multiple_of(every) || step == config.steps;
             let valid_loss = if due(config.validate_every()) { self.validate(&windows)? } else { None };
@@ -147,7 +159,7 @@ impl<'a> Trainer<'a> {
                 tokens: self.step * config.batch_tokens as u64,
                 loss,
                 learning_rate,
-                gradient_norm: clip.norm,
+                gradient_norm,
                 valid_loss,
                 seconds: start.elapsed().as_secs_f64(),
             };
@@ -166,16 +178,36 @@ impl<'a> Trainer<'a> {
         Ok(Outcome::Done)
     }
 
+    /// One step: loss, gradients and update, without validation, metrics or checkpoints; `None` where
+    /// `stop` came first.
+    ///
+    /// # Errors
+    /// A loss or gradient that is not finite, or a training text shorter than a sequence.
+    pub fn advance(&mut self, schedule: &Schedule, stop: &dyn Fn() -> bool) -> Result<Option<Advanced>> {
+        let config = &self.run.config.train;
+        let learning_rate = schedule.learning_rate(self.step);
+        let Some((loss, gradients, memories)) = self.gradients(stop)? else { return Ok(None) };
+        let clip = clip(&gradients, config.clip);
+        if !loss.is_finite() || !clip.norm.is_finite() {
+            return Err(self.not_finite(loss, clip.norm, learning_rate));
+        }
+        let optimizer = &mut self.optimizer;
+        let updated = |model| optimizer.update(model, gradients, config, learning_rate, self.step, clip);
+        self.model = self.model.take().map(updated);
+        self.memories = memories;
+        self.step += 1;
+        Ok(Some(Advanced { loss, learning_rate, gradient_norm: clip.norm }))
+    }
+
     /// The loss and gradient of a step's batch, and the memories after it; `None` where `stop` came first.
     fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<Gradients>> {
         let config = &self.run.config.train;
-        let tokens = self.dataset.tokens(Split::Train);
         let seed = self.run.config.seed;
-        let feed = Feed::of_step(config, tokens, seed, self.step)?;
+        let feed = Feed::of_step(config, self.dataset, seed, self.step)?;
         let mut memories = if feed.continues() {
             self.memories.clone()
         } else {
-            recurrence::fresh(&self.model, config.accumulation)
+            recurrence::fresh(self.model(), config.accumulation)
         };
         let mut sum: Option<Vec<Tensor<1>>> = None;
         let mut loss = 0.0;
@@ -185,18 +217,21 @@ impl<'a> Trainer<'a> {
                 seed,
                 pass: self.step * config.accumulation as u64 + part as u64,
             };
-            let Part { inputs, targets, positions } = feed.part(config, part, &self.device);
+            let Part { inputs, targets, weights, positions } = feed.part(config, part, &self.device);
             let pass = Pass {
                 tokens: inputs,
                 positions: &positions,
-                reading: &self.model.position,
+                reading: &self.model().position,
                 dropout: Some(&dropout),
             };
-            let hidden = recurrence::hidden(&self.model, &pass, memories.get_mut(part));
-            let nll = self.model.nll_of(hidden, targets, 0..config.length); // [micro batch, length]
-            let mean = nll.mean().div_scalar(config.accumulation as f64);
+            let hidden = recurrence::hidden(self.model(), &pass, memories.get_mut(part));
+            let nll = self.model().nll_of(hidden, targets, 0..config.length); // [micro batch, length]
+            let mean = match weights {
+                None => nll.mean().div_scalar(config.accumulation as f64),
+                Some(weights) => (nll * weights).sum(),
+            };
             loss += f64::from(mean.clone().into_scalar::<f32>());
-            let gradients = parameters::gradients(&self.model, &mut mean.backward());
+            let gradients = parameters::gradients(self.model(), &mut mean.backward());
             sum = Some(match sum {
                 None => gradients,
                 Some(sum) => sum.into_iter().zip(gradients).map(|(a, b)| a + b).collect(),
@@ -208,14 +243,42 @@ impl<'a> Trainer<'a> {
         Ok(Some((loss, sum.unwrap_or_default(), memories)))
     }
 
+    /// Mean loss of the answers to a task's validation sequences.
+    fn validate_task(&self, task: &TaskConfig) -> Result<f64> {
+        let config = &self.run.config.train;
+        let rows = config.micro_batch();
+        let model = self.model().valid();
+        let device = self.device.clone().inner();
+        let positions = Positions::range(0..config.length);
+        let (mut sum, mut count) = (0.0, 0usize);
+        for index in 0..config.validation_tokens.div_ceil(rows * config.length) {
+            let batch = task.validation(index as u64, rows, config.length)?;
+            let shape = [rows, config.length];
+            let pass = Pass {
+                tokens: upload(&batch.inputs, shape, &device),
+                positions: &positions,
+                reading: &model.position,
+                dropout: None,
+            };
+            let nll = numbers(model.nll(&pass, upload(&batch.targets, shape, &device), 0..config.length))?;
+            let scored = batch.scored.unwrap_or_default();
+            let scored = nll.iter().zip(scored).filter(|(_, scored)| *scored).map(|(nll, _)| f64::from(*nll));
+            scored.for_each(|nll| (sum, count) = (sum + nll, count + 1));
+        }
+        Ok(sum / count as f64)
+    }
+
     /// Mean loss over the validation windows; `None` where there is none.
     fn validate(&self, windows: &[usize]) -> Result<Option<f64>> {
+        if let Some(task) = self.dataset.task() {
+            return self.validate_task(task).map(Some);
+        }
         if windows.is_empty() {
             return Ok(None);
         }
         let config = &self.run.config.train;
         let tokens = self.dataset.tokens(Split::Valid);
-        let model = self.model.valid();
+        let model = self.model().valid();
         let device = self.device.clone().inner();
         let positions = Positions::range(0..config.length);
         let (mut sum, mut count) = (0.0, 0usize);
@@ -227,11 +290,7 @@ impl<'a> Trainer<'a> {
             };
             let pass =
                 Pass { tokens: read(0), positions: &positions, reading: &model.position, dropout: None };
-            let nll = model.nll(&pass, read(1), 0..config.length);
-            let nll = nll
-                .into_data_as::<f32>()
-                .try_to_vec::<f32>()
-                .map_err(|error| Error::failed(format!("cannot read the losses back: {error:?}")))?;
+            let nll = numbers(model.nll(&pass, read(1), 0..config.length))?;
             sum += nll.iter().copied().map(f64::from).sum::<f64>();
             count += nll.len();
         }
@@ -242,7 +301,7 @@ impl<'a> Trainer<'a> {
         if self.best.is_none_or(|best| loss < best.loss) {
             self.best = Some(Best { step: self.step, loss });
             let meta = self.meta();
-            checkpoint::save(&self.run.checkpoint(Which::Best), &self.model, None, &[], &meta)?;
+            checkpoint::save(&self.run.checkpoint(Which::Best), self.model(), None, &[], &meta)?;
         }
         Ok(())
     }
@@ -261,7 +320,7 @@ impl<'a> Trainer<'a> {
 
     fn save(&self, which: Which) -> Result<PathBuf> {
         let path = self.run.checkpoint(which);
-        checkpoint::save(&path, &self.model, Some(&self.optimizer), &self.memories, &self.meta())?;
+        checkpoint::save(&path, self.model(), Some(&self.optimizer), &self.memories, &self.meta())?;
         Ok(path)
     }
 
@@ -299,6 +358,12 @@ pub fn open_folder(run: &Run, document: &toml::Table, dataset: &Dataset) -> Resu
         .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
     file::write(&run.folder.join("config.toml"), text.as_bytes())?;
     dataset.tokenizer().save(&run.folder.join("tokenizer.json"))
+}
+
+/// Losses on the host.
+fn numbers(losses: Tensor<2>) -> Result<Vec<f32>> {
+    let read = losses.into_data_as::<f32>().try_to_vec::<f32>();
+    read.map_err(|error| Error::failed(format!("cannot read the losses back: {error:?}")))
 }
 
 /// Token ids `[batch, length]` on a device.

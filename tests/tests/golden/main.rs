@@ -17,6 +17,7 @@ mod logits;
 mod protocol;
 mod qk;
 mod sampling;
+mod statistics;
 
 use file::{Case, File};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,6 +36,7 @@ fn handler(file: &File) -> Option<Check> {
         "protocol" => protocol::check,
         "qk" => qk::check,
         "sampling" => sampling::check,
+        "statistics" => statistics::check,
         _ => return None,
     })
 }

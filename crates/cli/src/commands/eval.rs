@@ -1,16 +1,15 @@
 //! `longwave eval`: evaluates a trained run again, differently.
 
 use super::session::{Session, measure, open_data, print_tables};
-use crate::args::{self, WhichCheckpoint};
+use crate::args;
 use crate::output::data;
 use burn::module::Module;
 use longwave_core::config::{read, set};
 use longwave_core::{Error, Result};
-use longwave_eval::{Config, EvaluateConfig, Evaluation, Subject};
+use longwave_eval::{Config, EvaluateConfig, Evaluation, Subject, TokenLog};
 use longwave_model::Gpt;
-use longwave_position::Init;
+use longwave_position::{ExtensionConfig, Init};
 use longwave_train::Run;
-use longwave_train::run::Which;
 use toml::{Table, Value};
 
 /// Runs the command.
@@ -22,18 +21,7 @@ pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
     let hash = config.hash(dataset.content_hash())?;
     let run = Run { folder: arguments.run.clone(), config, hash };
-    let which = match arguments.checkpoint {
-        WhichCheckpoint::Last => Which::Last,
-        WhichCheckpoint::Best => Which::Best,
-    };
-    if !run.checkpoint(which).exists() {
-        return Err(Error::failed(format!(
-            "`{}` has no checkpoint `{}`",
-            run.folder.display(),
-            which.name()
-        ))
-        .hint("train it first; `best` needs a validation split"));
-    }
+    let which = arguments.checkpoint.which();
     let checkpoint = run.load(which)?;
     let fresh = Gpt::new(&resolved, &run.config.position, &Init::new(run.config.seed, &session.device))?;
     let model = checkpoint.weights(fresh, &session.device)?.valid();
@@ -51,7 +39,11 @@ pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
         checkpoint: which.name(),
         step: checkpoint.meta.step,
     };
-    let rows = measure(&subject, &evaluations, &run.folder)?;
+    let mut tokens = arguments.tokens.as_deref().map(TokenLog::create).transpose()?;
+    let rows = measure(&subject, &evaluations, tokens.as_mut(), &run.folder)?;
+    if let Some(tokens) = tokens {
+        tokens.finish()?;
+    }
     if !arguments.json {
         return print_tables(&rows);
     }
@@ -67,6 +59,8 @@ fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
     let asked = !arguments.lengths.is_empty()
         || !arguments.extend.is_empty()
         || arguments.protocol.is_some()
+        || arguments.corpus.is_some()
+        || arguments.split.is_some()
         || !arguments.set.is_empty();
     if !asked {
         return config.evaluations();
@@ -77,10 +71,22 @@ fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
     };
     if let Some(protocol) = &arguments.protocol {
         // Layouts belong to a protocol; another one begins with its own defaults.
-        for key in ["target", "max_length", "window_stride", "stride", "bucket"] {
+        for key in ["target", "max_length", "window_stride", "stride", "bucket", "passage", "sequences"] {
             block.remove(key);
         }
         block.insert("protocol".to_owned(), Value::String(protocol.clone()));
+    }
+    if let Some(corpus) = &arguments.corpus {
+        // A run of a task reads other text as text.
+        if config.run.data.task.is_some() && arguments.protocol.is_none() {
+            block.remove("protocol");
+            block.remove("sequences");
+        }
+        block.insert("corpus".to_owned(), Value::String(corpus.clone()));
+        block.remove("split");
+    }
+    if let Some(split) = arguments.split {
+        block.insert("split".to_owned(), Value::String(split.to_string()));
     }
     if !arguments.lengths.is_empty() {
         block.remove("max_length");
@@ -110,6 +116,15 @@ pub(super) fn extensions(text: &str) -> Result<Vec<Value>> {
         Error::usage(format!("`--extend {text}` is no TOML table"))
             .hint("write `{ kind = \"linear\", scale = 4.0 }`")
     })
+}
+
+/// The one extension of a command that reads with one; as trained unless given.
+pub(super) fn one_extension(text: Option<&str>) -> Result<ExtensionConfig> {
+    let values = extensions(text.unwrap_or("direct"))?;
+    let [value] = &values[..] else {
+        return Err(Error::usage("`--extend` takes one extension here").hint("give them one at a time"));
+    };
+    ExtensionConfig::from_value(value, "--extend")
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use crate::progress::Progress;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
-use longwave_eval::{Evaluation, ResultRow, Subject, evaluate, row};
+use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, row};
 use longwave_report::{Table, blocks, page};
+use longwave_train::RunConfig;
 use std::path::{Path, PathBuf};
 
 /// The device that tensors are computed on.
@@ -68,10 +69,12 @@ fn known_rows(folder: &Path) -> Result<Vec<ResultRow>> {
     if path.exists() { row::read_rows(&path) } else { Ok(Vec::new()) }
 }
 
-/// Makes the measurements that are missing, keeps each as soon as it is made, and gives all of them.
+/// Makes the measurements that are missing, keeps each as soon as it is made, and gives all of them. Where
+/// a file takes the loss of every token, all are made.
 pub(crate) fn measure(
     subject: &Subject<'_>,
     evaluations: &[Evaluation],
+    mut tokens: Option<&mut TokenLog>,
     folder: &Path,
 ) -> Result<Vec<ResultRow>> {
     let path = folder.join("results.jsonl");
@@ -83,6 +86,7 @@ pub(crate) fn measure(
             subject,
             evaluation,
             &known,
+            tokens.as_deref_mut(),
             &mut |row| row::write_rows(&path, std::slice::from_ref(row)),
             &mut |progress| {
                 let bar = bar
@@ -105,7 +109,8 @@ pub(crate) fn measure(
 
 /// Prints the tables of these rows.
 pub(crate) fn print_tables(rows: &[ResultRow]) -> Result<()> {
-    let tables: Vec<String> = blocks(rows).iter().map(|block| Table::new(block).terminal()).collect();
+    let tables: Vec<String> =
+        blocks(rows).iter().flat_map(Table::all).map(|table| table.terminal()).collect();
     data(&tables.join("\n"))
 }
 
@@ -121,27 +126,37 @@ fn name(path: &Path) -> Option<String> {
     path.file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
+/// Where a run is kept unless the command says so.
+pub(crate) fn default_folder(config: &RunConfig) -> PathBuf {
+    Path::new("runs").join(format!("{}-{}", config.name, config.seed))
+}
+
 /// The config file itself, or the one of that name in `configs/`.
 pub(crate) fn find_config(path: &Path) -> Result<PathBuf> {
+    find_shipped(path, "configs", "config")
+}
+
+/// The file itself, or the one of that name in the project's `folder`; `what` it is, for the message.
+pub(crate) fn find_shipped(path: &Path, folder: &str, what: &str) -> Result<PathBuf> {
     if path.exists() {
         return Ok(path.to_owned());
     }
     let bare = path.components().count() == 1;
-    let shipped = Path::new("configs").join(path);
+    let shipped = Path::new(folder).join(path);
     if bare && shipped.exists() {
         return Ok(shipped);
     }
-    let error = Error::usage(format!("there is no config `{}`", path.display()));
-    let known = shipped_configs();
+    let error = Error::usage(format!("there is no {what} `{}`", path.display()));
+    let known = shipped_files(folder);
     Err(match longwave_core::error::nearest(&path.to_string_lossy(), known.iter().map(String::as_str)) {
         Some(near) if bare => error.hint(format!("did you mean `{near}`?")),
         _ if known.is_empty() => error.hint("run from the project's folder, or give the path of the file"),
-        _ => error.hint(format!("`configs/` has {}", known.join(", "))),
+        _ => error.hint(format!("`{folder}/` has {}", known.join(", "))),
     })
 }
 
-fn shipped_configs() -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir("configs")
+fn shipped_files(folder: &str) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
         .map(|entries| entries.filter_map(|entry| name(&entry.ok()?.path())).collect())
         .unwrap_or_default();
     names.retain(|name| Path::new(name).extension().is_some_and(|extension| extension == "toml"));

@@ -1,6 +1,6 @@
 //! `longwave train`: trains, checkpoints, evaluates as the config says, prints the table.
 
-use super::session::{Session, find_config, measure, open_data, print_tables, write_report};
+use super::session::{Session, default_folder, find_config, measure, open_data, print_tables, write_report};
 use crate::args;
 use crate::interrupt;
 use crate::output::{grouped, tell};
@@ -8,7 +8,7 @@ use crate::progress::Training;
 use burn::module::Module;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
-use longwave_eval::{Config, Subject, check, memory};
+use longwave_eval::{Config, ResultRow, Subject, check, memory};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_position::Init;
@@ -17,17 +17,36 @@ use longwave_train::feed::Feed;
 use longwave_train::run::Which;
 use longwave_train::trainer::open_folder;
 use longwave_train::{Event, Outcome, Run, Start, Trainer};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &args::Train) -> Result<()> {
+    if let Some(seeds) = arguments.seeds {
+        return super::study::run_seeds(arguments, seeds);
+    }
     let config = Config::load(&find_config(&arguments.config)?, &arguments.set)?;
-    let session = Session::open(&arguments.compute)?;
+    let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&config.run));
+    let rows = complete(&config, &folder, arguments.resume, &arguments.compute)?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    print_tables(&rows)?;
+    write_report(&folder)
+}
+
+/// Trains what is left to train in `folder`, makes the measurements that are missing, and gives the rows
+/// of all that the config asks for.
+pub(crate) fn complete(
+    config: &Config,
+    folder: &Path,
+    resume: bool,
+    compute: &args::Compute,
+) -> Result<Vec<ResultRow>> {
+    let session = Session::open(compute)?;
     let dataset = open_data(&config.run.data)?;
     let resolved = config.run.model.resolve(dataset.tokenizer().vocab_size(), config.run.train.length)?;
     let hash = config.run.hash(dataset.content_hash())?;
-    let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&config));
-    let (run, start) = Run::prepare(&folder, config.run.clone(), hash, arguments.resume)?;
+    let (run, start) = Run::prepare(folder, config.run.clone(), hash, resume)?;
     let model = Gpt::new(&resolved, &config.run.position, &Init::new(config.run.seed, &session.device))?;
     // All that can be wrong is found before a file is written or a step is trained.
     check(&model.position, &resolved, &dataset, &config.evaluations()?)?;
@@ -35,16 +54,12 @@ pub(crate) fn run(arguments: &args::Train) -> Result<()> {
     introduce(&session, &run, &dataset, &model, &resolved);
     open_folder(&run, &config.to_table()?, &dataset)?;
     train(&session, &run, &dataset, &resolved, &start)?;
-    evaluate(&session, &run, &config, &dataset, &resolved, &model)
-}
-
-fn default_folder(config: &Config) -> PathBuf {
-    Path::new("runs").join(format!("{}-{}", config.run.name, config.run.seed))
+    evaluate(&session, &run, config, &dataset, &resolved, &model)
 }
 
 /// The training text must hold a sequence.
 fn first_batch(run: &Run, dataset: &Dataset) -> Result<()> {
-    Feed::of_step(&run.config.train, dataset.tokens(Split::Train), run.config.seed, 0).map(|_| ())
+    Feed::of_step(&run.config.train, dataset, run.config.seed, 0).map(|_| ())
 }
 
 /// Says what is about to be trained, on what, at which cost.
@@ -52,16 +67,9 @@ fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resol
     let (config, d) = (&run.config, &resolved.dimensions);
     let train = &config.train;
     let size = Size::of(model, resolved, train.micro_batch(), train.length);
-    let documents = Split::ALL.map(|split| dataset.tokens(split).documents().to_string()).join(" / ");
     tell(&format!("run       {} in {}", config.name, run.folder.display()));
     session.introduce();
-    tell(&format!(
-        "data      {}: {documents} documents to train / validate / test, {} training tokens, vocabulary {}{}",
-        config.data.corpus,
-        grouped(dataset.tokens(Split::Train).len()),
-        grouped(d.vocab_size),
-        if dataset.cached() { ", from the cache" } else { "" },
-    ));
+    tell(&format!("data      {}", text_in_words(dataset, d.vocab_size)));
     tell(&format!(
         "model     {}: {} layers, width {}, {} heads of {}; {} parameters, {:.2} MFLOP a token, about {} to train",
         config.position.name(),
@@ -80,6 +88,21 @@ fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resol
         train.length,
         grouped(train.steps as usize * train.batch_tokens),
     ));
+}
+
+/// The corpus or the task.
+fn text_in_words(dataset: &Dataset, vocab_size: usize) -> String {
+    if dataset.task().is_some() {
+        return format!("{}: new sequences every step, vocabulary {vocab_size}", dataset.name());
+    }
+    let documents = Split::ALL.map(|split| dataset.tokens(split).documents().to_string()).join(" / ");
+    format!(
+        "{}: {documents} documents to train / validate / test, {} training tokens, vocabulary {}{}",
+        dataset.name(),
+        grouped(dataset.tokens(Split::Train).len()),
+        grouped(vocab_size),
+        if dataset.cached() { ", from the cache" } else { "" },
+    )
 }
 
 fn train(session: &Session, run: &Run, dataset: &Dataset, resolved: &Resolved, start: &Start) -> Result<()> {
@@ -135,7 +158,7 @@ fn evaluate(
     dataset: &Dataset,
     resolved: &Resolved,
     model: &Gpt,
-) -> Result<()> {
+) -> Result<Vec<ResultRow>> {
     let checkpoint = run.load(Which::Last)?;
     let model = checkpoint.weights(model.clone(), &session.device)?.valid();
     let subject = Subject {
@@ -150,10 +173,5 @@ fn evaluate(
         checkpoint: Which::Last.name(),
         step: checkpoint.meta.step,
     };
-    let rows = measure(&subject, &config.evaluations()?, &run.folder)?;
-    if rows.is_empty() {
-        return Ok(());
-    }
-    print_tables(&rows)?;
-    write_report(&run.folder)
+    measure(&subject, &config.evaluations()?, None, &run.folder)
 }

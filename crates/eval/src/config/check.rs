@@ -1,8 +1,8 @@
 //! What a block may say: every rule, with the message for who breaks it.
 
-use super::{EvaluateConfig, Protocol, ResolvedEvaluate, WINDOW_BASELINE};
+use super::{EvaluateConfig, Protocol, ResolvedEvaluate};
 use longwave_core::{Error, Result};
-use toml::Value;
+use longwave_data::Split;
 
 /// A block while it is checked.
 pub(super) struct Block<'a> {
@@ -45,21 +45,12 @@ impl Block<'_> {
             return Err(Error::value(&key, "[]", "there must be a way to read")
                 .hint("`extend = [\"direct\"]` reads as trained, as does leaving the key out"));
         }
-        let is_baseline = |value: &Value| {
-            let kind = value.get("kind").unwrap_or(value);
-            kind.as_str() == Some(WINDOW_BASELINE)
-        };
-        if self.config.protocol == Protocol::ByPosition && self.config.extend.iter().any(is_baseline) {
-            let allowed = "its readings are truncated, so a place in the window is no length of context";
-            return Err(Error::value(&key, format!("\"{WINDOW_BASELINE}\""), allowed)
-                .hint("leave it out here; the other protocols have it"));
-        }
         Ok(())
     }
 
     /// Refuses keys that the protocol would ignore.
     pub(super) fn keys_of_other_protocols(&self) -> Result<()> {
-        use Protocol::{ByPosition, FixedTarget, Sliding};
+        use Protocol::{ByPosition, FixedTarget, RepeatedText, Sliding, Task};
         let config = self.config;
         let keys = [
             ("target", config.target, FixedTarget),
@@ -67,6 +58,8 @@ impl Block<'_> {
             ("window_stride", config.window_stride, FixedTarget),
             ("stride", config.stride, Sliding),
             ("bucket", config.bucket, ByPosition),
+            ("passage", config.passage, RepeatedText),
+            ("sequences", config.sequences, Task),
         ];
         for (key, value, protocol) in keys {
             if let Some(value) = value
@@ -77,15 +70,34 @@ impl Block<'_> {
                 return Err(Error::value(&self.key(key), value, allowed).hint(hint));
             }
         }
-        if config.exact && config.protocol == ByPosition {
-            return Err(Error::value(
-                &self.key("exact"),
-                true,
-                "it has no meaning for `protocol = \"by_position\"`",
-            )
-            .hint("remove it: it is for the window baseline, which by_position does not have"));
+        if config.protocol == Task {
+            self.keys_of_text()?;
         }
         Ok(())
+    }
+
+    /// A task makes its own sequences, each with one window.
+    fn keys_of_text(&self) -> Result<()> {
+        let config = self.config;
+        let keys = [
+            ("corpus", config.corpus.as_ref().map(|corpus| format!("\"{corpus}\""))),
+            ("split", (config.split != Split::default()).then(|| format!("\"{}\"", config.split))),
+            ("windows_per_document", config.windows_per_document.map(|count| count.to_string())),
+        ];
+        match keys.into_iter().find_map(|(key, value)| Some((key, value?))) {
+            None => Ok(()),
+            Some((key, value)) => {
+                let allowed = "it has no meaning for `protocol = \"task\"`";
+                Err(Error::value(&self.key(key), value, allowed)
+                    .hint("remove it: a task makes its own sequences"))
+            }
+        }
+    }
+
+    pub(super) fn sequences(&self) -> Result<usize> {
+        let sequences = self.config.sequences.unwrap_or(256);
+        self.not_zero("sequences", Some(sequences))?;
+        Ok(sequences)
     }
 
     pub(super) fn not_zero(&self, key: &str, value: Option<usize>) -> Result<()> {
@@ -158,5 +170,17 @@ impl Block<'_> {
         let bucket = self.config.bucket.unwrap_or_else(|| (self.train_length / 8).max(1));
         self.not_zero("bucket", Some(bucket))?;
         Ok(bucket)
+    }
+
+    /// One passage for all lengths, so that they score the same tokens, each after a whole copy.
+    pub(super) fn passage(&self, shortest: usize) -> Result<usize> {
+        let passage = self.config.passage.unwrap_or_else(|| (shortest / 2).min(self.train_length).max(1));
+        self.not_zero("passage", Some(passage))?;
+        if 2 * passage > shortest {
+            let allowed = format!("it must be at most half of the shortest of `lengths`, {shortest}");
+            return Err(Error::value(&self.key("passage"), passage, allowed)
+                .hint("every scored token needs a whole copy of its passage before it"));
+        }
+        Ok(passage)
     }
 }

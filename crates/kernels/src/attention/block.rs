@@ -237,6 +237,17 @@ impl<'a> Operands<'a> {
     }
 }
 
+/// The numbers of the lanes: 0 to 15.
+const FIRST: [f32; LANES] = {
+    let mut first = [0.0; LANES];
+    let mut lane = 0;
+    while lane < LANES {
+        first[lane] = lane as f32;
+        lane += 1;
+    }
+    first
+};
+
 vectorised! {
     /// Multiplies the logits by their row's factor and adds the bias, where keys are visible.
     fn add_bias(operands: &Operands<'_>, block: &Block, logits: &mut [f32]) {
@@ -271,9 +282,13 @@ vectorised! {
                         }
                         BiasValues::Slopes(slopes) => {
                             let slope = slopes[block.head];
-                            let nearest = position - run.start.min(position);
-                            for (j, x) in (0_u32..).zip(logits) {
-                                *x = *x * factor - slope * (nearest as f32 - j as f32);
+                            // Whole numbers below 2^24 are exact in f32, however they are reached.
+                            let mut distance = (position - run.start.min(position)) as f32;
+                            for logits in logits.chunks_mut(LANES) {
+                                for (x, lane) in logits.iter_mut().zip(&FIRST) {
+                                    *x = *x * factor - slope * (distance - lane);
+                                }
+                                distance -= LANES as f32;
                             }
                         }
                         BiasValues::Pair { query, key } => {

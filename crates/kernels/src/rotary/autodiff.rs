@@ -3,7 +3,6 @@
 
 use super::Heads;
 use super::flex::{self, Table};
-use crate::buffers::zeros;
 use crate::tape::{Gradient, View, compact, tensor_of};
 use burn::backend::Flex;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -59,15 +58,16 @@ impl Backward<Flex, 1> for PartStep {
         let [Some(parent)] = ops.parents else { return };
         // The gradient of a leaf cannot be taken back: it stays on the tape for the caller.
         let is_leaf = parent.order == 0;
-        let mut packed = if part.begun.swap(true, Ordering::Relaxed) && !is_leaf {
-            compact(grads.consume::<Flex>(&parent))
+        let Part { batch, length, heads, column, count, ref table, .. } = part;
+        let table = table.as_ref();
+        let packed = if part.begun.swap(true, Ordering::Relaxed) && !is_leaf {
+            let mut packed = compact(grads.consume::<Flex>(&parent));
+            flex::merge(packed.storage_mut::<f32>(), heads, length, &gradient, column, count, table);
+            packed
         } else {
-            let width = part.heads.packed();
-            tensor_of(zeros(part.batch * part.length * width), [part.batch, part.length, width])
+            let values = flex::merge_first(batch, heads, length, &gradient, column, count, table);
+            tensor_of(values, [batch, length, heads.packed()])
         };
-        let table = part.table.as_ref();
-        let values = packed.storage_mut::<f32>();
-        flex::merge(values, part.heads, part.length, &gradient, part.column, part.count, table);
         grads.register::<Flex>(parent.id, packed);
     }
 }

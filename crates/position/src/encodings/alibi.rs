@@ -6,7 +6,8 @@
 //! same in every layer; with `learned_slopes` they are trained, `[layers, heads]`, unclamped (the paper
 //! reports that this extrapolates worse). Interpolated by s, every distance is divided by s.
 
-use super::Configure;
+use super::{Configure, Past};
+use crate::detail::Detail;
 use crate::distance::{as_block, of_block, upload};
 use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
@@ -53,6 +54,7 @@ impl Configure for Config {
     const KIND: &'static str = "alibi";
     const SUMMARY: &'static str = "a penalty that grows linearly with the distance (ALiBi)";
     const SOURCE: &'static str = "arXiv:2108.12409";
+    const PAST: Past = Past::Reads("defined: the penalty goes on growing");
 
     fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
         Ok(())
@@ -102,6 +104,14 @@ impl Position for Alibi {
     fn interpolate(&mut self, scale: f64) -> bool {
         self.scale *= scale;
         true
+    }
+
+    fn details(&self, _positions: &[f64]) -> Vec<Detail> {
+        if self.slopes.is_some() {
+            return Vec::new();
+        }
+        let rows = self.fixed.iter().enumerate().map(|(head, slope)| vec![head as f64, slope / self.scale]);
+        vec![Detail::new("slopes", &["head", "slope"], rows.collect())]
     }
 }
 

@@ -5,7 +5,7 @@
 //! kexue.fm/archives/8130). w `[kernel, width]` from N(0, 0.02), b `[width]` starts at 0. Enters once, before
 //! the first block. Positions do not enter: the order of the rows does.
 
-use super::{Configure, check_at_least};
+use super::{Configure, Past, check_at_least};
 use crate::encoding::{Dimensions, Position, PositionUse, Rows};
 use crate::init::Init;
 use burn::module::{Module, Param};
@@ -42,6 +42,7 @@ impl Configure for Config {
     const KIND: &'static str = "causal_conv";
     const SUMMARY: &'static str = "a causal convolution; its zero padding marks the start";
     const SOURCE: &'static str = "arXiv:2001.08248, kexue.fm/archives/8130";
+    const PAST: Past = Past::Reads("defined: only the first rows see the padding");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "kernel", self.kernel, 1)
@@ -77,5 +78,9 @@ impl Position for CausalConv {
             sum = sum + shifted * weight;
         }
         sum
+    }
+
+    fn looks_back(&self) -> usize {
+        self.w.dims()[0] - 1
     }
 }

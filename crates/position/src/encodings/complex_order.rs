@@ -2,15 +2,24 @@
 //!
 //! For token a at position m, `real_c = r[a, c] cos(w[a, c] m + th[a, c])`, `imag_c` the same with sin (Wang et
 //! al. 2020, arXiv:1912.12333, equation 6): amplitude, frequency and phase of every token are learned, r, w,
-//! th `[vocab_size, width / 2]`. The hidden state becomes `[real | imag]`, in place of the token embedding;
-//! the layers that follow are real and read the two halves as channels (the paper's network is complex).
+//! th `[vocab_size, width / 2]`. The hidden state becomes `[real | imag]`, in place of the token embedding.
 //! Enters once, before the first block.
 //!
-//! r starts as N(0, 0.02), the phases uniform on the circle, the frequencies as the sinusoidal ones. They are
-//! learned, so angles are f32: at an angle of 1000 rad they are right to 6e-5 rad. Interpolated by s,
+//! The layers that follow read the two halves as channels, or, with `complex = true`, as real and imaginary part:
+//! every linear map of the model is then tied as a complex one, `[x_r | x_i] [[A, B], [-B, A]]` with half as many
+//! numbers (section 3.2 of the paper; see `longwave_model::field`). Each head holds both parts of its channels, so
+//! that q.k is the real part of the complex inner product; the published code takes the absolute value of
+//! the product without conjugation, which loses sign and phase.
+//!
+//! `share_amplitude`, `share_frequency` and `share_phase` let the words share a table's rows (`"words"`: one number
+//! for each channel) or the channels its columns (`"channels"`: one number for each word), which the paper calls word-
+//! and dimension-sharing.
+//!
+//! r starts as N(0, 0.02), the phases uniform on the circle, the frequencies as the sinusoidal ones (their
+//! geometric mean where channels share one). They are learned, so angles are f32: at an angle of 1000 rad they are right to 6e-5 rad. Interpolated by s,
 //! positions are divided by s.
 
-use super::Configure;
+use super::{Configure, Past};
 use crate::distance::upload;
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::frequency::Frequencies;
@@ -22,20 +31,59 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
 
-/// `kind = "complex_order"` takes no keys.
+/// Who shares the numbers of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Share {
+    /// Nobody: a number for each word and channel.
+    #[default]
+    None,
+    /// All words: a number for each channel.
+    Words,
+    /// All channels: a number for each word.
+    Channels,
+}
+
+impl Share {
+    /// The shape of a table of `[words, channels]`.
+    fn shape(self, [words, channels]: [usize; 2]) -> [usize; 2] {
+        match self {
+            Self::None => [words, channels],
+            Self::Words => [1, channels],
+            Self::Channels => [words, 1],
+        }
+    }
+}
+
+/// Keys of `kind = "complex_order"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Config {}
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Who shares the amplitudes.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
+    pub share_amplitude: Share,
+    /// Who shares the frequencies.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
+    pub share_frequency: Share,
+    /// Who shares the phases.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
+    pub share_phase: Share,
+    /// Ties every linear map of the model as a complex one.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
+    pub complex: bool,
+}
 
 /// The waves of every token.
 #[derive(Module, Debug)]
 pub struct ComplexOrder {
-    /// Amplitudes `[vocab_size, width / 2]`.
+    /// Amplitudes `[vocab_size, width / 2]`; 1 in place of what shares them, here and below.
     pub r: Param<Tensor<2>>,
     /// Frequencies `[vocab_size, width / 2]`, radians per position.
     pub w: Param<Tensor<2>>,
     /// Phases `[vocab_size, width / 2]`.
     pub th: Param<Tensor<2>>,
+    #[module(skip)]
+    complex: bool,
     #[module(skip)]
     scale: f64,
 }
@@ -45,8 +93,9 @@ impl Configure for Config {
     const KIND: &'static str = "complex_order";
     const SUMMARY: &'static str = "each token is a wave and its position the time (complex order)";
     const SOURCE: &'static str = "arXiv:1912.12333";
+    const PAST: Past = Past::Reads("defined: the waves go on");
 
-    fn validate(&self, _section: &str, dimensions: &Dimensions) -> Result<()> {
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         if dimensions.width % 2 == 1 {
             return Err(Error::value(
                 "model.width",
@@ -55,16 +104,31 @@ impl Configure for Config {
             )
             .hint(format!("use {}", dimensions.width + 1)));
         }
+        if self.complex && dimensions.head_dim % 2 == 1 {
+            return Err(Error::value(
+                &format!("{section}.complex"),
+                true,
+                format!("each head must hold both parts of its channels, and has {}", dimensions.head_dim),
+            )
+            .hint("choose `model.heads`, `model.width` or `model.head_dim` so that it is even"));
+        }
         Ok(())
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> ComplexOrder {
         let shape = [dimensions.vocab_size, dimensions.width / 2];
-        let frequencies = Frequencies::geometric(1e4, dimensions.width).inv_freq;
+        let [r, w, th] =
+            [self.share_amplitude, self.share_frequency, self.share_phase].map(|share| share.shape(shape));
+        let mut frequencies = Frequencies::geometric(1e4, dimensions.width).inv_freq;
+        if w[1] == 1 {
+            let logarithms: f64 = frequencies.iter().map(|f| f.ln()).sum();
+            frequencies = vec![(logarithms / frequencies.len() as f64).exp()];
+        }
         ComplexOrder {
-            r: init.normal("position.complex_order.r", shape, 0.02),
-            w: init.values(shape, &frequencies.repeat(dimensions.vocab_size)),
-            th: init.uniform("position.complex_order.th", shape, [-PI, PI]),
+            r: init.normal("position.complex_order.r", r, 0.02),
+            w: init.values(w, &frequencies.repeat(w[0])),
+            th: init.uniform("position.complex_order.th", th, [-PI, PI]),
+            complex: self.complex,
             scale: 1.0,
         }
     }
@@ -78,17 +142,63 @@ impl Position for ComplexOrder {
         let [batch, length] = rows.tokens.dims();
         let positions = rows.positions;
         let tokens = rows.tokens.clone().reshape([batch * length]);
-        let half = self.r.dims()[1];
-        let [r, w, th] = [&self.r, &self.w, &self.th]
-            .map(|table| table.val().select(0, tokens.clone()).reshape([batch, length, half]));
+        let [r, w, th] = [&self.r, &self.w, &self.th].map(|table| {
+            let [words, channels] = table.dims();
+            match words {
+                1 => table.val().reshape([1, 1, channels]),
+                _ => table.val().select(0, tokens.clone()).reshape([batch, length, channels]),
+            }
+        });
         let times: Vec<f64> = positions.values().iter().map(|m| m / self.scale).collect();
         let times = upload(&times, &hidden.device()).reshape([positions.rows(), length, 1]);
         let angle = w * times + th;
-        Tensor::cat(vec![r.clone() * angle.clone().cos(), r * angle.sin()], 2)
+        let [real, imaginary] = [angle.clone().cos(), angle.sin()].map(|wave| r.clone() * wave);
+        let half = [batch, length, hidden.dims()[2] / 2];
+        Tensor::cat(vec![real.expand(half), imaginary.expand(half)], 2)
+    }
+
+    fn replaces_hidden(&self) -> bool {
+        true
+    }
+
+    fn ties_complex(&self) -> bool {
+        self.complex
     }
 
     fn interpolate(&mut self, scale: f64) -> bool {
         self.scale *= scale;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{build, dimensions, random};
+    use crate::encodings::Encoding;
+    use crate::positions::Positions;
+    use burn::tensor::{Device, Int, TensorData};
+
+    #[test]
+    fn shared_tables_are_full_ones_with_equal_entries() {
+        let device = Device::flex();
+        let tokens = Tensor::<2, Int>::from_data(TensorData::new(vec![3i64, 0, 3, 7], [1, 4]), &device);
+        let positions = Positions::range(5..9);
+        let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+        let hidden = random::<3>("h", [1, 4, dimensions().width], &device);
+        let shape = [dimensions().vocab_size, dimensions().width / 2];
+        for shares in ["amplitude", "frequency", "phase"] {
+            for by in ["words", "channels"] {
+                let text = format!("kind = \"complex_order\"\nshare_{shares} = \"{by}\"");
+                let Encoding::ComplexOrder(shared) = build(&text, &device) else { panic!("{text}") };
+                let [r, w, th] = [&shared.r, &shared.w, &shared.th]
+                    .map(|table| Param::from_tensor(table.val().expand(shape)));
+                assert!(shared.r.dims() != shape || shared.w.dims() != shape || shared.th.dims() != shape);
+                let full = ComplexOrder { r, w, th, complex: false, scale: 1.0 };
+                let off: f32 =
+                    (shared.embed(hidden.clone(), rows) - full.embed(hidden.clone(), rows)).abs().max().into_scalar();
+                assert!(off == 0.0, "{text}: {off}");
+            }
+        }
     }
 }

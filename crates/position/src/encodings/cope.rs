@@ -7,7 +7,7 @@
 //! divided by `sqrt(d)`. Positions do not enter: the order of the rows does. Every query needs its whole row
 //! of scores.
 
-use super::{Configure, check_at_least};
+use super::{Configure, Past, check_at_least};
 use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::layered::at_layer;
@@ -48,6 +48,7 @@ impl Configure for Config {
     const KIND: &'static str = "cope";
     const SUMMARY: &'static str = "positions counted by the content, with gates (CoPE)";
     const SOURCE: &'static str = "arXiv:2405.18719";
+    const PAST: Past = Past::Reads("defined: counts stop at `npos - 1`");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "npos", self.npos, 2)

@@ -6,7 +6,7 @@
 //! `w0 [layers, 1, hidden]`, `w_l [layers, hidden, hidden]`, `w_out [layers, hidden, heads]`: a network of
 //! its own in every layer. Interpolated by s, every distance is divided by s.
 
-use super::{Configure, check_at_least};
+use super::{Configure, Past, check_at_least};
 use crate::distance::{bias_by_distance, upload};
 use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
@@ -70,6 +70,7 @@ impl Configure for Config {
     const KIND: &'static str = "cpb";
     const SUMMARY: &'static str = "a small network of the distance, or of its logarithm, as a bias";
     const SOURCE: &'static str = "arXiv:2111.09883, section 3.3";
+    const PAST: Past = Past::Reads("defined: the network is read at distances that training never showed");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "hidden", self.hidden, 1)?;

@@ -5,7 +5,7 @@
 //! arXiv:2405.14722, section 3; the authors' code). p, a `[layers, heads]` as in `kerple`; w1
 //! `[layers, 2 heads, hidden]`, w2 `[layers, hidden, heads]`. Interpolated by s, distances are divided by s.
 
-use super::{Configure, check_at_least, kerple::logarithmic};
+use super::{Configure, Past, check_at_least, kerple::logarithmic};
 use crate::distance::{as_block, of_block};
 use crate::encoding::{Dimensions, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
@@ -55,6 +55,7 @@ impl Configure for Config {
     const KIND: &'static str = "dape";
     const SUMMARY: &'static str = "a small network of all heads' scores and biases (DAPE with KERPLE)";
     const SOURCE: &'static str = "arXiv:2405.14722";
+    const PAST: Past = Past::Reads("defined: the network reads penalties that go on growing");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "hidden", self.hidden, 1)

@@ -6,16 +6,23 @@
 //! a relabelling of the table). rel `[2 span, width]` is shared by all layers, `w_pos_k` and `w_pos_q`
 //! `[layers, width, heads head_dim]` belong to each; all from N(0, 0.02). Clipping defines every length.
 //! Fractional distances are rounded down; interpolated by s, distances are divided by s first.
+//!
+//! `absolute_layers = N` lets absolute embeddings enter the last N blocks and no earlier one (section 3.2, the
+//! enhanced mask decoder EMD; the published models have N = 2): they are added to the hidden state before the
+//! first of these. There they enter the queries alone, and both blocks share weights and read the keys of the
+//! block before, which makes sense for masked tokens; a causal model has none, and every block is its own.
+//! `absolute` takes the keys of [`learned`], which the embeddings are.
 
-use super::{Configure, check_at_least};
+use super::{Configure, Past, check_at_least, learned};
 use crate::distance::chosen_by_distance;
-use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock};
+use super::learned::Learned;
+use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
 use crate::init::Init;
 use crate::layered::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use longwave_core::Result;
+use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,11 +32,17 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// Distances with a vector of their own, on either side.
     pub span: usize,
+    /// So many of the last blocks know absolute positions too (EMD).
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
+    pub absolute_layers: usize,
+    /// The absolute embeddings: the keys of `learned`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub absolute: Option<learned::Config>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { span: 512 }
+        Self { span: 512, absolute_layers: 0, absolute: None }
     }
 }
 
@@ -42,6 +55,11 @@ pub struct Deberta {
     pub w_pos_k: Param<Tensor<3>>,
     /// `[layers, width, heads head_dim]`.
     pub w_pos_q: Param<Tensor<3>>,
+    /// The absolute embeddings of the last blocks, where there are any.
+    pub absolute: Option<Learned>,
+    /// The block they enter before.
+    #[module(skip)]
+    absolute_from: usize,
     #[module(skip)]
     scale: f64,
 }
@@ -51,9 +69,23 @@ impl Configure for Config {
     const KIND: &'static str = "deberta";
     const SUMMARY: &'static str = "content to position and position to content terms (DeBERTa)";
     const SOURCE: &'static str = "arXiv:2006.03654";
+    const PAST: Past = Past::Reads("defined: distances past `span` share a vector");
 
-    fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
-        check_at_least(section, "span", self.span, 1)
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        check_at_least(section, "span", self.span, 1)?;
+        let key = format!("{section}.absolute_layers");
+        if self.absolute_layers > dimensions.layers {
+            let allowed = format!("it must be at most the {} layers that read the encoding", dimensions.layers);
+            return Err(Error::value(&key, self.absolute_layers, allowed).hint("the published models have 2"));
+        }
+        match &self.absolute {
+            Some(_) if self.absolute_layers == 0 => {
+                Err(Error::usage(format!("`{section}.absolute` has no layer to enter"))
+                    .hint(format!("set `{key}` to the number of last blocks, or leave both out")))
+            }
+            Some(absolute) => absolute.validate(&format!("{section}.absolute"), dimensions),
+            None => Ok(()),
+        }
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Deberta {
@@ -63,6 +95,9 @@ impl Configure for Config {
             rel: init.normal("position.deberta.rel", [2 * self.span, width], 0.02),
             w_pos_k: init.normal("position.deberta.w_pos_k", projection, 0.02),
             w_pos_q: init.normal("position.deberta.w_pos_q", projection, 0.02),
+            absolute: (self.absolute_layers > 0)
+                .then(|| self.absolute.clone().unwrap_or_default().build(dimensions, &init.scoped("deberta"))),
+            absolute_from: dimensions.layers.saturating_sub(self.absolute_layers),
             scale: 1.0,
         }
     }
@@ -81,7 +116,26 @@ impl Deberta {
 
 impl Position for Deberta {
     fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
+        if self.absolute.is_some() { PositionUse::Positions } else { PositionUse::Distances }
+    }
+
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+        match &self.absolute {
+            // The table enters before what it takes for the first block.
+            Some(absolute) if rows.layer == self.absolute_from => absolute.embed(hidden, rows.at(0)),
+            _ => hidden,
+        }
+    }
+
+    fn check(&self, positions: &Positions) -> Result<()> {
+        let Some(absolute) = &self.absolute else { return Ok(()) };
+        absolute.check(positions).map_err(|error| error.context("the absolute positions of `deberta`"))
+    }
+
+    fn prepare(&mut self, length: usize) {
+        if let Some(absolute) = &mut self.absolute {
+            absolute.prepare(length);
+        }
     }
 
     fn head_use(&self) -> HeadUse {
@@ -108,6 +162,49 @@ impl Position for Deberta {
 
     fn interpolate(&mut self, scale: f64) -> bool {
         self.scale *= scale;
-        true
+        self.absolute.as_mut().is_none_or(|absolute| absolute.interpolate(scale))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{build, dimensions, random, refused};
+    use burn::tensor::Device;
+
+    #[test]
+    fn absolute_positions_enter_the_last_blocks_alone() {
+        let device = Device::flex();
+        let hidden = random::<3>("h", [1, 5, dimensions().width], &device);
+        let tokens = Tensor::zeros([1, 5], &device);
+        let positions = Positions::range(0..5);
+        let enters = |text: &str| -> Vec<bool> {
+            let encoding = build(text, &device);
+            let changed = |layer| {
+                let rows = Rows { layer, tokens: &tokens, positions: &positions };
+                (encoding.embed(hidden.clone(), rows) - hidden.clone()).abs().max().into_scalar::<f32>() > 0.0
+            };
+            (0..dimensions().layers).map(changed).collect()
+        };
+        assert_eq!(enters("kind = \"deberta\""), [false, false]);
+        assert_eq!(enters("kind = \"deberta\"\nabsolute_layers = 1"), [false, true]);
+        // The residual stream carries them on.
+        assert_eq!(enters("kind = \"deberta\"\nabsolute_layers = 2"), [true, false]);
+    }
+
+    #[test]
+    fn its_absolute_positions_end_with_the_table() {
+        let text = "kind = \"deberta\"\nabsolute_layers = 1";
+        let mut encoding = build(text, &Device::flex());
+        assert!(encoding.check(&Positions::range(0..16)).is_ok());
+        assert!(encoding.check(&Positions::range(0..17)).is_err());
+        assert!(encoding.interpolate(2.0) && encoding.check(&Positions::range(0..32)).is_ok());
+        let segment = build(&format!("{text}\nabsolute.past_table = \"segment\""), &Device::flex());
+        assert!(segment.check(&Positions::range(0..17)).is_ok());
+        let message = refused("kind = \"deberta\"\nabsolute_layers = 3");
+        assert!(message.starts_with("`position.absolute_layers = 3`"), "{message}");
+        assert!(refused("kind = \"deberta\"\nabsolute = {}").contains("has no layer to enter"));
+        let message = refused(&format!("{text}\nabsolute = {{ alpha = 0.5 }}"));
+        assert!(message.starts_with("`position.absolute.alpha = 0.5`"), "{message}");
     }
 }

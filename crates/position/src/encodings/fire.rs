@@ -9,7 +9,7 @@
 //! depends on the query too, and is computed for one block of queries at a time. c is learned, so psi
 //! runs in f32 on a device, from distances made in f64. Interpolated by s, both positions are divided by s.
 
-use super::{Configure, check_at_least, check_positive};
+use super::{Configure, Past, check_at_least, check_positive};
 use crate::distance::{as_block, of_block, upload, whole};
 use crate::encoding::{Dimensions, Position, QueryBlock};
 use crate::init::Init;
@@ -69,6 +69,8 @@ impl Configure for Config {
     const KIND: &'static str = "fire";
     const SUMMARY: &'static str = "a small network of the distance over the query's position (FIRE)";
     const SOURCE: &'static str = "arXiv:2310.04418";
+    const PAST: Past =
+        Past::Reads("defined: past the threshold, distances are shares of the query's position");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         if let Some(length) = self.init_length {

@@ -7,7 +7,7 @@
 //! position: sequential in the position, and slow for long texts. Whole positions only.
 
 use super::recursive::whole_positions;
-use super::{Configure, check_at_least, check_positive};
+use super::{Configure, Past, check_at_least, check_positive};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
 use crate::positions::Positions;
@@ -53,6 +53,9 @@ pub struct Floater {
     pub b2: Param<Tensor<1>>,
     #[module(skip)]
     config: Config,
+    /// The vectors of every layer at the first positions, where they are computed once for many readings.
+    #[module(skip)]
+    made: Vec<Tensor<2>>,
 }
 
 impl Configure for Config {
@@ -60,6 +63,7 @@ impl Configure for Config {
     const KIND: &'static str = "floater";
     const SUMMARY: &'static str = "positions as the path of a learned flow, one start per layer (FLOATER)";
     const SOURCE: &'static str = "arXiv:2003.09229";
+    const PAST: Past = Past::Reads("defined: the flow goes on");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_positive(section, "delta", self.delta)?;
@@ -77,6 +81,7 @@ impl Configure for Config {
             w2: init.normal("position.floater.w2", [self.hidden, width], 0.02),
             b2: init.constant([width], 0.0),
             config: self.clone(),
+            made: Vec::new(),
         }
     }
 }
@@ -101,11 +106,13 @@ impl Floater {
         at(1.0 / 6.0, &(k1 + (k2 + k3).mul_scalar(2.0) + k4))
     }
 
-    /// The vectors of a layer at the positions, `[rows, length, width]`.
-    pub fn path(&self, layer: usize, positions: &Positions) -> Tensor<3> {
+    /// The vectors of a layer at positions 0 to `last` or further, `[positions, width]`.
+    fn vectors(&self, layer: usize, last: usize) -> Tensor<2> {
+        if let Some(made) = self.made.get(layer).filter(|made| made.dims()[0] > last) {
+            return made.clone();
+        }
         let Config { delta, steps, .. } = self.config;
         let h = delta / steps as f64;
-        let last = positions.largest().unwrap_or_default() as usize;
         let mut p = self.start.val().slice_dim(0, layer..=layer);
         let mut all = vec![p.clone()];
         for step in 0..last * steps {
@@ -114,9 +121,15 @@ impl Floater {
                 all.push(p.clone());
             }
         }
-        let width = p.dims()[1];
-        let at = indices(positions.values().iter().map(|&m| m as usize), &p.device());
-        Tensor::cat(all, 0).select(0, at).reshape([positions.rows(), positions.length(), width])
+        Tensor::cat(all, 0)
+    }
+
+    /// The vectors of a layer at the positions, `[rows, length, width]`.
+    pub fn path(&self, layer: usize, positions: &Positions) -> Tensor<3> {
+        let vectors = self.vectors(layer, positions.largest().unwrap_or_default() as usize);
+        let width = vectors.dims()[1];
+        let at = indices(positions.values().iter().map(|&m| m as usize), &vectors.device());
+        vectors.select(0, at).reshape([positions.rows(), positions.length(), width])
     }
 }
 
@@ -127,5 +140,10 @@ impl Position for Floater {
 
     fn check(&self, positions: &Positions) -> Result<()> {
         whole_positions("floater", positions)
+    }
+
+    fn prepare(&mut self, length: usize) {
+        let layers = self.start.dims()[0];
+        self.made = (0..layers).map(|layer| self.vectors(layer, length.saturating_sub(1))).collect();
     }
 }

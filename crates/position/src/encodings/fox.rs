@@ -7,7 +7,7 @@
 //!
 //! F is a running sum in f32: at F = 1000 a difference is right to 6e-5.
 
-use super::Configure;
+use super::{Configure, Past};
 use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::layered::at_layer;
@@ -37,6 +37,7 @@ impl Configure for Config {
     const KIND: &'static str = "fox";
     const SUMMARY: &'static str = "a learned gate forgets what lies behind (FoX)";
     const SOURCE: &'static str = "arXiv:2503.02130";
+    const PAST: Past = Past::Reads("defined: the gates go on forgetting");
 
     fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
         Ok(())
@@ -67,6 +68,10 @@ impl Position for Fox {
     }
 
     fn adds_bias(&self) -> bool {
+        true
+    }
+
+    fn reads_input(&self) -> bool {
         true
     }
 }

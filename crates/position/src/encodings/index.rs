@@ -5,7 +5,7 @@
 //! differently in a text of another length; bare, it grows without bound. Interpolated by s, the bare
 //! index is divided by s.
 
-use super::{Configure, check_at_least};
+use super::{Configure, Past, check_at_least};
 use crate::distance::upload;
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
@@ -42,6 +42,8 @@ impl Configure for Config {
     const KIND: &'static str = "index";
     const SUMMARY: &'static str = "the index itself, or its share of the length, times a learned vector";
     const SOURCE: &'static str = "the baseline of kexue.fm/archives/9675";
+    const PAST: Past =
+        Past::Reads("defined: larger numbers than training showed; normalised, a denser grid");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         self.length.map_or(Ok(()), |length| check_at_least(section, "length", length, 2))
@@ -76,5 +78,9 @@ impl Position for Index {
         }
         self.scale *= scale;
         true
+    }
+
+    fn prepare(&mut self, length: usize) {
+        self.config.length.get_or_insert(length);
     }
 }

@@ -7,7 +7,7 @@
 //! The power is learned, so `n^p = exp(p ln n)` runs in f32 on a device from `ln n` made in f64: at
 //! n = 65,535 and p = 2 it is right to about 3e-6 of itself. Interpolated by s, distances are divided by s.
 
-use super::Configure;
+use super::{Configure, Past};
 use crate::distance::{bias_by_distance, upload};
 use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
@@ -60,6 +60,7 @@ impl Configure for Config {
     const KIND: &'static str = "kerple";
     const SUMMARY: &'static str = "a learned penalty, logarithm or power of the distance (KERPLE)";
     const SOURCE: &'static str = "arXiv:2205.09921";
+    const PAST: Past = Past::Reads("defined: the penalty goes on growing, ever more slowly as a logarithm");
 
     fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
         Ok(())

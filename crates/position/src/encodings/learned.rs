@@ -15,7 +15,7 @@
 //!
 //! The extension `linear` divides every position by its scale before any of them.
 
-use super::Configure;
+use super::{Configure, Past};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
 use crate::positions::Positions;
@@ -93,6 +93,8 @@ impl Configure for Config {
     const KIND: &'static str = "learned";
     const SUMMARY: &'static str = "a learned vector per position, added to the token embeddings (GPT-2)";
     const SOURCE: &'static str = "arXiv:1706.03762, section 3.5";
+    const PAST: Past =
+        Past::Refuses("no vector there; `past_table` chooses another reading, `linear` interpolates");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         if !(self.alpha > 0.0 && self.alpha < 1.0) || (self.alpha - 0.5).abs() < 1e-9 {
@@ -221,6 +223,10 @@ impl Position for Learned {
     fn interpolate(&mut self, scale: f64) -> bool {
         self.scale *= scale;
         true
+    }
+
+    fn prepare(&mut self, length: usize) {
+        self.length.get_or_insert(length);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Every positional encoding, one file each. Adding one is one new file and one line here.
 
+use crate::detail::Detail;
 use crate::encoding::{Dimensions, Geometry, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
@@ -23,6 +24,8 @@ pub trait Configure: Sized {
     const SUMMARY: &'static str;
     /// Where it was published.
     const SOURCE: &'static str;
+    /// What happens past the training length, with the default keys.
+    const PAST: Past;
     /// Other names that `position.kind` may have; written out it has its own.
     const ALIASES: &'static [&'static str] = &[];
 
@@ -39,6 +42,15 @@ pub trait Configure: Sized {
     fn memory(&self) -> usize {
         0
     }
+}
+
+/// What happens to a text longer than those of the training, in one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Past {
+    /// It is read, at positions that training never showed.
+    Reads(&'static str),
+    /// It is refused before anything is computed.
+    Refuses(&'static str),
 }
 
 /// A line of the list of encodings.
@@ -96,6 +108,11 @@ macro_rules! encodings {
                 match self { $(Self::$Name(_) => <$module::Config as Configure>::KIND,)* }
             }
 
+            /// What happens past the training length, with the default keys.
+            pub fn past(&self) -> Past {
+                match self { $(Self::$Name(_) => <$module::Config as Configure>::PAST,)* }
+            }
+
             /// Checks the values against the model's sizes.
             ///
             /// # Errors
@@ -119,7 +136,8 @@ macro_rules! encodings {
                 match self { $(Self::$Name(config) => serde_json::to_value(config),)* }
             }
 
-            fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
+            /// One schema for each encoding.
+            pub(crate) fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
                 vec![$(with_aliases(
                     tagged::<$module::Config>(
                         <$module::Config as Configure>::KIND,
@@ -262,6 +280,12 @@ impl Position for Encoding {
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         self.hooks().embed(hidden, rows)
     }
+    fn replaces_hidden(&self) -> bool {
+        self.hooks().replaces_hidden()
+    }
+    fn ties_complex(&self) -> bool {
+        self.hooks().ties_complex()
+    }
     fn rotation(&self, layer: usize) -> Option<Rotation> {
         self.hooks().rotation(layer)
     }
@@ -292,6 +316,15 @@ impl Position for Encoding {
     fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
         self.hooks().values(probabilities, block)
     }
+    fn looks_back(&self) -> usize {
+        self.hooks().looks_back()
+    }
+    fn reads_input(&self) -> bool {
+        self.hooks().reads_input()
+    }
+    fn prepare(&mut self, length: usize) {
+        self.hooks_mut().prepare(length);
+    }
     fn reads_pairs(&self) -> bool {
         self.hooks().reads_pairs()
     }
@@ -315,6 +348,9 @@ impl Position for Encoding {
     }
     fn interpolate(&mut self, scale: f64) -> bool {
         self.hooks_mut().interpolate(scale)
+    }
+    fn details(&self, positions: &[f64]) -> Vec<Detail> {
+        self.hooks().details(positions)
     }
 }
 

@@ -5,7 +5,7 @@
 //! past `table_size` is refused; interpolated by s, the table is read at m / s, between rows.
 
 use super::learned::past_the_table;
-use super::{Configure, check_at_least};
+use super::{Configure, Past, check_at_least};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
 use crate::positions::Positions;
@@ -39,6 +39,7 @@ impl Configure for Config {
     const KIND: &'static str = "multiplicative";
     const SUMMARY: &'static str = "a learned vector per position, multiplied with the token embeddings";
     const SOURCE: &'static str = "kexue.fm/archives/8130";
+    const PAST: Past = Past::Refuses("no vector there; `linear` interpolates");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         self.table_size

@@ -10,7 +10,7 @@
 //!
 //! Angles of positions are computed in f64; delta is turned in by the sum formulas of cos and sin.
 
-use super::{Configure, check_base};
+use super::{Configure, Past, check_base};
 use crate::encoding::{Dimensions, HeadUse, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
@@ -51,6 +51,7 @@ impl Configure for Config {
     const KIND: &'static str = "pope";
     const SUMMARY: &'static str = "channels give lengths, positions alone give angles (PoPE)";
     const SOURCE: &'static str = "arXiv:2509.10534";
+    const PAST: Past = Past::Reads("defined: angles that training never showed");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)
@@ -107,6 +108,10 @@ impl Position for Pope {
         let turned_cos = cos.clone() * delta_cos.clone() - sin.clone() * delta_sin.clone();
         let turned_sin = sin * delta_cos + cos * delta_sin;
         Tensor::cat(vec![length.clone() * turned_cos, length * turned_sin], 3)
+    }
+
+    fn reads_pairs(&self) -> bool {
+        true
     }
 
     fn frequencies(&self) -> Option<&Frequencies> {

@@ -21,6 +21,9 @@ fn every() -> Vec<String> {
         "kind = \"cope\"\ngate_scaled = false",
         "kind = \"shaw\"\np_max = 3",
         "kind = \"deberta\"\nspan = 3",
+        "kind = \"deberta\"\nabsolute_layers = 1",
+        "kind = \"complex_order\"\ncomplex = true\nshare_frequency = \"words\"\nshare_phase = \"channels\"",
+        "kind = \"complex_order\"\nshare_amplitude = \"channels\"\nshare_frequency = \"channels\"",
         "kind = \"learned\"\npast_table = \"hierarchical\"",
         "kind = \"learned\"\npast_table = \"segment\"\ntable_size = 16",
     ];

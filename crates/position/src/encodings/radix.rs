@@ -12,7 +12,8 @@
 //! `beta_new`; rows, and numbers with `reading = "rescaled"`, take each digit d' to the centre of its cell,
 //! `clamp((d' + 1/2) beta / beta_new - 1/2, 0, beta - 1)`; `reading = "raw"` takes the number as it is.
 
-use super::{Configure, check_at_least};
+use super::{Configure, Past, check_at_least};
+use crate::detail::Detail;
 use crate::distance::upload;
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
@@ -149,6 +150,8 @@ impl Configure for Config {
     const KIND: &'static str = "radix";
     const SUMMARY: &'static str = "the digits of the position, as rows of tables or as numbers";
     const SOURCE: &'static str = "kexue.fm/archives/9675";
+    const PAST: Past =
+        Past::Reads("defined up to `beta^digits`, which refuses: digits that training saw only as 0");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "beta", self.beta, 2)?;
@@ -264,6 +267,14 @@ impl Position for Radix {
         self.config.variant = Variant::Interpolate;
         self.config.s *= scale;
         true
+    }
+
+    fn details(&self, positions: &[f64]) -> Vec<Detail> {
+        let rows = positions.iter().map(|&m| [vec![m], self.config.coordinates(m)].concat());
+        // The lowest digit comes first.
+        let names: Vec<String> = (0..self.config.digits).map(|j| format!("digit {j}")).collect();
+        let columns: Vec<&str> = std::iter::once("position").chain(names.iter().map(String::as_str)).collect();
+        vec![Detail::new("digits as they are read, the lowest first", &columns, rows.collect())]
     }
 }
 

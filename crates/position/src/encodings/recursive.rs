@@ -6,7 +6,7 @@
 //! `"mlp"`: `f(p) = p + tanh(p w1 + b1) w2 + b2`, w1 `[width, hidden]`, w2 `[hidden, width]`. p0 from
 //! N(0, 0.02). Enters once, before the first block; sequential in the position. Whole positions only.
 
-use super::{Configure, check_at_least};
+use super::{Configure, Past, check_at_least};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
@@ -73,6 +73,9 @@ pub struct Recursive {
     pub w2: Option<Param<Tensor<2>>>,
     /// `mlp`: `[width]`.
     pub b2: Option<Param<Tensor<1>>>,
+    /// The vectors of the first positions, where they are computed once for many readings.
+    #[module(skip)]
+    made: Option<Tensor<2>>,
 }
 
 /// `[width, width]`: turns channels 2i and 2i + 1 by the sinusoidal frequency of band i.
@@ -95,6 +98,7 @@ impl Configure for Config {
     const KIND: &'static str = "recursive";
     const SUMMARY: &'static str = "each position's vector is a learned function of the one before";
     const SOURCE: &'static str = "kexue.fm/archives/8130";
+    const PAST: Past = Past::Reads("defined: the recursion goes on");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "hidden", self.hidden, 1)
@@ -112,6 +116,7 @@ impl Configure for Config {
             b1: mlp.then(|| init.constant([hidden], 0.0)),
             w2: mlp.then(|| init.normal("position.recursive.w2", [hidden, width], 0.02)),
             b2: mlp.then(|| init.constant([width], 0.0)),
+            made: None,
         }
     }
 }
@@ -129,8 +134,11 @@ impl Recursive {
         p + hidden.matmul(w2.val()) + b2.val().unsqueeze()
     }
 
-    /// The vectors of positions 0 to `last`, `[last + 1, width]`.
+    /// The vectors of positions 0 to `last` or further, `[positions, width]`.
     fn vectors(&self, last: usize) -> Tensor<2> {
+        if let Some(made) = self.made.as_ref().filter(|made| made.dims()[0] > last) {
+            return made.clone();
+        }
         let mut all = vec![self.p0.val().unsqueeze::<2>()];
         for k in 0..last {
             all.push(self.step(all[k].clone()));
@@ -154,6 +162,10 @@ impl Position for Recursive {
 
     fn check(&self, positions: &Positions) -> Result<()> {
         whole_positions("recursive", positions)
+    }
+
+    fn prepare(&mut self, length: usize) {
+        self.made = Some(self.vectors(length.saturating_sub(1)));
     }
 }
 

@@ -6,7 +6,7 @@
 //! defines every length. Fractional distances are rounded down; interpolated by s, distances are divided
 //! by s first.
 
-use super::Configure;
+use super::{Configure, Past};
 use crate::distance::chosen_by_distance;
 use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
@@ -52,6 +52,7 @@ impl Configure for Config {
     const KIND: &'static str = "shaw";
     const SUMMARY: &'static str = "learned vectors of clipped distances, added to keys and values (Shaw)";
     const SOURCE: &'static str = "arXiv:1803.02155";
+    const PAST: Past = Past::Reads("defined: distances past `p_max` share a vector");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         if self.p_min <= 0 && self.p_max >= 0 && self.p_max > self.p_min {

@@ -7,7 +7,7 @@
 //! The waves have a root mean square of 0.7, the token embeddings of a fresh model 0.02: with
 //! `scale = 1` the positions drown the tokens at the start, so small models train better with less.
 
-use super::{Configure, check_base};
+use super::{Configure, Past, check_base};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
@@ -48,6 +48,7 @@ impl Configure for Config {
     const KIND: &'static str = "sinusoidal";
     const SUMMARY: &'static str = "fixed sine and cosine waves, added to the token embeddings";
     const SOURCE: &'static str = "arXiv:1706.03762, section 3.5";
+    const PAST: Past = Past::Reads("defined: the waves go on");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;

@@ -8,8 +8,9 @@
 //! Buckets are computed in f64. A fractional distance is rounded down first, also where it is
 //! interpolated: `floor(n / s)`.
 
-use super::{Configure, check_at_least};
-use crate::distance::bias_by_distance;
+use super::{Configure, Past, check_at_least};
+use crate::detail::Detail;
+use crate::distance::{bias_by_distance, whole};
 use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::positions::Positions;
@@ -41,6 +42,20 @@ impl Buckets {
         // A distance that is exactly the start of a bucket may come out an ulp below it.
         let step = share.mul_add((self.buckets - exact) as f64, 1e-9).floor();
         (exact + step as usize).min(self.buckets - 1)
+    }
+
+    /// The distances of each bucket in a text that ends at the last of these positions.
+    pub(super) fn detail(self, positions: &[f64], scale: f64) -> Detail {
+        let last = positions.iter().copied().fold(0.0, f64::max) as usize;
+        let mut rows: Vec<Vec<f64>> = Vec::new();
+        for (distance, n) in whole(last + 1, scale).into_iter().enumerate() {
+            let (bucket, distance) = (self.of(n) as f64, distance as f64);
+            match rows.last_mut() {
+                Some(row) if (row[0] - bucket).abs() < 0.5 => row[2] = distance,
+                _ => rows.push(vec![bucket, distance, distance]),
+            }
+        }
+        Detail::new("buckets of distances", &["bucket", "from", "to"], rows)
     }
 
     /// Checks the numbers.
@@ -112,6 +127,7 @@ impl Configure for Config {
     const KIND: &'static str = "t5";
     const SUMMARY: &'static str = "a learned bias per bucket of distances, shared by all layers (T5)";
     const SOURCE: &'static str = "arXiv:1910.10683";
+    const PAST: Past = Past::Reads("defined: distances of `max_distance` and more share the last bucket");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         self.buckets().check(section)
@@ -143,6 +159,10 @@ impl Position for T5 {
     fn interpolate(&mut self, scale: f64) -> bool {
         self.scale *= scale;
         true
+    }
+
+    fn details(&self, positions: &[f64]) -> Vec<Detail> {
+        vec![self.buckets.detail(positions, self.scale)]
     }
 }
 

@@ -16,7 +16,7 @@
 //! and cosines of i and of j, so that q and k, each made `width` channels wider, have the whole logit as
 //! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`.
 
-use super::{Configure, check_base};
+use super::{Configure, Past, check_base};
 use crate::encoding::{Dimensions, HeadUse, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
@@ -24,6 +24,7 @@ use crate::layered::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
+use longwave_core::config::is_default;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,13 +36,8 @@ pub struct Config {
     /// The base of the geometric progression of frequencies.
     pub base: f64,
     /// N: tokens before a segment that every layer also attends to.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub memory: usize,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
-fn is_zero(memory: &usize) -> bool {
-    *memory == 0
 }
 
 impl Default for Config {
@@ -71,6 +67,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "relative sinusoids with a key matrix and biases of their own";
     const SOURCE: &'static str = "arXiv:1901.02860";
     const ALIASES: &'static [&'static str] = &["xlnet"];
+    const PAST: Past = Past::Reads("defined: waves of distances that training never showed");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;

@@ -12,7 +12,8 @@
 
 use super::learned::past_the_table;
 use super::t5::Buckets;
-use super::{Configure, check_at_least};
+use super::{Configure, Past, check_at_least};
+use crate::detail::Detail;
 use crate::distance::bias_by_distance;
 use crate::encoding::{Dimensions, HeadUse, Position, QueryBlock, Rows};
 use crate::init::Init;
@@ -92,6 +93,7 @@ impl Configure for Config {
     const KIND: &'static str = "tupe";
     const SUMMARY: &'static str = "positions with projections of their own, untied from the content (TUPE)";
     const SOURCE: &'static str = "arXiv:2006.15595";
+    const PAST: Past = Past::Refuses("no vector there; `linear` interpolates");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         if let Some(size) = self.table_size {
@@ -181,5 +183,9 @@ impl Position for Tupe {
     fn interpolate(&mut self, scale: f64) -> bool {
         self.scale *= scale;
         true
+    }
+
+    fn details(&self, positions: &[f64]) -> Vec<Detail> {
+        self.rel_table.iter().map(|_| self.buckets.detail(positions, self.scale)).collect()
     }
 }

@@ -6,7 +6,7 @@
 //! models without positional encoding).
 
 use crate::extension::Lengths;
-use crate::reading::{LogN, Reading};
+use crate::reading::{LayerReading, LogN, Reading};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -44,22 +44,29 @@ impl Common {
         Ok(common)
     }
 
-    /// Changes every layer of the reading.
-    pub(super) fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+    /// Changes every layer of the reading. Queries are scaled where a longer text means more keys: not in
+    /// layers that were `trained` with a window, and not where they are scaled already.
+    pub(super) fn apply(&self, reading: &mut Reading, trained: &Reading, lengths: Lengths) -> Result<()> {
+        let scaled: Vec<bool> =
+            trained.layers().iter().map(|layer| self.log_n && grows(layer, lengths)).collect();
         if self.log_n {
             if lengths.train < 2 {
                 return Err(Error::usage("`log_n` divides by ln L, which is 0 at a training length of 1")
                     .hint("leave `log_n` out"));
             }
-            if reading.layers_mut().iter().any(|layer| matches!(layer.log_n, LogN::Trained { .. })) {
-                return Err(Error::usage(
-                    "`log_n = true` would scale the queries twice: the model was trained with it",
-                )
+            if !scaled.contains(&true) {
+                let twice = trained.layers().iter().any(|layer| matches!(layer.log_n, LogN::Trained { .. }));
+                return Err(Error::usage(if twice {
+                    "`log_n = true` would scale the queries twice: the model was trained with it"
+                } else {
+                    "`log_n = true` has nothing to scale: every layer was trained with a window, and sees no more \
+                     keys in a longer text"
+                })
                 .hint("leave `log_n` out of the extension"));
             }
         }
-        for layer in reading.layers_mut() {
-            if self.log_n {
+        for (layer, scaled) in reading.layers_mut().iter_mut().zip(scaled) {
+            if scaled {
                 layer.log_n = LogN::PostHoc { train_length: lengths.train };
             }
             layer.logit_scale /= self.temperature.unwrap_or(1.0);
@@ -80,6 +87,12 @@ impl Common {
         }
         properties
     }
+}
+
+/// Whether a layer sees more keys in a longer text, and its queries are not scaled for that yet.
+fn grows(layer: &LayerReading, lengths: Lengths) -> bool {
+    !matches!(layer.log_n, LogN::Trained { .. })
+        && layer.mask.window.is_none_or(|window| window > lengths.train)
 }
 
 /// A temperature must be positive.

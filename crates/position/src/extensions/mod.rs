@@ -51,7 +51,8 @@ macro_rules! extensions {
                 Err(unknown_kind(section, &kind, EXTENSIONS.iter().map(|entry| entry.kind)))
             }
 
-            fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
+            /// The schema of every extension, in the order of the list.
+            pub(crate) fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
                 vec![$(with_common(
                     tagged::<$module::$Name>(
                         <$module::$Name as Extend>::KIND,
@@ -142,7 +143,8 @@ impl ExtensionConfig {
         let result = self
             .without_memory(reading)
             .and_then(|()| self.extension.change(&mut changed, lengths))
-            .and_then(|()| self.common.apply(&mut changed, lengths));
+            .and_then(|()| self.common.apply(&mut changed, reading, lengths))
+            .and_then(|()| changed.check_attention());
         match result {
             Ok(()) => Ok(changed),
             Err(error) if error.hint_text().is_none() => Err(error.hint(format!(
@@ -155,11 +157,15 @@ impl ExtensionConfig {
     }
 }
 
-/// The extensions that change this reading without an error, by name.
+/// The extensions that change this reading without an error, by name, for the length or twice the training's.
 fn applicable(reading: &Reading, lengths: Lengths) -> String {
+    // At L itself some change nothing that could be refused.
+    let lengths = Lengths { length: lengths.length.max(2 * lengths.train), ..lengths };
     let applies = |kind: &str| {
+        let mut changed = reading.clone();
         ExtensionConfig::from_value(&toml::Value::String(kind.to_owned()), "extend")
-            .and_then(|config| config.extension.change(&mut reading.clone(), lengths))
+            .and_then(|config| config.extension.change(&mut changed, lengths))
+            .and_then(|()| changed.check_attention())
             .is_ok()
     };
     let names: Vec<_> = EXTENSIONS

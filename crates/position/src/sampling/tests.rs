@@ -1,6 +1,7 @@
 use super::*;
 use crate::init::Init;
-use crate::reading::{LogN, PositionConfig};
+use crate::reading::LogN;
+use crate::stack::PositionConfig;
 use burn::tensor::Device;
 
 const LENGTHS: Lengths = Lengths { train: 16, length: 16 };
@@ -150,4 +151,21 @@ fn what_an_encoding_cannot_learn_from_is_refused() {
         let position = format!("kind = \"{}\"", entry.kind);
         assert!(check("kind = \"segments\"\ncount = 4", &position, LogN::Off).is_ok(), "{position}");
     }
+}
+
+#[test]
+fn what_is_read_of_positions_is_the_most_that_any_layer_reads() {
+    let of = |layers: &str| {
+        let position = format!("kind = \"mixed\"\nlayers = [{layers}]");
+        reading(&position, LogN::Off).position_use()
+    };
+    assert_eq!(of("\"none\", \"cope\""), PositionUse::Order);
+    assert_eq!(of("\"none\", { kind = \"none\", window = 4 }"), PositionUse::Distances);
+    assert_eq!(of("\"none\", \"rope\""), PositionUse::Distances);
+    assert_eq!(of("\"none\", { kind = \"rope\", window = 4, sinks = 1 }"), PositionUse::Positions);
+    assert_eq!(of("\"rope\", { kind = \"none\", log_n = true }"), PositionUse::Positions);
+    assert_eq!(of("\"rope\", \"recursive\""), PositionUse::Positions);
+    let deberta = |keys: &str| reading(&format!("kind = \"deberta\"\n{keys}"), LogN::Off).position_use();
+    assert_eq!(deberta(""), PositionUse::Distances);
+    assert_eq!(deberta("absolute_layers = 1"), PositionUse::Positions);
 }

@@ -15,11 +15,13 @@ pub(super) struct Page<'a> {
     pub(super) learning: Option<String>,
 }
 
-/// One block of results.
+/// One table of results.
 pub(super) struct Section<'a> {
     pub(super) table: &'a Table,
     /// Its charts, as SVG.
     pub(super) pictures: Vec<String>,
+    /// Whether it is the first of its rows: charts are of the first.
+    pub(super) first: bool,
 }
 
 /// The whole page.
@@ -53,7 +55,7 @@ fn push_section(text: &mut String, section: &Section) {
         escape(&table.title),
         escape(&table.setting)
     );
-    if section.pictures.is_empty() {
+    if section.first && section.pictures.is_empty() {
         *text += "<p class=\"note\">There is no finite value to draw.</p>\n";
     }
     // The first picture shows all of the table; further ones are of single runs.

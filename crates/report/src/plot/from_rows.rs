@@ -2,6 +2,7 @@
 
 use super::{Axis, Chart, Point, Scale, Series};
 use crate::block::{Block, Line, multiple};
+use crate::metric::Metric;
 use crate::table::{Cell, Table};
 
 /// More lines than this are not told apart in one chart.
@@ -9,17 +10,18 @@ const READABLE: usize = 12;
 /// A longer curve is averaged down to about this many points.
 const CURVE: usize = 300;
 
-/// Perplexity against length: one chart, or, where several runs have more lines together than can be
+/// Perplexity, or what else the protocol is about, against length: one chart, or, where several runs have more lines together than can be
 /// told apart, one chart of how each run reads by itself and one chart per run.
-pub fn perplexity(block: &Block) -> Vec<Chart> {
+pub fn by_length(block: &Block) -> Vec<Chart> {
+    let metric = first_metric(block);
     let runs = block.runs();
     let several = runs.len() > 1;
     if !several || block.lines.len() <= READABLE {
         let name =
             |line: &Line| if several { format!("{}: {}", line.run, line.label) } else { line.label.clone() };
-        return vec![perplexity_of(
+        return vec![by_length_of(
             block,
-            &Table::new(block).title,
+            &Table::new(block, metric).title,
             &block.lines.iter().collect::<Vec<_>>(),
             name,
         )];
@@ -30,21 +32,27 @@ pub fn perplexity(block: &Block) -> Vec<Chart> {
         direct.or_else(|| lines.next())
     };
     let overview: Vec<&Line> = runs.iter().filter_map(own).collect();
-    let title = format!("Perplexity as trained: {}", block.settings.protocol);
-    let mut charts = vec![perplexity_of(block, &title, &overview, |line| {
+    let title = format!("{} as trained: {}", metric.name(), block.settings.protocol);
+    let mut charts = vec![by_length_of(block, &title, &overview, |line| {
         if line.extend == "direct" { line.run.clone() } else { format!("{}: {}", line.run, line.label) }
     })];
     for run in runs {
         let lines: Vec<&Line> = block.lines.iter().filter(|line| line.run == run).collect();
         if lines.len() > 1 {
-            let title = format!("Perplexity of {}: {}", block.run_label(run), block.settings.protocol);
-            charts.push(perplexity_of(block, &title, &lines, |line| line.label.clone()));
+            let title = format!("{} of {}: {}", metric.name(), block.run_label(run), block.settings.protocol);
+            charts.push(by_length_of(block, &title, &lines, |line| line.label.clone()));
         }
     }
     charts
 }
 
-fn perplexity_of(block: &Block, title: &str, lines: &[&Line], name: impl Fn(&Line) -> String) -> Chart {
+/// What charts of a block show.
+fn first_metric(block: &Block) -> Metric {
+    Metric::of(block.settings.protocol)[0]
+}
+
+fn by_length_of(block: &Block, title: &str, lines: &[&Line], name: impl Fn(&Line) -> String) -> Chart {
+    let metric = first_metric(block);
     let train_length = block.settings.train_length;
     let tick = |length: usize| (length as f64, vec![length.to_string(), multiple(length, train_length)]);
     let series = lines.iter().map(|line| Series {
@@ -52,20 +60,25 @@ fn perplexity_of(block: &Block, title: &str, lines: &[&Line], name: impl Fn(&Lin
         points: line
             .rows
             .iter()
-            .filter_map(|(length, rows)| Cell::new(rows).map(|cell| (*length as f64, cell)))
-            .map(|(x, cell)| Point { x, y: cell.ppl, error: cell.error })
+            .filter_map(|(length, rows)| Cell::new(metric, rows).map(|cell| (*length as f64, cell)))
+            .map(|(x, cell)| Point { x, y: cell.value, error: cell.error })
             .collect(),
         reference: line.is_baseline(),
     });
     Chart {
         title: title.to_owned(),
-        subtitle: Table::new(block).setting,
+        subtitle: Table::new(block, metric).setting,
         x: Axis {
             label: format!("tokens of context (trained on L = {train_length})"),
             scale: Scale::Log,
             ticks: block.lengths.iter().map(|&length| tick(length)).collect(),
         },
-        y: Axis { label: "perplexity (log scale)".into(), scale: Scale::Log, ticks: vec![] },
+        y: match metric {
+            Metric::Perplexity => {
+                Axis { label: "perplexity (log scale)".into(), scale: Scale::Log, ticks: vec![] }
+            }
+            _ => Axis { label: metric.name().to_lowercase(), scale: Scale::Linear, ticks: vec![] },
+        },
         mark: None,
         series: series.collect(),
     }

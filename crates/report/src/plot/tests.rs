@@ -4,7 +4,7 @@ use crate::example;
 
 fn chart() -> Chart {
     let rows = example::rows();
-    perplexity(&blocks(&rows)[0]).remove(0)
+    by_length(&blocks(&rows)[0]).remove(0)
 }
 
 #[test]
@@ -81,14 +81,14 @@ fn a_long_subtitle_takes_two_lines_and_a_missing_heading_no_room() {
 #[test]
 fn many_runs_have_an_overview_and_a_chart_each() {
     let mut rows = example::rows();
-    let few = perplexity(&blocks(&rows)[0]);
+    let few = by_length(&blocks(&rows)[0]);
     assert_eq!(few.len(), 1);
     for name in ["alibi", "none"] {
         rows.extend(
             example::rows().into_iter().map(|row| longwave_eval::ResultRow { run: name.into(), ..row }),
         );
     }
-    let charts = perplexity(&blocks(&rows)[0]);
+    let charts = by_length(&blocks(&rows)[0]);
     let names: Vec<&str> = charts[0].series.iter().map(|series| series.name.as_str()).collect();
     assert_eq!(names, ["rope", "alibi", "none"]);
     assert_eq!(charts.len(), 4);

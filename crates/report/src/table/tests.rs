@@ -1,11 +1,12 @@
 use super::*;
 use crate::block::blocks;
 use crate::example;
+use longwave_eval::DocumentSums;
 
 fn table(rows: &[ResultRow]) -> Table {
     let blocks = blocks(rows);
     assert_eq!(blocks.len(), 1);
-    Table::new(&blocks[0])
+    Table::new(&blocks[0], Metric::Perplexity)
 }
 
 /// Two extensions and the baseline at two lengths, one cell not measured.
@@ -61,17 +62,56 @@ window_baseline reads the last L = 128 tokens only: what a longer context must b
 #[test]
 fn csv_form() {
     let expected = "\
-run,seed,encoding,extend,extend_config,protocol,split,checkpoint,step,train_length,length,target,max_length,\
-window_stride,windows_per_document,stride,tokens,documents,skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,\
-config_hash,device,threads,version
-rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",fixed_target,test,last,600,128,128,128,1024,\
-1024,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,hash of rope,cpu,2,0.1.0
+run,seed,encoding,extend,extend_config,protocol,corpus,split,checkpoint,step,train_length,length,target,max_length,\
+window_stride,windows_per_document,stride,passage,tokens,documents,skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,\
+accuracy,accuracy_se,exact_match,exact_match_se,config_hash,device,threads,version
+rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",fixed_target,data/sotu,test,last,600,128,128,128,1024,\
+1024,,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,hash of rope,cpu,2,0.1.0
 ";
     let mut row = example::row("rope", "direct", 128, 12.0);
     row.nll = 2.5;
     row.ppl = 12.25;
     row.extend_config = serde_json::json!({ "kind": "direct", "note": "a, \"b\"" });
-    assert_eq!(csv(&[row]).unwrap(), expected);
+    assert_eq!(crate::csv(&[row]).unwrap(), expected);
+}
+
+#[test]
+fn the_difference_to_the_baseline_is_paired() {
+    let mut rows = few();
+    for (row, nll) in rows.iter_mut().zip([[260.0, 80.0], [1.0, 1.0], [300.0, 100.0], [250.0, 80.0]]) {
+        row.per_document = Some(DocumentSums { tokens: vec![100, 100], nll: nll.to_vec() });
+    }
+    let table = table(&rows);
+    assert_eq!(table.columns.last().unwrap(), "\u{394} at 8L");
+    let cells: Vec<Option<(String, Option<String>)>> =
+        table.rows.iter().map(|row| row.cells[2].as_ref().map(Cell::texts)).collect();
+    let text = |value: &str, error: &str| Some((value.to_owned(), Some(error.to_owned())));
+    assert_eq!(cells, [text("+0.300", "0.100"), text("-0.050", "0.050"), None]);
+    assert!(table.notes.last().unwrap().contains("1024 tokens minus that of window_baseline"));
+}
+
+#[test]
+fn tasks_show_exact_match_and_accuracy() {
+    let task = |extend: &str, exact: f64| {
+        let mut row = example::row("rope", extend, 128, 2.0);
+        (row.exact_match, row.exact_match_se) = (Some(exact), Some(0.02));
+        row.settings.protocol = Protocol::Task;
+        row.corpus = Some("copy".into());
+        row
+    };
+    let rows = [task("direct", 0.25), task("yarn", 0.875)];
+    let blocks = blocks(&rows);
+    let tables = Table::all(&blocks[0]);
+    let titles: Vec<&str> = tables.iter().map(|table| table.title.as_str()).collect();
+    assert_eq!(titles, ["Exact match in % of rope: task copy", "Accuracy in % of rope: task copy"]);
+    let cells: Vec<(String, bool)> = tables[0]
+        .rows
+        .iter()
+        .map(|row| row.cells[0].as_ref().unwrap())
+        .map(|c| (c.texts().0, c.best))
+        .collect();
+    assert_eq!(cells, [("25.0".to_owned(), false), ("87.5".to_owned(), true)]);
+    assert!(tables[0].setting.ends_with("4096 tokens of 8 sequences scored per cell"));
 }
 
 #[test]
@@ -96,7 +136,7 @@ fn seeds_have_their_mean_and_deviation() {
     let seed = |seed: u64, ppl: f64| ResultRow { seed, ..example::row("rope", "direct", 128, ppl) };
     let table = table(&[seed(0, 10.0), seed(1, 12.0), seed(2, 14.0)]);
     let cell = table.rows[0].cells[0].as_ref().unwrap();
-    assert_eq!((cell.ppl, cell.error, cell.seeds), (12.0, Some(2.0), 3));
+    assert_eq!((cell.value, cell.error, cell.seeds), (12.0, Some(2.0), 3));
     assert!(table.notes[0].contains("up to 3 per cell"));
 }
 
@@ -104,7 +144,7 @@ fn seeds_have_their_mean_and_deviation() {
 fn digits_follow_the_size() {
     let text = |ppl: f64, nll_se: f64| {
         let row = ResultRow { nll_se: Some(nll_se), ..example::row("rope", "direct", 128, ppl) };
-        let (value, error) = Cell::new(&[&row]).unwrap().texts();
+        let (value, error) = Cell::new(Metric::Perplexity, &[&row]).unwrap().texts();
         format!("{value} {}", error.unwrap_or_default())
     };
     assert_eq!(text(9.876, 0.01), "9.88 0.10");

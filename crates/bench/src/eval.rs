@@ -1,0 +1,120 @@
+//! `bench eval`: reading texts of growing length with fresh weights, as fixed-target evaluation reads them.
+
+use crate::clock::{Subject, subject};
+use crate::record::{Direction, Record};
+use crate::{Bench, numbers};
+use longwave_core::{Error, Result};
+use longwave_eval::memory;
+use longwave_model::config::Resolved;
+use longwave_model::{Gpt, Pass, Size};
+use longwave_position::Init;
+use longwave_train::RunConfig;
+use longwave_train::trainer::upload;
+
+/// Lengths that are measured unless others are asked for, in training lengths.
+pub const TIMES: [usize; 4] = [1, 2, 4, 8];
+
+/// Tokens of one pass: shorter texts are read together, as evaluation does.
+const TOKENS: usize = 8192;
+/// Tokens of a text that the plain operations still read in bearable time.
+const REFERENCE_LENGTH: usize = 4096;
+const PLAIN: &str = "the same reading with plain tensor operations";
+
+/// Times one pass over texts of each length, of which the last training length of tokens is scored.
+///
+/// # Errors
+/// A length is 0 or does not fit in memory or the encoding, or the device fails.
+pub fn run(
+    bench: &Bench,
+    config: &RunConfig,
+    vocab_size: usize,
+    lengths: &[usize],
+    show: &mut dyn FnMut(Record) -> Result<()>,
+) -> Result<()> {
+    if lengths.contains(&0) {
+        return Err(Error::value("--lengths", 0, "it must be at least 1"));
+    }
+    let resolved = config.model.resolve(vocab_size, config.train.length)?;
+    let model = Gpt::new(&resolved, &config.position, &Init::new(config.seed, &bench.device))?;
+    for &length in lengths {
+        let scored = config.train.length.min(length);
+        let texts = (TOKENS / length).max(1);
+        fits(&model, &resolved, length, scored)?;
+        let mut subjects = vec![reading(bench, &model, [texts, length], scored, bench.reference)];
+        if !bench.reference && !bench.alone && length <= REFERENCE_LENGTH {
+            subjects.push(reading(bench, &model, [texts, length], scored, true));
+        }
+        let times = bench.clock.time(&mut subjects)?;
+        drop(subjects);
+        bench.asked_kernels();
+        let case = format!("{}, {texts} x {length}", config.position.name());
+        let record = Record::new("eval", case, Direction::Forward, &bench.device_name, &times[0]);
+        show(record.reading(texts * length).against(PLAIN, times.get(1)))?;
+    }
+    Ok(())
+}
+
+fn fits(model: &Gpt, resolved: &Resolved, length: usize, scored: usize) -> Result<()> {
+    let needed = Size::reading_bytes(resolved, length, scored) as u64;
+    memory::check(length, needed, memory::available())?;
+    model
+        .position
+        .check(&model.position.layout().positions(length))
+        .map_err(|error| error.context(format!("length {length}")))
+}
+
+/// One pass over texts `[texts, length]` of random tokens: what a token is changes no time.
+fn reading<'a>(
+    bench: &'a Bench,
+    model: &'a Gpt,
+    shape: [usize; 2],
+    scored: usize,
+    reference: bool,
+) -> Subject<'a> {
+    let [texts, length] = shape;
+    let vocab = model.embedding.dims()[0] as f32;
+    let tokens: Vec<u32> = numbers::values("tokens", texts * length)
+        .into_iter()
+        .map(|x| ((x.abs() * vocab) as u32).min(vocab as u32 - 1))
+        .collect();
+    let targets = upload(&tokens[..texts * scored], [texts, scored], &bench.device);
+    let tokens = upload(&tokens, shape, &bench.device);
+    let positions = model.position.layout().positions(length);
+    subject(
+        &bench.device,
+        move || {
+            longwave_kernels::use_reference(reference);
+            (tokens.clone(), targets.clone())
+        },
+        move |(tokens, targets)| {
+            let pass = Pass { tokens, positions: &positions, reading: &model.position, dropout: None };
+            model.nll(&pass, targets, length - scored..length)
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{alone, bench};
+    use crate::train::tests::small;
+
+    #[test]
+    fn every_length_is_read_in_a_full_pass() {
+        let _alone = alone();
+        let (_folder, config, dataset) = small();
+        let vocab = dataset.tokenizer().vocab_size();
+        let mut records = Vec::new();
+        run(&bench(), &config.run, vocab, &[512, 8192], &mut |record| {
+            records.push(record);
+            Ok(())
+        })
+        .unwrap();
+        let cases: Vec<&str> = records.iter().map(|record| record.case.as_str()).collect();
+        assert_eq!(cases, ["rope, 16 x 512", "rope, 1 x 8192"]);
+        assert!(records.iter().all(|record| record.tokens == Some(8192) && record.peak_bytes > Some(0)));
+        assert!(records[0].speedup.is_some() && records[1].speedup.is_none());
+        assert!(run(&bench(), &config.run, vocab, &[0], &mut |_| Ok(())).is_err());
+        assert!(!longwave_kernels::reference_in_use(), "the kernels that were asked for run again");
+    }
+}

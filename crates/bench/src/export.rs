@@ -1,0 +1,113 @@
+//! What another program needs to train the same model on the same batches, and the losses it should see.
+//!
+//! A folder of `weights.safetensors` (the initial weights, as a checkpoint holds them), `batches.bin` (for
+//! every step the inputs and then the targets, `[sequences, length]` each, as little-endian u32) and
+//! `run.json` (sizes, schedule and our own losses, step by step).
+
+use longwave_core::{Error, Result, file};
+use longwave_data::Dataset;
+use longwave_train::checkpoint::{self, Meta};
+use longwave_train::schedule::Schedule;
+use longwave_train::{Run, RunConfig, Trainer};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Trains the first `steps` steps and writes the folder; progress is the number of steps done.
+///
+/// # Errors
+/// The config does not fit the corpus, is a task's, draws positions or carries a memory, a loss is not finite, or a file cannot be written.
+pub fn write(
+    folder: &Path,
+    config: &RunConfig,
+    dataset: &Dataset,
+    device: &burn::tensor::Device,
+    steps: u64,
+    progress: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<()> {
+    let train = &config.train;
+    if !train.positions.is_contiguous() || config.position.memory() > 0 {
+        return Err(Error::usage("`--export` has no place for drawn positions or for a memory")
+            .hint("export a config without `train.positions` and `position.memory`"));
+    }
+    let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), train.length)?;
+    let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
+    let mut trainer = Trainer::new(&run, dataset, &resolved, device, None)?;
+    fs::create_dir_all(folder).map_err(|error| Error::io("create", folder, &error))?;
+    let weights = folder.join("weights.safetensors");
+    checkpoint::save(&weights, trainer.model(), None, &[], &Meta::new(0, "", None))?;
+
+    let schedule = Schedule::new(train);
+    let (mut batches, mut losses, mut rates) = (Vec::new(), Vec::new(), Vec::new());
+    for step in 0..steps {
+        let batch = dataset.batch(train.sampling, config.seed, step, train.sequences(), train.length)?;
+        if batch.scored.is_some() {
+            return Err(Error::usage("`--export` has no place for which targets of a task are scored")
+                .hint("export a config with a corpus"));
+        }
+        batches.extend(batch.inputs.iter().chain(&batch.targets).flat_map(|token| token.to_le_bytes()));
+        let Some(advanced) = trainer.advance(&schedule, &|| false)? else { break };
+        losses.push(advanced.loss);
+        rates.push(advanced.learning_rate);
+        progress(step + 1)?;
+    }
+    file::write(&folder.join("batches.bin"), &batches)?;
+    let d = &resolved.dimensions;
+    let run = json!({
+        "encoding": config.position.name(),
+        "layers": d.layers, "width": d.width, "heads": d.heads, "kv_heads": d.kv_heads,
+        "head_dim": d.head_dim, "feed_forward_width": resolved.feed_forward_width,
+        "vocab_size": d.vocab_size, "model": config.model, "position": config.position,
+        "length": train.length, "sequences": train.sequences(), "steps": losses.len(),
+        "learning_rates": rates, "beta1": train.beta1, "beta2": train.beta2, "eps": train.eps,
+        "weight_decay": train.weight_decay, "clip": train.clip,
+        "losses": losses,
+    });
+    let text = serde_json::to_string_pretty(&run)
+        .map_err(|error| Error::failed(format!("the run cannot be written as JSON: {error}")))?;
+    file::write(&folder.join("run.json"), (text + "\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::alone;
+    use crate::train::tests::small;
+    use burn::tensor::Device;
+
+    #[test]
+    fn holds_weights_batches_and_losses() {
+        let _alone = alone();
+        let (folder, config, dataset) = small();
+        let out = folder.path().join("out");
+        let mut done = 0;
+        let progress = &mut |step| {
+            done = step;
+            Ok(())
+        };
+        write(&out, &config.run, &dataset, &Device::flex(), 3, progress).unwrap();
+        assert_eq!(done, 3);
+        let run: serde_json::Value =
+            serde_json::from_slice(&fs::read(out.join("run.json")).unwrap()).unwrap();
+        let losses: Vec<f64> =
+            run["losses"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
+        // Fresh weights know nothing: the first loss is that of a uniform guess over the bytes.
+        assert!((losses[0] - 256f64.ln()).abs() < 0.2 && losses[2] < losses[0], "{losses:?}");
+        let batches = fs::read(out.join("batches.bin")).unwrap();
+        assert_eq!(batches.len(), 3 * 2 * 64 * 4);
+        let token = |index: usize| u32::from_le_bytes(batches[4 * index..4 * index + 4].try_into().unwrap());
+        assert_eq!(token(1), token(64), "a target is the next input");
+        assert!(checkpoint::Checkpoint::load(&out.join("weights.safetensors")).is_ok());
+    }
+
+    #[test]
+    fn what_a_batch_alone_does_not_tell_is_refused() {
+        let _alone = alone();
+        let (folder, mut config, dataset) = small();
+        config.run.train.positions =
+            longwave_position::TrainingPositions::Segments { count: 2, max_position: None };
+        let out = folder.path().join("out");
+        let error = write(&out, &config.run, &dataset, &Device::flex(), 3, &mut |_| Ok(())).unwrap_err();
+        assert!(error.message().contains("drawn positions") && !out.exists(), "{error}");
+    }
+}

@@ -1,0 +1,76 @@
+//! Measures the program on the machine at hand: how fast it is, and whether it computes right.
+//!
+//! - [`rope`], [`attention`], [`train`], [`eval`]: one benchmark each, as [`Record`]s.
+//! - [`record`]: one measurement, as a line of JSON or of a table.
+//! - [`clock`]: times of several subjects, taken in turn.
+//! - [`copy`]: how fast the device copies, the roof of whatever only moves numbers.
+//! - [`memory`]: the most memory that a piece of work holds.
+//! - [`export`]: what another program needs to train the same model on the same batches.
+//! - [`selfcheck`]: kernels against references, the device against the CPU, encodings against their laws.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
+
+pub mod attention;
+pub mod clock;
+pub mod copy;
+pub mod eval;
+pub mod export;
+pub mod memory;
+pub mod record;
+pub mod rope;
+pub mod selfcheck;
+pub mod train;
+
+mod numbers;
+
+pub use clock::Clock;
+pub use record::{Direction, Record, table};
+
+use burn::tensor::Device;
+
+/// Where benchmarks run.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    /// The plain device.
+    pub device: Device,
+    /// The device in words.
+    pub device_name: String,
+    /// How long each measurement may take.
+    pub clock: Clock,
+    /// The model's operations are plain tensor operations, as `--kernels reference` asks.
+    pub reference: bool,
+    /// No peer and no reference is timed.
+    pub alone: bool,
+}
+
+impl Bench {
+    /// Lets the kernels run that were asked for, after a reference was timed.
+    fn asked_kernels(&self) {
+        longwave_kernels::use_reference(self.reference);
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use super::{Bench, Clock};
+    use burn::tensor::Device;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::time::Duration;
+
+    /// The choice of kernels and the count of memory belong to the whole process: one test at a time.
+    pub(crate) fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A bench on the CPU that runs everything as seldom as it may.
+    pub(crate) fn bench() -> Bench {
+        Bench {
+            device: Device::flex(),
+            device_name: "CPU".to_owned(),
+            clock: Clock { least: 1, most: 1, budget: Duration::ZERO },
+            reference: false,
+            alone: false,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `selfcheck`: whether this machine computes right, in seconds.
+//!
+//! - [`kernels`]: every fused operation, values and gradients, against plain tensor operations on the CPU.
+//! - [`encodings`]: a small model with every encoding against the same, and laws that encodings obey.
+//! - [`device`]: what the device holds, and that it repeats itself.
+
+pub mod device;
+pub mod encodings;
+pub mod kernels;
+
+use burn::tensor::{Device, Tensor};
+use longwave_core::{Error, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The device that is checked.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The plain device.
+    pub device: Device,
+    /// The kernels that run on it are the plain operations (`--kernels reference`).
+    pub reference: bool,
+}
+
+/// What a check found: `Ok` with what was seen, `Err` with what is wrong.
+pub type Finding = std::result::Result<String, String>;
+
+/// A finished check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was checked.
+    pub name: String,
+    /// What was found.
+    pub finding: Finding,
+}
+
+impl Checked {
+    /// The device is the CPU.
+    fn on_cpu(&self) -> bool {
+        self.device == Device::flex()
+    }
+
+    /// What a value may differ by, over the largest one (at least 1): rounding on the CPU, also exp and
+    /// division as graphics devices round them elsewhere.
+    fn tolerance(&self) -> f32 {
+        if self.on_cpu() { 2e-5 } else { 2e-4 }
+    }
+
+    /// Runs something on the device with its own kernels.
+    fn here<T>(&self, work: impl FnOnce(&Device) -> T) -> T {
+        longwave_kernels::use_reference(self.reference);
+        work(&self.device)
+    }
+
+    /// Runs something on the CPU with plain tensor operations.
+    fn plainly<T>(&self, work: impl FnOnce(&Device) -> T) -> T {
+        longwave_kernels::use_reference(true);
+        let result = work(&Device::flex());
+        longwave_kernels::use_reference(self.reference);
+        result
+    }
+
+    /// Holds the device's values against the expected ones; says the largest difference.
+    fn compare(&self, what: &str, actual: &[f32], expected: &[f32]) -> std::result::Result<f32, String> {
+        if actual.len() != expected.len() {
+            return Err(format!("{what}: {} values instead of {}", actual.len(), expected.len()));
+        }
+        let scale = expected.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
+        let difference =
+            |(a, e): (&f32, &f32)| if a.is_finite() { (a - e).abs() / scale } else { f32::INFINITY };
+        let worst = actual.iter().zip(expected).map(difference).fold(0.0_f32, f32::max);
+        if worst <= self.tolerance() {
+            Ok(worst)
+        } else {
+            Err(format!("{what}: off by {worst:.1e}, allowed {:.1e}", self.tolerance()))
+        }
+    }
+}
+
+/// Runs every check and shows each as it ends; the number that failed.
+///
+/// # Errors
+/// `show` fails.
+pub fn run(checked: &Checked, show: &mut dyn FnMut(&Outcome) -> Result<()>) -> Result<usize> {
+    let mut failed = 0;
+    let mut each = |name: String, check: &mut dyn FnMut() -> Finding| {
+        // A backend says with a panic that it cannot do something; here that is a finding.
+        let finding = catch_unwind(AssertUnwindSafe(check))
+            .unwrap_or_else(|_| Err("it panicked; the message is above".to_owned()));
+        longwave_kernels::use_reference(checked.reference);
+        failed += usize::from(finding.is_err());
+        show(&Outcome { name, finding })
+    };
+    device::all(checked, &mut each)?;
+    kernels::all(checked, &mut each)?;
+    encodings::all(checked, &mut each)?;
+    Ok(failed)
+}
+
+/// Runs one check by its name.
+type Each<'a> = dyn FnMut(String, &mut dyn FnMut() -> Finding) -> Result<()> + 'a;
+
+/// The values of a tensor.
+fn list<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.into_data().iter::<f32>().collect()
+}
+
+/// The error of a run with failed checks.
+pub fn failure(failed: usize) -> Error {
+    let checks = if failed == 1 { "check" } else { "checks" };
+    Error::failed(format!("{failed} {checks} failed")).hint(
+        "`--device cpu` checks the CPU, and `--kernels reference` the plain operations: what fails there too \
+         is not the kernels' fault",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::alone;
+    use longwave_position::encodings::ENCODINGS;
+
+    #[test]
+    fn the_cpu_passes_everything() {
+        let _alone = alone();
+        for reference in [false, true] {
+            let checked = Checked { device: Device::flex(), reference };
+            let mut outcomes = Vec::new();
+            let failed = run(&checked, &mut |outcome| {
+                outcomes.push(outcome.clone());
+                Ok(())
+            })
+            .unwrap();
+            let wrong: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.finding.is_err()).collect();
+            assert!(failed == 0 && wrong.is_empty(), "{wrong:#?}");
+            let about = |word: &str| outcomes.iter().filter(|outcome| outcome.name.starts_with(word)).count();
+            assert_eq!(about("encoding"), ENCODINGS.len());
+            assert!(about("kernel") >= 15 && about("device") >= 3 && about("law") >= 3, "{outcomes:#?}");
+            assert!(!longwave_kernels::reference_in_use() || reference);
+        }
+        longwave_kernels::use_reference(false);
+    }
+
+    #[test]
+    fn differences_and_panics_are_findings() {
+        let checked = Checked { device: Device::flex(), reference: false };
+        assert!(checked.compare("x", &[1.0, 2.0], &[1.0, 2.000_01]).is_ok());
+        assert!(checked.compare("x", &[1.0, 2.0], &[1.0, 2.001]).unwrap_err().contains("off by"));
+        assert!(checked.compare("x", &[f32::NAN], &[0.0]).is_err());
+        assert!(checked.compare("x", &[], &[0.0]).is_err());
+        assert_eq!(failure(2).exit_code(), 1);
+    }
+}

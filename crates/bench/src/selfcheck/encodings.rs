@@ -1,0 +1,128 @@
+//! A small model with every encoding against plain operations on the CPU, and laws that encodings obey.
+
+use super::{Checked, Each, Finding, list};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_core::Result;
+use longwave_kernels::{Layout, rotate};
+use longwave_model::config::Resolved;
+use longwave_model::{Gpt, ModelConfig, Pass};
+use longwave_position::encodings::ENCODINGS;
+use longwave_position::frequency::{Frequencies, Rotation};
+use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions};
+use longwave_train::parameters;
+use toml::Value;
+
+const LENGTH: usize = 24;
+const VOCAB: usize = 29;
+
+pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
+    for entry in ENCODINGS {
+        each(format!("encoding: {}", entry.kind), &mut || against_plain(checked, entry.kind))?;
+    }
+    each("law: rope turns by the position's angle".to_owned(), &mut || angles(checked))?;
+    for kind in ["rope", "alibi", "t5", "none"] {
+        each(format!("law: {kind} reads distances alone"), &mut || shifted(checked, kind))?;
+    }
+    each("law: extensions of rope at length L change nothing".to_owned(), &mut || at_trained_length(checked))
+}
+
+/// A model of two layers on a device.
+fn model(kind: &str, device: &Device) -> std::result::Result<Gpt, String> {
+    let told = |error: longwave_core::Error| error.to_string();
+    let config = ModelConfig { layers: Some(2), width: Some(24), heads: Some(2), ..ModelConfig::default() };
+    let resolved: Resolved = config.resolve(VOCAB, LENGTH).map_err(told)?;
+    let position = PositionConfig::from_value(&Value::String(kind.to_owned()), "position").map_err(told)?;
+    Gpt::new(&resolved, &position, &Init::new(0, device)).map_err(told)
+}
+
+/// Token ids `[2, LENGTH]`, shifted by one for the targets; `last` takes the place of the last ones.
+fn tokens(shift: usize, last: usize, device: &Device) -> Tensor<2, Int> {
+    let row = |row: usize| {
+        (0..LENGTH).map(move |column| {
+            let place = column + shift;
+            (if place == LENGTH - 1 { last } else { (place * 7 + row * 11) % VOCAB }) as i32
+        })
+    };
+    let ids: Vec<i32> = (0..2).flat_map(row).collect();
+    Tensor::from_data(TensorData::new(ids, [2, LENGTH]), device)
+}
+
+/// The losses `[2 LENGTH]` of a model at positions.
+fn losses(model: &Gpt, positions: &Positions, last: usize, device: &Device) -> Tensor<2> {
+    let pass = Pass { tokens: tokens(0, last, device), positions, reading: &model.position, dropout: None };
+    model.nll(&pass, tokens(1, 3, device), 0..LENGTH)
+}
+
+/// Losses and gradients as plain operations on the CPU give them; no loss sees a later token.
+fn against_plain(checked: &Checked, kind: &str) -> Finding {
+    let positions = Positions::range(0..LENGTH);
+    let run = |device: &Device| {
+        let device = device.clone().autodiff();
+        let model = model(kind, &device)?;
+        let losses = losses(&model, &positions, 5, &device);
+        let gradients = parameters::gradients(&model, &mut losses.clone().mean().backward());
+        Ok::<_, String>((list(losses), gradients.into_iter().flat_map(list).collect::<Vec<_>>()))
+    };
+    let (actual, expected) = (checked.here(run)?, checked.plainly(run)?);
+    let worst = checked.compare("losses", &actual.0, &expected.0)?;
+    let gradients = checked.compare("gradients", &actual.1, &expected.1)?;
+    // The last token of each row changes; only the last loss of each may.
+    let other =
+        checked.here(|device| Ok::<_, String>(list(losses(&model(kind, device)?, &positions, 6, device))))?;
+    let before = |losses: &[f32]| [&losses[..LENGTH - 1], &losses[LENGTH..2 * LENGTH - 1]].concat();
+    checked.compare("losses before a changed token", &before(&other), &before(&expected.0))?;
+    Ok(format!("{} gradients, within {:.1e}", actual.1.len(), worst.max(gradients)))
+}
+
+/// The angle that a pair turns by, at positions past 65,536, against f64.
+fn angles(checked: &Checked) -> Finding {
+    const DIM: usize = 64;
+    let positions = Positions::range(65_536..65_536 + 64);
+    let frequencies = Frequencies::geometric(10_000.0, DIM);
+    let expected: Vec<f64> = frequencies.angles(positions.values()).collect();
+    let turned = checked.here(|device| {
+        let [table, _] = Rotation::new(frequencies.clone(), Layout::Interleaved).tables(&positions, device);
+        let ones = Tensor::<1>::from_floats([1.0, 0.0], device).repeat_dim(0, 64 * DIM / 2);
+        list(rotate(ones.reshape([1, 1, 64, DIM]), &table))
+    });
+    let mut worst = 0.0_f64;
+    for (pair, expected) in turned.as_chunks::<2>().0.iter().zip(&expected) {
+        let angle = f64::from(pair[1]).atan2(f64::from(pair[0]));
+        let turns = (angle - expected) / std::f64::consts::TAU;
+        worst = worst.max((turns - turns.round()).abs() * std::f64::consts::TAU);
+    }
+    if worst < 1e-3 {
+        Ok(format!("within {worst:.1e} rad past 65,536"))
+    } else {
+        Err(format!("off by {worst:.1e} rad"))
+    }
+}
+
+/// All positions moved alike change no loss.
+fn shifted(checked: &Checked, kind: &str) -> Finding {
+    checked.here(|device| {
+        let model = model(kind, device)?;
+        let at = |start: usize| list(losses(&model, &Positions::range(start..start + LENGTH), 5, device));
+        checked.compare("losses 1,000 further", &at(1000), &at(0)).map(|worst| format!("within {worst:.1e}"))
+    })
+}
+
+fn at_trained_length(checked: &Checked) -> Finding {
+    checked.here(|device| {
+        let mut model = model("rope", device)?;
+        let positions = Positions::range(0..LENGTH);
+        let expected = list(losses(&model, &positions, 5, device));
+        let kinds = ["direct", "linear", "ntk", "dynamic_ntk", "ntk_by_parts", "yarn"];
+        for kind in kinds {
+            let lengths = Lengths { train: LENGTH, length: LENGTH };
+            let told = |error: longwave_core::Error| error.to_string();
+            let extension =
+                ExtensionConfig::from_value(&Value::String(kind.to_owned()), "extend").map_err(told)?;
+            let trained = model.position.clone();
+            model.position = extension.apply(&trained, lengths).map_err(told)?;
+            checked.compare(kind, &list(losses(&model, &positions, 5, device)), &expected)?;
+            model.position = trained;
+        }
+        Ok(kinds.join(", "))
+    })
+}

@@ -1,0 +1,183 @@
+//! Every fused operation, values and gradients, against plain tensor operations on the CPU.
+
+use super::{Checked, Each, Finding, list};
+use crate::numbers;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_core::Result;
+use longwave_kernels::{
+    AdamW, Attention, Bias, Heads, Layout, RotationTable, adamw, attention, cross_entropy, gelu, layer_norm,
+    rms_norm, rotate, split_rotate, swiglu,
+};
+use longwave_position::Positions;
+use longwave_position::frequency::{Frequencies, Rotation};
+
+type Run = dyn Fn(&[Tensor<1>]) -> Tensor<1>;
+
+/// An operation of flat inputs with a flat output.
+struct Operation {
+    name: String,
+    inputs: Vec<Vec<f32>>,
+    run: Box<Run>,
+}
+
+pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
+    for operation in rotations().into_iter().chain(attentions()).chain(rows()) {
+        each(format!("kernel: {}", operation.name), &mut || operation.check(checked))?;
+    }
+    each("kernel: adamw".to_owned(), &mut || update(checked))
+}
+
+impl Operation {
+    fn new(
+        name: impl Into<String>,
+        sizes: &[usize],
+        run: impl Fn(&[Tensor<1>]) -> Tensor<1> + 'static,
+    ) -> Self {
+        let inputs =
+            sizes.iter().enumerate().map(|(index, &size)| numbers::values(&format!("input {index}"), size));
+        Self { name: name.into(), inputs: inputs.collect(), run: Box::new(run) }
+    }
+
+    fn check(&self, checked: &Checked) -> Finding {
+        let actual = checked.here(|device| self.differentiate(device));
+        let expected = checked.plainly(|device| self.differentiate(device));
+        let mut worst = 0.0_f32;
+        for (index, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
+            let what = if index == 0 { "values".to_owned() } else { format!("gradient {index}") };
+            worst = worst.max(checked.compare(&what, actual, expected)?);
+        }
+        Ok(format!("{} gradients, within {worst:.1e}", self.inputs.len()))
+    }
+
+    /// The output, and the gradient of every input under a fixed weighting.
+    fn differentiate(&self, device: &Device) -> Vec<Vec<f32>> {
+        let device = device.clone().autodiff();
+        let flat = |values: &[f32]| {
+            Tensor::<1>::from_data(TensorData::new(values.to_vec(), [values.len()]), &device)
+        };
+        let leaves: Vec<Tensor<1>> = self.inputs.iter().map(|values| flat(values).require_grad()).collect();
+        let output = (self.run)(&leaves);
+        let weights = flat(&numbers::values("weights", output.dims()[0]));
+        let gradients = (output.clone() * weights).sum().backward();
+        let mut found = vec![list(output)];
+        found.extend(leaves.iter().map(|leaf| leaf.grad(&gradients).map_or_else(Vec::new, list)));
+        found
+    }
+}
+
+fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
+    let count = tensor.shape().num_elements();
+    tensor.reshape([count])
+}
+
+/// An odd length, heads that share keys, channels that no vector width divides, positions past 65,536.
+fn rotations() -> Vec<Operation> {
+    const LENGTH: usize = 37;
+    const HEADS: Heads = Heads { query: 4, key_value: 2, head_dim: 10 };
+    let table = |layout, rotated: usize, device: &Device| -> RotationTable {
+        let frequencies = Frequencies::geometric(10_000.0, rotated);
+        let positions = Positions::range(70_000..70_000 + LENGTH);
+        let [table, _] = Rotation::new(frequencies, layout).tables(&positions, device);
+        table
+    };
+    let mut operations = Vec::new();
+    for (layout, rotated) in [(Layout::Half, 10), (Layout::Interleaved, 10), (Layout::Half, 6)] {
+        let name = format!("{layout:?}, {rotated} of 10 channels").to_lowercase();
+        operations.push(Operation::new(format!("rotate, {name}"), &[2 * 4 * LENGTH * 10], move |inputs| {
+            // Heads and rows arrive exchanged, so that they do not lie contiguously.
+            let x = inputs[0].clone().reshape([2, LENGTH, 4, 10]).swap_dims(1, 2);
+            let table = table(layout, rotated, &x.device());
+            flat(rotate(x, &table))
+        }));
+        let sizes = [2 * LENGTH * HEADS.packed()];
+        operations.push(Operation::new(format!("split and rotate, {name}"), &sizes, move |inputs| {
+            let packed = inputs[0].clone().reshape([2, LENGTH, HEADS.packed()]);
+            let table = table(layout, rotated, &packed.device());
+            let (q, k, v) = split_rotate(packed, HEADS, Some(&table), Some(&table));
+            Tensor::cat(vec![flat(q), flat(k), flat(v)], 0)
+        }));
+    }
+    operations
+}
+
+fn attentions() -> Vec<Operation> {
+    const LENGTH: usize = 67;
+    let shape = [2, 4, LENGTH, 10];
+    let (queries, keys) = (2 * 4 * LENGTH * 10, 2 * 2 * LENGTH * 10);
+    let kinds: [(&str, &[usize]); 5] = [
+        ("no bias", &[]),
+        ("bias by distance", &[4 * LENGTH]),
+        ("slopes", &[4]),
+        ("bias by pairs", &[2 * 4 * LENGTH, 2 * 4 * LENGTH]),
+        ("bias by block", &[4 * LENGTH * LENGTH]),
+    ];
+    let mut operations = Vec::new();
+    for (kind, sizes) in kinds {
+        for (window, sinks) in [(None, 0), (Some(20), 3)] {
+            let name = if window.is_some() { format!("{kind}, window and sinks") } else { kind.to_owned() };
+            let sizes = [&[queries, keys, keys], sizes].concat();
+            operations.push(Operation::new(format!("attention, {name}"), &sizes, move |inputs| {
+                let input = |index: usize| inputs[index].clone();
+                let bias = match kind {
+                    "bias by distance" => Bias::ByDistance(input(3).reshape([4, LENGTH])),
+                    // Slopes of the size that ALiBi has: large negative ones would make every softmax a single key.
+                    "slopes" => Bias::Slopes(input(3).abs().mul_scalar(0.25)),
+                    "bias by pairs" => Bias::Pair {
+                        query: input(3).reshape([2, 4, LENGTH]),
+                        key: input(4).reshape([2, 4, LENGTH]),
+                    },
+                    "bias by block" => Bias::Block(input(3).reshape([1, 4, LENGTH, LENGTH])),
+                    _ => Bias::None,
+                };
+                let [k, v] = [1, 2].map(|index| input(index).reshape([2, 2, LENGTH, 10]));
+                let options = Attention { bias, window, sinks, ..Attention::causal(10) };
+                flat(attention(input(0).reshape(shape), k, v, &options))
+            }));
+        }
+    }
+    operations
+}
+
+/// Operations row by row, on rows that no vector width divides.
+fn rows() -> Vec<Operation> {
+    const ROWS: usize = 19;
+    const WIDTH: usize = 74;
+    let shape = [1, ROWS, WIDTH];
+    let numbers = ROWS * WIDTH;
+    vec![
+        Operation::new("rms_norm", &[numbers, WIDTH], move |inputs| {
+            flat(rms_norm(inputs[0].clone().reshape(shape), inputs[1].clone(), 1e-5))
+        }),
+        Operation::new("layer_norm", &[numbers, WIDTH, WIDTH], move |inputs| {
+            let x = inputs[0].clone().reshape(shape);
+            flat(layer_norm(x, inputs[1].clone(), Some(inputs[2].clone()), 1e-5))
+        }),
+        Operation::new("gelu", &[numbers], move |inputs| flat(gelu(inputs[0].clone().reshape(shape)))),
+        Operation::new("swiglu", &[numbers], move |inputs| flat(swiglu(inputs[0].clone().reshape(shape)))),
+        Operation::new("cross_entropy", &[numbers], |inputs| {
+            let logits = inputs[0].clone().mul_scalar(5.0).reshape([ROWS, WIDTH]);
+            let targets: Vec<i32> = (0..ROWS).map(|row| (row * 31 % WIDTH) as i32).collect();
+            let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [ROWS]), &logits.device());
+            flat(cross_entropy(logits, targets))
+        }),
+    ]
+}
+
+fn update(checked: &Checked) -> Finding {
+    let options = AdamW {
+        learning_rate: 1e-2,
+        beta1: 0.9,
+        beta2: 0.95,
+        eps: 1e-8,
+        weight_decay: 0.1,
+        step: 3,
+        gradient_scale: 0.5,
+    };
+    let run = |device: &Device| {
+        let [p, g, m, v] = ["p", "g", "m", "v"].map(|name| numbers::tensor::<1>(name, [1003], device));
+        let (p, m, v) = adamw(p, g, m, v.abs(), &options);
+        [p, m, v].map(list).concat()
+    };
+    let (actual, expected) = (checked.here(run), checked.plainly(run));
+    checked.compare("values", &actual, &expected).map(|worst| format!("within {worst:.1e}"))
+}

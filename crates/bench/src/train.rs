@@ -1,0 +1,189 @@
+//! `bench train`: training steps of a config, beside the same steps with plain tensor operations and beside
+//! the matrix products of a step alone.
+
+use crate::clock::{Subject, Timing, subject};
+use crate::record::{Direction, Record};
+use crate::{Bench, numbers};
+use burn::tensor::Tensor;
+use longwave_core::{Error, Result};
+use longwave_data::Dataset;
+use longwave_model::config::{FeedForwardKind, Resolved};
+use longwave_train::schedule::Schedule;
+use longwave_train::{Run, RunConfig, Trainer};
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Instant;
+
+const PLAIN: &str = "the same steps with plain tensor operations";
+
+/// Times training steps from fresh weights. Nothing is written, and the weights are forgotten.
+///
+/// # Errors
+/// The config does not fit the corpus, a loss is not finite, or the device fails.
+pub fn run(
+    bench: &Bench,
+    config: &RunConfig,
+    dataset: &Dataset,
+    show: &mut dyn FnMut(Record) -> Result<()>,
+) -> Result<()> {
+    let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
+    let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
+    let mut subjects = vec![steps(bench, &run, dataset, &resolved, bench.reference)?];
+    subjects.extend(products(bench, config, &resolved));
+    if !bench.reference && !bench.alone {
+        subjects.push(steps(bench, &run, dataset, &resolved, true)?);
+    }
+    let times = bench.clock.time(&mut subjects)?;
+    bench.asked_kernels();
+    let [step, linear, scores, ..] = times[..] else { return Ok(()) };
+    // A causal query sees half of the square on average.
+    let half = |whole: f64| whole / 2.0;
+    let products = Timing {
+        median: linear.median + half(scores.median),
+        least: linear.least + half(scores.least),
+        peak_bytes: None,
+    };
+    let tokens = config.train.batch_tokens;
+    let record = |case: String, timing: &Timing| {
+        Record::new("train", case, Direction::Step, &bench.device_name, timing).reading(tokens)
+    };
+    let sizes = format!(
+        "{}, {} x {}, {} x {}",
+        config.position.name(),
+        resolved.dimensions.layers,
+        resolved.dimensions.width,
+        config.train.sequences(),
+        config.train.length
+    );
+    show(record(sizes.clone(), &step).against(PLAIN, times.get(3)))?;
+    show(record(format!("{sizes}, products"), &products))
+}
+
+/// A step of a training of its own.
+fn steps<'a>(
+    bench: &'a Bench,
+    run: &'a Run,
+    dataset: &'a Dataset,
+    resolved: &Resolved,
+    reference: bool,
+) -> Result<Subject<'a>> {
+    let mut trainer = Trainer::new(run, dataset, resolved, &bench.device, None)?;
+    let schedule = Schedule::new(&run.config.train);
+    Ok(Box::new(move || {
+        longwave_kernels::use_reference(reference);
+        let start = Instant::now();
+        // The loss is read back within the step, so the device has finished all but the update.
+        trainer.advance(&schedule, &|| false)?;
+        bench.device.sync().map_err(|error| Error::failed(format!("the device failed: {error:?}")))?;
+        Ok(start.elapsed())
+    }))
+}
+
+/// The matrix products of a step: those with weights (forward, and backward for both sides), and those of
+/// attention over the whole square (forward two, backward five: the scores again, and four gradients).
+fn products<'a>(bench: &'a Bench, config: &RunConfig, resolved: &Resolved) -> [Subject<'a>; 2] {
+    let d = resolved.dimensions;
+    let (length, batch) = (config.train.length, config.train.micro_batch());
+    let times = config.train.accumulation;
+    let rows = batch * length;
+    let inner = resolved.feed_forward_width;
+    let gated = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 2 * inner } else { inner };
+    let mut shapes = Vec::new();
+    for _ in 0..d.layers {
+        shapes.extend([
+            (d.width, (d.heads + 2 * d.kv_heads) * d.head_dim),
+            (d.heads * d.head_dim, d.width),
+            (d.width, gated),
+            (inner, d.width),
+        ]);
+    }
+    shapes.push((d.width, d.vocab_size));
+    let device = &bench.device;
+    // Tensors of one shape are shared: every product reads them and writes a new one.
+    let made: Rc<RefCell<Vec<Tensor<2>>>> = Rc::default();
+    let of = move |shape: [usize; 2]| {
+        let mut made = made.borrow_mut();
+        if let Some(known) = made.iter().find(|tensor| tensor.dims() == shape) {
+            return known.clone();
+        }
+        made.push(numbers::tensor("product", shape, device));
+        made[made.len() - 1].clone()
+    };
+    let linear = subject(
+        device,
+        move || shapes.iter().map(|&(i, o)| [of([rows, i]), of([i, o]), of([rows, o])]).collect::<Vec<_>>(),
+        move |products| {
+            for _ in 0..times {
+                for [x, w, y] in &products {
+                    std::hint::black_box(x.clone().matmul(w.clone()));
+                    std::hint::black_box(y.clone().matmul(w.clone().transpose()));
+                    std::hint::black_box(x.clone().transpose().matmul(y.clone()));
+                }
+            }
+        },
+    );
+    let x = numbers::tensor::<4>("attention", [batch, d.heads, length, d.head_dim], device);
+    let p = numbers::tensor::<4>("probabilities", [batch, d.heads, length, length], device);
+    let scores = subject(
+        device,
+        || (),
+        move |()| {
+            for _ in 0..times * d.layers {
+                for _ in 0..3 {
+                    std::hint::black_box(x.clone().matmul(x.clone().swap_dims(2, 3)));
+                }
+                for _ in 0..4 {
+                    std::hint::black_box(p.clone().matmul(x.clone()));
+                }
+            }
+        },
+    );
+    [linear, scores]
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::testing::{alone, bench};
+    use longwave_eval::Config;
+    use std::fs;
+    use tempfile::TempDir;
+
+    /// A small config with a corpus of its own.
+    pub(crate) fn small() -> (TempDir, Config, Dataset) {
+        let folder = tempfile::tempdir().unwrap();
+        for split in ["train", "valid", "test"] {
+            let path = folder.path().join(split);
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join("0.txt"), "the long wave turns and the phase is long ".repeat(20)).unwrap();
+        }
+        let text = format!(
+            "name = \"small\"\n[data]\ncorpus = {:?}\ncache = {:?}\n[model]\nlayers = 2\nwidth = 16\nheads = 2\n\
+             [position]\nkind = \"rope\"\n[train]\nlength = 16\nsteps = 9\nbatch_tokens = 64\n",
+            folder.path().to_str().unwrap(),
+            folder.path().join("cache").to_str().unwrap(),
+        );
+        let config = Config::from_table(text.parse().unwrap()).unwrap();
+        let dataset = Dataset::open(&config.run.data, &mut |_| ()).unwrap();
+        (folder, config, dataset)
+    }
+
+    #[test]
+    fn a_step_stands_beside_its_products() {
+        let _alone = alone();
+        let (_folder, config, dataset) = small();
+        let mut records = Vec::new();
+        run(&bench(), &config.run, &dataset, &mut |record| {
+            records.push(record);
+            Ok(())
+        })
+        .unwrap();
+        let [step, products] = &records[..] else { panic!("{records:?}") };
+        assert_eq!((step.bench, step.direction, step.tokens), ("train", Direction::Step, Some(64)));
+        assert_eq!(step.case, "rope, 2 x 16, 4 x 16");
+        assert!(step.speedup.is_some() && step.peak_bytes > Some(0), "{step:?}");
+        assert!(products.case.ends_with("products") && products.seconds < step.seconds, "{products:?}");
+        assert!(!longwave_kernels::reference_in_use(), "the kernels that were asked for run again");
+    }
+}

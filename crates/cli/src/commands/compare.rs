@@ -1,0 +1,89 @@
+//! `longwave compare`: the paired differences of two runs.
+
+use crate::args;
+use crate::output::data;
+use longwave_core::{Error, Result};
+use longwave_eval::{ResultRow, row};
+use longwave_study::compare::{Comparison, compare};
+use longwave_study::document::STORE;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Runs the command.
+pub(crate) fn run(arguments: &args::Compare) -> Result<()> {
+    let (run, other) = (find(&arguments.run)?, find(&arguments.other)?);
+    let comparisons = compare(&rows(&run)?, &rows(&other)?)?;
+    if !arguments.json {
+        return data(&table(&run, &other, &comparisons));
+    }
+    let lines = comparisons.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
+    let lines = lines.map_err(|error| Error::failed(format!("a row cannot be written as JSON: {error}")))?;
+    data(&(lines.join("\n") + "\n"))
+}
+
+/// A run's folder, by its path or by the beginning of its key in the store.
+fn find(run: &Path) -> Result<PathBuf> {
+    if run.join("results.jsonl").exists() {
+        return Ok(run.to_owned());
+    }
+    let beginning = run.to_string_lossy();
+    let keys = longwave_study::Store::new(Path::new(STORE)).keys()?;
+    let found: Vec<&String> = keys.iter().filter(|key| key.starts_with(&*beginning)).collect();
+    match found.as_slice() {
+        [key] => Ok(Path::new(STORE).join(key)),
+        [] => Err(Error::usage(format!(
+            "`{}` holds no results, and no run of the store begins so",
+            run.display()
+        ))
+        .hint("name a run's folder, such as `runs/rope-0`, or a key that `longwave runs` lists")),
+        many => Err(Error::usage(format!("{} runs of the store begin with `{beginning}`", many.len()))
+            .hint("give more of the key")),
+    }
+}
+
+fn rows(run: &Path) -> Result<Vec<ResultRow>> {
+    row::read_rows(&run.join("results.jsonl"))
+}
+
+fn table(run: &Path, other: &Path, comparisons: &[Comparison]) -> String {
+    let (mut extends, mut text) = (vec!["extend".len()], String::new());
+    extends.extend(comparisons.iter().map(|comparison| comparison.extend.len()));
+    let wide = extends.into_iter().max().unwrap_or(0);
+    // Writing into a string cannot fail.
+    let _ = writeln!(text, "{} minus {}\n", run.display(), other.display());
+    let _ = writeln!(
+        text,
+        "{:<wide$}  {:>7}  {:>9}  {:>9}  {:>9}  {:>8}  {:>20}  {:>20}  {:>8}  {:>9}",
+        "extend",
+        "length",
+        "ppl",
+        "other",
+        "nats",
+        "se",
+        "95% (t)",
+        "95% (bootstrap)",
+        "p (Holm)",
+        "documents"
+    );
+    for comparison in comparisons {
+        let ends = |ends: Option<(f64, f64)>| {
+            ends.map_or("-".to_owned(), |(low, high)| format!("{low:+.4} to {high:+.4}"))
+        };
+        let number = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.4}"));
+        let _ = writeln!(
+            text,
+            "{:<wide$}  {:>7}  {:>9.2}  {:>9.2}  {:>+9.4}  {:>8}  {:>20}  {:>20}  {:>8}  {:>9}",
+            comparison.extend,
+            comparison.settings.length,
+            comparison.ppl,
+            comparison.other_ppl,
+            comparison.difference,
+            number(comparison.se),
+            ends(comparison.interval),
+            ends(comparison.bootstrap),
+            number(comparison.p_holm),
+            comparison.documents
+        );
+    }
+    text + "\nLoss in nats per token, paired by document; below 0 the first run is better.\n"
+}

@@ -1,0 +1,25 @@
+//! `longwave export`: writes a trained run in Hugging Face's layout.
+
+use crate::args;
+use crate::output::tell;
+use burn::tensor::Device;
+use longwave_core::Result;
+use longwave_eval::Config;
+use longwave_train::{Trained, exchange};
+
+/// Runs the command.
+pub(crate) fn run(arguments: &args::Export) -> Result<()> {
+    // Nothing is computed: weights go from file to file.
+    let trained = Trained::open(&arguments.run, arguments.checkpoint.which(), &Device::flex())?;
+    let document = Config::load(&arguments.run.join("config.toml"), &[])?.to_table()?;
+    let exported = exchange::export(&arguments.folder, &arguments.run, &trained, &document)?;
+    let (folder, kind) = (arguments.folder.display(), exported.architecture.model_type());
+    tell(&match exported.obstacle {
+        None => format!("wrote {folder} as `{kind}`, which other tools read"),
+        Some(obstacle) => format!(
+            "wrote {folder} as `{kind}`: `longwave import` reads it, other tools cannot. No published architecture \
+             computes this model: {obstacle}"
+        ),
+    });
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! `longwave generate`: continues a text with a trained run.
+
+use super::eval::one_extension;
+use super::session::Session;
+use crate::args;
+use crate::interrupt;
+use crate::output::{data, tell};
+use longwave_core::{Error, Result};
+use longwave_eval::generate::{Context, Generator, Sampling, TextStream};
+use longwave_eval::memory;
+use longwave_model::{Cache, Size};
+use longwave_position::ExtensionConfig;
+use longwave_train::{Trained, VERSION};
+use serde::Serialize;
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Generated<'a> {
+    run: &'a str,
+    config_hash: &'a str,
+    checkpoint: &'static str,
+    step: u64,
+    encoding: String,
+    extend_config: &'a ExtensionConfig,
+    /// Context and new tokens in all: what dynamic extensions are fixed at.
+    length: usize,
+    #[serde(flatten)]
+    sampling: Sampling,
+    prompt: &'a str,
+    prompt_tokens: usize,
+    /// What was read in place of an empty prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read_instead: Option<&'a str>,
+    text: String,
+    tokens: &'a [u32],
+    device: &'a str,
+    version: &'static str,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &args::Generate) -> Result<()> {
+    let sampling = Sampling {
+        temperature: arguments.temperature,
+        top_k: arguments.top_k,
+        top_p: arguments.top_p,
+        seed: arguments.seed,
+    };
+    sampling.validate()?;
+    let extend = one_extension(arguments.extend.as_deref())?;
+    let which = arguments.checkpoint.which();
+    let session = Session::open(&arguments.compute)?;
+    let trained = Trained::open(&arguments.run, which, &session.device)?;
+    let Trained { config, resolved, model, meta, tokenizer } = &trained;
+    let context = Context::new(&arguments.prompt, tokenizer, config.data.separator.as_deref())?;
+    let lengths = [context.ids.len(), arguments.max_tokens];
+    let length = lengths[0] + lengths[1];
+    let needed = Size::reading_bytes(resolved, context.ids.len(), 1) + Cache::bytes(resolved, length);
+    memory::check(length, needed as u64, memory::available())?;
+    let generator = Generator::new(model, &session.device, &extend, config.train.length, lengths)?;
+    session.introduce();
+    if let Some(instead) = &context.instead {
+        tell(&format!("the prompt is empty: the text begins as after {instead:?}"));
+    }
+    let stream = !arguments.json;
+    if stream {
+        data(&arguments.prompt)?;
+    }
+    let mut text = TextStream::new(tokenizer, &context.ids)?;
+    let mut all = String::new();
+    let mut give = |piece: String| -> Result<()> {
+        all.push_str(&piece);
+        if stream && !piece.is_empty() { data(&piece) } else { Ok(()) }
+    };
+    let mut count = 0;
+    let tokens = generator.generate(&context.ids, &sampling, &mut |token| {
+        give(text.push(token)?)?;
+        count += 1;
+        if interrupt::asked() {
+            return Err(Error::interrupted(format!("stopped after {count} tokens")));
+        }
+        Ok(())
+    })?;
+    give(text.finish()?)?;
+    if stream {
+        return data("\n");
+    }
+    let generated = Generated {
+        run: &config.name,
+        config_hash: &meta.config_hash,
+        checkpoint: which.name(),
+        step: meta.step,
+        encoding: config.position.name(),
+        extend_config: &extend,
+        length,
+        sampling,
+        prompt: &arguments.prompt,
+        prompt_tokens: if context.instead.is_some() { 0 } else { context.ids.len() },
+        read_instead: context.instead.as_deref(),
+        text: all,
+        tokens: &tokens,
+        device: &session.device_name,
+        version: VERSION,
+    };
+    let line = serde_json::to_string(&generated)
+        .map_err(|error| Error::failed(format!("the text cannot be written as JSON: {error}")))?;
+    data(&(line + "\n"))
+}

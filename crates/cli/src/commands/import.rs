@@ -1,0 +1,37 @@
+//! `longwave import`: makes a run of a model in Hugging Face's layout.
+
+use super::session::default_folder;
+use crate::args;
+use crate::output::tell;
+use burn::tensor::Device;
+use longwave_core::Result;
+use longwave_core::config::set;
+use longwave_eval::Config;
+use longwave_train::exchange;
+
+/// Runs the command.
+pub(crate) fn run(arguments: &args::Import) -> Result<()> {
+    let mut import = exchange::import(&arguments.folder)?;
+    for assignment in &arguments.set {
+        set(&mut import.document, assignment)?;
+    }
+    // The evaluations too are checked before anything is written.
+    let config = Config::from_table(import.document.clone())?;
+    let out = arguments.out.clone().unwrap_or_else(|| default_folder(&config.run));
+    let written = import.write(&out, &Device::flex())?;
+    let kind = import.architecture.model_type();
+    if let Some(note) = &import.note {
+        tell(note);
+    }
+    tell(&match &import.run {
+        Some(meta) => format!("{}: the run `{}` after step {}", out.display(), written.name, meta.step),
+        None => format!(
+            "{}: a `{kind}` model of training length {}; `eval` reads it on `{}`, or name another text with `--set \
+             data.corpus=..`",
+            out.display(),
+            written.train.length,
+            written.data.corpus
+        ),
+    });
+    Ok(())
+}

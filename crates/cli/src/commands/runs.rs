@@ -1,0 +1,125 @@
+//! `longwave runs`: what is in the store, and what may go.
+
+use crate::args::{self, RunsAction};
+use crate::output::{data, tell};
+use longwave_core::{Error, Result, file};
+use longwave_eval::{memory, row};
+use longwave_study::Store;
+use longwave_study::document::studies;
+use longwave_train::Run;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Runs the command.
+pub(crate) fn run(arguments: &args::Runs) -> Result<()> {
+    let store = Store::new(&arguments.store);
+    match arguments.action {
+        None | Some(RunsAction::List) => list(&store),
+        Some(RunsAction::Prune { yes }) => prune(&store, yes),
+    }
+}
+
+fn list(store: &Store) -> Result<()> {
+    let keys = store.keys()?;
+    if keys.is_empty() {
+        tell(&format!("`{}` holds no runs", store.folder().display()));
+        return Ok(());
+    }
+    let users = users(store)?;
+    let mut text = format!(
+        "{:<16}  {:<20}  {:>5}  {:>12}  {:>5}  {:>10}  {:<9}  {}\n",
+        "key", "encoding", "seed", "steps", "rows", "size", "state", "studies"
+    );
+    for key in keys {
+        let folder = store.run(&key);
+        let (encoding, seed, steps) = match Run::read(&folder) {
+            Ok(config) => (config.position.name(), config.seed.to_string(), config.train.steps.to_string()),
+            Err(_) => ("-".to_owned(), "-".to_owned(), "-".to_owned()),
+        };
+        let rows = folder.join("results.jsonl");
+        let rows = if rows.exists() { row::read_rows(&rows)?.len() } else { 0 };
+        let names = users.get(&key).map_or("-".to_owned(), |names| names.join(", "));
+        let state = state(store, &key)?;
+        // Writing into a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{key:<16}  {encoding:<20}  {seed:>5}  {steps:>12}  {rows:>5}  {:>10}  {state:<9}  {names}",
+            memory::shown(size(&folder))
+        );
+    }
+    data(&text)
+}
+
+/// In a word, what the last line of the run's journal says, or that a process works on it.
+fn state(store: &Store, key: &str) -> Result<String> {
+    if store.try_lock(key)?.is_none() {
+        return Ok("running".to_owned());
+    }
+    Ok(match store.entries(key)?.last().map(|entry| entry.event.as_str()) {
+        None => "-".to_owned(),
+        // Nobody works on it, and nobody said how it ended.
+        Some("started") => "killed".to_owned(),
+        Some(event) => event.to_owned(),
+    })
+}
+
+fn prune(store: &Store, yes: bool) -> Result<()> {
+    let users = users(store)?;
+    let unused: Vec<String> = store.keys()?.into_iter().filter(|key| !users.contains_key(key)).collect();
+    if unused.is_empty() {
+        tell("every run belongs to a study");
+        return Ok(());
+    }
+    let mut text = String::new();
+    for key in &unused {
+        let size = memory::shown(size(&store.run(key)));
+        let done = match yes.then(|| store.remove(key)).transpose()? {
+            None => "would be removed",
+            Some(true) => "removed",
+            Some(false) => "kept: a process works on it",
+        };
+        let _ = writeln!(text, "{key}  {size:>10}  {done}");
+    }
+    data(&text)?;
+    if !yes {
+        tell("nothing is removed without `--yes`");
+    }
+    Ok(())
+}
+
+/// The names of the studies whose last plan has a run, by key.
+fn users(store: &Store) -> Result<BTreeMap<String, Vec<String>>> {
+    let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let folder = studies(store.folder());
+    if !folder.exists() {
+        return Ok(users);
+    }
+    let entries = std::fs::read_dir(&folder).map_err(|error| Error::io("list", &folder, &error))?;
+    for entry in entries.filter_map(std::result::Result::ok) {
+        let plan = entry.path().join("plan.json");
+        if !plan.exists() {
+            continue;
+        }
+        let keys: Vec<String> = serde_json::from_str(&file::read_text(&plan)?)
+            .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", plan.display())))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        for key in keys {
+            users.entry(key).or_default().push(name.clone());
+        }
+    }
+    Ok(users)
+}
+
+/// Bytes of all files in a folder and below.
+fn size(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries
+        .filter_map(std::result::Result::ok)
+        .map(|entry| match entry.metadata() {
+            Ok(about) if about.is_dir() => size(&entry.path()),
+            Ok(about) => about.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

@@ -1,0 +1,339 @@
+//! `longwave study`: expands a study, runs what is missing, tells what came out.
+
+mod estimate;
+mod progress;
+
+use super::session::{find_config, find_shipped, open_data};
+use super::task::program;
+use crate::args::{self, Launcher};
+use crate::interrupt;
+use crate::output::{data, tell};
+use longwave_core::{Error, Result, file};
+use longwave_data::{DataConfig, Split};
+use longwave_eval::{Config, ResultRow};
+use longwave_kernels::DeviceChoice;
+use longwave_report::page;
+use longwave_study::cost::Corpus;
+use longwave_study::document::studies;
+use longwave_study::execute::{Options, execute, missing};
+use longwave_study::results::Results;
+use longwave_study::{Plan, Store, Study, Work, claim, launcher, write};
+use progress::StudyProgress;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Between two looks at what a launcher's tasks have done.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Runs the command.
+pub(crate) fn run(arguments: &args::Study) -> Result<()> {
+    let study = Study::load(&find_shipped(&arguments.file, "experiments", "study")?, &find_config)?;
+    perform(&study, arguments)
+}
+
+/// `longwave train --seeds N`: a study of one config without a file.
+pub(super) fn run_seeds(arguments: &args::Train, seeds: u64) -> Result<()> {
+    let path = find_config(&arguments.config)?;
+    let config = Config::load(&path, &arguments.set)?;
+    let first = config.run.seed;
+    let threads = arguments.compute.threads.unwrap_or_else(|| cores().min(2));
+    let mut study = Study::of_seeds(
+        format!("{}-seeds", config.run.name),
+        config.to_table()?,
+        (first..first + seeds).collect(),
+        threads,
+    )?;
+    study.devices = vec![arguments.compute.device.to_string()];
+    let plain = args::Study {
+        file: path,
+        dry_run: false,
+        jobs: None,
+        retry: false,
+        collect: false,
+        out: None,
+        launcher: Launcher::Local,
+        template: None,
+        sbatch: Vec::new(),
+        wait: false,
+    };
+    perform(&study, &plain)
+}
+
+/// A study on its way.
+struct Desk<'a> {
+    study: &'a Study,
+    arguments: &'a args::Study,
+    plan: Plan,
+    store: Store,
+    /// The study's own folder.
+    folder: PathBuf,
+    corpora: HashMap<String, (String, Corpus)>,
+}
+
+fn perform(study: &Study, arguments: &args::Study) -> Result<()> {
+    interrupt::install()?;
+    let kind = device_kind(&study.devices)?;
+    // Before anything else takes threads: a probe has as many as a run.
+    let session = if arguments.dry_run { Some(estimate::session(study)?) } else { None };
+    let mut corpora = HashMap::new();
+    let plan = Plan::new(study, kind, &mut |config| open_corpus(config, &mut corpora));
+    plan.check()?;
+    study.claims.iter().try_for_each(|claim| claim.check(&plan))?;
+    let store = Store::new(&study.store);
+    let folder = arguments.out.clone().unwrap_or_else(|| studies(store.folder()).join(&study.name));
+    let desk = Desk { study, arguments, plan, store, folder, corpora };
+    if let Some(session) = &session {
+        return desk.dry_run(session);
+    }
+    desk.introduce();
+    if !arguments.collect {
+        desk.note_plan()?;
+        match arguments.launcher {
+            Launcher::Local => desk.run_here(kind)?,
+            Launcher::Command => desk.hand_over()?,
+            Launcher::Slurm => desk.submit()?,
+        }
+    }
+    desk.conclude()
+}
+
+impl Desk<'_> {
+    /// Says what is about to happen.
+    fn introduce(&self) {
+        let distinct = self.plan.distinct();
+        let count = |work: Work| distinct.iter().filter(|(_, job)| self.store.work(job) == work).count();
+        tell(&format!(
+            "study     {}: {} runs, {} different; {} finished, {} failed, {} to be done",
+            self.study.name,
+            self.plan.runs.len(),
+            distinct.len(),
+            count(Work::Finished),
+            count(Work::Failed),
+            count(Work::Open),
+        ));
+    }
+
+    /// Keeps which runs the study needs, so that nobody prunes them.
+    fn note_plan(&self) -> Result<()> {
+        let mut keys: Vec<&str> = self.plan.jobs().map(|(_, job)| job.key.as_str()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let text = serde_json::to_string_pretty(&keys).map_err(|error| Error::failed(error.to_string()))?;
+        file::write(&self.folder.join("plan.json"), text.as_bytes())
+    }
+
+    /// The runs to be done; with `--retry` those that failed are among them.
+    fn wanted(&self) -> Result<Vec<usize>> {
+        if self.arguments.retry {
+            for (_, job) in self.plan.distinct() {
+                self.store.forget_failure(job)?;
+            }
+        }
+        Ok(missing(&self.plan, &self.store))
+    }
+
+    /// Runs what is missing in processes of this machine.
+    fn run_here(&self, kind: &str) -> Result<()> {
+        let wanted = self.wanted()?;
+        let capacity =
+            if kind == "cpu" { (cores() / self.study.threads).max(1) } else { self.study.devices.len() };
+        let asked = self.arguments.jobs.map_or(capacity, |jobs| jobs as usize);
+        if asked > capacity {
+            tell(&format!(
+                "jobs      {capacity} at a time instead of {asked}: {} cores hold no more runs of {} threads",
+                cores(),
+                self.study.threads
+            ));
+        }
+        let options = Options {
+            program: program()?,
+            jobs: asked.min(capacity),
+            tasks: self.folder.join("tasks"),
+            threads: self.study.threads,
+            devices: self.study.devices.clone(),
+        };
+        let mut progress = StudyProgress::new(&self.plan, &wanted, self.weights());
+        let done = execute(&self.plan, &self.store, &options, &wanted, &interrupt::asked, &mut |event| {
+            progress.show(&event);
+        });
+        progress.finish();
+        done
+    }
+
+    /// What each run of the plan costs, for the share of the work that is done.
+    fn weights(&self) -> Vec<f64> {
+        let costs = estimate::costs(&self.plan, &self.corpora);
+        costs.into_iter().map(|cost| cost.map_or(1.0, |cost| cost.flops())).collect()
+    }
+
+    /// What a launcher needs to know.
+    fn launched<'a>(&'a self, program: &'a Path) -> launcher::Study<'a> {
+        launcher::Study {
+            name: &self.study.name,
+            folder: &self.folder,
+            program,
+            threads: self.study.threads,
+            devices: &self.study.devices,
+        }
+    }
+
+    /// Hands each missing run to the command of `--template`.
+    fn hand_over(&self) -> Result<()> {
+        let template = self.arguments.template.as_deref().unwrap_or_default();
+        let program = program()?;
+        let study = self.launched(&program);
+        let tasks = launcher::ready(&study, &self.plan, &self.store, &self.wanted()?)?;
+        launcher::command(&study, &tasks, template, &interrupt::asked)?;
+        tell(&format!("command   {} tasks handed over", tasks.len()));
+        if self.arguments.wait { self.wait(&|| Ok(true)) } else { Ok(()) }
+    }
+
+    /// Submits the missing runs that Slurm does not have already.
+    fn submit(&self) -> Result<()> {
+        let program = program()?;
+        let study = self.launched(&program);
+        let mut submitted = launcher::Submitted::load(&self.folder)?;
+        let queued = submitted.queued(&self.folder)?;
+        let mut tasks = launcher::ready(&study, &self.plan, &self.store, &self.wanted()?)?;
+        let all = tasks.len();
+        tasks.retain(|task| !queued.contains(&task.key));
+        if tasks.len() < all {
+            tell(&format!("slurm     {} of {all} tasks are queued already", all - tasks.len()));
+        }
+        if !tasks.is_empty() {
+            let jobs = self.arguments.jobs.map(|jobs| jobs as usize);
+            let ids = submitted.submit(&study, &tasks, jobs, &self.arguments.sbatch)?;
+            tell(&format!("slurm     {} tasks submitted as job {}", tasks.len(), ids.join(", ")));
+        }
+        if !self.arguments.wait {
+            return Ok(());
+        }
+        self.wait(&|| {
+            let mut submitted = launcher::Submitted::load(&self.folder)?;
+            Ok(!submitted.queued(&self.folder)?.is_empty())
+        })
+    }
+
+    /// Waits until all runs are finished or failed; `alive` says whether somebody still works on them.
+    fn wait(&self, alive: &dyn Fn() -> Result<bool>) -> Result<()> {
+        let all = self.plan.distinct().len();
+        let mut told = usize::MAX;
+        loop {
+            // Asked first: what ended in between has left its rows.
+            let alive = alive()?;
+            let left = missing(&self.plan, &self.store).len();
+            if left != told {
+                tell(&format!("waiting   {}/{all} runs done", all - left));
+                told = left;
+            }
+            if left == 0 {
+                return Ok(());
+            }
+            if !alive {
+                return Err(Error::failed(format!("{left} runs ended without a result"))
+                    .hint(format!("see the messages in `{}`", self.folder.join("slurm").display())));
+            }
+            if interrupt::asked() {
+                return Err(Error::interrupted("stopped waiting; the launcher's tasks go on")
+                    .hint("the same command with `--collect` writes what is finished"));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Writes the results and prints the tables; failures are told last.
+    fn conclude(&self) -> Result<()> {
+        let results = Results::gather(&self.plan, &self.store)?;
+        let claims = claim::judge(&self.study.claims, &self.plan, &results)?;
+        if !results.rows.is_empty() {
+            let table = results.table()?;
+            write::csv(&self.folder.join("results.csv"), &table)?;
+            #[cfg(feature = "parquet")]
+            write::parquet(&self.folder.join("results.parquet"), &table)?;
+            self.write_report(&results)?;
+        }
+        let text = write::markdown(&self.study.name, &self.plan, &results, &claims);
+        file::write(&self.folder.join("study.md"), text.as_bytes())?;
+        data(&text)?;
+        let parquet = if cfg!(feature = "parquet") { ", results.parquet" } else { "" };
+        tell(&format!("wrote study.md, results.csv{parquet} and report/ in {}", self.folder.display()));
+        for (run, failure) in &results.failures {
+            tell(&format!("failed    {}: {}", self.plan.runs[*run].title(), failure.reason));
+            if let Some(hint) = &failure.hint {
+                tell(&format!("          hint: {hint}"));
+            }
+        }
+        if !results.failures.is_empty() {
+            return Err(Error::failed(format!(
+                "{} of {} runs failed",
+                results.failures.len(),
+                self.plan.runs.len()
+            ))
+            .hint("`--retry` tries them again"));
+        }
+        if !results.missing.is_empty() {
+            tell(&format!("{} runs are still to be done", results.missing.len()));
+        }
+        Ok(())
+    }
+
+    /// Tables, plots and page of all rows, one name for each combination of labels.
+    fn write_report(&self, results: &Results) -> Result<()> {
+        let folder = self.folder.join("report");
+        let mut text = String::new();
+        for measured in &results.rows {
+            let name =
+                if measured.labels.is_empty() { self.study.name.clone() } else { measured.labels.join(", ") };
+            let row = ResultRow { run: name, ..measured.row.clone() };
+            let line = serde_json::to_string(&row)
+                .map_err(|error| Error::failed(format!("a result row cannot be written: {error}")))?;
+            text.extend([line.as_str(), "\n"]);
+        }
+        file::write(&folder.join("results.jsonl"), text.as_bytes())?;
+        page::write(&folder).map(|_| ())
+    }
+}
+
+/// The content hash of a corpus, which is opened on the way so that every run finds it in the cache.
+fn open_corpus(config: &DataConfig, corpora: &mut HashMap<String, (String, Corpus)>) -> Result<String> {
+    let dataset = open_data(config)?;
+    let documents = Split::ALL.map(|split| {
+        let tokens = dataset.tokens(split);
+        (0..tokens.documents()).map(|index| tokens.document(index).len()).collect()
+    });
+    let corpus = Corpus { vocab_size: dataset.tokenizer().vocab_size(), documents };
+    let hash = dataset.content_hash().to_owned();
+    corpora.insert(estimate::data_key(config), (hash.clone(), corpus));
+    Ok(hash)
+}
+
+/// `cpu` or `gpu`: what decides how results round. A study has one kind.
+fn device_kind(devices: &[String]) -> Result<&'static str> {
+    let kinds = devices
+        .iter()
+        .map(|device| {
+            Ok(match device.parse()? {
+                DeviceChoice::Cpu => "cpu",
+                DeviceChoice::Gpu(_) => "gpu",
+                DeviceChoice::Auto => {
+                    let (_, name) = longwave_kernels::device::open(DeviceChoice::Auto)?;
+                    if name == "CPU" { "cpu" } else { "gpu" }
+                }
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    match kinds.as_slice() {
+        [first, rest @ ..] if rest.iter().all(|kind| kind == first) => Ok(first),
+        _ => Err(Error::value(
+            "devices",
+            format!("{devices:?}"),
+            "results of a CPU and a GPU round differently",
+        )
+        .hint("list devices of one kind")),
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

@@ -1,0 +1,190 @@
+//! `--dry-run`: the plan, what it takes, and how long that is at a speed measured on the spot.
+
+use super::{Desk, cores};
+use crate::args::{Compute, Kernels};
+use crate::commands::session::{Session, open_data};
+use crate::output::{data, tell};
+use longwave_core::{Error, Result};
+use longwave_data::DataConfig;
+use longwave_model::size::training_flops;
+use longwave_study::cost::{self, Corpus, Cost};
+use longwave_study::execute::missing;
+use longwave_study::{Job, Plan, Study, Work};
+use longwave_train::{Event, Run, Trainer};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Encodings whose speed is measured; those that take most of the work.
+const PROBES: usize = 6;
+/// Steps of a probe; the fastest counts.
+const STEPS: u64 = 3;
+/// A step that no probe comes to, and that TOML can hold.
+const NEVER: u64 = i64::MAX as u64;
+
+/// What tells one `[data]` from another.
+pub(super) fn data_key(config: &DataConfig) -> String {
+    format!("{config:?}")
+}
+
+/// What a probe computes with: the study's first device, and the threads of a run.
+pub(super) fn session(study: &Study) -> Result<Session> {
+    let device = study.devices[0].parse()?;
+    Session::open(&Compute { device, threads: Some(study.threads), kernels: Kernels::Fused })
+}
+
+/// The cost of every run of the plan.
+pub(super) fn costs(plan: &Plan, corpora: &HashMap<String, (String, Corpus)>) -> Vec<Option<Cost>> {
+    cost::costs(plan, &mut |config| {
+        let known = corpora.get(&data_key(config)).map(|(_, corpus)| corpus.clone());
+        known.ok_or_else(|| Error::failed("the corpus was not opened"))
+    })
+}
+
+impl Desk<'_> {
+    /// Shows the plan, then measures a few steps to tell the hours.
+    pub(super) fn dry_run(&self, session: &Session) -> Result<()> {
+        let costs = costs(&self.plan, &self.corpora);
+        data(&self.listed(&costs))?;
+        let left = missing(&self.plan, &self.store);
+        let mut sum = Cost::default();
+        left.iter().filter_map(|&index| costs[index]).for_each(|cost| sum.add(&cost));
+        data(&format!(
+            "\n{} runs, {} different, {} to be done: {} training tokens, {} read in evaluations, {:.3e} FLOP\n",
+            self.plan.runs.len(),
+            self.plan.distinct().len(),
+            left.len(),
+            million(sum.training_tokens),
+            million(sum.evaluation_tokens),
+            sum.flops(),
+        ))?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        let seconds = self.seconds(session, &left, &costs)?;
+        let jobs = self.arguments.jobs.map_or((cores() / self.study.threads).max(1), |jobs| jobs as usize);
+        data(&format!(
+            "about {} of one run after the other, {} with {jobs} at a time\n",
+            duration(seconds),
+            duration(seconds / jobs as f64)
+        ))
+    }
+
+    /// One line for each run.
+    fn listed(&self, costs: &[Option<Cost>]) -> String {
+        let mut text = format!("{:<16}  {:<8}  {:>10}  {:>10}  run\n", "key", "state", "tokens", "FLOP");
+        for (run, cost) in self.plan.runs.iter().zip(costs) {
+            let (key, state) = match &run.job {
+                Ok(job) => (job.key.as_str(), word(self.store.work(job))),
+                Err(_) => ("-", "broken"),
+            };
+            let tokens = cost.map_or("-".to_owned(), |cost| million(cost.training_tokens));
+            let flops = cost.map_or("-".to_owned(), |cost| format!("{:.2e}", cost.flops()));
+            // Writing into a string cannot fail.
+            let _ = write!(text, "{key:<16}  {state:<8}  {tokens:>10}  {flops:>10}  {}", run.title());
+            if let Err(error) = &run.job {
+                let _ = write!(text, ": {}", error.message());
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Seconds of all these runs, one after the other: each encoding's operations at its speed.
+    fn seconds(&self, session: &Session, left: &[usize], costs: &[Option<Cost>]) -> Result<f64> {
+        let mut work: Vec<(String, f64, usize)> = Vec::new();
+        for &index in left {
+            let (Ok(job), Some(cost)) = (&self.plan.runs[index].job, costs[index]) else { continue };
+            let encoding = job.config.run.position.name();
+            match work.iter_mut().find(|(known, ..)| *known == encoding) {
+                Some((_, flops, _)) => *flops += cost.flops(),
+                None => work.push((encoding, cost.flops(), index)),
+            }
+        }
+        work.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let (mut seconds, mut slowest) = (0.0, f64::INFINITY);
+        for (place, (encoding, flops, index)) in work.iter().enumerate() {
+            let Ok(job) = &self.plan.runs[*index].job else { continue };
+            let speed = if place < PROBES { probe(job, session, place)? } else { slowest };
+            if place < PROBES {
+                tell(&format!(
+                    "probe     {encoding}: {:.2} GFLOP/s on {} threads",
+                    speed / 1e9,
+                    self.study.threads
+                ));
+            }
+            slowest = speed.min(slowest);
+            seconds += flops / speed;
+        }
+        Ok(seconds)
+    }
+}
+
+fn word(work: Work) -> &'static str {
+    match work {
+        Work::Finished => "finished",
+        Work::Failed => "failed",
+        Work::Open => "open",
+    }
+}
+
+/// Floating-point operations a second of a few training steps, whose files are thrown away.
+fn probe(job: &Job, session: &Session, place: usize) -> Result<f64> {
+    let folder = Scratch::new(place);
+    let mut config = job.config.run.clone();
+    // Neither validation nor checkpoints within the probe.
+    (config.train.validate_every, config.train.checkpoint_every) = (Some(NEVER), Some(NEVER));
+    config.train.steps = config.train.steps.max(STEPS + 2);
+    let dataset = open_data(&config.data)?;
+    let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
+    let hash = config.hash(dataset.content_hash())?;
+    let (run, _) = Run::prepare(&folder.0, config, hash, false)?;
+    let mut trainer = Trainer::new(&run, &dataset, &resolved, &session.device, None)?;
+    let (steps, fastest) = (Cell::new(0), Cell::new(f64::INFINITY));
+    trainer.train(&|| steps.get() >= STEPS, &mut |event| {
+        if let Event::Step(metric) = event {
+            steps.set(metric.step);
+            fastest.set(fastest.get().min(metric.seconds));
+        }
+    })?;
+    let train = &run.config.train;
+    Ok((train.batch_tokens * training_flops(&resolved, train.length)) as f64 / fastest.get())
+}
+
+/// A folder that goes away with this.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(place: usize) -> Self {
+        Self(std::env::temp_dir().join(format!("longwave-probe-{}-{place}", std::process::id())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+fn remove(folder: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(folder)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!("`{}` cannot be removed: {error}", folder.display());
+    }
+}
+
+/// Tokens in millions, or thousands where there are few.
+fn million(tokens: f64) -> String {
+    if tokens >= 1e6 { format!("{:.1}M", tokens / 1e6) } else { format!("{:.1}k", tokens / 1e3) }
+}
+
+/// Hours, minutes or seconds.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        long if long >= 3600.0 => format!("{:.1} hours", long / 3600.0),
+        middle if middle >= 60.0 => format!("{:.1} minutes", middle / 60.0),
+        short => format!("{short:.0} seconds"),
+    }
+}

@@ -1,0 +1,181 @@
+//! A study on one screen: a bar for all of it, and one for each run at work; plain lines elsewhere.
+
+use crate::output::tell;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use longwave_study::Plan;
+use longwave_study::execute::{Event, Sign};
+use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Between two lines where there is no terminal.
+const QUIET: Duration = Duration::from_secs(30);
+/// Steps of the bar of the whole study.
+const PARTS: u64 = 1000;
+
+/// Shows how far a study has come.
+pub(super) struct StudyProgress<'a> {
+    plan: &'a Plan,
+    /// What each run takes, in any unit.
+    weights: Vec<f64>,
+    screen: Option<Screen>,
+    start: Instant,
+    told: Instant,
+    total: usize,
+    done: usize,
+    failed: usize,
+    /// Weight of the runs that ended, and of those to be done here.
+    weight: (f64, f64),
+    /// The share done of each run at work.
+    shares: HashMap<usize, f64>,
+}
+
+struct Screen {
+    bars: MultiProgress,
+    whole: ProgressBar,
+    runs: HashMap<usize, ProgressBar>,
+}
+
+impl Screen {
+    fn new() -> Self {
+        let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+        let whole = bars.add(ProgressBar::new(PARTS));
+        if let Ok(style) = ProgressStyle::with_template("{prefix:>10} {bar:30} {percent:>3}%  {msg}") {
+            whole.set_style(style.progress_chars("━╸ "));
+        }
+        whole.set_prefix("study");
+        Self { bars, whole, runs: HashMap::new() }
+    }
+
+    fn add(&mut self, index: usize, title: &str) {
+        let bar = self.bars.add(ProgressBar::new(PARTS));
+        if let Ok(style) = ProgressStyle::with_template("{prefix:>10} {bar:14} {percent:>3}%  {msg}") {
+            bar.set_style(style.progress_chars("━╸ "));
+        }
+        bar.set_prefix("run");
+        bar.set_message(title.to_owned());
+        self.runs.insert(index, bar);
+    }
+}
+
+impl<'a> StudyProgress<'a> {
+    /// The runs in `wanted` are to be done.
+    pub(super) fn new(plan: &'a Plan, wanted: &[usize], weights: Vec<f64>) -> Self {
+        let now = Instant::now();
+        let total = wanted.len();
+        let all = wanted.iter().map(|&index| weights[index]).sum();
+        Self {
+            plan,
+            weights,
+            screen: (total > 0 && std::io::stderr().is_terminal()).then(Screen::new),
+            start: now,
+            told: now,
+            total,
+            done: 0,
+            failed: 0,
+            weight: (0.0, all),
+            shares: HashMap::new(),
+        }
+    }
+
+    /// Shows what happened.
+    pub(super) fn show(&mut self, event: &Event) {
+        match event {
+            Event::Started(index) => {
+                self.shares.insert(*index, 0.0);
+                let title = self.plan.runs[*index].title();
+                if let Some(screen) = &mut self.screen {
+                    screen.add(*index, &title);
+                }
+            }
+            Event::Sign(index, sign) => self.sign(*index, sign),
+            Event::Finished(index, took) => {
+                self.end(*index);
+                self.line(*index, &format!("finished in {:.1} s", took.as_secs_f64()));
+            }
+            Event::Failed(index, failure) => {
+                self.failed += 1;
+                self.end(*index);
+                self.line(*index, &format!("failed: {}", failure.reason));
+            }
+            Event::Elsewhere(index) => {
+                self.forget(*index);
+                self.line(*index, "another process works on it");
+            }
+        }
+        self.whole();
+    }
+
+    fn sign(&mut self, index: usize, sign: &Sign) {
+        let share = sign.done as f64 / sign.total.max(1) as f64;
+        // Evaluations come after training and usually take less.
+        let share = if sign.what == "training" { 0.8 * share } else { 0.8 + 0.2 * share };
+        self.shares.insert(index, share);
+        let text = format!("{}: {} {}", self.plan.runs[index].title(), sign.what, sign.message);
+        if let Some(bar) = self.screen.as_ref().and_then(|screen| screen.runs.get(&index)) {
+            bar.set_position((share * PARTS as f64) as u64);
+            bar.set_message(text);
+        } else if self.told.elapsed() >= QUIET {
+            self.told = Instant::now();
+            tell(&format!("[{}/{}] {text}  {}", self.done, self.total, self.left()));
+        }
+    }
+
+    fn end(&mut self, index: usize) {
+        self.done += 1;
+        self.weight.0 += self.weights[index];
+        self.forget(index);
+    }
+
+    fn forget(&mut self, index: usize) {
+        self.shares.remove(&index);
+        if let Some(screen) = &mut self.screen
+            && let Some(bar) = screen.runs.remove(&index)
+        {
+            bar.finish_and_clear();
+            screen.bars.remove(&bar);
+        }
+    }
+
+    fn line(&self, index: usize, what: &str) {
+        let text = format!("[{}/{}] {}: {what}", self.done, self.total, self.plan.runs[index].title());
+        match &self.screen {
+            // The line stands above the bars; where it cannot be written there is nobody to tell.
+            Some(screen) => {
+                let _ = screen.bars.println(text);
+            }
+            None => tell(&text),
+        }
+    }
+
+    /// The share of the work that is done.
+    fn share(&self) -> f64 {
+        let at_work: f64 = self.shares.iter().map(|(&index, share)| share * self.weights[index]).sum();
+        (self.weight.0 + at_work) / self.weight.1.max(f64::MIN_POSITIVE)
+    }
+
+    /// Time left at the pace so far.
+    fn left(&self) -> String {
+        let share = self.share();
+        if share <= 0.0 {
+            return String::new();
+        }
+        let seconds = (self.start.elapsed().as_secs_f64() * (1.0 / share - 1.0)).max(0.0) as u64;
+        format!("{}:{:02}:{:02} left", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    }
+
+    fn whole(&self) {
+        let Some(screen) = &self.screen else { return };
+        let failed = if self.failed > 0 { format!(", {} failed", self.failed) } else { String::new() };
+        screen.whole.set_position((self.share() * PARTS as f64) as u64);
+        screen.whole.set_message(format!("{}/{} runs{failed}  {}", self.done, self.total, self.left()));
+    }
+
+    /// Takes the bars away.
+    pub(super) fn finish(&self) {
+        if let Some(screen) = &self.screen {
+            screen.runs.values().for_each(ProgressBar::finish_and_clear);
+            screen.whole.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Something said once, asked for at the end.
+
+use super::{Episode, LETTERS, below, letters};
+use longwave_core::random::Stream;
+
+const FILLER: &[u8] = b"the grass is green. the sky is blue. the sun is yellow. ";
+const TELL: &[u8] = b"the pass key is ";
+const END: &[u8] = b". ";
+
+/// Characters of a passkey sequence without filler and digits.
+pub(super) const PASSKEY_TEXT: usize = 2 * TELL.len() + END.len();
+
+fn digit(stream: &mut Stream) -> u8 {
+    b'0' + below(stream, 10) as u8
+}
+
+/// Filler, the key told somewhere in it, each place equally likely, and the question.
+pub(super) fn passkey(stream: &mut Stream, tokens: usize, digits: usize) -> Episode {
+    let key: Vec<u8> = (0..digits).map(|_| digit(stream)).collect();
+    let filler = tokens - PASSKEY_TEXT - 2 * digits;
+    let before = below(stream, filler + 1);
+    let text = |count: usize| FILLER.iter().copied().cycle().take(count).collect::<Vec<u8>>();
+    let prompt = [&text(before), TELL, &key, END, &text(filler - before), TELL].concat();
+    Episode::new(prompt, key)
+}
+
+/// Random letters, with one `#` and its digit among them and the `#` again at the end.
+pub(super) fn needle(stream: &mut Stream, tokens: usize) -> Episode {
+    let mut prompt = letters(stream, tokens - 4, LETTERS);
+    let (place, value) = (below(stream, prompt.len() + 1), digit(stream));
+    prompt.splice(place..place, [b'#', value]);
+    prompt.push(b'#');
+    Episode::new(prompt, [value])
+}
+
+/// Random letters; the last one occurs once before, and what followed it then follows again.
+pub(super) fn induction(stream: &mut Stream, tokens: usize, alphabet: usize) -> Episode {
+    let query = below(stream, alphabet) as u8;
+    // The other letters: one less, those from the query on moved up by one.
+    let mut prompt = letters(stream, tokens - 2, alphabet - 1);
+    for letter in &mut prompt {
+        *letter += u8::from(*letter - b'a' >= query);
+    }
+    let place = below(stream, prompt.len() - 1);
+    prompt[place] = b'a' + query;
+    let answer = prompt[place + 1];
+    prompt.push(b'a' + query);
+    Episode::new(prompt, [answer])
+}
+
+pub(super) fn fixed_offset(stream: &mut Stream, tokens: usize, alphabet: usize, offset: usize) -> Episode {
+    let mut prompt = letters(stream, tokens - 2, alphabet);
+    let answer = prompt[prompt.len() - offset];
+    prompt.push(b'=');
+    Episode::new(prompt, [answer])
+}
+
+/// Tokens of a pair of `assoc_recall`: a key of two letters, a digit and a space.
+const PAIR: usize = 4;
+
+/// Pairs that fit into a sequence of `assoc_recall`; the question and its answer take as many tokens.
+pub(super) fn pairs(tokens: usize) -> usize {
+    tokens / PAIR - 1
+}
+
+/// Tokens of a sequence of so many pairs, and those that hold no further one.
+pub(super) fn tokens(pairs: usize) -> usize {
+    (pairs + 2) * PAIR - 1
+}
+
+/// Different keys of two letters.
+pub(super) fn most_pairs(alphabet: usize) -> usize {
+    alphabet * alphabet
+}
+
+pub(super) fn assoc(stream: &mut Stream, tokens: usize, alphabet: usize) -> Episode {
+    let count = pairs(tokens);
+    // The beginning of a shuffle: different keys, each choice equally likely.
+    let mut keys: Vec<usize> = (0..most_pairs(alphabet)).collect();
+    let mut prompt = Vec::with_capacity(tokens);
+    let mut told = Vec::with_capacity(count);
+    for index in 0..count {
+        let other = index + below(stream, keys.len() - index);
+        keys.swap(index, other);
+        let key = [b'a' + (keys[index] / alphabet) as u8, b'a' + (keys[index] % alphabet) as u8];
+        let value = digit(stream);
+        prompt.extend([key[0], key[1], value, b' ']);
+        told.push((key, value));
+    }
+    let (key, value) = told[below(stream, count)];
+    prompt.extend([b'?', key[0], key[1]]);
+    Episode::new(prompt, [value])
+}
+
+pub(super) fn dup_key(stream: &mut Stream, tokens: usize, alphabet: usize) -> Episode {
+    let mut told: Vec<Option<u8>> = vec![None; alphabet];
+    let mut prompt = Vec::with_capacity(tokens);
+    for _ in 0..(tokens - 3) / 2 {
+        let (key, value) = (below(stream, alphabet), digit(stream));
+        prompt.extend([b'a' + key as u8, value]);
+        told[key] = Some(value);
+    }
+    let known: Vec<(u8, u8)> =
+        (b'a'..).zip(&told).filter_map(|(key, value)| value.map(|value| (key, value))).collect();
+    let (key, value) = known[below(stream, known.len())];
+    prompt.extend([b'?', key]);
+    Episode::new(prompt, [value])
+}

@@ -1,0 +1,110 @@
+//! Where the bigram that ends in a token was last seen in its document.
+//!
+//! A model that uses far context gains where a pair of tokens occurred before, but not lately: a cheap
+//! stand-in for the key tokens of `LongPPL` (Fang et al. 2024, arXiv:2410.23771).
+
+use crate::metrics::Tally;
+use crate::protocol::Plan;
+use crate::row::BigramRow;
+use crate::score::Score;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// How far back the bigram `(x[t-1], x[t])` that ends in a token occurred in the same document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LastSeen {
+    /// At most L tokens back.
+    Within,
+    /// More than L tokens back.
+    Beyond,
+    /// Never before.
+    Never,
+}
+
+impl LastSeen {
+    /// All, in the order of [`LastSeen::index`].
+    pub const ALL: [Self; 3] = [Self::Within, Self::Beyond, Self::Never];
+
+    /// The place in a list of all.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// For each token of a document, where its bigram was last seen, with L = `train_length`; the first
+/// token ends no bigram and counts as never.
+///
+/// It is a property of the text: the distance is counted in the document, whatever a reading sees of it.
+pub fn last_seen(tokens: &[u32], train_length: usize) -> Vec<LastSeen> {
+    let mut places: HashMap<(u32, u32), usize> = HashMap::new();
+    let mut seen = vec![LastSeen::Never; tokens.len().min(1)];
+    seen.extend(tokens.windows(2).enumerate().map(|(index, pair)| {
+        let place = index + 1;
+        match places.insert((pair[0], pair[1]), place) {
+            None => LastSeen::Never,
+            Some(before) if place - before <= train_length => LastSeen::Within,
+            Some(_) => LastSeen::Beyond,
+        }
+    }));
+    seen
+}
+
+/// The losses of a plan apart by where each target's bigram was last seen; `seen` has one list per
+/// document, as long as its last target needs.
+pub fn split(plan: &Plan, scores: &[Vec<Score>], seen: &[Vec<LastSeen>]) -> Vec<BigramRow> {
+    let mut tallies = LastSeen::ALL.map(|_| Tally::new(seen.len(), 0));
+    for (window, scores) in plan.windows.iter().zip(scores) {
+        for (token, score) in (window.first..window.end).zip(scores) {
+            tallies[seen[window.document][token].index()].add_score(window.document, *score);
+        }
+    }
+    let rows = LastSeen::ALL.into_iter().zip(tallies);
+    rows.filter_map(|(last_seen, tally)| {
+        let summary = tally.summary()?;
+        Some(BigramRow {
+            last_seen,
+            tokens: summary.tokens,
+            nll: summary.nll,
+            nll_se: summary.nll_se,
+            accuracy: summary.accuracy,
+        })
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Window;
+
+    #[test]
+    fn distance_is_from_the_last_time() {
+        use LastSeen::{Beyond, Never, Within};
+        let tokens = [1, 2, 1, 2, 3, 4, 1, 2, 9, 3, 4];
+        // (1, 2) ends at 1, 3 and 7: 2 and 4 back; (3, 4) ends at 5 and 10: 5 back.
+        let expected = [Never, Never, Never, Within, Never, Never, Never, Within, Never, Never, Beyond];
+        assert_eq!(last_seen(&tokens, 4), expected);
+        assert_eq!(last_seen(&tokens, 3)[7], Beyond);
+        assert_eq!(last_seen(&[], 4), []);
+    }
+
+    #[test]
+    fn the_parts_add_up_to_the_whole() {
+        let seen = vec![last_seen(&[1, 2, 1, 2, 3, 1, 2], 2)];
+        let plan =
+            Plan { windows: vec![Window { document: 0, start: 0, first: 1, end: 7 }], skipped_documents: 0 };
+        let scores: Vec<Score> =
+            (1..7).map(|token| Score { nll: f64::from(token), correct: token % 2 == 1 }).collect();
+        let rows = split(&plan, &[scores], &seen);
+        let found: Vec<_> =
+            rows.iter().map(|row| (row.last_seen, row.tokens, row.nll, row.accuracy)).collect();
+        // Bigrams end at 1 (never), 2 (never), 3 (2 back), 4 (never), 5 (never), 6 (3 back).
+        let expected = [
+            (LastSeen::Within, 1, 3.0, 1.0),
+            (LastSeen::Beyond, 1, 6.0, 0.0),
+            (LastSeen::Never, 4, 3.0, 0.5),
+        ];
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,130 @@
+use super::example as row;
+use super::*;
+use serde_json::json;
+
+#[test]
+fn a_row_has_the_documented_fields_and_survives_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("results.jsonl");
+    let rows = [row("direct", 128, 0.1 + 0.2), row("yarn", 1024, 2.5)];
+    write_rows(&path, &rows).unwrap();
+    assert_eq!(read_rows(&path).unwrap(), rows);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let line: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    for key in "run config_hash seed encoding extend extend_config protocol split train_length length \
+                target max_length window_stride windows_per_document stride tokens skipped_documents \
+                nll nll_se ppl bpb device threads version format checkpoint step"
+        .split_whitespace()
+    {
+        assert!(line.get(key).is_some(), "no `{key}` in {line}");
+    }
+    assert_eq!(line["protocol"], "fixed_target");
+    for key in
+        MEASURED.iter().filter(|key| !["positions", "bigrams", "exact_match", "exact_match_se"].contains(key))
+    {
+        assert!(line.get(key).is_some(), "no measured `{key}`");
+    }
+}
+
+#[test]
+fn measuring_again_replaces_and_the_rest_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("results.jsonl");
+    write_rows(&path, &[row("direct", 128, 2.0), row("yarn", 128, 2.0)]).unwrap();
+    // A field of some later program is kept, byte for byte.
+    let text = std::fs::read_to_string(&path).unwrap().replacen("\"tokens\"", "\"new\": 1,\"tokens\"", 2);
+    std::fs::write(&path, &text).unwrap();
+    let again = ResultRow { threads: 4, device: "gpu:0".into(), ..row("direct", 128, 3.0) };
+    write_rows(&path, &[again.clone(), row("direct", 256, 4.0)]).unwrap();
+    let rows = read_rows(&path).unwrap();
+    assert_eq!(rows, [again, row("yarn", 128, 2.0), row("direct", 256, 4.0)]);
+    let lines = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(lines.lines().nth(1), text.lines().nth(1));
+}
+
+#[test]
+fn the_order_of_config_keys_is_no_part_of_the_identity() {
+    let with = |config: Value| ResultRow { extend_config: config, ..row("yarn", 128, 2.0) };
+    let a = with(json!({ "a": 1, "b": { "c": 2, "d": 3 } })).identity().unwrap();
+    assert_eq!(a, with(json!({ "b": { "d": 3, "c": 2 }, "a": 1 })).identity().unwrap());
+    assert_ne!(a, with(json!({ "a": 1, "b": { "c": 2, "d": 4 } })).identity().unwrap());
+    let best = ResultRow { checkpoint: "best".into(), ..row("yarn", 128, 2.0) };
+    assert_ne!(best.identity().unwrap(), row("yarn", 128, 2.0).identity().unwrap());
+}
+
+#[test]
+fn what_is_no_number_is_null_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("results.jsonl");
+    let exploded = ResultRow { nll_se: None, ..row("direct", 1024, 1000.0) };
+    let broken = row("linear", 1024, f64::NAN);
+    write_rows(&path, &[exploded, broken]).unwrap();
+    let rows = read_rows(&path).unwrap();
+    assert!(rows[0].nll == 1000.0 && rows[0].ppl.is_nan() && rows[0].ppl_se().is_none());
+    assert!(rows[1].nll.is_nan() && rows[1].ppl.is_nan());
+    assert!(rows[1].per_document.as_ref().unwrap().nll[0].is_nan());
+}
+
+#[test]
+fn a_damaged_line_is_named_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("results.jsonl");
+    write_rows(&path, &[row("direct", 128, 2.0)]).unwrap();
+    let damaged = std::fs::read_to_string(&path).unwrap() + "{\"format\": 1, \"run\"";
+    std::fs::write(&path, &damaged).unwrap();
+    let error = read_rows(&path).unwrap_err();
+    assert!(error.message().contains("results.jsonl` line 2 is no JSON"), "{error}");
+    assert!(write_rows(&path, &[row("yarn", 128, 2.0)]).is_err());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);
+    std::fs::write(&path, "{\"format\": 1}").unwrap();
+    assert!(read_rows(&path).unwrap_err().message().contains("line 1 is no result row"));
+}
+
+#[test]
+fn a_newer_format_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("results.jsonl");
+    let newer = ResultRow { format: FORMAT + 1, ..row("direct", 128, 2.0) };
+    write_rows(&path, &[newer]).unwrap();
+    let error = read_rows(&path).unwrap_err();
+    assert!(error.message().ends_with("has row format 2, and this program reads up to 1"), "{error}");
+}
+
+#[test]
+fn a_row_of_an_earlier_program_is_the_same_measurement() {
+    let Value::Object(mut fields) = serde_json::to_value(row("direct", 128, 2.0)).unwrap() else { panic!() };
+    fields.retain(|key, _| !["accuracy", "accuracy_se", "per_document", "corpus"].contains(&key.as_str()));
+    let old: ResultRow = serde_json::from_value(Value::Object(fields)).unwrap();
+    assert_eq!(old.accuracy, None);
+    assert_eq!(old.identity().unwrap(), row("direct", 128, 2.0).identity().unwrap());
+    assert_eq!(old.difference(&row("yarn", 128, 2.0)), None);
+}
+
+#[test]
+fn differences_pair_documents_of_the_same_tokens() {
+    let with = |nll: [f64; 2], tokens: [u64; 2]| ResultRow {
+        per_document: Some(DocumentSums { tokens: tokens.to_vec(), nll: nll.to_vec() }),
+        ..row("yarn", 128, 2.0)
+    };
+    let difference = with([300.0, 100.0], [100, 100]).difference(&with([260.0, 80.0], [100, 100])).unwrap();
+    assert!((difference.mean - 0.3).abs() < 1e-15, "{difference:?}");
+    assert!((difference.se.unwrap() - 0.1).abs() < 1e-15, "{difference:?}");
+    assert_eq!(with([1.0, 1.0], [100, 100]).difference(&with([1.0, 1.0], [100, 101])), None);
+    let mut valid = with([1.0, 1.0], [100, 100]);
+    valid.settings.split = Split::Valid;
+    assert_eq!(valid.difference(&with([1.0, 1.0], [100, 100])), None);
+}
+
+#[cfg(unix)]
+#[test]
+fn rows_added_at_the_same_time_are_all_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("results.jsonl");
+    std::thread::scope(|scope| {
+        for length in 1..=8 {
+            let path = &path;
+            scope.spawn(move || write_rows(path, &[row("direct", length, 2.0)]).unwrap());
+        }
+    });
+    assert_eq!(read_rows(&path).unwrap().len(), 8);
+}

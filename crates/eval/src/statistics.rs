@@ -1,0 +1,100 @@
+//! Means over documents and their standard errors.
+//!
+//! Tokens of one document are not independent, so errors are taken over documents: the cluster-robust
+//! error of a ratio of sums. With `K` documents, `S_d` the sum and `n_d` the weight (scored tokens) of
+//! document `d`, and `mean = sum_d S_d / sum_d n_d`,
+//!
+//! ```text
+//! se = sqrt(K / (K - 1) * sum_d (S_d - mean * n_d)^2) / sum_d n_d
+//! ```
+//!
+//! Documents without weight are not among the `K`. With equal weights it is the standard deviation of
+//! the documents' means over `sqrt(K)`. All sums are f64 in the order of the documents.
+
+/// A weighted mean over documents.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mean {
+    /// `sum_d S_d / sum_d n_d`.
+    pub mean: f64,
+    /// Its standard error over documents; `None` for fewer than two.
+    pub se: Option<f64>,
+    /// Documents with a weight: K. A t interval has `K - 1` degrees of freedom.
+    pub documents: usize,
+}
+
+/// The mean of per-document `sums` `[documents]` weighted by `weights` `[documents]`; `None` where no
+/// document has a weight.
+///
+/// # Panics
+/// There are not as many weights as sums.
+pub fn mean_over_documents(sums: &[f64], weights: &[u64]) -> Option<Mean> {
+    assert_eq!(sums.len(), weights.len(), "a document has one sum and one weight");
+    let total: u64 = weights.iter().sum();
+    if total == 0 {
+        return None;
+    }
+    let total = total as f64;
+    let mean = sums.iter().sum::<f64>() / total;
+    let (mut squares, mut documents) = (0.0, 0usize);
+    for (&sum, &weight) in sums.iter().zip(weights) {
+        if weight > 0 {
+            squares += (sum - mean * weight as f64).powi(2);
+            documents += 1;
+        }
+    }
+    let count = documents as f64;
+    let se = (documents > 1).then(|| (count / (count - 1.0) * squares).sqrt() / total);
+    Some(Mean { mean, se, documents })
+}
+
+/// The mean of `a - b`, two measurements of the same tokens paired by document: what varies between
+/// documents falls out, so its error is far below those of `a` and `b`.
+///
+/// `a` and `b` are per-document sums, `weights` the tokens of each document, all `[documents]`.
+///
+/// # Panics
+/// The lists differ in length.
+pub fn paired_difference(a: &[f64], b: &[f64], weights: &[u64]) -> Option<Mean> {
+    assert_eq!(a.len(), b.len(), "both measurements have the same documents");
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    mean_over_documents(&differences, weights)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_documents_have_the_error_of_their_means() {
+        // Document means 2, 3, 4: sd 1, over the root of 3 documents; the empty one is not counted.
+        let mean = mean_over_documents(&[4.0, 6.0, 0.0, 8.0], &[2, 2, 0, 2]).unwrap();
+        assert_eq!((mean.mean, mean.documents), (3.0, 3));
+        assert!((mean.se.unwrap() - 1.0 / 3f64.sqrt()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn one_document_has_no_error_and_none_has_no_mean() {
+        assert_eq!(mean_over_documents(&[3.0], &[2]).unwrap(), Mean { mean: 1.5, se: None, documents: 1 });
+        assert_eq!(mean_over_documents(&[0.0], &[0]), None);
+    }
+
+    #[test]
+    fn pairing_takes_out_what_documents_have_in_common() {
+        let weights = [10, 20, 30];
+        let hard = [50.0, 40.0, 90.0];
+        let b: Vec<f64> = hard.iter().zip(weights).map(|(sum, weight)| sum + 0.5 * weight as f64).collect();
+        let difference = paired_difference(&b, &hard, &weights).unwrap();
+        assert!((difference.mean - 0.5).abs() < 1e-15 && difference.se.unwrap() < 1e-15, "{difference:?}");
+        assert!(mean_over_documents(&hard, &weights).unwrap().se.unwrap() > 0.1);
+    }
+
+    #[test]
+    fn the_golden_files_define_it() {
+        // The first case of tests/golden/paired_documents.json, whose outputs have 12 digits.
+        let (a, b) = ([1287.9848, 718.6273, 2762.3401], [1275.9532, 717.5334, 2748.1652]);
+        let difference = paired_difference(&a, &b, &[411, 276, 893]).unwrap();
+        assert!((difference.mean / 0.017_278_734_177_2 - 1.0).abs() < 1e-9, "{difference:?}");
+        assert!((difference.se.unwrap() / 0.004_864_750_401_15 - 1.0).abs() < 1e-9, "{difference:?}");
+        assert_eq!(difference.documents, 3);
+    }
+}

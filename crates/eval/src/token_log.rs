@@ -1,0 +1,176 @@
+//! The loss of every scored token, as a file.
+//!
+//! One line a token, JSON lines or, where the file's name ends in `.csv`, CSV with a header. The fields:
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `run`, `seed` | as in the row of `results.jsonl` |
+//! | `extend`, `extend_config` | how the model was read; in CSV the config is JSON |
+//! | `protocol`, `split`, `length` | the measurement |
+//! | `document` | name of the document; of a task, the number of the sequence |
+//! | `position` | the token's place in its document, from 0; of repeated text, in the repeated one |
+//! | `context` | tokens read before it |
+//! | `token` | its id |
+//! | `nll` | negative log likelihood in nats; `null` (empty in CSV) where it is no finite number |
+//! | `correct` | whether the model held it most likely |
+
+use crate::protocol::Plan;
+use crate::row::ResultRow;
+use crate::score::Score;
+use crate::text::Text;
+use longwave_core::file::Whole;
+use longwave_core::{Error, Result};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::Path;
+
+const COLUMNS: [&str; 13] = [
+    "run",
+    "seed",
+    "extend",
+    "extend_config",
+    "protocol",
+    "split",
+    "length",
+    "document",
+    "position",
+    "context",
+    "token",
+    "nll",
+    "correct",
+];
+
+/// The file while it is written; it appears when it is [finished](Self::finish).
+#[derive(Debug)]
+pub struct TokenLog {
+    file: Whole,
+    csv: bool,
+}
+
+impl TokenLog {
+    /// Begins a file: CSV where its name ends in `.csv`, JSON lines else.
+    ///
+    /// # Errors
+    /// Its folder cannot be written to.
+    pub fn create(path: &Path) -> Result<Self> {
+        let csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+        let mut log = Self { file: Whole::create(path)?, csv };
+        if csv {
+            log.line(&COLUMNS.join(","))?;
+        }
+        Ok(log)
+    }
+
+    /// Adds the scored tokens of one measurement, in the order of its plan.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn add(&mut self, row: &ResultRow, text: &Text, plan: &Plan, scores: &[Vec<Score>]) -> Result<()> {
+        for (window, scores) in plan.windows.iter().zip(scores) {
+            let tokens = text.read(window.document, window.first..window.end);
+            let document = text.name(window.document);
+            for ((position, token), score) in (window.first..).zip(tokens).zip(scores) {
+                let values = [
+                    json!(row.run),
+                    json!(row.seed),
+                    json!(row.extend),
+                    row.extend_config.clone(),
+                    json!(row.settings.protocol),
+                    json!(row.settings.split),
+                    json!(row.settings.length),
+                    json!(document),
+                    json!(position),
+                    json!(position - window.start),
+                    json!(token),
+                    json!(score.nll.is_finite().then_some(score.nll)),
+                    json!(score.correct),
+                ];
+                let line = if self.csv { csv(&values) } else { object(values) };
+                self.line(&line)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the file into place.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finish(self) -> Result<()> {
+        self.file.finish()
+    }
+
+    fn line(&mut self, text: &str) -> Result<()> {
+        writeln!(self.file, "{text}").map_err(|error| Error::io("write", self.file.path(), &error))
+    }
+}
+
+fn object(values: [Value; 13]) -> String {
+    let fields = COLUMNS.into_iter().map(str::to_owned).zip(values);
+    Value::Object(fields.collect()).to_string()
+}
+
+fn csv(values: &[Value; 13]) -> String {
+    let field = |value: &Value| match value {
+        Value::Null => String::new(),
+        Value::String(text) => quoted(text),
+        other => quoted(&other.to_string()),
+    };
+    values.iter().map(field).collect::<Vec<_>>().join(",")
+}
+
+/// A field of CSV, in quotes where it needs them.
+pub fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Window;
+    use crate::row::example;
+    use longwave_data::TokenFile;
+
+    fn written(name: &str) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        let text = Text::documents(TokenFile::from_documents(&[("a, b", &[5, 6, 7, 8])]));
+        let window = Window { document: 0, start: 1, first: 2, end: 4 };
+        let plan = Plan { windows: vec![window], skipped_documents: 0 };
+        let scores = [vec![Score { nll: 0.25, correct: true }, Score { nll: f64::NAN, correct: false }]];
+        let mut log = TokenLog::create(&path).unwrap();
+        log.add(&example("yarn", 128, 2.0), &text, &plan, &scores).unwrap();
+        assert!(!path.exists(), "a file appears whole");
+        log.finish().unwrap();
+        std::fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn json_lines_name_their_fields() {
+        let lines = written("tokens.jsonl");
+        assert_eq!(lines.len(), 2);
+        let first: Value = serde_json::from_str(&lines[0]).unwrap();
+        let expected = json!({
+            "run": "rope", "seed": 0, "extend": "yarn", "extend_config": { "kind": "yarn" },
+            "protocol": "fixed_target", "split": "test", "length": 128, "document": "a, b",
+            "position": 2, "context": 1, "token": 7, "nll": 0.25, "correct": true,
+        });
+        assert_eq!(first, expected);
+        assert!(lines[1].contains("\"nll\":null"), "{}", lines[1]);
+    }
+
+    #[test]
+    fn csv_has_a_header_and_quotes() {
+        let lines = written("tokens.csv");
+        assert_eq!(lines[0], COLUMNS.join(","));
+        assert_eq!(
+            lines[1],
+            "rope,0,yarn,\"{\"\"kind\"\":\"\"yarn\"\"}\",fixed_target,test,128,\"a, b\",2,1,7,0.25,true"
+        );
+        assert!(lines[2].ends_with(",8,,false"));
+    }
+}

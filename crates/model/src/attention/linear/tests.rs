@@ -1,0 +1,171 @@
+use super::*;
+use burn::tensor::{Device, Int, TensorData};
+use longwave_position::encoding::{Dimensions, Rows};
+use longwave_position::frequency::Frequencies;
+use longwave_position::reading::{AttentionKind, LogN};
+use longwave_position::{Init, PositionConfig, Positions};
+
+const HEADS: usize = 2;
+const DIM: usize = 4;
+
+fn reading(kind: &str) -> Reading {
+    let dimensions = Dimensions {
+        layers: 1,
+        width: HEADS * DIM,
+        heads: HEADS,
+        kv_heads: HEADS,
+        head_dim: DIM,
+        train_length: 8,
+        vocab_size: 16,
+    };
+    PositionConfig::from_value(&toml::Value::String(kind.to_owned()), "position")
+        .and_then(|config| config.build("position", &dimensions, &Init::new(0, &Device::flex()), LogN::Off))
+        .and_then(|reading| reading.with_attention(AttentionKind::Linear))
+        .unwrap()
+}
+
+fn qkv(length: usize, device: &Device) -> [Tensor<4>; 3] {
+    let init = Init::new(3, device);
+    ["q", "k", "v"].map(|name| init.normal(name, [1, HEADS, length, DIM], 1.5).val())
+}
+
+fn attended(
+    kind: &str,
+    qkv: [Tensor<4>; 3],
+    positions: &Positions,
+    queries: std::ops::Range<usize>,
+) -> Tensor<4> {
+    let device = qkv[0].device();
+    let tokens = Tensor::<2, Int>::zeros([1, positions.length()], &device);
+    let input = Tensor::zeros([1, positions.length(), HEADS * DIM], &device);
+    let rows = Rows { layer: 0, tokens: &tokens, positions };
+    let block = QueryBlock { rows, queries: &queries, input: &input };
+    super::super::attend(qkv, 1.0, block, &reading(kind), &mut Rotations::default())
+}
+
+fn numbers(x: Tensor<4>) -> Vec<f64> {
+    x.into_data().try_to_vec::<f32>().unwrap().into_iter().map(f64::from).collect()
+}
+
+fn largest(x: Tensor<4>) -> f32 {
+    x.abs().max().into_scalar()
+}
+
+/// The defining sums over all pairs, in f64; pairs (b, b + DIM / 2) turn by `m inv_freq_b`.
+fn direct(qkv: &[Tensor<4>; 3], positions: &Positions, rotates: bool) -> Vec<f64> {
+    let length = positions.length();
+    let [q, k, v] = qkv.clone().map(numbers);
+    let at =
+        |x: &[f64], head: usize, row: usize| -> Vec<f64> { x[(head * length + row) * DIM..][..DIM].to_vec() };
+    let phi = |x: Vec<f64>| -> Vec<f64> {
+        x.into_iter().map(|x| if x > 0.0 { x + 1.0 } else { x.exp() }).collect()
+    };
+    let turn = |x: &[f64], position: f64| -> Vec<f64> {
+        let mut turned = x.to_vec();
+        for (band, f) in Frequencies::geometric(1e4, DIM).inv_freq.into_iter().enumerate() {
+            let (sin, cos) = if rotates { (position * f).sin_cos() } else { (0.0, 1.0) };
+            let (a, b) = (x[band], x[band + DIM / 2]);
+            (turned[band], turned[band + DIM / 2]) = (a * cos - b * sin, b * cos + a * sin);
+        }
+        turned
+    };
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let mut out = Vec::new();
+    for head in 0..HEADS {
+        for m in 0..length {
+            let query = phi(at(&q, head, m));
+            let turned = turn(&query, positions.values()[m]);
+            let (mut numerator, mut denominator) = ([0.0; DIM], 0.0);
+            for n in 0..=m {
+                let key = phi(at(&k, head, n));
+                let weight = dot(&turned, &turn(&key, positions.values()[n]));
+                denominator += dot(&query, &key);
+                for (sum, value) in numerator.iter_mut().zip(at(&v, head, n)) {
+                    *sum += weight * value;
+                }
+            }
+            out.extend(numerator.map(|sum| sum / denominator));
+        }
+    }
+    out
+}
+
+#[test]
+fn agrees_with_the_sums_over_all_pairs_in_f64() {
+    // 300 rows are three chunks, the last one short.
+    let qkv = qkv(300, &Device::flex());
+    for (kind, rotates) in [("none", false), ("rope", true)] {
+        for positions in [Positions::range(0..300), Positions::range(0..300).map(|m| 40_000.0 + m / 2.0)] {
+            let expected = direct(&qkv, &positions, rotates);
+            let found = numbers(attended(kind, qkv.clone(), &positions, 0..300));
+            let scale = expected.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
+            for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                assert!((found - expected).abs() <= 1e-5 * scale, "{kind}[{index}]: {found} for {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn chunks_and_blocks_of_queries_change_nothing() {
+    let qkv = qkv(40, &Device::flex());
+    let features = |x: &Tensor<4>| Features { plain: feature(x.clone()), turned: None };
+    let by = |chunk| causal(&features(&qkv[0]), &features(&qkv[1]), &qkv[2], 0, chunk);
+    for chunk in [1, 7, 40] {
+        assert!(largest(by(chunk) - by(64)) < 1e-5, "{chunk}");
+    }
+    let positions = Positions::range(0..40);
+    let whole = attended("rope", qkv.clone(), &positions, 0..40);
+    let [q, k, v] = qkv;
+    let later = attended("rope", [q.slice_dim(2, 13..40), k, v], &positions, 13..40);
+    assert!(largest(whole.slice_dim(2, 13..40) - later) < 1e-5);
+}
+
+#[test]
+fn a_later_row_changes_nothing_earlier() {
+    let positions = Positions::range(0..200);
+    let before = qkv(200, &Device::flex());
+    let after = before.clone().map(|x| {
+        let [_, heads, _, dim] = x.dims();
+        let changed = x.clone().slice_dim(2, 150..151).neg();
+        x.slice_assign([0..1, 0..heads, 150..151, 0..dim], changed)
+    });
+    let [before, after] = [before, after].map(|qkv| attended("rope", qkv, &positions, 0..200));
+    assert!(largest((before.clone() - after.clone()).slice_dim(2, 0..150)) == 0.0);
+    assert!(largest((before - after).slice_dim(2, 150..200)) > 1e-3);
+}
+
+#[test]
+fn gradients_do_not_depend_on_the_chunks() {
+    let device = Device::flex().autodiff();
+    let weigh = Init::new(5, &device).normal::<4>("weigh", [1, HEADS, 20, DIM], 1.0).val();
+    let gradients = |chunk: usize| -> Vec<Vec<f32>> {
+        let leaves = qkv(20, &device).map(|x| Tensor::from_data(x.into_data(), &device).require_grad());
+        let features = |x: &Tensor<4>| Features {
+            plain: feature(x.clone()),
+            turned: Some(feature(x.clone()).mul_scalar(0.5)),
+        };
+        let out = causal(&features(&leaves[0]), &features(&leaves[1]), &leaves[2], 0, chunk);
+        let gradients = (out * weigh.clone()).sum().backward();
+        leaves.iter().map(|x| x.grad(&gradients).unwrap().into_data().try_to_vec().unwrap()).collect()
+    };
+    for (whole, chunked) in gradients(20).iter().zip(gradients(3)) {
+        assert!(whole.iter().any(|&g| g != 0.0));
+        for (a, b) in whole.iter().zip(chunked) {
+            assert!((a - b).abs() < 1e-5, "{a} {b}");
+        }
+    }
+}
+
+#[test]
+fn features_too_small_for_f32_give_no_nan() {
+    let tiny = Tensor::<4>::full([1, HEADS, 6, DIM], -200.0, &Device::flex());
+    let v = Tensor::ones([1, HEADS, 6, DIM], &Device::flex());
+    let found = numbers(attended("none", [tiny.clone(), tiny, v], &Positions::range(0..6), 0..6));
+    assert!(found.iter().all(|x| x.is_finite()), "{found:?}");
+    let data = TensorData::new(vec![-1.0f32, 0.0, 2.0, 0.5], [1, 1, 1, 4]);
+    let phi = numbers(feature(Tensor::from_data(data, &Device::flex())));
+    for (found, expected) in phi.iter().zip([(-1f64).exp(), 1.0, 3.0, 1.5]) {
+        assert!((found - expected).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,330 @@
+//! What there is, for people: every encoding and every extension, with what its file says and what its hooks,
+//! parameters and keys show. The tables of the README are made of it.
+
+use crate::encoding::{Dimensions, Position, QueryBlock, Rows};
+use crate::encodings::{ENCODINGS, Encoding, EncodingConfig, Past};
+use crate::extension::Lengths;
+use crate::extensions::{EXTENSIONS, ExtensionConfig};
+use crate::init::Init;
+use crate::positions::Positions;
+use crate::reading::{LogN, Reading};
+use crate::stack::PositionConfig;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Int, Tensor};
+use longwave_core::Result;
+use longwave_kernels::Bias;
+use schemars::SchemaGenerator;
+use serde::Serialize;
+use serde_json::Value;
+
+/// Sizes that tell each other apart in a shape.
+const SIZES: Dimensions = Dimensions {
+    layers: 7,
+    width: 118,
+    heads: 26,
+    kv_heads: 13,
+    head_dim: 22,
+    train_length: 101,
+    vocab_size: 107,
+};
+
+/// Rows of the text that hooks are tried on.
+const ROWS: usize = 4;
+
+/// Where an encoding acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// The hidden state before the first block.
+    Input,
+    /// The hidden state before every block.
+    EveryInput,
+    /// q and k, turned.
+    Rotation,
+    /// q and k, mapped otherwise.
+    Heads,
+    /// The logits, by an addition that knows no score.
+    Bias,
+    /// The scores themselves.
+    Scores,
+    /// The output, by way of the probabilities.
+    Values,
+}
+
+impl Place {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Input => "the input of the first block",
+            Self::EveryInput => "the input of every block",
+            Self::Rotation => "q and k, rotated",
+            Self::Heads => "q and k",
+            Self::Bias => "a bias on the logits",
+            Self::Scores => "the scores",
+            Self::Values => "the values",
+        }
+    }
+}
+
+/// An encoding with its default keys.
+#[derive(Clone, Debug, Serialize)]
+pub struct AboutEncoding {
+    /// `position.kind`.
+    pub kind: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// Where it acts.
+    pub acts: Vec<Place>,
+    /// Each parameter and its shape, such as `table [L, width]`.
+    pub parameters: Vec<String>,
+    /// What happens past the training length.
+    pub past: &'static str,
+    /// Whether a longer text is refused.
+    pub refuses: bool,
+}
+
+/// An extension with its default keys.
+#[derive(Clone, Debug, Serialize)]
+pub struct AboutExtension {
+    /// Its name in `extend = [...]`.
+    pub kind: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// The kinds of encodings it applies to.
+    pub applies_to: Vec<&'static str>,
+    /// Its own keys, each with its default where it has one.
+    pub keys: Vec<String>,
+}
+
+/// Every encoding, in the order of the list.
+///
+/// # Errors
+/// An encoding cannot be built from its kind alone.
+pub fn encodings() -> Result<Vec<AboutEncoding>> {
+    ENCODINGS
+        .iter()
+        .map(|entry| {
+            let config = EncodingConfig::from_value(&entry.kind.into(), "position")?;
+            config.validate("position", &SIZES)?;
+            let encoding = config.build(&SIZES, &Init::new(0, &Device::flex()));
+            let (past, refuses) = match config.past() {
+                Past::Reads(text) => (text, false),
+                Past::Refuses(text) => (text, true),
+            };
+            Ok(AboutEncoding {
+                kind: entry.kind,
+                summary: entry.summary,
+                source: entry.source,
+                acts: acts(&encoding),
+                parameters: parameters(&encoding),
+                past,
+                refuses,
+            })
+        })
+        .collect()
+}
+
+/// Where an encoding built for [`SIZES`] acts: what its hooks do to a short text.
+fn acts(encoding: &Encoding) -> Vec<Place> {
+    let device = Device::flex();
+    let tokens = Tensor::<2, Int>::zeros([1, ROWS], &device);
+    let positions = Positions::range(0..ROWS);
+    let rows = |layer| Rows { layer, tokens: &tokens, positions: &positions };
+    let input = Tensor::<3>::ones([1, ROWS, SIZES.width], &device);
+    let enters = |layer| changed(&input, &encoding.embed(input.clone(), rows(layer)));
+    let q = Tensor::<4>::ones([1, SIZES.heads, ROWS, SIZES.head_dim], &device);
+    let block = QueryBlock { rows: rows(0), queries: &(0..ROWS), input: &input };
+    let adds = encoding.adds_bias() || !matches!(encoding.bias(block), Bias::None);
+    let reads_scores = encoding.by_block(&positions) && !adds;
+    let probabilities = Tensor::<4>::ones([1, SIZES.heads, ROWS, ROWS], &device);
+    [
+        (Place::EveryInput, enters(1)),
+        (Place::Input, enters(0) && !enters(1)),
+        (Place::Rotation, encoding.rotation(0).is_some()),
+        (Place::Heads, changed(&q, &encoding.map_query(q.clone(), rows(0)))),
+        (Place::Bias, adds),
+        (Place::Scores, reads_scores),
+        (Place::Values, reads_scores && encoding.values(&probabilities, block).is_some()),
+    ]
+    .into_iter()
+    .filter_map(|(place, acts)| acts.then_some(place))
+    .collect()
+}
+
+fn changed<const D: usize>(before: &Tensor<D>, after: &Tensor<D>) -> bool {
+    before.dims() != after.dims() || (after.clone() - before.clone()).abs().max().into_scalar::<f32>() > 0.0
+}
+
+/// The parameters of an encoding built for [`SIZES`], with the names of the sizes in place of the numbers.
+fn parameters(encoding: &Encoding) -> Vec<String> {
+    let named = |shape: Vec<usize>| shape.into_iter().map(size_name).collect::<Vec<_>>().join(", ");
+    shapes(encoding).into_iter().map(|(name, shape)| format!("{name} [{}]", named(shape))).collect()
+}
+
+/// Name and shape of every parameter of an encoding.
+pub fn shapes(encoding: &Encoding) -> Vec<(String, Vec<usize>)> {
+    struct Lister {
+        path: Vec<String>,
+        found: Vec<(String, Vec<usize>)>,
+    }
+    impl ModuleVisitor for Lister {
+        fn enter_module(&mut self, name: &str, _container_type: &str) {
+            self.path.push(name.to_owned());
+        }
+        fn exit_module(&mut self, _name: &str, _container_type: &str) {
+            self.path.pop();
+        }
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            // The variant of the list is no part of the name.
+            let named = self.path.iter().filter(|part| !part.starts_with(char::is_uppercase));
+            let name: Vec<&str> = named.map(String::as_str).collect();
+            self.found.push((name.join("."), param.dims().to_vec()));
+        }
+    }
+    let mut lister = Lister { path: Vec::new(), found: Vec::new() };
+    encoding.visit(&mut lister);
+    lister.found
+}
+
+/// A size of [`SIZES`] by name, another one as it is.
+fn size_name(size: usize) -> String {
+    let Dimensions { layers, width, heads, kv_heads, head_dim, train_length, vocab_size } = SIZES;
+    let names = [
+        (layers, "layers"),
+        (width, "width"),
+        (width / 2, "width/2"),
+        (width + 1, "width+1"),
+        (heads, "heads"),
+        (2 * heads, "2 heads"),
+        (heads * head_dim, "heads head_dim"),
+        (kv_heads, "kv_heads"),
+        (kv_heads * head_dim, "kv_heads head_dim"),
+        (head_dim, "head_dim"),
+        (train_length, "L"),
+        (vocab_size, "vocab_size"),
+    ];
+    let name = names.iter().find(|(known, _)| *known == size);
+    name.map_or_else(|| size.to_string(), |(_, name)| (*name).to_owned())
+}
+
+/// Every extension, in the order of the list.
+///
+/// # Errors
+/// An encoding cannot be built from its kind alone.
+pub fn extensions() -> Result<Vec<AboutExtension>> {
+    let readings = ENCODINGS
+        .iter()
+        .map(|entry| {
+            let config = PositionConfig::from_value(&entry.kind.into(), "position")?;
+            let init = Init::new(0, &Device::flex());
+            Ok((entry.kind, config.build("position", &SIZES, &init, LogN::Off)?))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let schemas = ExtensionConfig::schemas(&mut SchemaGenerator::default());
+    Ok(EXTENSIONS
+        .iter()
+        .zip(schemas)
+        .map(|(entry, schema)| {
+            let keys = Keys::of(schema.as_value());
+            let applies = |(kind, reading): &(&'static str, Reading)| {
+                let config =
+                    ExtensionConfig::from_value(&keys.example(entry.kind, reading), "extend").ok()?;
+                let lengths = Lengths { train: SIZES.train_length, length: 4 * SIZES.train_length };
+                config.apply(reading, lengths).is_ok().then_some(*kind)
+            };
+            AboutExtension {
+                kind: entry.kind,
+                summary: entry.summary,
+                source: entry.source,
+                applies_to: readings.iter().filter_map(applies).collect(),
+                keys: keys.texts(),
+            }
+        })
+        .collect())
+}
+
+/// The keys of an extension's schema: name, default, and whether it must be given.
+struct Keys(Vec<(String, Option<Value>, bool)>);
+
+/// Keys of every extension.
+const COMMON: [&str; 2] = ["log_n", "temperature"];
+
+impl Keys {
+    fn of(schema: &Value) -> Self {
+        let required = |key: &str| {
+            schema["required"].as_array().is_some_and(|keys| keys.iter().any(|required| required == key))
+        };
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        let keys = properties.filter(|(key, _)| *key != "kind").map(|(key, property)| {
+            let default = property.get("default").filter(|default| !default.is_null());
+            (key.clone(), default.cloned(), required(key))
+        });
+        Self(keys.filter(|(key, default, _)| default.is_some() || !COMMON.contains(&key.as_str())).collect())
+    }
+
+    fn texts(&self) -> Vec<String> {
+        let text = |(key, default, required): &(String, Option<Value>, bool)| match default {
+            Some(default) => format!("{key} = {default}"),
+            None if *required => format!("{key} (required)"),
+            None => key.clone(),
+        };
+        self.0.iter().map(text).collect()
+    }
+
+    /// A config with the keys that must be given: one number for each of the encoding's bands.
+    fn example(&self, kind: &str, reading: &Reading) -> toml::Value {
+        let bands =
+            reading.encodings().iter().find_map(Position::frequencies).map_or(1, |f| f.inv_freq.len());
+        let required = self.0.iter().filter(|(_, _, required)| *required);
+        let numbers = || toml::Value::Array(vec![toml::Value::Float(1.0); bands]);
+        let mut table: toml::Table = required.map(|(key, ..)| (key.clone(), numbers())).collect();
+        table.insert("kind".to_owned(), kind.into());
+        toml::Value::Table(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_parameters_and_keys_speak_for_themselves() {
+        let all = encodings().unwrap();
+        let of = |kind: &str| all.iter().find(|about| about.kind == kind).unwrap();
+        assert_eq!(of("none").acts, []);
+        assert_eq!(of("learned").acts, [Place::Input]);
+        assert_eq!(of("learned").parameters, ["table [L, width]"]);
+        assert_eq!(of("floater").acts, [Place::EveryInput]);
+        assert_eq!(of("xpos").acts, [Place::Rotation]);
+        assert_eq!(of("transformer_xl").acts, [Place::Heads]);
+        assert_eq!(of("kerple").acts, [Place::Bias]);
+        assert_eq!(of("kerple").parameters, ["p [layers, heads]", "a [layers, heads]"]);
+        assert_eq!(of("shaw").acts, [Place::Scores, Place::Values]);
+        assert_eq!(of("cope").acts, [Place::Scores]);
+        for about in &all {
+            assert_eq!(about.acts.is_empty(), about.kind == "none", "{} acts nowhere", about.kind);
+            assert!(!about.past.is_empty(), "{}", about.kind);
+        }
+    }
+
+    #[test]
+    fn extensions_know_what_they_apply_to() {
+        let all = extensions().unwrap();
+        let of = |kind: &str| all.iter().find(|about| about.kind == kind).unwrap();
+        assert_eq!(of("direct").applies_to.len(), ENCODINGS.len());
+        assert_eq!(of("window").applies_to.len(), ENCODINGS.len());
+        assert!(of("ntk").applies_to.contains(&"sinusoidal") && !of("ntk").applies_to.contains(&"alibi"));
+        assert_eq!(of("longrope").applies_to, of("frequencies").applies_to);
+        assert!(
+            of("longrope").keys.contains(&"long_factor (required)".to_owned()),
+            "{:?}",
+            of("longrope").keys
+        );
+        assert_eq!(of("ntk").keys, ["scale = \"auto\""]);
+        assert!(all.iter().all(|about| !about.applies_to.is_empty()));
+    }
+}

@@ -1,0 +1,21 @@
+//! Numbers of an encoding's own, for people to look at: its buckets, digits or slopes.
+
+use serde::Serialize;
+
+/// A small table of numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Detail {
+    /// What it shows.
+    pub title: String,
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// One number per column each.
+    pub rows: Vec<Vec<f64>>,
+}
+
+impl Detail {
+    /// A table; every row has a number for each column.
+    pub fn new(title: &str, columns: &[&str], rows: Vec<Vec<f64>>) -> Self {
+        Self { title: title.to_owned(), columns: columns.iter().map(|&name| name.to_owned()).collect(), rows }
+    }
+}

@@ -1,0 +1,438 @@
+//! `[position]`: which encodings each layer reads.
+//!
+//! One encoding, a list of them whose hooks compose in order, or a mixed stack: `kind = "mixed"` lists what a
+//! layer may read, and `pattern` says which entry each layer takes, repeated over the depth. An entry is an
+//! encoding with its keys, or `encodings = [..]` for several; each also takes `window`, `sinks` and `log_n`.
+//! Published stacks are `RNoPE` (Yang et al. 2025, arXiv:2501.18795) and HWFA (kexue.fm/archives/9603).
+//!
+//! An entry's encoding exists once, with one set of parameters, and counts the layers that read it from 0. So what
+//! enters "before the first block" enters before the first block of its entry, and stays in the residual
+//! stream for all that follow; what every layer has of its own exists for those layers alone.
+
+use crate::encoding::{Dimensions, HeadUse, Position};
+use crate::encodings::{ENCODINGS, Encoding, EncodingConfig};
+use crate::extension::Lengths;
+use crate::init::Init;
+use crate::layout::TextLayout;
+use crate::reading::{LayerReading, LogN, Mask, Place, Reading};
+use crate::tokens::Tokens;
+use longwave_core::config::{kind_and_rest, read, unknown_kind};
+use longwave_core::{Error, Result};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+use std::borrow::Cow;
+use toml::{Table, Value};
+
+/// `position.kind` of a mixed stack.
+const MIXED: &str = "mixed";
+
+/// `[position]`: one encoding, a list of them, or a mixed stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PositionConfig {
+    entries: Vec<Entry>,
+    /// The entry of each layer, repeated; `None` where every layer reads the same.
+    pattern: Option<Vec<usize>>,
+}
+
+/// What a layer may read.
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    encodings: Vec<EncodingConfig>,
+    keys: EntryKeys,
+}
+
+/// Keys of an entry besides those of its encodings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct EntryKeys {
+    /// The layer sees keys at distances below it; all of them without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window: Option<Tokens>,
+    /// Keys at positions below it stay visible past the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sinks: Option<usize>,
+    /// Scales the queries by `ln(position + 1) / ln(train length)`; `model.log_n` unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_n: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MixedKeys {
+    layers: Vec<Value>,
+    #[serde(default)]
+    pattern: Option<Vec<usize>>,
+}
+
+impl PositionConfig {
+    /// Reads the `[position]` table or list.
+    ///
+    /// # Errors
+    /// An unknown kind or key, a wrong type, an empty list, or a pattern that names no entry.
+    pub fn from_value(value: &Value, section: &str) -> Result<Self> {
+        let is_mixed = value.get("kind").unwrap_or(value).as_str() == Some(MIXED);
+        if !is_mixed {
+            let encodings = match value {
+                Value::Array(list) => listed(list, section)?,
+                one => vec![
+                    EncodingConfig::from_value(one, section)
+                        .map_err(|error| or_mixed(one, section, error))?,
+                ],
+            };
+            let entries = vec![Entry { encodings, keys: EntryKeys::default() }];
+            return Ok(Self { entries, pattern: None });
+        }
+        Self::mixed(value, section)
+    }
+
+    fn mixed(value: &Value, section: &str) -> Result<Self> {
+        let MixedKeys { layers, pattern } = read(&kind_and_rest(value, section)?.1, section)?;
+        if layers.is_empty() {
+            return Err(Error::value(&format!("{section}.layers"), "[]", "a stack has layers")
+                .hint("list what they read, such as `layers = [\"rope\", \"none\"]`"));
+        }
+        let entries = layers
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| Entry::from_value(entry, &format!("{section}.layers[{index}]")))
+            .collect::<Result<Vec<_>>>()?;
+        let pattern = pattern.unwrap_or_else(|| (0..entries.len()).collect());
+        let key = format!("{section}.pattern");
+        if pattern.is_empty() {
+            return Err(Error::value(&key, "[]", "it says which of `layers` each layer reads")
+                .hint("leave it out to take them in turn"));
+        }
+        if let Some(stranger) = pattern.iter().find(|&&entry| entry >= entries.len()) {
+            let allowed =
+                format!("`layers` has no entry {stranger}: it counts from 0 to {}", entries.len() - 1);
+            return Err(Error::value(&key, format!("{pattern:?}"), allowed)
+                .hint("list another entry, or change the pattern"));
+        }
+        Ok(Self { entries, pattern: Some(pattern) })
+    }
+
+    /// The encoding, where it is only one for all layers.
+    pub fn only(&self) -> Option<&EncodingConfig> {
+        match (&self.pattern, self.entries[0].encodings.as_slice()) {
+            (None, [one]) => Some(one),
+            _ => None,
+        }
+    }
+
+    /// Names the encoding in tables and rows: the kinds joined by `+`; in a mixed stack `rope[64]:3/none` for three
+    /// layers with a window of 64 and one that sees everything.
+    pub fn name(&self) -> String {
+        let Some(pattern) = &self.pattern else { return self.entries[0].name(false) };
+        let runs = pattern.chunk_by(|a, b| a == b).map(|run| {
+            let name = self.entries[run[0]].name(true);
+            if run.len() == 1 { name } else { format!("{name}:{}", run.len()) }
+        });
+        runs.collect::<Vec<_>>().join("/")
+    }
+
+    /// The layers that read an entry, in order.
+    fn layers_of(&self, entry: usize, depth: usize) -> Vec<usize> {
+        let chosen = |layer: usize| self.pattern.as_ref().map_or(0, |pattern| pattern[layer % pattern.len()]);
+        (0..depth).filter(|&layer| chosen(layer) == entry).collect()
+    }
+
+    /// Where an entry and its list of encodings stand in the config.
+    fn sections(&self, section: &str, index: usize) -> (String, String) {
+        if self.pattern.is_none() {
+            return (section.to_owned(), section.to_owned());
+        }
+        let entry = format!("{section}.layers[{index}]");
+        let list = format!("{entry}.encodings");
+        (entry, list)
+    }
+
+    /// Tokens of the segment before that every layer also attends to.
+    pub fn memory(&self) -> usize {
+        let encodings = self.entries.iter().flat_map(|entry| &entry.encodings);
+        encodings.map(EncodingConfig::memory).max().unwrap_or_default()
+    }
+
+    /// Checks the values against the model's sizes.
+    ///
+    /// # Errors
+    /// A value that is not allowed, or an entry that no layer reads.
+    pub fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        for (index, entry) in self.entries.iter().enumerate() {
+            let layers = self.layers_of(index, dimensions.layers).len();
+            let (section, list) = self.sections(section, index);
+            if layers == 0 {
+                return Err(Error::usage(format!(
+                    "no layer reads `{section}`: the model has {} and the pattern ends before it comes",
+                    dimensions.layers
+                ))
+                .hint("remove it, change `position.pattern`, or give the model more layers"));
+            }
+            entry.validate([&section, &list], &Dimensions { layers, ..*dimensions })?;
+        }
+        Ok(())
+    }
+
+    /// Builds the reading of a fresh model; `log_n` is that of the layers that do not say otherwise.
+    ///
+    /// # Errors
+    /// As [`validate`](Self::validate), or encodings that cannot stand together.
+    pub fn build(&self, section: &str, dimensions: &Dimensions, init: &Init, log_n: LogN) -> Result<Reading> {
+        self.validate(section, dimensions)?;
+        let train_length = dimensions.train_length;
+        let mut encodings = Vec::new();
+        let mut layers = vec![None; dimensions.layers];
+        for (index, entry) in self.entries.iter().enumerate() {
+            let (section, _) = self.sections(section, index);
+            let init = match &self.pattern {
+                Some(_) => init.scoped(&format!("layers[{index}]")),
+                None => init.clone(),
+            };
+            let own = self.layers_of(index, dimensions.layers);
+            let sizes = Dimensions { layers: own.len(), ..*dimensions };
+            let built: Vec<Encoding> =
+                entry.encodings.iter().map(|config| config.build(&sizes, &init)).collect();
+            check_together(&built, &section, &entry.name(false))?;
+            if own[0] > 0
+                && let Some(encoding) = built.iter().find(|encoding| encoding.replaces_hidden())
+            {
+                return Err(Error::usage(format!(
+                    "`{section}` is first read by layer {}, where `{}` would discard what earlier layers made",
+                    own[0],
+                    encoding.kind()
+                ))
+                .hint("let the first layer of the pattern read it"));
+            }
+            let keys = &entry.keys;
+            let window = entry.window(&section, train_length)?;
+            let log_n = match keys.log_n {
+                None => log_n,
+                Some(false) => LogN::Off,
+                Some(true) => LogN::Trained { train_length },
+            };
+            for (local, &layer) in own.iter().enumerate() {
+                let places = (encodings.len()..).take(built.len());
+                layers[layer] = Some(LayerReading {
+                    encodings: places.map(|encoding| Place { encoding, layer: local }).collect(),
+                    geometry: None,
+                    mask: Mask { window, sinks: keys.sinks.unwrap_or(0) },
+                    log_n,
+                    logit_scale: 1.0,
+                });
+            }
+            encodings.extend(built);
+        }
+        // Every layer is that of one entry.
+        let mut reading = Reading::new(self.name(), encodings, layers.into_iter().flatten().collect());
+        reading.set_layout(TextLayout::fresh(&reading, self.only().is_some(), section, dimensions)?);
+        Ok(reading)
+    }
+}
+
+/// The error of an unknown `kind` of the whole section, with `mixed` among those allowed.
+fn or_mixed(value: &Value, section: &str, error: Error) -> Error {
+    match kind_and_rest(value, section) {
+        Ok((kind, _)) if ENCODINGS.iter().all(|entry| entry.kind != kind) => {
+            let kinds = ENCODINGS.iter().map(|entry| entry.kind).chain([MIXED]);
+            unknown_kind(&format!("{section}.kind"), &kind, kinds)
+        }
+        _ => error,
+    }
+}
+
+/// The encodings of a list.
+fn listed(list: &[Value], section: &str) -> Result<Vec<EncodingConfig>> {
+    if list.is_empty() {
+        return Err(Error::usage(format!("`{section}` is an empty list"))
+            .hint("for a model without positional encoding write `kind = \"none\"`"));
+    }
+    list.iter()
+        .enumerate()
+        .map(|(index, item)| EncodingConfig::from_value(item, &format!("{section}[{index}]")))
+        .collect()
+}
+
+impl Entry {
+    fn from_value(value: &Value, section: &str) -> Result<Self> {
+        let mut table = match value {
+            Value::Table(table) => table.clone(),
+            kind => Table::from_iter([("kind".to_owned(), kind.clone())]),
+        };
+        let mut keys = Table::new();
+        for key in ["window", "sinks", "log_n"] {
+            if let Some(value) = table.remove(key) {
+                keys.insert(key.to_owned(), value);
+            }
+        }
+        let encodings = match table.remove("encodings") {
+            None => vec![EncodingConfig::from_value(&Value::Table(table), section)?],
+            Some(Value::Array(list)) if table.is_empty() => listed(&list, &format!("{section}.encodings"))?,
+            Some(Value::Array(_)) => {
+                let stranger = table.keys().next().map_or("", String::as_str);
+                return Err(Error::usage(format!("`{section}.{stranger}` stands beside `encodings`"))
+                    .hint("put the keys of an encoding into its place in the list"));
+            }
+            Some(other) => {
+                return Err(Error::value(&format!("{section}.encodings"), &other, "it must be a list")
+                    .hint("write `encodings = [{ kind = \"learned\" }, { kind = \"rope\" }]`"));
+            }
+        };
+        Ok(Self { encodings, keys: read(&keys, section)? })
+    }
+
+    /// The kinds joined by `+`, with the window in brackets; `grouped` keeps several together.
+    fn name(&self, grouped: bool) -> String {
+        let kinds: Vec<_> = self.encodings.iter().map(EncodingConfig::kind).collect();
+        let name = kinds.join("+");
+        let name = if grouped && kinds.len() > 1 { format!("({name})") } else { name };
+        match self.keys.window {
+            Some(window) => format!("{name}[{}]", window.written()),
+            None => name,
+        }
+    }
+
+    /// The window in tokens.
+    fn window(&self, section: &str, train_length: usize) -> Result<Option<usize>> {
+        let lengths = Lengths { train: train_length, length: train_length };
+        self.keys.window.map(|window| window.whole(&format!("{section}.window"), lengths)).transpose()
+    }
+
+    fn validate(&self, [section, list]: [&str; 2], dimensions: &Dimensions) -> Result<()> {
+        match self.encodings.as_slice() {
+            [one] => one.validate(section, dimensions)?,
+            several => {
+                for (index, encoding) in several.iter().enumerate() {
+                    encoding.validate(&format!("{list}[{index}]"), dimensions)?;
+                }
+            }
+        }
+        self.window(section, dimensions.train_length)?;
+        if let (Some(sinks), None) = (self.keys.sinks, self.keys.window) {
+            return Err(Error::value(
+                &format!("{section}.sinks"),
+                sinks,
+                "there is no `window` to stay past",
+            )
+            .hint("give a `window`, or leave `sinks` out: every key is seen"));
+        }
+        if self.keys.log_n == Some(true) && dimensions.train_length < 2 {
+            return Err(Error::value(
+                &format!("{section}.log_n"),
+                true,
+                "it divides by the logarithm of `train.length`, which is 1",
+            )
+            .hint("train on longer sequences, or leave it out"));
+        }
+        Ok(())
+    }
+}
+
+/// Refuses encodings that cannot be read by the same layer.
+fn check_together(encodings: &[Encoding], section: &str, name: &str) -> Result<()> {
+    if encodings.iter().filter(|encoding| encoding.rotation(0).is_some()).count() > 1 {
+        return Err(Error::usage(format!("`{section}` rotates q and k twice: `{name}`"))
+            .hint("keep one rotary encoding in the list"));
+    }
+    let uses = encodings.iter().filter(|encoding| encoding.head_use() != HeadUse::None).count();
+    if uses > 1 && encodings.iter().any(|encoding| encoding.head_use() == HeadUse::Widens) {
+        return Err(Error::usage(format!(
+            "`{section}` lists encodings that cannot share q and k: `{name}`: one makes them wider, another needs \
+             their width",
+        ))
+        .hint("keep one of `pope`, `transformer_xl`, `tupe`, `shaw`, `deberta` and `cope` in the list"));
+    }
+    if let Some(late) = encodings.iter().skip(1).find(|encoding| encoding.replaces_hidden()) {
+        return Err(Error::usage(format!(
+            "`{section}` lists `{}` after an encoding whose work it would discard: `{name}`",
+            late.kind()
+        ))
+        .hint("list it first"));
+    }
+    Ok(())
+}
+
+impl Serialize for PositionConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let Some(pattern) = &self.pattern else {
+            return match self.entries[0].encodings.as_slice() {
+                [one] => one.serialize(serializer),
+                list => list.serialize(serializer),
+            };
+        };
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("kind", MIXED)?;
+        map.serialize_entry("pattern", pattern)?;
+        map.serialize_entry("layers", &self.entries)?;
+        map.end()
+    }
+}
+
+impl Serialize for Entry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let encodings = match self.encodings.as_slice() {
+            [one] => serde_json::to_value(one),
+            list => serde_json::to_value(list).map(|list| serde_json::json!({ "encodings": list })),
+        };
+        let mut table = encodings.map_err(serde::ser::Error::custom)?;
+        let keys = serde_json::to_value(&self.keys).map_err(serde::ser::Error::custom)?;
+        if let (Some(table), serde_json::Value::Object(keys)) = (table.as_object_mut(), keys) {
+            table.extend(keys);
+        }
+        table.serialize(serializer)
+    }
+}
+
+impl JsonSchema for PositionConfig {
+    fn schema_name() -> Cow<'static, str> {
+        "PositionConfig".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<EncodingConfig>();
+        let several = json_schema!({ "type": "array", "items": one, "minItems": 1 });
+        let own = EntryKeys::json_schema(generator).get("properties").cloned().unwrap_or_default();
+        let mut entries = EncodingConfig::schemas(generator);
+        entries.push(json_schema!({
+            "type": "object",
+            "description": "Several encodings whose hooks compose in order.",
+            "properties": { "encodings": several },
+            "required": ["encodings"],
+            "additionalProperties": false
+        }));
+        for entry in &mut entries {
+            let properties = entry.get_mut("properties").and_then(serde_json::Value::as_object_mut);
+            if let (Some(properties), Some(own)) = (properties, own.as_object()) {
+                properties.extend(own.clone());
+            }
+        }
+        let kinds: Vec<_> = ENCODINGS.iter().map(|entry| entry.kind).collect();
+        entries.push(json_schema!({ "enum": kinds }));
+        json_schema!({
+            "description": "The positional encoding, a list of encodings whose hooks compose in order, or a mixed stack.",
+            "anyOf": [one, several, {
+                "type": "object",
+                "description": "A mixed stack: layers that read different encodings.",
+                "properties": {
+                    "kind": { "const": MIXED },
+                    "layers": {
+                        "type": "array",
+                        "minItems": 1,
+                        "description": "What a layer may read, and how far.",
+                        "items": { "anyOf": entries }
+                    },
+                    "pattern": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": { "type": "integer", "minimum": 0 },
+                        "description": "The entry of each layer, repeated over the depth; all in turn unless given."
+                    }
+                },
+                "required": ["kind", "layers"],
+                "additionalProperties": false
+            }]
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

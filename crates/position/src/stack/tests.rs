@@ -1,0 +1,243 @@
+use super::*;
+use crate::encoding::Rows;
+use crate::positions::Positions;
+use crate::reading::AttentionKind;
+use burn::tensor::{Device, Tensor};
+
+fn dimensions() -> Dimensions {
+    Dimensions { layers: 2, width: 8, heads: 2, kv_heads: 2, head_dim: 4, train_length: 8, vocab_size: 16 }
+}
+
+fn build(text: &str) -> Result<Reading> {
+    let mut table: Table = text.parse().unwrap();
+    let config = PositionConfig::from_value(&table.remove("position").unwrap(), "position")?;
+    config.build("position", &dimensions(), &Init::new(0, &Device::flex()), LogN::Off)
+}
+
+#[test]
+fn a_list_composes_in_order() {
+    let reading = build("position = [{ kind = \"learned\" }, { kind = \"rope\" }]").unwrap();
+    assert_eq!(reading.name(), "learned+rope");
+    assert!(reading.rotation(1).is_some());
+    let hidden = Tensor::zeros([1, 4, 8], &Device::flex());
+    let tokens = Tensor::zeros([1, 4], &Device::flex());
+    let positions = Positions::range(0..4);
+    let at = |layer| Rows { layer, tokens: &tokens, positions: &positions };
+    let sum = |hidden: Tensor<3>| hidden.abs().sum().into_scalar::<f32>();
+    assert!(sum(reading.embed(hidden.clone(), at(0))) > 0.0);
+    assert!(sum(reading.embed(hidden, at(1))) == 0.0);
+    assert!(reading.check(&Positions::range(0..9)).is_err());
+}
+
+#[test]
+fn two_rotations_and_an_empty_list_are_refused() {
+    assert!(build("position = [{ kind = \"rope\" }, { kind = \"rope\" }]").is_err());
+    assert!(build("position = []").is_err());
+    let both = build("position = [{ kind = \"shaw\" }, { kind = \"pope\" }]").unwrap_err();
+    assert!(both.message().contains("cannot share q and k"), "{both}");
+}
+
+const RNOPE: &str = "position = { kind = \"mixed\", layers = [{ kind = \"rope\", window = \"L/2\" }, { kind = \"none\", \
+                     log_n = true }], pattern = [0, 0, 0, 1] }";
+
+fn mixed(text: &str, layers: usize) -> Result<Reading> {
+    let mut table: Table = text.parse().unwrap();
+    let config = PositionConfig::from_value(&table.remove("position").unwrap(), "position")?;
+    let sizes = Dimensions { layers, ..dimensions() };
+    config.build("position", &sizes, &Init::new(0, &Device::flex()), LogN::Off)
+}
+
+#[test]
+fn a_pattern_repeats_over_the_depth() {
+    let reading = mixed(RNOPE, 6).unwrap();
+    assert_eq!(reading.name(), "rope[L/2]:3/none");
+    let rotates: Vec<bool> = (0..6).map(|layer| reading.rotation(layer).is_some()).collect();
+    assert_eq!(rotates, [true, true, true, false, true, true]);
+    let windows: Vec<_> = reading.layers().iter().map(|layer| layer.mask.window).collect();
+    assert_eq!(windows, [Some(4), Some(4), Some(4), None, Some(4), Some(4)]);
+    let scaled: Vec<_> = reading.layers().iter().map(|layer| layer.log_n).collect();
+    let trained = LogN::Trained { train_length: 8 };
+    assert_eq!(scaled, [LogN::Off, LogN::Off, LogN::Off, trained, LogN::Off, LogN::Off]);
+    // One of each, whatever the depth.
+    assert_eq!(reading.encodings().len(), 2);
+}
+
+#[test]
+fn what_is_read_is_written() {
+    for text in [
+        RNOPE,
+        "position = { kind = \"mixed\", layers = [{ encodings = [\"learned\", { kind = \"rope\", base = 50.0 }], window = 3, \
+         sinks = 1 }, \"none\"] }",
+        "position = [\"learned\", \"rope\"]",
+        "position = \"rope\"",
+    ] {
+        let mut table: Table = text.parse().unwrap();
+        let config = PositionConfig::from_value(&table.remove("position").unwrap(), "position").unwrap();
+        let written = Value::try_from(&config).unwrap();
+        assert_eq!(PositionConfig::from_value(&written, "position").unwrap(), config, "{text}");
+    }
+}
+
+#[test]
+fn an_encoding_enters_where_its_first_layer_is() {
+    let reading =
+        mixed("position = { kind = \"mixed\", layers = [\"none\", \"learned\"], pattern = [0, 1] }", 4)
+            .unwrap();
+    let hidden = Tensor::zeros([1, 4, 8], &Device::flex());
+    let tokens = Tensor::zeros([1, 4], &Device::flex());
+    let positions = Positions::range(0..4);
+    let enters: Vec<bool> = (0..4)
+        .map(|layer| {
+            let rows = Rows { layer, tokens: &tokens, positions: &positions };
+            reading.embed(hidden.clone(), rows).abs().sum().into_scalar::<f32>() > 0.0
+        })
+        .collect();
+    assert_eq!(enters, [false, true, false, false]);
+}
+
+#[test]
+fn parameters_are_those_of_the_layers_that_read_them() {
+    use burn::module::Module;
+    let stack =
+        |layers: &str| mixed(&format!("position = {{ kind = \"mixed\", layers = {layers} }}"), 4).unwrap();
+    // KERPLE has two numbers for each head and layer: 2 layers of 4 read it.
+    assert_eq!(stack("[\"kerple\", \"none\"]").num_params(), 2 * 2 * 2);
+    let twice = stack("[\"learned\", { kind = \"learned\", window = 2 }]");
+    let [Encoding::Learned(a), Encoding::Learned(b)] = twice.encodings() else { panic!("two tables") };
+    let difference: f32 = (a.table.val() - b.table.val()).abs().max().into_scalar();
+    assert!(difference > 1e-3, "each entry draws its own");
+}
+
+#[test]
+fn a_stack_that_cannot_be_is_refused() {
+    for (stack, message) in [
+        ("layers = []", "`position.layers = []`"),
+        ("layers = [\"rope\"], pattern = [1]", "`position.pattern = [1]`"),
+        ("layers = [\"rope\"], pattern = []", "`position.pattern = []`"),
+        ("layers = [\"rope\", \"none\", \"none\"]", "no layer reads `position.layers[2]`"),
+        ("layers = [\"rope\", \"complex_order\"]", "`position.layers[1]` is first read by layer 1"),
+        ("layers = [{ kind = \"rope\", sinks = 2 }]", "`position.layers[0].sinks = 2`"),
+        ("layers = [{ kind = \"rope\", window = \"L/100\" }]", "`position.layers[0].window = L/100`"),
+        ("layers = [{ kind = \"rope\", window = -1 }]", "`position.layers[0].window = -1`"),
+        ("layers = [{ kind = \"rope\", basis = 2.0 }]", "unknown key `position.layers[0].basis`"),
+        ("layers = [{ encodings = [\"rope\"], base = 2.0 }]", "`position.layers[0].base` stands beside"),
+        (
+            "layers = [{ encodings = [\"learned\", \"complex_order\"] }]",
+            "`position.layers[0]` lists `complex_order` after",
+        ),
+        (
+            "layers = [{ encodings = [\"learned\", { kind = \"rope\", base = 0.5 }] }]",
+            "`position.layers[0].encodings[1].base = 0.5`",
+        ),
+        ("layers = [\"rope\"], depth = 3", "unknown key `position.depth`"),
+        ("layers = [{ kind = \"mixed\", layers = [] }]", "`position.layers[0].kind = \"mixed\"`"),
+    ] {
+        let error = mixed(&format!("position = {{ kind = \"mixed\", {stack} }}"), 2).unwrap_err();
+        assert!(error.message().starts_with(message), "{stack}: {error}");
+        assert!(error.hint_text().is_some(), "{stack}");
+    }
+    let error = mixed("position = { kind = \"mxied\" }", 2).unwrap_err();
+    assert_eq!(error.hint_text(), Some("did you mean `mixed`?"));
+}
+
+#[test]
+fn an_extension_changes_the_layers_it_makes_sense_for() {
+    let extended = |stack: &str, extend: &str| -> Result<Reading> {
+        let mut table: Table = format!("extend = {extend}").parse().unwrap();
+        let extension = crate::ExtensionConfig::from_value(&table.remove("extend").unwrap(), "extend")?;
+        extension.apply(&mixed(stack, 4)?, Lengths { train: 8, length: 32 })
+    };
+    let trained = mixed(RNOPE, 4).unwrap();
+    for kind in ["linear", "ntk", "yarn"] {
+        let reading = extended(RNOPE, &format!("\"{kind}\"")).unwrap();
+        assert_ne!(reading.rotation(0), trained.rotation(0), "{kind}");
+        assert_eq!(reading.layer(3), trained.layer(3), "{kind}");
+    }
+    let reading = extended(RNOPE, "\"rerope\"").unwrap();
+    assert!(reading.layer(0).geometry.is_some() && reading.layer(3).geometry.is_none());
+    // Layers narrower than the window stay as they are; the others get it.
+    let reading = extended(RNOPE, "{ kind = \"lambda_mask\", n_global = 2 }").unwrap();
+    let masks: Vec<_> = reading.layers().iter().map(|layer| layer.mask).collect();
+    let own = Mask { window: Some(4), sinks: 0 };
+    assert_eq!(masks, [own, own, own, Mask { window: Some(8), sinks: 2 }]);
+    let sinks = RNOPE.replace("window = \"L/2\"", "window = \"2L\", sinks = 3");
+    let reading = extended(&sinks, "\"window\"").unwrap();
+    assert_eq!(reading.layer(0).mask, Mask { window: Some(8), sinks: 3 });
+    // Post-hoc log-n scales what sees more keys in a longer text, once.
+    let error = extended(RNOPE, "{ kind = \"direct\", log_n = true }").unwrap_err();
+    assert!(error.message().contains("twice"), "{error}");
+    let untrained = RNOPE.replace(", log_n = true", "");
+    let reading = extended(&untrained, "{ kind = \"direct\", log_n = true }").unwrap();
+    let post_hoc: Vec<bool> =
+        reading.layers().iter().map(|layer| matches!(layer.log_n, LogN::PostHoc { .. })).collect();
+    assert_eq!(post_hoc, [false, false, false, true]);
+    let windows = RNOPE.replace("log_n = true", "window = 5");
+    let error = extended(&windows, "{ kind = \"direct\", log_n = true }").unwrap_err();
+    assert!(error.message().contains("nothing to scale"), "{error}");
+    let biases = "position = { kind = \"mixed\", layers = [\"fox\", \"none\"] }";
+    for kind in ["ntk", "linear", "rerope"] {
+        let error = extended(biases, &format!("\"{kind}\"")).unwrap_err();
+        assert!(error.message().contains("does not apply to `fox/none`"), "{error}");
+    }
+}
+
+#[test]
+fn linear_attention_takes_what_does_not_act_on_scores() {
+    let taken: Vec<&str> = ENCODINGS
+        .iter()
+        .map(|entry| entry.kind)
+        .filter(|kind| {
+            let reading = build(&format!("position = \"{kind}\"")).unwrap();
+            match reading.with_attention(AttentionKind::Linear) {
+                Ok(_) => true,
+                Err(error) => {
+                    assert!(error.message().contains(&format!("`{kind}` acts on softmax scores")), "{error}");
+                    assert!(error.hint_text().is_some());
+                    false
+                }
+            }
+        })
+        .collect();
+    assert_eq!(
+        taken,
+        [
+            "none",
+            "learned",
+            "sinusoidal",
+            "rope",
+            "xpos",
+            "index",
+            "multiplicative",
+            "radix",
+            "recursive",
+            "causal_conv",
+            "floater",
+            "complex_order"
+        ]
+    );
+    let refused = mixed(RNOPE, 4).unwrap().with_attention(AttentionKind::Linear).unwrap_err();
+    assert!(refused.message().contains("a window masks scores"), "{refused}");
+    let rope = build("position = \"rope\"").unwrap().with_attention(AttentionKind::Linear).unwrap();
+    for (extend, applies) in [
+        ("'ntk'", true),
+        ("'linear'", true),
+        ("'rerope'", false),
+        ("'window'", false),
+        ("'yarn'", false),
+        ("{ kind = 'direct', log_n = true }", false),
+        ("{ kind = 'direct', temperature = 2.0 }", false),
+    ] {
+        let mut table: Table = format!("extend = {extend}").parse().unwrap();
+        let extension =
+            crate::ExtensionConfig::from_value(&table.remove("extend").unwrap(), "extend").unwrap();
+        match extension.apply(&rope, Lengths { train: 8, length: 32 }) {
+            Ok(_) => assert!(applies, "{extend}"),
+            Err(error) => {
+                assert!(!applies && error.message().contains("no scores"), "{extend}: {error}");
+                assert!(
+                    error.hint_text().is_some_and(|hint| hint.contains("`ntk`") && !hint.contains("`yarn`"))
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Pictures of encodings: what `longwave inspect` shows, as numbers and as text.
+//!
+//! A [`Picture`] is made by asking the encoding, as trained and as an extension reads it: its frequencies, its
+//! bias by distance, how the inner product of a rotated vector with itself falls with the distance, its own
+//! tables ([`Detail`]), and a matrix: the vectors that enter the hidden state, or the logits of tokens that are
+//! all alike.
+
+mod probe;
+mod text;
+
+use longwave_core::{Error, Result};
+use longwave_position::about::{self, AboutEncoding};
+use longwave_position::detail::Detail;
+use longwave_position::frequency::Frequencies;
+use longwave_position::layout::TextLayout;
+use longwave_position::reading::{LayerReading, LogN, Mask};
+use longwave_position::{Dimensions, ExtensionConfig, Lengths, Position, Positions, Reading};
+use serde::Serialize;
+use std::f64::consts::TAU;
+
+use probe::Probe;
+
+/// Rows of a matrix picture: positions spread over the length.
+const ROWS: usize = 32;
+
+/// What is shown of one encoding.
+#[derive(Clone, Debug, Serialize)]
+pub struct Picture {
+    /// `position.kind`.
+    pub encoding: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// Where it acts.
+    pub acts: Vec<about::Place>,
+    /// What happens past the training length.
+    pub past: &'static str,
+    /// Name and shape of each parameter.
+    pub parameters: Vec<(String, Vec<usize>)>,
+    /// L in tokens.
+    pub train_length: usize,
+    /// The length that is read, in tokens.
+    pub length: usize,
+    /// The extension it is read with.
+    pub extend: ExtensionConfig,
+    /// The layers that read the encoding, as the extension leaves them.
+    pub layers: Vec<Layer>,
+    /// Whether all layers are alike and see everything, which goes without saying.
+    #[serde(skip)]
+    pub alike: bool,
+    /// Bases and factors as trained and as read; absent where the encoding has no frequencies.
+    pub spectrum: Option<Spectrum>,
+    /// What is added to logits; absent where the encoding adds nothing that is known without scores.
+    pub bias: Option<ByDistance>,
+    /// The mean over the bands of the cosine of the angle between two positions, times what decays: what is
+    /// left of the inner product of a vector with itself. Absent where the encoding has no frequencies.
+    pub decay: Option<ByDistance>,
+    /// Numbers of the encoding's own.
+    pub details: Vec<Detail>,
+    /// The encoding at a glance.
+    pub matrix: Matrix,
+}
+
+/// What a layer sees besides the causal mask, and whether its queries are scaled by log n.
+#[derive(Clone, Debug, Serialize)]
+pub struct Layer {
+    /// From 0.
+    pub index: usize,
+    /// Keys at a distance below this; all of them without it.
+    pub window: Option<usize>,
+    /// Keys at positions below this stay visible past the window.
+    pub sinks: usize,
+    /// Whether queries are scaled by the logarithm of their position.
+    pub log_n: bool,
+}
+
+/// Frequencies.
+#[derive(Clone, Debug, Serialize)]
+pub struct Spectrum {
+    /// The base as trained.
+    pub base: f64,
+    /// The base as read.
+    pub base_read: f64,
+    /// Multiplier on cos and sin as read.
+    pub attention_factor: f64,
+    /// Fastest first.
+    pub bands: Vec<Band>,
+}
+
+/// One frequency, in radians per position, as trained and as read.
+#[derive(Clone, Debug, Serialize)]
+pub struct Band {
+    /// As trained.
+    pub inv_freq: f64,
+    /// Positions a turn takes; infinite, and so absent in JSON, where nothing turns.
+    pub wavelength: f64,
+    /// Turns within the training length.
+    pub turns: f64,
+    /// As read.
+    pub inv_freq_read: f64,
+}
+
+/// A row of numbers; none where the key is hidden.
+pub type Row = Vec<Option<f64>>;
+
+/// Numbers by the distance of a key from the query at the end of the text.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ByDistance {
+    /// Tokens back.
+    pub distances: Vec<usize>,
+    /// As trained: for each head, or once for all of them, a number a distance; none where the key is hidden.
+    pub trained: Vec<Row>,
+    /// As read.
+    pub read: Vec<Row>,
+}
+
+/// The encoding at a glance, as read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Matrix {
+    /// What the hidden state becomes, in the first block: one row a position, one column a channel.
+    Vectors {
+        /// The positions of the rows.
+        positions: Vec<usize>,
+        /// `[positions, width]`.
+        values: Vec<Vec<f64>>,
+    },
+    /// The logits of tokens that are all alike, less that of the query's own key, in the first layer that has the
+    /// encoding: one row a query, one column a key. None where the key is hidden, or too far below.
+    Logits {
+        /// The positions of rows and columns.
+        positions: Vec<usize>,
+        /// `[heads, positions, positions]`.
+        values: Vec<Vec<Row>>,
+    },
+}
+
+/// The pictures of all encodings of a model.
+///
+/// # Errors
+/// The length is one that the encoding refuses, or the extension lays texts out otherwise and changes no encoding.
+pub fn pictures(
+    trained: &Reading,
+    read: &Reading,
+    extend: &ExtensionConfig,
+    lengths: Lengths,
+    dimensions: &Dimensions,
+) -> Result<Vec<Picture>> {
+    if let TextLayout::Drawn { .. } | TextLayout::Segments { .. } = read.layout() {
+        return Err(Error::usage(format!(
+            "`{}` changes where the tokens of a text lie, and a picture shows what the encoding makes of positions",
+            extend.kind()
+        ))
+        .hint("leave `--extend` out: the encoding itself is read as trained"));
+    }
+    read.check(&Positions::range(0..lengths.length))?;
+    let facts = about::encodings()?;
+    let mut pictures = Vec::new();
+    for (index, encoding) in trained.encodings().iter().enumerate() {
+        if let Some(facts) = facts.iter().find(|facts| facts.kind == encoding.kind()) {
+            pictures.push(picture(facts, [trained, read], index, extend, lengths, dimensions));
+        }
+    }
+    Ok(pictures)
+}
+
+fn picture(
+    facts: &AboutEncoding,
+    [trained, read]: [&Reading; 2],
+    index: usize,
+    extend: &ExtensionConfig,
+    lengths: Lengths,
+    dimensions: &Dimensions,
+) -> Picture {
+    let probes = [trained, read].map(|reading| Probe::new(reading, index, lengths.length, dimensions));
+    let encodings = [trained, read].map(|reading| &reading.encodings()[index]);
+    let distances = distances(lengths.length);
+    let by_distance = |of: &dyn Fn(&Probe<'_>) -> Option<Vec<Row>>| {
+        let [trained, read] = probes.each_ref().map(of);
+        Some(ByDistance { distances: distances.clone(), trained: trained?, read: read? })
+    };
+    // Some positions and the last one.
+    let mut sampled = spread(lengths.length, ROWS / 2);
+    sampled.extend(sampled.last().filter(|&&at| at + 1 < lengths.length).map(|_| lengths.length - 1));
+    let sampled: Vec<f64> = sampled.into_iter().map(|at| at as f64).collect();
+    Picture {
+        encoding: facts.kind,
+        summary: facts.summary,
+        source: facts.source,
+        acts: facts.acts.clone(),
+        past: facts.past,
+        parameters: about::shapes(encodings[0]),
+        train_length: lengths.train,
+        length: lengths.length,
+        extend: extend.clone(),
+        layers: layers(read, index),
+        alike: alike(read),
+        spectrum: encodings[0]
+            .frequencies()
+            .zip(encodings[1].frequencies())
+            .map(|(trained, read)| spectrum(trained, read, lengths.train)),
+        bias: by_distance(&|probe| probe.bias(&distances)),
+        decay: by_distance(&|probe| probe.decay(&distances)),
+        details: encodings[1].details(&sampled),
+        matrix: probes[1].matrix(spread(lengths.length, ROWS)),
+    }
+}
+
+/// The layers that read an encoding.
+fn layers(read: &Reading, encoding: usize) -> Vec<Layer> {
+    let layers = read.layers().iter().enumerate();
+    layers
+        .filter(|(_, layer)| layer.encodings.iter().any(|place| place.encoding == encoding))
+        .map(|(index, layer)| Layer {
+            index,
+            window: layer.mask.window,
+            sinks: layer.mask.sinks,
+            log_n: layer.log_n != LogN::Off,
+        })
+        .collect()
+}
+
+fn alike(read: &Reading) -> bool {
+    let encodings =
+        |layer: &LayerReading| -> Vec<usize> { layer.encodings.iter().map(|place| place.encoding).collect() };
+    let first = encodings(read.layer(0));
+    read.layers()
+        .iter()
+        .all(|layer| layer.mask == Mask::default() && layer.log_n == LogN::Off && encodings(layer) == first)
+}
+
+fn spectrum(trained: &Frequencies, read: &Frequencies, train_length: usize) -> Spectrum {
+    let bands = trained.inv_freq.iter().zip(&read.inv_freq);
+    Spectrum {
+        base: trained.base,
+        base_read: read.base,
+        attention_factor: read.attention_factor,
+        bands: bands
+            .map(|(&inv_freq, &inv_freq_read)| Band {
+                inv_freq,
+                wavelength: TAU / inv_freq,
+                turns: inv_freq * train_length as f64 / TAU,
+                inv_freq_read,
+            })
+            .collect(),
+    }
+}
+
+/// Distances in a text: the first ones singly, then two for each doubling, and the last.
+fn distances(length: usize) -> Vec<usize> {
+    let growing = (2..usize::BITS - 2).flat_map(|bit| [1 << bit, 3 << (bit - 1)]);
+    let mut distances: Vec<usize> = (0..4).chain(growing).take_while(|&n| n + 1 < length).collect();
+    distances.push(length - 1);
+    distances.dedup();
+    distances
+}
+
+/// At most `count` positions spread evenly over a length, from the first on.
+fn spread(length: usize, count: usize) -> Vec<usize> {
+    let step = ((length - 1) / (count - 1)).max(1);
+    (0..length).step_by(step).take(count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_and_positions_are_spread() {
+        assert_eq!(distances(1), [0]);
+        assert_eq!(distances(5), [0, 1, 2, 3, 4]);
+        assert_eq!(distances(33), [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32]);
+        assert_eq!(distances(20), [0, 1, 2, 3, 4, 6, 8, 12, 16, 19]);
+        assert_eq!(spread(1, 4), [0]);
+        assert_eq!(spread(3, 4), [0, 1, 2]);
+        assert_eq!(spread(100, 4), [0, 33, 66, 99]);
+        assert_eq!(spread(128, 4), [0, 42, 84, 126]);
+    }
+}

@@ -1,0 +1,167 @@
+//! Asks one encoding of a reading what it does, with inputs that carry no content.
+
+use super::{Matrix, Row};
+use burn::tensor::{Device, Int, Tensor};
+use longwave_kernels::Attention;
+use longwave_model::attention::{Rotations, attend};
+use longwave_position::encoding::{QueryBlock, Rows};
+use longwave_position::{Dimensions, Encoding, Position, Positions, Reading};
+use std::ops::Range;
+
+/// One encoding of a reading, and the text it is asked about.
+pub(super) struct Probe<'a> {
+    /// The reading with this encoding alone in every layer.
+    reading: Reading,
+    index: usize,
+    /// The first layer that has the encoding.
+    layer: usize,
+    length: usize,
+    dimensions: &'a Dimensions,
+}
+
+impl<'a> Probe<'a> {
+    pub(super) fn new(reading: &Reading, index: usize, length: usize, dimensions: &'a Dimensions) -> Self {
+        let mut reading = reading.clone();
+        for layer in reading.layers_mut() {
+            layer.encodings.retain(|place| place.encoding == index);
+        }
+        let has_it = |layer: &usize| !reading.layer(*layer).encodings.is_empty();
+        let layer = (0..dimensions.layers).find(has_it).unwrap_or_default();
+        Self { reading, index, layer, length, dimensions }
+    }
+
+    fn encoding(&self) -> &Encoding {
+        &self.reading.encodings()[self.index]
+    }
+
+    /// The hooks' view of some rows, all of token 0 and of an empty input, with some of them as queries.
+    fn with_block<T>(
+        &self,
+        positions: &Positions,
+        queries: Range<usize>,
+        then: impl FnOnce(QueryBlock<'_>) -> T,
+    ) -> T {
+        let device = Device::flex();
+        let tokens = Tensor::<2, Int>::zeros([1, positions.length()], &device);
+        let input = Tensor::<3>::zeros([1, positions.length(), self.dimensions.width], &device);
+        let rows = Rows { layer: self.layer, tokens: &tokens, positions };
+        then(QueryBlock { rows, queries: &queries, input: &input })
+    }
+
+    /// What is added to the logits of the last query at some distances, a row per head.
+    pub(super) fn bias(&self, distances: &[usize]) -> Option<Vec<Row>> {
+        if !self.encoding().adds_bias() {
+            return None;
+        }
+        let last = self.length - 1;
+        let device = Device::flex();
+        let positions = Positions::range(0..self.length);
+        let bias = self.with_block(&positions, last..self.length, |block| self.reading.bias(block));
+        let options = Attention { bias, query_offset: last, ..Attention::causal(self.dimensions.head_dim) };
+        let values = numbers(options.bias_block(1, self.length, &device)?);
+        let of_head = |row: &[f64]| distances.iter().map(|&n| Some(row[last - n])).collect();
+        Some(values.chunks(self.length).map(of_head).collect())
+    }
+
+    /// The mean of `zeta^(n / scale_base) cos(angle)` over the bands, where the last query reads the key at some
+    /// distances: one row.
+    pub(super) fn decay(&self, distances: &[usize]) -> Option<Vec<Row>> {
+        let encoding = self.encoding();
+        let frequencies = encoding.frequencies()?;
+        let decay = self.reading.rotation(self.layer).and_then(|rotation| rotation.decay);
+        let geometry = self.reading.geometry(self.layer);
+        let mask = self.reading.layer(self.layer).mask;
+        let query = (self.length - 1) as f64;
+        let at = |distance: usize| {
+            let key = query - distance as f64;
+            if mask.hides(query, key) {
+                return None;
+            }
+            let entry = if geometry.maps.len() == 1 { 0 } else { geometry.selector.entry(query, key) };
+            let (query_map, key_map) = geometry.maps[entry];
+            let (query, key) = (query_map.at(query), key_map.at(key));
+            let (queries, keys) = ([query], [key]);
+            let angles = frequencies.angles(&queries).zip(frequencies.angles(&keys));
+            let sum: f64 = angles
+                .enumerate()
+                .map(|(band, (query_angle, key_angle))| {
+                    let faded = decay
+                        .as_ref()
+                        .map_or(1.0, |decay| decay.zeta[band].powf((query - key) / decay.scale_base));
+                    faded * (query_angle - key_angle).cos()
+                })
+                .sum();
+            Some(frequencies.attention_factor.powi(2) * sum / frequencies.inv_freq.len() as f64)
+        };
+        Some(vec![distances.iter().map(|&distance| at(distance)).collect()])
+    }
+
+    /// The vectors that enter, where any do, else the logits.
+    pub(super) fn matrix(&self, positions: Vec<usize>) -> Matrix {
+        let at: Vec<f64> = positions.iter().map(|&position| position as f64).collect();
+        let rows = Positions::explicit(1, at);
+        match self.vectors(&rows) {
+            Some(values) => Matrix::Vectors { positions, values },
+            None => Matrix::Logits { positions, values: self.logits(&rows) },
+        }
+    }
+
+    /// What the hidden state 0 becomes; where it stays 0, how much the state 1 changes; nothing where that stays
+    /// too.
+    fn vectors(&self, positions: &Positions) -> Option<Vec<Vec<f64>>> {
+        let count = positions.length();
+        let width = self.dimensions.width;
+        let changed = |start: f64| {
+            let hidden = Tensor::<3>::full([1, count, width], start, &Device::flex());
+            let changed = self
+                .with_block(positions, 0..count, |block| self.reading.embed(hidden.clone(), block.rows))
+                - hidden;
+            let values = numbers(changed);
+            values.iter().any(|&value| value != 0.0).then_some(values)
+        };
+        let values = changed(0.0).or_else(|| changed(1.0))?;
+        Some(values.chunks(width).map(<[f64]>::to_vec).collect())
+    }
+
+    /// The logits of tokens that are all alike, less that of the query's own key, `[heads, rows, rows]`: the
+    /// attention paid to values that are the columns of the identity, taken back to logits.
+    fn logits(&self, positions: &Positions) -> Vec<Vec<Row>> {
+        let device = Device::flex();
+        let Dimensions { heads, kv_heads, head_dim, .. } = *self.dimensions;
+        let count = positions.length();
+        let padded = count.next_multiple_of(head_dim);
+        let identity = Tensor::<2>::eye(padded, &device).slice_dim(0, 0..count).unsqueeze::<4>();
+        let ones = |heads| Tensor::<4>::ones([1, heads, count, head_dim], &device);
+        let scale = 1.0 / (head_dim as f64).sqrt();
+        // Some encodings add to any output (Shaw): what values of 0 give is taken off.
+        let run = |v: Tensor<4>| {
+            self.with_block(positions, 0..count, |block| {
+                attend(
+                    [ones(heads), ones(kv_heads), v],
+                    scale,
+                    block,
+                    &self.reading,
+                    &mut Rotations::default(),
+                )
+            })
+        };
+        let nothing = run(Tensor::zeros([1, kv_heads, count, head_dim], &device));
+        let columns = (0..padded).step_by(head_dim).map(|first| {
+            let v = identity.clone().slice_dim(3, first..first + head_dim);
+            run(v.expand([1, kv_heads, count, head_dim])) - nothing.clone()
+        });
+        let paid = numbers(Tensor::cat(columns.collect(), 3)); // [heads, rows, padded]
+        let row = |(query, paid): (usize, &[f64])| {
+            let own = paid[query];
+            let logit =
+                |key: usize| (key <= query && paid[key] > 0.0 && own > 0.0).then(|| (paid[key] / own).ln());
+            (0..count).map(logit).collect()
+        };
+        paid.chunks(count * padded).map(|head| head.chunks(padded).enumerate().map(row).collect()).collect()
+    }
+}
+
+fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+    let values = tensor.into_data_as::<f32>().try_to_vec::<f32>().unwrap_or_default();
+    values.into_iter().map(f64::from).collect()
+}

@@ -1,0 +1,185 @@
+//! A picture as text for the terminal.
+
+use super::{ByDistance, Detail, Layer, Matrix, Picture, Row, Spectrum};
+use std::fmt::Write as _;
+
+/// From the lowest number to the highest.
+const SHADES: &[u8] = b".:-=+*#%@";
+
+/// Channels shown of a vector.
+const CHANNELS: usize = 64;
+
+/// Logits further below are drawn like this one.
+const LOWEST_LOGIT: f64 = -8.0;
+
+impl Picture {
+    /// The whole picture, some paragraphs long.
+    pub fn text(&self) -> String {
+        let mut parts = vec![self.head()];
+        parts.extend(self.spectrum.as_ref().map(spectrum));
+        if let Some(bias) = &self.bias {
+            parts.push(by_distance("bias by distance", bias));
+        }
+        if let Some(decay) = &self.decay {
+            parts.push(by_distance("decay: mean of cos(angle) over the bands, by distance", decay));
+        }
+        parts.extend(self.details.iter().map(detail));
+        parts.push(self.matrix.text());
+        parts.join("\n")
+    }
+
+    fn head(&self) -> String {
+        let acts: Vec<&str> = self.acts.iter().map(|place| place.name()).collect();
+        let acts = if acts.is_empty() { "nothing".to_owned() } else { acts.join(", ") };
+        let shape = |(name, shape): &(String, Vec<usize>)| format!("{name} {shape:?}");
+        let parameters: Vec<String> = self.parameters.iter().map(shape).collect();
+        let parameters = if parameters.is_empty() { "none".to_owned() } else { parameters.join(", ") };
+        let mut text = format!(
+            "{}: {} ({})\nacts on     {acts}\nparameters  {parameters}\npast L      {}\ntrained at L = {}, read at {} as \
+             `{}`\n",
+            self.encoding,
+            self.summary,
+            self.source,
+            self.past,
+            self.train_length,
+            self.length,
+            self.extend.kind()
+        );
+        if !self.alike {
+            text.extend(self.layers.iter().map(layer));
+        }
+        if self.spectrum.is_none() {
+            text.push_str("it is not made of frequencies\n");
+        }
+        text
+    }
+}
+
+/// What a layer sees, as a line.
+fn layer(layer: &Layer) -> String {
+    let window =
+        layer.window.map_or("every earlier key".to_owned(), |window| format!("a window of {window}"));
+    let sinks = if layer.sinks > 0 { format!(" and the first {}", layer.sinks) } else { String::new() };
+    let log_n = if layer.log_n { ", queries scaled by log n" } else { "" };
+    format!("layer {} sees {window}{sinks}{log_n}\n", layer.index)
+}
+
+/// The bands as a table.
+fn spectrum(spectrum: &Spectrum) -> String {
+    let mut text = format!(
+        "base {:.1} -> {:.1}, attention factor {:.6}\n\n{:>4}  {:>12}  {:>12}  {:>10}  {:>12}  {:>8}\n",
+        spectrum.base,
+        spectrum.base_read,
+        spectrum.attention_factor,
+        "band",
+        "inv_freq",
+        "wavelength",
+        "turns in L",
+        "read as",
+        "ratio"
+    );
+    for (index, band) in spectrum.bands.iter().enumerate() {
+        let ratio = if band.inv_freq == 0.0 { 1.0 } else { band.inv_freq_read / band.inv_freq };
+        // Writing into a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{index:>4}  {:>12.6e}  {:>12.2}  {:>10.3}  {:>12.6e}  {ratio:>8.4}",
+            band.inv_freq, band.wavelength, band.turns, band.inv_freq_read,
+        );
+    }
+    text
+}
+
+/// A column a head; where the extension changes the numbers, both as trained and as read.
+fn by_distance(title: &str, numbers: &ByDistance) -> String {
+    if numbers.trained == numbers.read {
+        return columns(title, &numbers.distances, &numbers.read);
+    }
+    let trained = columns(&format!("{title}, as trained"), &numbers.distances, &numbers.trained);
+    trained + "\n" + &columns(&format!("{title}, as read"), &numbers.distances, &numbers.read)
+}
+
+fn columns(title: &str, distances: &[usize], heads: &[Row]) -> String {
+    let mut text = format!("{title}\n{:>8}", "distance");
+    if heads.len() > 1 {
+        for head in 0..heads.len() {
+            let _ = write!(text, "  {:>10}", format!("head {head}"));
+        }
+    }
+    text.push('\n');
+    for (row, distance) in distances.iter().enumerate() {
+        let _ = write!(text, "{distance:>8}");
+        for head in heads {
+            let cell = head[row].map_or_else(|| "hidden".to_owned(), |number| format!("{:.4}", zero(number)));
+            let _ = write!(text, "  {cell:>10}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A number that shows as zero has no sign.
+fn zero(number: f64) -> f64 {
+    if number.abs() < 5e-5 { 0.0 } else { number }
+}
+
+fn detail(detail: &Detail) -> String {
+    let width = |name: &String| name.len().max(8);
+    let line = |cells: Vec<String>| cells.join("  ") + "\n";
+    let header = detail.columns.iter().map(|name| format!("{name:>0$}", width(name))).collect();
+    let mut text = format!("{}\n{}", detail.title, line(header));
+    for row in &detail.rows {
+        let cells = row.iter().zip(&detail.columns).map(|(&number, name)| {
+            let number = if number.fract() == 0.0 { format!("{number}") } else { format!("{number:.4}") };
+            format!("{number:>0$}", width(name))
+        });
+        text += &line(cells.collect());
+    }
+    text
+}
+
+impl Matrix {
+    fn text(&self) -> String {
+        match self {
+            Self::Vectors { positions, values } => {
+                let step = values.first().map_or(1, |row| row.len().div_ceil(CHANNELS)).max(1);
+                let rows: Vec<Row> = values
+                    .iter()
+                    .map(|row| row.iter().step_by(step).map(|&value| Some(value)).collect())
+                    .collect();
+                let every = if step == 1 { String::new() } else { format!(", every {step}th") };
+                drawn(&format!("vectors: a row a position, a column a channel{every}"), positions, &rows)
+            }
+            Self::Logits { positions, values } => {
+                let Some(head) = values.first() else { return String::new() };
+                let lowest = |value: Option<f64>| value.map(|value| value.max(LOWEST_LOGIT));
+                let rows: Vec<Row> =
+                    head.iter().map(|row| row.iter().map(|&value| lowest(value)).collect()).collect();
+                drawn("logits of equal tokens, head 0: a row a query, a column a key", positions, &rows)
+            }
+        }
+    }
+}
+
+/// A matrix in shades, the position of each row before it.
+fn drawn(title: &str, positions: &[usize], rows: &[Row]) -> String {
+    let values = || rows.iter().flatten().flatten().copied();
+    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+    let span = high - low;
+    let shade = |value: &Option<f64>| match value {
+        None => ' ',
+        // All alike, but for rounding.
+        Some(_) if span < 1e-5 => char::from(SHADES[SHADES.len() - 1]),
+        Some(value) => {
+            let last = (SHADES.len() - 1) as f64;
+            char::from(SHADES[((value - low) / span * last).round() as usize])
+        }
+    };
+    let [first, last] = [SHADES[0], SHADES[SHADES.len() - 1]].map(char::from);
+    let mut text = format!("{title}; `{first}` is {:.4}, `{last}` is {:.4}\n", zero(low), zero(high));
+    for (position, row) in positions.iter().zip(rows) {
+        let row: String = row.iter().map(shade).collect();
+        let _ = writeln!(text, "{position:>8}  {}", row.trim_end());
+    }
+    text
+}

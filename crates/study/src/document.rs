@@ -1,0 +1,344 @@
+//! A study file, `experiments/NAME.toml`: what it says, read strictly.
+
+use crate::axis::Axis;
+use crate::claim::ClaimConfig;
+use longwave_core::config::{read, take_table, take_tables};
+use longwave_core::{Error, Result, file};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// Where runs are kept unless the file says otherwise.
+pub const STORE: &str = "runs/store";
+
+/// The folder of the studies that share a store: `studies` beside it.
+pub fn studies(store: &Path) -> PathBuf {
+    store.parent().unwrap_or(Path::new("")).join("studies")
+}
+
+/// A study: a base config, what is varied, and what is expected.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Study {
+    /// Names the study's folder.
+    pub name: String,
+    /// The config that every run begins with, changed by `[set]`; without `evaluate` and `seed`.
+    pub base: Table,
+    /// What is varied; the runs are all combinations of their points.
+    pub axes: Vec<Axis>,
+    /// Seeds of every combination.
+    pub seeds: Vec<u64>,
+    /// Blocks that runs are evaluated by, each for some or all of the runs.
+    pub evaluations: Vec<EvaluateBlock>,
+    /// What the study expects.
+    pub claims: Vec<ClaimConfig>,
+    /// Threads of a run on the CPU.
+    pub threads: usize,
+    /// Devices that runs are handed to in turn.
+    pub devices: Vec<String>,
+    /// The folder of runs, shared by studies.
+    pub store: PathBuf,
+}
+
+/// An `[[evaluate]]` block and the runs it is for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EvaluateBlock {
+    /// The block as a config has it.
+    pub block: Table,
+    /// Axis name to labels: only runs with one of the labels on each named axis; empty means all runs.
+    pub only: BTreeMap<String, Vec<String>>,
+}
+
+/// The keys at the top of the file.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Top {
+    name: String,
+    base: String,
+    #[serde(default = "one_seed")]
+    seeds: Seeds,
+    #[serde(default = "one")]
+    threads: usize,
+    #[serde(default = "cpu")]
+    devices: Vec<String>,
+    #[serde(default = "store")]
+    store: String,
+}
+
+/// A number of seeds from 0, or the seeds themselves.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(untagged, expecting = "a number of seeds, or a list of them")]
+enum Seeds {
+    Count(u64),
+    List(Vec<u64>),
+}
+
+fn one() -> usize {
+    1
+}
+
+fn one_seed() -> Seeds {
+    Seeds::Count(1)
+}
+
+fn cpu() -> Vec<String> {
+    vec!["cpu".to_owned()]
+}
+
+fn store() -> String {
+    STORE.to_owned()
+}
+
+/// Sections that hold tables of their own.
+const SECTIONS: [&str; 5] = ["set", "axis", "stage", "evaluate", "claim"];
+const KEYS: [&str; 6] = ["name", "base", "seeds", "threads", "devices", "store"];
+
+impl Study {
+    /// Reads a study file; `find_base` turns the name of its base config into a path.
+    ///
+    /// # Errors
+    /// The file or its base is missing or no TOML, or a key or value is not allowed.
+    pub fn load(path: &Path, find_base: &dyn Fn(&Path) -> Result<PathBuf>) -> Result<Self> {
+        let document = read_toml(path)?;
+        Self::from_table(document, &|base| read_toml(&find_base(Path::new(base))?))
+    }
+
+    /// Reads a study's document; `read_base` gives the document of the base config.
+    ///
+    /// # Errors
+    /// A key or value is not allowed, or the base cannot be read.
+    pub fn from_table(mut document: Table, read_base: &dyn Fn(&str) -> Result<Table>) -> Result<Self> {
+        let changes = take_table(&mut document, "set")?;
+        let axes = take_tables(&mut document, "axis")?;
+        let stages = document.remove("stage");
+        let given = document.contains_key("evaluate");
+        let evaluations = take_tables(&mut document, "evaluate")?;
+        let claims = take_tables(&mut document, "claim")?;
+        if let Some(key) = document.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            let known: Vec<&str> = KEYS.into_iter().chain(SECTIONS).collect();
+            return Err(longwave_core::config::unknown_key(key, key, &known));
+        }
+        let top: Top = read(&document, "")?;
+        check_name(&top.name)?;
+        if top.threads == 0 {
+            return Err(Error::value("threads", 0, "it must be at least 1"));
+        }
+        if top.devices.is_empty() {
+            return Err(Error::value("devices", "[]", "there must be a device").hint("use [\"cpu\"]"));
+        }
+        let mut base = read_base(&top.base)?;
+        merge(&mut base, &changes);
+        if let Some(stages) = stages {
+            base.insert("stage".to_owned(), stages);
+        }
+        let evaluations = if given { evaluations } else { take_tables(&mut base, "evaluate")? };
+        base.remove("evaluate");
+        base.remove("seed");
+        let axes = axes
+            .iter()
+            .enumerate()
+            .map(|(index, table)| Axis::read(table, &format!("axis[{index}]")))
+            .collect::<Result<Vec<_>>>()?;
+        check_axes(&axes)?;
+        Ok(Self {
+            name: top.name,
+            base,
+            seeds: seeds(top.seeds)?,
+            evaluations: evaluations
+                .into_iter()
+                .enumerate()
+                .map(|(index, table)| EvaluateBlock::read(table, &format!("evaluate[{index}]"), &axes))
+                .collect::<Result<_>>()?,
+            claims: claims
+                .iter()
+                .enumerate()
+                .map(|(index, table)| ClaimConfig::read(table, &format!("claim[{index}]")))
+                .collect::<Result<_>>()?,
+            axes,
+            threads: top.threads,
+            devices: top.devices,
+            store: PathBuf::from(top.store),
+        })
+    }
+
+    /// A study without a file: one config with several seeds.
+    ///
+    /// # Errors
+    /// The config's evaluations are no list of tables.
+    pub fn of_seeds(name: String, mut base: Table, seeds: Vec<u64>, threads: usize) -> Result<Self> {
+        let evaluations = take_tables(&mut base, "evaluate")?;
+        base.remove("seed");
+        Ok(Self {
+            name,
+            base,
+            axes: Vec::new(),
+            seeds,
+            evaluations: evaluations
+                .into_iter()
+                .map(|block| EvaluateBlock { block, only: BTreeMap::new() })
+                .collect(),
+            claims: Vec::new(),
+            threads,
+            devices: cpu(),
+            store: PathBuf::from(STORE),
+        })
+    }
+}
+
+impl EvaluateBlock {
+    fn read(mut block: Table, section: &str, axes: &[Axis]) -> Result<Self> {
+        let only = take_table(&mut block, "only").map_err(|error| error.context(section))?;
+        let only = only
+            .iter()
+            .map(|(name, value)| {
+                let key = format!("{section}.only.{name}");
+                let axis = axes.iter().find(|axis| axis.name == *name).ok_or_else(|| {
+                    let known: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
+                    longwave_core::config::unknown_key(&key, name, &known)
+                })?;
+                let labels = labels(value).ok_or_else(|| {
+                    Error::value(&key, value, "it must be a label of that axis, or a list of them")
+                })?;
+                let known: Vec<&str> = axis.points.iter().map(|point| point.label.as_str()).collect();
+                match labels.iter().find(|label| !known.contains(&label.as_str())) {
+                    Some(label) => Err(longwave_core::config::unknown_kind(&key, label, known)),
+                    None => Ok((name.clone(), labels)),
+                }
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self { block, only })
+    }
+}
+
+fn labels(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::String(label) => Some(vec![label.clone()]),
+        Value::Array(list) => list.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    }
+}
+
+fn seeds(seeds: Seeds) -> Result<Vec<u64>> {
+    let list = match seeds {
+        Seeds::Count(count) => (0..count).collect(),
+        Seeds::List(list) => list,
+    };
+    if list.is_empty() {
+        return Err(Error::value("seeds", "0", "there must be a seed").hint("use `seeds = 3`, or a list"));
+    }
+    if let Some((_, twice)) = list.iter().enumerate().find(|(index, seed)| list[..*index].contains(seed)) {
+        return Err(Error::value("seeds", format!("{list:?}"), format!("{twice} is listed twice")));
+    }
+    Ok(list)
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !name.is_empty() && name.chars().all(plain) && !name.starts_with('.') {
+        return Ok(());
+    }
+    let allowed = "it names a folder: letters, digits, `-`, `_` and `.`";
+    Err(Error::value("name", format!("\"{name}\""), allowed))
+}
+
+fn check_axes(axes: &[Axis]) -> Result<()> {
+    for (index, axis) in axes.iter().enumerate() {
+        if axes[..index].iter().any(|earlier| earlier.name == axis.name) {
+            return Err(Error::value(
+                &format!("axis[{index}].name"),
+                format!("\"{}\"", axis.name),
+                "another axis has this name",
+            )
+            .hint("give one of them another `name`"));
+        }
+    }
+    Ok(())
+}
+
+fn read_toml(path: &Path) -> Result<Table> {
+    file::read_text(path)?.parse().map_err(|error: toml::de::Error| {
+        Error::usage(format!("`{}` is no TOML: {}", path.display(), error.to_string().trim_end()))
+            .hint("see the studies in `experiments/` for the form")
+    })
+}
+
+/// Changes a config: dotted and nested keys alike. A table with a `kind`, or one that takes the place of
+/// another kind of value, replaces what stands there; other tables change key by key.
+pub(crate) fn merge(document: &mut Table, changes: &Table) {
+    for (key, value) in changes {
+        merge_at(document, key, value);
+    }
+}
+
+fn merge_at(table: &mut Table, key: &str, value: &Value) {
+    if let Some((first, rest)) = key.split_once('.') {
+        if !matches!(table.get(first), Some(Value::Table(_))) {
+            table.insert(first.to_owned(), Value::Table(Table::new()));
+        }
+        if let Some(Value::Table(inner)) = table.get_mut(first) {
+            merge_at(inner, rest, value);
+        }
+        return;
+    }
+    match (table.get_mut(key), value) {
+        (Some(Value::Table(old)), Value::Table(new)) if !new.contains_key("kind") => merge(old, new),
+        _ => {
+            table.insert(key.to_owned(), value.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: &str = "name = \"b\"\nseed = 4\n[data]\ncorpus = \"c\"\n[position]\nkind = \"rope\"\n\
+                        base = 100.0\n[train]\nsteps = 6\n[[evaluate]]\nlengths = [128]";
+
+    fn study(text: &str) -> Result<Study> {
+        let text = format!("name = \"s\"\nbase = \"b.toml\"\n{text}");
+        Study::from_table(text.parse().unwrap(), &|_| Ok(BASE.parse().unwrap()))
+    }
+
+    fn message(text: &str) -> String {
+        study(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn set_changes_key_by_key_and_a_kind_replaces() {
+        let found = study("[set]\ntrain.length = 64\nposition = { kind = \"alibi\" }").unwrap();
+        assert_eq!(found.base["train"].to_string(), "{ steps = 6, length = 64 }");
+        assert_eq!(found.base["position"].to_string(), "{ kind = \"alibi\" }");
+        assert_eq!(found.evaluations.len(), 1);
+        assert!(!found.base.contains_key("seed") && !found.base.contains_key("evaluate"));
+        assert_eq!(found.seeds, [0]);
+    }
+
+    #[test]
+    fn evaluations_name_runs_by_axis_and_label() {
+        let axis =
+            "[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]\n[[evaluate]]\nlengths = [128]\n";
+        let found = study(&format!("{axis}only = {{ position = \"rope\" }}")).unwrap();
+        assert_eq!(found.evaluations[0].only["position"], ["rope"]);
+        assert!(!found.evaluations[0].block.contains_key("only"));
+        let wrong = message(&format!("{axis}only = {{ position = \"ropee\" }}"));
+        assert!(
+            wrong.contains("evaluate[0].only.position") && wrong.ends_with("did you mean `rope`?"),
+            "{wrong}"
+        );
+        assert!(
+            message(&format!("{axis}only = {{ positon = \"rope\" }}")).contains("did you mean `position`?")
+        );
+    }
+
+    #[test]
+    fn refusals_name_the_key() {
+        assert!(message("seedss = 3").contains("did you mean `seeds`?"));
+        assert!(message("threads = 0").starts_with("`threads = 0`"));
+        assert!(message("seeds = [1, 1]").contains("1 is listed twice"));
+        assert!(message("seeds = 0").contains("there must be a seed"));
+        assert!(message("devices = []").contains("devices"));
+        let twice = "[[axis]]\nkey = \"train.steps\"\nvalues = [1]\n";
+        assert!(message(&format!("{twice}{twice}")).contains("axis[1].name"));
+    }
+}

@@ -1,0 +1,316 @@
+//! Does the runs of a plan that are missing, each in a process of its own.
+//!
+//! A process of its own means: a run that is killed for want of memory, or that aborts, takes no other
+//! with it; its threads are its own; and what it computes does not depend on what runs beside it.
+//!
+//! A child holds its run's lock while it works and writes the rows, or the reason of a failure, itself.
+//! Its stdin is a pipe from here: when this process ends, however it ends, the child reads the end of
+//! the pipe, writes a checkpoint and stops. Its stdout carries one JSON line per sign of life.
+
+use crate::plan::{Job, Plan};
+use crate::store::{Failure, Store, Work};
+use crate::task::Task;
+use longwave_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// The exit code of a task whose run another process is working on.
+pub const BUSY: u8 = 75;
+
+/// Between two looks at the children.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Between two looks at runs that another process works on.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How runs are done.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program that does a task: this one.
+    pub program: PathBuf,
+    /// Runs at a time.
+    pub jobs: usize,
+    /// Folder of the task files.
+    pub tasks: PathBuf,
+    /// Threads of a run.
+    pub threads: usize,
+    /// Devices, handed out in turn.
+    pub devices: Vec<String>,
+}
+
+/// How far a task has come; a line of its stdout.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sign {
+    /// What is being done.
+    pub what: String,
+    /// Units done.
+    pub done: u64,
+    /// Units in all.
+    pub total: u64,
+    /// What it showed.
+    pub message: String,
+}
+
+/// What happens, for whoever shows it; a run is named by its place in the plan.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A run's process has started.
+    Started(usize),
+    /// A run has come further.
+    Sign(usize, Sign),
+    /// A run is finished, after so long.
+    Finished(usize, Duration),
+    /// A run failed.
+    Failed(usize, Failure),
+    /// Another process works on the run.
+    Elsewhere(usize),
+}
+
+/// A child at work.
+struct Worker {
+    index: usize,
+    child: Child,
+    /// Closing it asks the child to stop.
+    stdin: Option<ChildStdin>,
+    start: Instant,
+}
+
+/// The work that is left.
+struct Execution<'a> {
+    plan: &'a Plan,
+    store: &'a Store,
+    options: &'a Options,
+    waiting: VecDeque<usize>,
+    /// Runs that another process works on.
+    elsewhere: Vec<usize>,
+    looked: Instant,
+    workers: Vec<Worker>,
+    sender: Sender<(usize, Sign)>,
+    signs: Receiver<(usize, Sign)>,
+}
+
+/// The places of the runs that are neither finished nor failed, each work once.
+pub fn missing(plan: &Plan, store: &Store) -> Vec<usize> {
+    let open = plan.distinct().into_iter().filter(|(_, job)| store.work(job) == Work::Open);
+    open.map(|(index, _)| index).collect()
+}
+
+/// Does the runs in `wanted`, as many at a time as `options.jobs`, until all are finished or failed,
+/// here or by another process. `stop` is asked all the time; `show` is told what happens.
+///
+/// # Errors
+/// `stop` said so, or a process or file cannot be had. A run that fails is no error.
+pub fn execute(
+    plan: &Plan,
+    store: &Store,
+    options: &Options,
+    wanted: &[usize],
+    stop: &dyn Fn() -> bool,
+    show: &mut dyn FnMut(Event),
+) -> Result<()> {
+    let (sender, signs) = channel();
+    let mut execution = Execution {
+        plan,
+        store,
+        options,
+        waiting: wanted.iter().copied().collect(),
+        elsewhere: Vec::new(),
+        looked: Instant::now(),
+        workers: Vec::new(),
+        sender,
+        signs,
+    };
+    let done = execution.run(stop, show);
+    // Whatever happened here, no child is left alone.
+    for worker in &mut execution.workers {
+        worker.stdin = None;
+    }
+    for worker in &mut execution.workers {
+        if let Err(error) = worker.child.wait() {
+            tracing::warn!("a run's process cannot be waited for: {error}");
+        }
+    }
+    done
+}
+
+impl Execution<'_> {
+    fn run(&mut self, stop: &dyn Fn() -> bool, show: &mut dyn FnMut(Event)) -> Result<()> {
+        loop {
+            if stop() {
+                return Err(Error::interrupted(
+                    "stopped; what was measured is kept, and runs have checkpoints",
+                )
+                .hint("the same command goes on where this one stopped"));
+            }
+            self.look_elsewhere(show)?;
+            while self.workers.len() < self.options.jobs
+                && let Some(index) = self.waiting.pop_front()
+            {
+                self.begin(index, show)?;
+            }
+            if self.workers.is_empty() && self.waiting.is_empty() && self.elsewhere.is_empty() {
+                return Ok(());
+            }
+            if let Ok((index, sign)) = self.signs.recv_timeout(PAUSE) {
+                show(Event::Sign(index, sign));
+            }
+            while let Ok((index, sign)) = self.signs.try_recv() {
+                show(Event::Sign(index, sign));
+            }
+            self.reap(stop, show)?;
+        }
+    }
+
+    fn job(&self, index: usize) -> Result<&Job> {
+        self.plan.runs[index].job.as_ref().map_err(Clone::clone)
+    }
+
+    /// Starts a run, unless it is done or another process has it.
+    fn begin(&mut self, index: usize, show: &mut dyn FnMut(Event)) -> Result<()> {
+        if self.settled(index, show)? {
+            return Ok(());
+        }
+        let job = self.job(index)?;
+        // Given back at once: the child takes it. Who comes between makes the child answer `BUSY`.
+        if self.store.try_lock(&job.key)?.is_none() {
+            show(Event::Elsewhere(index));
+            self.elsewhere.push(index);
+            return Ok(());
+        }
+        let device = &self.options.devices[index % self.options.devices.len()];
+        let task = Task::new(&self.plan.runs[index], job, self.store.folder(), self.options.threads, device);
+        let path = task.write(&self.options.tasks)?;
+        let (child, stdin) = self.spawn(index, &path, &job.key)?;
+        self.workers.push(Worker { index, child, stdin, start: Instant::now() });
+        show(Event::Started(index));
+        Ok(())
+    }
+
+    /// Tells of a run that another process has finished or that failed there.
+    fn settled(&self, index: usize, show: &mut dyn FnMut(Event)) -> Result<bool> {
+        let job = self.job(index)?;
+        match self.store.work(job) {
+            Work::Open => return Ok(false),
+            Work::Finished => show(Event::Finished(index, Duration::ZERO)),
+            Work::Failed => {
+                if let Some(failure) = self.store.failure(job)? {
+                    show(Event::Failed(index, failure));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn spawn(&self, index: usize, task: &Path, key: &str) -> Result<(Child, Option<ChildStdin>)> {
+        let log = self.store.log(key);
+        let failed = |error: std::io::Error| Error::io("write", &log, &error);
+        let stderr = OpenOptions::new().create(true).append(true).open(&log).map_err(failed)?;
+        let mut child = Command::new(&self.options.program)
+            .arg("task")
+            .arg(task)
+            .arg("--follow")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .map_err(|error| Error::io("start", &self.options.program, &error))?;
+        if let Some(stdout) = child.stdout.take() {
+            let signs = self.sender.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(stdout).lines().map_while(std::io::Result::ok) {
+                    // What is no sign is for people, and nobody looks.
+                    let Ok(sign) = serde_json::from_str(&line) else { continue };
+                    if signs.send((index, sign)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        let stdin = child.stdin.take();
+        Ok((child, stdin))
+    }
+
+    /// Takes leave of children that have ended.
+    fn reap(&mut self, stop: &dyn Fn() -> bool, show: &mut dyn FnMut(Event)) -> Result<()> {
+        let mut place = 0;
+        while place < self.workers.len() {
+            let ended = self.workers[place].child.try_wait();
+            let ended = ended.map_err(|error| Error::failed(format!("a run cannot be watched: {error}")))?;
+            let Some(status) = ended else {
+                place += 1;
+                continue;
+            };
+            let worker = self.workers.remove(place);
+            self.ended(&worker, status, stop, show)?;
+        }
+        Ok(())
+    }
+
+    fn ended(
+        &mut self,
+        worker: &Worker,
+        status: ExitStatus,
+        stop: &dyn Fn() -> bool,
+        show: &mut dyn FnMut(Event),
+    ) -> Result<()> {
+        let index = worker.index;
+        let job = self.job(index)?;
+        match self.store.work(job) {
+            Work::Finished => show(Event::Finished(index, worker.start.elapsed())),
+            Work::Failed => {
+                self.settled(index, show)?;
+            }
+            Work::Open if status.code() == Some(i32::from(BUSY)) => {
+                show(Event::Elsewhere(index));
+                self.elsewhere.push(index);
+            }
+            // Ctrl-C reaches the children at the same time as this process.
+            Work::Open if stop() || status.code() == Some(130) => self.elsewhere.push(index),
+            Work::Open => {
+                let failure = unexplained(status, &self.store.log(&job.key));
+                self.store.fail(job, &failure)?;
+                show(Event::Failed(index, failure));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks now and then at runs that another process has: they may be done, or free again.
+    fn look_elsewhere(&mut self, show: &mut dyn FnMut(Event)) -> Result<()> {
+        if self.elsewhere.is_empty() || self.looked.elapsed() < LOOK {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        for index in std::mem::take(&mut self.elsewhere) {
+            if self.settled(index, show)? {
+                continue;
+            }
+            if self.store.try_lock(&self.job(index)?.key)?.is_some() {
+                self.waiting.push_back(index);
+            } else {
+                self.elsewhere.push(index);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The failure of a process that could not tell why it ended.
+fn unexplained(status: ExitStatus, log: &Path) -> Failure {
+    let hint = Some(format!("what it wrote is in `{}`", log.display()));
+    #[cfg(unix)]
+    {
+        use std::os::unix::process::ExitStatusExt;
+        if let Some(signal) = status.signal() {
+            // The kernel ends what takes too much memory with SIGKILL.
+            let why = if signal == 9 { ": killed, perhaps for want of memory" } else { "" };
+            return Failure { reason: format!("its process ended by signal {signal}{why}"), hint };
+        }
+    }
+    Failure { reason: format!("its process ended without a word ({status})"), hint }
+}

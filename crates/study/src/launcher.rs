@@ -1,0 +1,295 @@
+//! Hands tasks to an engine that runs them elsewhere. Results meet in the shared store.
+//!
+//! An engine must see the project's folder under the same path and start tasks in it.
+
+use crate::plan::Plan;
+use crate::store::Store;
+use crate::task::Task;
+use longwave_core::{Error, Result, file};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What engines need to know of a study.
+#[derive(Clone, Debug)]
+pub struct Study<'a> {
+    /// The study's name.
+    pub name: &'a str,
+    /// The study's folder, for scripts and lists.
+    pub folder: &'a Path,
+    /// The program that does a task.
+    pub program: &'a Path,
+    /// Threads of a run.
+    pub threads: usize,
+    /// Devices, handed out in turn.
+    pub devices: &'a [String],
+}
+
+/// A task that is ready to be handed over.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// The run's identity.
+    pub key: String,
+    /// The task's file.
+    pub path: PathBuf,
+    /// The command line that does it, quoted for a shell.
+    pub command: String,
+}
+
+/// Writes the tasks of these runs, with the command line of each.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn ready(study: &Study<'_>, plan: &Plan, store: &Store, runs: &[usize]) -> Result<Vec<Ready>> {
+    let mut tasks = Vec::new();
+    for &index in runs {
+        let run = &plan.runs[index];
+        let job = run.job.as_ref().map_err(Clone::clone)?;
+        let device = &study.devices[index % study.devices.len()];
+        let task = Task::new(run, job, store.folder(), study.threads, device);
+        let path = task.write(&study.folder.join("tasks"))?;
+        let command =
+            format!("{} task {}", shell(&study.program.to_string_lossy()), shell(&path.to_string_lossy()));
+        tasks.push(Ready { key: job.key.clone(), path, command });
+    }
+    Ok(tasks)
+}
+
+/// Runs a template's command line once for each task, one after the other, and waits for each; what it
+/// starts may go on in the background. `{command}` stands for the task's command line, `{task}` for its
+/// file, `{key}` for the run's identity, `{threads}` and `{name}` for the study's. `stop` is asked
+/// between tasks.
+///
+/// # Errors
+/// The template has no `{command}` and no `{task}`, a command cannot be started or fails, or `stop` said
+/// so.
+pub fn command(study: &Study<'_>, tasks: &[Ready], template: &str, stop: &dyn Fn() -> bool) -> Result<()> {
+    if !template.contains("{command}") && !template.contains("{task}") {
+        return Err(Error::value(
+            "--template",
+            format!("\"{template}\""),
+            "it must hold `{command}` or `{task}`",
+        )
+        .hint("such as `--template 'hq submit --cpus {threads} -- {command}'`"));
+    }
+    for task in tasks {
+        if stop() {
+            return Err(Error::interrupted("stopped between tasks")
+                .hint("the same command hands over what is still missing"));
+        }
+        let line = template
+            .replace("{command}", &task.command)
+            .replace("{task}", &shell(&task.path.to_string_lossy()))
+            .replace("{key}", &task.key)
+            .replace("{threads}", &study.threads.to_string())
+            .replace("{name}", study.name);
+        let status = Command::new("sh").arg("-c").arg(&line).status();
+        let status = status.map_err(|error| Error::failed(format!("cannot start `sh`: {error}")))?;
+        // A task that fails keeps its reason in the store; a template that cannot run keeps none.
+        if matches!(status.code(), Some(126 | 127)) {
+            return Err(Error::failed(format!("`{line}` cannot be run ({status})"))
+                .hint("try the command of `--template` in a shell"));
+        }
+    }
+    Ok(())
+}
+
+/// Job arrays that were submitted to Slurm, kept in the study's folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submitted {
+    arrays: Vec<Array>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Array {
+    /// Slurm's job id.
+    job: String,
+    /// The keys of its runs.
+    keys: Vec<String>,
+}
+
+impl Submitted {
+    fn path(folder: &Path) -> PathBuf {
+        folder.join("slurm.json")
+    }
+
+    /// What was submitted for a study.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn load(folder: &Path) -> Result<Self> {
+        let path = Self::path(folder);
+        if !path.exists() {
+            return Ok(Self::default());
+        }
+        serde_json::from_str(&file::read_text(&path)?)
+            .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", path.display())))
+    }
+
+    /// Forgets arrays that Slurm has no task of any more, and gives the keys that it still has.
+    ///
+    /// # Errors
+    /// `squeue` cannot be run, or the file cannot be written.
+    pub fn queued(&mut self, folder: &Path) -> Result<Vec<String>> {
+        let mut alive = Vec::new();
+        for array in self.arrays.drain(..) {
+            // A job that has been gone for long is an error to squeue.
+            let listed =
+                run("squeue", &["-h", "-j", &array.job, "-t", "PENDING,RUNNING,CONFIGURING,COMPLETING"]);
+            if listed.is_ok_and(|text| !text.trim().is_empty()) {
+                alive.push(array);
+            }
+        }
+        self.arrays = alive;
+        self.save(folder)?;
+        Ok(self.arrays.iter().flat_map(|array| array.keys.clone()).collect())
+    }
+
+    fn save(&self, folder: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| Error::failed(error.to_string()))?;
+        file::write(&Self::path(folder), text.as_bytes())
+    }
+
+    /// Submits tasks as job arrays, at most `jobs` at a time, with more options for `sbatch`; gives the
+    /// job ids.
+    ///
+    /// # Errors
+    /// `sbatch` cannot be run or refuses, or a file cannot be written.
+    pub fn submit(
+        &mut self,
+        study: &Study<'_>,
+        tasks: &[Ready],
+        jobs: Option<usize>,
+        options: &[String],
+    ) -> Result<Vec<String>> {
+        let mut ids = Vec::new();
+        let logs = study.folder.join("slurm");
+        std::fs::create_dir_all(&logs).map_err(|error| Error::io("make", &logs, &error))?;
+        for (number, part) in tasks.chunks(largest_array()).enumerate() {
+            let stamp = std::process::id();
+            let list = study.folder.join(format!("slurm/{stamp}-{number}.txt"));
+            let lines: Vec<&str> = part.iter().map(|task| task.command.as_str()).collect();
+            file::write(&list, (lines.join("\n") + "\n").as_bytes())?;
+            let script = study.folder.join(format!("slurm/{stamp}-{number}.sh"));
+            file::write(&script, batch_script(study, part.len(), jobs, &list, options).as_bytes())?;
+            let id = run("sbatch", &["--parsable", &script.to_string_lossy()])?;
+            let id = id.trim().split(';').next().unwrap_or_default().to_owned();
+            self.arrays
+                .push(Array { job: id.clone(), keys: part.iter().map(|task| task.key.clone()).collect() });
+            self.save(study.folder)?;
+            ids.push(id);
+        }
+        Ok(ids)
+    }
+}
+
+/// The script of one job array: each element does one line of the list.
+fn batch_script(
+    study: &Study<'_>,
+    tasks: usize,
+    jobs: Option<usize>,
+    list: &Path,
+    options: &[String],
+) -> String {
+    let limit = jobs.map(|jobs| format!("%{jobs}")).unwrap_or_default();
+    let more: Vec<String> = options.iter().map(|option| format!("#SBATCH {option}\n")).collect();
+    let more = more.concat();
+    format!(
+        "#!/bin/sh\n\
+         #SBATCH --job-name={}\n\
+         #SBATCH --array=0-{}{limit}\n\
+         #SBATCH --ntasks=1\n\
+         #SBATCH --cpus-per-task={}\n\
+         #SBATCH --output={}/%A_%a.txt\n\
+         {more}\
+         set -eu\n\
+         line=$(sed -n \"$((SLURM_ARRAY_TASK_ID + 1))p\" {})\n\
+         eval \"exec $line\"\n",
+        study.name,
+        tasks - 1,
+        study.threads,
+        study.folder.join("slurm").display(),
+        shell(&list.to_string_lossy()),
+    )
+}
+
+/// Elements that one job array may have, as Slurm is configured; its own default where it does not say.
+fn largest_array() -> usize {
+    const DEFAULT: usize = 1000;
+    let Ok(text) = run("scontrol", &["show", "config"]) else { return DEFAULT };
+    let line = text.lines().find(|line| line.starts_with("MaxArraySize"));
+    let size = line.and_then(|line| line.split('=').nth(1)?.trim().parse::<usize>().ok());
+    size.map_or(DEFAULT, |size| size.saturating_sub(1).max(1))
+}
+
+fn run(program: &str, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(program).args(arguments).output().map_err(|error| {
+        Error::failed(format!("cannot run `{program}`: {error}"))
+            .hint("`--launcher slurm` needs an existing Slurm, and its commands on the path")
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::failed(format!("`{program}` refused: {said}")).hint("see `sinfo`, and `--sbatch OPTION`"))
+}
+
+/// A word quoted for a POSIX shell, where it needs it.
+fn shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEVICES: [String; 0] = [];
+
+    fn study(folder: &Path) -> Study<'_> {
+        Study { name: "s", folder, program: Path::new("/bin/longwave"), threads: 2, devices: &DEVICES }
+    }
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(shell("/a/b-c.toml"), "/a/b-c.toml");
+        assert_eq!(shell("it's here"), "'it'\\''s here'");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_template_is_filled_and_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out put");
+        let task = Ready { key: "abc".into(), path: "t.toml".into(), command: "echo done".into() };
+        let template = format!(
+            "echo {{key}} {{task}} {{threads}} {{name}} > {0}; {{command}} >> {0}",
+            shell(&out.to_string_lossy())
+        );
+        command(&study(folder.path()), std::slice::from_ref(&task), &template, &|| false).unwrap();
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), "abc t.toml 2 s\ndone\n");
+        let error = |template: &str| {
+            command(&study(folder.path()), std::slice::from_ref(&task), template, &|| false).unwrap_err()
+        };
+        assert!(error("true").message().contains("--template"));
+        assert!(error("no-such-program {command}").message().contains("cannot be run"));
+        let stopped = command(&study(folder.path()), std::slice::from_ref(&task), "true {command}", &|| true)
+            .unwrap_err();
+        assert_eq!(stopped.exit_code(), 130);
+    }
+
+    #[test]
+    fn the_array_has_one_element_for_each_task() {
+        let folder = Path::new("runs/studies/s");
+        let script =
+            batch_script(&study(folder), 3, Some(2), Path::new("list.txt"), &["--mem=2G".to_owned()]);
+        for line in ["#SBATCH --array=0-2%2", "#SBATCH --cpus-per-task=2", "#SBATCH --mem=2G"] {
+            assert!(script.lines().any(|found| found == line), "{script}");
+        }
+        assert!(!script.contains("\n "), "{script}");
+    }
+}

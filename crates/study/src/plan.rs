@@ -1,0 +1,286 @@
+//! From a study to its runs: every combination of points and seeds, each with its identity.
+
+use crate::axis::Point;
+use crate::document::{EvaluateBlock, Study, merge};
+use longwave_core::file::sha256_of;
+use longwave_core::{Error, Result, canonical};
+use longwave_data::DataConfig;
+use longwave_eval::{Config, row};
+use longwave_train::checkpoint;
+use serde_json::json;
+use std::collections::HashMap;
+use toml::{Table, Value};
+
+/// The version of a run's identity: raised when the same config would be kept in another form.
+pub const FORMAT: u32 = 1;
+
+/// All runs of a study, in the order of axes (the last one fastest) and then seeds.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Names of the axes.
+    pub axes: Vec<String>,
+    /// The runs.
+    pub runs: Vec<Planned>,
+}
+
+/// One combination of points and a seed.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The label on each axis.
+    pub labels: Vec<String>,
+    /// The seed.
+    pub seed: u64,
+    /// The work, or why there cannot be any.
+    pub job: Result<Job>,
+}
+
+/// A training and its evaluations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The run's identity, which is also its name and its folder's: a hash of the resolved config, the
+    /// data, the kind of device and the format's version.
+    pub key: String,
+    /// Identity of the evaluations.
+    pub evaluation: String,
+    /// The resolved config.
+    pub config: Config,
+}
+
+impl Job {
+    /// Key and evaluation: what is done once.
+    pub fn id(&self) -> (String, String) {
+        (self.key.clone(), self.evaluation.clone())
+    }
+}
+
+impl Planned {
+    /// The run in words: labels and seed.
+    pub fn title(&self) -> String {
+        let mut parts = self.labels.clone();
+        parts.push(format!("seed {}", self.seed));
+        parts.join(", ")
+    }
+}
+
+/// Tells the content hash of a corpus.
+pub type ContentHash<'a> = dyn FnMut(&DataConfig) -> Result<String> + 'a;
+
+impl Plan {
+    /// Expands a study. `content_hash` is asked once for each different `[data]`; `device` is the kind of
+    /// device (`cpu` or `gpu`), which decides how results round.
+    ///
+    /// A combination whose config is not allowed is planned all the same, with the reason.
+    pub fn new(study: &Study, device: &str, content_hash: &mut ContentHash<'_>) -> Self {
+        let mut expansion = Expansion { study, device, content_hash, contents: HashMap::new() };
+        let mut runs = Vec::new();
+        let mut indices = vec![0; study.axes.len()];
+        loop {
+            let points: Vec<&Point> =
+                study.axes.iter().zip(&indices).map(|(axis, &index)| &axis.points[index]).collect();
+            expansion.cell(&points, &mut runs);
+            if !advance(&mut indices, study) {
+                break;
+            }
+        }
+        Self { axes: study.axes.iter().map(|axis| axis.name.clone()).collect(), runs }
+    }
+
+    /// The runs that can be done, with their places in the plan, each work once.
+    pub fn distinct(&self) -> Vec<(usize, &Job)> {
+        let mut seen = std::collections::HashSet::new();
+        self.jobs().filter(|(_, job)| seen.insert((&job.key, &job.evaluation))).collect()
+    }
+
+    /// The runs that can be done, with their places in the plan.
+    pub fn jobs(&self) -> impl Iterator<Item = (usize, &Job)> {
+        self.runs.iter().enumerate().filter_map(|(index, run)| Some((index, run.job.as_ref().ok()?)))
+    }
+
+    /// Nothing can be run where no combination is allowed: the first reason.
+    ///
+    /// # Errors
+    /// No run of the plan can be done.
+    pub fn check(&self) -> Result<()> {
+        match self.runs.first().map(|run| &run.job) {
+            Some(Err(error)) if self.runs.iter().all(|run| run.job.is_err()) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Goes to the next combination, the last axis fastest; false after the last one.
+fn advance(indices: &mut [usize], study: &Study) -> bool {
+    for (index, axis) in indices.iter_mut().zip(&study.axes).rev() {
+        *index += 1;
+        if *index < axis.points.len() {
+            return true;
+        }
+        *index = 0;
+    }
+    false
+}
+
+struct Expansion<'a, 'b> {
+    study: &'a Study,
+    device: &'a str,
+    content_hash: &'a mut ContentHash<'b>,
+    /// Content hashes by resolved `[data]`.
+    contents: HashMap<String, Result<String>>,
+}
+
+impl Expansion<'_, '_> {
+    /// Plans all seeds of one combination.
+    fn cell(&mut self, points: &[&Point], runs: &mut Vec<Planned>) {
+        let labels: Vec<String> = points.iter().map(|point| point.label.clone()).collect();
+        let cell = self.config(points, &labels);
+        for &seed in &self.study.seeds {
+            let job = match &cell {
+                Ok((config, content)) => self.job(config, content, seed),
+                Err(error) => Err(error.clone()),
+            };
+            runs.push(Planned { labels: labels.clone(), seed, job });
+        }
+    }
+
+    /// The config of a combination, checked, and its corpus's content hash.
+    fn config(&mut self, points: &[&Point], labels: &[String]) -> Result<(Config, String)> {
+        let mut document = self.study.base.clone();
+        for point in points {
+            merge(&mut document, &point.changes);
+        }
+        let blocks: Vec<Value> = self
+            .study
+            .evaluations
+            .iter()
+            .filter(|block| self.wanted(block, labels))
+            .map(|block| Value::Table(block.block.clone()))
+            .collect();
+        document.insert("evaluate".to_owned(), Value::Array(blocks));
+        // The name is part of every row, and the run may belong to several studies.
+        document.insert("name".to_owned(), Value::String("run".to_owned()));
+        let config = Config::from_table(document)?;
+        let data = Table::try_from(&config.run.data).map(|table| table.to_string()).unwrap_or_default();
+        let content = if let Some(known) = self.contents.get(&data) {
+            known.clone()
+        } else {
+            let content = (self.content_hash)(&config.run.data);
+            self.contents.insert(data, content.clone());
+            content
+        };
+        Ok((config, content?))
+    }
+
+    fn wanted(&self, block: &EvaluateBlock, labels: &[String]) -> bool {
+        block.only.iter().all(|(name, allowed)| {
+            let axis = self.study.axes.iter().position(|axis| axis.name == *name);
+            axis.is_some_and(|axis| allowed.contains(&labels[axis]))
+        })
+    }
+
+    fn job(&self, config: &Config, content: &str, seed: u64) -> Result<Job> {
+        let mut config = config.clone();
+        config.run.seed = seed;
+        let hash = config.run.hash(content)?;
+        let key = short_hash(json!({
+            "format": FORMAT,
+            "checkpoint": checkpoint::FORMAT,
+            "config": hash,
+            "device": self.device,
+        }));
+        let blocks = serde_json::to_value(&config.evaluate)
+            .map_err(|error| Error::failed(format!("`evaluate` cannot be hashed: {error}")))?;
+        let evaluation = short_hash(json!({ "format": row::FORMAT, "evaluate": blocks }));
+        config.run.name.clone_from(&key);
+        Ok(Job { key, evaluation, config })
+    }
+}
+
+/// 16 hexadecimal digits that identify a value.
+fn short_hash(value: serde_json::Value) -> String {
+    sha256_of(canonical::text(value).as_bytes())[..16].to_owned()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    const BASE: &str =
+        "name = \"b\"\n[data]\ncorpus = \"c\"\n[position]\nkind = \"rope\"\n[train]\nsteps = 6";
+
+    /// A plan over a corpus whose hash is its name.
+    pub(crate) fn plan(text: &str) -> Plan {
+        let text = format!("name = \"s\"\nbase = \"b.toml\"\n{text}");
+        let study = Study::from_table(text.parse().unwrap(), &|_| Ok(BASE.parse().unwrap())).unwrap();
+        Plan::new(&study, "cpu", &mut |data| Ok(data.corpus.clone()))
+    }
+
+    fn keys(plan: &Plan) -> Vec<String> {
+        plan.runs.iter().map(|run| run.job.as_ref().unwrap().key.clone()).collect()
+    }
+
+    const AXES: &str = "[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]\n\
+                        [[axis]]\nkey = \"train.steps\"\nvalues = [3, 6]\n";
+    const EVALUATE: &str = "[[evaluate]]\nlengths = [128]\n";
+
+    #[test]
+    fn combinations_times_seeds_the_last_axis_fastest() {
+        let plan = plan(&format!("seeds = 2\n{AXES}{EVALUATE}"));
+        let titles: Vec<String> = plan.runs.iter().map(Planned::title).collect();
+        assert_eq!(titles[..3], ["rope, 3, seed 0", "rope, 3, seed 1", "rope, 6, seed 0"]);
+        assert_eq!(titles.len(), 8);
+        let mut keys = keys(&plan);
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 8);
+    }
+
+    #[test]
+    fn studies_share_runs_whatever_their_evaluations() {
+        let a = plan(&format!("{AXES}{EVALUATE}"));
+        let b = plan("[set]\ntrain.steps = 6\n[[evaluate]]\nlengths = [256]");
+        let same = a.runs[1].job.as_ref().unwrap();
+        let other = b.runs[0].job.as_ref().unwrap();
+        assert_eq!(same.key, other.key);
+        assert_ne!(same.evaluation, other.evaluation);
+        assert_eq!(same.config.run.name, same.key);
+    }
+
+    #[test]
+    fn the_identity_follows_data_and_device() {
+        let study = "name = \"s\"\nbase = \"b\"".parse().unwrap();
+        let study = Study::from_table(study, &|_| Ok(BASE.parse().unwrap())).unwrap();
+        let key = |device: &str, content: &str| {
+            keys(&Plan::new(&study, device, &mut |_| Ok(content.to_owned())))[0].clone()
+        };
+        assert_ne!(key("cpu", "a"), key("cpu", "b"));
+        assert_ne!(key("cpu", "a"), key("gpu", "a"));
+    }
+
+    #[test]
+    fn a_block_is_for_the_runs_it_names() {
+        let plan = plan(&format!(
+            "{AXES}{EVALUATE}[[evaluate]]\nlengths = [256]\nextend = [\"ntk\"]\nonly = {{ position = \"rope\" }}"
+        ));
+        let blocks: Vec<usize> =
+            plan.runs.iter().map(|run| run.job.as_ref().unwrap().config.evaluate.len()).collect();
+        assert_eq!(blocks, [2, 2, 1, 1]);
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_planned_with_its_reason() {
+        let wrong = "[[axis]]\nkey = \"train.steps\"\nvalues = [3, -1]\n";
+        let plan = plan(&format!("{wrong}{EVALUATE}"));
+        assert!(plan.runs[0].job.is_ok() && plan.check().is_ok());
+        let error = plan.runs[1].job.as_ref().unwrap_err();
+        assert!(error.message().starts_with("`train.steps = -1` is not allowed"), "{error}");
+        let all = tests::plan("[set]\ntrain.stepps = 3");
+        assert!(all.check().unwrap_err().message().starts_with("unknown key `train.stepps`"));
+    }
+
+    #[test]
+    fn the_same_work_is_done_once() {
+        let same = "[[axis]]\npoints = [{ label = \"a\", train.steps = 6 }, { label = \"b\" }]\n";
+        let plan = plan(&format!("{same}{EVALUATE}"));
+        assert_eq!((plan.runs.len(), plan.distinct().len()), (2, 1));
+    }
+}

@@ -1,0 +1,121 @@
+//! Means and paired differences with their standard errors, tests and intervals.
+
+use super::student;
+use super::{mean, standard_deviation};
+use longwave_eval::statistics::mean_over_documents;
+
+/// A mean (or mean difference) with its uncertainty.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The mean.
+    pub mean: f64,
+    /// Standard error of the mean.
+    pub se: f64,
+    /// Degrees of freedom of `se`.
+    pub df: f64,
+    /// `mean / se`.
+    pub t: f64,
+    /// Two-sided probability of a t as far from 0 (Student).
+    pub p: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+impl Interval {
+    /// The interval that covers with probability `level`, from a mean and its error.
+    pub fn new(mean: f64, se: f64, df: f64, level: f64) -> Self {
+        let t = mean / se;
+        let reach = student::quantile(f64::midpoint(1.0, level), df) * se;
+        Self { mean, se, df, t, p: student::two_sided(t, df), low: mean - reach, high: mean + reach }
+    }
+
+    /// The same mean and error at another level.
+    #[must_use]
+    pub fn at(self, level: f64) -> Self {
+        Self::new(self.mean, self.se, self.df, level)
+    }
+
+    /// Two-sided probability of a mean as far from `value`; 0 where the error is 0 and the mean elsewhere.
+    pub fn p_against(self, value: f64) -> f64 {
+        if self.se == 0.0 {
+            return if self.mean - value == 0.0 { 1.0 } else { 0.0 };
+        }
+        student::two_sided((self.mean - value) / self.se, self.df)
+    }
+}
+
+/// The mean of `numbers` and its t interval with `n - 1` degrees of freedom; `None` for fewer than two.
+pub fn mean_interval(numbers: &[f64], level: f64) -> Option<Interval> {
+    let deviation = standard_deviation(numbers)?;
+    let count = numbers.len() as f64;
+    Some(Interval::new(mean(numbers)?, deviation / count.sqrt(), count - 1.0, level))
+}
+
+/// The mean of `a - b`, pair by pair; `None` for fewer than two pairs or lists of different lengths.
+pub fn paired_difference(a: &[f64], b: &[f64], level: f64) -> Option<Interval> {
+    if a.len() != b.len() {
+        return None;
+    }
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    mean_interval(&differences, level)
+}
+
+/// The difference of two token-weighted means over the same tokens of the same documents: `a` and `b`
+/// are sums of negative log likelihoods per document, `tokens` the counts, all `[documents]`.
+///
+/// `mean = sum(a - b) / sum(tokens)`, and with the residuals `r_d = a_d - b_d - mean tokens_d` of the K
+/// documents `se = sqrt(K / (K - 1) sum_d r_d^2) / sum(tokens)`, the cluster-robust error of a ratio, with
+/// K - 1 degrees of freedom. `None` for fewer than two documents with tokens, or lists of different
+/// lengths.
+pub fn paired_documents(a: &[f64], b: &[f64], tokens: &[u64], level: f64) -> Option<Interval> {
+    if a.len() != b.len() {
+        return None;
+    }
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    ratio_interval(&differences, tokens, level)
+}
+
+/// The token-weighted mean of sums per document, as [`paired_documents`] has it for differences.
+pub fn ratio_interval(sums: &[f64], tokens: &[u64], level: f64) -> Option<Interval> {
+    if sums.len() != tokens.len() {
+        return None;
+    }
+    let found = mean_over_documents(sums, tokens)?;
+    Some(Interval::new(found.mean, found.se?, found.documents as f64 - 1.0, level))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_of_one_size_are_plain_pairs() {
+        let (a, b) = ([10.0, 12.0, 17.0], [9.0, 12.5, 15.0]);
+        let documents = paired_documents(&a, &b, &[10; 3], 0.95).unwrap();
+        let pairs = paired_difference(&a.map(|x| x / 10.0), &b.map(|x| x / 10.0), 0.95).unwrap();
+        assert!((documents.mean - pairs.mean).abs() < 1e-15 && (documents.se - pairs.se).abs() < 1e-15);
+        assert!((documents.low - pairs.low).abs() < 1e-14 && documents.df == 2.0);
+    }
+
+    #[test]
+    fn too_few_or_unequal_have_none() {
+        assert_eq!(mean_interval(&[1.0], 0.95), None);
+        assert_eq!(paired_difference(&[1.0, 2.0], &[1.0], 0.95), None);
+        assert_eq!(paired_documents(&[1.0, 2.0], &[1.0, 2.0], &[3, 0], 0.95), None);
+    }
+
+    #[test]
+    fn an_exact_difference_is_certain() {
+        let exact = mean_interval(&[2.0, 2.0], 0.95).unwrap();
+        assert_eq!((exact.p_against(2.0), exact.p_against(1.0), exact.low), (1.0, 0.0, 2.0));
+    }
+
+    #[test]
+    fn the_interval_excludes_what_the_test_rejects() {
+        let interval = mean_interval(&[0.1, 0.3, 0.2, 0.5], 0.95).unwrap();
+        let p = interval.p_against(interval.low);
+        assert!((p - 0.05).abs() < 1e-10, "{p}");
+    }
+}

@@ -1,0 +1,377 @@
+//! The store of runs: `STORE/KEY` is a run's folder, named after its identity and shared by studies.
+//!
+//! | path | what |
+//! |---|---|
+//! | `KEY/` | the run's folder as `longwave train` writes it |
+//! | `KEY/rows-EVALUATION.jsonl` | the rows of an evaluation that is finished; it appears whole, last |
+//! | `state/KEY.lock` | held by the process that works on the run; the system releases it when that ends |
+//! | `state/KEY.journal.jsonl` | one line for each beginning and end of work on the run |
+//! | `state/KEY-EVALUATION.failed.json` | why the work failed |
+//! | `state/KEY.log` | what the working processes wrote to stderr |
+//!
+//! A run is finished if its rows are there, and only then.
+
+use crate::plan::Job;
+use longwave_core::{Error, Result, file};
+use longwave_eval::{ResultRow, row};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// A folder of runs.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+/// Work on a run that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What went wrong.
+    pub reason: String,
+    /// What may help.
+    #[serde(default)]
+    pub hint: Option<String>,
+}
+
+/// One line of a run's journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// `started`, `trained`, `finished`, `failed` or `stopped`.
+    pub event: String,
+    /// Identity of the evaluations asked for.
+    pub evaluation: String,
+    /// Process that did it.
+    pub process: u32,
+    /// Seconds since 1970.
+    pub time: u64,
+}
+
+/// The right to work on a run, as long as it lives.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "the lock goes when the file is closed")] File);
+
+/// How far a run's training has come, as its folder tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// All its rows are there.
+    Finished,
+    /// It failed, and was not tried again.
+    Failed,
+    /// Neither.
+    Open,
+}
+
+impl Store {
+    /// The store in `folder`, which need not exist.
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A run's folder.
+    pub fn run(&self, key: &str) -> PathBuf {
+        self.folder.join(key)
+    }
+
+    fn state(&self, name: &str) -> PathBuf {
+        self.folder.join("state").join(name)
+    }
+
+    /// Where the processes that work on a run write their messages.
+    pub fn log(&self, key: &str) -> PathBuf {
+        self.state(&format!("{key}.log"))
+    }
+
+    fn journal(&self, key: &str) -> PathBuf {
+        self.state(&format!("{key}.journal.jsonl"))
+    }
+
+    fn rows_path(&self, job: &Job) -> PathBuf {
+        self.run(&job.key).join(format!("rows-{}.jsonl", job.evaluation))
+    }
+
+    fn failure_path(&self, job: &Job) -> PathBuf {
+        self.state(&format!("{}-{}.failed.json", job.key, job.evaluation))
+    }
+
+    /// Whether a job is finished, failed, or still to be done.
+    pub fn work(&self, job: &Job) -> Work {
+        if self.rows_path(job).exists() {
+            Work::Finished
+        } else if self.failure_path(job).exists() {
+            Work::Failed
+        } else {
+            Work::Open
+        }
+    }
+
+    /// The rows of a finished job; `None` where it is not finished.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn rows(&self, job: &Job) -> Result<Option<Vec<ResultRow>>> {
+        let path = self.rows_path(job);
+        if path.exists() { row::read_rows(&path).map(Some) } else { Ok(None) }
+    }
+
+    /// Marks a job as finished with these rows, each once.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finish(&self, job: &Job, rows: &[ResultRow]) -> Result<()> {
+        let mut seen = HashSet::new();
+        let mut text = String::new();
+        for row in rows {
+            if seen.insert(row.identity()?) {
+                let line = serde_json::to_string(row)
+                    .map_err(|error| Error::failed(format!("a result row cannot be written: {error}")))?;
+                text.extend([line.as_str(), "\n"]);
+            }
+        }
+        file::write(&self.rows_path(job), text.as_bytes())
+    }
+
+    /// Why a job failed; `None` where it did not.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn failure(&self, job: &Job) -> Result<Option<Failure>> {
+        let path = self.failure_path(job);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = file::read_text(&path)?;
+        serde_json::from_str(&text).map(Some).map_err(|error| {
+            Error::failed(format!("`{}` is damaged: {error}", path.display()))
+                .hint("remove it, or use `--retry`")
+        })
+    }
+
+    /// Keeps why a job failed.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn fail(&self, job: &Job, failure: &Failure) -> Result<()> {
+        let text = serde_json::to_string(failure).map_err(|error| Error::failed(error.to_string()))?;
+        file::write(&self.failure_path(job), text.as_bytes())
+    }
+
+    /// Forgets that a job failed.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn forget_failure(&self, job: &Job) -> Result<()> {
+        remove_file(&self.failure_path(job))
+    }
+
+    /// Takes the right to work on a run; `None` while another process has it.
+    ///
+    /// The system releases the lock when its holder ends, however it ends.
+    ///
+    /// # Errors
+    /// The folder cannot be written to, or cannot lock files.
+    pub fn try_lock(&self, key: &str) -> Result<Option<Lock>> {
+        let path = self.state(&format!("{key}.lock"));
+        let failed = |error: std::io::Error| Error::io("lock", &path, &error);
+        fs::create_dir_all(self.folder.join("state")).map_err(failed)?;
+        let file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lock(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => {
+                Err(failed(error).hint("put the study's `store` on a file system that can lock files"))
+            }
+        }
+    }
+
+    /// Adds a line to the run's journal. The run's lock must be held.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn note(&self, job: &Job, event: &str) -> Result<()> {
+        let path = self.journal(&job.key);
+        let failed = |error: std::io::Error| Error::io("write", &path, &error);
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let entry = Entry {
+            event: event.to_owned(),
+            evaluation: job.evaluation.clone(),
+            process: std::process::id(),
+            time,
+        };
+        let line = serde_json::to_string(&entry).map_err(|error| Error::failed(error.to_string()))?;
+        let mut file = OpenOptions::new().append(true).create(true).open(&path).map_err(failed)?;
+        file.write_all(format!("{line}\n").as_bytes()).map_err(failed)
+    }
+
+    /// The run's journal; empty where nothing was ever done. A line cut short by a kill is left out.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn entries(&self, key: &str) -> Result<Vec<Entry>> {
+        let path = self.journal(key);
+        if !path.exists() {
+            return Ok(Vec::new());
+        }
+        let text = file::read_text(&path)?;
+        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    /// Takes away what a killed process left half-written in a run's folder. The run's lock must be held.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn sweep(&self, key: &str) -> Result<()> {
+        let folder = self.run(key);
+        for folder in [folder.join("checkpoints"), folder] {
+            let Ok(entries) = fs::read_dir(&folder) else { continue };
+            for entry in entries.filter_map(std::result::Result::ok) {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if name.starts_with('.') && has_extension(&name, "part") {
+                    remove_file(&entry.path())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys of all runs in the store, in order.
+    ///
+    /// # Errors
+    /// The folder cannot be listed.
+    pub fn keys(&self) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(Error::io("list", &self.folder, &error)),
+        };
+        let mut keys: Vec<String> = entries
+            .filter_map(std::result::Result::ok)
+            .filter(|entry| entry.path().is_dir())
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            .collect();
+        keys.sort();
+        Ok(keys)
+    }
+
+    /// Removes a run and all that is known of it, unless a process works on it: then `false`.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn remove(&self, key: &str) -> Result<bool> {
+        let Some(_lock) = self.try_lock(key)? else { return Ok(false) };
+        let folder = self.run(key);
+        fs::remove_dir_all(&folder).map_err(|error| Error::io("remove", &folder, &error))?;
+        let state = self.folder.join("state");
+        let entries = fs::read_dir(&state).map_err(|error| Error::io("list", &state, &error))?;
+        for entry in entries.filter_map(std::result::Result::ok) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // The lock's own file stays: another process may be waiting for it.
+            if name.starts_with(key) && !has_extension(&name, "lock") {
+                remove_file(&entry.path())?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn has_extension(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|found| found == extension)
+}
+
+fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", path, &error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> Job {
+        let plan = crate::plan::tests::plan("[[evaluate]]\nlengths = [128]");
+        plan.runs[0].job.clone().unwrap()
+    }
+
+    #[test]
+    fn a_run_is_finished_by_its_rows_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path());
+        let job = job();
+        assert_eq!((store.work(&job), store.rows(&job).unwrap()), (Work::Open, None));
+        let failure = Failure { reason: "no memory".into(), hint: None };
+        store.fail(&job, &failure).unwrap();
+        assert_eq!((store.work(&job), store.failure(&job).unwrap()), (Work::Failed, Some(failure)));
+        store.forget_failure(&job).unwrap();
+        store.finish(&job, &[]).unwrap();
+        assert_eq!(store.work(&job), Work::Finished);
+        let other = Job { evaluation: "other".into(), ..job };
+        assert_eq!(store.work(&other), Work::Open);
+    }
+
+    #[test]
+    fn one_process_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path());
+        let lock = store.try_lock("a").unwrap();
+        assert!(lock.is_some() && store.try_lock("a").unwrap().is_none());
+        assert!(store.try_lock("b").unwrap().is_some());
+        drop(lock);
+        assert!(store.try_lock("a").unwrap().is_some());
+    }
+
+    #[test]
+    fn a_sweep_takes_what_is_half_written_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path());
+        let checkpoints = store.run("k").join("checkpoints");
+        fs::create_dir_all(&checkpoints).unwrap();
+        for path in [checkpoints.join(".last.safetensors.7.part"), store.run("k").join(".config.toml.7.part")]
+        {
+            fs::write(path, "half").unwrap();
+        }
+        fs::write(checkpoints.join("last.safetensors"), "whole").unwrap();
+        store.sweep("k").unwrap();
+        assert_eq!(fs::read_dir(&checkpoints).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(store.run("k")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn the_journal_survives_a_cut_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path());
+        let job = job();
+        let _lock = store.try_lock(&job.key).unwrap();
+        store.note(&job, "started").unwrap();
+        store.note(&job, "finished").unwrap();
+        let path = store.journal(&job.key);
+        let text = fs::read_to_string(&path).unwrap() + "{\"event\": \"sta";
+        fs::write(&path, text).unwrap();
+        let events: Vec<String> =
+            store.entries(&job.key).unwrap().into_iter().map(|entry| entry.event).collect();
+        assert_eq!(events, ["started", "finished"]);
+    }
+
+    #[test]
+    fn removing_leaves_what_is_being_worked_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path());
+        let key = "0123456789abcdef";
+        fs::create_dir_all(store.run(key)).unwrap();
+        assert_eq!(store.keys().unwrap(), [key]);
+        let lock = store.try_lock(key).unwrap();
+        assert!(!store.remove(key).unwrap());
+        drop(lock);
+        assert!(store.remove(key).unwrap() && store.keys().unwrap().is_empty());
+    }
+}

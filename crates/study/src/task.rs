@@ -1,0 +1,134 @@
+//! One run of a study as a file, so that any process can do it: this one's children, or whatever a
+//! launcher starts.
+
+use crate::plan::{Job, Planned};
+use longwave_core::config::read;
+use longwave_core::{Error, Result, file};
+use longwave_eval::Config;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// The version of the file's form.
+pub const FORMAT: u32 = 1;
+
+/// A job and how to do it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// What to do.
+    pub job: Job,
+    /// Where runs are kept.
+    pub store: PathBuf,
+    /// The run in words.
+    pub title: String,
+    /// Threads on the CPU.
+    pub threads: usize,
+    /// The device, as `--device` takes it.
+    pub device: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    format: u32,
+    key: String,
+    evaluation: String,
+    store: String,
+    title: String,
+    threads: usize,
+    device: String,
+    config: Table,
+}
+
+impl Task {
+    /// The task of a planned run.
+    pub fn new(run: &Planned, job: &Job, store: &Path, threads: usize, device: &str) -> Self {
+        Self {
+            job: job.clone(),
+            store: store.to_owned(),
+            title: run.title(),
+            threads,
+            device: device.to_owned(),
+        }
+    }
+
+    /// The file's name.
+    pub fn file_name(job: &Job) -> String {
+        format!("{}-{}.toml", job.key, job.evaluation)
+    }
+
+    /// Writes the task into `folder` and gives its path.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<PathBuf> {
+        let written = Written {
+            format: FORMAT,
+            key: self.job.key.clone(),
+            evaluation: self.job.evaluation.clone(),
+            store: self.store.to_string_lossy().into_owned(),
+            title: self.title.clone(),
+            threads: self.threads,
+            device: self.device.clone(),
+            config: self.job.config.to_table()?,
+        };
+        let text = toml::to_string(&written)
+            .map_err(|error| Error::failed(format!("a task cannot be written as TOML: {error}")))?;
+        let path = folder.join(Self::file_name(&self.job));
+        // Every process that works on the study writes the same.
+        if !path.exists() || file::read_text(&path)? != text {
+            file::write(&path, text.as_bytes())?;
+        }
+        Ok(path)
+    }
+
+    /// Reads a task.
+    ///
+    /// # Errors
+    /// The file is missing, no task, or of a newer form.
+    pub fn load(path: &Path) -> Result<Self> {
+        let table: Table = file::read_text(path)?.parse().map_err(|error: toml::de::Error| {
+            Error::usage(format!("`{}` is no TOML: {error}", path.display()))
+        })?;
+        if let Some(Value::Integer(format)) = table.get("format")
+            && *format > i64::from(FORMAT)
+        {
+            return Err(Error::usage(format!(
+                "`{}` has task format {format}, and this program reads up to {FORMAT}",
+                path.display()
+            ))
+            .hint("use the version of longwave that wrote it"));
+        }
+        let written: Written = read(&table, "")?;
+        Ok(Self {
+            job: Job {
+                key: written.key,
+                evaluation: written.evaluation,
+                config: Config::from_table(written.config)?,
+            },
+            store: PathBuf::from(written.store),
+            title: written.title,
+            threads: written.threads,
+            device: written.device,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_back_what_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = crate::plan::tests::plan("[[evaluate]]\nlengths = [128]\nextend = [\"ntk\"]");
+        let run = &plan.runs[0];
+        let job = run.job.as_ref().unwrap();
+        let task = Task::new(run, job, Path::new("runs/store"), 2, "cpu");
+        let path = task.write(folder.path()).unwrap();
+        assert_eq!(Task::load(&path).unwrap(), task);
+        let newer = std::fs::read_to_string(&path).unwrap().replace("format = 1", "format = 9");
+        std::fs::write(&path, newer).unwrap();
+        assert!(Task::load(&path).unwrap_err().message().contains("format 9"));
+    }
+}

@@ -1,0 +1,144 @@
+//! Which published architecture a model is, if it is one exactly.
+
+use longwave_model::config::{FeedForwardKind, NormKind, QkNorm, Resolved};
+use longwave_position::encodings::{learned, rope};
+use longwave_position::reading::AttentionKind;
+use longwave_position::{EncodingConfig, PositionConfig};
+
+/// An architecture as `config.json` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// `RMSNorm`, `SwiGLU`, `RoPE` (Touvron et al. 2023, arXiv:2302.13971).
+    Llama,
+    /// Llama with queries and keys normalised per head (arXiv:2505.09388).
+    Qwen3,
+    /// Llama with a feed-forward layer without a gate, here with GELU.
+    Arcee,
+    /// `LayerNorm`, GELU, `RoPE` on a share of the channels (Black et al. 2022, arXiv:2204.06745), its halves of a
+    /// block one after the other.
+    GptNeoX,
+    /// `LayerNorm`, GELU, learned absolute positions (Radford et al. 2019).
+    Gpt2,
+    /// None of them: ours, under our own names.
+    Longwave,
+}
+
+impl Architecture {
+    /// All that have a `model_type`.
+    pub const ALL: [Self; 6] =
+        [Self::Llama, Self::Qwen3, Self::Arcee, Self::GptNeoX, Self::Gpt2, Self::Longwave];
+
+    /// `model_type`.
+    pub fn model_type(self) -> &'static str {
+        match self {
+            Self::Llama => "llama",
+            Self::Qwen3 => "qwen3",
+            Self::Arcee => "arcee",
+            Self::GptNeoX => "gpt_neox",
+            Self::Gpt2 => "gpt2",
+            Self::Longwave => "longwave",
+        }
+    }
+
+    /// The class in `architectures`.
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Llama => "LlamaForCausalLM",
+            Self::Qwen3 => "Qwen3ForCausalLM",
+            Self::Arcee => "ArceeForCausalLM",
+            Self::GptNeoX => "GPTNeoXForCausalLM",
+            Self::Gpt2 => "GPT2LMHeadModel",
+            Self::Longwave => "LongwaveForCausalLM",
+        }
+    }
+
+    /// The architecture that computes exactly what the model computes; where there is none, `Longwave` and
+    /// what stands in the way of the nearest.
+    pub fn of(resolved: &Resolved, position: &PositionConfig) -> (Self, Option<String>) {
+        let (nearest, obstacles) = match position.only() {
+            Some(EncodingConfig::Rope(config)) => rotary(resolved, config),
+            Some(EncodingConfig::Learned(config)) => (Self::Gpt2, gpt2(resolved, config)),
+            _ => {
+                return (Self::Longwave, Some(format!("none has `position.kind = \"{}\"`", position.name())));
+            }
+        };
+        let linear = obstacle(
+            resolved.config.attention == AttentionKind::Linear,
+            "its attention is a softmax, not `model.attention = \"linear\"`",
+        );
+        match obstacles.into_iter().chain([linear]).flatten().next() {
+            None => (nearest, None),
+            Some(obstacle) => {
+                (Self::Longwave, Some(format!("`{}` is nearest, but {obstacle}", nearest.model_type())))
+            }
+        }
+    }
+}
+
+/// What stands in the way; `None` where nothing does.
+type Obstacles = Vec<Option<String>>;
+
+fn obstacle(stands: bool, told: impl Into<String>) -> Option<String> {
+    stands.then(|| told.into())
+}
+
+fn rotary(resolved: &Resolved, config: &rope::Config) -> (Architecture, Obstacles) {
+    let model = &resolved.config;
+    let mut obstacles = vec![
+        obstacle(config.p < 1.0, format!("it rotates every band, not `p = {}` of them", config.p)),
+        obstacle(config.hope, "it rotates every band, and `hope = true` leaves slow ones out"),
+        obstacle(model.log_n, "it has no `log_n`"),
+    ];
+    if model.norm == NormKind::LayerNorm {
+        obstacles.extend(no_groups(resolved));
+        obstacles.extend([
+            obstacle(model.feed_forward != FeedForwardKind::Gelu, "its `feed_forward` is `gelu`"),
+            obstacle(model.qk_norm != QkNorm::None, "it has no `qk_norm`"),
+        ]);
+        return (Architecture::GptNeoX, obstacles);
+    }
+    obstacles.push(obstacle(
+        config.fraction < 1.0,
+        format!("it rotates every channel, not `fraction = {}` of them", config.fraction),
+    ));
+    let swiglu = model.feed_forward == FeedForwardKind::Swiglu;
+    match model.qk_norm {
+        QkNorm::None if swiglu => (Architecture::Llama, obstacles),
+        QkNorm::None => (Architecture::Arcee, obstacles),
+        QkNorm::Rms => {
+            let same = model.qk_norm_eps.to_bits() == model.norm_eps.to_bits();
+            obstacles.push(obstacle(!swiglu, "its `feed_forward` is `swiglu`"));
+            obstacles.push(obstacle(!same, "its `qk_norm_eps` is its `norm_eps`"));
+            (Architecture::Qwen3, obstacles)
+        }
+        QkNorm::Key | QkNorm::Cosine => {
+            obstacles.push(obstacle(true, "its `qk_norm` is `none` (or `rms`, as `qwen3`)"));
+            (Architecture::Llama, obstacles)
+        }
+    }
+}
+
+fn gpt2(resolved: &Resolved, config: &learned::Config) -> Obstacles {
+    let model = &resolved.config;
+    let mut obstacles = no_groups(resolved);
+    obstacles.extend([
+        obstacle(model.norm != NormKind::LayerNorm, "its `norm` is `layer_norm`"),
+        obstacle(model.feed_forward != FeedForwardKind::Gelu, "its `feed_forward` is `gelu`"),
+        obstacle(model.qk_norm != QkNorm::None, "it has no `qk_norm`"),
+        obstacle(model.log_n, "it has no `log_n`"),
+        obstacle(
+            config.past_table != learned::PastTable::Error,
+            "it reads nothing past its table (`past_table = \"error\"`)",
+        ),
+    ]);
+    obstacles
+}
+
+/// As many key heads as query heads, which fill the width.
+fn no_groups(resolved: &Resolved) -> Obstacles {
+    let d = &resolved.dimensions;
+    vec![
+        obstacle(d.kv_heads != d.heads, "it has as many key heads as query heads"),
+        obstacle(d.heads * d.head_dim != d.width, "its heads fill the width"),
+    ]
+}

@@ -1,0 +1,253 @@
+//! A folder in Hugging Face's layout -> a run.
+
+use super::architecture::Architecture;
+use super::export::must_be_empty;
+use super::{FORMAT, RUN_KEY, RunBlock, fields, tensors, weights};
+use crate::checkpoint::{self, Meta};
+use crate::parameters;
+use crate::run::{Which, checkpoint_path};
+use crate::run_config::RunConfig;
+use burn::tensor::Device;
+use longwave_core::file::sha256_of;
+use longwave_core::{Error, Result, file};
+use longwave_data::Tokenizer;
+use longwave_model::Gpt;
+use longwave_position::Init;
+use serde_json::{Map, Value};
+use std::fs;
+use std::path::{Path, PathBuf};
+use toml::Table;
+
+/// The corpus that a model from elsewhere is read on, unless another one is named.
+const CORPUS: &str = "data/sotu";
+
+/// A model that was read and may become a run.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// The run's config; `name`, `data`, `evaluate` and, for a model from elsewhere, `train.length` may be
+    /// changed before [`write`](Self::write).
+    pub document: Table,
+    /// Its architecture.
+    pub architecture: Architecture,
+    /// The identity the run had, where it is one of ours; else its weights are its identity.
+    pub run: Option<Meta>,
+    /// Why weights with a run's config are not that run's, where they are not.
+    pub note: Option<String>,
+    folder: PathBuf,
+    vocab_size: Option<usize>,
+    as_read: Table,
+    weights: Vec<u8>,
+}
+
+/// Reads `config.json` and the weights of a folder.
+///
+/// # Errors
+/// A file is missing or damaged, or the model is none that ours computes exactly.
+pub fn import(folder: &Path) -> Result<Import> {
+    let path = folder.join("config.json");
+    if !path.exists() {
+        return Err(Error::usage(format!("`{}` holds no model: it has no `config.json`", folder.display()))
+            .hint("name a folder with `config.json`, `model.safetensors` and `tokenizer.json`"));
+    }
+    let text = file::read_text(&path)?;
+    let json: Map<String, Value> = serde_json::from_str(&text)
+        .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", path.display())))?;
+    let weights = read_weights(folder)?;
+    let sha256 = sha256_of(&weights);
+    let named = |error: Error| error.context(format!("`{}`", path.display()));
+    let block = json.get(RUN_KEY).map(run_block).transpose().map_err(named)?;
+    let longwave = json.get("model_type").is_some_and(|kind| kind == Architecture::Longwave.model_type());
+    let described = if longwave { None } else { Some(fields::read(&json).map_err(named)?) };
+    let architecture = described.as_ref().map_or(Architecture::Longwave, |described| described.architecture);
+    let vocab_size = described.as_ref().map(|described| described.vocab_size);
+    let own = block.as_ref().filter(|block| block.weights_sha256 == sha256);
+    let note = block.is_some() && own.is_none();
+    let document = match (own, block.as_ref(), described) {
+        (Some(block), _, _) => {
+            agrees(&json, block, architecture).map_err(named)?;
+            fields::table(&block.config)?
+        }
+        (None, Some(block), None) => with_weights(fields::table(&block.config)?, &sha256),
+        (None, _, Some(described)) => from_elsewhere(folder, described, &sha256),
+        (None, None, None) => {
+            return Err(named(
+                Error::usage(format!("`{RUN_KEY}` is missing"))
+                    .hint("a `longwave` model needs the config that `longwave export` wrote there"),
+            ));
+        }
+    };
+    Ok(Import {
+        as_read: document.clone(),
+        document,
+        architecture,
+        run: own.map(|block| block.checkpoint.clone()),
+        note: note.then(|| {
+            "its weights are not those that were exported: they are a model of their own".to_owned()
+        }),
+        folder: folder.to_owned(),
+        vocab_size,
+        weights,
+    })
+}
+
+fn read_weights(folder: &Path) -> Result<Vec<u8>> {
+    let path = folder.join("model.safetensors");
+    if !path.exists() && folder.join("model.safetensors.index.json").exists() {
+        return Err(Error::usage(format!("`{}` holds weights in several files", folder.display()))
+            .hint("save the model as one `model.safetensors`"));
+    }
+    fs::read(&path).map_err(|error| Error::io("read", &path, &error))
+}
+
+fn run_block(value: &Value) -> Result<RunBlock> {
+    let format = value.get("format").and_then(Value::as_u64).unwrap_or_default();
+    if format > u64::from(FORMAT) {
+        return Err(Error::failed(format!(
+            "`{RUN_KEY}` has format {format}, and this version reads up to {FORMAT}"
+        ))
+        .hint("use the newer version that wrote it"));
+    }
+    serde_json::from_value(value.clone())
+        .map_err(|error| Error::failed(format!("`{RUN_KEY}` is damaged: {error}")))
+}
+
+/// Holds the fields that other tools read against the run's config.
+fn agrees(json: &Map<String, Value>, block: &RunBlock, architecture: Architecture) -> Result<()> {
+    let config = run_config(&fields::table(&block.config)?)?;
+    let vocab_size = json.get("vocab_size").and_then(Value::as_u64).unwrap_or_default() as usize;
+    let resolved = config.model.resolve(vocab_size, config.train.length)?;
+    for (key, expected) in fields::write(architecture, &resolved, &config.position) {
+        let found = json.get(&key).unwrap_or(&Value::Null);
+        if !fields::same(found, &expected) {
+            return Err(Error::value(&key, found, format!("the run under `{RUN_KEY}` has {expected}"))
+                .hint(format!("restore it, or remove `{RUN_KEY}` to read the file without its run")));
+        }
+    }
+    Ok(())
+}
+
+/// The config of a model whose identity is its weights.
+fn with_weights(mut document: Table, sha256: &str) -> Table {
+    document.insert("imported".to_owned(), sha256.into());
+    document
+}
+
+/// The config of a model that was not trained here.
+fn from_elsewhere(folder: &Path, described: fields::Described, sha256: &str) -> Table {
+    let fields::Described { length, model, position, .. } = described;
+    let length = toml::Value::Integer(length as i64);
+    let mut document = Table::new();
+    document.insert("name".to_owned(), name_of(folder).into());
+    document.insert("data".to_owned(), Table::from_iter([("corpus".to_owned(), CORPUS.into())]).into());
+    document.insert("model".to_owned(), model.into());
+    document.insert("position".to_owned(), position.into());
+    let batch = [("length", length.clone()), ("batch_tokens", length.clone())];
+    let train: Table = batch.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    document.insert("train".to_owned(), train.into());
+    let lengths = toml::Value::Array(vec![length]);
+    let block = Table::from_iter([("lengths".to_owned(), lengths)]);
+    document.insert("evaluate".to_owned(), toml::Value::Array(vec![block.into()]));
+    with_weights(document, sha256)
+}
+
+/// A name for a run out of the folder's.
+fn name_of(folder: &Path) -> String {
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+    let name: String = name.trim_start_matches('.').chars().map(plain).collect();
+    if name.is_empty() { "imported".to_owned() } else { name }
+}
+
+fn run_config(document: &Table) -> Result<RunConfig> {
+    let mut document = document.clone();
+    document.remove("evaluate");
+    RunConfig::from_table(document)
+}
+
+impl Import {
+    /// Writes a run's folder: tokenizer and checkpoint, and the config at last.
+    ///
+    /// # Errors
+    /// The folder is not empty, a change of the config makes it another model, or config, weights and
+    /// tokenizer do not fit together.
+    pub fn write(&self, out: &Path, device: &Device) -> Result<RunConfig> {
+        must_be_empty(out, "choose another folder with `--out`")?;
+        let path = self.folder.join("tokenizer.json");
+        let (tokenizer, text) = (Tokenizer::load(&path)?, file::read_text(&path)?);
+        let mut document = self.document.clone();
+        if self.run.is_none() {
+            use_tokenizer(&mut document, &out.join("tokenizer.json"));
+        }
+        let config = run_config(&document)?;
+        self.same_model(&config)?;
+        let found = tokenizer.vocab_size();
+        if let Some(expected) = self.vocab_size.filter(|expected| *expected != found) {
+            return Err(Error::failed(format!(
+                "config.json says `vocab_size = {expected}`, and tokenizer.json has {found} entries"
+            ))
+            .hint("the model must have one embedding for each entry"));
+        }
+        let resolved = config.model.resolve(found, config.train.length)?;
+        let fresh = Gpt::new(&resolved, &config.position, &Init::new(config.seed, device))?;
+        let in_weights =
+            |error: Error| error.context(format!("`{}`", self.folder.join("model.safetensors").display()));
+        let theirs = tensors::from_bytes(&self.weights).map_err(in_weights)?;
+        let ours = if self.architecture == Architecture::Longwave {
+            theirs
+        } else {
+            let pieces = weights::pieces(self.architecture, &resolved, &config.position);
+            let head = if self.architecture == Architecture::GptNeoX {
+                "embed_out.weight"
+            } else {
+                "lm_head.weight"
+            };
+            let tied_head = resolved.config.tied.then_some(head);
+            tensors::to_ours(theirs, &pieces, &parameters::list(&fresh), tied_head).map_err(in_weights)?
+        };
+        let model = tensors::into_model(fresh, ours, device).map_err(in_weights)?;
+        let meta = match &self.run {
+            Some(meta) => meta.clone(),
+            None => Meta::new(0, &config.weights_hash()?, None),
+        };
+        let mut resolved_document = config.to_table()?;
+        if let Some(evaluate) = document.remove("evaluate") {
+            resolved_document.insert("evaluate".to_owned(), evaluate);
+        }
+        let toml = toml::to_string(&resolved_document)
+            .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
+        checkpoint::save(&checkpoint_path(out, Which::Last), &model, None, &[], &meta)?;
+        file::write(&out.join("tokenizer.json"), text.as_bytes())?;
+        file::write(&out.join("config.toml"), toml.as_bytes())?;
+        Ok(config)
+    }
+
+    /// Changes may move a run to another place; they may not make another run of it.
+    fn same_model(&self, config: &RunConfig) -> Result<()> {
+        let before = run_config(&self.as_read)?;
+        let mut allowed = before.clone();
+        if self.run.is_none() {
+            allowed.train.length = config.train.length;
+            allowed.train.batch_tokens = config.train.batch_tokens;
+        }
+        if allowed.weights_hash()? == config.weights_hash()? {
+            return Ok(());
+        }
+        let may = if self.run.is_none() {
+            "`name`, `data`, `evaluate` and `train.length`"
+        } else {
+            "`name`, `data` and `evaluate`"
+        };
+        Err(Error::usage(format!("`--set` makes another model of it: only {may} may be changed"))
+            .hint("leave the other keys as they were exported"))
+    }
+}
+
+/// The tokenizer that lies in the run's folder, unless the config names one.
+fn use_tokenizer(document: &mut Table, path: &Path) {
+    let data = document.entry("data").or_insert_with(|| Table::new().into());
+    if let Some(data) = data.as_table_mut() {
+        let file = [("kind", "file".to_owned()), ("path", path.to_string_lossy().into_owned())];
+        let file: Table = file.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+        data.insert("tokenizer".to_owned(), file.into());
+    }
+}

@@ -1,0 +1,291 @@
+//! `model.safetensors`: tensors by name, as 32-bit floats.
+
+use super::weights::{Piece, Source};
+use crate::parameters;
+use burn::tensor::{Device, Tensor, TensorData};
+use longwave_core::{Error, Result};
+use longwave_model::Gpt;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use std::collections::{BTreeMap, HashMap};
+
+/// Numbers of one tensor, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Its numbers.
+    pub numbers: Vec<f32>,
+}
+
+/// Tensors by name.
+pub type Tensors = BTreeMap<String, Stored>;
+
+/// Buffers that older files carry and that hold nothing trained.
+const BUFFERS: [&str; 5] =
+    [".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias"];
+
+/// The weights of a model by our names.
+///
+/// # Errors
+/// They cannot be read back from the device.
+pub fn of_model(model: &Gpt) -> Result<Tensors> {
+    let parameters = parameters::list(model);
+    let one = |(parameter, value): (parameters::Parameter, Tensor<1>)| {
+        let numbers = value
+            .into_data_as::<f32>()
+            .try_to_vec::<f32>()
+            .map_err(|error| Error::failed(format!("cannot read `{}` back: {error:?}", parameter.name)))?;
+        Ok((parameter.name, Stored { shape: parameter.shape, numbers }))
+    };
+    parameters.into_iter().zip(parameters::values(model)).map(one).collect()
+}
+
+/// The model with the weights of these names.
+///
+/// # Errors
+/// One is missing, too much, or of another shape.
+pub fn into_model(model: Gpt, mut tensors: Tensors, device: &Device) -> Result<Gpt> {
+    let mut values = Vec::new();
+    for parameter in parameters::list(&model) {
+        let stored = tensors
+            .remove(&parameter.name)
+            .ok_or_else(|| Error::failed(format!("the weights have no `{}`", parameter.name)))?;
+        if stored.shape != parameter.shape {
+            return Err(wrong_shape(&parameter.name, &stored.shape, &parameter.shape));
+        }
+        let count = stored.numbers.len();
+        values.push(Tensor::<1>::from_data(TensorData::new(stored.numbers, [count]), device));
+    }
+    if let Some(name) = tensors.keys().next() {
+        return Err(Error::failed(format!("the model has no place for the tensor `{name}`")));
+    }
+    let mut values = values.into_iter();
+    Ok(parameters::replace(model, |_, old| values.next().unwrap_or(old)))
+}
+
+fn wrong_shape(name: &str, found: &[usize], expected: &[usize]) -> Error {
+    Error::failed(format!("the tensor `{name}` has shape {found:?}, and config.json asks for {expected:?}"))
+}
+
+/// Ours -> theirs.
+///
+/// # Errors
+/// A tensor of ours that a piece names is missing.
+pub fn to_theirs(ours: &Tensors, pieces: &[Piece]) -> Result<Tensors> {
+    pieces.iter().map(|piece| Ok((piece.theirs.clone(), one_of_theirs(ours, &piece.source)?))).collect()
+}
+
+fn one_of_theirs(ours: &Tensors, source: &Source) -> Result<Stored> {
+    let find = |name: &String| {
+        ours.get(name).ok_or_else(|| Error::failed(format!("the model has no parameter `{name}`")))
+    };
+    Ok(match source {
+        Source::Whole { ours } => find(ours)?.clone(),
+        Source::Columns { ours, columns } => {
+            let Stored { shape, numbers } = find(ours)?;
+            let (rows, width) = (shape[0], shape[1]);
+            let turned = columns.iter().flat_map(|column| {
+                (0..rows).map(move |row| row * width + column).map(|index| numbers[index])
+            });
+            Stored { shape: vec![columns.len(), rows], numbers: turned.collect() }
+        }
+        Source::Places { ours, places } => {
+            let numbers = &find(ours)?.numbers;
+            Stored {
+                shape: vec![places.len()],
+                numbers: places.iter().map(|&place| numbers[place]).collect(),
+            }
+        }
+        Source::Zeros { count } => Stored { shape: vec![*count], numbers: vec![0.0; *count] },
+    })
+}
+
+/// Theirs -> ours, which have these shapes.
+///
+/// # Errors
+/// A tensor is missing, of another shape, or has no place in the model; a bias is not zero.
+pub fn to_ours(
+    mut theirs: Tensors,
+    pieces: &[Piece],
+    shapes: &[parameters::Parameter],
+    tied_head: Option<&str>,
+) -> Result<Tensors> {
+    theirs.retain(|name, _| !BUFFERS.iter().any(|buffer| name.ends_with(buffer)));
+    let mut ours: Tensors = shapes
+        .iter()
+        .map(|parameter| {
+            let count = parameter.shape.iter().product();
+            (parameter.name.clone(), Stored { shape: parameter.shape.clone(), numbers: vec![0.0; count] })
+        })
+        .collect();
+    let embedding = pieces.first().map(|piece| piece.theirs.clone()).unwrap_or_default();
+    let tied = tied_head.and_then(|head| Some((theirs.remove(head)?, theirs.get(&embedding)?.clone())));
+    if let Some((head, embedding)) = tied
+        && head != embedding
+    {
+        return Err(Error::failed("the head differs from the embedding that config.json says it is tied to")
+            .hint("set `tie_word_embeddings` to false in its config.json"));
+    }
+    for Piece { theirs: name, source } in pieces {
+        let found =
+            theirs.remove(name).ok_or_else(|| Error::failed(format!("the weights have no `{name}`")))?;
+        fill(&mut ours, name, source, &found)?;
+    }
+    match theirs.keys().next() {
+        Some(name) => Err(Error::failed(format!("the model has no place for the tensor `{name}`"))
+            .hint("only models that our own can compute exactly are imported")),
+        None => Ok(ours),
+    }
+}
+
+/// Puts one of theirs into its place.
+fn fill(ours: &mut Tensors, name: &str, source: &Source, found: &Stored) -> Result<()> {
+    let expected = |shape: &[usize]| {
+        if found.shape == shape { Ok(()) } else { Err(wrong_shape(name, &found.shape, shape)) }
+    };
+    let (Source::Whole { ours: place }
+    | Source::Columns { ours: place, .. }
+    | Source::Places { ours: place, .. }) = source
+    else {
+        if found.numbers.iter().all(|number| *number == 0.0) {
+            return Ok(());
+        }
+        return Err(Error::failed(format!("the bias `{name}` is not zero, and our model has none there"))
+            .hint("only models that our own can compute exactly are imported"));
+    };
+    let into =
+        ours.get_mut(place).ok_or_else(|| Error::failed(format!("the model has no parameter `{place}`")))?;
+    match source {
+        Source::Columns { columns, .. } => {
+            let (rows, width) = (into.shape[0], into.shape[1]);
+            expected(&[columns.len(), rows])?;
+            for (column, numbers) in columns.iter().zip(found.numbers.chunks(rows)) {
+                for (row, number) in numbers.iter().enumerate() {
+                    into.numbers[row * width + column] = *number;
+                }
+            }
+        }
+        Source::Places { places, .. } => {
+            expected(&[places.len()])?;
+            for (&place, number) in places.iter().zip(&found.numbers) {
+                into.numbers[place] = *number;
+            }
+        }
+        Source::Whole { .. } | Source::Zeros { .. } => {
+            expected(&into.shape.clone())?;
+            into.numbers.clone_from(&found.numbers);
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a `model.safetensors`, the same for the same tensors.
+///
+/// # Errors
+/// The library refuses them.
+pub fn to_bytes(tensors: &Tensors) -> Result<Vec<u8>> {
+    let failed = |error: safetensors::SafeTensorError| {
+        Error::failed(format!("the weights cannot be written as safetensors: {error}"))
+    };
+    let bytes: Vec<(&String, &Vec<usize>, Vec<u8>)> = tensors
+        .iter()
+        .map(|(name, stored)| {
+            (name, &stored.shape, stored.numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+        })
+        .collect();
+    let views = bytes
+        .iter()
+        .map(|(name, shape, bytes)| {
+            Ok((name.as_str(), TensorView::new(Dtype::F32, (*shape).clone(), bytes)?))
+        })
+        .collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>()
+        .map_err(failed)?;
+    // Readers of PyTorch weights ask for this entry.
+    let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    safetensors::serialize(views, Some(metadata)).map_err(failed)
+}
+
+/// The tensors of a `model.safetensors`; half-precision ones become 32-bit floats, exactly.
+///
+/// # Errors
+/// The bytes are damaged, or hold numbers of another kind.
+pub fn from_bytes(bytes: &[u8]) -> Result<Tensors> {
+    let damaged = |error: safetensors::SafeTensorError| Error::failed(format!("it is damaged: {error}"));
+    let file = SafeTensors::deserialize(bytes).map_err(damaged)?;
+    let one = |(name, view): (String, TensorView<'_>)| {
+        let halves = || view.data().as_chunks::<2>().0.iter();
+        let numbers = match view.dtype() {
+            Dtype::F32 => {
+                view.data().as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect()
+            }
+            Dtype::F16 => halves().map(|two| half_precision(u16::from_le_bytes(*two))).collect(),
+            Dtype::BF16 => halves().map(|two| bfloat(u16::from_le_bytes(*two))).collect(),
+            // Masks of older files; refused by name unless they are known buffers.
+            other if BUFFERS.iter().any(|buffer| name.ends_with(buffer)) => {
+                tracing::debug!("left out `{name}` of {other:?}");
+                Vec::new()
+            }
+            other => {
+                return Err(Error::failed(format!("its tensor `{name}` is of {other:?}, not of floats"))
+                    .hint("save it in float32, float16 or bfloat16"));
+            }
+        };
+        Ok((name, Stored { shape: view.shape().to_vec(), numbers }))
+    };
+    file.tensors().into_iter().map(one).collect()
+}
+
+/// The upper half of a 32-bit float.
+fn bfloat(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// IEEE 754 binary16: a sign, 5 bits of exponent, 10 of fraction.
+fn half_precision(bits: u16) -> f32 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f32::from(bits & 0x3ff) / 1024.0);
+    let size = match exponent {
+        0 => fraction * 2f32.powi(-14),
+        31 if fraction == 0.0 => f32::INFINITY,
+        31 => f32::NAN,
+        _ => (1.0 + fraction) * 2f32.powi(exponent - 15),
+    };
+    if bits >> 15 == 0 { size } else { -size }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_precision_becomes_floats_exactly() {
+        let halves = [0x3c00, 0xc000, 0x3555, 0x0001, 0x83ff, 0x7bff, 0x8000, 0x7c00].map(half_precision);
+        let expected =
+            [1.0, -2.0, 0.333_251_95, 5.960_464_5e-8, -6.097_555e-5, 65_504.0, -0.0, f32::INFINITY];
+        assert_eq!(halves.map(f32::to_bits), expected.map(f32::to_bits));
+        assert!(half_precision(0x7e00).is_nan());
+        assert_eq!([0x3f80, 0xc049].map(bfloat), [1.0, -3.140_625]);
+    }
+
+    #[test]
+    fn a_file_reads_back_and_is_the_same_for_the_same_tensors() {
+        let tensors = Tensors::from([
+            ("b".to_owned(), Stored { shape: vec![2, 1], numbers: vec![1.5, -2.0] }),
+            ("a".to_owned(), Stored { shape: vec![1], numbers: vec![0.25] }),
+        ]);
+        let bytes = to_bytes(&tensors).unwrap();
+        assert_eq!(from_bytes(&bytes).unwrap(), tensors);
+        assert_eq!(to_bytes(&from_bytes(&bytes).unwrap()).unwrap(), bytes);
+        assert!(from_bytes(&bytes[..20]).is_err());
+    }
+
+    #[test]
+    fn numbers_of_another_kind_are_refused_but_for_known_masks() {
+        let file = |name: &str| {
+            let view = TensorView::new(Dtype::U8, vec![2], &[0, 1]).unwrap();
+            from_bytes(&safetensors::serialize([(name, view)], None).unwrap())
+        };
+        assert!(file("h.0.mlp.weight").unwrap_err().message().contains("`h.0.mlp.weight` is of U8"));
+        assert!(file("transformer.h.0.attn.bias").is_ok());
+    }
+}

@@ -1,0 +1,45 @@
+//! A run that has been trained, opened without its corpus.
+
+use crate::checkpoint::{Checkpoint, Meta};
+use crate::run::{Run, Which, existing_checkpoint};
+use crate::run_config::RunConfig;
+use burn::module::Module;
+use burn::tensor::Device;
+use longwave_core::Result;
+use longwave_data::Tokenizer;
+use longwave_model::Gpt;
+use longwave_model::config::Resolved;
+use longwave_position::Init;
+use std::path::Path;
+
+/// A trained model with its tokenizer.
+#[derive(Clone, Debug)]
+pub struct Trained {
+    /// What was trained.
+    pub config: RunConfig,
+    /// The model's sizes.
+    pub resolved: Resolved,
+    /// The weights, without gradients.
+    pub model: Gpt,
+    /// What the checkpoint says about itself.
+    pub meta: Meta,
+    /// The tokenizer of the run's folder.
+    pub tokenizer: Tokenizer,
+}
+
+impl Trained {
+    /// Opens a checkpoint of a run's folder with the tokenizer that lies beside it. The corpus may be gone: it
+    /// is not looked at.
+    ///
+    /// # Errors
+    /// The folder holds no run or no such checkpoint, or its parts do not fit together.
+    pub fn open(folder: &Path, which: Which, device: &Device) -> Result<Self> {
+        let config = Run::read(folder)?;
+        let checkpoint = Checkpoint::load(&existing_checkpoint(folder, which)?)?;
+        let tokenizer = Tokenizer::load(&folder.join("tokenizer.json"))?;
+        let resolved = config.model.resolve(tokenizer.vocab_size(), config.train.length)?;
+        let fresh = Gpt::new(&resolved, &config.position, &Init::new(config.seed, device))?;
+        let model = checkpoint.weights(fresh, device)?.valid();
+        Ok(Self { config, resolved, model, meta: checkpoint.meta, tokenizer })
+    }
+}

@@ -1,0 +1,154 @@
+//! A text read piece by piece gives what one pass over it gives, for every encoding under every extension
+//! that applies to it: both lists are walked, so none is forgotten.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_core::random::Stream;
+use longwave_model::{Cache, Gpt, ModelConfig, Pass};
+use longwave_position::encodings::ENCODINGS;
+use longwave_position::extensions::EXTENSIONS;
+use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Reading};
+use longwave_train::parameters;
+
+const TRAIN: usize = 16;
+const LENGTH: usize = 40;
+/// A prompt shorter than the training length, single tokens, and pieces that cross it.
+const PIECES: [usize; 7] = [9, 1, 1, 14, 1, 13, 1];
+
+/// Encodings, one per line of the list and more where a key changes what a cache must keep.
+fn encodings() -> Vec<String> {
+    let variants = [
+        "{ kind = 'rope', layout = 'interleaved', fraction = 0.5 }",
+        "{ kind = 'index', normalized = true }",
+        "{ kind = 'learned', past_table = 'interpolate' }",
+        "{ kind = 'learned', past_table = 'hierarchical' }",
+        "{ kind = 'recursive', variant = 'mlp' }",
+        "{ kind = 'fire', init_length = 4.0 }",
+        "{ kind = 'tupe', relative = 't5', table_size = 40 }",
+        "{ kind = 'multiplicative', table_size = 40 }",
+        "[{ kind = 'causal_conv', kernel = 3 }, 'fox', 'rope']",
+        "{ kind = 'deberta', absolute_layers = 1, absolute = { past_table = 'interpolate' } }",
+        "{ kind = 'complex_order', complex = true }",
+        "{ kind = 'mixed', layers = [{ kind = 'rope', window = 7 }, { kind = 'none', log_n = true }] }",
+        "{ kind = 'mixed', layers = ['none', { encodings = ['causal_conv', 'fox'], window = 9, sinks = 1 }] }",
+        "['alibi', 'causal_conv', 'kerple']",
+        "{ kind = 'transformer_xl', memory = 5 }",
+        "{ kind = 'transformer_xl', memory = 21 }",
+    ];
+    ENCODINGS.iter().map(|entry| format!("'{}'", entry.kind)).chain(variants.map(str::to_owned)).collect()
+}
+
+/// Extensions, one per line of the list and more where a key changes what a cache must keep.
+fn extensions() -> Vec<ExtensionConfig> {
+    let needs_keys = |kind: &str| match kind {
+        "longrope" => "{ kind = 'longrope', long_factor = [1.0, 2.0, 3.0, 3.0], n_hat = 4 }".to_owned(),
+        "frequencies" => "{ kind = 'frequencies', inv_freq = [1.0, 0.5, 0.25, 0.0] }".to_owned(),
+        "randpos" => "{ kind = 'randpos', max_position = 160 }".to_owned(),
+        "self_extend" => "{ kind = 'self_extend', group = 6 }".to_owned(),
+        kind => format!("'{kind}'"),
+    };
+    let listed = EXTENSIONS.iter().map(|entry| needs_keys(entry.kind));
+    listed
+        .chain(
+            ["{ kind = 'linear', log_n = true, temperature = 0.8 }", "{ kind = 'segments', length = 7 }"]
+                .map(str::to_owned),
+        )
+        .map(|text| {
+            ExtensionConfig::from_value(&value(&text), "extend")
+                .unwrap_or_else(|error| panic!("{text}: {error}"))
+        })
+        .collect()
+}
+
+fn value(text: &str) -> toml::Value {
+    format!("value = {text}").parse::<toml::Table>().unwrap().remove("value").unwrap()
+}
+
+/// A model whose every parameter is its initial one and some noise, so that none is without effect.
+fn model(position: &str) -> Gpt {
+    let config = ModelConfig {
+        layers: Some(2),
+        width: Some(32),
+        heads: Some(4),
+        kv_heads: Some(2),
+        ..ModelConfig::default()
+    };
+    let position = PositionConfig::from_value(&value(position), "position").unwrap();
+    let device = Device::flex();
+    let fresh = Gpt::new(&config.resolve(16, TRAIN).unwrap(), &position, &Init::new(0, &device)).unwrap();
+    parameters::replace(fresh, |index, old| {
+        let mut stream = Stream::new(3, "noise", index as u64);
+        let noise: Vec<f32> = (0..old.dims()[0]).map(|_| (0.1 * stream.normal()) as f32).collect();
+        let shape = [noise.len()];
+        old + Tensor::from_data(TensorData::new(noise, shape), &device)
+    })
+}
+
+fn tokens(length: usize) -> Tensor<2, Int> {
+    let ids: Vec<i32> = (0..2 * length as i32).map(|i| (i * i + i / 7) % 16).collect();
+    Tensor::from_data(TensorData::new(ids, [2, length]), &Device::flex())
+}
+
+fn in_one(model: &Gpt, reading: &Reading, length: usize) -> Tensor<3> {
+    let positions = reading.layout().positions(length);
+    model.hidden(&Pass { tokens: tokens(length), positions: &positions, reading, dropout: None })
+}
+
+fn in_pieces(model: &Gpt, reading: &Reading, pieces: &[usize]) -> Tensor<3> {
+    let length = pieces.iter().sum();
+    let mut cache = Cache::new(model, reading, length);
+    let rows = pieces.iter().map(|&count| {
+        let start = cache.rows();
+        model.read_on(tokens(length).slice_dim(1, start..start + count), &mut cache)
+    });
+    Tensor::cat(rows.collect(), 1)
+}
+
+fn distance(a: Tensor<3>, b: Tensor<3>) -> f32 {
+    (a - b).abs().max().into_scalar()
+}
+
+#[test]
+fn every_encoding_under_every_extension_reads_the_same_in_pieces() {
+    let lengths = Lengths { train: TRAIN, length: LENGTH };
+    let extensions = extensions();
+    for encoding in encodings() {
+        let model = model(&encoding);
+        let mut readings: Vec<(&str, Reading)> = Vec::new();
+        for extension in &extensions {
+            let Ok(reading) = extension.apply(&model.position, lengths) else { continue };
+            if reading.check(&reading.layout().positions(LENGTH)).is_ok() {
+                readings.push((extension.kind(), reading));
+            }
+        }
+        for (extension, reading) in readings {
+            let off = distance(in_one(&model, &reading, LENGTH), in_pieces(&model, &reading, &PIECES));
+            assert!(off < 1e-4, "{encoding} with {extension}: {off}");
+        }
+        // Within the training length every encoding has a reading.
+        let short =
+            distance(in_one(&model, &model.position, TRAIN), in_pieces(&model, &model.position, &[5, 1, 10]));
+        assert!(short < 1e-4, "{encoding}: {short}");
+    }
+}
+
+#[test]
+fn every_extension_applies_to_an_encoding() {
+    let lengths = Lengths { train: TRAIN, length: LENGTH };
+    let model = model("'rope'");
+    for extension in extensions() {
+        assert!(extension.apply(&model.position, lengths).is_ok(), "{}", extension.kind());
+    }
+}
+
+#[test]
+fn a_dynamic_method_is_fixed_at_the_whole_length() {
+    // Read in pieces, every row has the frequencies of the whole length, not of what was read so far.
+    let model = model("'rope'");
+    let dynamic = ExtensionConfig::from_value(&value("'dynamic_ntk'"), "extend").unwrap();
+    let at = |length| dynamic.apply(&model.position, Lengths { train: TRAIN, length }).unwrap();
+    let whole = in_pieces(&model, &at(LENGTH), &PIECES);
+    let short = in_one(&model, &at(TRAIN), LENGTH);
+    assert!(distance(whole, short) > 1e-3);
+}

@@ -1,0 +1,39 @@
+//! Every encoding trains: the loss falls, the encoding is used, its parameters follow their slopes, and a longer
+//! text is read or refused. `gpu.rs` holds the same of a GPU.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "common/training.rs"]
+mod training;
+
+use burn::tensor::Device;
+use longwave_position::about::{self, AboutEncoding};
+use longwave_position::encodings::ENCODINGS;
+use std::panic::catch_unwind;
+
+/// Trains one config and holds everything.
+fn prove(text: &str, facts: &[AboutEncoding]) {
+    let trained = training::train(text, &Device::flex());
+    trained.assert_it_matters();
+    trained.assert_gradients_are_slopes();
+    let reads = trained.assert_longer_texts_are_read_or_refused();
+    // What the list says of the kind holds of its default keys.
+    if let Some(facts) = facts.iter().find(|facts| text == format!("kind = '{}'", facts.kind)) {
+        assert_eq!(reads, !facts.refuses, "{text}: {}", facts.past);
+    }
+}
+
+#[test]
+fn every_encoding_trains_and_is_used() {
+    let facts = about::encodings().unwrap();
+    // All are tried: one that fails says nothing of the others.
+    let fails = |text: &String| catch_unwind(|| prove(text, &facts)).is_err();
+    let failed: Vec<String> = training::every().into_iter().filter(fails).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[test]
+fn no_encoding_is_left_out() {
+    let every = training::every();
+    assert!(ENCODINGS.iter().all(|entry| every.contains(&format!("kind = '{}'", entry.kind))));
+}

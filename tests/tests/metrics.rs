@@ -1,0 +1,220 @@
+//! What evaluations tell beside perplexity: other text, single tokens, repeated text, and tasks.
+
+#![allow(clippy::unwrap_used, clippy::float_cmp, missing_docs)]
+
+mod common;
+
+use common::Project;
+use longwave_eval::row::read_rows;
+use longwave_eval::{LastSeen, Protocol, ResultRow, Split};
+use serde_json::Value;
+
+const RUN: &str = "runs/small-0";
+
+/// Evaluates the run, which must succeed, and gives the rows.
+fn eval(project: &Project, more: &[&str]) -> Vec<ResultRow> {
+    let outcome = project.run(&[&["eval", RUN, "--device", "cpu", "--json"], more].concat());
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn of<'a>(rows: &'a [ResultRow], extend: &str, length: usize) -> &'a ResultRow {
+    rows.iter().find(|row| row.extend == extend && row.settings.length == length).unwrap()
+}
+
+#[test]
+fn rows_tell_accuracy_bigrams_and_documents() {
+    let project = Project::new();
+    project.train(&["--set", "train.steps=30"]);
+    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    for row in &rows {
+        let accuracy = row.accuracy.unwrap();
+        assert!(accuracy > 0.0 && accuracy < 1.0 && row.accuracy_se.unwrap() > 0.0, "{accuracy}");
+        assert_eq!(row.corpus.as_deref(), Some("corpus"));
+        let documents = row.per_document.as_ref().unwrap();
+        assert_eq!(documents.tokens.iter().sum::<u64>(), row.tokens);
+        assert!((documents.nll.iter().sum::<f64>() / row.tokens as f64 - row.nll).abs() < 1e-12);
+        let bigrams = row.bigrams.as_ref().unwrap();
+        assert_eq!(bigrams.iter().map(|part| part.tokens).sum::<u64>(), row.tokens);
+        let sum: f64 = bigrams.iter().map(|part| part.nll * part.tokens as f64).sum();
+        assert!((sum / row.tokens as f64 - row.nll).abs() < 1e-12);
+        let correct: f64 = bigrams.iter().map(|part| part.accuracy * part.tokens as f64).sum();
+        assert!((correct / row.tokens as f64 - accuracy).abs() < 1e-12);
+    }
+    // The split is the text's: it does not depend on how the text is read.
+    let parts = |row: &ResultRow| {
+        let parts = row.bigrams.as_ref().unwrap().iter();
+        parts.map(|part| (part.last_seen, part.tokens)).collect::<Vec<(LastSeen, u64)>>()
+    };
+    assert!(parts(&rows[0]).len() > 1);
+    assert!(rows.iter().all(|row| parts(row) == parts(&rows[0])));
+    let difference = of(&rows, "linear", 64).difference(of(&rows, "window_baseline", 64)).unwrap();
+    let apart = of(&rows, "linear", 64).nll - of(&rows, "window_baseline", 64).nll;
+    assert!((difference.mean - apart).abs() < 1e-12);
+    let table = String::from_utf8(project.read(&format!("{RUN}/results.md"))).unwrap();
+    assert!(table.contains("| Δ at 2L |") && table.contains("paired by document"), "{table}");
+}
+
+#[test]
+fn other_text_and_splits_are_rows_of_their_own() {
+    let project = Project::new();
+    project.train(&[]);
+    project.write("other/a.txt", &common::text(400, 21));
+    project.write("other/b.txt", &common::text(300, 22));
+    let own = eval(&project, &["--extend", "direct"]);
+    let other = eval(&project, &["--extend", "direct", "--corpus", "other"]);
+    assert_eq!((other[0].documents, other[0].corpus.as_deref()), (2, Some("other")));
+    assert_ne!(other[0].nll, own[0].nll);
+    assert_ne!(other[0].identity().unwrap(), own[0].identity().unwrap());
+    assert_eq!(other[0].difference(&own[0]), None, "other documents are no pairs");
+    // The same text under another name is the same measurement; changed text is not.
+    project.write("copy/a.txt", &common::text(400, 21));
+    project.write("copy/b.txt", &common::text(300, 22));
+    let copy = eval(&project, &["--extend", "direct", "--corpus", "copy"]);
+    assert_eq!((copy[0].identity().unwrap(), copy[0].nll), (other[0].identity().unwrap(), other[0].nll));
+    project.write("other/b.txt", &common::text(301, 22));
+    let changed = eval(&project, &["--extend", "direct", "--corpus", "other"]);
+    assert_ne!(changed[0].identity().unwrap(), other[0].identity().unwrap());
+
+    let valid = eval(&project, &["--extend", "direct", "--split", "validation"]);
+    assert_eq!((valid[0].settings.split, valid[0].documents), (Split::Valid, 2));
+    let train = eval(&project, &["--extend", "direct", "--split", "train", "--corpus", "corpus"]);
+    assert_eq!((train[0].settings.split, train[0].documents), (Split::Train, 6));
+    let refused = project.run(&["eval", RUN, "--corpus", "other", "--split", "train"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("read whole, as the split `test`"), "{}", refused.stderr);
+    let missing = project.run(&["eval", RUN, "--corpus", "nowhere"]);
+    assert_eq!(missing.code, Some(2), "{}", missing.stderr);
+
+    let table = project.run(&["eval", RUN, "--corpus", "other", "--extend", "direct"]);
+    assert!(table.stdout.contains("test split of other"), "{}", table.stdout);
+}
+
+#[test]
+fn every_scored_token_can_be_written() {
+    let project = Project::new();
+    project.train(&[]);
+    let rows = eval(&project, &["--tokens", "out/tokens.jsonl", "--extend", "direct,linear"]);
+    let text = String::from_utf8(project.read("out/tokens.jsonl")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len() as u64, rows.iter().map(|row| row.tokens).sum::<u64>());
+    for row in &rows {
+        let own = lines.iter().filter(|line| {
+            line["extend"] == row.extend.as_str() && line["length"] == row.settings.length as u64
+        });
+        let nll: Vec<f64> = own.clone().map(|line| line["nll"].as_f64().unwrap()).collect();
+        assert!((nll.iter().sum::<f64>() / row.tokens as f64 - row.nll).abs() < 1e-12);
+        let correct = own.filter(|line| line["correct"] == true).count();
+        assert!((correct as f64 / row.tokens as f64 - row.accuracy.unwrap()).abs() < 1e-12);
+    }
+    let line = &lines[0];
+    assert_eq!((&line["document"], &line["protocol"]), (&"0.txt".into(), &"fixed_target".into()));
+    let document = project.read("corpus/test/0.txt");
+    for line in lines.iter().filter(|line| line["document"] == "0.txt") {
+        let position = usize::try_from(line["position"].as_u64().unwrap()).unwrap();
+        assert_eq!(line["token"].as_u64().unwrap(), u64::from(document[position]));
+    }
+    eval(&project, &["--tokens", "tokens.csv", "--extend", "direct", "--lengths", "32"]);
+    let csv = String::from_utf8(project.read("tokens.csv")).unwrap();
+    assert!(csv.starts_with("run,seed,extend,") && csv.lines().nth(1).unwrap().contains("fixed_target"));
+}
+
+#[test]
+fn repeated_text_scores_the_last_copy() {
+    let project = Project::new();
+    project.train(&["--set", "train.steps=30"]);
+    let rows = eval(&project, &["--protocol", "repeated_text", "--extend", "direct", "--lengths", "32,64"]);
+    assert!(rows.iter().all(|row| row.settings.passage == Some(16) && row.bpb.is_none()));
+    assert!(rows.iter().all(|row| row.bigrams.is_none() && row.tokens == rows[0].tokens));
+    assert_eq!(rows[0].tokens % 16, 0);
+    // At the training length the baseline reads the same.
+    assert_eq!(of(&rows, "direct", 32).nll.to_bits(), of(&rows, "window_baseline", 32).nll.to_bits());
+    let table = project.run(&["eval", RUN, "--protocol", "repeated_text", "--extend", "direct"]);
+    assert!(table.stdout.contains("Accuracy in % of small (rope): repeated_text"), "{}", table.stdout);
+    let refused = project.run(&["eval", RUN, "--protocol", "repeated_text", "--set", "passage=17"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("half of the shortest of `lengths`, 32"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_curve_by_position_has_its_baseline() {
+    let project = Project::new();
+    project.train(&[]);
+    let rows = eval(&project, &["--protocol", "by_position", "--extend", "direct", "--lengths", "64"]);
+    let curve = |row: &ResultRow| -> Vec<(usize, u64)> {
+        row.positions.as_ref().unwrap().iter().map(|place| (place.position, place.tokens)).collect()
+    };
+    let (direct, baseline) = (of(&rows, "direct", 64), of(&rows, "window_baseline", 64));
+    assert_eq!(curve(direct), curve(baseline));
+    assert_eq!(curve(direct).len(), 16);
+    // Within the trained length both read the same.
+    for place in 0..8 {
+        let nll = |row: &ResultRow| row.positions.as_ref().unwrap()[place].nll;
+        assert!((nll(direct) - nll(baseline)).abs() < 1e-5, "{place}");
+    }
+}
+
+/// The small config with a task in place of its corpus.
+fn task(project: &Project, kind: &str) {
+    let config = common::CONFIG.replace("corpus = \"corpus\"", &format!("task = {{ kind = \"{kind}\" }}"));
+    let config = config.replace("windows_per_document = 2", "protocol = \"task\"\nsequences = 40");
+    project.write("small.toml", &config);
+}
+
+#[test]
+fn a_task_is_trained_and_asked_at_every_length() {
+    let project = Project::new();
+    task(&project, "copy");
+    let outcome = project.train(&["--set", "train.steps=40"]);
+    assert!(outcome.stderr.contains("data      copy: new sequences every step"), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("Exact match in % of small (rope): task copy"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("Accuracy in % of small (rope): task copy"));
+    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    assert_eq!(rows.len(), 8);
+    for row in &rows {
+        assert_eq!((row.settings.protocol, row.settings.sequences), (Protocol::Task, Some(40)));
+        assert_eq!((row.corpus.as_deref(), row.documents), (Some("copy"), 40));
+        // As many answers as fit into the length, and one token for `=`.
+        assert_eq!(row.tokens, 40 * (row.settings.length as u64 / 2));
+        assert!(row.exact_match.unwrap() <= row.accuracy.unwrap() && row.bpb.is_none());
+    }
+    assert!(
+        project.exists(&format!("{RUN}/exact_match.svg")) && project.exists(&format!("{RUN}/report.html"))
+    );
+    let metrics = String::from_utf8(project.read(&format!("{RUN}/metrics.jsonl"))).unwrap();
+    let losses: Vec<f64> = metrics
+        .lines()
+        .map(|line| serde_json::from_str::<longwave_train::metrics::Metric>(line).unwrap())
+        .filter_map(|metric| metric.valid_loss)
+        .collect();
+    // Eight letters are guessed at ln 8 = 2.08 nats once the alphabet is known; 256 bytes cost ln 256 = 5.5.
+    assert!(losses.last().unwrap() < &2.8 && losses.first().unwrap() > &4.0, "{losses:?}");
+
+    let refused = project.run(&["eval", RUN, "--protocol", "sliding"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("the run was trained on a task"), "{}", refused.stderr);
+    // Text is text to it all the same: its tokens are bytes.
+    let rows = eval(&project, &["--corpus", "corpus", "--extend", "direct"]);
+    assert_eq!((rows[0].settings.protocol, rows[0].exact_match), (Protocol::FixedTarget, None));
+}
+
+#[test]
+fn a_task_that_cannot_be_asked_is_refused_before_training() {
+    let project = Project::new();
+    let refused = |kind: &str, more: &[&str]| {
+        task(&project, kind);
+        let outcome = project.run(&[&["train", "--config", "small.toml"], more].concat());
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        assert!(!project.exists("runs"));
+        outcome.stderr
+    };
+    assert!(refused("passkey", &[]).contains("`train.length = 32` is not allowed"));
+    assert!(refused("copyy", &[]).contains("data.task.kind"));
+    let lengths = refused("assoc_recall", &["--set", "evaluate.lengths=[32, 4096]"]);
+    assert!(lengths.contains("`evaluate.lengths = 4096`") && lengths.contains("676 keys"), "{lengths}");
+    let protocol = refused("copy", &["--set", "evaluate=[{ lengths = [32] }]"]);
+    assert!(protocol.contains("hint: use `protocol = \"task\"`"), "{protocol}");
+    project.write("small.toml", common::CONFIG);
+    let text = project.run(&["train", "--config", "small.toml", "--set", "evaluate.protocol=task"]);
+    assert!(text.stderr.contains("no meaning for `protocol = \"task\"`"), "{}", text.stderr);
+}

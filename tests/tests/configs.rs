@@ -6,6 +6,7 @@ use burn::tensor::Device;
 use longwave_eval::Config;
 use longwave_model::Gpt;
 use longwave_position::{Init, Lengths};
+use longwave_train::reading_after;
 use std::path::Path;
 
 #[test]
@@ -21,12 +22,14 @@ fn every_config_builds_its_model_and_reads_its_lengths() {
         let init = Init::new(0, &Device::flex());
         let model = Gpt::new(&resolved, &config.run.position, &init)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
+        let last = reading_after(&config.run, &model.position, config.run.last_stage())
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         for evaluation in config.evaluations().unwrap() {
             for extension in &evaluation.extensions {
                 for &length in &evaluation.block.lengths {
                     let lengths = Lengths { train: config.run.train.length, length };
                     extension
-                        .apply(&model.position, lengths)
+                        .apply(&last, lengths)
                         .and_then(|reading| reading.check(&reading.layout().positions(length)))
                         .unwrap_or_else(|error| panic!("{name}: {error}"));
                 }

@@ -20,7 +20,7 @@ fn refused(code: i32, change: impl FnOnce(&Project) -> String, arguments: &[&str
     outcome.stderr
 }
 
-fn with(from: &str, to: &str) -> impl FnOnce(&Project) -> String {
+fn with(from: &str, to: &str) -> impl FnOnce(&Project) -> String + use<> {
     assert!(CONFIG.contains(from), "{from}");
     let config = CONFIG.replace(from, to);
     move |_| config
@@ -129,6 +129,76 @@ fn a_training_text_shorter_than_a_sequence() {
             + "target = 32\n"
     };
     insta::assert_snapshot!(refused(2, change, &[]));
+}
+
+/// The config with other extensions.
+fn extend(extend: &str) -> impl FnOnce(&Project) -> String + use<> {
+    with("[\"direct\", \"linear\", \"ntk\"]", &format!("[{extend}]"))
+}
+
+#[test]
+fn a_window_that_training_never_showed() {
+    insta::assert_snapshot!(refused(2, extend("{ kind = \"rerope\", window = \"L\" }"), &[]));
+    // Who asks for it gets it.
+    let project = Project::new();
+    let allowed = "evaluate.extend=[{ kind = \"rerope\", window = \"L\", allow_untrained = true }]";
+    project.train(&["--set", allowed]);
+}
+
+#[test]
+fn a_group_that_cannot_reach_the_length() {
+    let change = |project: &Project| {
+        extend("{ kind = \"self_extend\", window = \"L/2\", group = 2 }")(project)
+            .replace("[32, 64]", "[32, 128]")
+    };
+    insta::assert_snapshot!(refused(2, change, &[]));
+}
+
+#[test]
+fn factors_of_the_wrong_number() {
+    insta::assert_snapshot!(refused(2, extend("{ kind = \"longrope\", long_factor = [1.0, 2.0] }"), &[]));
+    let frequencies = "{ kind = \"frequencies\", inv_freq = [1.0, 0.1] }";
+    insta::assert_snapshot!("frequencies_of_the_wrong_number", refused(2, extend(frequencies), &[]));
+}
+
+#[test]
+fn a_search_that_has_nothing_to_search() {
+    let search = "{ kind = \"longrope\", search = { length = 32 } }";
+    insta::assert_snapshot!("a_search_at_the_training_length", refused(2, extend(search), &[]));
+    let change = |_: &Project| {
+        CONFIG
+            .replace("\"rope\"", "\"alibi\"")
+            .replace("[\"direct\", \"linear\", \"ntk\"]", "[{ kind = \"longrope\", search = {} }]")
+    };
+    insta::assert_snapshot!("a_search_without_frequencies", refused(2, change, &[]));
+}
+
+#[test]
+fn a_list_that_cannot_be_tried() {
+    let windows = "{ kind = \"rerope\", window = [\"L/4\", \"2L\"] }";
+    insta::assert_snapshot!("a_list_with_an_untrained_value", refused(2, extend(windows), &[]));
+    // The test documents are long enough, those of the validation split are not.
+    let change = |project: &Project| {
+        project.write("corpus/valid/0.txt", &common::text(20, 0));
+        project.write("corpus/valid/1.txt", &common::text(20, 1));
+        extend("{ kind = \"rerope\", window = [\"L/4\", \"L/2\"] }")(project).replace("[32, 64]", "[32, 512]")
+    };
+    insta::assert_snapshot!("a_list_without_validation_documents", refused(1, change, &[]));
+}
+
+#[test]
+fn a_stage_that_cannot_be_trained() {
+    let staged = |stage: &str| {
+        let config = CONFIG.replace("[[evaluate]]", &format!("[[stage]]\n{stage}\n[[evaluate]]"));
+        move |_: &Project| config
+    };
+    insta::assert_snapshot!("a_stage_without_steps", refused(2, staged("length = 64"), &[]));
+    let wrong = staged("length = 64\nsteps = 2\nextned = \"linear\"");
+    insta::assert_snapshot!("a_wrong_key_of_a_stage", refused(2, wrong, &[]));
+    let table = staged("length = 64\nsteps = 2\nextend = \"table\"");
+    insta::assert_snapshot!("a_stage_whose_extension_does_not_apply", refused(2, table, &[]));
+    let long = staged("length = 131072\nsteps = 2\nbatch_tokens = 262144");
+    insta::assert_snapshot!("a_stage_longer_than_the_text", refused(2, long, &[]));
 }
 
 #[test]

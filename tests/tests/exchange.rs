@@ -55,7 +55,7 @@ impl Made {
         });
         let folder = tempfile::tempdir().unwrap();
         tokenizer.save(&folder.path().join("tokenizer.json")).unwrap();
-        let meta = Meta::new(7, "of the run", None);
+        let meta = Meta::new(7, "of the run", None, Vec::new());
         Self { folder, trained: Trained { config, resolved, model, meta, tokenizer }, document }
     }
 

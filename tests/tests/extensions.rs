@@ -37,6 +37,8 @@ enum Band {
     Between,
     /// By more than the scale.
     More,
+    /// A table has no frequencies.
+    Absent,
 }
 
 /// Which shifts of all positions leave the scores as they are.
@@ -70,7 +72,7 @@ const fn geometry(extend: &'static str, keeps: Keeps, relative: Relative) -> Pro
 }
 
 fn table() -> Vec<Promise> {
-    use Band::{Between, Divided, More, Same};
+    use Band::{Absent, Between, Divided, More, Same};
     use Keeps::{Nothing, Trained};
     use Relative::{Always, Multiples, Never};
     const NAMED: Keeps = Nothing("it names frequencies and says nothing of a scale");
@@ -116,6 +118,7 @@ fn table() -> Vec<Promise> {
         geometry("'segments'", Trained, Always),
         geometry("{ kind = 'segments', length = 10 }", SHORT, Always),
         geometry("'randpos'", DRAWN, Always),
+        plain("'table'", Absent, Absent),
     ]
 }
 
@@ -124,9 +127,11 @@ fn extension(text: &str) -> ExtensionConfig {
     ExtensionConfig::from_value(&value, "extend").unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn model() -> Gpt {
+/// A rotary model; one with a table for the extension that makes tables longer.
+fn model(text: &str) -> Gpt {
+    let kind = if extension(text).kind() == "table" { "learned" } else { "rope" };
     let config = ModelConfig { layers: Some(2), width: Some(32), heads: Some(4), ..ModelConfig::default() };
-    let position = PositionConfig::from_value(&toml::Value::String("rope".to_owned()), "position").unwrap();
+    let position = PositionConfig::from_value(&toml::Value::String(kind.to_owned()), "position").unwrap();
     Gpt::new(&config.resolve(16, TRAIN).unwrap(), &position, &Init::new(0, &Device::flex())).unwrap()
 }
 
@@ -134,8 +139,29 @@ fn largest(x: Tensor<3>) -> f32 {
     x.abs().max().into_scalar()
 }
 
-fn frequencies(reading: &Reading) -> &Frequencies {
-    reading.encodings()[0].frequencies().unwrap()
+fn frequencies(reading: &Reading) -> Option<&Frequencies> {
+    reading.encodings()[0].frequencies()
+}
+
+/// What the first block takes of a text of zeros `[1, length, width]`: the vectors of a table.
+fn vectors(reading: &Reading, length: usize) -> Tensor<3> {
+    let (positions, device) = (Positions::range(0..length), Device::flex());
+    let tokens = Tensor::<2, Int>::zeros([1, length], &device);
+    let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+    reading.embed(Tensor::zeros([1, length, 32], &device), rows)
+}
+
+/// Whether two readings turn q and k, or add vectors, alike at the positions below `length`.
+fn read_alike(new: &Reading, old: &Reading, length: usize) -> bool {
+    let positions: Vec<f64> = (0..length).map(|position| position as f64).collect();
+    match (frequencies(new), frequencies(old)) {
+        (Some(new), Some(old)) => {
+            let mut pairs = new.angles(&positions).zip(old.angles(&positions));
+            pairs.all(|(new, old)| (new - old).abs() < 1e-12) && (new.attention_factor - 1.0).abs() < 1e-15
+        }
+        (None, None) => largest(vectors(new, length) - vectors(old, length)) == 0.0,
+        _ => false,
+    }
 }
 
 #[test]
@@ -161,18 +187,12 @@ fn pairs_are_plain(reading: &Reading, length: usize) -> bool {
 
 #[test]
 fn scale_one_is_the_identity_where_the_method_says_so() {
-    let trained = model().position;
     for Promise { extend, keeps, .. } in table() {
+        let trained = model(extend).position;
         let mut same = true;
         for length in [TRAIN, TRAIN / 2] {
             let read = extension(extend).apply(&trained, Lengths { train: TRAIN, length }).unwrap();
-            let (new, old) = (frequencies(&read), frequencies(&trained));
-            let positions: Vec<f64> = (0..length).map(|position| position as f64).collect();
-            same &= new
-                .angles(&positions)
-                .zip(old.angles(&positions))
-                .all(|(new, old)| (new - old).abs() < 1e-12);
-            same &= (new.attention_factor - 1.0).abs() < 1e-15;
+            same &= read_alike(&read, &trained, length);
             same &= (read.layer(1).logit_scale - 1.0).abs() < 1e-15 && pairs_are_plain(&read, length);
             same &= read.layout().positions(length) == Positions::range(0..length);
         }
@@ -182,12 +202,14 @@ fn scale_one_is_the_identity_where_the_method_says_so() {
 
 #[test]
 fn ends_of_the_spectrum() {
-    let trained = model().position;
     for Promise { extend, fastest, slowest, .. } in table() {
+        let trained = model(extend).position;
         let read = extension(extend).apply(&trained, LENGTHS).unwrap();
         for (name, band, expected) in [("fastest", 0, fastest), ("slowest", 3, slowest)] {
-            let slowed = frequencies(&trained).inv_freq[band] / frequencies(&read).inv_freq[band];
+            let frequency = |reading: &Reading| frequencies(reading).map_or(f64::NAN, |f| f.inv_freq[band]);
+            let slowed = frequency(&trained) / frequency(&read);
             let holds = match expected {
+                Band::Absent => slowed.is_nan(),
                 Band::Same => (slowed - 1.0).abs() < 1e-12,
                 Band::Divided => (slowed - SCALE).abs() < 1e-12,
                 Band::Between => slowed > 1.01 && slowed < SCALE - 0.01,
@@ -201,12 +223,14 @@ fn ends_of_the_spectrum() {
 #[test]
 fn rotations_keep_norms() {
     // Up to the one factor on cos and sin that is a temperature, and is known.
-    let trained = model().position;
     let x = Init::new(2, &Device::flex()).normal::<4>("x", [1, 4, LENGTH, 8], 1.0).val();
     let norms = |x: &Tensor<4>| x.clone().square().sum_dim(3).sqrt();
-    for Promise { extend, .. } in table() {
-        let read = extension(extend).apply(&trained, LENGTHS).unwrap();
-        let rotation = read.rotation(0).unwrap();
+    for Promise { extend, fastest, .. } in table() {
+        let read = extension(extend).apply(&model(extend).position, LENGTHS).unwrap();
+        let Some(rotation) = read.rotation(0) else {
+            assert_eq!(fastest, Band::Absent, "{extend} turns nothing");
+            continue;
+        };
         for (query_map, key_map) in read.geometry(0).maps {
             for map in [query_map, key_map] {
                 let positions = Positions::range(0..LENGTH).map(|position| map.at(position));
@@ -221,9 +245,8 @@ fn rotations_keep_norms() {
 
 #[test]
 fn a_later_token_changes_nothing_before_it() {
-    let model = model();
     let device = Device::flex();
-    let hidden = |tokens: &[i32], reading: &Reading| {
+    let hidden = |model: &Gpt, tokens: &[i32], reading: &Reading| {
         let positions = reading.layout().positions(LENGTH);
         let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens.to_vec(), [1, LENGTH]), &device);
         model.hidden(&Pass { tokens, positions: &positions, reading, dropout: None })
@@ -233,8 +256,9 @@ fn a_later_token_changes_nothing_before_it() {
     let after: Vec<i32> =
         before.iter().enumerate().map(|(i, &t)| if i == changed { t + 1 } else { t }).collect();
     for Promise { extend: text, .. } in table() {
+        let model = model(text);
         let reading = extension(text).apply(&model.position, LENGTHS).unwrap();
-        let difference = hidden(&before, &reading) - hidden(&after, &reading);
+        let difference = hidden(&model, &before, &reading) - hidden(&model, &after, &reading);
         let earlier = largest(difference.clone().slice_dim(1, 0..changed));
         assert!(earlier < 1e-6, "{text}: {earlier}");
         let later = largest(difference.slice_dim(1, changed + 1..LENGTH));
@@ -255,11 +279,10 @@ fn attended(reading: &Reading, qkv: &[Tensor<4>; 3], start: usize) -> Tensor<3> 
 
 #[test]
 fn only_distances_count() {
-    let model = model();
     let init = Init::new(1, &Device::flex());
     let qkv = ["q", "k", "v"].map(|name| init.normal::<4>(name, [1, 4, LENGTH, 8], 1.0).val());
     for Promise { extend: text, relative, .. } in table() {
-        let reading = extension(text).apply(&model.position, LENGTHS).unwrap();
+        let reading = extension(text).apply(&model(text).position, LENGTHS).unwrap();
         let moved_by = |shift: usize| largest(attended(&reading, &qkv, shift) - attended(&reading, &qkv, 0));
         match relative {
             Relative::Always => {

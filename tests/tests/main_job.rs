@@ -107,6 +107,146 @@ fn a_batch_of_blocks_reads_like_single_windows() {
     assert!((nll[0] - nll[1]).abs() < 1e-6, "{nll:?}");
 }
 
+/// `direct` after a stage means as last trained, on the weights and with the reading of the checkpoint that is read.
+#[test]
+fn a_stage_becomes_part_of_the_encoding() {
+    let project = Project::new();
+    let stage = "stage=[{ length = 64, steps = 3, extend = \"linear\", learning_rate = 0.003 }]";
+    let trained = project.train(&["--set", stage]);
+    for part in ["stage 1   3 steps of 4 x 64 tokens", "read as `linear`", "stage 1 step 3/3"] {
+        assert!(trained.stderr.contains(part), "no `{part}` in {}", trained.stderr);
+    }
+    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    assert!(rows.iter().all(|row| (row.stage, row.step, row.settings.train_length) == (1, 9, 32)));
+    let nll = |checkpoint: &str, extend: &str| -> (u64, f64) {
+        let arguments =
+            ["eval", RUN, "--json", "--lengths", "64", "--extend", extend, "--checkpoint", checkpoint];
+        let outcome = project.run(&arguments);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let row: serde_json::Value = serde_json::from_str(outcome.stdout.lines().next().unwrap()).unwrap();
+        assert_eq!(row["checkpoint"], checkpoint);
+        (row["stage"].as_u64().unwrap(), row["nll"].as_f64().unwrap())
+    };
+    assert_eq!(nll("last", "direct"), nll("stage-1", "direct"));
+    let (before, after) = (nll("stage-0", "direct"), nll("stage-1", "direct"));
+    assert_eq!((before.0, after.0), (0, 1));
+    // The same weights: at stage 0 interpolation is an extension, at stage 1 it is what was trained.
+    assert!((before.1 - nll("stage-0", "linear").1).abs() > 1e-7);
+    let undone = "{ kind = \"frequencies\", inv_freq = [1.0, 0.31622776601683794, 0.1, 0.031622776601683795, 0.01, \
+                  0.0031622776601683794, 0.001, 0.00031622776601683794] }";
+    assert!((nll("stage-0", undone).1 - before.1).abs() < 1e-6);
+    assert!((nll("stage-1", undone).1 - after.1).abs() > 1e-7);
+    assert_eq!(project.run(&["eval", RUN, "--checkpoint", "stage-2"]).code, Some(1));
+    assert_eq!(project.run(&["eval", RUN, "--checkpoint", "stage"]).code, Some(2));
+}
+
+/// One command, one table: sixteen readings at up to sixteen times the training length, sorted by the loss at 8L.
+#[test]
+fn many_extensions_make_one_sorted_table() {
+    let project = Project::new();
+    project.train(&["--set", "evaluate=[]"]);
+    let kinds = "direct,linear,ntk,su_ntk_old,su_ntk_fixed,su_ntk_mixed,dynamic_ntk,ntk_by_parts,yarn,mrrope,rerope,\
+                 leaky_rerope,self_extend,dual_chunk,lambda_mask,window";
+    let outcome = project.run(&["eval", RUN, "--lengths", "32,64,128,256,512", "--extend", kinds]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(outcome.stdout.matches("Perplexity of").count(), 1);
+    assert!(outcome.stdout.contains("sorted by the perplexity at 256 (8L)"), "{}", outcome.stdout);
+    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    assert_eq!(rows.len(), 17 * 5);
+    let at_8l = |extend: &str| {
+        let row = rows.iter().find(|row| row.extend == extend && row.settings.length == 256);
+        row.unwrap_or_else(|| panic!("no row of {extend}")).nll
+    };
+    let table = outcome.stdout.lines().skip_while(|line| !line.starts_with("extend ")).skip(1);
+    let order: Vec<&str> = table.take(17).map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert!(order.iter().all(|extend| kinds.contains(extend) || *extend == "window_baseline"), "{order:?}");
+    assert!(order.windows(2).all(|pair| at_8l(pair[0]) <= at_8l(pair[1])), "{order:?}");
+    assert!(outcome.stdout.contains("window_baseline <"));
+}
+
+/// Values given as lists are tried on the validation split, and the best is read on the test split and marked.
+#[test]
+fn the_best_value_of_a_list_is_chosen_on_validation() {
+    let project = Project::new();
+    project.train(&["--set", "evaluate=[]", "--set", "train.steps=20"]);
+    let windows = "{ kind = \"rerope\", window = [1, \"L/4\", \"L/2\"] }";
+    let search = "{ kind = \"longrope\", search = { budget = 12, population = 6, parents = 3 } }";
+    let arguments = [
+        "eval",
+        RUN,
+        "--lengths",
+        "32,64,256",
+        "--extend",
+        "direct",
+        "--extend",
+        windows,
+        "--extend",
+        search,
+    ];
+    let outcome = project.run(&arguments);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    let of = |split: longwave_eval::Split, extend: &str| -> Vec<longwave_eval::ResultRow> {
+        rows.iter().filter(|row| row.settings.split == split && row.extend == extend).cloned().collect()
+    };
+    let (tried, reported) =
+        (of(longwave_eval::Split::Valid, "rerope"), of(longwave_eval::Split::Test, "rerope"));
+    assert_eq!((tried.len(), reported.len()), (9, 3));
+    let loss = |rows: &[longwave_eval::ResultRow]| rows.iter().map(|row| row.nll).sum::<f64>();
+    let best = tried.chunks(3).min_by(|a, b| loss(a).total_cmp(&loss(b))).unwrap();
+    for (row, chosen) in reported.iter().zip(best) {
+        assert_eq!(row.extend_config, chosen.extend_config);
+        assert_eq!(row.chosen_among.as_ref().unwrap()["window"].as_array().unwrap().len(), 3);
+    }
+    let label =
+        format!("rerope (window = {}) †", best[0].extend_config["window"].to_string().trim_matches('"'));
+    assert!(outcome.stdout.contains(&label), "no `{label}` in {}", outcome.stdout);
+    assert!(
+        !outcome.stdout.contains("validation split)"),
+        "one table, of the test split: {}",
+        outcome.stdout
+    );
+    assert_eq!(outcome.stdout.matches("Perplexity of").count(), 1);
+    // The search: factors from fast to slow never fall, and the row of its length is one of its measurements.
+    let found = of(longwave_eval::Split::Test, "longrope");
+    let factors = |row: &longwave_eval::ResultRow| -> Vec<f64> {
+        let factors = row.extend_config["long_factor"].as_array().unwrap();
+        factors.iter().map(|factor| factor.as_f64().unwrap()).collect()
+    };
+    assert_eq!((found.len(), factors(&found[0]).len()), (3, 8));
+    assert!(factors(&found[0]).is_sorted() && factors(&found[0])[0] >= 1.0 && factors(&found[0])[7] <= 10.0);
+    let on_validation = &of(longwave_eval::Split::Valid, "longrope")[0];
+    assert_eq!(on_validation.settings.length, 256);
+    // It began with what `linear`, `yarn`, `ntk` and `direct` make of the frequencies, and is no worse than they are.
+    let factor = |extend: &str| {
+        let more = [
+            "--extend",
+            extend,
+            "--set",
+            "split=valid",
+            "--set",
+            "windows_per_document=1",
+            "--lengths",
+            "256",
+        ];
+        let outcome = project.run(&[&["eval", RUN, "--json"], &more[..]].concat());
+        let row: serde_json::Value = serde_json::from_str(outcome.stdout.lines().next().unwrap()).unwrap();
+        row["nll"].as_f64().unwrap()
+    };
+    let ones = "{ kind = \"longrope\", long_factor = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0] }";
+    let eights = "{ kind = \"longrope\", long_factor = [8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0] }";
+    for extend in [ones, eights] {
+        assert!(on_validation.nll <= factor(extend), "{extend}");
+    }
+    // The same seed searches the same way.
+    project.train(&["--set", "evaluate=[]", "--set", "train.steps=20", "--out", "again"]);
+    let arguments = arguments.map(|argument| if argument == RUN { "again" } else { argument });
+    assert_eq!(project.run(&arguments).code, Some(0));
+    let again = read_rows(&project.path("again").join("results.jsonl")).unwrap();
+    let again = again.iter().find(|row| row.extend == "longrope").unwrap();
+    assert_eq!(factors(again), factors(on_validation));
+}
+
 #[test]
 fn report_and_validate_and_schema() {
     let project = Project::new();

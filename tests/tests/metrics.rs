@@ -198,6 +198,81 @@ fn a_task_is_trained_and_asked_at_every_length() {
     assert_eq!((rows[0].settings.protocol, rows[0].exact_match), (Protocol::FixedTarget, None));
 }
 
+const WINDOWS: &str = "{ kind = \"rerope\", window = [2, \"L/4\"] }";
+const SEARCH: &str = "{ kind = \"longrope\", search = { budget = 6, population = 4, parents = 2 } }";
+
+#[test]
+fn what_a_task_chooses_is_chosen_by_other_questions() {
+    let project = Project::new();
+    task(&project, "copy");
+    let stage = "[[stage]]\nlength = 64\nsteps = 3\nextend = \"linear\"\nvalidate_every = 3\n";
+    let config = String::from_utf8(project.read("small.toml")).unwrap();
+    project.write("small.toml", &config.replace("[[evaluate]]", &format!("{stage}[[evaluate]]")));
+    project.train(&["--set", "evaluate=[]"]);
+    let metrics = String::from_utf8(project.read(&format!("{RUN}/metrics.jsonl"))).unwrap();
+    let last: Value = serde_json::from_str(metrics.lines().last().unwrap()).unwrap();
+    assert!(last["stage"] == 1 && last["valid_loss"].is_number(), "a stage of a task: {last}");
+
+    let asked = ["--protocol", "task", "--set", "sequences=20", "--lengths", "64,128", "--extend", "direct"];
+    let rows = eval(&project, &[&asked[..], &["--extend", WINDOWS, "--extend", SEARCH]].concat());
+    assert!(rows.iter().all(|row| row.stage == 1 && row.documents == 20));
+    let count = |split: Split, extend: &str| {
+        rows.iter().filter(|row| row.settings.split == split && row.extend == extend).count()
+    };
+    assert_eq!((count(Split::Valid, "rerope"), count(Split::Test, "rerope")), (4, 2));
+    assert_eq!((count(Split::Valid, "longrope"), count(Split::Test, "longrope")), (1, 2));
+    let chosen = rows.iter().find(|row| row.extend == "rerope" && row.settings.split == Split::Test).unwrap();
+    let tried = rows.iter().find(|row| {
+        row.settings.split == Split::Valid
+            && row.settings.length == chosen.settings.length
+            && row.extend_config == chosen.extend_config
+    });
+    assert_ne!(tried.unwrap().nll, chosen.nll, "the same questions");
+}
+
+#[test]
+fn what_other_text_chooses_is_chosen_by_its_own_validation_split() {
+    let project = Project::new();
+    project.train(&["--set", "evaluate=[]"]);
+    for (split, document) in [("train", 31), ("valid", 32), ("test", 33)] {
+        project.write(&format!("other/{split}/a.txt"), &common::text(600, document));
+    }
+    let asked = ["--lengths", "32,64", "--extend", WINDOWS, "--extend", SEARCH];
+    let of_split = |rows: &[ResultRow], split: Split| -> Vec<ResultRow> {
+        rows.iter().filter(|row| row.settings.split == split).cloned().collect()
+    };
+    let own = eval(&project, &asked);
+    let other = eval(&project, &[&asked[..], &["--corpus", "other", "--tokens", "tokens.jsonl"]].concat());
+    // A search of one text is not taken for that of another, and is found again.
+    let searched = |rows: &[ResultRow]| {
+        of_split(rows, Split::Valid).into_iter().find(|row| row.extend == "longrope").unwrap()
+    };
+    assert_eq!(searched(&own).corpus.as_deref(), Some("corpus"));
+    assert_eq!((searched(&other).corpus.as_deref(), searched(&other).documents), (Some("other"), 1));
+    let before = project.read(&format!("{RUN}/results.jsonl"));
+    assert_eq!(eval(&project, &[&asked[..], &["--corpus", "other"]].concat()), other);
+    assert_eq!(project.read(&format!("{RUN}/results.jsonl")), before);
+    // Tokens are written of what is reported, not of what was tried.
+    let tokens = String::from_utf8(project.read("tokens.jsonl")).unwrap();
+    let reported: u64 = of_split(&other, Split::Test).iter().map(|row| row.tokens).sum();
+    assert_eq!(tokens.lines().count() as u64, reported);
+
+    project.write("whole/a.txt", &common::text(600, 34));
+    let refused = project.run(&[&["eval", RUN, "--corpus", "whole"], &asked[..]].concat());
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.stderr.contains("choosing on the validation split: `split = \"valid\"`"),
+        "{}",
+        refused.stderr
+    );
+    assert!(refused.stderr.contains("one value in place of a list"), "{}", refused.stderr);
+    let search = "{ kind = \"longrope\", search = { length = 40 } }";
+    let short = ["--protocol", "repeated_text", "--lengths", "64", "--set", "passage=32", "--extend", search];
+    let refused = project.run(&[&["eval", RUN], &short[..]].concat());
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("two copies of the passage"), "{}", refused.stderr);
+}
+
 #[test]
 fn a_task_that_cannot_be_asked_is_refused_before_training() {
     let project = Project::new();

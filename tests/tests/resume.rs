@@ -94,6 +94,92 @@ fn so_does_one_with_dropout_a_shuffled_order_and_a_learned_table() {
     stopped_twice(&changes.map(str::to_owned));
 }
 
+/// Two stages after `[train]`: one with fresh moments and a longer table or other frequencies, one that keeps them.
+fn staged(position: &str, extend: &str) -> Vec<String> {
+    let stages = format!(
+        "stage=[{{ length = 64, steps = 3, extend = {extend}, warmup = 1 }}, \
+         {{ length = 128, steps = 2, extend = \"direct\", optimizer = \"keep\", accumulation = 1 }}]"
+    );
+    let stages = if position == "learned" { stages.replace("\"direct\"", "\"table\"") } else { stages };
+    [&format!("position.kind={position}"), "train.steps=4", "evaluate=[]", &stages]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+#[test]
+fn stages_stopped_anywhere_end_with_the_same_bits() {
+    for (position, extend) in [
+        ("rope", "\"linear\""),
+        ("learned", "{ kind = \"table\", fill = \"hierarchical\" }"),
+        ("radix", "\"linear\""),
+    ] {
+        let changes = staged(position, extend);
+        let project = Project::new();
+        assert_eq!(train_until(&project, "whole", usize::MAX, &changes), Outcome::Done);
+        // Two passes a step and one in the last stage: 8 + 6 + 2. The stops lie in [train], at the end of a
+        // stage, within one, and between the parts of a batch.
+        for stops in [&[7, 2][..], &[8, 5], &[3, 10, 1], &[13, 0]] {
+            let folder = format!("stopped-{stops:?}");
+            for &asked in stops {
+                assert_eq!(
+                    train_until(&project, &folder, asked, &changes),
+                    Outcome::Interrupted,
+                    "{stops:?}"
+                );
+            }
+            assert_eq!(train_until(&project, &folder, usize::MAX, &changes), Outcome::Done);
+            for which in [Which::Last, Which::Stage(0), Which::Stage(1), Which::Stage(2), Which::Best] {
+                let path = |folder: &str| longwave_train::run::checkpoint_path(&project.path(folder), which);
+                assert!(same(&path("whole"), &path(&folder)), "{position} {stops:?} {}", which.name());
+            }
+            assert_eq!(steps(&project, &folder), steps(&project, "whole"));
+        }
+    }
+}
+
+#[test]
+fn stages_follow_the_training_that_stands_before_them() {
+    let project = Project::new();
+    let changes = staged("rope", "\"linear\"");
+    assert_eq!(train_until(&project, "whole", usize::MAX, &changes), Outcome::Done);
+    // The same [train] alone, stages added to the finished run one after the other.
+    let alone: Vec<String> = changes.iter().filter(|change| !change.starts_with("stage")).cloned().collect();
+    assert_eq!(train_until(&project, "grown", usize::MAX, &alone), Outcome::Done);
+    let weights = |folder: &str, which| {
+        let path = longwave_train::run::checkpoint_path(&project.path(folder), which);
+        let checkpoint = longwave_train::Checkpoint::load(&path).unwrap();
+        (
+            checkpoint.meta.stage(),
+            checkpoint.meta.step,
+            checkpoint
+                .parameters()
+                .into_iter()
+                .map(|(name, values)| (name.to_owned(), values.to_vec()))
+                .collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(weights("grown", Which::Last), weights("whole", Which::Stage(0)));
+    let first = changes.iter().map(|change| match change.split_once("}, ") {
+        Some((first, _)) => format!("{first}}}]"),
+        None => change.clone(),
+    });
+    let first: Vec<String> = first.collect();
+    assert_eq!(train_until(&project, "grown", usize::MAX, &first), Outcome::Done);
+    assert_eq!(train_until(&project, "grown", usize::MAX, &changes), Outcome::Done);
+    for which in [Which::Last, Which::Stage(0), Which::Stage(1), Which::Stage(2)] {
+        assert_eq!(weights("grown", which), weights("whole", which), "{}", which.name());
+    }
+    assert_ne!(weights("whole", Which::Stage(0)).2, weights("whole", Which::Last).2);
+    let metrics = String::from_utf8(project.read("whole/metrics.jsonl")).unwrap();
+    let stages: Vec<(usize, u64)> = metrics
+        .lines()
+        .map(|line| serde_json::from_str::<longwave_train::metrics::Metric>(line).unwrap())
+        .map(|metric| (metric.stage, metric.tokens))
+        .collect();
+    assert_eq!(stages.iter().map(|(stage, _)| *stage).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1, 2, 2]);
+    assert_eq!(stages.last().unwrap().1, 9 * 256);
+}
+
 #[test]
 fn so_does_one_at_drawn_positions() {
     for (position, positions) in [
@@ -132,6 +218,21 @@ fn so_do_complex_maps_and_a_mixed_stack() {
 fn so_does_one_that_learns_a_task() {
     let changes = ["data={ task = { kind = \"reverse_string\" } }", "evaluate=[]"];
     stopped_twice(&changes.map(str::to_owned));
+}
+
+#[test]
+fn so_do_stages_with_a_memory_or_positions_of_their_own() {
+    let memory = [
+        "position={ kind = \"transformer_xl\", memory = 40 }",
+        "train.sampling=sequential",
+        "train.steps=2",
+        "stage=[{ length = 64, steps = 3 }]",
+        "evaluate=[]",
+    ];
+    stopped_twice(&memory.map(str::to_owned));
+    let positions =
+        "stage=[{ length = 32, steps = 3, extend = \"linear\", positions = { kind = \"pose\" } }]";
+    stopped_twice(&["train.steps=2", positions, "evaluate=[]"].map(str::to_owned));
 }
 
 #[test]
@@ -191,6 +292,63 @@ fn a_resumed_evaluation_measures_only_what_is_missing() {
     let again = String::from_utf8(result_bytes(&project, RUN)).unwrap();
     assert_eq!(again.lines().next(), Some(kept.as_str()));
     assert!(again.lines().skip(1).eq(text.lines().skip(1)));
+}
+
+/// The rows of a finished evaluation, each marked as measured elsewhere, must all be believed.
+#[test]
+fn an_evaluation_again_measures_nothing_also_with_lists_a_search_and_other_protocols() {
+    let project = Project::new();
+    project.train(&["--set", "evaluate=[]"]);
+    let extend = "direct,linear,dual_chunk";
+    let arguments = [
+        "--extend",
+        extend,
+        "--extend",
+        "{ kind = \"rerope\", window = [\"L/4\", \"L/2\"] }",
+        "--extend",
+        "{ kind = \"yarn\", beta = [16, 32], log_n = [true, false] }",
+        "--extend",
+        "{ kind = \"longrope\", search = { budget = 10, population = 4, parents = 2 } }",
+    ];
+    let eval = |protocol: &str| {
+        let first = ["eval", RUN, "--json", "--lengths", "32,128", "--protocol", protocol];
+        let outcome = project.run(&[&first[..], &arguments].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        outcome
+    };
+    let protocols = ["fixed_target", "non_overlapping", "sliding", "by_position"];
+    for protocol in protocols {
+        eval(protocol);
+    }
+    let path = format!("{RUN}/results.jsonl");
+    let rows = String::from_utf8(project.read(&path)).unwrap();
+    project.write(&path, &rows.replace("\"device\":\"CPU\"", "\"device\":\"kept\""));
+    let kept = project.read(&path);
+    for protocol in protocols {
+        let again = eval(protocol);
+        let mut lines = 0;
+        for line in again.stdout.lines() {
+            assert!(line.contains("\"device\":\"kept\""), "measured again: {line}");
+            lines += 1;
+        }
+        // On validation 2 x 2 and 4 x 2 and the search; on test 6 x 2 and the baseline.
+        assert_eq!(lines, 13 + 12 + 2, "{protocol}");
+        assert!(again.stderr.contains("chosen    rerope: window = "), "{}", again.stderr);
+    }
+    assert_eq!(project.read(&path), kept);
+    // One row gone is one row measured.
+    let text = String::from_utf8(kept).unwrap();
+    let (index, gone) = text
+        .lines()
+        .enumerate()
+        .find(|(_, line)| line.contains("\"extend\":\"rerope\"") && line.contains("\"split\":\"test\""))
+        .unwrap();
+    let others: Vec<&str> = text.lines().filter(|line| *line != gone).collect();
+    project.write(&path, &(others.join("\n") + "\n"));
+    eval("fixed_target");
+    let now = String::from_utf8(project.read(&path)).unwrap();
+    assert_eq!(now.lines().filter(|line| line.contains("\"device\":\"CPU\"")).count(), 1);
+    assert_eq!(now.lines().count(), text.lines().count(), "row {index}");
 }
 
 #[cfg(unix)]

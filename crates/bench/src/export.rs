@@ -34,8 +34,8 @@ pub fn write(
     let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
     let mut trainer = Trainer::new(&run, dataset, &resolved, device, None)?;
     fs::create_dir_all(folder).map_err(|error| Error::io("create", folder, &error))?;
-    let weights = folder.join("weights.safetensors");
-    checkpoint::save(&weights, trainer.model(), None, &[], &Meta::new(0, "", None))?;
+    let (weights, meta) = (folder.join("weights.safetensors"), Meta::new(0, "", None, Vec::new()));
+    checkpoint::save(&weights, trainer.model(), None, &[], &meta)?;
 
     let schedule = Schedule::new(train);
     let (mut batches, mut losses, mut rates) = (Vec::new(), Vec::new(), Vec::new());

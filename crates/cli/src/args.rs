@@ -120,33 +120,15 @@ pub(crate) struct Eval {
     /// Change a key of the evaluation, as `windows_per_document=4` or `stride=64`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Which checkpoint to read
-    #[arg(long, value_enum, default_value_t, value_name = "last|best")]
-    pub(crate) checkpoint: WhichCheckpoint,
+    /// Which checkpoint to read: `last`, `best` (by validation), or the end of a stage: `stage-0` (`[train]`),
+    /// `stage-1`, ..
+    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parse_checkpoint)]
+    pub(crate) checkpoint: Which,
     /// Print the rows as JSON lines instead of the table
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) compute: Compute,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WhichCheckpoint {
-    /// After the last step
-    #[default]
-    Last,
-    /// At the best validation
-    Best,
-}
-
-impl WhichCheckpoint {
-    /// As the run's folder names it.
-    pub(crate) fn which(self) -> Which {
-        match self {
-            Self::Last => Which::Last,
-            Self::Best => Which::Best,
-        }
-    }
 }
 
 #[derive(Args, Debug)]
@@ -176,8 +158,8 @@ pub(crate) struct Generate {
     #[arg(long, value_name = "KIND")]
     pub(crate) extend: Option<String>,
     /// Which checkpoint to read
-    #[arg(long, value_enum, default_value_t, value_name = "last|best")]
-    pub(crate) checkpoint: WhichCheckpoint,
+    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parse_checkpoint)]
+    pub(crate) checkpoint: Which,
     /// Print one JSON object at the end instead of the text as it comes
     #[arg(long)]
     pub(crate) json: bool,
@@ -194,8 +176,8 @@ pub(crate) struct Export {
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
     /// Which checkpoint to write
-    #[arg(long, value_enum, default_value_t, value_name = "last|best")]
-    pub(crate) checkpoint: WhichCheckpoint,
+    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parse_checkpoint)]
+    pub(crate) checkpoint: Which,
 }
 
 #[derive(Args, Debug)]
@@ -440,6 +422,10 @@ fn parse_split(text: &str) -> Result<Split, String> {
 }
 
 fn parse_device(text: &str) -> Result<DeviceChoice, String> {
+    text.parse().map_err(|error: longwave_core::Error| error.message().to_owned())
+}
+
+fn parse_checkpoint(text: &str) -> Result<Which, String> {
     text.parse().map_err(|error: longwave_core::Error| error.message().to_owned())
 }
 

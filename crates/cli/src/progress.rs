@@ -3,6 +3,7 @@
 use crate::output::{self, grouped, tell};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longwave_study::execute::Sign;
+use longwave_train::RunConfig;
 use longwave_train::metrics::Metric;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ const SIGN: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
-    what: &'static str,
+    what: String,
     unit: &'static str,
     total: u64,
     start: Instant,
@@ -26,19 +27,19 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Starts at `done` of `total` units.
-    pub(crate) fn new(what: &'static str, unit: &'static str, done: u64, total: u64) -> Self {
+    pub(crate) fn new(what: &str, unit: &'static str, done: u64, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
             let template = "{prefix:>10} {bar:20} {percent:>3}%  {msg}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style.progress_chars("━╸ "));
             }
-            bar.set_prefix(what);
+            bar.set_prefix(what.to_owned());
             bar.set_position(done);
             bar
         });
         let now = Instant::now();
-        Self { bar, what, unit, total, start: now, first: done, told: now }
+        Self { bar, what: what.to_owned(), unit, total, start: now, first: done, told: now }
     }
 
     /// Seconds left at the pace so far.
@@ -75,7 +76,7 @@ impl Progress {
             return;
         }
         self.told = Instant::now();
-        let sign = Sign { what: self.what.to_owned(), done, total: self.total, message: message.to_owned() };
+        let sign = Sign { what: self.what.clone(), done, total: self.total, message: message.to_owned() };
         // Who does not read it any more has gone, and this process stops at the end of its stdin.
         if let Ok(line) = serde_json::to_string(&sign) {
             let _ = output::data(&(line + "\n"));
@@ -90,33 +91,50 @@ impl Progress {
     }
 }
 
-/// Shows training: loss, perplexity, tokens a second.
+/// Shows training of one stage: loss, perplexity, tokens a second.
 #[derive(Debug)]
 pub(crate) struct Training {
     progress: Progress,
+    stage: usize,
+    /// Steps of the stages before.
+    before: u64,
     batch_tokens: usize,
     loss: f64,
     valid: Option<f64>,
 }
 
 impl Training {
-    /// Starts at step `done` of `steps`.
-    pub(crate) fn new(done: u64, steps: u64, batch_tokens: usize) -> Self {
+    /// Starts just before the step of `metric`.
+    pub(crate) fn new(config: &RunConfig, metric: &Metric) -> Self {
+        let (stage, before) = (metric.stage, config.steps_before(metric.stage));
+        let what = if stage == 0 { "training".to_owned() } else { format!("stage {stage}") };
+        let mut progress = Progress::new(&what, "step", metric.step - 1 - before, config.stage(stage).steps);
+        // The step has been made already: its time belongs to the pace.
+        let began = progress.start.checked_sub(Duration::from_secs_f64(metric.seconds));
+        progress.start = began.unwrap_or(progress.start);
         Self {
-            progress: Progress::new("training", "step", done, steps),
-            batch_tokens,
+            progress,
+            stage,
+            before,
+            batch_tokens: config.stage(stage).batch_tokens,
             loss: f64::NAN,
             valid: None,
         }
     }
 
+    /// The stage that is shown.
+    pub(crate) fn stage(&self) -> usize {
+        self.stage
+    }
+
     /// Shows one step.
     pub(crate) fn step(&mut self, metric: &Metric) {
+        let step = metric.step - self.before;
         // A moving average: one batch's loss jumps too much to read.
         self.loss =
             if self.loss.is_nan() { metric.loss } else { 0.95f64.mul_add(self.loss, 0.05 * metric.loss) };
         self.valid = metric.valid_loss.or(self.valid);
-        let since = (metric.step - self.progress.first) as f64 * self.batch_tokens as f64;
+        let since = (step - self.progress.first) as f64 * self.batch_tokens as f64;
         let rate = since / self.progress.start.elapsed().as_secs_f64().max(1e-9);
         let mut message = format!(
             "loss {:.3}  ppl {:.1}  {} tokens/s",
@@ -127,7 +145,7 @@ impl Training {
         if let Some(valid) = self.valid {
             message = format!("{message}  valid {valid:.3} (ppl {:.1})", valid.exp());
         }
-        self.progress.at(metric.step, &message, metric.valid_loss.is_some());
+        self.progress.at(step, &message, metric.valid_loss.is_some());
     }
 
     /// Takes the bar away.

@@ -3,8 +3,8 @@
 //! `[data] task = { kind = "copy" }` stands in place of a corpus. A sequence is a prompt and its answer,
 //! written in bytes (`abba=abba`); the loss is taken on the answer's tokens only, in training too. Every
 //! training step draws new sequences as a pure function of (seed, step), so that nothing is learned by
-//! heart and a run resumes without saved state. The sequences of a test depend on the length alone:
-//! every model, encoding and seed answers the same questions.
+//! heart and a run resumes without saved state. The sequences of a test depend on the split and the
+//! length alone: every model, encoding and seed answers the same questions.
 //!
 //! - [`strings`], [`arithmetic`]: the tasks of Delétang et al. 2023 ("Neural networks and the Chomsky
 //!   hierarchy", arXiv:2207.02098), also used with randomised positions (Ruoss et al. 2023,
@@ -18,6 +18,7 @@ mod recall;
 mod strings;
 
 use crate::batch::Batch;
+use crate::split::Split;
 use crate::tokens::TokenFile;
 use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
@@ -329,16 +330,17 @@ impl TaskConfig {
         })
     }
 
-    /// The sequences of a test at `length`, each as long as fits into `length + 1` tokens.
+    /// The sequences of a split's test at `length`, each as long as fits into `length + 1` tokens; those of every
+    /// split and length are drawn for themselves.
     ///
     /// # Errors
     /// As [`check_length`](Self::check_length).
-    pub fn questions(&self, count: usize, length: usize) -> Result<Questions> {
+    pub fn questions(&self, split: Split, count: usize, length: usize) -> Result<Questions> {
         self.check_length("evaluate.lengths", length)?;
         let mut documents = Vec::with_capacity(count);
         let mut answers = Vec::with_capacity(count);
         for index in 0..count {
-            let mut stream = Stream::new(self.seed, &format!("task test {length}"), index as u64);
+            let mut stream = Stream::new(self.seed, &format!("task {split} {length}"), index as u64);
             let episode = self.episode(&mut stream, length + 1);
             answers.push(episode.prompt.len());
             let tokens: Vec<u32> =

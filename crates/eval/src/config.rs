@@ -7,7 +7,7 @@ use crate::row::Settings;
 use crate::text::{Source, Text};
 use check::Block;
 use longwave_core::{Error, Result};
-use longwave_data::Split;
+use longwave_data::{Dataset, Split};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
@@ -64,10 +64,11 @@ impl Display for Protocol {
 pub struct EvaluateConfig {
     /// Context lengths to read the test at, in tokens.
     pub lengths: Vec<usize>,
-    /// Extensions to read with, each a kind (`"yarn"`) or a table (`{ kind = "yarn", ramp = "paper" }`).
-    /// Default: `["direct"]`.
+    /// Extensions to read with, each a kind (`"yarn"`) or a table (`{ kind = "yarn", ramp = "paper" }`). A list in
+    /// the place of a value (`window = ["L/4", "L/2"]`) tries each on the validation split and reads this block's split
+    /// with the best. Default: `["direct"]`.
     #[serde(default = "direct")]
-    #[schemars(with = "Vec<longwave_position::ExtensionConfig>")]
+    #[schemars(with = "Vec<crate::entry::Entry>")]
     pub extend: Vec<Value>,
     /// Which windows are read and which of their tokens are scored. Default: `fixed_target`.
     #[serde(default)]
@@ -195,6 +196,14 @@ impl EvaluateConfig {
 }
 
 impl ResolvedEvaluate {
+    /// Where its documents come from.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub fn source<'a>(&self, dataset: &'a Dataset) -> Result<Source<'a>> {
+        Source::open(dataset, self.corpus.as_deref(), self.split)
+    }
+
     /// What is read at one of the lengths.
     ///
     /// # Errors

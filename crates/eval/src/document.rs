@@ -1,8 +1,11 @@
 //! A whole config: what is trained, and how it is evaluated.
 
+use crate::choose::{Chosen, Open};
 use crate::config::{EvaluateConfig, Protocol, ResolvedEvaluate};
+use crate::entry::{Among, Entry};
 use longwave_core::config::{read, set, take_tables};
 use longwave_core::{Error, Result, file};
+use longwave_data::Split;
 use longwave_position::ExtensionConfig;
 use longwave_train::RunConfig;
 use schemars::JsonSchema;
@@ -25,8 +28,14 @@ pub struct Config {
 pub struct Evaluation {
     /// Lengths, protocol and windows.
     pub block: ResolvedEvaluate,
-    /// The extensions, in the order of the config.
+    /// The extensions, in the order of the config; those that are `open` are not among them.
     pub extensions: Vec<ExtensionConfig>,
+    /// What the validation split decides, see [`choose()`](crate::choose()).
+    pub open: Vec<Open>,
+    /// What it has decided.
+    pub chosen: Vec<Chosen>,
+    /// Whether the window baseline is measured too.
+    pub baseline: bool,
 }
 
 impl Config {
@@ -102,13 +111,23 @@ impl Evaluation {
     /// A value that is not allowed, named by its key.
     pub fn new(config: &EvaluateConfig, section: &str, train_length: usize) -> Result<Self> {
         let block = config.validate(section, train_length)?;
-        let extensions = block
-            .extend
-            .iter()
-            .enumerate()
-            .map(|(index, value)| ExtensionConfig::from_value(value, &format!("{section}.extend[{index}]")))
-            .collect::<Result<_>>()?;
-        Ok(Self { block, extensions })
+        let (mut extensions, mut open) = (Vec::new(), Vec::new());
+        for (index, value) in block.extend.iter().enumerate() {
+            match Entry::from_value(value, &format!("{section}.extend[{index}]"))? {
+                Entry::One(extension) => extensions.push(extension),
+                // On the validation split itself there is nothing to keep apart.
+                Entry::Among(Among::Values { candidates, .. }) if block.split == Split::Valid => {
+                    extensions.extend(candidates);
+                }
+                Entry::Among(among) => open.push(Open { place: extensions.len() + open.len(), among }),
+            }
+        }
+        Ok(Self { open, ..Self::closed(block, extensions) })
+    }
+
+    /// An evaluation that leaves nothing open.
+    pub fn closed(block: ResolvedEvaluate, extensions: Vec<ExtensionConfig>) -> Self {
+        Self { block, extensions, open: Vec::new(), chosen: Vec::new(), baseline: true }
     }
 }
 
@@ -118,7 +137,7 @@ fn default_block(run: &RunConfig) -> EvaluateConfig {
         extend: vec![Value::String("direct".to_owned())],
         protocol: if run.data.task.is_some() { Protocol::Task } else { Protocol::default() },
         corpus: None,
-        split: longwave_data::Split::Test,
+        split: Split::Test,
         target: None,
         max_length: None,
         window_stride: None,
@@ -147,6 +166,20 @@ mod tests {
             config("[[evaluate]]\nlengths = [128, 256]\nextend = [\"linear\", { kind = \"ntk\" }]").unwrap();
         assert_eq!(Config::from_table(first.to_table().unwrap()).unwrap(), first);
         assert_eq!(first.evaluations().unwrap()[0].extensions.len(), 2);
+    }
+
+    #[test]
+    fn lists_wait_for_the_validation_split_and_are_read_there() {
+        let block = |split: &str| {
+            let extend = "[\"direct\", { kind = \"rerope\", window = [\"L/4\", \"L/2\"] }, \"ntk\"]";
+            let config =
+                config(&format!("[[evaluate]]\nlengths = [128]\nsplit = \"{split}\"\nextend = {extend}"));
+            config.unwrap().evaluations().unwrap().remove(0)
+        };
+        let test = block("test");
+        assert_eq!((test.extensions.len(), test.open.len(), test.open[0].place), (2, 1, 1));
+        let valid = block("valid");
+        assert_eq!((valid.extensions.len(), valid.open.len()), (4, 0));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Runs evaluations: every extension at every length, and the window baseline.
 
 use crate::bigram;
+use crate::choose;
 use crate::config::{Protocol, WINDOW_BASELINE};
 use crate::document::Evaluation;
 use crate::memory;
@@ -40,18 +41,21 @@ pub struct Subject<'a> {
     pub device_name: &'a str,
     /// Threads of the CPU.
     pub threads: usize,
-    /// `last` or `best`.
+    /// `last`, `best`, or the end of a stage such as `stage-0`.
     pub checkpoint: &'a str,
     /// Steps of that checkpoint.
     pub step: u64,
+    /// Stage of that checkpoint.
+    pub stage: usize,
 }
 
 /// One measurement that is to be made.
 #[derive(Clone, Debug)]
-struct Task {
+pub(crate) struct Task {
     length: usize,
     extend: String,
     extend_config: Value,
+    chosen_among: Option<Value>,
     reading: Reading,
     text: Text,
     plan: Plan,
@@ -78,8 +82,9 @@ pub fn check(
     evaluations: &[Evaluation],
 ) -> Result<()> {
     evaluations.iter().try_for_each(|evaluation| {
-        let source = Source::open(dataset, evaluation.block.corpus.as_deref(), evaluation.block.split)?;
-        tasks(model, resolved, &source, evaluation).map(|_| ())
+        let source = evaluation.block.source(dataset)?;
+        tasks(model, resolved, &source, evaluation)?;
+        choose::check(model, resolved, dataset, &source, evaluation)
     })
 }
 
@@ -99,7 +104,7 @@ pub fn evaluate(
     store: &mut dyn FnMut(&ResultRow) -> Result<()>,
     show: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<Vec<ResultRow>> {
-    let source = Source::open(subject.dataset, evaluation.block.corpus.as_deref(), evaluation.block.split)?;
+    let source = evaluation.block.source(subject.dataset)?;
     let tasks = tasks(&subject.model.position, subject.resolved, &source, evaluation)?;
     let total = tasks.iter().map(|task| tokens_read(&task.plan)).sum();
     let mut done = 0;
@@ -116,8 +121,14 @@ pub fn evaluate(
         });
         // Sequences of a task are others at every length.
         let twin = twin.filter(|_| tokens.is_none() && evaluation.block.protocol != Protocol::Task);
-        if let (Some(finished), None) = (known.get(&row.identity()?), &tokens) {
-            row = (*finished).clone();
+        let finished = known.get(&row.identity()?).copied();
+        // What was once chosen stays so.
+        row.chosen_among = row.chosen_among.or_else(|| finished.and_then(|row| row.chosen_among.clone()));
+        if let (Some(finished), None) = (finished, &tokens) {
+            row = ResultRow { chosen_among: row.chosen_among, ..finished.clone() };
+            if row.chosen_among != finished.chosen_among {
+                store(&row)?;
+            }
             done += tokens_read(&task.plan);
             show(Progress { done, total })?;
         } else if let Some(twin) = twin {
@@ -144,12 +155,34 @@ pub fn evaluate(
     Ok(rows)
 }
 
+/// The loss of one reading of what `source` holds, averaged over the lengths of a block, in nats per token;
+/// nothing is stored.
+pub(crate) fn mean_loss(
+    subject: &Subject<'_>,
+    source: &Source<'_>,
+    evaluation: &Evaluation,
+    show: &mut dyn FnMut(Progress) -> Result<()>,
+) -> Result<f64> {
+    let tasks = tasks(&subject.model.position, subject.resolved, source, evaluation)?;
+    let total = tasks.iter().map(|task| tokens_read(&task.plan)).sum();
+    let (mut done, mut sum) = (0, 0.0);
+    for task in &tasks {
+        let scorer = Scorer { model: subject.model, text: &task.text, device: subject.device };
+        let scores = scorer.scores(&task.plan, &task.reading, &mut |tokens| {
+            done += tokens;
+            show(Progress { done, total })
+        })?;
+        sum += scorer.tally(&task.plan, &scores).summary().map_or(f64::NAN, |summary| summary.nll);
+    }
+    Ok(sum / tasks.len() as f64)
+}
+
 fn tokens_read(plan: &Plan) -> usize {
     plan.windows.iter().map(crate::protocol::Window::reading).sum()
 }
 
 /// Every measurement of an evaluation, each checked.
-fn tasks(
+pub(crate) fn tasks(
     model: &Reading,
     resolved: &Resolved,
     source: &Source<'_>,
@@ -159,7 +192,8 @@ fn tasks(
     source.check(block.protocol)?;
     let free = memory::available();
     let mut tasks = Vec::new();
-    for extension in &evaluation.extensions {
+    for (place, extension) in evaluation.extensions.iter().enumerate() {
+        let chosen = evaluation.chosen.iter().find(|chosen| chosen.place == place);
         for &length in &block.lengths {
             let text = block.text(length, source)?;
             let plan = block.windows(length, &text)?;
@@ -172,19 +206,22 @@ fn tasks(
                 length,
                 extend: extension.kind().to_owned(),
                 extend_config,
+                chosen_among: chosen.map(|chosen| chosen.among.clone()),
                 reading: reading(model, extension, block.train_length, length)?,
                 text,
                 plan,
             });
         }
     }
-    for &length in &block.lengths {
+    let lengths = if evaluation.baseline { block.lengths.as_slice() } else { &[] };
+    for &length in lengths {
         let text = block.text(length, source)?;
         let plan = truncate(&block.windows(length, &text)?, block.train_length, block.exact);
         tasks.push(Task {
             length,
             extend: WINDOW_BASELINE.to_owned(),
             extend_config: Value::Null,
+            chosen_among: None,
             reading: model.clone(),
             text,
             plan,
@@ -213,8 +250,10 @@ fn blank(subject: &Subject<'_>, evaluation: &Evaluation, task: &Task, source: &S
         encoding: subject.config.position.name(),
         extend: task.extend.clone(),
         extend_config: task.extend_config.clone(),
+        chosen_among: task.chosen_among.clone(),
         checkpoint: subject.checkpoint.to_owned(),
         step: subject.step,
+        stage: subject.stage,
         settings: Settings { corpus_hash: source.hash.clone(), ..settings },
         corpus: Some(source.name.clone()),
         tokens: 0,

@@ -3,6 +3,8 @@
 //! - [`document`]: a whole config file.
 //! - [`config`]: one `[[evaluate]]` block, checked and with its defaults filled in.
 //! - [`protocol`]: which windows of which documents are read, and which of their tokens are scored.
+//! - [`entry`], [`choose()`], [`search`]: hyper-parameters given as lists or searched for, decided on the validation
+//!   split.
 //! - [`evaluate()`]: every extension at every length, and the window baseline.
 //! - [`text`]: what is read: the documents of a split, or text made from them.
 //! - [`score`]: what a model makes of the targets of a plan.
@@ -17,8 +19,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod bigram;
+pub mod choose;
 pub mod config;
 pub mod document;
+pub mod entry;
 pub mod evaluate;
 pub mod generate;
 pub mod memory;
@@ -26,11 +30,13 @@ pub mod metrics;
 pub mod protocol;
 pub mod row;
 pub mod score;
+pub mod search;
 pub mod statistics;
 pub mod text;
 pub mod token_log;
 
 pub use bigram::LastSeen;
+pub use choose::{Choice, choose};
 pub use config::{EvaluateConfig, Protocol, ResolvedEvaluate, WINDOW_BASELINE};
 pub use document::{Config, Evaluation};
 pub use evaluate::{Subject, check, evaluate};

@@ -8,30 +8,30 @@
 //! misread it. Older versions stay readable.
 //!
 //! # The file
-//! A row's identity is everything but its measured values and the machine it was measured on. A file
-//! holds one row of each identity: measuring again replaces the row in its place, and all other lines
-//! stay byte for byte as they are.
+//! A row's identity is everything but its measured values, what it was chosen among, and the machine it was
+//! measured on. A file holds one row of each identity: measuring again replaces the row in its place, and all
+//! other lines stay byte for byte as they are.
 
 mod number;
+mod store;
+
+pub use store::{read_rows, write_rows};
 
 use crate::bigram::LastSeen;
 use crate::config::Protocol;
 use crate::statistics::{Mean, paired_difference};
-use longwave_core::{Error, Result, canonical, file};
+use longwave_core::{Error, Result, canonical};
 use longwave_data::Split;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::ErrorKind;
-use std::path::Path;
 
 /// The version of the row format that this program writes.
 pub const FORMAT: u32 = 1;
 
 /// The fields that a measurement fills in; all others tell which measurement it is.
-const MEASURED: [&str; 20] = [
+const MEASURED: [&str; 21] = [
     "format",
+    "chosen_among",
     "corpus",
     "tokens",
     "documents",
@@ -72,10 +72,17 @@ pub struct ResultRow {
     /// that follows from the length is no part of it, so one extension has one config at all lengths.
     #[serde(default)]
     pub extend_config: Value,
-    /// Which checkpoint was read: `last` or `best`.
+    /// What the extension's values were chosen among on the validation split: the keys that were given as lists,
+    /// with their lists, or the search that found them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_among: Option<Value>,
+    /// Which checkpoint was read: `last`, `best`, or the end of a stage such as `stage-0`.
     pub checkpoint: String,
-    /// Training step of that checkpoint.
+    /// Training step of that checkpoint, counted through all stages.
     pub step: u64,
+    /// Stage of that checkpoint: 0 is `[train]`, n the n-th `[[stage]]`.
+    #[serde(default)]
+    pub stage: usize,
     /// Protocol, split and lengths.
     #[serde(flatten)]
     pub settings: Settings,
@@ -225,7 +232,7 @@ impl ResultRow {
     /// # Errors
     /// A value has no JSON form.
     pub fn identity(&self) -> Result<String> {
-        let value = serde_json::to_value(self).map_err(|error| unwritable(&error))?;
+        let value = serde_json::to_value(self).map_err(|error| store::unwritable(&error))?;
         let Value::Object(mut fields) = value else {
             return Err(Error::failed("a result row is no JSON object"));
         };
@@ -249,84 +256,6 @@ impl ResultRow {
     }
 }
 
-/// Reads all rows of a results file, in order.
-///
-/// # Errors
-/// The file is missing or a line is no row; the message names the line.
-pub fn read_rows(path: &Path) -> Result<Vec<ResultRow>> {
-    let text = file::read_text(path)?;
-    numbered_lines(&text).map(|(number, line)| parse(line, path, number)).collect()
-}
-
-/// Adds rows to a results file, which need not exist; a row that was measured before is replaced.
-///
-/// The file appears whole or stays as it was, and rows that another process adds meanwhile are kept
-/// where the file system can lock a folder.
-///
-/// # Errors
-/// The file cannot be written, or a line of it is no row: it is left as it is then.
-pub fn write_rows(path: &Path, rows: &[ResultRow]) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).map_err(|error| Error::io("make", folder, &error))?;
-    let _lock = lock(folder)?;
-    let mut lines: Vec<String> = Vec::new();
-    let mut places = HashMap::new();
-    let old = if path.exists() { file::read_text(path)? } else { String::new() };
-    for (number, line) in numbered_lines(&old) {
-        places.insert(parse(line, path, number)?.identity()?, lines.len());
-        lines.push(line.to_owned());
-    }
-    for row in rows {
-        let line = serde_json::to_string(row).map_err(|error| unwritable(&error))?;
-        let place = *places.entry(row.identity()?).or_insert(lines.len());
-        if place == lines.len() {
-            lines.push(line);
-        } else {
-            lines[place] = line;
-        }
-    }
-    file::write_with(path, |writer| lines.iter().try_for_each(|line| writeln!(writer, "{line}")))
-}
-
-fn numbered_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty())
-}
-
-fn parse(line: &str, path: &Path, number: usize) -> Result<ResultRow> {
-    let place = format!("`{}` line {number}", path.display());
-    let hint = "take that line out, and measure it again with `longwave eval`";
-    let value: Value = serde_json::from_str(line)
-        .map_err(|error| Error::failed(format!("{place} is no JSON: {error}")).hint(hint))?;
-    let format = value.get("format").and_then(Value::as_u64).unwrap_or(0);
-    if format > u64::from(FORMAT) {
-        let message = format!("{place} has row format {format}, and this program reads up to {FORMAT}");
-        return Err(Error::failed(message).hint("read it with the version of longwave that wrote it"));
-    }
-    serde_json::from_value(value)
-        .map_err(|error| Error::failed(format!("{place} is no result row: {error}")).hint(hint))
-}
-
-fn unwritable(error: &serde_json::Error) -> Error {
-    Error::failed(format!("a result row cannot be written: {error}"))
-}
-
-/// Holds the folder's lock as long as the handle lives. Renaming replaces the results file itself, so
-/// a lock on that would hold nobody back.
-fn lock(folder: &Path) -> Result<Option<File>> {
-    if !cfg!(unix) {
-        return Ok(None);
-    }
-    let handle = File::open(folder).map_err(|error| Error::io("open", folder, &error))?;
-    match handle.lock() {
-        Ok(()) => Ok(Some(handle)),
-        Err(error) if error.kind() == ErrorKind::Unsupported => {
-            tracing::warn!("`{}` cannot be locked: write to it from one process only", folder.display());
-            Ok(None)
-        }
-        Err(error) => Err(Error::io("lock", folder, &error)),
-    }
-}
-
 /// A row for the tests of this crate.
 #[cfg(test)]
 pub(crate) fn example(extend: &str, length: usize, nll: f64) -> ResultRow {
@@ -338,8 +267,10 @@ pub(crate) fn example(extend: &str, length: usize, nll: f64) -> ResultRow {
         encoding: "rope".into(),
         extend: extend.into(),
         extend_config: serde_json::json!({ "kind": extend }),
+        chosen_among: None,
         checkpoint: "last".into(),
         step: 600,
+        stage: 0,
         settings: Settings {
             protocol: Protocol::FixedTarget,
             split: Split::Test,

@@ -30,6 +30,7 @@ enum Form {
 pub struct Source<'a> {
     dataset: &'a Dataset,
     tokens: TokenFile,
+    split: Split,
     /// The corpus as written, or the task.
     pub name: String,
     /// Identifies other text than the corpus of the run's config.
@@ -49,7 +50,7 @@ impl<'a> Source<'a> {
                 (tokens, corpus.to_owned(), Some(hash))
             }
         };
-        Ok(Self { dataset, tokens, name, hash })
+        Ok(Self { dataset, tokens, split, name, hash })
     }
 
     /// Refuses a protocol that has nothing to read here.
@@ -83,13 +84,13 @@ impl<'a> Source<'a> {
         Text::tiled(self.tokens.clone(), passage, length)
     }
 
-    /// Sequences of the run's task.
+    /// Sequences of the run's task, others in every split.
     ///
     /// # Errors
     /// The run was trained on a corpus, or the task does not fit the length.
     pub fn questions(&self, count: usize, length: usize) -> Result<Text> {
         match self.dataset.task() {
-            Some(task) => Ok(Text::questions(task.questions(count, length)?)),
+            Some(task) => Ok(Text::questions(task.questions(self.split, count, length)?)),
             None => self.check(Protocol::Task).map(|()| self.documents()),
         }
     }

@@ -8,6 +8,7 @@
 use crate::detail::Detail;
 use crate::frequency::{Frequencies, Rotation};
 use crate::positions::Positions;
+use crate::table::Longer;
 use burn::tensor::{Int, Tensor};
 use longwave_core::Result;
 use longwave_kernels::Bias;
@@ -345,6 +346,15 @@ pub trait Position {
     /// [`frequencies`](Self::frequencies) gives some.
     fn set_frequencies(&mut self, frequencies: Frequencies) {
         let _ = frequencies;
+    }
+
+    /// Makes a learned table of vectors by position longer; `false` where the encoding has none.
+    ///
+    /// # Errors
+    /// The table cannot be as long.
+    fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
+        let _ = longer;
+        Ok(false)
     }
 
     /// Reads every position divided by `scale`; `false` where the encoding has no such reading.

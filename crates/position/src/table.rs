@@ -1,6 +1,11 @@
-//! Reading rows of a table, also between them.
+//! Reading rows of a table, also between them, and making a learned table longer.
 
+use burn::module::Param;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_core::random::Stream;
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Row numbers as a tensor, `[count]`.
 pub fn indices(rows: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
@@ -41,4 +46,126 @@ pub fn read(table: Tensor<2>, places: &[Between]) -> Tensor<2> {
     let share: Vec<f32> = places.iter().map(|place| place.share as f32).collect();
     let share = Tensor::<2>::from_data(TensorData::new(share, [places.len(), 1]), &device);
     low.clone() + (high - low) * share
+}
+
+/// Where the rows of a longer table come from. N is the trained table's size, p its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Fill {
+    /// Row m of a table of N' rows is p at m N / N', between rows (arXiv:2306.15595 applied to a table).
+    #[default]
+    Interpolate,
+    /// The trained rows, then rows as before training.
+    Random,
+    /// `u_k = (p_k - alpha p_0) / (1 - alpha)`; row i N + j is `alpha u_i + (1 - alpha) u_j`, so that the
+    /// first N are the trained ones; up to N^2 rows (kexue.fm/archives/7947).
+    Hierarchical,
+}
+
+/// A longer table: its size, and how it is filled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Longer {
+    /// Rows of the longer table.
+    pub size: usize,
+    /// Where they come from.
+    pub fill: Fill,
+    /// `hierarchical`: the share of the quotient's vector, between 0 and 1 and not 0.5.
+    pub alpha: f64,
+}
+
+/// The distribution that a table's rows were drawn from before training.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fresh {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub deviation: f64,
+}
+
+impl Fresh {
+    /// The vector of a position past the table, the same for the same position and seed.
+    pub fn vector(&self, position: usize, width: usize) -> impl Iterator<Item = f32> + use<> {
+        let mut stream = Stream::new(self.seed, "position past the table", position as u64);
+        let Self { mean, deviation, .. } = *self;
+        (0..width).map(move |_| (mean + deviation * stream.normal()) as f32)
+    }
+}
+
+impl Longer {
+    /// The table `[size, width]` made from a trained one `[N, width]`, as a parameter of its own; one that is
+    /// long enough already stays as it is.
+    ///
+    /// # Errors
+    /// More rows than `hierarchical` reaches.
+    pub fn extend(&self, table: &Param<Tensor<2>>, fresh: Fresh) -> Result<Param<Tensor<2>>> {
+        let value = table.val();
+        let [old, width] = value.dims();
+        if self.size <= old {
+            return Ok(table.clone());
+        }
+        let tracked = value.is_autodiff();
+        let value = if tracked { value.inner() } else { value };
+        let rows = |place: &dyn Fn(f64) -> f64| {
+            let places: Vec<Between> = (0..self.size).map(|m| Between::rows(place(m as f64), old)).collect();
+            read(value.clone(), &places)
+        };
+        let n = old as f64;
+        let longer = match self.fill {
+            Fill::Interpolate => rows(&|m| m * n / self.size as f64),
+            Fill::Random => {
+                let drawn: Vec<f32> = (old..self.size).flat_map(|m| fresh.vector(m, width)).collect();
+                let shape = [self.size - old, width];
+                let drawn = Tensor::from_data(TensorData::new(drawn, shape), &value.device());
+                Tensor::cat(vec![value.clone(), drawn], 0)
+            }
+            Fill::Hierarchical if self.size > old * old => {
+                return Err(Error::usage(format!(
+                    "`fill = \"hierarchical\"` makes up to {} rows of a table of {old}, and {} are asked for",
+                    old * old,
+                    self.size
+                ))
+                .hint("read at most N^2 positions, or use `fill = \"interpolate\"`"));
+            }
+            Fill::Hierarchical => {
+                let share = self.alpha / (1.0 - self.alpha);
+                let first = value.clone().slice_dim(0, 0..1);
+                rows(&|m| m.rem_euclid(n)) + (rows(&|m| (m / n).floor()) - first).mul_scalar(share)
+            }
+        };
+        Ok(Param::from_tensor(if tracked { Tensor::from_inner(longer) } else { longer }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extended(size: usize, fill: Fill) -> Result<Vec<f32>> {
+        let table = Tensor::from_floats([[0.0, 1.0], [10.0, 11.0], [20.0, 21.0]], &Device::flex());
+        let fresh = Fresh { seed: 0, mean: 0.0, deviation: 0.02 };
+        let longer = Longer { size, fill, alpha: 0.4 }.extend(&Param::from_tensor(table), fresh)?;
+        Ok(longer.val().into_data().try_to_vec().unwrap())
+    }
+
+    #[test]
+    fn a_longer_table_begins_as_its_rule_says() {
+        let trained = [0.0, 1.0, 10.0, 11.0, 20.0, 21.0];
+        for fill in [Fill::Interpolate, Fill::Random, Fill::Hierarchical] {
+            assert_eq!(extended(3, fill).unwrap(), trained, "{fill:?}: as long as it was");
+        }
+        assert_eq!(
+            extended(6, Fill::Interpolate).unwrap(),
+            [0.0, 1.0, 5.0, 6.0, 10.0, 11.0, 15.0, 16.0, 20.0, 21.0, 20.0, 21.0]
+        );
+        let random = extended(5, Fill::Random).unwrap();
+        assert_eq!(random[..6], trained);
+        assert!(random[6..].iter().all(|x| *x != 0.0 && x.abs() < 0.2), "{random:?}");
+        let hierarchical = extended(9, Fill::Hierarchical).unwrap();
+        assert_eq!(hierarchical[..6], trained);
+        // Row 3 * 1 + 2: p_2 + 0.4 / 0.6 (p_1 - p_0).
+        assert!((hierarchical[10] - (20.0 + 10.0 * 0.4 / 0.6)).abs() < 1e-5, "{hierarchical:?}");
+        assert!(extended(10, Fill::Hierarchical).is_err());
+    }
 }

@@ -4,7 +4,7 @@
 //! layout. Its [`Line`]s are the ways of reading, one per run name and extension, in order of first
 //! appearance with the window baseline last; the seeds of a run share a line.
 
-use longwave_eval::{Protocol, ResultRow, Settings, WINDOW_BASELINE};
+use longwave_eval::{Protocol, ResultRow, Settings, Split, WINDOW_BASELINE};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,8 +30,10 @@ pub struct Line<'a> {
     pub encoding: String,
     /// Kind of the extension.
     pub extend: String,
-    /// The extension's kind, and what tells its config from others of that kind in the block.
+    /// The extension's kind, and what tells its config from others of that kind in the block or was chosen.
     pub label: String,
+    /// Whether its values were chosen on the validation split.
+    pub chosen: bool,
     /// The rows of each length, one per seed.
     pub rows: BTreeMap<usize, Vec<&'a ResultRow>>,
 }
@@ -69,7 +71,8 @@ impl Block<'_> {
     }
 }
 
-/// Gathers rows into blocks, in order of first appearance.
+/// Gathers rows into blocks, in order of first appearance; those of the validation split, where choices are made,
+/// come after what is reported.
 pub fn blocks(rows: &[ResultRow]) -> Vec<Block<'_>> {
     let mut groups: Vec<(Settings, &str, Vec<&ResultRow>)> = Vec::new();
     for row in rows {
@@ -79,6 +82,7 @@ pub fn blocks(rows: &[ResultRow]) -> Vec<Block<'_>> {
             None => groups.push((settings, &row.checkpoint, vec![row])),
         }
     }
+    groups.sort_by_key(|(settings, ..)| settings.split == Split::Valid);
     groups.into_iter().map(|(settings, checkpoint, rows)| block(&settings, checkpoint, &rows)).collect()
 }
 
@@ -119,10 +123,11 @@ fn block<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a ResultRow]) -> B
             index
         } else {
             let (encoding, extend) = (row.encoding.clone(), row.extend.clone());
-            lines
-                .push((config, Line { run, encoding, label: extend.clone(), extend, rows: BTreeMap::new() }));
+            let label = extend.clone();
+            lines.push((config, Line { run, encoding, label, extend, chosen: false, rows: BTreeMap::new() }));
             lines.len() - 1
         };
+        lines[index].1.chosen |= row.chosen_among.is_some() && row.settings.split != Split::Valid;
         add(lines[index].1.rows.entry(row.settings.length).or_default(), row);
     }
     tell_apart(&mut lines);
@@ -164,7 +169,7 @@ fn config_of(row: &ResultRow) -> Value {
     Value::Object(config)
 }
 
-/// Adds to the labels of extensions of one kind the keys in which their configs differ.
+/// Adds to the labels of extensions of one kind the keys in which their configs differ, and those that were chosen.
 fn tell_apart(lines: &mut [(Value, Line)]) {
     for index in 0..lines.len() {
         let (config, line) = &lines[index];
@@ -172,17 +177,33 @@ fn tell_apart(lines: &mut [(Value, Line)]) {
         let differs = |key: &str| {
             lines.iter().any(|(other, with)| with.extend == line.extend && other.get(key) != fields.get(key))
         };
+        let given = |key: &str| {
+            line.chosen
+                && line
+                    .rows
+                    .values()
+                    .flatten()
+                    .any(|row| row.chosen_among.as_ref().is_some_and(|among| among.get(key).is_some()))
+        };
         let told: Vec<String> = fields
             .iter()
-            .filter(|(key, _)| differs(key))
-            .map(|(key, value)| match value {
-                Value::String(text) => format!("{key} = {text}"),
-                other => format!("{key} = {other}"),
-            })
+            .filter(|(key, _)| differs(key) || given(key))
+            .map(|(key, value)| format!("{key} = {}", shown(value)))
             .collect();
         if !told.is_empty() {
             lines[index].1.label = format!("{} ({})", line.extend, told.join(", "));
         }
+    }
+}
+
+/// A value in a label; a long list by its ends.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.len() > 4 => {
+            format!("[{}, .., {}]", items[0], items[items.len() - 1])
+        }
+        other => other.to_string(),
     }
 }
 
@@ -234,6 +255,31 @@ mod tests {
             row("rope", "direct", 128, 12.0),
         ];
         assert_eq!(labels(&rows), ["rope: yarn (ramp = code)", "rope: yarn (ramp = paper)", "rope: direct"]);
+    }
+
+    #[test]
+    fn what_was_chosen_is_told_and_long_lists_are_cut() {
+        let chosen = |extend: &str, config: Value, among: Value| ResultRow {
+            extend_config: config,
+            chosen_among: Some(among),
+            ..row("rope", extend, 128, 12.0)
+        };
+        let window = chosen("rerope", json!({ "window": "L/2" }), json!({ "window": ["L/4", "L/2"] }));
+        let factors = |last: f64| json!({ "long_factor": [1.0, 1.0, 1.0, 1.0, last] });
+        let searched = chosen("longrope", factors(2.0), json!({ "search": {}, "with": {} }));
+        let given = ResultRow { extend_config: factors(3.0), ..row("rope", "longrope", 128, 12.0) };
+        let rows = [window, searched, given];
+        let told = labels(&rows);
+        assert_eq!(
+            told,
+            [
+                "rope: rerope (window = L/2)",
+                "rope: longrope (long_factor = [1.0, .., 2.0])",
+                "rope: longrope (long_factor = [1.0, .., 3.0])"
+            ]
+        );
+        let marks: Vec<bool> = blocks(&rows)[0].lines.iter().map(|line| line.chosen).collect();
+        assert_eq!(marks, [true, true, false]);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use longwave_core::{Error, Result};
 use longwave_eval::ResultRow;
 use longwave_eval::token_log::quoted;
 
-const HEADER: &str = "run,seed,encoding,extend,extend_config,protocol,corpus,split,checkpoint,step,train_length,\
-                      length,target,max_length,window_stride,windows_per_document,stride,passage,tokens,\
+const HEADER: &str = "run,seed,encoding,extend,extend_config,protocol,corpus,split,checkpoint,step,stage,\
+                      train_length,length,target,max_length,window_stride,windows_per_document,stride,passage,tokens,\
                       documents,skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,\
                       exact_match,exact_match_se,config_hash,device,threads,version\n";
 
@@ -34,6 +34,7 @@ pub fn csv(rows: &[ResultRow]) -> Result<String> {
             settings.split.to_string(),
             row.checkpoint.clone(),
             row.step.to_string(),
+            row.stage.to_string(),
             settings.train_length.to_string(),
             settings.length.to_string(),
             optional(settings.target),

@@ -13,8 +13,10 @@ pub(crate) fn row(run: &str, extend: &str, length: usize, ppl: f64) -> ResultRow
         encoding: run.into(),
         extend: extend.into(),
         extend_config: json!({ "kind": extend }),
+        chosen_among: None,
         checkpoint: "last".into(),
         step: 600,
+        stage: 0,
         settings: Settings {
             protocol: Protocol::FixedTarget,
             split: Split::Test,

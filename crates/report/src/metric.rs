@@ -36,6 +36,16 @@ impl Metric {
         }
     }
 
+    /// The name within a sentence.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Perplexity => "perplexity",
+            Self::Accuracy => "accuracy",
+            Self::ExactMatch => "exact match",
+            Self::Difference => "difference",
+        }
+    }
+
     /// What its charts' files are named.
     pub fn file(self) -> &'static str {
         match self {

@@ -1,8 +1,11 @@
 //! A block as a table: for the terminal and as Markdown.
 
+mod order;
+
 use crate::block::{Block, Line, multiple};
 use crate::metric::Metric;
 use longwave_eval::{Protocol, ResultRow, Settings};
+use order::{sorted, sorted_by};
 use std::fmt::Write as _;
 
 /// The title of a table names up to so many runs.
@@ -92,7 +95,10 @@ impl Table {
     }
 
     /// The table of a block that says one thing.
+    ///
+    /// Each run's lines are sorted by it, the best first, at 8L, or at the longest length where that was not read.
     pub fn new(block: &Block, metric: Metric) -> Self {
+        let block = &sorted(block, metric);
         let settings = &block.settings;
         let runs = block.runs();
         let several = runs.len() > 1;
@@ -118,7 +124,7 @@ impl Table {
             setting: format!("{}; {}", layout(settings), counts(block)),
             label_headers: if several { vec!["run", "extend"] } else { vec!["extend"] },
             columns,
-            notes: notes(block, &rows),
+            notes: notes(block, &rows, metric),
             rows,
         }
     }
@@ -183,7 +189,7 @@ fn text_of(block: &Block) -> String {
     let settings = &block.settings;
     let corpus = block.rows().next().and_then(|row| row.corpus.as_deref()).unwrap_or_default();
     if settings.protocol == Protocol::Task {
-        format!(" {corpus}")
+        format!(" {corpus}, {} split", settings.split)
     } else if settings.corpus_hash.is_some() {
         format!(", {} split of {corpus}", settings.split)
     } else {
@@ -219,7 +225,12 @@ fn push_differences(block: &Block, rows: &mut [TableRow], metric: Metric) -> Opt
 }
 
 fn table_row(block: &Block, line: &Line, several: bool, metric: Metric) -> TableRow {
-    let mut labels = vec![line.label.clone()];
+    let mark = match (line.is_baseline(), line.chosen) {
+        (true, _) => " <",
+        (_, true) => " †",
+        _ => "",
+    };
+    let mut labels = vec![format!("{}{mark}", line.label)];
     if several {
         labels.insert(0, block.run_label(&line.run));
     }
@@ -307,7 +318,7 @@ fn counts(block: &Block) -> String {
     )
 }
 
-fn notes(block: &Block, rows: &[TableRow]) -> Vec<String> {
+fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<String> {
     let cells: Vec<&Cell> = rows.iter().flat_map(|row| row.cells.iter().flatten()).collect();
     let seeds = cells.iter().map(|cell| cell.seeds).max().unwrap_or(0);
     let mut notes = Vec::new();
@@ -323,11 +334,19 @@ fn notes(block: &Block, rows: &[TableRow]) -> Vec<String> {
         let of = if block.runs().len() > 1 { "each run and length" } else { "each length" };
         notes.push(format!("the best of {of} is marked, the window baseline aside"));
     }
+    if block.lines.len() > 1 {
+        let length = sorted_by(block);
+        let multiple = multiple(length, block.settings.train_length);
+        notes.push(format!("sorted by the {} at {length} ({multiple})", metric.in_words()));
+    }
     if block.lines.iter().any(Line::is_baseline) {
         let length = block.settings.train_length;
         notes.push(format!(
-            "window_baseline reads the last L = {length} tokens only: what a longer context must beat"
+            "< window_baseline reads the last L = {length} tokens only: what a longer context must beat"
         ));
+    }
+    if block.lines.iter().any(|line| line.chosen) {
+        notes.push("† its values were chosen by the loss on the validation split".into());
     }
     if let (true, Some(longest)) =
         (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
@@ -380,11 +399,7 @@ fn aligned(texts: impl Iterator<Item = String>, right: bool) -> Vec<String> {
 
 fn capital(text: &str) -> String {
     let mut characters = text.chars();
-    // A name in code keeps its letters.
-    match characters.next() {
-        Some(first) if !text.starts_with("window_") => first.to_uppercase().chain(characters).collect(),
-        _ => text.to_owned(),
-    }
+    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::plan::{Job, Plan};
 use longwave_core::Result;
 use longwave_data::{DataConfig, Split};
 use longwave_eval::protocol::truncate;
-use longwave_eval::{Protocol, Window};
+use longwave_eval::{ResolvedEvaluate, Window};
 use longwave_model::size::training_flops;
 use std::collections::HashMap;
 
@@ -76,15 +76,20 @@ fn readings_of(job: &Job, corpus: &Corpus) -> Option<Vec<(usize, f64)>> {
     let mut readings = Vec::new();
     for evaluation in job.config.evaluations().ok()? {
         let block = &evaluation.block;
-        let documents = &corpus.documents[Split::ALL.iter().position(|split| *split == block.split)?];
+        let plan = |block: &ResolvedEvaluate, length| {
+            let split = Split::ALL.iter().position(|split| *split == block.split)?;
+            block.plan(length, &corpus.documents[split]).ok()
+        };
+        let trials = evaluation.open.iter().map(|open| open.trials(block));
+        let reported = (block.clone(), evaluation.extensions.len() + evaluation.open.len());
+        for (block, times) in std::iter::once(reported).chain(trials) {
+            for &length in &block.lengths {
+                readings.push((length, (tokens_read(&plan(&block, length)?) * times) as f64));
+            }
+        }
         let mut baselines = Vec::new();
         for &length in &block.lengths {
-            let plan = block.plan(length, documents).ok()?;
-            readings.push((length, (tokens_read(&plan) * evaluation.extensions.len()) as f64));
-            if block.protocol == Protocol::ByPosition {
-                continue;
-            }
-            let baseline = truncate(&plan, block.train_length, block.exact);
+            let baseline = truncate(&plan(block, length)?, block.train_length, block.exact);
             // Past 2L the baseline is the same at every length, and is read once.
             if !baselines.contains(&baseline) {
                 readings.push((block.train_length, tokens_read(&baseline) as f64));
@@ -102,19 +107,23 @@ fn tokens_read(plan: &longwave_eval::Plan) -> usize {
 fn cost(job: &Job, corpus: &Corpus, readings: &[(usize, f64)]) -> Option<Cost> {
     let run = &job.config.run;
     let resolved = run.model.resolve(corpus.vocab_size, run.train.length).ok()?;
-    let (memory, segment) = (run.position.memory(), run.train.length);
+    let memory = run.position.memory();
+    let segment = run.stage(run.last_stage()).length;
     // A text is read in segments where there is a memory, which is seen whole: a causal half counts twice.
-    let span = |length: usize| if memory > 0 { length.min(segment) + 2 * memory } else { length };
-    let training_tokens = run.train.steps as f64 * run.train.batch_tokens as f64;
-    let mut cost = Cost {
-        training_tokens,
-        training_flops: training_tokens * training_flops(&resolved, span(segment)) as f64,
-        ..Cost::default()
+    let span = |length: usize, segment: usize| match memory {
+        0 => length,
+        memory => length.min(segment) + 2 * memory,
     };
+    let mut cost = Cost::default();
+    for stage in (0..=run.last_stage()).map(|stage| run.stage(stage)) {
+        let tokens = stage.steps as f64 * stage.batch_tokens as f64;
+        cost.training_tokens += tokens;
+        cost.training_flops += tokens * training_flops(&resolved, span(stage.length, stage.length)) as f64;
+    }
     for &(length, tokens) in readings {
         cost.evaluation_tokens += tokens;
         // A reading has the forward pass alone, a third of a training step's work.
-        cost.evaluation_flops += tokens * training_flops(&resolved, span(length)) as f64 / 3.0;
+        cost.evaluation_flops += tokens * training_flops(&resolved, span(length, segment)) as f64 / 3.0;
     }
     Some(cost)
 }
@@ -163,6 +172,25 @@ mod tests {
         // Segments of 128 with 64 before them see what one text of 256 sees on average.
         let reading = large.evaluation_flops / large.evaluation_tokens * 3.0;
         assert!((reading / (large.training_flops / large.training_tokens) - 1.0).abs() < 1e-12, "{reading}");
+    }
+
+    #[test]
+    fn stages_and_choices_are_counted() {
+        let more =
+            "[[stage]]\nlength = 256\nsteps = 5\n[[evaluate]]\nlengths = [128, 256]\nextend = [\"direct\"";
+        let cost = |extend: &str| {
+            let plan = plan(&format!("{more}{extend}]"));
+            costs(&plan, &mut |_| Ok(corpus(3)))[0].unwrap()
+        };
+        let plain = cost("");
+        assert_eq!(plain.training_tokens, (6.0 + 5.0) * 4096.0);
+        // Three windows are tried and one is read again; each reads 7 windows of 3 documents at both lengths.
+        let one = 3.0 * 7.0 * (128.0 + 256.0);
+        let list = cost(", { kind = \"rerope\", window = [8, 16, 32] }");
+        assert_eq!(list.evaluation_tokens - plain.evaluation_tokens, 4.0 * one);
+        // A search reads one window of 256 a document at a time, then its row; what it finds is read as all are.
+        let search = cost(", { kind = \"longrope\", search = { budget = 10 } }");
+        assert_eq!(search.evaluation_tokens - plain.evaluation_tokens, 11.0 * 3.0 * 256.0 + one);
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! step, so nothing else needs saving. The same state gives the same bytes.
 //!
 //! **Format policy.** `format` counts up when a reader of the old format would misread a file. A reader
-//! refuses a newer format by name, and reads every older one it ever wrote.
+//! refuses a newer format by name, and reads every older one it ever wrote. A file is written in the oldest
+//! format that says all of it: 1, or 2 where stages have changed the reading.
 
 use crate::VERSION;
 use crate::optimizer::Optimizer;
@@ -18,12 +19,15 @@ use longwave_kernels::Layout;
 use longwave_model::{Gpt, Memory};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// The format this version writes.
-pub const FORMAT: u32 = 1;
+/// The newest format this version writes.
+pub const FORMAT: u32 = 2;
+
+/// The format of a checkpoint of the first stage.
+const WITHOUT_STAGES: u32 = 1;
 
 const META_KEY: &str = "longwave";
 
@@ -39,7 +43,7 @@ pub struct Best {
 /// What a checkpoint says about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
-    /// [`FORMAT`].
+    /// [`FORMAT`] or an older one.
     pub format: u32,
     /// The version that wrote it.
     pub version: String,
@@ -47,13 +51,25 @@ pub struct Meta {
     pub step: u64,
     /// The run's identity.
     pub config_hash: String,
-    /// The best validation so far.
+    /// The best validation of the stage so far.
     pub best: Option<Best>,
     /// Which channels of q and k turn together, layer by layer, none where a layer turns none; written by
     /// [`save`]. Weights mean nothing under another layout, and no shape tells them apart. Absent in files of
     /// earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotary_layouts: Option<Vec<Option<Layout>>>,
+    /// The readings of the stages after `[train]` that have begun, in order: the model reads by all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageReading>,
+}
+
+/// What a stage made of the reading.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageReading {
+    /// Tokens of its sequences: the L' its extension was applied for.
+    pub length: usize,
+    /// The extension, with every default written out.
+    pub extend: serde_json::Value,
 }
 
 /// A step of training, read from a file.
@@ -66,15 +82,21 @@ pub struct Checkpoint {
 
 impl Meta {
     /// The description of a state of this version.
-    pub fn new(step: u64, config_hash: &str, best: Option<Best>) -> Self {
+    pub fn new(step: u64, config_hash: &str, best: Option<Best>, stages: Vec<StageReading>) -> Self {
         Self {
-            format: FORMAT,
+            format: if stages.is_empty() { WITHOUT_STAGES } else { FORMAT },
             version: VERSION.to_owned(),
             step,
             config_hash: config_hash.to_owned(),
             best,
             rotary_layouts: None,
+            stages,
         }
+    }
+
+    /// The stage the state is of: 0 is `[train]`, n the n-th `[[stage]]`.
+    pub fn stage(&self) -> usize {
+        self.stages.len()
     }
 }
 
@@ -204,6 +226,14 @@ impl Checkpoint {
         Ok(parameters::replace(model, |_, old| values.next().unwrap_or(old)))
     }
 
+    /// The weights by name, each flat, in the order of their names.
+    pub fn parameters(&self) -> BTreeMap<&str, &[f32]> {
+        let weights = self.tensors.iter().filter_map(|(name, (_, numbers))| {
+            name.strip_prefix("model.").map(|name| (name, numbers.as_slice()))
+        });
+        weights.collect()
+    }
+
     /// The optimizer's moments.
     ///
     /// # Errors
@@ -271,7 +301,7 @@ mod tests {
         let model = model(&device);
         let optimizer = Optimizer::new(&parameters::list(&model), &device);
         let path = folder.join(name);
-        let meta = Meta::new(7, "abc", Some(Best { step: 5, loss: 2.5 }));
+        let meta = Meta::new(7, "abc", Some(Best { step: 5, loss: 2.5 }), Vec::new());
         save(&path, &model, Some(&optimizer), &memories(&device), &meta).unwrap();
         path
     }
@@ -299,7 +329,7 @@ mod tests {
         let device = Device::flex();
         let rope = |layout: &str| model_with(&format!("kind = \"rope\"\nlayout = \"{layout}\""), &device);
         let path = folder.path().join("half");
-        save(&path, &rope("half"), None, &[], &Meta::new(1, "abc", None)).unwrap();
+        save(&path, &rope("half"), None, &[], &Meta::new(1, "abc", None, Vec::new())).unwrap();
         let saved = Checkpoint::load(&path).unwrap();
         assert_eq!(saved.meta.rotary_layouts, Some(vec![Some(Layout::Half); 2]));
         assert!(saved.weights(rope("half"), &device).is_ok());
@@ -313,7 +343,7 @@ mod tests {
         let error = saved.weights(model_with("kind = \"none\"", &device), &device).unwrap_err();
         assert!(error.message().contains("and the config says no rotation"), "{error}");
         // Files of earlier versions say nothing of it.
-        let earlier = Checkpoint { meta: Meta::new(1, "abc", None), ..saved };
+        let earlier = Checkpoint { meta: Meta::new(1, "abc", None, Vec::new()), ..saved };
         assert!(earlier.weights(rope("interleaved"), &device).is_ok());
     }
 

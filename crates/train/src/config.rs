@@ -1,8 +1,8 @@
-//! `[train]`: one stage of training.
+//! `[train]`: the first stage of training.
 
 use longwave_core::{Error, Result};
 use longwave_data::Sampling;
-use longwave_position::{Lengths, TrainingPositions};
+use longwave_position::TrainingPositions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -133,11 +133,6 @@ impl TrainConfig {
         self.sequences() / self.accumulation
     }
 
-    /// The lengths that a share in `positions` is taken of.
-    pub fn lengths(&self) -> Lengths {
-        Lengths { train: self.length, length: self.length }
-    }
-
     /// Steps between validations.
     pub fn validate_every(&self) -> u64 {
         self.validate_every.unwrap_or(self.steps / 10).max(1)
@@ -148,46 +143,41 @@ impl TrainConfig {
         self.checkpoint_every.unwrap_or_else(|| self.validate_every()).max(1)
     }
 
-    /// Checks every value; keys are prefixed `train.`.
+    /// Checks every value; `section` is their place in the file, `train` or `stage[0]`.
     ///
     /// # Errors
     /// A value that is not allowed, with what is.
-    pub fn validate(&self) -> Result<()> {
+    pub fn validate(&self, section: &str) -> Result<()> {
+        let at = |key: &str| format!("{section}.{key}");
         let at_least_one = [
-            ("train.length", self.length),
-            ("train.steps", self.steps as usize),
-            ("train.accumulation", self.accumulation),
-            ("train.validation_tokens", self.validation_tokens),
+            ("length", self.length),
+            ("steps", self.steps as usize),
+            ("accumulation", self.accumulation),
+            ("validation_tokens", self.validation_tokens),
         ];
         for (key, value) in at_least_one {
             if value == 0 {
-                return Err(Error::value(key, value, "it must be at least 1"));
+                return Err(Error::value(&at(key), value, "it must be at least 1"));
             }
         }
         if self.batch_tokens == 0 || !self.batch_tokens.is_multiple_of(self.length) {
             let near = self.batch_tokens.div_ceil(self.length).max(1) * self.length;
             return Err(Error::value(
-                "train.batch_tokens",
+                &at("batch_tokens"),
                 self.batch_tokens,
-                format!("it must be a multiple of `train.length = {}`", self.length),
+                format!("it must be a multiple of `{} = {}`", at("length"), self.length),
             )
             .hint(format!("use {near}")));
         }
         if !self.sequences().is_multiple_of(self.accumulation) {
             return Err(Error::value(
-                "train.accumulation",
+                &at("accumulation"),
                 self.accumulation,
                 format!("it must divide the {} sequences of a batch", self.sequences()),
             ));
         }
-        self.positions.validate("train.positions", self.lengths())?;
-        let rows = self.positions.rows_per_text();
-        if !self.sequences().is_multiple_of(rows) {
-            let allowed = format!("it must divide the {} sequences of a batch", self.sequences());
-            return Err(Error::value("train.positions.count", rows, allowed));
-        }
-        self.warmup.validate("train.warmup")?;
-        self.decay.validate("train.decay")?;
+        self.warmup.validate(&at("warmup"))?;
+        self.decay.validate(&at("decay"))?;
         let positive = |value: f64| value.is_finite() && value > 0.0;
         let not_negative = |value: f64| value.is_finite() && value >= 0.0;
         let below_one = |value: f64| (0.0..1.0).contains(&value);
@@ -202,7 +192,7 @@ impl TrainConfig {
             ("clip", self.clip, not_negative(self.clip), "it must be at least 0"),
         ] {
             if !allowed {
-                return Err(Error::value(&format!("train.{key}"), value, what));
+                return Err(Error::value(&at(key), value, what));
             }
         }
         Ok(())
@@ -218,19 +208,14 @@ mod tests {
         let error = |change: fn(&mut TrainConfig)| {
             let mut config = TrainConfig::default();
             change(&mut config);
-            config.validate().unwrap_err()
+            config.validate("train").unwrap_err()
         };
         assert_eq!(error(|c| c.batch_tokens = 1000).hint_text(), Some("use 1024"));
         assert!(error(|c| c.accumulation = 5).message().contains("32 sequences"));
-        let segments = TrainingPositions::Segments { count: 5, max_position: None };
-        let mut config = TrainConfig { positions: segments, ..TrainConfig::default() };
-        assert!(config.validate().unwrap_err().message().starts_with("`train.positions.count = 5`"));
-        config.batch_tokens = 5 * 128;
-        assert!(config.validate().is_ok());
         assert!(error(|c| c.learning_rate = f64::NAN).message().starts_with("`train.learning_rate"));
         assert!(error(|c| c.warmup = Steps::Share(1.5)).message().starts_with("`train.warmup"));
         assert!(error(|c| c.length = 0).message().contains("at least 1"));
-        assert!(TrainConfig::default().validate().is_ok());
+        assert!(TrainConfig::default().validate("train").is_ok());
     }
 
     #[test]

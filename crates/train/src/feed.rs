@@ -4,12 +4,13 @@
 //! state.
 
 use crate::config::TrainConfig;
+use crate::restore::reading_after;
 use crate::run_config::RunConfig;
 use crate::trainer::upload;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_data::{Batch, Dataset, Sampling};
-use longwave_position::{Init, Positions, TrainingPositions};
+use longwave_position::{Init, Lengths, Positions, TrainingPositions};
 use std::ops::Range;
 
 /// The rows of one step.
@@ -34,21 +35,21 @@ pub struct Part {
 }
 
 impl Feed {
-    /// The rows of a step.
+    /// The rows of a step of a stage; steps are counted over all stages.
     ///
     /// # Errors
     /// The training text is shorter than what a row is taken from.
-    pub fn of_step(config: &TrainConfig, dataset: &Dataset, seed: u64, step: u64) -> Result<Self> {
-        let (positions, lengths, rows) = (&config.positions, config.lengths(), config.sequences());
+    pub fn of_step(config: &RunConfig, stage: usize, dataset: &Dataset, step: u64) -> Result<Self> {
+        let (train, lengths, seed) = (config.stage(stage), config.lengths(stage), config.seed);
+        let (positions, rows) = (&train.positions, train.sequences());
         let texts = rows / positions.rows_per_text();
-        let texts = dataset.batch(config.sampling, seed, step, texts, positions.text_length(lengths))?;
-        Ok(Self::read(config, texts, seed, step))
+        let texts = dataset.batch(train.sampling, seed, step, texts, positions.text_length(lengths))?;
+        Ok(Self::read(train, lengths, texts, [seed, step]))
     }
 
     /// The rows of a step, of its texts.
-    fn read(config: &TrainConfig, texts: Batch, seed: u64, step: u64) -> Self {
-        let (positions, lengths, rows) = (&config.positions, config.lengths(), config.sequences());
-        let drawn = positions.draw(seed, step, rows, lengths);
+    fn read(config: &TrainConfig, lengths: Lengths, texts: Batch, [seed, step]: [u64; 2]) -> Self {
+        let drawn = config.positions.draw(seed, step, config.sequences(), lengths);
         let batch = match &drawn.tokens {
             Some(columns) => texts.columns(columns),
             None => texts.cut(config.length),
@@ -86,17 +87,44 @@ impl Feed {
     }
 }
 
-/// Whether the encoding of a config can be fed as the config says.
+/// Whether the encoding of a config can be fed as every stage says.
 ///
 /// # Errors
-/// It has no value for some of the positions it is trained with, or would learn nothing from them; it
+/// Positions that no row could be given; some that the encoding has no value for, or would learn nothing from; it
 /// carries a memory, and rows do not continue those of the step before; or positions are drawn in a way that would
 /// tear a task's sequences apart.
 pub fn check(config: &RunConfig) -> Result<()> {
-    let train = &config.train;
+    let stages = 0..=config.last_stage();
+    stages.clone().try_for_each(|stage| check_rows(config, stage))?;
+    let plain = |stage: usize| config.stage(stage).positions.is_contiguous();
+    if config.position.memory() == 0 && stages.clone().all(plain) {
+        return Ok(());
+    }
+    // The vocabulary is not known yet, and plays no part in this.
+    let resolved = config.model.resolve(1, config.train.length)?;
+    let init = Init::new(config.seed, &Device::flex());
+    let fresh = config.position.build("position", &resolved.dimensions, &init, resolved.log_n())?;
+    for stage in stages {
+        let reading = reading_after(config, &fresh, stage)?;
+        let section = format!("{}.positions", RunConfig::section(stage));
+        config.stage(stage).positions.check(&section, &reading, config.lengths(stage))?;
+    }
+    Ok(())
+}
+
+/// Whether the rows of a stage can be what its positions and a memory make of them.
+fn check_rows(config: &RunConfig, stage: usize) -> Result<()> {
+    let (train, section) = (config.stage(stage), RunConfig::section(stage));
+    let positions = format!("{section}.positions");
+    train.positions.validate(&positions, config.lengths(stage))?;
+    let rows = train.positions.rows_per_text();
+    if !train.sequences().is_multiple_of(rows) {
+        let allowed = format!("it must divide the {} sequences of a batch", train.sequences());
+        return Err(Error::value(&format!("{positions}.count"), rows, allowed));
+    }
     let memory = config.position.memory();
     if config.data.task.is_some() {
-        check_task(&train.positions, memory)?;
+        check_task(&positions, &train.positions, memory)?;
     }
     if memory > 0 && train.sampling != Sampling::Sequential {
         return Err(Error::value(
@@ -104,20 +132,13 @@ pub fn check(config: &RunConfig) -> Result<()> {
             memory,
             "rows must go on where they ended a step before",
         )
-        .hint("set `train.sampling = \"sequential\"`"));
+        .hint(format!("set `{section}.sampling = \"sequential\"`")));
     }
-    if memory == 0 && train.positions.is_contiguous() {
-        return Ok(());
-    }
-    // The vocabulary is not known yet, and plays no part in this.
-    let resolved = config.model.resolve(1, train.length)?;
-    let init = Init::new(config.seed, &Device::flex());
-    let reading = config.position.build("position", &resolved.dimensions, &init, resolved.log_n())?;
-    train.positions.check("train.positions", &reading, train.lengths())
+    Ok(())
 }
 
 /// A task's sequences are read whole, and each for itself.
-fn check_task(positions: &TrainingPositions, memory: usize) -> Result<()> {
+fn check_task(section: &str, positions: &TrainingPositions, memory: usize) -> Result<()> {
     if memory > 0 {
         return Err(Error::value(
             "position.memory",
@@ -131,9 +152,9 @@ fn check_task(positions: &TrainingPositions, memory: usize) -> Result<()> {
         TrainingPositions::Pose { max_skip: Some(0), .. } => return Ok(()),
         TrainingPositions::Pose { max_skip, .. } => {
             let Some(most) = max_skip else {
-                return Err(Error::usage(
-                    "`train.positions.max_skip` is missing: a task's sequence has no tokens to skip",
-                )
+                return Err(Error::usage(format!(
+                    "`{section}.max_skip` is missing: a task's sequence has no tokens to skip"
+                ))
                 .hint("set `max_skip = 0`, which leaves a gap between positions alone"));
             };
             ("max_skip", *most, "read with gaps")
@@ -141,7 +162,7 @@ fn check_task(positions: &TrainingPositions, memory: usize) -> Result<()> {
         _ => return Ok(()),
     };
     let allowed = format!("a task's sequence {what} has no answer any more");
-    Err(Error::value(&format!("train.positions.{key}"), value, allowed)
+    Err(Error::value(&format!("{section}.{key}"), value, allowed)
         .hint("use `randpos`, `offset`, or `pose` with `max_skip = 0`, which change positions alone"))
 }
 
@@ -157,8 +178,10 @@ mod tests {
     /// The step's rows, taken from texts as a dataset takes them.
     fn feed(config: &TrainConfig, seed: u64, step: u64) -> Feed {
         let texts = config.sequences() / config.positions.rows_per_text();
-        let length = config.positions.text_length(config.lengths());
-        Feed::read(config, batch(&tokens(), config.sampling, seed, step, texts, length).unwrap(), seed, step)
+        let lengths = Lengths { train: config.length, length: config.length };
+        let length = config.positions.text_length(lengths);
+        let texts = batch(&tokens(), config.sampling, seed, step, texts, length).unwrap();
+        Feed::read(config, lengths, texts, [seed, step])
     }
 
     fn config(positions: TrainingPositions) -> TrainConfig {
@@ -213,19 +236,26 @@ mod tests {
 
     #[test]
     fn a_task_is_scored_on_its_answers_wherever_it_is_read() {
-        let task = "task = { kind = \"copy\" }".parse::<toml::Table>().unwrap();
-        let data = longwave_core::config::read::<longwave_data::DataConfig>(&task, "data").unwrap();
-        let dataset = Dataset::open(&data, &mut |_| ()).unwrap();
+        let text = "name = \"x\"
+seed = 1
+[data]
+task = { kind = \"copy\" }
+[position]
+kind = \"rope\"
+[train]
+\
+                    length = 16
+batch_tokens = 128
+accumulation = 2
+";
+        let run = RunConfig::from_table(text.parse().unwrap()).unwrap();
+        let dataset = Dataset::open(&run.data, &mut |_| ()).unwrap();
         let drawn = |positions: TrainingPositions| {
-            let config = TrainConfig {
-                length: 16,
-                batch_tokens: 128,
-                accumulation: 2,
-                positions,
-                ..TrainConfig::default()
-            };
-            let feed = Feed::of_step(&config, &dataset, 1, 4).unwrap();
-            let weights = |part| feed.part(&config, part, &Device::flex()).weights.unwrap();
+            let mut run = run.clone();
+            run.train.positions = positions;
+            let feed = Feed::of_step(&run, 0, &dataset, 4).unwrap();
+            let config = &run.train;
+            let weights = |part| feed.part(config, part, &Device::flex()).weights.unwrap();
             let sum: f32 = (weights(0).sum() + weights(1).sum()).into_scalar();
             assert!((sum - 1.0).abs() < 1e-6, "{sum}");
             feed

@@ -1,12 +1,12 @@
 //! Training: the loop, optimizer, schedule, checkpoints and exact resume.
 //!
 //! - [`run_config`]: a whole config but its evaluations; the run's identity.
-//! - [`config`], [`schedule`]: `[train]` and its learning rate.
+//! - [`config`], [`schedule`]: `[train]` and its learning rate; [`stage`]: what trains on from there.
 //! - [`run`]: the run's folder, and whether it may be continued.
 //! - [`feed`]: what a step reads; [`recurrence`]: what it carries to the next.
 //! - [`trainer`]: the loop.
 //! - [`optimizer`], [`parameters`]: `AdamW` over a model's parameters by name.
-//! - [`checkpoint`]: one file that holds a step of training, whole.
+//! - [`checkpoint`]: one file that holds a step of training, whole; [`restore()`]: the model it holds.
 //! - [`trained`]: a trained run, opened without its corpus.
 //! - [`exchange`]: trained models in Hugging Face's layout.
 //! - [`metrics`]: the lines of `metrics.jsonl`.
@@ -21,16 +21,20 @@ pub mod metrics;
 pub mod optimizer;
 pub mod parameters;
 pub mod recurrence;
+pub mod restore;
 pub mod run;
 pub mod run_config;
 pub mod schedule;
+pub mod stage;
 pub mod trained;
 pub mod trainer;
 
 pub use checkpoint::Checkpoint;
 pub use config::TrainConfig;
+pub use restore::{reading_after, restore};
 pub use run::{Run, Start};
 pub use run_config::RunConfig;
+pub use stage::StageConfig;
 pub use trained::Trained;
 pub use trainer::{Event, Outcome, Trainer};
 

@@ -17,7 +17,10 @@ pub const FORMAT: u32 = 1;
 pub struct Metric {
     /// [`FORMAT`].
     pub format: u32,
-    /// Steps done, this one included.
+    /// The stage: 0 is `[train]`, n the n-th `[[stage]]`.
+    #[serde(default)]
+    pub stage: usize,
+    /// Steps done in all stages, this one included.
     pub step: u64,
     /// Training tokens read so far.
     pub tokens: u64,
@@ -94,6 +97,7 @@ mod tests {
     fn metric(step: u64) -> Metric {
         Metric {
             format: FORMAT,
+            stage: 0,
             step,
             tokens: step * 10,
             loss: 1.5,

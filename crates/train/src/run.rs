@@ -2,14 +2,17 @@
 //!
 //! `config.toml` (resolved), `metrics.jsonl`, `checkpoints/{last,best,stable}.safetensors`,
 //! `tokenizer.json`, `results.jsonl`, `report.html`. `stable` is the state before the final decay of
-//! `wsd`, from which a finished run can go on.
+//! `wsd`, from which a finished run can go on. A run with stages also keeps the end of each:
+//! `stage-0` of `[train]`, `stage-1` of the first `[[stage]]`, and so on.
 
 use crate::checkpoint::Checkpoint;
 use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
 use longwave_core::{Error, Result, file};
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use toml::{Table, Value};
 
 /// Which checkpoint of a run.
@@ -18,19 +21,46 @@ pub enum Which {
     /// After the last step.
     #[default]
     Last,
-    /// At the best validation.
+    /// At the best validation of the last stage begun.
     Best,
-    /// Before the final decay of `wsd`.
+    /// Before the final decay of `wsd` in `[train]`.
     Stable,
+    /// At the end of a stage: 0 is `[train]`, n the n-th `[[stage]]`.
+    Stage(usize),
 }
 
 impl Which {
     /// Its name in rows and on the command line.
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> Cow<'static, str> {
         match self {
-            Self::Last => "last",
-            Self::Best => "best",
-            Self::Stable => "stable",
+            Self::Last => "last".into(),
+            Self::Best => "best".into(),
+            Self::Stable => "stable".into(),
+            Self::Stage(stage) => format!("stage-{stage}").into(),
+        }
+    }
+}
+
+impl FromStr for Which {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "last" => Ok(Self::Last),
+            "best" => Ok(Self::Best),
+            "stable" => Ok(Self::Stable),
+            _ => {
+                text.strip_prefix("stage-").and_then(|stage| stage.parse().ok()).map(Self::Stage).ok_or_else(
+                    || {
+                        Error::value(
+                            "checkpoint",
+                            text,
+                            "it must be `last`, `best`, `stable`, or `stage-0`, `stage-1`, ..",
+                        )
+                        .hint("`stage-0` is the end of `[train]`, `stage-1` that of the first `[[stage]]`")
+                    },
+                )
+            }
         }
     }
 }
@@ -92,6 +122,9 @@ impl Run {
         let start = match differences.as_slice() {
             [] => run.continued()?,
             [only] if only.key == "train.steps" => run.lengthened(&old)?,
+            [only] if only.key == "stage" && run.config.stages.starts_with(&old.stages) => {
+                run.staged(&old)?
+            }
             [first, ..] => {
                 return Err(Error::usage(format!("`{shown}` holds a run with another config: {first}"))
                     .hint("choose another folder with `--out`, or the same config"));
@@ -144,11 +177,28 @@ impl Run {
             return Ok(Start::Fresh);
         }
         let checkpoint = self.load(Which::Last)?;
-        Ok(if checkpoint.meta.step >= self.config.train.steps {
+        Ok(if checkpoint.meta.step >= self.config.total_steps() {
             Start::Finished
         } else {
             Start::Resume(Box::new(checkpoint))
         })
+    }
+
+    /// The same config with further stages: what was trained stays, its last checkpoint is of this run from now on.
+    fn staged(&self, old: &RunConfig) -> Result<Start> {
+        if !self.checkpoint(Which::Last).exists() {
+            return Ok(Start::Fresh);
+        }
+        let checkpoint = Checkpoint::load(&self.checkpoint(Which::Last))?;
+        if checkpoint.meta.step < old.total_steps() {
+            return Ok(Start::Resume(Box::new(checkpoint)));
+        }
+        // The run knew of no stage then, or of fewer: the end of its last one gets its name.
+        let end = self.checkpoint(Which::Stage(checkpoint.meta.stage()));
+        if !end.exists() {
+            fs::copy(self.checkpoint(Which::Last), &end).map_err(|error| Error::io("write", &end, &error))?;
+        }
+        Ok(Start::Resume(Box::new(checkpoint)))
     }
 
     /// The same config but for the number of steps.
@@ -180,7 +230,7 @@ impl Run {
         for which in usable {
             let checkpoint = Checkpoint::load(&self.checkpoint(which))?;
             let further = best.as_ref().is_none_or(|best| best.meta.step < checkpoint.meta.step);
-            if checkpoint.meta.step <= agree && further {
+            if checkpoint.meta.stage() == 0 && checkpoint.meta.step <= agree && further {
                 best = Some(checkpoint);
             }
         }
@@ -209,7 +259,7 @@ pub fn existing_checkpoint(folder: &Path, which: Which) -> Result<PathBuf> {
         return Ok(path);
     }
     Err(Error::failed(format!("`{}` has no checkpoint `{}`", folder.display(), which.name()))
-        .hint("train it first; `best` needs a validation split"))
+        .hint("train it first; `best` needs a validation split, and `stage-0`, `stage-1`, .. a run with `[[stage]]`"))
 }
 
 fn read_config(folder: &Path) -> Result<RunConfig> {

@@ -2,13 +2,14 @@
 
 use crate::config::TrainConfig;
 use crate::feed;
+use crate::stage::{Moments, StageConfig};
 use longwave_core::canonical;
-use longwave_core::config::{read, take_table, unknown_key};
+use longwave_core::config::{read, take_table, take_tables, unknown_key};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result};
-use longwave_data::{DataConfig, Sampling};
+use longwave_data::{DataConfig, Sampling, TaskConfig};
 use longwave_model::ModelConfig;
-use longwave_position::PositionConfig;
+use longwave_position::{Lengths, PositionConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
@@ -30,8 +31,11 @@ pub struct RunConfig {
     pub model: ModelConfig,
     /// The positional encoding.
     pub position: PositionConfig,
-    /// The training.
+    /// The training: its first stage, whose length is L.
     pub train: TrainConfig,
+    /// Stages of training after it.
+    #[serde(rename = "stage", skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageConfig>,
 }
 
 #[derive(Deserialize)]
@@ -55,22 +59,77 @@ impl RunConfig {
         let data = read::<DataConfig>(&take_table(&mut document, "data")?, "data")?;
         let model = read(&take_table(&mut document, "model")?, "model")?;
         let train = read::<TrainConfig>(&take_table(&mut document, "train")?, "train")?;
+        let stages = take_tables(&mut document, "stage")?;
         let top = read_top(&document)?;
         data.validate()?;
-        train.validate()?;
-        if let Some(task) = &data.task {
-            task.check_length("train.length", train.length)?;
-            if train.sampling != Sampling::default() {
-                return Err(Error::usage("`train.sampling` has no meaning beside `data.task`")
-                    .hint("remove it: every step draws new sequences"));
-            }
+        train.validate("train")?;
+        let stages = stages
+            .into_iter()
+            .enumerate()
+            .map(|(index, table)| StageConfig::from_table(table, &format!("stage[{index}]"), &train))
+            .collect::<Result<Vec<_>>>()?;
+        let later = stages.iter().map(|stage| &stage.train);
+        for (stage, train) in std::iter::once(&train).chain(later).enumerate() {
+            check_task(data.task.as_ref(), &Self::section(stage), train)?;
         }
         let position = PositionConfig::from_value(&position, "position")?;
-        let config =
-            Self { name: top.name, seed: top.seed, imported: top.imported, data, model, position, train };
+        let config = Self {
+            name: top.name,
+            seed: top.seed,
+            imported: top.imported,
+            data,
+            model,
+            position,
+            train,
+            stages,
+        };
         config.check_name()?;
         feed::check(&config)?;
         Ok(config)
+    }
+
+    /// Training by stage: 0 is `[train]`, n the n-th `[[stage]]`.
+    ///
+    /// # Panics
+    /// There is no such stage.
+    pub fn stage(&self, stage: usize) -> &TrainConfig {
+        if stage == 0 { &self.train } else { &self.stages[stage - 1].train }
+    }
+
+    /// The lengths of a stage: L is that of `[train]`, L' its own.
+    pub fn lengths(&self, stage: usize) -> Lengths {
+        Lengths { train: self.train.length, length: self.stage(stage).length }
+    }
+
+    /// A stage's place in the file, for messages.
+    pub fn section(stage: usize) -> String {
+        if stage == 0 { "train".to_owned() } else { format!("stage[{}]", stage - 1) }
+    }
+
+    /// The last stage's number.
+    pub fn last_stage(&self) -> usize {
+        self.stages.len()
+    }
+
+    /// Optimizer steps before a stage begins.
+    pub fn steps_before(&self, stage: usize) -> u64 {
+        (0..stage).map(|stage| self.stage(stage).steps).sum()
+    }
+
+    /// Optimizer steps of all stages.
+    pub fn total_steps(&self) -> u64 {
+        self.steps_before(self.last_stage() + 1)
+    }
+
+    /// Training tokens read before a stage begins.
+    pub fn tokens_before(&self, stage: usize) -> u64 {
+        (0..stage).map(|stage| self.stage(stage).steps * self.stage(stage).batch_tokens as u64).sum()
+    }
+
+    /// Optimizer steps before the one from which a stage's moments have been gathered.
+    pub fn moments_since(&self, stage: usize) -> u64 {
+        let reset = (1..=stage).rev().find(|stage| self.stages[stage - 1].optimizer == Moments::Reset);
+        self.steps_before(reset.unwrap_or(0))
     }
 
     /// The document with every default written out.
@@ -84,8 +143,8 @@ impl RunConfig {
         }
     }
 
-    /// Identifies what is trained on which data: SHA-256 over data, model, position, train and seed,
-    /// not the name, not the evaluations, not where the data lies. `content_hash` is the corpus's and
+    /// Identifies what is trained on which data: SHA-256 over data, model, position, train, stages and
+    /// seed, not the name, not the evaluations, not where the data lies. `content_hash` is the corpus's and
     /// its tokenizer's.
     ///
     /// # Errors
@@ -123,9 +182,22 @@ impl RunConfig {
     }
 }
 
+/// The sequences of a task fit every stage and are drawn anew at every step; `section` is the stage's place in the
+/// file.
+fn check_task(task: Option<&TaskConfig>, section: &str, train: &TrainConfig) -> Result<()> {
+    let Some(task) = task else { return Ok(()) };
+    task.check_length(&format!("{section}.length"), train.length)?;
+    if train.sampling != Sampling::default() {
+        return Err(Error::usage(format!("`{section}.sampling` has no meaning beside `data.task`"))
+            .hint("remove it: every step draws new sequences"));
+    }
+    Ok(())
+}
+
 /// What is left at the top must be `name` and `seed`; a stranger gets the sections named too.
 fn read_top(document: &Table) -> Result<Top> {
-    const KNOWN: [&str; 8] = ["name", "seed", "imported", "data", "model", "position", "train", "evaluate"];
+    const KNOWN: [&str; 9] =
+        ["name", "seed", "imported", "data", "model", "position", "train", "stage", "evaluate"];
     if let Some(key) = document.keys().find(|key| !KNOWN.contains(&key.as_str())) {
         return Err(unknown_key(key, key, &KNOWN));
     }
@@ -173,6 +245,27 @@ mod tests {
     }
 
     #[test]
+    fn every_stage_has_positions_of_its_own_and_the_first_length() {
+        let stage = |keys: &str| config(&format!("{TEXT}[[stage]]\nlength = 256\nsteps = 9\n{keys}\n"));
+        let pose = stage("positions = { kind = \"pose\", max_position = \"4L\" }").unwrap();
+        let (lengths, positions) = (pose.lengths(1), &pose.stage(1).positions);
+        assert!(pose.train.positions.is_contiguous());
+        assert_eq!((lengths.train, positions.reach(lengths)), (128, 512));
+        let short = stage("positions = { kind = \"offset\", max_position = \"L\" }").unwrap_err();
+        assert!(short.message().starts_with("`stage[0].positions.max_position = 128`"), "{short}");
+        let laid_out = stage("extend = \"segments\"\npositions = { kind = \"pose\" }").unwrap_err();
+        assert!(laid_out.message().contains("lays out texts that are read"), "{laid_out}");
+        let segments = stage("positions = { kind = \"segments\", count = 3 }").unwrap_err();
+        assert!(segments.message().starts_with("`stage[0].positions.count = 3`"), "{segments}");
+        let memory = TEXT.replace("\"rope\"", "\"xlnet\"\nmemory = 8");
+        let text =
+            format!("{memory}[train]\nsampling = \"sequential\"\n[[stage]]\nlength = 256\nsteps = 9\n");
+        assert!(config(&text).is_ok());
+        let error = config(&format!("{text}sampling = \"random\"")).unwrap_err();
+        assert!(error.hint_text().unwrap().contains("stage[0].sampling"), "{error}");
+    }
+
+    #[test]
     fn a_task_is_read_whole_and_without_a_memory() {
         let task = TEXT.replace("corpus = \"data/sotu\"", "task = { kind = \"copy\" }");
         let drawn = |positions: &str| config(&format!("{task}[train]\npositions = {{ {positions} }}"));
@@ -186,9 +279,27 @@ mod tests {
             let error = drawn(positions).unwrap_err();
             assert!(error.message().starts_with(start) && error.hint_text().is_some(), "{error}");
         }
+        let staged = format!("{task}[[stage]]\nlength = 256\nsteps = 9\npositions = {{ kind = \"pose\" }}\n");
+        let error = config(&staged).unwrap_err();
+        assert!(error.message().starts_with("`stage[0].positions.max_skip` is missing"), "{error}");
         let memory = task.replace("\"rope\"", "\"transformer_xl\"\nmemory = 4");
         let error = config(&memory).unwrap_err();
         assert!(error.message().contains("a task draws new sequences"), "{error}");
+    }
+
+    #[test]
+    fn stages_follow_each_other() {
+        let stages = "[[stage]]\nlength = 256\nsteps = 10\nextend = \"linear\"\n\
+                      [[stage]]\nlength = 512\nsteps = 5\noptimizer = \"keep\"\nlearning_rate = 0.001\n";
+        let staged = config(&format!("{TEXT}{stages}")).unwrap();
+        assert_eq!(RunConfig::from_table(staged.to_table().unwrap()).unwrap(), staged);
+        assert_eq!((staged.steps_before(1), staged.steps_before(2), staged.total_steps()), (600, 610, 615));
+        assert_eq!((staged.moments_since(0), staged.moments_since(2)), (0, 600));
+        assert_eq!(staged.tokens_before(2), 610 * 4096);
+        let hash = |text: &str| config(text).unwrap().hash("corpus").unwrap();
+        assert_ne!(hash(TEXT), hash(&format!("{TEXT}{stages}")));
+        let error = config(&format!("{TEXT}[stage]\nlength = 256")).unwrap_err();
+        assert!(error.hint_text().unwrap().contains("[[stage]]"), "{error}");
     }
 
     #[test]
@@ -198,6 +309,11 @@ mod tests {
         let message = |train: &str| config(&format!("{task}[train]\n{train}")).unwrap_err().to_string();
         assert!(message("length = 16").starts_with("`train.length = 16`"));
         assert!(message("sampling = \"shuffled\"").contains("`train.sampling` has no meaning"));
+        let stage = |keys: &str| message(&format!("[[stage]]\nsteps = 5\n{keys}"));
+        assert!(stage("length = 16\nbatch_tokens = 4096").starts_with("`stage[0].length = 16`"));
+        assert!(
+            stage("length = 256\nsampling = \"shuffled\"").contains("`stage[0].sampling` has no meaning")
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A run that has been trained, opened without its corpus.
 
 use crate::checkpoint::{Checkpoint, Meta};
+use crate::restore::restore;
 use crate::run::{Run, Which, existing_checkpoint};
 use crate::run_config::RunConfig;
 use burn::module::Module;
@@ -38,8 +39,8 @@ impl Trained {
         let checkpoint = Checkpoint::load(&existing_checkpoint(folder, which)?)?;
         let tokenizer = Tokenizer::load(&folder.join("tokenizer.json"))?;
         let resolved = config.model.resolve(tokenizer.vocab_size(), config.train.length)?;
-        let fresh = Gpt::new(&resolved, &config.position, &Init::new(config.seed, device))?;
-        let model = checkpoint.weights(fresh, device)?.valid();
+        let init = Init::new(config.seed, device);
+        let model = restore(&config, &resolved, &init, device, &checkpoint)?.valid();
         Ok(Self { config, resolved, model, meta: checkpoint.meta, tokenizer })
     }
 }

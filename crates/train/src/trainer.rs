@@ -3,25 +3,32 @@
 //! A step is a pure function of the weights, the moments and the step's number: the batch, the
 //! dropout masks and the learning rate follow from the seed and the step. So a run that stops
 //! anywhere, also between the parts of an accumulated batch, goes on from its last whole step and
-//! ends with the same bits.
+//! ends with the same bits. Stages follow each other: each changes the reading and the schedule, and steps
+//! are counted on, so that no stage draws the batches of another.
+
+mod validation;
 
 use crate::checkpoint::{self, Best, Checkpoint, Meta};
+use crate::config::TrainConfig;
 use crate::feed::{Feed, Part};
 use crate::metrics::{self, Metric, Metrics};
 use crate::optimizer::{Optimizer, clip};
 use crate::parameters;
 use crate::recurrence;
+use crate::restore::{begin, recorded, restore};
 use crate::run::{Run, Which};
+use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
-use burn::module::Module;
+use crate::stage::Moments;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result, file};
-use longwave_data::{Dataset, Split, TaskConfig, TokenFile};
+use longwave_data::{Dataset, Split};
 use longwave_model::config::Resolved;
 use longwave_model::{Dropout, Gpt, Memory, Pass};
 use longwave_position::{Init, Positions};
 use std::path::PathBuf;
 use std::time::Instant;
+use validation::validation_windows;
 
 /// What happens in the loop, for whoever shows it.
 #[derive(Clone, Debug)]
@@ -63,11 +70,14 @@ pub struct Trainer<'a> {
     run: &'a Run,
     dataset: &'a Dataset,
     device: Device,
+    /// Those that validation reads.
+    positions: Positions,
     /// Absent only while it is updated, so that its buffers are written in place.
     model: Option<Gpt>,
     optimizer: Optimizer,
     /// One for each part of a batch; empty where the encoding carries none.
     memories: Vec<Memory>,
+    stage: usize,
     step: u64,
     best: Option<Best>,
     saved: Option<u64>,
@@ -87,26 +97,32 @@ impl<'a> Trainer<'a> {
     ) -> Result<Self> {
         let config = &run.config;
         let tracked = device.clone().autodiff();
-        let model = Gpt::new(resolved, &config.position, &Init::new(config.seed, &tracked))?;
-        let fresh = recurrence::fresh(&model, config.train.accumulation);
+        let init = Init::new(config.seed, &tracked);
+        let stage = from.map_or(0, |checkpoint| checkpoint.meta.stage());
+        let fresh = |model: &Gpt| recurrence::fresh(model, config.stage(stage).accumulation);
         let (model, optimizer, memories) = match from {
             None => {
+                let model = Gpt::new(resolved, &config.position, &init)?;
                 let optimizer = Optimizer::new(&parameters::list(&model), device);
-                (model, optimizer, fresh)
+                let memories = fresh(&model);
+                (model, optimizer, memories)
             }
             Some(checkpoint) => {
-                let model = checkpoint.weights(model, device)?;
+                let model = restore(config, resolved, &init, device, checkpoint)?;
                 let optimizer = checkpoint.optimizer(&model, device)?;
-                (model, optimizer, checkpoint.memories(fresh, &tracked)?)
+                let memories = checkpoint.memories(fresh(&model), &tracked)?;
+                (model, optimizer, memories)
             }
         };
         Ok(Self {
             run,
             dataset,
             device: tracked,
+            positions: Positions::range(0..config.stage(stage).length),
             model: Some(model),
             optimizer,
             memories,
+            stage,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
             best: from.and_then(|checkpoint| checkpoint.meta.best),
             saved: from.map(|checkpoint| checkpoint.meta.step),
@@ -121,9 +137,19 @@ impl<'a> Trainer<'a> {
         self.model.as_ref().expect("an update puts back what it takes")
     }
 
-    /// Steps done.
+    /// Steps done, in all stages.
     pub fn step(&self) -> u64 {
         self.step
+    }
+
+    /// The configuration of the stage at hand.
+    fn config(&self) -> &'a TrainConfig {
+        self.run.config.stage(self.stage)
+    }
+
+    /// Steps done in the stage at hand.
+    fn stage_step(&self) -> u64 {
+        self.step - self.run.config.steps_before(self.stage)
     }
 
     /// Trains until the last step or until `stop` says so, which is asked after every pass.
@@ -132,12 +158,57 @@ impl<'a> Trainer<'a> {
     /// A loss or gradient that is not finite, a training text shorter than a sequence, or a file
     /// that cannot be written.
     pub fn train(&mut self, stop: &dyn Fn() -> bool, show: &mut dyn FnMut(&Event)) -> Result<Outcome> {
-        let config = &self.run.config.train;
-        let schedule = Schedule::new(config);
         let mut metrics = Metrics::open(&self.run.folder, self.step)?;
+        loop {
+            if self.train_stage(&mut metrics, stop, show)? == Outcome::Interrupted {
+                return Ok(Outcome::Interrupted);
+            }
+            if self.stage == self.run.config.last_stage() {
+                return Ok(Outcome::Done);
+            }
+            self.begin_stage()?;
+        }
+    }
+
+    /// Goes over to the next stage: its reading, its length, and fresh moments where it says so or where a
+    /// parameter is another.
+    fn begin_stage(&mut self) -> Result<()> {
+        self.stage += 1;
+        let before = parameters::list(self.model());
+        let position = begin(&self.run.config, &self.model().position, self.stage)?;
+        if let Some(model) = &mut self.model {
+            model.position = position;
+        }
+        let after = parameters::list(self.model());
+        let mut fresh = Optimizer::new(&after, &self.device.clone().inner());
+        if self.run.config.stages[self.stage - 1].optimizer == Moments::Keep {
+            for (index, _) in after.iter().enumerate().filter(|(index, now)| before[*index] == **now) {
+                fresh.first[index] = self.optimizer.first[index].clone();
+                fresh.second[index] = self.optimizer.second[index].clone();
+            }
+        }
+        self.optimizer = fresh;
+        self.positions = Positions::range(0..self.config().length);
+        // Rows of another length begin elsewhere in the text.
+        self.memories = recurrence::fresh(self.model(), self.config().accumulation);
+        // Losses at another length are no measure for this one.
+        self.best = None;
+        Ok(())
+    }
+
+    /// Trains to the end of the stage at hand.
+    fn train_stage(
+        &mut self,
+        metrics: &mut Metrics,
+        stop: &dyn Fn() -> bool,
+        show: &mut dyn FnMut(&Event),
+    ) -> Result<Outcome> {
+        let config = self.config();
+        let run = &self.run.config;
+        let schedule = Schedule::new(config);
         let windows =
             validation_windows(self.dataset.tokens(Split::Valid), config.length, config.validation_tokens);
-        while self.step < config.steps {
+        while self.stage_step() < config.steps {
             let start = Instant::now();
             let advanced = match self.advance(&schedule, stop) {
                 Ok(advanced) => advanced,
@@ -147,16 +218,17 @@ impl<'a> Trainer<'a> {
                 }
             };
             let Some(Advanced { loss, learning_rate, gradient_norm }) = advanced else {
-                self.save_last(&mut metrics, show)?;
+                self.save_last(metrics, show)?;
                 return Ok(Outcome::Interrupted);
             };
-            let step = self.step;
+            let step = self.stage_step();
             let due = |every: u64| step.is_multiple_of(every) || step == config.steps;
             let valid_loss = if due(config.validate_every()) { self.validate(&windows)? } else { None };
             let metric = Metric {
                 format: metrics::FORMAT,
+                stage: self.stage,
                 step: self.step,
-                tokens: self.step * config.batch_tokens as u64,
+                tokens: run.tokens_before(self.stage) + step * config.batch_tokens as u64,
                 loss,
                 learning_rate,
                 gradient_norm,
@@ -168,31 +240,35 @@ impl<'a> Trainer<'a> {
             if let Some(loss) = valid_loss {
                 self.keep_best(loss)?;
             }
-            if self.step == schedule.stable_end() {
+            if self.stage == 0 && step == schedule.stable_end() {
                 self.save(Which::Stable)?;
             }
+            if step == config.steps && run.last_stage() > 0 {
+                self.save(Which::Stage(self.stage))?;
+            }
             if due(config.checkpoint_every()) {
-                self.save_last(&mut metrics, show)?;
+                self.save_last(metrics, show)?;
             }
         }
         Ok(Outcome::Done)
     }
 
-    /// One step: loss, gradients and update, without validation, metrics or checkpoints; `None` where
-    /// `stop` came first.
+    /// One step of the stage at hand, whose schedule it is given: loss, gradients and update, without
+    /// validation, metrics or checkpoints; `None` where `stop` came first.
     ///
     /// # Errors
     /// A loss or gradient that is not finite, or a training text shorter than a sequence.
     pub fn advance(&mut self, schedule: &Schedule, stop: &dyn Fn() -> bool) -> Result<Option<Advanced>> {
-        let config = &self.run.config.train;
-        let learning_rate = schedule.learning_rate(self.step);
+        let config = self.config();
+        let learning_rate = schedule.learning_rate(self.stage_step());
         let Some((loss, gradients, memories)) = self.gradients(stop)? else { return Ok(None) };
         let clip = clip(&gradients, config.clip);
         if !loss.is_finite() || !clip.norm.is_finite() {
             return Err(self.not_finite(loss, clip.norm, learning_rate));
         }
+        let updates = self.step - self.run.config.moments_since(self.stage);
         let optimizer = &mut self.optimizer;
-        let updated = |model| optimizer.update(model, gradients, config, learning_rate, self.step, clip);
+        let updated = |model| optimizer.update(model, gradients, config, learning_rate, updates, clip);
         self.model = self.model.take().map(updated);
         self.memories = memories;
         self.step += 1;
@@ -201,9 +277,9 @@ impl<'a> Trainer<'a> {
 
     /// The loss and gradient of a step's batch, and the memories after it; `None` where `stop` came first.
     fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<Gradients>> {
-        let config = &self.run.config.train;
+        let config = self.config();
         let seed = self.run.config.seed;
-        let feed = Feed::of_step(config, self.dataset, seed, self.step)?;
+        let feed = Feed::of_step(&self.run.config, self.stage, self.dataset, self.step)?;
         let mut memories = if feed.continues() {
             self.memories.clone()
         } else {
@@ -243,64 +319,10 @@ impl<'a> Trainer<'a> {
         Ok(Some((loss, sum.unwrap_or_default(), memories)))
     }
 
-    /// Mean loss of the answers to a task's validation sequences.
-    fn validate_task(&self, task: &TaskConfig) -> Result<f64> {
-        let config = &self.run.config.train;
-        let rows = config.micro_batch();
-        let model = self.model().valid();
-        let device = self.device.clone().inner();
-        let positions = Positions::range(0..config.length);
-        let (mut sum, mut count) = (0.0, 0usize);
-        for index in 0..config.validation_tokens.div_ceil(rows * config.length) {
-            let batch = task.validation(index as u64, rows, config.length)?;
-            let shape = [rows, config.length];
-            let pass = Pass {
-                tokens: upload(&batch.inputs, shape, &device),
-                positions: &positions,
-                reading: &model.position,
-                dropout: None,
-            };
-            let nll = numbers(model.nll(&pass, upload(&batch.targets, shape, &device), 0..config.length))?;
-            let scored = batch.scored.unwrap_or_default();
-            let scored = nll.iter().zip(scored).filter(|(_, scored)| *scored).map(|(nll, _)| f64::from(*nll));
-            scored.for_each(|nll| (sum, count) = (sum + nll, count + 1));
-        }
-        Ok(sum / count as f64)
-    }
-
-    /// Mean loss over the validation windows; `None` where there is none.
-    fn validate(&self, windows: &[usize]) -> Result<Option<f64>> {
-        if let Some(task) = self.dataset.task() {
-            return self.validate_task(task).map(Some);
-        }
-        if windows.is_empty() {
-            return Ok(None);
-        }
-        let config = &self.run.config.train;
-        let tokens = self.dataset.tokens(Split::Valid);
-        let model = self.model().valid();
-        let device = self.device.clone().inner();
-        let positions = Positions::range(0..config.length);
-        let (mut sum, mut count) = (0.0, 0usize);
-        for starts in windows.chunks(config.micro_batch()) {
-            let read = |shift: usize| {
-                let tokens: Vec<u32> =
-                    starts.iter().flat_map(|s| tokens.read(s + shift..s + shift + config.length)).collect();
-                upload(&tokens, [starts.len(), config.length], &device)
-            };
-            let pass =
-                Pass { tokens: read(0), positions: &positions, reading: &model.position, dropout: None };
-            let nll = numbers(model.nll(&pass, read(1), 0..config.length))?;
-            sum += nll.iter().copied().map(f64::from).sum::<f64>();
-            count += nll.len();
-        }
-        Ok(Some(sum / count as f64))
-    }
-
     fn keep_best(&mut self, loss: f64) -> Result<()> {
         if self.best.is_none_or(|best| loss < best.loss) {
             self.best = Some(Best { step: self.step, loss });
-            let meta = self.meta();
+            let meta = self.meta()?;
             checkpoint::save(&self.run.checkpoint(Which::Best), self.model(), None, &[], &meta)?;
         }
         Ok(())
@@ -320,12 +342,13 @@ impl<'a> Trainer<'a> {
 
     fn save(&self, which: Which) -> Result<PathBuf> {
         let path = self.run.checkpoint(which);
-        checkpoint::save(&path, self.model(), Some(&self.optimizer), &self.memories, &self.meta())?;
+        checkpoint::save(&path, self.model(), Some(&self.optimizer), &self.memories, &self.meta()?)?;
         Ok(path)
     }
 
-    fn meta(&self) -> Meta {
-        Meta::new(self.step, &self.run.hash, self.best)
+    fn meta(&self) -> Result<Meta> {
+        let stages = recorded(&self.run.config, self.stage)?;
+        Ok(Meta::new(self.step, &self.run.hash, self.best, stages))
     }
 
     fn not_finite(&self, loss: f64, norm: f64, learning_rate: f64) -> Error {
@@ -342,7 +365,10 @@ impl<'a> Trainer<'a> {
             "step {}: loss {loss}, gradient norm {norm} at learning rate {learning_rate:.3e}; {last}",
             self.step + 1
         ))
-        .hint("lower `train.learning_rate`, lengthen `train.warmup`, or lower `train.clip`")
+        .hint(format!(
+            "lower `{0}.learning_rate`, lengthen `{0}.warmup`, or lower `{0}.clip`",
+            RunConfig::section(self.stage)
+        ))
     }
 }
 
@@ -360,28 +386,8 @@ pub fn open_folder(run: &Run, document: &toml::Table, dataset: &Dataset) -> Resu
     dataset.tokenizer().save(&run.folder.join("tokenizer.json"))
 }
 
-/// Losses on the host.
-fn numbers(losses: Tensor<2>) -> Result<Vec<f32>> {
-    let read = losses.into_data_as::<f32>().try_to_vec::<f32>();
-    read.map_err(|error| Error::failed(format!("cannot read the losses back: {error:?}")))
-}
-
 /// Token ids `[batch, length]` on a device.
 pub fn upload(tokens: &[u32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
     let tokens: Vec<i32> = tokens.iter().map(|&token| token as i32).collect();
     Tensor::from_data(TensorData::new(tokens, shape), device)
-}
-
-/// Starts of windows of `length` tokens and their targets, spread evenly over the split, none of them
-/// across a document's end.
-fn validation_windows(tokens: &TokenFile, length: usize, wanted_tokens: usize) -> Vec<usize> {
-    let all: Vec<usize> = (0..tokens.documents())
-        .map(|index| tokens.document(index))
-        .flat_map(|document| {
-            let count = document.len().saturating_sub(1) / length;
-            (0..count).map(move |window| document.start + window * length)
-        })
-        .collect();
-    let wanted = wanted_tokens.div_ceil(length).min(all.len());
-    (0..wanted).map(|index| all[index * all.len() / wanted]).collect()
 }

@@ -64,6 +64,10 @@ fn extended(kind: &str, case: &Case) -> Reading {
         base *= case.f64("base_multiplier");
         keys = inverse_leaky(case);
     }
+    if matches!(kind, "rerope" | "self_extend") {
+        // A file states formulas, also where they read distances past L.
+        keys.insert("allow_untrained".to_owned(), Value::Boolean(true));
+    }
     if matches!(kind, "rope_direct" | "log_n_rope" | "attention_temperature") {
         keys = toml::toml! { kind = "direct" };
     }

@@ -1,15 +1,14 @@
 //! `longwave eval`: evaluates a trained run again, differently.
 
-use super::session::{Session, measure, open_data, print_tables};
+use super::session::{Measured, Session, measure, open_data, print_tables};
 use crate::args;
 use crate::output::data;
 use burn::module::Module;
 use longwave_core::config::{read, set};
 use longwave_core::{Error, Result};
 use longwave_eval::{Config, EvaluateConfig, Evaluation, Subject, TokenLog};
-use longwave_model::Gpt;
 use longwave_position::{ExtensionConfig, Init};
-use longwave_train::Run;
+use longwave_train::{Run, restore};
 use toml::{Table, Value};
 
 /// Runs the command.
@@ -21,10 +20,10 @@ pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
     let hash = config.hash(dataset.content_hash())?;
     let run = Run { folder: arguments.run.clone(), config, hash };
-    let which = arguments.checkpoint.which();
+    let which = arguments.checkpoint;
     let checkpoint = run.load(which)?;
-    let fresh = Gpt::new(&resolved, &run.config.position, &Init::new(run.config.seed, &session.device))?;
-    let model = checkpoint.weights(fresh, &session.device)?.valid();
+    let init = Init::new(run.config.seed, &session.device);
+    let model = restore(&run.config, &resolved, &init, &session.device, &checkpoint)?.valid();
     longwave_eval::check(&model.position, &resolved, &dataset, &evaluations)?;
     session.introduce();
     let subject = Subject {
@@ -36,18 +35,19 @@ pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
         device: &session.device,
         device_name: &session.device_name,
         threads: session.threads,
-        checkpoint: which.name(),
+        checkpoint: &which.name(),
         step: checkpoint.meta.step,
+        stage: checkpoint.meta.stage(),
     };
     let mut tokens = arguments.tokens.as_deref().map(TokenLog::create).transpose()?;
-    let rows = measure(&subject, &evaluations, tokens.as_mut(), &run.folder)?;
+    let Measured { rows, tried } = measure(&subject, &evaluations, tokens.as_mut(), &run.folder)?;
     if let Some(tokens) = tokens {
         tokens.finish()?;
     }
     if !arguments.json {
         return print_tables(&rows);
     }
-    let lines = rows.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
+    let lines = tried.iter().chain(&rows).map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
     let lines = lines.map_err(|error| Error::failed(format!("a row cannot be written as JSON: {error}")))?;
     data(&(lines.join("\n") + "\n"))
 }

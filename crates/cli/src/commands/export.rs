@@ -10,7 +10,7 @@ use longwave_train::{Trained, exchange};
 /// Runs the command.
 pub(crate) fn run(arguments: &args::Export) -> Result<()> {
     // Nothing is computed: weights go from file to file.
-    let trained = Trained::open(&arguments.run, arguments.checkpoint.which(), &Device::flex())?;
+    let trained = Trained::open(&arguments.run, arguments.checkpoint, &Device::flex())?;
     let document = Config::load(&arguments.run.join("config.toml"), &[])?.to_table()?;
     let exported = exchange::export(&arguments.folder, &arguments.run, &trained, &document)?;
     let (folder, kind) = (arguments.folder.display(), exported.architecture.model_type());

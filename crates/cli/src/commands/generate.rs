@@ -12,13 +12,14 @@ use longwave_model::{Cache, Size};
 use longwave_position::ExtensionConfig;
 use longwave_train::{Trained, VERSION};
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
 struct Generated<'a> {
     run: &'a str,
     config_hash: &'a str,
-    checkpoint: &'static str,
+    checkpoint: Cow<'static, str>,
     step: u64,
     encoding: String,
     extend_config: &'a ExtensionConfig,
@@ -47,7 +48,7 @@ pub(crate) fn run(arguments: &args::Generate) -> Result<()> {
     };
     sampling.validate()?;
     let extend = one_extension(arguments.extend.as_deref())?;
-    let which = arguments.checkpoint.which();
+    let which = arguments.checkpoint;
     let session = Session::open(&arguments.compute)?;
     let trained = Trained::open(&arguments.run, which, &session.device)?;
     let Trained { config, resolved, model, meta, tokenizer } = &trained;

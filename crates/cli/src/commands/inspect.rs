@@ -10,6 +10,7 @@ use longwave_position::about;
 use longwave_position::{Init, Lengths};
 use longwave_report::catalogue;
 use longwave_report::picture::{Picture, pictures};
+use longwave_train::reading_after;
 use serde::Serialize;
 
 /// Runs the command.
@@ -24,7 +25,8 @@ pub(crate) fn run(arguments: &args::Inspect) -> Result<()> {
     let extend = super::eval::one_extension(arguments.extend.as_deref())?;
     let resolved = config.run.model.resolve(1, train)?;
     let init = Init::new(config.run.seed, &Device::flex());
-    let trained = config.run.position.build("position", &resolved.dimensions, &init, resolved.log_n())?;
+    let fresh = config.run.position.build("position", &resolved.dimensions, &init, resolved.log_n())?;
+    let trained = reading_after(&config.run, &fresh, config.run.last_stage())?;
     let read = extend.apply(&trained, lengths)?;
     let pictures = pictures(&trained, &read, &extend, lengths, &resolved.dimensions)?;
     if arguments.json {

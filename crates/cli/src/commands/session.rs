@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
-use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, row};
+use longwave_eval::{Choice, Evaluation, ResultRow, Subject, TokenLog, choose, evaluate, row};
 use longwave_report::{Table, blocks, page};
 use longwave_train::RunConfig;
 use std::path::{Path, PathBuf};
@@ -69,42 +69,78 @@ fn known_rows(folder: &Path) -> Result<Vec<ResultRow>> {
     if path.exists() { row::read_rows(&path) } else { Ok(Vec::new()) }
 }
 
+/// The rows of an evaluation.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    /// What is reported.
+    pub(crate) rows: Vec<ResultRow>,
+    /// What was measured on the validation split to choose what is reported.
+    pub(crate) tried: Vec<ResultRow>,
+}
+
 /// Makes the measurements that are missing, keeps each as soon as it is made, and gives all of them. Where
-/// a file takes the loss of every token, all are made.
+/// a file takes the loss of every token, all that are reported are made again.
 pub(crate) fn measure(
     subject: &Subject<'_>,
     evaluations: &[Evaluation],
     mut tokens: Option<&mut TokenLog>,
     folder: &Path,
-) -> Result<Vec<ResultRow>> {
+) -> Result<Measured> {
     let path = folder.join("results.jsonl");
     let known = known_rows(folder)?;
-    let mut rows = Vec::new();
+    let mut store = |row: &ResultRow| row::write_rows(&path, std::slice::from_ref(row));
+    let mut measured = Measured::default();
     for evaluation in evaluations {
-        let mut bar: Option<Progress> = None;
-        let measured = evaluate(
-            subject,
-            evaluation,
-            &known,
-            tokens.as_deref_mut(),
-            &mut |row| row::write_rows(&path, std::slice::from_ref(row)),
-            &mut |progress| {
-                let bar = bar
-                    .get_or_insert_with(|| Progress::new("evaluating", "tokens", 0, progress.total as u64));
-                bar.at(progress.done as u64, &format!("{} tokens read", grouped(progress.done)), false);
-                if interrupt::asked() {
-                    return Err(Error::interrupted("stopped while evaluating; what was measured is kept")
-                        .hint("the same command goes on where this one stopped (`train` with `--resume`)"));
-                }
-                Ok(())
-            },
-        );
-        if let Some(bar) = bar {
-            bar.finish();
-        }
-        rows.extend(measured?);
+        let choice = shown("choosing", |show| choose(subject, evaluation, &known, &mut store, &mut *show))?;
+        tell_choices(&choice);
+        let rows = shown("evaluating", |show| {
+            evaluate(subject, &choice.evaluation, &known, tokens.as_deref_mut(), &mut store, &mut *show)
+        })?;
+        measured.rows.extend(rows);
+        measured.tried.extend(choice.tried);
     }
-    Ok(rows)
+    Ok(measured)
+}
+
+/// Runs a measurement that shows how far it has come, and ends where it is asked to.
+fn shown<T>(
+    what: &str,
+    run: impl FnOnce(&mut dyn FnMut(evaluate::Progress) -> Result<()>) -> Result<T>,
+) -> Result<T> {
+    let mut bar: Option<(u64, Progress)> = None;
+    let result = run(&mut |progress| {
+        let (done, total) = (progress.done as u64, progress.total as u64);
+        // Another total is another measurement.
+        if let Some((_, old)) = bar.take_if(|(of, _)| *of != total) {
+            old.finish();
+        }
+        let (_, bar) = bar.get_or_insert_with(|| (total, Progress::new(what, "tokens", 0, total)));
+        bar.at(done, &format!("{} tokens read", grouped(progress.done)), false);
+        if interrupt::asked() {
+            return Err(Error::interrupted("stopped while evaluating; what was measured is kept")
+                .hint("the same command goes on where this one stopped (`train` with `--resume`)"));
+        }
+        Ok(())
+    });
+    if let Some((_, bar)) = bar {
+        bar.finish();
+    }
+    result
+}
+
+/// Says what the validation split decided.
+fn tell_choices(choice: &Choice) {
+    for chosen in &choice.evaluation.chosen {
+        let extension = &choice.evaluation.extensions[chosen.place];
+        let config = serde_json::to_value(extension).unwrap_or_default();
+        let told: Vec<String> = match chosen.among.as_object() {
+            Some(among) if !among.contains_key("search") => {
+                among.iter().map(|(key, values)| format!("{key} = {} of {values}", config[key])).collect()
+            }
+            _ => vec![format!("long_factor = {}, n_hat = {}", config["long_factor"], config["n_hat"])],
+        };
+        tell(&format!("chosen    {}: {}, by validation loss", extension.kind(), told.join(", ")));
+    }
 }
 
 /// Prints the tables of these rows.

@@ -16,7 +16,7 @@ use longwave_train::config::ScheduleKind;
 use longwave_train::feed::Feed;
 use longwave_train::run::Which;
 use longwave_train::trainer::open_folder;
-use longwave_train::{Event, Outcome, Run, Start, Trainer};
+use longwave_train::{Event, Outcome, Run, RunConfig, Start, Trainer, reading_after, restore};
 use std::path::Path;
 
 /// Runs the command.
@@ -49,24 +49,37 @@ pub(crate) fn complete(
     let (run, start) = Run::prepare(folder, config.run.clone(), hash, resume)?;
     let model = Gpt::new(&resolved, &config.run.position, &Init::new(config.run.seed, &session.device))?;
     // All that can be wrong is found before a file is written or a step is trained.
-    check(&model.position, &resolved, &dataset, &config.evaluations()?)?;
-    first_batch(&run, &dataset)?;
+    let last = reading_after(&run.config, &model.position, run.config.last_stage())?;
+    check(&last, &resolved, &dataset, &config.evaluations()?)?;
+    first_batches(&run, &dataset)?;
     introduce(&session, &run, &dataset, &model, &resolved);
     open_folder(&run, &config.to_table()?, &dataset)?;
     train(&session, &run, &dataset, &resolved, &start)?;
-    evaluate(&session, &run, config, &dataset, &resolved, &model)
+    evaluate(&session, &run, config, &dataset, &resolved)
 }
 
-/// The training text must hold a sequence.
-fn first_batch(run: &Run, dataset: &Dataset) -> Result<()> {
-    Feed::of_step(&run.config.train, dataset, run.config.seed, 0).map(|_| ())
+/// The training text must hold a sequence of every stage.
+fn first_batches(run: &Run, dataset: &Dataset) -> Result<()> {
+    (0..=run.config.last_stage()).try_for_each(|stage| {
+        let first = Feed::of_step(&run.config, stage, dataset, 0);
+        let section = RunConfig::section(stage);
+        let told = |error: Error| match stage {
+            0 => error,
+            _ => error
+                .context(format!("`{section}`"))
+                .hint(format!("shorten `{section}.length`, or add text to `data.corpus`")),
+        };
+        first.map(|_| ()).map_err(told)
+    })
 }
 
 /// Says what is about to be trained, on what, at which cost.
 fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resolved: &Resolved) {
     let (config, d) = (&run.config, &resolved.dimensions);
-    let train = &config.train;
-    let size = Size::of(model, resolved, train.micro_batch(), train.length);
+    let largest = (0..=config.last_stage())
+        .map(|stage| config.stage(stage))
+        .map(|train| Size::of(model, resolved, train.micro_batch(), train.length).training_bytes);
+    let (size, bytes) = (Size::of(model, resolved, 1, config.train.length), largest.max().unwrap_or(0));
     tell(&format!("run       {} in {}", config.name, run.folder.display()));
     session.introduce();
     tell(&format!("data      {}", text_in_words(dataset, d.vocab_size)));
@@ -79,15 +92,23 @@ fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resol
         d.head_dim,
         grouped(size.parameters),
         size.flops_per_token as f64 / 1e6,
-        memory::shown(size.training_bytes as u64),
+        memory::shown(bytes as u64),
     ));
-    tell(&format!(
-        "train     {} steps of {} x {} tokens, {} tokens in all",
-        grouped(train.steps as usize),
-        train.sequences(),
-        train.length,
-        grouped(train.steps as usize * train.batch_tokens),
-    ));
+    for stage in 0..=config.last_stage() {
+        let train = config.stage(stage);
+        let name = if stage == 0 { "train".to_owned() } else { format!("stage {stage}") };
+        let extend = match stage.checked_sub(1).map(|stage| config.stages[stage].extend.kind()) {
+            Some(kind) => format!(", read as `{kind}`"),
+            None => String::new(),
+        };
+        tell(&format!(
+            "{name:<9} {} steps of {} x {} tokens, {} tokens in all{extend}",
+            grouped(train.steps as usize),
+            train.sequences(),
+            train.length,
+            grouped(train.steps as usize * train.batch_tokens),
+        ));
+    }
 }
 
 /// The corpus or the task.
@@ -117,21 +138,26 @@ fn train(session: &Session, run: &Run, dataset: &Dataset, resolved: &Resolved, s
     if let Some(checkpoint) = from {
         tell(&format!("resuming after step {}", grouped(checkpoint.meta.step as usize)));
     }
-    let config = &run.config.train;
+    let config = &run.config;
     let mut trainer = Trainer::new(run, dataset, resolved, &session.device, from)?;
-    let mut bar = Training::new(trainer.step(), config.steps, config.batch_tokens);
+    let mut bar: Option<Training> = None;
     let outcome = trainer.train(&interrupt::asked, &mut |event| {
         if let Event::Step(metric) = event {
-            bar.step(metric);
+            if let Some(old) = bar.take_if(|bar| bar.stage() != metric.stage) {
+                old.finish();
+            }
+            bar.get_or_insert_with(|| Training::new(config, metric)).step(metric);
         }
     });
-    bar.finish();
+    if let Some(bar) = bar {
+        bar.finish();
+    }
     match outcome? {
         Outcome::Done => Ok(()),
         Outcome::Interrupted => Err(Error::interrupted(format!(
             "stopped after step {} of {}; the checkpoint is `{}`",
             trainer.step(),
-            config.steps,
+            config.total_steps(),
             run.checkpoint(Which::Last).display()
         ))
         .hint("the same command with `--resume` goes on from there")),
@@ -140,7 +166,12 @@ fn train(session: &Session, run: &Run, dataset: &Dataset, resolved: &Resolved, s
 
 /// What a finished run allows.
 fn finished(run: &Run) -> String {
-    let steps = grouped(run.config.train.steps as usize);
+    let steps = grouped(run.config.total_steps() as usize);
+    if run.config.last_stage() > 0 {
+        return format!(
+            "training is finished at step {steps}, the end of its last stage; another `[[stage]]` goes on"
+        );
+    }
     match run.config.train.schedule {
         ScheduleKind::Wsd => format!(
             "training is finished at step {steps}; a larger `train.steps` goes on from before its final decay"
@@ -157,10 +188,10 @@ fn evaluate(
     config: &Config,
     dataset: &Dataset,
     resolved: &Resolved,
-    model: &Gpt,
 ) -> Result<Vec<ResultRow>> {
     let checkpoint = run.load(Which::Last)?;
-    let model = checkpoint.weights(model.clone(), &session.device)?.valid();
+    let init = Init::new(run.config.seed, &session.device);
+    let model = restore(&run.config, resolved, &init, &session.device, &checkpoint)?.valid();
     let subject = Subject {
         config: &run.config,
         config_hash: &run.hash,
@@ -170,8 +201,9 @@ fn evaluate(
         device: &session.device,
         device_name: &session.device_name,
         threads: session.threads,
-        checkpoint: Which::Last.name(),
+        checkpoint: &Which::Last.name(),
         step: checkpoint.meta.step,
+        stage: checkpoint.meta.stage(),
     };
-    measure(&subject, &config.evaluations()?, None, &run.folder)
+    Ok(measure(&subject, &config.evaluations()?, None, &run.folder)?.rows)
 }

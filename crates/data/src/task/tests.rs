@@ -240,16 +240,17 @@ fn a_batch_is_a_pure_function_and_scores_answers_only() {
 #[test]
 fn questions_are_those_of_every_run() {
     let task = TaskConfig::new(TaskKind::Passkey);
-    let questions = task.questions(3, 128).unwrap();
+    let questions = task.questions(Split::Test, 3, 128).unwrap();
     assert_eq!((questions.tokens.documents(), questions.answers.len()), (3, 3));
     for (document, &answer) in questions.answers.iter().enumerate() {
         let range = questions.tokens.document(document);
         assert_eq!((range.len(), range.len() - answer), (129, 5));
     }
     let tokens = |questions: &Questions| questions.tokens.read(0..questions.tokens.len());
-    assert_eq!(tokens(&task.questions(3, 128).unwrap()), tokens(&questions));
+    assert_eq!(tokens(&task.questions(Split::Test, 3, 128).unwrap()), tokens(&questions));
+    assert_ne!(tokens(&task.questions(Split::Valid, 3, 128).unwrap()), tokens(&questions));
     let other = TaskConfig { seed: 1, ..task };
-    assert_ne!(tokens(&other.questions(3, 128).unwrap()), tokens(&questions));
+    assert_ne!(tokens(&other.questions(Split::Test, 3, 128).unwrap()), tokens(&questions));
 }
 
 #[test]

@@ -19,10 +19,9 @@ use super::{Configure, Past};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
 use crate::positions::Positions;
-use crate::table::{Between, read};
+use crate::table::{Between, Fresh, Longer, read};
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, TensorData};
-use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -93,8 +92,9 @@ impl Configure for Config {
     const KIND: &'static str = "learned";
     const SUMMARY: &'static str = "a learned vector per position, added to the token embeddings (GPT-2)";
     const SOURCE: &'static str = "arXiv:1706.03762, section 3.5";
-    const PAST: Past =
-        Past::Refuses("no vector there; `past_table` chooses another reading, `linear` interpolates");
+    const PAST: Past = Past::Refuses(
+        "no vector there; `past_table` chooses another reading, `linear` interpolates, `table` makes it longer",
+    );
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         if !(self.alpha > 0.0 && self.alpha < 1.0) || (self.alpha - 0.5).abs() < 1e-9 {
@@ -136,12 +136,31 @@ pub(super) fn past_the_table(kind: &str, position: f64, size: usize) -> Error {
         size - 1
     ))
     .hint(
-        "evaluate lengths up to the table's size, read it interpolated (`extend = [\"linear\"]`), or train with a \
-         larger `position.table_size`",
+        "evaluate lengths up to the table's size, read it interpolated (`extend = [\"linear\"]`) or made longer \
+         (`extend = [\"table\"]`), or train with a larger `position.table_size`",
     )
 }
 
+/// Makes the table of an encoding that reads it at m / `scale` longer.
+pub(super) fn extend(
+    table: &mut Param<Tensor<2>>,
+    scale: f64,
+    longer: &Longer,
+    fresh: Fresh,
+) -> Result<bool> {
+    if scale > 1.0 {
+        return Err(Error::usage("the table is read between its rows already, and cannot be made longer as well")
+            .hint("extend the table or interpolate it, not both"));
+    }
+    *table = longer.extend(table, fresh)?;
+    Ok(true)
+}
+
 impl Learned {
+    fn fresh(&self) -> Fresh {
+        Fresh { seed: self.seed, mean: 0.0, deviation: DEVIATION }
+    }
+
     fn size(&self) -> usize {
         self.table.dims()[0]
     }
@@ -196,8 +215,11 @@ impl Learned {
         for &m in at {
             let past = m >= size as f64;
             inside.push(if past { 0.0f32 } else { 1.0 });
-            let mut stream = Stream::new(self.seed, "position past the table", m.floor() as u64);
-            fresh.extend((0..width).map(|_| if past { (DEVIATION * stream.normal()) as f32 } else { 0.0 }));
+            if past {
+                fresh.extend(self.fresh().vector(m.floor() as usize, width));
+            } else {
+                fresh.extend(std::iter::repeat_n(0.0, width));
+            }
         }
         let upload = |values: Vec<f32>, width| {
             Tensor::<2>::from_data(TensorData::new(values, [at.len(), width]), &device)
@@ -218,6 +240,11 @@ impl Position for Learned {
             }
             _ => Ok(()),
         }
+    }
+
+    fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
+        let fresh = self.fresh();
+        extend(&mut self.table, self.scale, longer, fresh)
     }
 
     fn interpolate(&mut self, scale: f64) -> bool {

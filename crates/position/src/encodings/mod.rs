@@ -5,6 +5,7 @@ use crate::encoding::{Dimensions, Geometry, HeadUse, Heads, Position, PositionUs
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
 use crate::positions::Positions;
+use crate::table::Longer;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
@@ -345,6 +346,9 @@ impl Position for Encoding {
     }
     fn set_frequencies(&mut self, frequencies: Frequencies) {
         self.hooks_mut().set_frequencies(frequencies);
+    }
+    fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
+        self.hooks_mut().extend_table(longer)
     }
     fn interpolate(&mut self, scale: f64) -> bool {
         self.hooks_mut().interpolate(scale)

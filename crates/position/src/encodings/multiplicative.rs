@@ -4,12 +4,12 @@
 //! (kexue.fm/archives/8130, multiplicative encoding). Enters once, before the first block. A position at or
 //! past `table_size` is refused; interpolated by s, the table is read at m / s, between rows.
 
-use super::learned::past_the_table;
+use super::learned::{extend, past_the_table};
 use super::{Configure, Past, check_at_least};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
 use crate::positions::Positions;
-use crate::table::{Between, read};
+use crate::table::{Between, Fresh, Longer, read};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
@@ -32,6 +32,9 @@ pub struct Multiplicative {
     pub table: Param<Tensor<2>>,
     #[module(skip)]
     scale: f64,
+    /// Decides the rows of a longer table that is filled at random.
+    #[module(skip)]
+    seed: u64,
 }
 
 impl Configure for Config {
@@ -39,7 +42,7 @@ impl Configure for Config {
     const KIND: &'static str = "multiplicative";
     const SUMMARY: &'static str = "a learned vector per position, multiplied with the token embeddings";
     const SOURCE: &'static str = "kexue.fm/archives/8130";
-    const PAST: Past = Past::Refuses("no vector there; `linear` interpolates");
+    const PAST: Past = Past::Refuses("no vector there; `linear` interpolates, `table` makes it longer");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         self.table_size
@@ -49,7 +52,7 @@ impl Configure for Config {
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Multiplicative {
         let shape = [self.table_size.unwrap_or(dimensions.train_length), dimensions.width];
         let table = init.normal_around("position.multiplicative.table", shape, 1.0, 0.02);
-        Multiplicative { table, scale: 1.0 }
+        Multiplicative { table, scale: 1.0, seed: init.seed() }
     }
 }
 
@@ -73,6 +76,11 @@ impl Position for Multiplicative {
             }
             _ => Ok(()),
         }
+    }
+
+    fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
+        let fresh = Fresh { seed: self.seed, mean: 1.0, deviation: 0.02 };
+        extend(&mut self.table, self.scale, longer, fresh)
     }
 
     fn interpolate(&mut self, scale: f64) -> bool {

@@ -10,7 +10,7 @@
 //! formed. A position at or past `table_size` is refused; interpolated by s, the table is read at m / s,
 //! between rows, and distances are divided by s.
 
-use super::learned::past_the_table;
+use super::learned::{extend, past_the_table};
 use super::t5::Buckets;
 use super::{Configure, Past, check_at_least};
 use crate::detail::Detail;
@@ -18,7 +18,7 @@ use crate::distance::bias_by_distance;
 use crate::encoding::{Dimensions, HeadUse, Position, QueryBlock, Rows};
 use crate::init::Init;
 use crate::positions::Positions;
-use crate::table::{Between, read};
+use crate::table::{Between, Fresh, Longer, read};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
@@ -80,6 +80,9 @@ pub struct Tupe {
     buckets: Buckets,
     #[module(skip)]
     scale: f64,
+    /// Decides the rows of a longer table that is filled at random.
+    #[module(skip)]
+    seed: u64,
 }
 
 impl Config {
@@ -93,7 +96,7 @@ impl Configure for Config {
     const KIND: &'static str = "tupe";
     const SUMMARY: &'static str = "positions with projections of their own, untied from the content (TUPE)";
     const SOURCE: &'static str = "arXiv:2006.15595";
-    const PAST: Past = Past::Refuses("no vector there; `linear` interpolates");
+    const PAST: Past = Past::Refuses("no vector there; `linear` interpolates, `table` makes it longer");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         if let Some(size) = self.table_size {
@@ -115,6 +118,7 @@ impl Configure for Config {
             rel_table: relative.then(|| init.normal("position.tupe.rel_table", [heads, self.buckets], 0.02)),
             buckets: self.buckets(),
             scale: 1.0,
+            seed: init.seed(),
         }
     }
 }
@@ -178,6 +182,11 @@ impl Position for Tupe {
             }
             _ => Ok(()),
         }
+    }
+
+    fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
+        let fresh = Fresh { seed: self.seed, mean: 0.0, deviation: 0.02 };
+        extend(&mut self.table, self.scale, longer, fresh)
     }
 
     fn interpolate(&mut self, scale: f64) -> bool {

@@ -106,6 +106,7 @@ extensions! {
     Window in window,
     Segments in segments,
     RandPos in randpos,
+    LongerTable in table,
 }
 
 /// An extension, chosen by `kind`, with the keys that every extension takes.
@@ -115,7 +116,34 @@ pub struct ExtensionConfig {
     common: Common,
 }
 
+/// Whether a schema is that of a list; `definitions` resolves references.
+fn is_list(schema: &serde_json::Value, definitions: &serde_json::Map<String, serde_json::Value>) -> bool {
+    let any = |key: &str| {
+        let variants = schema.get(key).and_then(serde_json::Value::as_array);
+        variants.into_iter().flatten().any(|variant| is_list(variant, definitions))
+    };
+    let referred = schema.get("$ref").and_then(serde_json::Value::as_str);
+    let referred = referred.and_then(|path| definitions.get(path.rsplit('/').next()?));
+    let named = match schema.get("type") {
+        Some(serde_json::Value::Array(types)) => types.iter().any(|name| name == "array"),
+        Some(name) => name == "array",
+        None => false,
+    };
+    named || any("anyOf") || any("oneOf") || referred.is_some_and(|schema| is_list(schema, definitions))
+}
+
 impl ExtensionConfig {
+    /// Whether a key of an extension takes a list by itself, so that a list there is one value.
+    pub fn takes_list(kind: &str, key: &str) -> bool {
+        let mut generator = SchemaGenerator::default();
+        let schemas = Self::schemas(&mut generator);
+        let of_kind = |schema: &&Schema| {
+            schema.pointer("/properties/kind/const").and_then(serde_json::Value::as_str) == Some(kind)
+        };
+        let property = schemas.iter().find(of_kind).and_then(|schema| schema.get("properties")?.get(key));
+        property.is_some_and(|property| is_list(property, generator.definitions()))
+    }
+
     /// Its name in `extend = [...]`.
     pub fn kind(&self) -> &'static str {
         self.extension.kind()

@@ -3,7 +3,7 @@
 //! A pair at distance n is read at n below the window w, else at `floor(i / G) - floor(j / G) + shift` (Jin et al.
 //! 2024, arXiv:2401.01325). `shift = "floor"`: `w - floor(w / G)`, the paper's; `"exact"`: `w - w / G`, the
 //! published program's; the same where G divides w. A text of `(L - w) G + w` tokens reads no distance that
-//! training did not show. `group = "auto"` is 1 up to L, and past it the smallest G that reads the last key at
+//! training did not show; a longer one is refused unless `allow_untrained = true`. `group = "auto"` is 1 up to L, and past it the smallest G that reads the last key at
 //! most halfway between the window and L, where published choices lie.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
@@ -46,11 +46,19 @@ pub struct SelfExtend {
     pub group: Group,
     /// What is added to far distances.
     pub shift: Shift,
+    /// Allows a text that is longer than the group reaches with trained distances.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_untrained: bool,
 }
 
 impl Default for SelfExtend {
     fn default() -> Self {
-        Self { window: Tokens::part(4.0), group: Group::Auto, shift: Shift::Floor }
+        Self {
+            window: Tokens::part(4.0),
+            group: Group::Auto,
+            shift: Shift::Floor,
+            allow_untrained: false,
+        }
     }
 }
 
@@ -87,6 +95,9 @@ impl Extend for SelfExtend {
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let window = self.window.whole("window", lengths)?;
         let group = self.group(window, lengths)?;
+        if !self.allow_untrained {
+            check_reach(window, group, lengths)?;
+        }
         let offset = match self.shift {
             Shift::Floor => (window - window / group) as f64,
             Shift::Exact => window as f64 - window as f64 / group as f64,
@@ -101,6 +112,30 @@ impl Extend for SelfExtend {
         };
         set_geometry(Self::KIND, reading, &geometry)
     }
+}
+
+/// The text must end where the trained distances do, read by groups.
+fn check_reach(window: usize, group: usize, Lengths { train, length }: Lengths) -> Result<()> {
+    let reach = train.saturating_sub(window) * group + window.min(train);
+    if length <= reach {
+        return Ok(());
+    }
+    let error = Error::value(
+        "group",
+        group,
+        format!(
+            "with a window of {window} and L = {train}, `self_extend` reaches (L - window) group + window = {reach} \
+             tokens, and {length} are read"
+        ),
+    );
+    Err(if window < train {
+        error.hint(format!(
+            "take a group of at least {}, or `group = \"auto\"`; `allow_untrained = true` measures it all the same",
+            (length - window).div_ceil(train - window)
+        ))
+    } else {
+        error.hint("take a window below L, such as \"L/4\"")
+    })
 }
 
 impl Serialize for Group {
@@ -153,5 +188,14 @@ mod tests {
             assert_eq!(group == 1, length == 128);
         }
         assert!(extend.group(128, Lengths { train: 128, length: 256 }).is_err());
+    }
+
+    #[test]
+    fn a_text_past_the_reach_is_refused() {
+        let lengths = |length| Lengths { train: 128, length };
+        assert!(check_reach(32, 4, lengths(96 * 4 + 32)).is_ok());
+        let error = check_reach(32, 4, lengths(96 * 4 + 33)).unwrap_err();
+        assert!(error.hint_text().unwrap().starts_with("take a group of at least 5,"), "{error}");
+        assert!(check_reach(200, 4, lengths(201)).is_err() && check_reach(128, 1, lengths(128)).is_ok());
     }
 }

@@ -82,7 +82,9 @@ const TABLE: &[&str] = &[
 #[test]
 fn the_table_holds_every_extension() {
     for entry in EXTENSIONS {
-        assert!(TABLE.iter().any(|text| extension(text).kind() == entry.kind), "{}", entry.kind);
+        // `table` is for tables: see `a_longer_table_is_read_as_its_rule_says`.
+        let held = TABLE.iter().any(|text| extension(text).kind() == entry.kind);
+        assert!(held || entry.kind == "table", "{}", entry.kind);
     }
 }
 
@@ -204,7 +206,8 @@ fn waves_that_are_added_are_extended_too() {
 #[test]
 fn a_refusal_lists_what_applies() {
     let error = extension("'ntk'").apply(&reading("'learned'"), LENGTHS).unwrap_err();
-    let hint = "what applies to `learned`: `direct`, `linear`, `dynamic_linear`, `window`, `segments`";
+    let hint =
+        "what applies to `learned`: `direct`, `linear`, `dynamic_linear`, `window`, `segments`, `table`";
     assert_eq!(error.hint_text(), Some(hint));
     let error = extension("'rerope'").apply(&reading("'none'"), LENGTHS).unwrap_err();
     assert_eq!(error.hint_text(), Some("what applies to `none`: `direct`, `window`, `segments`"));
@@ -259,4 +262,70 @@ fn kinds_and_tables_read_alike() {
     let bad: toml::Table = "kind = \"linear\"\nscale = 0.5".parse().unwrap();
     let error = ExtensionConfig::from_value(&toml::Value::Table(bad), "evaluate[0].extend[1]").unwrap_err();
     assert!(error.message().starts_with("`evaluate[0].extend[1].scale = 0.5`"), "{error}");
+}
+
+#[test]
+fn a_longer_table_is_read_as_its_rule_says() {
+    use crate::encoding::Rows;
+    use burn::tensor::Tensor;
+    let vectors = |reading: &Reading, length: usize| -> Vec<f32> {
+        let (tokens, positions) =
+            (Tensor::zeros([1, length], &Device::flex()), crate::Positions::range(0..length));
+        let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+        reading.check(&positions).unwrap();
+        let hidden = Tensor::<3>::ones([1, length, 16], &Device::flex());
+        reading.embed(hidden, rows).into_data().try_to_vec().unwrap()
+    };
+    for kind in ["'learned'", "'multiplicative'"] {
+        let trained = reading(kind);
+        let table = vectors(&trained, TRAIN);
+        for fill in ["interpolate", "random", "hierarchical"] {
+            let extend = extension(&format!("{{ kind = 'table', fill = '{fill}' }}"));
+            let longer = extend.apply(&trained, LENGTHS).unwrap();
+            let read = vectors(&longer, 256);
+            let row = |at: usize| &read[16 * at..16 * (at + 1)];
+            let old = |at: usize| &table[16 * at..16 * (at + 1)];
+            let same = extend.apply(&trained, Lengths { train: TRAIN, length: TRAIN }).unwrap();
+            assert_eq!(vectors(&same, TRAIN), table, "{kind} {fill}: at L as trained");
+            match fill {
+                "interpolate" => assert_eq!((row(4), row(252)), (old(1), old(63)), "{kind}"),
+                _ => assert_eq!((row(4), row(63)), (old(4), old(63)), "{kind} {fill}"),
+            }
+            assert_ne!(row(130), old(2), "{kind} {fill}");
+        }
+    }
+    // As the encoding's own rule for what lies past its table.
+    for fill in ["random", "hierarchical"] {
+        let own = reading(&format!("{{ kind = 'learned', past_table = '{fill}' }}"));
+        let longer = extension(&format!("{{ kind = 'table', fill = '{fill}' }}"))
+            .apply(&reading("'learned'"), LENGTHS);
+        for (a, b) in vectors(&own, 256).iter().zip(vectors(&longer.unwrap(), 256)) {
+            assert!((a - b).abs() < 1e-6, "{fill}");
+        }
+    }
+    let interpolated = extension("'linear'").apply(&reading("'learned'"), LENGTHS).unwrap();
+    assert!(extension("'table'").apply(&interpolated, LENGTHS).is_err(), "both at once");
+    assert!(parse("{ kind = 'table', alpha = 0.5 }").is_err());
+}
+
+#[test]
+fn keys_that_take_lists_are_known_by_their_schema() {
+    let listed: Vec<(&str, &str)> = [
+        ("longrope", "long_factor"),
+        ("longrope", "short_factor"),
+        ("frequencies", "inv_freq"),
+        ("longrope", "n_hat"),
+        ("rerope", "window"),
+        ("yarn", "beta"),
+        ("yarn", "log_n"),
+        ("linear", "scale"),
+        ("nothing", "window"),
+    ]
+    .into_iter()
+    .filter(|(kind, key)| ExtensionConfig::takes_list(kind, key))
+    .collect();
+    assert_eq!(
+        listed,
+        [("longrope", "long_factor"), ("longrope", "short_factor"), ("frequencies", "inv_freq")]
+    );
 }

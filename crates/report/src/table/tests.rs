@@ -25,14 +25,15 @@ fn terminal_form() {
 Perplexity of rope: fixed_target, test split
 the last 128 tokens of windows of 1024, 1024 apart; 4096 tokens of 8 documents scored per cell, 1 document too short
 
-extend               128 (L)     1024 (8L)
-direct           12.81 ±0.13    1234 ±12
-yarn                 -         14.80 ±0.15*
-window_baseline      -         13.41 ±0.13
+extend                 128 (L)     1024 (8L)
+window_baseline <      -         13.41 ±0.13
+yarn                   -         14.80 ±0.15*
+direct             12.81 ±0.13    1234 ±12
 
 ± is one standard error over documents
 the best of each length is marked, the window baseline aside
-window_baseline reads the last L = 128 tokens only: what a longer context must beat
+sorted by the perplexity at 1024 (8L)
+< window_baseline reads the last L = 128 tokens only: what a longer context must beat
 ";
     assert_eq!(table(&few()).terminal(), expected);
 }
@@ -46,15 +47,17 @@ The last 128 tokens of windows of 1024, 1024 apart; 4096 tokens of 8 documents s
 
 | extend | 128 (L) | 1024 (8L) |
 | --- | ---: | ---: |
-| direct | 12.81 ±0.13 | 1234 ±12 |
+| window_baseline < | - | 13.41 ±0.13 |
 | yarn | - | **14.80** ±0.15 |
-| window_baseline | - | 13.41 ±0.13 |
+| direct | 12.81 ±0.13 | 1234 ±12 |
 
 ± is one standard error over documents.
 
 The best of each length is marked, the window baseline aside.
 
-window_baseline reads the last L = 128 tokens only: what a longer context must beat.
+Sorted by the perplexity at 1024 (8L).
+
+< window_baseline reads the last L = 128 tokens only: what a longer context must beat.
 ";
     assert_eq!(table(&few()).markdown(), expected);
 }
@@ -62,11 +65,11 @@ window_baseline reads the last L = 128 tokens only: what a longer context must b
 #[test]
 fn csv_form() {
     let expected = "\
-run,seed,encoding,extend,extend_config,protocol,corpus,split,checkpoint,step,train_length,length,target,max_length,\
-window_stride,windows_per_document,stride,passage,tokens,documents,skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,\
-accuracy,accuracy_se,exact_match,exact_match_se,config_hash,device,threads,version
-rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",fixed_target,data/sotu,test,last,600,128,128,128,1024,\
-1024,,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,hash of rope,cpu,2,0.1.0
+run,seed,encoding,extend,extend_config,protocol,corpus,split,checkpoint,step,stage,train_length,length,target,\
+max_length,window_stride,windows_per_document,stride,passage,tokens,documents,skipped_documents,bytes,nll,nll_se,ppl,\
+ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,config_hash,device,threads,version
+rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",fixed_target,data/sotu,test,last,600,0,128,128,128,\
+1024,1024,,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,hash of rope,cpu,2,0.1.0
 ";
     let mut row = example::row("rope", "direct", 128, 12.0);
     row.nll = 2.5;
@@ -86,7 +89,7 @@ fn the_difference_to_the_baseline_is_paired() {
     let cells: Vec<Option<(String, Option<String>)>> =
         table.rows.iter().map(|row| row.cells[2].as_ref().map(Cell::texts)).collect();
     let text = |value: &str, error: &str| Some((value.to_owned(), Some(error.to_owned())));
-    assert_eq!(cells, [text("+0.300", "0.100"), text("-0.050", "0.050"), None]);
+    assert_eq!(cells, [None, text("-0.050", "0.050"), text("+0.300", "0.100")]);
     assert!(table.notes.last().unwrap().contains("1024 tokens minus that of window_baseline"));
 }
 
@@ -103,14 +106,18 @@ fn tasks_show_exact_match_and_accuracy() {
     let blocks = blocks(&rows);
     let tables = Table::all(&blocks[0]);
     let titles: Vec<&str> = tables.iter().map(|table| table.title.as_str()).collect();
-    assert_eq!(titles, ["Exact match in % of rope: task copy", "Accuracy in % of rope: task copy"]);
+    assert_eq!(
+        titles,
+        ["Exact match in % of rope: task copy, test split", "Accuracy in % of rope: task copy, test split"]
+    );
     let cells: Vec<(String, bool)> = tables[0]
         .rows
         .iter()
         .map(|row| row.cells[0].as_ref().unwrap())
         .map(|c| (c.texts().0, c.best))
         .collect();
-    assert_eq!(cells, [("25.0".to_owned(), false), ("87.5".to_owned(), true)]);
+    assert_eq!(cells, [("87.5".to_owned(), true), ("25.0".to_owned(), false)]);
+    assert!(tables[0].notes.contains(&"sorted by the exact match at 128 (L)".to_owned()));
     assert!(tables[0].setting.ends_with("4096 tokens of 8 sequences scored per cell"));
 }
 
@@ -189,4 +196,39 @@ fn counts_that_differ_are_told_as_a_range() {
             .setting
             .ends_with("2048 to 4096 tokens of 8 documents scored per cell, 1 document too short")
     );
+}
+
+#[test]
+fn lines_are_sorted_by_the_eightfold_length() {
+    let mut rows = example::rows();
+    rows.push(example::row("rope", "dual_chunk", 2048, 1.0));
+    rows.push(ResultRow { nll: f64::NAN, ppl: f64::NAN, ..example::row("rope", "nothing", 1024, 1.0) });
+    let mut chosen = example::row("rope", "self_extend", 1024, 13.8);
+    chosen.chosen_among = Some(serde_json::json!({ "window": ["L/4", "L/2"] }));
+    chosen.extend_config = serde_json::json!({ "kind": "self_extend", "window": "L/4" });
+    rows.push(chosen);
+    let table = table(&rows);
+    let labels: Vec<&str> = table.rows.iter().map(|row| row.labels[0].as_str()).collect();
+    assert_eq!(
+        labels,
+        [
+            "window_baseline <",
+            "leaky_rerope",
+            "self_extend (window = L/4) †",
+            "rerope",
+            "yarn",
+            "ntk",
+            "direct",
+            "linear",
+            "broken",
+            "dual_chunk",
+            "nothing"
+        ]
+    );
+    assert!(
+        table.notes.iter().any(|note| note == "sorted by the perplexity at 1024 (8L)"),
+        "{:?}",
+        table.notes
+    );
+    assert!(table.notes.iter().any(|note| note.starts_with("† its values were chosen")), "{:?}", table.notes);
 }

@@ -25,6 +25,12 @@ pub struct Exported {
 pub fn export(folder: &Path, run: &Path, trained: &Trained, document: &toml::Table) -> Result<Exported> {
     must_be_empty(folder, "name a new folder")?;
     let Trained { config, resolved, model, meta, .. } = trained;
+    if meta.stage() > 0 {
+        return Err(Error::usage(
+            "a checkpoint of a `[[stage]]` cannot be exported: its files have no place for what the stage made of the reading",
+        )
+        .hint("export the end of `[train]` with `--checkpoint stage-0`"));
+    }
     let (architecture, obstacle) = Architecture::of(resolved, &config.position);
     let ours = tensors::of_model(model)?;
     let pieces = weights::pieces(architecture, resolved, &config.position);

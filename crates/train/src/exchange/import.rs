@@ -207,7 +207,7 @@ impl Import {
         let model = tensors::into_model(fresh, ours, device).map_err(in_weights)?;
         let meta = match &self.run {
             Some(meta) => meta.clone(),
-            None => Meta::new(0, &config.weights_hash()?, None),
+            None => Meta::new(0, &config.weights_hash()?, None, Vec::new()),
         };
         let mut resolved_document = config.to_table()?;
         if let Some(evaluate) = document.remove("evaluate") {

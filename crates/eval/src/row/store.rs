@@ -1,0 +1,87 @@
+//! The file of rows, read and written.
+
+use super::{FORMAT, ResultRow};
+use longwave_core::{Error, Result, file};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Reads all rows of a results file, in order.
+///
+/// # Errors
+/// The file is missing or a line is no row; the message names the line.
+pub fn read_rows(path: &Path) -> Result<Vec<ResultRow>> {
+    let text = file::read_text(path)?;
+    numbered_lines(&text).map(|(number, line)| parse(line, path, number)).collect()
+}
+
+/// Adds rows to a results file, which need not exist; a row that was measured before is replaced.
+///
+/// The file appears whole or stays as it was, and rows that another process adds meanwhile are kept
+/// where the file system can lock a folder.
+///
+/// # Errors
+/// The file cannot be written, or a line of it is no row: it is left as it is then.
+pub fn write_rows(path: &Path, rows: &[ResultRow]) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(|error| Error::io("make", folder, &error))?;
+    let _lock = lock(folder)?;
+    let mut lines: Vec<String> = Vec::new();
+    let mut places = HashMap::new();
+    let old = if path.exists() { file::read_text(path)? } else { String::new() };
+    for (number, line) in numbered_lines(&old) {
+        places.insert(parse(line, path, number)?.identity()?, lines.len());
+        lines.push(line.to_owned());
+    }
+    for row in rows {
+        let line = serde_json::to_string(row).map_err(|error| unwritable(&error))?;
+        let place = *places.entry(row.identity()?).or_insert(lines.len());
+        if place == lines.len() {
+            lines.push(line);
+        } else {
+            lines[place] = line;
+        }
+    }
+    file::write_with(path, |writer| lines.iter().try_for_each(|line| writeln!(writer, "{line}")))
+}
+
+fn numbered_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty())
+}
+
+fn parse(line: &str, path: &Path, number: usize) -> Result<ResultRow> {
+    let place = format!("`{}` line {number}", path.display());
+    let hint = "take that line out, and measure it again with `longwave eval`";
+    let value: Value = serde_json::from_str(line)
+        .map_err(|error| Error::failed(format!("{place} is no JSON: {error}")).hint(hint))?;
+    let format = value.get("format").and_then(Value::as_u64).unwrap_or(0);
+    if format > u64::from(FORMAT) {
+        let message = format!("{place} has row format {format}, and this program reads up to {FORMAT}");
+        return Err(Error::failed(message).hint("read it with the version of longwave that wrote it"));
+    }
+    serde_json::from_value(value)
+        .map_err(|error| Error::failed(format!("{place} is no result row: {error}")).hint(hint))
+}
+
+pub(super) fn unwritable(error: &serde_json::Error) -> Error {
+    Error::failed(format!("a result row cannot be written: {error}"))
+}
+
+/// Holds the folder's lock as long as the handle lives. Renaming replaces the results file itself, so
+/// a lock on that would hold nobody back.
+fn lock(folder: &Path) -> Result<Option<File>> {
+    if !cfg!(unix) {
+        return Ok(None);
+    }
+    let handle = File::open(folder).map_err(|error| Error::io("open", folder, &error))?;
+    match handle.lock() {
+        Ok(()) => Ok(Some(handle)),
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            tracing::warn!("`{}` cannot be locked: write to it from one process only", folder.display());
+            Ok(None)
+        }
+        Err(error) => Err(Error::io("lock", folder, &error)),
+    }
+}

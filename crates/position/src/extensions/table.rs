@@ -1,0 +1,56 @@
+//! `table`: a learned table of vectors by position, made as long as the text.
+//!
+//! The table of N rows becomes one of L' rows, filled by `interpolate`, `random` or `hierarchical`: formulas at
+//! [`Fill`]. Read without training, it shows what the rule makes of a trained table; in a `[[stage]]` all L' rows
+//! train further. A table that is long enough stays as it is. For `learned`, `multiplicative` and `tupe`.
+
+use crate::encoding::Position;
+use crate::extension::{Extend, Lengths, not_applicable};
+use crate::reading::Reading;
+use crate::table::{Fill, Longer};
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `table`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LongerTable {
+    /// Where the new rows come from.
+    pub fill: Fill,
+    /// `hierarchical`: the share of the quotient's vector, between 0 and 1 and not 0.5.
+    pub alpha: f64,
+}
+
+impl Default for LongerTable {
+    fn default() -> Self {
+        Self { fill: Fill::Interpolate, alpha: 0.4 }
+    }
+}
+
+impl Extend for LongerTable {
+    const KIND: &'static str = "table";
+    const SUMMARY: &'static str = "makes a learned table as long as the text: interpolated, random or hierarchical";
+    const SOURCE: &'static str = "arXiv:2306.15595; kexue.fm/archives/7947";
+
+    fn validate(&self, section: &str) -> Result<()> {
+        if self.alpha > 0.0 && self.alpha < 1.0 && (self.alpha - 0.5).abs() >= 1e-9 {
+            return Ok(());
+        }
+        Err(Error::value(
+            &format!("{section}.alpha"),
+            self.alpha,
+            "it must lie between 0 and 1 and not be 0.5, which would read i N + j as j N + i",
+        )
+        .hint("the published one is 0.4"))
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        let longer = Longer { size: lengths.length, fill: self.fill, alpha: self.alpha };
+        let mut any = false;
+        for encoding in reading.encodings_mut() {
+            any |= encoding.extend_table(&longer)?;
+        }
+        if any { Ok(()) } else { Err(not_applicable(Self::KIND, "a learned table of vectors by position", reading)) }
+    }
+}

@@ -1,0 +1,88 @@
+//! The model that a checkpoint holds: fresh weights, read as the stages so far have them read, then replaced.
+
+use crate::checkpoint::{Checkpoint, StageReading};
+use crate::run_config::RunConfig;
+use burn::tensor::Device;
+use longwave_core::{Error, Result};
+use longwave_model::Gpt;
+use longwave_model::config::Resolved;
+use longwave_position::layout::TextLayout;
+use longwave_position::{ExtensionConfig, Init, Lengths, Positions, Reading};
+
+/// A reading as `stage` of a config trains it, made from that of a fresh or trained model.
+///
+/// # Errors
+/// A stage's extension does not apply, or its length has positions without a value.
+pub fn reading_after(config: &RunConfig, fresh: &Reading, stage: usize) -> Result<Reading> {
+    let mut reading = fresh.clone();
+    for stage in 1..=stage {
+        reading = begin(config, &reading, stage)?;
+    }
+    Ok(reading)
+}
+
+/// The reading of the stage before, changed as `stage` says.
+pub(crate) fn begin(config: &RunConfig, before: &Reading, stage: usize) -> Result<Reading> {
+    let lengths = config.lengths(stage);
+    trained_on(&config.stages[stage - 1].extend, before, lengths)
+        .and_then(|reading| reading.check(&Positions::range(0..lengths.length)).map(|()| reading))
+        .map_err(|error| error.context(format!("`{}`", RunConfig::section(stage))))
+}
+
+/// The reading that a stage trains. A memory's segments are as long as its sequences from then on.
+///
+/// # Errors
+/// The extension does not apply, or lays texts out, which is for training to say.
+fn trained_on(extend: &ExtensionConfig, before: &Reading, lengths: Lengths) -> Result<Reading> {
+    let mut reading = extend.apply(before, lengths)?;
+    match reading.layout() {
+        TextLayout::Contiguous => {}
+        TextLayout::Recurrent { memory, .. } => {
+            reading.set_layout(TextLayout::Recurrent { length: lengths.length, memory });
+        }
+        TextLayout::Drawn { .. } | TextLayout::Segments { .. } => {
+            return Err(Error::usage(format!(
+                "`{}` lays out texts that are read, not trained on",
+                extend.kind()
+            ))
+            .hint("give the stage `positions`, whose kinds are `randpos` and `segments` too"));
+        }
+    }
+    Ok(reading)
+}
+
+/// The readings of the stages of a config up to one, as a checkpoint records them.
+pub(crate) fn recorded(config: &RunConfig, stage: usize) -> Result<Vec<StageReading>> {
+    config.stages[..stage]
+        .iter()
+        .map(|stage| {
+            let extend = serde_json::to_value(&stage.extend).map_err(|error| {
+                Error::failed(format!("`{}` cannot be written as JSON: {error}", stage.extend.kind()))
+            })?;
+            Ok(StageReading { length: stage.train.length, extend })
+        })
+        .collect()
+}
+
+/// The model of a checkpoint on the device of `init`, with the reading that the checkpoint records. Weights are put
+/// on `device`, the plain device below it.
+///
+/// # Errors
+/// The encoding does not fit the model's sizes, or the checkpoint does not fit the config.
+pub fn restore(
+    config: &RunConfig,
+    resolved: &Resolved,
+    init: &Init,
+    device: &Device,
+    checkpoint: &Checkpoint,
+) -> Result<Gpt> {
+    let mut model = Gpt::new(resolved, &config.position, init)?;
+    for stage in &checkpoint.meta.stages {
+        let value = toml::Value::try_from(&stage.extend)
+            .map_err(|error| Error::failed(format!("the checkpoint's reading is damaged: {error}")))?;
+        let extend = ExtensionConfig::from_value(&value, "the checkpoint's reading")?;
+        let lengths = Lengths { train: config.train.length, length: stage.length };
+        model.position = trained_on(&extend, &model.position, lengths)?;
+    }
+    checkpoint.weights(model, device)
+}

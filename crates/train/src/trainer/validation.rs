@@ -1,0 +1,82 @@
+//! The loss on the validation split, or on a task's validation sequences.
+
+use super::{Trainer, upload};
+use burn::module::Module;
+use burn::tensor::Tensor;
+use longwave_core::{Error, Result};
+use longwave_data::{Split, TaskConfig, TokenFile};
+use longwave_model::Pass;
+
+impl Trainer<'_> {
+    /// Mean loss of the answers to a task's validation sequences.
+    fn validate_task(&self, task: &TaskConfig) -> Result<f64> {
+        let config = self.config();
+        let rows = config.micro_batch();
+        let model = self.model().valid();
+        let device = self.device.clone().inner();
+        let (mut sum, mut count) = (0.0, 0usize);
+        for index in 0..config.validation_tokens.div_ceil(rows * config.length) {
+            let batch = task.validation(index as u64, rows, config.length)?;
+            let shape = [rows, config.length];
+            let pass = Pass {
+                tokens: upload(&batch.inputs, shape, &device),
+                positions: &self.positions,
+                reading: &model.position,
+                dropout: None,
+            };
+            let nll = numbers(model.nll(&pass, upload(&batch.targets, shape, &device), 0..config.length))?;
+            let scored = batch.scored.unwrap_or_default();
+            let scored = nll.iter().zip(scored).filter(|(_, scored)| *scored).map(|(nll, _)| f64::from(*nll));
+            scored.for_each(|nll| (sum, count) = (sum + nll, count + 1));
+        }
+        Ok(sum / count as f64)
+    }
+
+    /// Mean loss over the validation windows; `None` where there is none.
+    pub(super) fn validate(&self, windows: &[usize]) -> Result<Option<f64>> {
+        if let Some(task) = self.dataset.task() {
+            return self.validate_task(task).map(Some);
+        }
+        if windows.is_empty() {
+            return Ok(None);
+        }
+        let config = self.config();
+        let tokens = self.dataset.tokens(Split::Valid);
+        let model = self.model().valid();
+        let device = self.device.clone().inner();
+        let (mut sum, mut count) = (0.0, 0usize);
+        for starts in windows.chunks(config.micro_batch()) {
+            let read = |shift: usize| {
+                let tokens: Vec<u32> =
+                    starts.iter().flat_map(|s| tokens.read(s + shift..s + shift + config.length)).collect();
+                upload(&tokens, [starts.len(), config.length], &device)
+            };
+            let pass =
+                Pass { tokens: read(0), positions: &self.positions, reading: &model.position, dropout: None };
+            let nll = numbers(model.nll(&pass, read(1), 0..config.length))?;
+            sum += nll.iter().copied().map(f64::from).sum::<f64>();
+            count += nll.len();
+        }
+        Ok(Some(sum / count as f64))
+    }
+}
+
+/// Losses on the host.
+fn numbers(losses: Tensor<2>) -> Result<Vec<f32>> {
+    let read = losses.into_data_as::<f32>().try_to_vec::<f32>();
+    read.map_err(|error| Error::failed(format!("cannot read the losses back: {error:?}")))
+}
+
+/// Starts of windows of `length` tokens and their targets, spread evenly over the split, none of them
+/// across a document's end.
+pub(super) fn validation_windows(tokens: &TokenFile, length: usize, wanted_tokens: usize) -> Vec<usize> {
+    let all: Vec<usize> = (0..tokens.documents())
+        .map(|index| tokens.document(index))
+        .flat_map(|document| {
+            let count = document.len().saturating_sub(1) / length;
+            (0..count).map(move |window| document.start + window * length)
+        })
+        .collect();
+    let wanted = wanted_tokens.div_ceil(length).min(all.len());
+    (0..wanted).map(|index| all[index * all.len() / wanted]).collect()
+}

@@ -8,7 +8,7 @@ use longwave_core::random::Stream;
 use longwave_model::{Cache, Gpt, ModelConfig, Pass};
 use longwave_position::encodings::ENCODINGS;
 use longwave_position::extensions::EXTENSIONS;
-use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading};
+use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Reading};
 use longwave_train::parameters;
 
 const TRAIN: usize = 16;
@@ -35,6 +35,8 @@ fn encodings() -> Vec<String> {
         "{ kind = 'mixed', layers = [{ kind = 'rope', window = 7 }, { kind = 'none', log_n = true }] }",
         "{ kind = 'mixed', layers = ['none', { encodings = ['causal_conv', 'fox'], window = 9, sinks = 1 }] }",
         "['alibi', 'causal_conv', 'kerple']",
+        "{ kind = 'transformer_xl', memory = 5 }",
+        "{ kind = 'transformer_xl', memory = 21 }",
     ];
     ENCODINGS.iter().map(|entry| format!("'{}'", entry.kind)).chain(variants.map(str::to_owned)).collect()
 }
@@ -44,12 +46,16 @@ fn extensions() -> Vec<ExtensionConfig> {
     let needs_keys = |kind: &str| match kind {
         "longrope" => "{ kind = 'longrope', long_factor = [1.0, 2.0, 3.0, 3.0], n_hat = 4 }".to_owned(),
         "frequencies" => "{ kind = 'frequencies', inv_freq = [1.0, 0.5, 0.25, 0.0] }".to_owned(),
+        "randpos" => "{ kind = 'randpos', max_position = 160 }".to_owned(),
         "self_extend" => "{ kind = 'self_extend', group = 6 }".to_owned(),
         kind => format!("'{kind}'"),
     };
     let listed = EXTENSIONS.iter().map(|entry| needs_keys(entry.kind));
     listed
-        .chain(["{ kind = 'linear', log_n = true, temperature = 0.8 }".to_owned()])
+        .chain(
+            ["{ kind = 'linear', log_n = true, temperature = 0.8 }", "{ kind = 'segments', length = 7 }"]
+                .map(str::to_owned),
+        )
         .map(|text| {
             ExtensionConfig::from_value(&value(&text), "extend")
                 .unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -87,7 +93,7 @@ fn tokens(length: usize) -> Tensor<2, Int> {
 }
 
 fn in_one(model: &Gpt, reading: &Reading, length: usize) -> Tensor<3> {
-    let positions = Positions::range(0..length);
+    let positions = reading.layout().positions(length);
     model.hidden(&Pass { tokens: tokens(length), positions: &positions, reading, dropout: None })
 }
 
@@ -114,7 +120,7 @@ fn every_encoding_under_every_extension_reads_the_same_in_pieces() {
         let mut readings: Vec<(&str, Reading)> = Vec::new();
         for extension in &extensions {
             let Ok(reading) = extension.apply(&model.position, lengths) else { continue };
-            if reading.check(&Positions::range(0..LENGTH)).is_ok() {
+            if reading.check(&reading.layout().positions(LENGTH)).is_ok() {
                 readings.push((extension.kind(), reading));
             }
         }

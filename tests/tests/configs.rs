@@ -5,7 +5,7 @@
 use burn::tensor::Device;
 use longwave_eval::Config;
 use longwave_model::Gpt;
-use longwave_position::{Init, Lengths, Positions};
+use longwave_position::{Init, Lengths};
 use longwave_train::reading_after;
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn every_config_builds_its_model_and_reads_its_lengths() {
                     let lengths = Lengths { train: config.run.train.length, length };
                     extension
                         .apply(&last, lengths)
-                        .and_then(|reading| reading.check(&Positions::range(0..length)))
+                        .and_then(|reading| reading.check(&reading.layout().positions(length)))
                         .unwrap_or_else(|error| panic!("{name}: {error}"));
                 }
             }

@@ -77,6 +77,8 @@ fn table() -> Vec<Promise> {
     use Relative::{Always, Multiples, Never};
     const NAMED: Keeps = Nothing("it names frequencies and says nothing of a scale");
     const GIVEN: Keeps = Nothing("it names a base, whatever the length");
+    const SHORT: Keeps = Nothing("segments are shorter than L, whatever the length");
+    const DRAWN: Keeps = Nothing("positions are drawn, whatever the length");
     const BOUNDED: Keeps = Nothing("distances are bounded well below L, whatever the length");
     vec![
         plain("'direct'", Same, Same),
@@ -114,6 +116,9 @@ fn table() -> Vec<Promise> {
         geometry("'lambda_mask'", Trained, Never),
         geometry("'sinks'", Trained, Never),
         geometry("'window'", Trained, Always),
+        geometry("'segments'", Trained, Always),
+        geometry("{ kind = 'segments', length = 10 }", SHORT, Always),
+        geometry("'randpos'", DRAWN, Always),
         plain("'table'", Absent, Absent),
         plain("'convert'", Absent, Absent),
         Promise { keeps: GIVEN, ..plain("{ kind = 'convert', beta_new = 16 }", Absent, Absent) },
@@ -196,6 +201,7 @@ fn scale_one_is_the_identity_where_the_method_says_so() {
             let read = extension(extend).apply(&trained, Lengths { train: TRAIN, length }).unwrap();
             same &= read_alike(&read, &trained, length);
             same &= (read.layer(1).logit_scale - 1.0).abs() < 1e-15 && pairs_are_plain(&read, length);
+            same &= read.layout().positions(length) == Positions::range(0..length);
         }
         assert_eq!(same, keeps == Keeps::Trained, "{extend}: {keeps:?}");
     }
@@ -246,8 +252,9 @@ fn rotations_keep_norms() {
 
 #[test]
 fn a_later_token_changes_nothing_before_it() {
-    let (positions, device) = (Positions::range(0..LENGTH), Device::flex());
+    let device = Device::flex();
     let hidden = |model: &Gpt, tokens: &[i32], reading: &Reading| {
+        let positions = reading.layout().positions(LENGTH);
         let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens.to_vec(), [1, LENGTH]), &device);
         model.hidden(&Pass { tokens, positions: &positions, reading, dropout: None })
     };

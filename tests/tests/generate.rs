@@ -7,7 +7,7 @@ mod common;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use common::{CONFIG, Outcome, Project};
 use longwave_model::Pass;
-use longwave_position::{ExtensionConfig, Lengths, Positions};
+use longwave_position::{ExtensionConfig, Lengths};
 use longwave_train::Trained;
 use longwave_train::run::Which;
 use serde_json::Value;
@@ -72,7 +72,7 @@ fn greedy_tokens_are_those_of_whole_readings() {
     let project = Project::new();
     project.train(&[]);
     let prompt = "its phase turns the wave";
-    for kind in ["direct", "dynamic_ntk", "self_extend", "window"] {
+    for kind in ["direct", "dynamic_ntk", "self_extend", "window", "segments", "randpos"] {
         let text = match kind {
             "self_extend" => "{ kind = 'self_extend', group = 4 }".to_owned(),
             kind => kind.to_owned(),
@@ -91,7 +91,7 @@ fn greedy_tokens_are_those_of_whole_readings() {
         // One pass over the whole text says what follows each token.
         let mut ids: Vec<i32> = prompt.bytes().map(i32::from).collect();
         ids.extend(&found);
-        let (count, positions) = (ids.len(), Positions::range(0..ids.len()));
+        let (count, positions) = (ids.len(), reading.layout().positions(ids.len()));
         let tokens = Tensor::<2, Int>::from_data(TensorData::new(ids, [1, count]), &Device::flex());
         let pass = Pass { tokens, positions: &positions, reading: &reading, dropout: None };
         let logits = trained.model.logits(trained.model.hidden(&pass)); // [1, count, 256]

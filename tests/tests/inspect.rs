@@ -126,6 +126,17 @@ fn a_length_that_is_refused_is_refused_here_too() {
 }
 
 #[test]
+fn an_extension_that_lays_texts_out_changes_no_picture() {
+    let project = Project::new();
+    for extend in ["segments", "randpos"] {
+        let outcome = project.run(&["inspect", "--config", "small.toml", "--extend", extend]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stdout);
+        assert!(outcome.stderr.contains("changes where the tokens of a text lie"), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("hint: "), "{}", outcome.stderr);
+    }
+}
+
+#[test]
 fn the_slowest_band_is_interpolated_exactly() {
     let ntk = numbers("{ kind = \"rope\" }", &["--length", "128", "--extend", "ntk"]);
     let bands = ntk["spectrum"]["bands"].as_array().unwrap();

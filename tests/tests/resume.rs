@@ -181,6 +181,33 @@ fn stages_follow_the_training_that_stands_before_them() {
 }
 
 #[test]
+fn so_does_one_at_drawn_positions() {
+    for (position, positions) in [
+        ("{ kind = \"learned\", table_size = 64 }", "{ kind = \"pose\", max_position = 64 }"),
+        ("{ kind = \"alibi\" }", "{ kind = \"randpos\", max_position = 64 }"),
+    ] {
+        let changes = [
+            format!("position={position}"),
+            format!("train.positions={positions}"),
+            "evaluate=[]".to_owned(),
+        ];
+        stopped_twice(&changes);
+    }
+}
+
+#[test]
+fn so_does_one_that_carries_a_memory() {
+    // Lanes of two windows: each third step begins them again.
+    let changes = [
+        "position={ kind = \"transformer_xl\", memory = 40 }",
+        "train.sampling=sequential",
+        "train.batch_tokens=8192",
+        "evaluate=[]",
+    ];
+    stopped_twice(&changes.map(str::to_owned));
+}
+
+#[test]
 fn so_do_complex_maps_and_a_mixed_stack() {
     let stack = "position={ kind = \"mixed\", layers = [{ kind = \"complex_order\", complex = true }, { encodings = \
                  [\"learned\", \"kerple\"], window = 9, log_n = true }] }";
@@ -191,6 +218,46 @@ fn so_do_complex_maps_and_a_mixed_stack() {
 fn so_does_one_that_learns_a_task() {
     let changes = ["data={ task = { kind = \"reverse_string\" } }", "evaluate=[]"];
     stopped_twice(&changes.map(str::to_owned));
+}
+
+#[test]
+fn so_do_stages_with_a_memory_or_positions_of_their_own() {
+    let memory = [
+        "position={ kind = \"transformer_xl\", memory = 40 }",
+        "train.sampling=sequential",
+        "train.steps=2",
+        "stage=[{ length = 64, steps = 3 }]",
+        "evaluate=[]",
+    ];
+    stopped_twice(&memory.map(str::to_owned));
+    let positions =
+        "stage=[{ length = 32, steps = 3, extend = \"linear\", positions = { kind = \"pose\" } }]";
+    stopped_twice(&["train.steps=2", positions, "evaluate=[]"].map(str::to_owned));
+}
+
+#[test]
+fn a_memory_that_is_lost_shows() {
+    let project = Project::new();
+    let changes = ["position={ kind = \"transformer_xl\", memory = 40 }", "train.sampling=sequential"];
+    let changes = changes.map(str::to_owned);
+    assert_eq!(train_until(&project, "run", 7, &changes), Outcome::Interrupted);
+    let checkpoint = last(&project, "run");
+    let stored = longwave_train::Checkpoint::load(&checkpoint).unwrap();
+    let (fresh, device) = (vec![longwave_model::Memory::new(40); 2], burn::tensor::Device::flex());
+    let memories = stored.memories(fresh.clone(), &device).unwrap();
+    assert_eq!((memories[1].layers().len(), memories[1].tokens()), (2, 40));
+    std::fs::copy(project.path("run/checkpoints/best.safetensors"), &checkpoint).unwrap();
+    let best = longwave_train::Checkpoint::load(&checkpoint).unwrap();
+    assert!(best.memories(fresh, &device).unwrap_err().message().contains("memory.0.0"));
+}
+
+#[test]
+fn rows_that_do_not_continue_cannot_carry_a_memory() {
+    let project = Project::new();
+    let arguments = ["train", "--config", "small.toml", "--set", "position={ kind = \"xlnet\", memory = 8 }"];
+    let outcome = project.run(&arguments);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("hint: set `train.sampling = \"sequential\"`"), "{}", outcome.stderr);
 }
 
 #[test]

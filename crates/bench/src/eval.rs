@@ -7,7 +7,7 @@ use longwave_core::{Error, Result};
 use longwave_eval::memory;
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Pass, Size};
-use longwave_position::{Init, Positions};
+use longwave_position::Init;
 use longwave_train::RunConfig;
 use longwave_train::trainer::upload;
 
@@ -59,7 +59,7 @@ fn fits(model: &Gpt, resolved: &Resolved, length: usize, scored: usize) -> Resul
     memory::check(length, needed, memory::available())?;
     model
         .position
-        .check(&Positions::range(0..length))
+        .check(&model.position.layout().positions(length))
         .map_err(|error| error.context(format!("length {length}")))
 }
 
@@ -79,7 +79,7 @@ fn reading<'a>(
         .collect();
     let targets = upload(&tokens[..texts * scored], [texts, scored], &bench.device);
     let tokens = upload(&tokens, shape, &bench.device);
-    let positions = Positions::range(0..length);
+    let positions = model.position.layout().positions(length);
     subject(
         &bench.device,
         move || {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Trains the first `steps` steps and writes the folder; progress is the number of steps done.
 ///
 /// # Errors
-/// The config does not fit the corpus or is a task's, a loss is not finite, or a file cannot be written.
+/// The config does not fit the corpus, is a task's, draws positions or carries a memory, a loss is not finite, or a file cannot be written.
 pub fn write(
     folder: &Path,
     config: &RunConfig,
@@ -26,16 +26,16 @@ pub fn write(
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     let train = &config.train;
+    if !train.positions.is_contiguous() || config.position.memory() > 0 {
+        return Err(Error::usage("`--export` has no place for drawn positions or for a memory")
+            .hint("export a config without `train.positions` and `position.memory`"));
+    }
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), train.length)?;
     let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
     let mut trainer = Trainer::new(&run, dataset, &resolved, device, None)?;
     fs::create_dir_all(folder).map_err(|error| Error::io("create", folder, &error))?;
-    checkpoint::save(
-        &folder.join("weights.safetensors"),
-        trainer.model(),
-        None,
-        &Meta::new(0, "", None, Vec::new()),
-    )?;
+    let (weights, meta) = (folder.join("weights.safetensors"), Meta::new(0, "", None, Vec::new()));
+    checkpoint::save(&weights, trainer.model(), None, &[], &meta)?;
 
     let schedule = Schedule::new(train);
     let (mut batches, mut losses, mut rates) = (Vec::new(), Vec::new(), Vec::new());
@@ -98,5 +98,16 @@ mod tests {
         let token = |index: usize| u32::from_le_bytes(batches[4 * index..4 * index + 4].try_into().unwrap());
         assert_eq!(token(1), token(64), "a target is the next input");
         assert!(checkpoint::Checkpoint::load(&out.join("weights.safetensors")).is_ok());
+    }
+
+    #[test]
+    fn what_a_batch_alone_does_not_tell_is_refused() {
+        let _alone = alone();
+        let (folder, mut config, dataset) = small();
+        config.run.train.positions =
+            longwave_position::TrainingPositions::Segments { count: 2, max_position: None };
+        let out = folder.path().join("out");
+        let error = write(&out, &config.run, &dataset, &Device::flex(), 3, &mut |_| Ok(())).unwrap_err();
+        assert!(error.message().contains("drawn positions") && !out.exists(), "{error}");
     }
 }

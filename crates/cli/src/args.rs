@@ -1,4 +1,10 @@
-//! What may stand on the command line.
+//! What may stand on the command line: here what trains, reads and shows; [`study`] and [`bench`] have theirs.
+
+mod bench;
+mod study;
+
+pub(crate) use bench::{Bench, BenchKind, Measuring, Selfcheck};
+pub(crate) use study::{Compare, Launcher, Runs, RunsAction, Study, Task};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use longwave_data::Split;
@@ -194,99 +200,6 @@ pub(crate) struct Import {
 }
 
 #[derive(Args, Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
-pub(crate) struct Study {
-    /// Study file; a bare name is also looked up in `experiments/`
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// Show the runs and what they take, and run nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Runs at a time; as many as the cores hold unless given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) jobs: Option<u64>,
-    /// Try runs again that failed
-    #[arg(long)]
-    pub(crate) retry: bool,
-    /// Run nothing: write the results of what is finished
-    #[arg(long, conflicts_with_all = ["dry_run", "retry"])]
-    pub(crate) collect: bool,
-    /// The study's folder; `studies/NAME` beside the store unless given
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Who runs it
-    #[arg(long, value_enum, default_value_t, value_name = "local|slurm|command")]
-    pub(crate) launcher: Launcher,
-    /// `--launcher command`: a shell command that is run for each task, with `{command}` in it
-    #[arg(long, value_name = "TEMPLATE", required_if_eq("launcher", "command"))]
-    pub(crate) template: Option<String>,
-    /// `--launcher slurm`: an option for sbatch, such as `--mem=4G`; repeatable
-    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
-    pub(crate) sbatch: Vec<String>,
-    /// Wait until the launcher's tasks are done, and write the results
-    #[arg(long)]
-    pub(crate) wait: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Launcher {
-    /// Processes on this machine
-    #[default]
-    Local,
-    /// Job arrays of an existing Slurm
-    Slurm,
-    /// Any engine, through a command line
-    Command,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Task {
-    /// A task file that `longwave study` wrote
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// Device instead of the task's own
-    #[arg(long, value_name = "auto|cpu|gpu|gpu:N", value_parser = parse_device)]
-    pub(crate) device: Option<DeviceChoice>,
-    /// Tell progress on stdout as JSON lines, and stop when stdin ends
-    #[arg(long)]
-    pub(crate) follow: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Compare {
-    /// A run's folder, or the beginning of a key in the store
-    #[arg(value_name = "RUN")]
-    pub(crate) run: PathBuf,
-    /// Another one
-    #[arg(value_name = "RUN")]
-    pub(crate) other: PathBuf,
-    /// Print JSON lines instead of the table
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Runs {
-    #[command(subcommand)]
-    pub(crate) action: Option<RunsAction>,
-    /// The folder of runs
-    #[arg(long, value_name = "DIR", default_value = longwave_study::document::STORE, global = true)]
-    pub(crate) store: PathBuf,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum RunsAction {
-    /// List the runs: what they are, how far they are, who needs them
-    List,
-    /// Remove runs that no study's last plan has
-    Prune {
-        /// Really remove them, instead of only saying which
-        #[arg(long)]
-        yes: bool,
-    },
-}
-
-#[derive(Args, Debug)]
 pub(crate) struct Report {
     /// A run's folder, or a folder of runs
     #[arg(value_name = "DIR")]
@@ -313,98 +226,6 @@ pub(crate) struct Inspect {
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Bench {
-    #[command(subcommand)]
-    pub(crate) kind: BenchKind,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum BenchKind {
-    /// The rotation of q and k: bytes a second against a copy, time against burn's own
-    Rope(BenchRope),
-    /// Causal attention by length, with and without the bias of `alibi`: time and peak memory against burn's own
-    Attention(BenchAttention),
-    /// Training steps of a config, against plain operations and against the matrix products alone
-    Train(BenchTrain),
-    /// Reading texts of growing length with fresh weights
-    Eval(BenchEval),
-}
-
-/// What every benchmark takes.
-#[derive(Args, Debug)]
-pub(crate) struct Measuring {
-    /// Print one JSON object a line instead of the table
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Time no peer and no reference
-    #[arg(long)]
-    pub(crate) alone: bool,
-    /// Seconds for each subject, after which it gets no more runs than three
-    #[arg(long, default_value_t = 0.7, value_name = "S")]
-    pub(crate) seconds: f64,
-    #[command(flatten)]
-    pub(crate) compute: Compute,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct BenchRope {
-    /// Numbers in q, separated by commas; 2^18 to 2^24 unless given
-    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
-    pub(crate) elements: Vec<usize>,
-    #[command(flatten)]
-    pub(crate) measuring: Measuring,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct BenchAttention {
-    /// Lengths in tokens, separated by commas; 128 to 16,384 unless given
-    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
-    pub(crate) lengths: Vec<usize>,
-    #[command(flatten)]
-    pub(crate) measuring: Measuring,
-}
-
-/// The model that is measured.
-#[derive(Args, Debug)]
-pub(crate) struct BenchModel {
-    /// Config file; a bare name is also looked up in `configs/`
-    #[arg(long, value_name = "FILE", default_value = "rope.toml")]
-    pub(crate) config: PathBuf,
-    /// Change a key of the config, as `model.width=256`; repeatable
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
-    #[command(flatten)]
-    pub(crate) measuring: Measuring,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct BenchTrain {
-    #[command(flatten)]
-    pub(crate) model: BenchModel,
-    /// Instead of timing, write initial weights, batches and losses for another program to train on
-    #[arg(long, value_name = "DIR")]
-    pub(crate) export: Option<PathBuf>,
-    /// Steps of the export
-    #[arg(long, value_name = "N", default_value_t = 10, requires = "export")]
-    pub(crate) steps: u64,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct BenchEval {
-    #[command(flatten)]
-    pub(crate) model: BenchModel,
-    /// Lengths in tokens, separated by commas; 1, 2, 4 and 8 training lengths unless given
-    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
-    pub(crate) lengths: Vec<usize>,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Selfcheck {
-    #[command(flatten)]
-    pub(crate) compute: Compute,
 }
 
 #[derive(Args, Debug)]

@@ -17,6 +17,10 @@ pub enum Sampling {
     /// The stream is cut into windows that do not overlap; each epoch reads every one of them once,
     /// in an order of its own. The fewer than `length` tokens left at the end are not read.
     Shuffled,
+    /// The stream is cut into as many lanes as a batch has rows; row r reads its lane from the beginning,
+    /// each step where the one before ended, and begins again once no whole window is left. Every row
+    /// continues the row of the step before, as a memory needs.
+    Sequential,
 }
 
 /// One batch of training windows, row-major `[batch, length]`.
@@ -34,6 +38,55 @@ pub struct Batch {
     pub batch: usize,
     /// Number of tokens in a row.
     pub length: usize,
+    /// Whether each row goes on where the same row of the step before ended.
+    pub continues: bool,
+}
+
+impl Batch {
+    /// The same tokens as rows of `length`: each row becomes so many that follow each other in the text.
+    ///
+    /// # Panics
+    /// `length` does not divide the rows.
+    #[must_use]
+    pub fn cut(self, length: usize) -> Self {
+        assert!(
+            length > 0 && self.length.is_multiple_of(length),
+            "{} tokens in rows of {length}",
+            self.length
+        );
+        let pieces = self.length / length;
+        let starts: Vec<usize> = self
+            .starts
+            .iter()
+            .flat_map(|start| (0..pieces).map(move |piece| start + piece * length))
+            .collect();
+        Self { batch: self.batch * pieces, starts, length, continues: self.continues && pieces == 1, ..self }
+    }
+
+    /// Some tokens of each row with their targets: `columns[r]` are those of row r, as many in each row.
+    ///
+    /// # Panics
+    /// There are not as many lists as rows, their lengths differ, or a column is not in the batch.
+    #[must_use]
+    pub fn columns(&self, columns: &[Vec<usize>]) -> Self {
+        let length = columns.first().map_or(0, Vec::len);
+        let alike = columns.len() == self.batch && columns.iter().all(|row| row.len() == length);
+        assert!(alike, "{} lists of columns for {} rows", columns.len(), self.batch);
+        let places: Vec<usize> = (0..self.batch)
+            .zip(columns)
+            .flat_map(|(row, columns)| columns.iter().map(move |column| row * self.length + column))
+            .collect();
+        let of = |tokens: &[u32]| places.iter().map(|&place| tokens[place]).collect();
+        Self {
+            inputs: of(&self.inputs),
+            targets: of(&self.targets),
+            starts: self.starts.clone(),
+            scored: self.scored.as_ref().map(|scored| places.iter().map(|&place| scored[place]).collect()),
+            batch: self.batch,
+            length,
+            continues: false,
+        }
+    }
 }
 
 /// The batch of `step`: `batch` rows of `length` inputs and, one token further, their targets.
@@ -71,8 +124,28 @@ pub fn batch(
             (0..batch).map(|_| stream.below(choices) as usize).collect()
         }
         Sampling::Shuffled => shuffled_starts(tokens.len(), seed, step, batch, length),
+        Sampling::Sequential => {
+            let lane = windows_of_a_lane(tokens.len(), batch, length)?;
+            let window = step % lane;
+            let starts = (0..batch as u64).map(|row| (row * lane + window) as usize * length).collect();
+            return Ok(Batch { continues: window > 0, ..gather(tokens, starts, length) });
+        }
     };
     Ok(gather(tokens, starts, length))
+}
+
+/// Windows of `length` tokens that each of `batch` lanes holds.
+fn windows_of_a_lane(tokens: usize, batch: usize, length: usize) -> Result<u64> {
+    let windows = (tokens - 1) / length / batch;
+    if windows == 0 {
+        return Err(Error::usage(format!(
+            "the training text holds {tokens} tokens, and {batch} lanes of a sequence of length {length} each need \
+             {} (the last target is one further)",
+            batch * length + 1
+        ))
+        .hint("lower `train.batch_tokens`, or add text to `data.corpus`"));
+    }
+    Ok(windows as u64)
 }
 
 /// Row `r` of step `s` reads window number `s * batch + r` of an endless sequence of epochs.
@@ -103,7 +176,7 @@ fn gather(tokens: &TokenFile, starts: Vec<usize>, length: usize) -> Batch {
         inputs.extend_from_slice(&row[..length]);
         targets.extend_from_slice(&row[1..]);
     }
-    Batch { inputs, targets, batch: starts.len(), starts, scored: None, length }
+    Batch { inputs, targets, batch: starts.len(), starts, scored: None, length, continues: false }
 }
 
 #[cfg(test)]
@@ -142,6 +215,44 @@ mod tests {
     }
 
     #[test]
+    fn cut_rows_follow_each_other() {
+        let tokens = counting(1000);
+        let batch = batch(&tokens, Sampling::Random, 0, 0, 2, 12).unwrap();
+        let cut = batch.clone().cut(4);
+        assert_eq!((cut.batch, cut.length, cut.starts.len()), (6, 4, 6));
+        for (row, &start) in cut.starts.iter().enumerate() {
+            let expected: Vec<u32> = (start as u32..).take(4).collect();
+            assert_eq!(cut.inputs[row * 4..row * 4 + 4], expected);
+            assert_eq!(cut.targets[row * 4 + 3], expected[3] + 1);
+        }
+        assert_eq!(batch.starts[1], cut.starts[3]);
+    }
+
+    #[test]
+    fn what_is_scored_stays_with_its_target() {
+        // Rows of a task: nothing starts anywhere in a text, and targets divisible by three are scored.
+        let of_text = batch(&counting(1000), Sampling::Random, 0, 0, 2, 12).unwrap();
+        let scored = Some(of_text.targets.iter().map(|target| target % 3 == 0).collect());
+        let task = Batch { starts: Vec::new(), scored, ..of_text };
+        for changed in [task.columns(&[vec![0, 3, 4, 11], vec![5, 6, 7, 8]]), task.cut(4)] {
+            let scored = changed.scored.unwrap();
+            assert_eq!((scored.len(), changed.batch * changed.length), (changed.targets.len(), scored.len()));
+            assert!(scored.iter().zip(&changed.targets).all(|(&scored, target)| scored == (target % 3 == 0)));
+        }
+    }
+
+    #[test]
+    fn columns_keep_the_token_that_follows_in_the_text() {
+        let tokens = counting(1000);
+        let batch = batch(&tokens, Sampling::Random, 0, 0, 2, 8).unwrap();
+        let some = batch.columns(&[vec![0, 1, 5], vec![0, 6, 7]]);
+        assert_eq!((some.batch, some.length), (2, 3));
+        let start = |row: usize| batch.starts[row] as u32;
+        assert_eq!(some.inputs[..3], [0, 1, 5].map(|column| start(0) + column));
+        assert_eq!(some.targets[3..], [1, 7, 8].map(|column| start(1) + column));
+    }
+
+    #[test]
     fn random_reaches_the_first_and_the_last_start() {
         let tokens = counting(12);
         let mut seen = [false; 4];
@@ -167,6 +278,24 @@ mod tests {
             assert_eq!(sorted, (0..10).map(|window| window * 8).collect::<Vec<_>>());
         }
         assert_ne!(epochs[0], epochs[1]);
+    }
+
+    #[test]
+    fn sequential_rows_continue_the_step_before() {
+        // 3 lanes of 4 windows of 8, and 7 tokens left over.
+        let tokens = counting(104);
+        let read = |step| batch(&tokens, Sampling::Sequential, 5, step, 3, 8).unwrap();
+        assert_eq!((read(0).starts, read(0).continues), (vec![0, 32, 64], false));
+        for step in 1..4 {
+            let (before, now) = (read(step - 1), read(step));
+            assert!(now.continues);
+            for row in 0..3 {
+                assert_eq!(now.inputs[row * 8], before.targets[row * 8 + 7]);
+            }
+        }
+        assert_eq!(read(4), read(0), "an epoch begins again");
+        let error = batch(&tokens, Sampling::Sequential, 0, 0, 13, 8).unwrap_err();
+        assert!(error.message().contains("13 lanes"), "{error}");
     }
 
     #[test]

@@ -319,7 +319,15 @@ impl TaskConfig {
             targets.extend_from_slice(&row[1..]);
             scored.extend((1..=length).map(|token| answer.contains(&token)));
         }
-        Ok(Batch { inputs, targets, starts: Vec::new(), scored: Some(scored), batch, length })
+        Ok(Batch {
+            inputs,
+            targets,
+            starts: Vec::new(),
+            scored: Some(scored),
+            continues: false,
+            batch,
+            length,
+        })
     }
 
     /// The sequences of a split's test at `length`, each as long as fits into `length + 1` tokens; those of every

@@ -16,7 +16,7 @@ use longwave_core::{Error, Result};
 use longwave_data::Dataset;
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
-use longwave_position::{ExtensionConfig, Lengths, Positions, Reading};
+use longwave_position::{ExtensionConfig, Lengths, Reading};
 use longwave_train::{RunConfig, VERSION};
 use serde_json::Value;
 use std::cell::OnceCell;
@@ -234,7 +234,7 @@ pub(crate) fn tasks(
 fn reading(model: &Reading, extension: &ExtensionConfig, train: usize, length: usize) -> Result<Reading> {
     let reading = extension.apply(model, Lengths { train, length })?;
     reading
-        .check(&Positions::range(0..length))
+        .check(&reading.layout().positions(length))
         .map_err(|error| error.context(format!("`{}` at length {length}", extension.kind())))?;
     Ok(reading)
 }

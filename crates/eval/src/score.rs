@@ -6,7 +6,7 @@ use crate::text::Text;
 use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
 use longwave_model::{Gpt, Pass};
-use longwave_position::{Positions, Reading};
+use longwave_position::Reading;
 use longwave_train::trainer::upload;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -85,7 +85,7 @@ impl Scorer<'_> {
         };
         let inputs = read(|window| window.start..window.end - 1);
         let expected = read(|window| window.first..window.end);
-        let positions = Positions::range(0..length);
+        let positions = reading.layout().positions(length);
         let pass = Pass {
             tokens: upload(&inputs, [windows.len(), length], self.device),
             positions: &positions,

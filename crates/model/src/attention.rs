@@ -138,7 +138,7 @@ impl Attention {
         reading: &Reading,
         rotations: &mut Rotations,
     ) -> Tensor<3> {
-        let [batch, length, _] = input.dims();
+        let length = input.dims()[1];
         let packed = project(input.clone(), self.qkv_matrix()); // [batch, length, (heads + 2 kv_heads) head_dim]
         let queries = 0..length;
         let block = QueryBlock { rows, queries: &queries, input: &input };
@@ -159,9 +159,31 @@ impl Attention {
             let (q, k, v) = self.unrotated(packed);
             attend([q, k, v], scale, block, reading, rotations)
         };
-        // [batch, heads, length, head_dim] -> [batch, length, heads head_dim]
-        let width = self.heads.query * self.heads.head_dim;
-        project(out.swap_dims(1, 2).reshape([batch, length, width]), self.output_matrix())
+        self.joined(out)
+    }
+
+    /// The same for the rows after the first `before`, which only serve as keys and values:
+    /// `[batch, before + length, width]` (normalised) -> `[batch, length, width]`. `rows.positions` are those of
+    /// all rows, `rows.tokens` those of the rows that are read.
+    pub fn forward_after(
+        &self,
+        input: Tensor<3>,
+        before: usize,
+        rows: Rows<'_>,
+        reading: &Reading,
+        rotations: &mut Rotations,
+    ) -> Tensor<3> {
+        let queries = before..input.dims()[1];
+        let (q, k, v) = self.unrotated(project(input.clone(), self.qkv_matrix()));
+        let q = q.slice_dim(2, queries.clone());
+        let block = QueryBlock { rows, queries: &queries, input: &input };
+        self.joined(attend([q, k, v], self.scale(), block, reading, rotations))
+    }
+
+    /// The heads' outputs `[batch, heads, length, head_dim]`, side by side and projected: `[batch, length, width]`.
+    pub(crate) fn joined(&self, heads: Tensor<4>) -> Tensor<3> {
+        let [batch, count, length, head_dim] = heads.dims();
+        project(heads.swap_dims(1, 2).reshape([batch, length, count * head_dim]), self.output_matrix())
     }
 
     /// What multiplies `q.k`: `1 / sqrt(head_dim)`, or 1 where a learned scale takes its place.

@@ -35,10 +35,12 @@ impl Block {
         }
     }
 
-    /// `[batch, length, width]` -> the same.
+    /// `[batch, length, width]` -> the same. `before` `[batch, tokens, width]` is what the block was given for
+    /// the tokens before, which attention sees too; `rows.positions` then begin with theirs.
     pub fn forward(
         &self,
         x: Tensor<3>,
+        before: Option<&Tensor<3>>,
         rows: Rows<'_>,
         reading: &Reading,
         rotations: &mut Rotations,
@@ -48,8 +50,13 @@ impl Block {
             Some(dropout) => dropout.apply(x, &format!("blocks.{}.{half}", rows.layer)),
             None => x,
         };
-        let attended =
-            self.attention.forward(self.attention_norm.forward(x.clone()), rows, reading, rotations);
+        let attended = match before {
+            None => self.attention.forward(self.attention_norm.forward(x.clone()), rows, reading, rotations),
+            Some(before) => {
+                let seen = self.attention_norm.forward(Tensor::cat(vec![before.clone(), x.clone()], 1));
+                self.attention.forward_after(seen, before.dims()[1], rows, reading, rotations)
+            }
+        };
         let h = x + drop(attended, "attention");
         let fed = self.feed_forward.forward(self.feed_forward_norm.forward(h.clone()));
         h + drop(fed, "feed_forward")

@@ -2,7 +2,9 @@
 //!
 //! A cache keeps keys *before* they are rotated or mapped, values, and what encodings carry from row to row.
 //! Positions are data, so every piece runs the hooks of a whole reading, with the new rows as its queries:
-//! every geometry, mask and bias means what it means there, and the logits are the same.
+//! every geometry, mask and bias means what it means there, and the logits are the same. At the border of a
+//! segment all is dropped that the next one does not see; what Transformer-XL carries over are the inputs of
+//! blocks, and their keys and values are those that a cache has already.
 
 use crate::attention::{Attention, Rotations, attend};
 use crate::config::Resolved;
@@ -11,14 +13,23 @@ use crate::gpt::Gpt;
 use burn::tensor::kind::Basic;
 use burn::tensor::{Int, Tensor};
 use longwave_position::encoding::{QueryBlock, Rows};
+use longwave_position::layout::TextLayout;
 use longwave_position::{Positions, Reading};
 
 /// What the rows read so far leave behind, and how they are read.
 #[derive(Clone, Debug)]
 pub struct Cache {
+    /// As it was given.
+    asked: Reading,
+    /// Made ready for the length of the text, or of the segment.
     reading: Reading,
-    length: usize,
-    /// Token ids `[batch, rows]`.
+    /// Those of the whole text, `[1, length]`.
+    positions: Positions,
+    /// Where the segment begins that is being read; 0 where a text is read as one.
+    segment_start: usize,
+    /// Rows at the beginning of the text that nothing to come sees.
+    dropped: usize,
+    /// Token ids `[batch, rows]` of the rows after those.
     tokens: Option<Tensor<2, Int>>,
     layers: Vec<Kept>,
 }
@@ -38,19 +49,63 @@ impl Cache {
     /// An empty cache for a text of at most `length` tokens. Whatever the reading makes of a text's length is
     /// fixed at it.
     pub fn new(model: &Gpt, reading: &Reading, length: usize) -> Self {
-        let mut reading = reading.clone();
-        reading.prepare(length);
-        Self { reading, length, tokens: None, layers: vec![Kept::default(); model.blocks.len()] }
+        let mut cache = Self {
+            asked: reading.clone(),
+            reading: reading.clone(),
+            positions: reading.layout().positions(length),
+            segment_start: 0,
+            dropped: 0,
+            tokens: None,
+            layers: vec![Kept::default(); model.blocks.len()],
+        };
+        cache.prepare();
+        cache
     }
 
     /// Rows read so far.
     pub fn rows(&self) -> usize {
-        self.tokens.as_ref().map_or(0, |tokens| tokens.dims()[1])
+        self.dropped + self.tokens.as_ref().map_or(0, |tokens| tokens.dims()[1])
     }
 
     /// The most tokens the cache was made for.
     pub fn length(&self) -> usize {
-        self.length
+        self.positions.length()
+    }
+
+    /// Tokens of a segment, and how many rows before it it sees.
+    fn segment(&self) -> (usize, usize) {
+        match self.asked.layout() {
+            TextLayout::Contiguous | TextLayout::Drawn { .. } => (self.length(), 0),
+            TextLayout::Segments { length } => (length, 0),
+            TextLayout::Recurrent { length, memory } => (length, memory),
+        }
+    }
+
+    /// Rows that fit into the segment.
+    fn room(&self) -> usize {
+        self.segment_start + self.segment().0 - self.rows()
+    }
+
+    /// Begins a segment: what it does not see is dropped.
+    fn next_segment(&mut self) {
+        let rows = self.rows();
+        let keep = self.segment().1.min(rows - self.dropped);
+        self.tokens = self.tokens.take().and_then(|tokens| last(tokens, 1, keep));
+        self.layers.iter_mut().for_each(|kept| kept.keep_last(keep));
+        self.segment_start = rows;
+        self.dropped = rows - keep;
+        self.prepare();
+    }
+
+    /// Gets the reading ready for a text: an independent segment is one of its own.
+    fn prepare(&mut self) {
+        let left = self.length() - self.segment_start;
+        let length = match self.asked.layout() {
+            TextLayout::Segments { length } => length.min(left),
+            _ => self.length(),
+        };
+        self.reading = self.asked.clone();
+        self.reading.prepare(length);
     }
 
     /// Bytes that a cache of `length` tokens takes at most: an estimate.
@@ -65,17 +120,33 @@ impl Gpt {
     /// `[batch, new, width]`.
     ///
     /// # Panics
-    /// The text becomes longer than the cache was made for.
+    /// There is no token, or the text becomes longer than the cache was made for.
     pub fn read_on(&self, new: Tensor<2, Int>, cache: &mut Cache) -> Tensor<3> {
+        let count = new.dims()[1];
+        let total = cache.rows() + count;
+        assert!(count > 0 && total <= cache.length(), "{total} tokens in a cache for {}", cache.length());
+        let mut hidden = Vec::new();
+        let mut done = 0;
+        while done < count {
+            if cache.room() == 0 {
+                cache.next_segment();
+            }
+            let end = count.min(done + cache.room());
+            hidden.push(self.read_within(new.clone().slice_dim(1, done..end), cache));
+            done = end;
+        }
+        Tensor::cat(hidden, 1)
+    }
+
+    /// The same for tokens that lie in one segment.
+    fn read_within(&self, new: Tensor<2, Int>, cache: &mut Cache) -> Tensor<3> {
         let [batch, count] = new.dims();
-        let known = cache.rows();
-        let total = known + count;
-        assert!(total <= cache.length, "{total} tokens in a cache for {}", cache.length);
+        let total = cache.rows() + count;
         let flat = new.clone().reshape([batch * count]);
         let width = self.embedding.dims()[1];
         let mut x = self.embedding.val().select(0, flat).reshape([batch, count, width]);
         let tokens = appended(cache.tokens.take(), new, 1);
-        let positions = Positions::range(0..total);
+        let positions = cache.positions.columns(cache.dropped..total);
         let mut rotations = Rotations::default();
         for (layer, (block, kept)) in self.blocks.iter().zip(&mut cache.layers).enumerate() {
             let rows = Rows { layer, tokens: &tokens, positions: &positions };
@@ -91,6 +162,16 @@ impl Gpt {
 }
 
 impl Kept {
+    /// Forgets all but the last `keep` rows; what `embed` carries ends with a segment.
+    fn keep_last(&mut self, keep: usize) {
+        self.before.clear();
+        self.input = self.input.take().and_then(|input| last(input, 1, keep));
+        self.keys_values = self.keys_values.take().and_then(|[keys, values]| {
+            let (keys, values) = (last(keys, 2, keep)?, last(values, 2, keep)?);
+            Some([keys, values])
+        });
+    }
+
     /// Hook (a) for the new rows, the last of `rows`.
     fn embed(&mut self, new: Tensor<3>, rows: Rows<'_>, reading: &Reading) -> Tensor<3> {
         let total = rows.positions.length();
@@ -110,7 +191,7 @@ impl Kept {
         reading: &Reading,
         rotations: &mut Rotations,
     ) -> Tensor<3> {
-        let [batch, count, _] = input.dims();
+        let count = input.dims()[1];
         let (q, k, v) = attention.unrotated(project(input.clone(), attention.qkv_matrix()));
         let [k, v] = match self.keys_values.take() {
             Some([keys, values]) => [Tensor::cat(vec![keys, k], 2), Tensor::cat(vec![values, v], 2)],
@@ -127,9 +208,7 @@ impl Kept {
         let total = rows.positions.length();
         let queries = total - count..total;
         let block = QueryBlock { rows, queries: &queries, input: &input };
-        let out = attend([q, k, v], attention.scale(), block, reading, rotations);
-        let [_, heads, _, head_dim] = out.dims();
-        project(out.swap_dims(1, 2).reshape([batch, count, heads * head_dim]), attention.output_matrix())
+        attention.joined(attend([q, k, v], attention.scale(), block, reading, rotations))
     }
 }
 
@@ -143,4 +222,10 @@ fn appended<const D: usize, K: Basic>(
         Some(old) => Tensor::cat(vec![old, new], dim),
         None => new,
     }
+}
+
+/// The last `keep` rows; `None` where that is none.
+fn last<const D: usize, K: Basic>(tensor: Tensor<D, K>, dim: usize, keep: usize) -> Option<Tensor<D, K>> {
+    let rows = tensor.dims()[dim];
+    (keep > 0).then(|| tensor.slice_dim(dim, rows - keep..rows))
 }

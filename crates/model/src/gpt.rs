@@ -5,12 +5,14 @@ use crate::block::Block;
 use crate::config::Resolved;
 use crate::dropout::Dropout;
 use crate::field::Field;
+use crate::memory::Memory;
 use crate::norm::Norm;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use longwave_core::Result;
 use longwave_kernels::cross_entropy;
 use longwave_position::encoding::Rows;
+use longwave_position::layout::TextLayout;
 use longwave_position::{Init, PositionConfig, Positions, Reading};
 use std::ops::Range;
 
@@ -65,21 +67,48 @@ impl Gpt {
     }
 
     /// The hidden state after the last norm, `[batch, length, width]`.
+    ///
+    /// A reading in segments is read so: see [`crate::segments`].
     pub fn hidden(&self, pass: &Pass<'_>) -> Tensor<3> {
+        match pass.reading.layout() {
+            TextLayout::Segments { length } => self.independent(pass, length),
+            TextLayout::Recurrent { length, memory } => self.recurrent(pass, length, memory),
+            TextLayout::Contiguous | TextLayout::Drawn { .. } => self.whole(pass, None).0,
+        }
+    }
+
+    /// The hidden state `[batch, length, width]` of rows that are read as one segment after those of
+    /// `memory`, and the memory after them.
+    pub fn hidden_after(&self, pass: &Pass<'_>, memory: &Memory) -> (Tensor<3>, Memory) {
+        let (hidden, inputs) = self.whole(pass, Some(memory));
+        (hidden, memory.after(inputs))
+    }
+
+    /// The hidden state of rows that are read as one, `[batch, length, width]`, and with a memory the
+    /// input of every block.
+    pub(crate) fn whole(&self, pass: &Pass<'_>, memory: Option<&Memory>) -> (Tensor<3>, Vec<Tensor<3>>) {
         let [batch, length] = pass.tokens.dims();
         let flat = pass.tokens.clone().reshape([batch * length]);
         let width = self.embedding.dims()[1];
         let mut x = self.embedding.val().select(0, flat).reshape([batch, length, width]);
         let mut rotations = Rotations::default();
+        let before = memory.map_or(0, Memory::tokens);
+        let seen = if before > 0 { &pass.positions.preceded(before) } else { pass.positions };
+        let mut inputs = Vec::new();
         for (layer, block) in self.blocks.iter().enumerate() {
             let rows = Rows { layer, tokens: &pass.tokens, positions: pass.positions };
             x = pass.reading.embed(x, rows);
             if let (0, Some(dropout)) = (layer, pass.dropout) {
                 x = dropout.apply(x, "embedding");
             }
-            x = block.forward(x, rows, pass.reading, &mut rotations, pass.dropout);
+            if memory.is_some() {
+                inputs.push(x.clone());
+            }
+            let before = memory.and_then(|memory| memory.layer(layer));
+            let rows = Rows { positions: seen, ..rows };
+            x = block.forward(x, before, rows, pass.reading, &mut rotations, pass.dropout);
         }
-        self.norm.forward(x)
+        (self.norm.forward(x), inputs)
     }
 
     /// Logits `[batch, length, vocab_size]` of hidden states `[batch, length, width]`.
@@ -94,8 +123,14 @@ impl Gpt {
     ///
     /// `targets` `[batch, targets]` are the tokens that follow those rows.
     pub fn nll(&self, pass: &Pass<'_>, targets: Tensor<2, Int>, scored: Range<usize>) -> Tensor<2> {
+        self.nll_of(self.hidden(pass), targets, scored)
+    }
+
+    /// The loss of each target in nats, `[batch, targets]`, for the rows `scored` of hidden states
+    /// `[batch, length, width]`.
+    pub fn nll_of(&self, hidden: Tensor<3>, targets: Tensor<2, Int>, scored: Range<usize>) -> Tensor<2> {
         let [batch, count] = targets.dims();
-        let logits = self.scored_logits(pass, scored);
+        let logits = self.scored_logits(hidden, scored);
         cross_entropy(logits, targets.reshape([batch * count])).reshape([batch, count])
     }
 
@@ -108,14 +143,13 @@ impl Gpt {
         scored: Range<usize>,
     ) -> (Tensor<2>, Tensor<2, Int>) {
         let [batch, count] = targets.dims();
-        let logits = self.scored_logits(pass, scored);
+        let logits = self.scored_logits(self.hidden(pass), scored);
         let guesses = logits.clone().argmax(1).reshape([batch, count]);
         (cross_entropy(logits, targets.reshape([batch * count])).reshape([batch, count]), guesses)
     }
 
-    /// Logits `[batch * scored, vocab_size]` of the rows `scored`; the others need none.
-    fn scored_logits(&self, pass: &Pass<'_>, scored: Range<usize>) -> Tensor<2> {
-        let hidden = self.hidden(pass);
+    /// Logits `[batch * scored, vocab_size]` of the rows `scored` of hidden states; the others need none.
+    fn scored_logits(&self, hidden: Tensor<3>, scored: Range<usize>) -> Tensor<2> {
         let hidden = if scored.len() == hidden.dims()[1] { hidden } else { hidden.slice_dim(1, scored) };
         let logits = self.logits(hidden);
         let [batch, count, vocab] = logits.dims();

@@ -3,6 +3,7 @@
 //! - [`config`]: `[model]` and the named sizes.
 //! - [`gpt`]: the model, from tokens to losses.
 //! - [`block`], [`attention`], [`feed_forward`], [`norm`]: its parts.
+//! - [`segments`]: a long text in pieces; [`memory`]: what one piece knows of those before.
 //! - [`field`]: linear maps over real numbers or complex ones.
 //! - [`dropout`]: masks from the run's own random streams.
 //! - [`cache`]: a text read piece by piece.
@@ -18,11 +19,14 @@ pub mod dropout;
 pub mod feed_forward;
 pub mod field;
 pub mod gpt;
+pub mod memory;
 pub mod norm;
+pub mod segments;
 pub mod size;
 
 pub use cache::Cache;
 pub use config::ModelConfig;
 pub use dropout::Dropout;
 pub use gpt::{Gpt, Pass};
+pub use memory::Memory;
 pub use size::Size;

@@ -194,6 +194,17 @@ pub enum HeadUse {
     Widens,
 }
 
+/// What of the positions an encoding reads: decides which drawn positions it can learn from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PositionUse {
+    /// The order of the rows alone.
+    Order,
+    /// Distances: a shift of all positions changes nothing.
+    Distances,
+    /// The positions themselves.
+    Positions,
+}
+
 /// A positional encoding: the hooks the model calls, in this order.
 pub trait Position {
     /// (a) Before every block: add to, multiply or replace the hidden state
@@ -306,6 +317,17 @@ pub trait Position {
     fn geometry(&self, layer: usize) -> Option<Geometry> {
         let _ = layer;
         None
+    }
+
+    /// What of the positions the encoding reads.
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Positions
+    }
+
+    /// Tokens of the segment before whose hidden states every layer also attends to; their positions lie
+    /// just before those of the segment.
+    fn memory(&self) -> usize {
+        0
     }
 
     /// Whether a pass over these positions is defined.

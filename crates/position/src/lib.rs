@@ -7,7 +7,8 @@
 //! - [`stack`]: `[position]`, which encodings each layer reads: one, several, or a mixed stack.
 //! - [`reading`]: the encoding of every layer, with masks and scales: what the model is given.
 //! - [`frequency`]: frequency tables in f64, and the rotation tables made from them.
-//! - [`positions`]: positions are data, also fractional or drawn at random.
+//! - [`positions`]: positions are data, also fractional or drawn at random; [`sampling`]: those of a training
+//!   step; [`layout`]: those of a text that is read.
 //! - [`tokens`]: windows and distances in a config, also as a share of the training length.
 //! - [`distance`]: biases that are a function of the distance.
 //! - [`table`]: rows of a table, also between them.
@@ -26,8 +27,10 @@ pub mod extensions;
 pub mod frequency;
 pub mod init;
 pub mod layered;
+pub mod layout;
 pub mod positions;
 pub mod reading;
+pub mod sampling;
 pub mod stack;
 pub mod table;
 #[cfg(test)]
@@ -41,5 +44,6 @@ pub use extensions::ExtensionConfig;
 pub use init::Init;
 pub use positions::Positions;
 pub use reading::Reading;
+pub use sampling::TrainingPositions;
 pub use stack::PositionConfig;
 pub use tokens::Tokens;

@@ -69,6 +69,44 @@ impl Positions {
         Self { rows: self.rows, values: values.collect(), consecutive: self.consecutive }
     }
 
+    /// The positions of some rows; all where the rows share them.
+    #[must_use]
+    pub fn of_rows(&self, rows: Range<usize>) -> Self {
+        if self.rows == 1 {
+            return self.clone();
+        }
+        let length = self.length();
+        Self::explicit(rows.len(), &self.values[rows.start * length..rows.end * length])
+    }
+
+    /// The positions of some columns of a batch, cut into rows of `length`: those of every row one after
+    /// the other, and shared where all pieces agree.
+    ///
+    /// # Panics
+    /// `length` does not divide the columns.
+    #[must_use]
+    pub fn cut(&self, columns: Range<usize>, length: usize, batch: usize) -> Self {
+        assert!(columns.len().is_multiple_of(length), "{} columns in rows of {length}", columns.len());
+        let chosen = self.columns(columns);
+        let first = &chosen.values[..length];
+        if chosen.values.chunks(length).all(|row| row == first) {
+            return Self::explicit(1, first);
+        }
+        let copies = if self.rows == 1 { batch } else { 1 };
+        Self::explicit(chosen.values.len() / length * copies, chosen.values.repeat(copies))
+    }
+
+    /// The same rows with `count` more positions before each, counting down from its first.
+    #[must_use]
+    pub fn preceded(&self, count: usize) -> Self {
+        let row = |row: &[f64]| -> Vec<f64> {
+            let first = row.first().copied().unwrap_or_default();
+            (1..=count).rev().map(|back| first - back as f64).chain(row.iter().copied()).collect()
+        };
+        let values: Vec<f64> = self.values.chunks(self.length().max(1)).flat_map(row).collect();
+        Self::explicit(self.rows, values)
+    }
+
     /// Every position through a function.
     #[must_use]
     pub fn map(&self, function: impl Fn(f64) -> f64) -> Self {
@@ -95,5 +133,19 @@ mod tests {
         assert_eq!(positions.columns(1..3).values(), [1.0, 2.0, 11.0, 12.0]);
         assert_eq!(positions.largest(), Some(12.0));
         assert_eq!(positions.length(), 3);
+        assert_eq!(positions.of_rows(1..2).values(), [10.0, 11.0, 12.0]);
+        assert_eq!(Positions::range(0..3).of_rows(1..2), Positions::range(0..3));
+    }
+
+    #[test]
+    fn cuts_rows_and_counts_back() {
+        let restarting = Positions::explicit(1, vec![0.0, 1.0, 0.0, 1.0, 0.0]);
+        assert_eq!(restarting.cut(0..4, 2, 3), Positions::range(0..2));
+        let counting = Positions::range(0..4).cut(0..4, 2, 2);
+        assert_eq!((counting.rows(), counting.length()), (4, 2));
+        assert_eq!(counting.values(), [0.0, 1.0, 2.0, 3.0, 0.0, 1.0, 2.0, 3.0]);
+        let before = Positions::explicit(2, vec![0.0, 1.0, 7.0, 8.0]).preceded(2);
+        assert_eq!(before.values(), [-2.0, -1.0, 0.0, 1.0, 5.0, 6.0, 7.0, 8.0]);
+        assert!(before.consecutive());
     }
 }

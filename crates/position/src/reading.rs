@@ -3,14 +3,18 @@
 //! It is what the model is given for a forward pass. A fresh model reads as its config says; an
 //! extension changes the reading, never other weights.
 
-use crate::encoding::{Geometry, HeadUse, Heads, Position, QueryBlock, Rows};
+mod mask;
+
+use crate::encoding::{Geometry, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
 use crate::encodings::Encoding;
 use crate::frequency::Rotation;
+use crate::layout::TextLayout;
 use crate::positions::Positions;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_kernels::{Attention, Bias};
+pub use mask::Mask;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -56,35 +60,6 @@ impl LogN {
     }
 }
 
-/// Which keys a query sees besides the causal mask.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mask {
-    /// Keys at a distance below this, the query itself included; all of them without it.
-    pub window: Option<usize>,
-    /// Keys at positions below this stay visible past the window.
-    pub sinks: usize,
-}
-
-impl Mask {
-    /// Whether a query does not see an earlier key, both given by position.
-    pub fn hides(self, query: f64, key: f64) -> bool {
-        self.window.is_some_and(|window| query - key >= window as f64) && key >= self.sinks as f64
-    }
-
-    /// The same mask for keys counted from 0, where that is all it takes; else it must be asked pair
-    /// by pair.
-    pub fn by_index(self, positions: &Positions) -> Option<Self> {
-        if self.window.is_none() {
-            return Some(Self::default());
-        }
-        let mut firsts = positions.values().iter().step_by(positions.length().max(1));
-        let first = *firsts.next()?;
-        let alike = self.sinks == 0 || firsts.all(|other| other.to_bits() == first.to_bits());
-        let sinks = (self.sinks as f64 - first).max(0.0) as usize;
-        (positions.consecutive() && alike).then_some(Self { window: self.window, sinks })
-    }
-}
-
 /// An encoding as one layer reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -119,11 +94,14 @@ pub struct Reading {
     name: String,
     #[module(skip)]
     attention: AttentionKind,
+    #[module(skip)]
+    layout: TextLayout,
 }
 
 impl Reading {
     pub(crate) fn new(name: String, encodings: Vec<Encoding>, layers: Vec<LayerReading>) -> Self {
-        Self { encodings, layers, name, attention: AttentionKind::Softmax }
+        let layout = TextLayout::Contiguous;
+        Self { encodings, layers, name, attention: AttentionKind::Softmax, layout }
     }
 
     /// The same for another attention.
@@ -329,6 +307,33 @@ impl Reading {
         Some(Tensor::from_data(TensorData::new(factors, [positions.rows(), positions.length()]), device))
     }
 
+    /// How the tokens of a text are laid out over positions.
+    pub fn layout(&self) -> TextLayout {
+        self.layout
+    }
+
+    /// Lays texts out otherwise, for an extension.
+    pub fn set_layout(&mut self, layout: TextLayout) {
+        self.layout = layout;
+    }
+
+    /// What of the positions is read by any layer: its encodings, its mask, its log-n scaling.
+    pub fn position_use(&self) -> PositionUse {
+        let of_layer = |layer: &LayerReading| match (layer.log_n, layer.mask) {
+            (LogN::Off, Mask { window: None, .. }) => PositionUse::Order,
+            (LogN::Off, Mask { sinks: 0, .. }) => PositionUse::Distances,
+            // Sinks are places of the text, and so is what log-n scales by.
+            _ => PositionUse::Positions,
+        };
+        let encodings = self.encodings.iter().map(Position::position_use);
+        encodings.chain(self.layers.iter().map(of_layer)).max().unwrap_or(PositionUse::Order)
+    }
+
+    /// Tokens of the segment before that every layer also attends to.
+    pub fn memory(&self) -> usize {
+        self.encodings.iter().map(Position::memory).max().unwrap_or_default()
+    }
+
     /// Whether a pass over these positions is defined for every encoding.
     ///
     /// # Errors
@@ -346,28 +351,6 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_mask_by_index_hides_what_the_mask_hides() {
-        for (mask, start) in [(Some(3), 0), (Some(3), 1), (Some(1), 5), (None, 0)]
-            .map(|(w, s)| (Mask { window: w, sinks: 2 }, s))
-        {
-            let positions = Positions::range(start..start + 8);
-            let by_index = mask.by_index(&positions).unwrap();
-            for (i, &query) in positions.values().iter().enumerate() {
-                for (j, &key) in positions.values()[..=i].iter().enumerate() {
-                    assert_eq!(
-                        by_index.hides(i as f64, j as f64),
-                        mask.hides(query, key),
-                        "{mask:?} {start} {i} {j}"
-                    );
-                }
-            }
-        }
-        let mask = Mask { window: Some(3), sinks: 2 };
-        assert_eq!(mask.by_index(&Positions::range(0..8).map(|p| p / 2.0)), None);
-        assert_eq!(mask.by_index(&Positions::explicit(2, vec![0.0, 1.0, 5.0, 6.0])), None);
-    }
 
     #[test]
     fn log_n_as_published() {

@@ -13,6 +13,7 @@ use crate::encoding::{Dimensions, HeadUse, Position};
 use crate::encodings::{ENCODINGS, Encoding, EncodingConfig};
 use crate::extension::Lengths;
 use crate::init::Init;
+use crate::layout::TextLayout;
 use crate::reading::{LayerReading, LogN, Mask, Place, Reading};
 use crate::tokens::Tokens;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
@@ -146,6 +147,12 @@ impl PositionConfig {
         (entry, list)
     }
 
+    /// Tokens of the segment before that every layer also attends to.
+    pub fn memory(&self) -> usize {
+        let encodings = self.entries.iter().flat_map(|entry| &entry.encodings);
+        encodings.map(EncodingConfig::memory).max().unwrap_or_default()
+    }
+
     /// Checks the values against the model's sizes.
     ///
     /// # Errors
@@ -216,7 +223,9 @@ impl PositionConfig {
             encodings.extend(built);
         }
         // Every layer is that of one entry.
-        Ok(Reading::new(self.name(), encodings, layers.into_iter().flatten().collect()))
+        let mut reading = Reading::new(self.name(), encodings, layers.into_iter().flatten().collect());
+        reading.set_layout(TextLayout::fresh(&reading, self.only().is_some(), section, dimensions)?);
+        Ok(reading)
     }
 }
 

@@ -8,10 +8,11 @@
 mod probe;
 mod text;
 
-use longwave_core::Result;
+use longwave_core::{Error, Result};
 use longwave_position::about::{self, AboutEncoding};
 use longwave_position::detail::Detail;
 use longwave_position::frequency::Frequencies;
+use longwave_position::layout::TextLayout;
 use longwave_position::reading::{LayerReading, LogN, Mask};
 use longwave_position::{Dimensions, ExtensionConfig, Lengths, Position, Positions, Reading};
 use serde::Serialize;
@@ -138,7 +139,7 @@ pub enum Matrix {
 /// The pictures of all encodings of a model.
 ///
 /// # Errors
-/// The length is one that the encoding refuses.
+/// The length is one that the encoding refuses, or the extension lays texts out otherwise and changes no encoding.
 pub fn pictures(
     trained: &Reading,
     read: &Reading,
@@ -146,6 +147,13 @@ pub fn pictures(
     lengths: Lengths,
     dimensions: &Dimensions,
 ) -> Result<Vec<Picture>> {
+    if let TextLayout::Drawn { .. } | TextLayout::Segments { .. } = read.layout() {
+        return Err(Error::usage(format!(
+            "`{}` changes where the tokens of a text lie, and a picture shows what the encoding makes of positions",
+            extend.kind()
+        ))
+        .hint("leave `--extend` out: the encoding itself is read as trained"));
+    }
     read.check(&Positions::range(0..lengths.length))?;
     let facts = about::encodings()?;
     let mut pictures = Vec::new();

@@ -107,16 +107,23 @@ fn tokens_read(plan: &longwave_eval::Plan) -> usize {
 fn cost(job: &Job, corpus: &Corpus, readings: &[(usize, f64)]) -> Option<Cost> {
     let run = &job.config.run;
     let resolved = run.model.resolve(corpus.vocab_size, run.train.length).ok()?;
+    let memory = run.position.memory();
+    let segment = run.stage(run.last_stage()).length;
+    // A text is read in segments where there is a memory, which is seen whole: a causal half counts twice.
+    let span = |length: usize, segment: usize| match memory {
+        0 => length,
+        memory => length.min(segment) + 2 * memory,
+    };
     let mut cost = Cost::default();
     for stage in (0..=run.last_stage()).map(|stage| run.stage(stage)) {
         let tokens = stage.steps as f64 * stage.batch_tokens as f64;
         cost.training_tokens += tokens;
-        cost.training_flops += tokens * training_flops(&resolved, stage.length) as f64;
+        cost.training_flops += tokens * training_flops(&resolved, span(stage.length, stage.length)) as f64;
     }
     for &(length, tokens) in readings {
         cost.evaluation_tokens += tokens;
         // A reading has the forward pass alone, a third of a training step's work.
-        cost.evaluation_flops += tokens * training_flops(&resolved, length) as f64 / 3.0;
+        cost.evaluation_flops += tokens * training_flops(&resolved, span(length, segment)) as f64 / 3.0;
     }
     Some(cost)
 }
@@ -148,6 +155,23 @@ mod tests {
         let baseline = 3.0 * 7.0 * (1.0 + 8.0) * 128.0;
         assert_eq!(cost.evaluation_tokens, direct + baseline);
         assert!(cost.training_flops > 6.0 * cost.training_tokens * 4.0 * 12.0 * 128.0 * 128.0);
+    }
+
+    #[test]
+    fn a_memory_costs_the_keys_that_it_adds() {
+        let cost = |memory: usize| {
+            let position = format!("position = {{ kind = \"transformer_xl\", memory = {memory} }}");
+            let sets = format!("[set]\n{position}\ntrain.sampling = \"sequential\"");
+            costs(&plan(&format!("{sets}\n[[evaluate]]\nlengths = [256]")), &mut |_| Ok(corpus(3)))[0]
+                .unwrap()
+        };
+        let (without, small, large) = (cost(0), cost(32), cost(64));
+        assert_eq!(without.training_tokens, large.training_tokens);
+        let added = large.training_flops - small.training_flops;
+        assert!(added > 0.0 && added == small.training_flops - without.training_flops);
+        // Segments of 128 with 64 before them see what one text of 256 sees on average.
+        let reading = large.evaluation_flops / large.evaluation_tokens * 3.0;
+        assert!((reading / (large.training_flops / large.training_tokens) - 1.0).abs() < 1e-12, "{reading}");
     }
 
     #[test]

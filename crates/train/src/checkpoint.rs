@@ -1,8 +1,8 @@
 //! One file that holds a step of training, whole.
 //!
 //! A checkpoint is a safetensors file: `model.NAME` for the weights, `optimizer.first.NAME` and
-//! `optimizer.second.NAME` for the moments (absent in `best`, which is only read), and a JSON text
-//! under the metadata key `longwave`. Batches, dropout and the learning rate are functions of the
+//! `optimizer.second.NAME` for the moments (absent in `best`, which is only read), `memory.PART.LAYER` where
+//! the encoding carries a memory, and a JSON text under the metadata key `longwave`. Batches, dropout and the learning rate are functions of the
 //! step, so nothing else needs saving. The same state gives the same bytes.
 //!
 //! **Format policy.** `format` counts up when a reader of the old format would misread a file. A reader
@@ -12,10 +12,11 @@
 use crate::VERSION;
 use crate::optimizer::Optimizer;
 use crate::parameters::{self, Parameter};
+use crate::recurrence;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result, file};
 use longwave_kernels::Layout;
-use longwave_model::Gpt;
+use longwave_model::{Gpt, Memory};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -106,16 +107,27 @@ fn rotary_layouts(model: &Gpt) -> Vec<Option<Layout>> {
 }
 
 /// Writes a checkpoint, whole or not at all; without `optimizer` it can be read but not trained on.
+/// `memories` are those a training carries, if any.
 ///
 /// # Errors
 /// The tensors cannot be read back from the device, or the file cannot be written.
-pub fn save(path: &Path, model: &Gpt, optimizer: Option<&Optimizer>, meta: &Meta) -> Result<()> {
+pub fn save(
+    path: &Path,
+    model: &Gpt,
+    optimizer: Option<&Optimizer>,
+    memories: &[Memory],
+    meta: &Meta,
+) -> Result<()> {
     let parameters = parameters::list(model);
     let mut tensors = Vec::new();
     collect("model", &parameters, parameters::values(model), &mut tensors)?;
     if let Some(optimizer) = optimizer {
         collect("optimizer.first", &parameters, optimizer.first.clone(), &mut tensors)?;
         collect("optimizer.second", &parameters, optimizer.second.clone(), &mut tensors)?;
+    }
+    for (name, tensor) in recurrence::tensors(memories) {
+        let shape = tensor.dims().to_vec();
+        tensors.push((name.clone(), shape, bytes(&name, tensor.flatten(0, 2))?));
     }
     let failed =
         |error: &dyn std::fmt::Display| Error::failed(format!("cannot write `{}`: {error}", path.display()));
@@ -141,14 +153,19 @@ fn collect(
     into: &mut Vec<Stored>,
 ) -> Result<()> {
     for (parameter, value) in parameters.iter().zip(values) {
-        let numbers = value
-            .into_data_as::<f32>()
-            .try_to_vec::<f32>()
-            .map_err(|error| Error::failed(format!("cannot read `{}` back: {error:?}", parameter.name)))?;
-        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let bytes = bytes(&parameter.name, value)?;
         into.push((format!("{group}.{}", parameter.name), parameter.shape.clone(), bytes));
     }
     Ok(())
+}
+
+/// The numbers of a tensor as they are stored.
+fn bytes(name: &str, value: Tensor<1>) -> Result<Vec<u8>> {
+    let numbers = value
+        .into_data_as::<f32>()
+        .try_to_vec::<f32>()
+        .map_err(|error| Error::failed(format!("cannot read `{name}` back: {error:?}")))?;
+    Ok(numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
 }
 
 impl Checkpoint {
@@ -229,6 +246,12 @@ impl Checkpoint {
         })
     }
 
+    /// A tensor of three dimensions by its name; `None` where the file has none.
+    pub(crate) fn tensor(&self, name: &str, device: &Device) -> Option<Tensor<3>> {
+        let (shape, numbers) = self.tensors.get(name)?;
+        (shape.len() == 3).then(|| Tensor::from_data(TensorData::new(numbers.clone(), shape.clone()), device))
+    }
+
     fn group(&self, group: &str, parameters: &[Parameter], device: &Device) -> Result<Vec<Tensor<1>>> {
         let one = |parameter: &Parameter| {
             let name = format!("{group}.{}", parameter.name);
@@ -267,13 +290,19 @@ mod tests {
     use super::*;
     use crate::parameters::tests::{model, model_with};
 
+    /// Of two parts, two layers and three tokens.
+    fn memories(device: &Device) -> Vec<Memory> {
+        let layer = |add: f64| Tensor::<3>::ones([2, 3, 4], device).mul_scalar(add);
+        [1.0, 5.0].map(|add| Memory::new(4).holding(vec![layer(add), layer(add + 1.0)])).to_vec()
+    }
+
     fn saved(folder: &Path, name: &str) -> std::path::PathBuf {
         let device = Device::flex();
         let model = model(&device);
         let optimizer = Optimizer::new(&parameters::list(&model), &device);
         let path = folder.join(name);
         let meta = Meta::new(7, "abc", Some(Best { step: 5, loss: 2.5 }), Vec::new());
-        save(&path, &model, Some(&optimizer), &meta).unwrap();
+        save(&path, &model, Some(&optimizer), &memories(&device), &meta).unwrap();
         path
     }
 
@@ -288,7 +317,9 @@ mod tests {
         let restored = loaded.weights(empty, &device).unwrap();
         let optimizer = loaded.optimizer(&restored, &device).unwrap();
         let again = folder.path().join("b");
-        save(&again, &restored, Some(&optimizer), &loaded.meta).unwrap();
+        let memories = loaded.memories(vec![Memory::new(4); 2], &device).unwrap();
+        assert_eq!(memories[1].tokens(), 3);
+        save(&again, &restored, Some(&optimizer), &memories, &loaded.meta).unwrap();
         assert_eq!(fs::read(path).unwrap(), fs::read(again).unwrap());
     }
 
@@ -298,7 +329,7 @@ mod tests {
         let device = Device::flex();
         let rope = |layout: &str| model_with(&format!("kind = \"rope\"\nlayout = \"{layout}\""), &device);
         let path = folder.path().join("half");
-        save(&path, &rope("half"), None, &Meta::new(1, "abc", None, Vec::new())).unwrap();
+        save(&path, &rope("half"), None, &[], &Meta::new(1, "abc", None, Vec::new())).unwrap();
         let saved = Checkpoint::load(&path).unwrap();
         assert_eq!(saved.meta.rotary_layouts, Some(vec![Some(Layout::Half); 2]));
         assert!(saved.weights(rope("half"), &device).is_ok());

@@ -2,6 +2,7 @@
 
 use longwave_core::{Error, Result};
 use longwave_data::Sampling;
+use longwave_position::TrainingPositions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,9 @@ pub struct TrainConfig {
     pub accumulation: usize,
     /// How training sequences are drawn from the training text.
     pub sampling: Sampling,
+    /// The positions that rows are read at. Validation reads 0, 1, 2, ..
+    #[serde(skip_serializing_if = "TrainingPositions::is_contiguous")]
+    pub positions: TrainingPositions,
     /// Peak learning rate.
     pub learning_rate: f64,
     /// The learning rate's course after warm-up.
@@ -100,6 +104,7 @@ impl Default for TrainConfig {
             batch_tokens: 4096,
             accumulation: 1,
             sampling: Sampling::default(),
+            positions: TrainingPositions::default(),
             learning_rate: 3e-3,
             schedule: ScheduleKind::default(),
             warmup: Steps::Share(0.05),

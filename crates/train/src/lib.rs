@@ -3,6 +3,7 @@
 //! - [`run_config`]: a whole config but its evaluations; the run's identity.
 //! - [`config`], [`schedule`]: `[train]` and its learning rate; [`stage`]: what trains on from there.
 //! - [`run`]: the run's folder, and whether it may be continued.
+//! - [`feed`]: what a step reads; [`recurrence`]: what it carries to the next.
 //! - [`trainer`]: the loop.
 //! - [`optimizer`], [`parameters`]: `AdamW` over a model's parameters by name.
 //! - [`checkpoint`]: one file that holds a step of training, whole; [`restore()`]: the model it holds.
@@ -15,9 +16,11 @@
 pub mod checkpoint;
 pub mod config;
 pub mod exchange;
+pub mod feed;
 pub mod metrics;
 pub mod optimizer;
 pub mod parameters;
+pub mod recurrence;
 pub mod restore;
 pub mod run;
 pub mod run_config;

@@ -6,6 +6,7 @@ use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_model::Gpt;
 use longwave_model::config::Resolved;
+use longwave_position::layout::TextLayout;
 use longwave_position::{ExtensionConfig, Init, Lengths, Positions, Reading};
 
 /// A reading as `stage` of a config trains it, made from that of a fresh or trained model.
@@ -22,12 +23,32 @@ pub fn reading_after(config: &RunConfig, fresh: &Reading, stage: usize) -> Resul
 
 /// The reading of the stage before, changed as `stage` says.
 pub(crate) fn begin(config: &RunConfig, before: &Reading, stage: usize) -> Result<Reading> {
-    let length = config.stage(stage).length;
-    let lengths = Lengths { train: config.train.length, length };
-    let reading = config.stages[stage - 1].extend.apply(before, lengths);
-    reading
-        .and_then(|reading| reading.check(&Positions::range(0..length)).map(|()| reading))
+    let lengths = config.lengths(stage);
+    trained_on(&config.stages[stage - 1].extend, before, lengths)
+        .and_then(|reading| reading.check(&Positions::range(0..lengths.length)).map(|()| reading))
         .map_err(|error| error.context(format!("`{}`", RunConfig::section(stage))))
+}
+
+/// The reading that a stage trains. A memory's segments are as long as its sequences from then on.
+///
+/// # Errors
+/// The extension does not apply, or lays texts out, which is for training to say.
+fn trained_on(extend: &ExtensionConfig, before: &Reading, lengths: Lengths) -> Result<Reading> {
+    let mut reading = extend.apply(before, lengths)?;
+    match reading.layout() {
+        TextLayout::Contiguous => {}
+        TextLayout::Recurrent { memory, .. } => {
+            reading.set_layout(TextLayout::Recurrent { length: lengths.length, memory });
+        }
+        TextLayout::Drawn { .. } | TextLayout::Segments { .. } => {
+            return Err(Error::usage(format!(
+                "`{}` lays out texts that are read, not trained on",
+                extend.kind()
+            ))
+            .hint("give the stage `positions`, whose kinds are `randpos` and `segments` too"));
+        }
+    }
+    Ok(reading)
 }
 
 /// The readings of the stages of a config up to one, as a checkpoint records them.
@@ -61,7 +82,7 @@ pub fn restore(
             .map_err(|error| Error::failed(format!("the checkpoint's reading is damaged: {error}")))?;
         let extend = ExtensionConfig::from_value(&value, "the checkpoint's reading")?;
         let lengths = Lengths { train: config.train.length, length: stage.length };
-        model.position = extend.apply(&model.position, lengths)?;
+        model.position = trained_on(&extend, &model.position, lengths)?;
     }
     checkpoint.weights(model, device)
 }

@@ -1,6 +1,7 @@
 //! A whole config but its evaluations, and the run's identity made from it.
 
 use crate::config::TrainConfig;
+use crate::feed;
 use crate::stage::{Moments, StageConfig};
 use longwave_core::canonical;
 use longwave_core::config::{read, take_table, take_tables, unknown_key};
@@ -8,7 +9,7 @@ use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Sampling, TaskConfig};
 use longwave_model::ModelConfig;
-use longwave_position::PositionConfig;
+use longwave_position::{Lengths, PositionConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
@@ -83,6 +84,7 @@ impl RunConfig {
             stages,
         };
         config.check_name()?;
+        feed::check(&config)?;
         Ok(config)
     }
 
@@ -92,6 +94,11 @@ impl RunConfig {
     /// There is no such stage.
     pub fn stage(&self, stage: usize) -> &TrainConfig {
         if stage == 0 { &self.train } else { &self.stages[stage - 1].train }
+    }
+
+    /// The lengths of a stage: L is that of `[train]`, L' its own.
+    pub fn lengths(&self, stage: usize) -> Lengths {
+        Lengths { train: self.train.length, length: self.stage(stage).length }
     }
 
     /// A stage's place in the file, for messages.
@@ -221,6 +228,63 @@ mod tests {
         assert_ne!(hash(TEXT), hash(&TEXT.replace("\n[data]", "\nseed = 1\n[data]")));
         assert_ne!(hash(TEXT), hash(&TEXT.replace("rope", "none")));
         assert_ne!(hash(TEXT), config(TEXT).unwrap().hash("another corpus").unwrap());
+    }
+
+    #[test]
+    fn positions_that_the_encoding_cannot_take_are_refused() {
+        let drawn = |position: &str, kind: &str| {
+            let train = format!("[train]\npositions = {{ kind = \"{kind}\", max_position = 512 }}\n");
+            config(&(TEXT.replace("\"rope\"", position) + &train))
+        };
+        assert!(drawn("\"rope\"", "randpos").is_ok());
+        let error = drawn("\"learned\"", "randpos").unwrap_err();
+        assert!(error.to_string().contains("positions up to 511"), "{error}");
+        assert!(drawn("\"learned\"\ntable_size = 512", "randpos").is_ok());
+        assert!(drawn("\"causal_conv\"", "pose").is_err());
+        assert!(drawn("\"rope\"", "offset").is_err());
+    }
+
+    #[test]
+    fn every_stage_has_positions_of_its_own_and_the_first_length() {
+        let stage = |keys: &str| config(&format!("{TEXT}[[stage]]\nlength = 256\nsteps = 9\n{keys}\n"));
+        let pose = stage("positions = { kind = \"pose\", max_position = \"4L\" }").unwrap();
+        let (lengths, positions) = (pose.lengths(1), &pose.stage(1).positions);
+        assert!(pose.train.positions.is_contiguous());
+        assert_eq!((lengths.train, positions.reach(lengths)), (128, 512));
+        let short = stage("positions = { kind = \"offset\", max_position = \"L\" }").unwrap_err();
+        assert!(short.message().starts_with("`stage[0].positions.max_position = 128`"), "{short}");
+        let laid_out = stage("extend = \"segments\"\npositions = { kind = \"pose\" }").unwrap_err();
+        assert!(laid_out.message().contains("lays out texts that are read"), "{laid_out}");
+        let segments = stage("positions = { kind = \"segments\", count = 3 }").unwrap_err();
+        assert!(segments.message().starts_with("`stage[0].positions.count = 3`"), "{segments}");
+        let memory = TEXT.replace("\"rope\"", "\"xlnet\"\nmemory = 8");
+        let text =
+            format!("{memory}[train]\nsampling = \"sequential\"\n[[stage]]\nlength = 256\nsteps = 9\n");
+        assert!(config(&text).is_ok());
+        let error = config(&format!("{text}sampling = \"random\"")).unwrap_err();
+        assert!(error.hint_text().unwrap().contains("stage[0].sampling"), "{error}");
+    }
+
+    #[test]
+    fn a_task_is_read_whole_and_without_a_memory() {
+        let task = TEXT.replace("corpus = \"data/sotu\"", "task = { kind = \"copy\" }");
+        let drawn = |positions: &str| config(&format!("{task}[train]\npositions = {{ {positions} }}"));
+        assert!(drawn("kind = \"randpos\"").is_ok());
+        assert!(drawn("kind = \"pose\", max_skip = 0").is_ok());
+        for (positions, start) in [
+            ("kind = \"pose\"", "`train.positions.max_skip` is missing"),
+            ("kind = \"pose\", max_skip = 3", "`train.positions.max_skip = 3`"),
+            ("kind = \"segments\", count = 2", "`train.positions.count = 2`"),
+        ] {
+            let error = drawn(positions).unwrap_err();
+            assert!(error.message().starts_with(start) && error.hint_text().is_some(), "{error}");
+        }
+        let staged = format!("{task}[[stage]]\nlength = 256\nsteps = 9\npositions = {{ kind = \"pose\" }}\n");
+        let error = config(&staged).unwrap_err();
+        assert!(error.message().starts_with("`stage[0].positions.max_skip` is missing"), "{error}");
+        let memory = task.replace("\"rope\"", "\"transformer_xl\"\nmemory = 4");
+        let error = config(&memory).unwrap_err();
+        assert!(error.message().contains("a task draws new sequences"), "{error}");
     }
 
     #[test]

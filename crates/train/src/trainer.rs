@@ -10,9 +10,11 @@ mod validation;
 
 use crate::checkpoint::{self, Best, Checkpoint, Meta};
 use crate::config::TrainConfig;
+use crate::feed::{Feed, Part};
 use crate::metrics::{self, Metric, Metrics};
 use crate::optimizer::{Optimizer, clip};
 use crate::parameters;
+use crate::recurrence;
 use crate::restore::{begin, recorded, restore};
 use crate::run::{Run, Which};
 use crate::run_config::RunConfig;
@@ -20,9 +22,9 @@ use crate::schedule::Schedule;
 use crate::stage::Moments;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result, file};
-use longwave_data::{Batch, Dataset, Split};
+use longwave_data::{Dataset, Split};
 use longwave_model::config::Resolved;
-use longwave_model::{Dropout, Gpt, Pass};
+use longwave_model::{Dropout, Gpt, Memory, Pass};
 use longwave_position::{Init, Positions};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -68,10 +70,13 @@ pub struct Trainer<'a> {
     run: &'a Run,
     dataset: &'a Dataset,
     device: Device,
+    /// Those that validation reads.
     positions: Positions,
     /// Absent only while it is updated, so that its buffers are written in place.
     model: Option<Gpt>,
     optimizer: Optimizer,
+    /// One for each part of a batch; empty where the encoding carries none.
+    memories: Vec<Memory>,
     stage: usize,
     step: u64,
     best: Option<Best>,
@@ -93,19 +98,22 @@ impl<'a> Trainer<'a> {
         let config = &run.config;
         let tracked = device.clone().autodiff();
         let init = Init::new(config.seed, &tracked);
-        let (model, optimizer) = match from {
+        let stage = from.map_or(0, |checkpoint| checkpoint.meta.stage());
+        let fresh = |model: &Gpt| recurrence::fresh(model, config.stage(stage).accumulation);
+        let (model, optimizer, memories) = match from {
             None => {
                 let model = Gpt::new(resolved, &config.position, &init)?;
                 let optimizer = Optimizer::new(&parameters::list(&model), device);
-                (model, optimizer)
+                let memories = fresh(&model);
+                (model, optimizer, memories)
             }
             Some(checkpoint) => {
                 let model = restore(config, resolved, &init, device, checkpoint)?;
                 let optimizer = checkpoint.optimizer(&model, device)?;
-                (model, optimizer)
+                let memories = checkpoint.memories(fresh(&model), &tracked)?;
+                (model, optimizer, memories)
             }
         };
-        let stage = from.map_or(0, |checkpoint| checkpoint.meta.stage());
         Ok(Self {
             run,
             dataset,
@@ -113,6 +121,7 @@ impl<'a> Trainer<'a> {
             positions: Positions::range(0..config.stage(stage).length),
             model: Some(model),
             optimizer,
+            memories,
             stage,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
             best: from.and_then(|checkpoint| checkpoint.meta.best),
@@ -180,6 +189,8 @@ impl<'a> Trainer<'a> {
         }
         self.optimizer = fresh;
         self.positions = Positions::range(0..self.config().length);
+        // Rows of another length begin elsewhere in the text.
+        self.memories = recurrence::fresh(self.model(), self.config().accumulation);
         // Losses at another length are no measure for this one.
         self.best = None;
         Ok(())
@@ -250,7 +261,7 @@ impl<'a> Trainer<'a> {
     pub fn advance(&mut self, schedule: &Schedule, stop: &dyn Fn() -> bool) -> Result<Option<Advanced>> {
         let config = self.config();
         let learning_rate = schedule.learning_rate(self.stage_step());
-        let Some((loss, gradients)) = self.gradients(stop)? else { return Ok(None) };
+        let Some((loss, gradients, memories)) = self.gradients(stop)? else { return Ok(None) };
         let clip = clip(&gradients, config.clip);
         if !loss.is_finite() || !clip.norm.is_finite() {
             return Err(self.not_finite(loss, clip.norm, learning_rate));
@@ -259,16 +270,21 @@ impl<'a> Trainer<'a> {
         let optimizer = &mut self.optimizer;
         let updated = |model| optimizer.update(model, gradients, config, learning_rate, updates, clip);
         self.model = self.model.take().map(updated);
+        self.memories = memories;
         self.step += 1;
         Ok(Some(Advanced { loss, learning_rate, gradient_norm: clip.norm }))
     }
 
-    /// The loss and gradient of a step's batch; `None` where `stop` came first.
-    fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<(f64, Vec<Tensor<1>>)>> {
+    /// The loss and gradient of a step's batch, and the memories after it; `None` where `stop` came first.
+    fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<Gradients>> {
         let config = self.config();
         let seed = self.run.config.seed;
-        let batch =
-            self.dataset.batch(config.sampling, seed, self.step, config.sequences(), config.length)?;
+        let feed = Feed::of_step(&self.run.config, self.stage, self.dataset, self.step)?;
+        let mut memories = if feed.continues() {
+            self.memories.clone()
+        } else {
+            recurrence::fresh(self.model(), config.accumulation)
+        };
         let mut sum: Option<Vec<Tensor<1>>> = None;
         let mut loss = 0.0;
         for part in 0..config.accumulation {
@@ -277,15 +293,16 @@ impl<'a> Trainer<'a> {
                 seed,
                 pass: self.step * config.accumulation as u64 + part as u64,
             };
-            let (inputs, targets) = self.part(&batch, part);
+            let Part { inputs, targets, weights, positions } = feed.part(config, part, &self.device);
             let pass = Pass {
                 tokens: inputs,
-                positions: &self.positions,
+                positions: &positions,
                 reading: &self.model().position,
                 dropout: Some(&dropout),
             };
-            let nll = self.model().nll(&pass, targets, 0..config.length); // [micro batch, length]
-            let mean = match self.weights(&batch, part) {
+            let hidden = recurrence::hidden(self.model(), &pass, memories.get_mut(part));
+            let nll = self.model().nll_of(hidden, targets, 0..config.length); // [micro batch, length]
+            let mean = match weights {
                 None => nll.mean().div_scalar(config.accumulation as f64),
                 Some(weights) => (nll * weights).sum(),
             };
@@ -299,34 +316,14 @@ impl<'a> Trainer<'a> {
                 return Ok(None);
             }
         }
-        Ok(Some((loss, sum.unwrap_or_default())))
-    }
-
-    /// Inputs and targets `[micro batch, length]` of one part of a batch.
-    fn part(&self, batch: &Batch, part: usize) -> (Tensor<2, Int>, Tensor<2, Int>) {
-        let rows = self.config().micro_batch();
-        let range = part * rows * batch.length..(part + 1) * rows * batch.length;
-        let upload = |tokens: &[u32]| upload(&tokens[range.clone()], [rows, batch.length], &self.device);
-        (upload(&batch.inputs), upload(&batch.targets))
-    }
-
-    /// The share of every target of one part in the mean over a batch whose targets are not all scored,
-    /// `[micro batch, length]`; `None` where all are.
-    fn weights(&self, batch: &Batch, part: usize) -> Option<Tensor<2>> {
-        let scored = batch.scored.as_ref()?;
-        let share = 1.0 / scored.iter().filter(|&&scored| scored).count() as f32;
-        let rows = self.config().micro_batch();
-        let range = part * rows * batch.length..(part + 1) * rows * batch.length;
-        let weights: Vec<f32> =
-            scored[range].iter().map(|&scored| if scored { share } else { 0.0 }).collect();
-        Some(Tensor::from_data(TensorData::new(weights, [rows, batch.length]), &self.device))
+        Ok(Some((loss, sum.unwrap_or_default(), memories)))
     }
 
     fn keep_best(&mut self, loss: f64) -> Result<()> {
         if self.best.is_none_or(|best| loss < best.loss) {
             self.best = Some(Best { step: self.step, loss });
             let meta = self.meta()?;
-            checkpoint::save(&self.run.checkpoint(Which::Best), self.model(), None, &meta)?;
+            checkpoint::save(&self.run.checkpoint(Which::Best), self.model(), None, &[], &meta)?;
         }
         Ok(())
     }
@@ -345,7 +342,7 @@ impl<'a> Trainer<'a> {
 
     fn save(&self, which: Which) -> Result<PathBuf> {
         let path = self.run.checkpoint(which);
-        checkpoint::save(&path, self.model(), Some(&self.optimizer), &self.meta()?)?;
+        checkpoint::save(&path, self.model(), Some(&self.optimizer), &self.memories, &self.meta()?)?;
         Ok(path)
     }
 
@@ -374,6 +371,9 @@ impl<'a> Trainer<'a> {
         ))
     }
 }
+
+/// The loss and the gradients of a step, and the memories after it.
+type Gradients = (f64, Vec<Tensor<1>>, Vec<Memory>);
 
 /// Writes what a run's folder holds before training: the resolved config and the tokenizer.
 ///

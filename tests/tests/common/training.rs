@@ -8,7 +8,7 @@ use longwave_core::random::Stream;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::encodings::ENCODINGS;
 use longwave_position::reading::LogN;
-use longwave_position::{Init, PositionConfig, Positions, Reading};
+use longwave_position::{Init, PositionConfig, Reading};
 use longwave_train::optimizer::{Optimizer, clip};
 use longwave_train::trainer::upload;
 use longwave_train::{TrainConfig, parameters};
@@ -56,6 +56,7 @@ const VARIANTS: &[&str] = &[
     "kind = 'deberta'\nspan = 5",
     "kind = 'index'\nnormalized = true",
     "kind = 'learned'\npast_table = 'hierarchical'",
+    "kind = 'transformer_xl'\nmemory = 5",
 ];
 
 /// Every kind of the list with its defaults, and the variants.
@@ -85,7 +86,7 @@ pub fn losses(model: &Gpt, reading: &Reading, seed: u64, length: usize, device: 
     let (inputs, targets) = texts(seed, length);
     let pass = Pass {
         tokens: upload(&inputs, [BATCH, length], device),
-        positions: &Positions::range(0..length),
+        positions: &reading.layout().positions(length),
         reading,
         dropout: None,
     };
@@ -164,7 +165,7 @@ impl Trained {
             let (inputs, _) = texts(UNSEEN, LENGTH);
             let pass = Pass {
                 tokens: upload(&inputs, [BATCH, LENGTH], &self.device),
-                positions: &Positions::range(0..LENGTH),
+                positions: &reading.layout().positions(LENGTH),
                 reading,
                 dropout: None,
             };
@@ -264,7 +265,7 @@ impl Trained {
     /// Four times the training length is read, or refused with a word on what would help.
     pub fn assert_longer_texts_are_read_or_refused(&self) -> bool {
         let model = self.model.valid();
-        match model.position.check(&Positions::range(0..LONGER)) {
+        match model.position.check(&model.position.layout().positions(LONGER)) {
             Ok(()) => {
                 let losses = numbers(losses(&model, &model.position, UNSEEN, LONGER, &self.device));
                 assert_eq!(losses.len(), BATCH * LONGER);

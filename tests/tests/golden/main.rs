@@ -16,6 +16,7 @@ mod frequency;
 mod logits;
 mod protocol;
 mod qk;
+mod sampling;
 mod statistics;
 
 use file::{Case, File};
@@ -34,6 +35,7 @@ fn handler(file: &File) -> Option<Check> {
         "logits" => logits::check,
         "protocol" => protocol::check,
         "qk" => qk::check,
+        "sampling" => sampling::check,
         "statistics" => statistics::check,
         _ => return None,
     })

@@ -13,6 +13,7 @@ use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_position::Init;
 use longwave_train::config::ScheduleKind;
+use longwave_train::feed::Feed;
 use longwave_train::run::Which;
 use longwave_train::trainer::open_folder;
 use longwave_train::{Event, Outcome, Run, RunConfig, Start, Trainer, reading_after, restore};
@@ -60,8 +61,7 @@ pub(crate) fn complete(
 /// The training text must hold a sequence of every stage.
 fn first_batches(run: &Run, dataset: &Dataset) -> Result<()> {
     (0..=run.config.last_stage()).try_for_each(|stage| {
-        let train = run.config.stage(stage);
-        let first = dataset.batch(train.sampling, run.config.seed, 0, 1, train.length);
+        let first = Feed::of_step(&run.config, stage, dataset, 0);
         let section = RunConfig::section(stage);
         let told = |error: Error| match stage {
             0 => error,

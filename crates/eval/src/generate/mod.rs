@@ -10,7 +10,7 @@ use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::Tokenizer;
 use longwave_model::{Cache, Gpt};
-use longwave_position::{ExtensionConfig, Lengths, Positions, Reading};
+use longwave_position::{ExtensionConfig, Lengths, Reading};
 use longwave_train::trainer::upload;
 pub use sampling::Sampling;
 pub use stream::TextStream;
@@ -80,7 +80,7 @@ impl<'a> Generator<'a> {
         let length = context + max_tokens;
         let reading: Reading = extension.apply(&model.position, Lengths { train: train_length, length })?;
         // The last token is sampled and not read.
-        reading.check(&Positions::range(0..length - 1)).map_err(|error| {
+        reading.check(&reading.layout().positions(length).columns(0..length - 1)).map_err(|error| {
             error
                 .context(format!("a prompt of {context} tokens and {max_tokens} new ones"))
                 .hint("ask for fewer with `--max-tokens`, or read it further with an `--extend` that applies")

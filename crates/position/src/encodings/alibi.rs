@@ -9,7 +9,7 @@
 use super::{Configure, Past};
 use crate::detail::Detail;
 use crate::distance::{as_block, of_block, upload};
-use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::layered::at_layer;
 use crate::positions::Positions;
@@ -79,6 +79,10 @@ impl Alibi {
 }
 
 impl Position for Alibi {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         let device = block.input.device();
         let slopes = self.of_layer(block.rows.layer, &device);

@@ -6,7 +6,7 @@
 //! the first block. Positions do not enter: the order of the rows does.
 
 use super::{Configure, Past, check_at_least};
-use crate::encoding::{Dimensions, Position, Rows};
+use crate::encoding::{Dimensions, Position, PositionUse, Rows};
 use crate::init::Init;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -76,6 +76,10 @@ impl CausalConv {
 }
 
 impl Position for CausalConv {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Order
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         if rows.layer > 0 { hidden } else { self.convolved(&hidden) }
     }

@@ -8,7 +8,7 @@
 //! of scores.
 
 use super::{Configure, Past, check_at_least};
-use crate::encoding::{Dimensions, HeadUse, Heads, Position, QueryBlock};
+use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::layered::at_layer;
 use crate::positions::Positions;
@@ -76,6 +76,10 @@ impl Cope {
 }
 
 impl Position for Cope {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Order
+    }
+
     fn head_use(&self) -> HeadUse {
         HeadUse::Reads
     }

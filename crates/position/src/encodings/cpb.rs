@@ -8,7 +8,7 @@
 
 use super::{Configure, Past, check_at_least};
 use crate::distance::{bias_by_distance, upload};
-use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::layered::{at_layer, linear};
 use crate::positions::Positions;
@@ -108,6 +108,10 @@ impl Cpb {
 }
 
 impl Position for Cpb {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         bias_by_distance(block, self.scale, |distances| self.network(block.rows.layer, distances))
     }

@@ -7,7 +7,7 @@
 
 use super::{Configure, Past, check_at_least, kerple::logarithmic};
 use crate::distance::{as_block, of_block};
-use crate::encoding::{Dimensions, Heads, Position, QueryBlock};
+use crate::encoding::{Dimensions, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::layered::{at_layer, linear};
 use crate::positions::Positions;
@@ -78,6 +78,10 @@ impl Configure for Config {
 }
 
 impl Position for Dape {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn by_block(&self, _positions: &Positions) -> bool {
         true
     }

@@ -16,7 +16,7 @@
 use super::{Configure, Past, check_at_least, learned};
 use crate::distance::chosen_by_distance;
 use super::learned::Learned;
-use crate::encoding::{Dimensions, HeadUse, Heads, Position, QueryBlock, Rows};
+use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
 use crate::init::Init;
 use crate::layered::at_layer;
 use crate::positions::Positions;
@@ -115,6 +115,10 @@ impl Deberta {
 }
 
 impl Position for Deberta {
+    fn position_use(&self) -> PositionUse {
+        if self.absolute.is_some() { PositionUse::Positions } else { PositionUse::Distances }
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         match &self.absolute {
             // The table enters before what it takes for the first block.

@@ -8,7 +8,7 @@
 //! F is a running sum in f32: at F = 1000 a difference is right to 6e-5.
 
 use super::{Configure, Past};
-use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::layered::at_layer;
 use burn::module::{Module, Param};
@@ -53,6 +53,10 @@ impl Configure for Config {
 }
 
 impl Position for Fox {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Order
+    }
+
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         let layer = block.rows.layer;
         let [batch, length, width] = block.input.dims();

@@ -9,7 +9,7 @@
 
 use super::{Configure, Past};
 use crate::distance::{bias_by_distance, upload};
-use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::layered::at_layer;
 use crate::positions::Positions;
@@ -97,6 +97,10 @@ fn power(p: Tensor<1>, a: Tensor<1>, distances: &[f64]) -> Tensor<2> {
 }
 
 impl Position for Kerple {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         let layer = block.rows.layer;
         bias_by_distance(block, self.scale, |distances| {

@@ -165,13 +165,14 @@ impl Learned {
         self.table.dims()[0]
     }
 
-    /// The first position without a vector.
-    fn reach(&self) -> f64 {
+    /// The first position without a vector, in a text of `length` tokens.
+    fn reach(&self, length: usize) -> f64 {
         let size = self.size() as f64;
         match self.past_table {
             PastTable::Error => size * self.scale,
             PastTable::Hierarchical => size * size * self.scale,
-            PastTable::Random | PastTable::Interpolate | PastTable::Segment => f64::INFINITY,
+            PastTable::Interpolate => size.max(self.length.unwrap_or(length) as f64) * self.scale,
+            PastTable::Random | PastTable::Segment => f64::INFINITY,
         }
     }
 
@@ -234,7 +235,9 @@ impl Position for Learned {
 
     fn check(&self, positions: &Positions) -> Result<()> {
         match positions.largest() {
-            Some(largest) if largest >= self.reach() => Err(past_the_table("learned", largest, self.size())),
+            Some(largest) if largest >= self.reach(positions.length()) => {
+                Err(past_the_table("learned", largest, self.size()))
+            }
             _ => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! Every positional encoding, one file each. Adding one is one new file and one line here.
 
 use crate::detail::Detail;
-use crate::encoding::{Dimensions, Geometry, HeadUse, Heads, Position, QueryBlock, Rows};
+use crate::encoding::{Dimensions, Geometry, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
 use crate::positions::Positions;
@@ -27,6 +27,8 @@ pub trait Configure: Sized {
     const SOURCE: &'static str;
     /// What happens past the training length, with the default keys.
     const PAST: Past;
+    /// Other names that `position.kind` may have; written out it has its own.
+    const ALIASES: &'static [&'static str] = &[];
 
     /// Checks the values against the model's sizes.
     ///
@@ -36,6 +38,11 @@ pub trait Configure: Sized {
 
     /// Builds the encoding with its initial parameters; the config is valid.
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Self::Encoding;
+
+    /// Tokens of the segment before that every layer also attends to; see [`Position::memory`].
+    fn memory(&self) -> usize {
+        0
+    }
 }
 
 /// What happens to a text longer than those of the training, in one line.
@@ -89,7 +96,9 @@ macro_rules! encodings {
             /// An unknown kind or key, or a wrong type.
             pub fn from_value(value: &toml::Value, section: &str) -> Result<Self> {
                 let (kind, rest) = kind_and_rest(value, section)?;
-                $(if kind == <$module::Config as Configure>::KIND {
+                $(if kind == <$module::Config as Configure>::KIND
+                    || <$module::Config as Configure>::ALIASES.contains(&kind.as_str())
+                {
                     return Ok(Self::$Name(read(&rest, section)?));
                 })*
                 Err(unknown_kind(&format!("{section}.kind"), &kind, ENCODINGS.iter().map(|entry| entry.kind)))
@@ -118,6 +127,11 @@ macro_rules! encodings {
                 match self { $(Self::$Name(config) => Encoding::$Name(config.build(dimensions, init)),)* }
             }
 
+            /// Tokens of the segment before that every layer also attends to.
+            pub fn memory(&self) -> usize {
+                match self { $(Self::$Name(config) => config.memory(),)* }
+            }
+
             /// The keys without the kind.
             fn keys(&self) -> serde_json::Result<serde_json::Value> {
                 match self { $(Self::$Name(config) => serde_json::to_value(config),)* }
@@ -125,10 +139,14 @@ macro_rules! encodings {
 
             /// One schema for each encoding.
             pub(crate) fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
-                vec![$(tagged::<$module::Config>(
+                vec![$(with_aliases(
+                    tagged::<$module::Config>(
+                        <$module::Config as Configure>::KIND,
+                        <$module::Config as Configure>::SUMMARY,
+                        generator,
+                    ),
                     <$module::Config as Configure>::KIND,
-                    <$module::Config as Configure>::SUMMARY,
-                    generator,
+                    <$module::Config as Configure>::ALIASES,
                 ),)*]
             }
         }
@@ -224,6 +242,16 @@ pub(crate) fn tagged<T: JsonSchema>(kind: &str, summary: &str, generator: &mut S
     schema
 }
 
+/// The schema of a configuration whose kind has other names too.
+fn with_aliases(mut schema: Schema, kind: &str, aliases: &[&str]) -> Schema {
+    let properties = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut);
+    if let (Some(properties), false) = (properties, aliases.is_empty()) {
+        let kinds = [&[kind][..], aliases].concat();
+        properties.insert("kind".to_owned(), serde_json::json!({ "enum": kinds }));
+    }
+    schema
+}
+
 /// A base of geometric frequencies must exceed 1.
 pub(crate) fn check_base(section: &str, base: f64) -> Result<()> {
     if base.is_finite() && base > 1.0 {
@@ -304,6 +332,12 @@ impl Position for Encoding {
     fn geometry(&self, layer: usize) -> Option<Geometry> {
         self.hooks().geometry(layer)
     }
+    fn position_use(&self) -> PositionUse {
+        self.hooks().position_use()
+    }
+    fn memory(&self) -> usize {
+        self.hooks().memory()
+    }
     fn check(&self, positions: &Positions) -> Result<()> {
         self.hooks().check(positions)
     }
@@ -338,6 +372,15 @@ mod tests {
         kinds.dedup();
         assert_eq!(kinds.len(), ENCODINGS.len());
         assert!(ENCODINGS.iter().all(|entry| !entry.summary.is_empty() && !entry.source.is_empty()));
+    }
+
+    #[test]
+    fn another_name_reads_as_the_kind() {
+        let read = |kind: &str| EncodingConfig::from_value(&toml::Value::String(kind.into()), "position");
+        assert_eq!(read("xlnet").unwrap(), read("transformer_xl").unwrap());
+        assert_eq!(read("xlnet").unwrap().kind(), "transformer_xl");
+        let schema = serde_json::to_string(&schemars::schema_for!(EncodingConfig)).unwrap();
+        assert!(schema.contains("[\"transformer_xl\",\"xlnet\"]"));
     }
 
     #[test]

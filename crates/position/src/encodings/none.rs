@@ -5,7 +5,7 @@
 //! No formula, no parameters.
 
 use super::{Configure, Past};
-use crate::encoding::{Dimensions, Position};
+use crate::encoding::{Dimensions, Position, PositionUse};
 use crate::init::Init;
 use burn::module::Module;
 use longwave_core::Result;
@@ -37,4 +37,8 @@ impl Configure for Config {
     }
 }
 
-impl Position for NoPosition {}
+impl Position for NoPosition {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Order
+    }
+}

@@ -11,7 +11,7 @@
 //! Angles of positions are computed in f64; delta is turned in by the sum formulas of cos and sin.
 
 use super::{Configure, Past, check_base};
-use crate::encoding::{Dimensions, HeadUse, Position, Rows};
+use crate::encoding::{Dimensions, HeadUse, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::layered::at_layer;
@@ -85,6 +85,10 @@ impl Pope {
 }
 
 impl Position for Pope {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn head_use(&self) -> HeadUse {
         HeadUse::Widens
     }

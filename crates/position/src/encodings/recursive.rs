@@ -12,7 +12,7 @@
 //! enter: the order of the rows does. Sequential in the rows.
 
 use super::{Configure, Past, check_at_least};
-use crate::encoding::{Dimensions, Position, Rows};
+use crate::encoding::{Dimensions, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::positions::Positions;
@@ -183,6 +183,10 @@ fn states(x: &Tensor<3>, state: &mut Tensor<3>, [w, b, w_x]: [Tensor<2>; 3]) -> 
 }
 
 impl Position for Recursive {
+    fn position_use(&self) -> PositionUse {
+        if self.w_x.is_some() { PositionUse::Order } else { PositionUse::Positions }
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         self.embed_piece(hidden, rows, &mut None)
     }

@@ -15,7 +15,7 @@
 //! arXiv:2410.21216). Extensions leave an unrotated band unrotated.
 
 use super::{Configure, Past, check_base};
-use crate::encoding::{Dimensions, Position};
+use crate::encoding::{Dimensions, Position, PositionUse};
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
 use burn::module::Module;
@@ -114,6 +114,10 @@ impl Configure for Config {
 }
 
 impl Position for Rope {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn rotation(&self, _layer: usize) -> Option<Rotation> {
         Some(self.rotation.clone())
     }

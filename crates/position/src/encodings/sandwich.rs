@@ -6,7 +6,7 @@
 
 use super::{Configure, Past, check_at_least, check_base};
 use crate::distance::{bias_by_distance, upload};
-use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::positions::Positions;
 use burn::module::Module;
@@ -75,6 +75,10 @@ impl Sandwich {
 }
 
 impl Position for Sandwich {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         let device = block.input.device();
         bias_by_distance(block, self.scale, |distances| {

@@ -8,7 +8,7 @@
 
 use super::{Configure, Past};
 use crate::distance::chosen_by_distance;
-use crate::encoding::{Dimensions, HeadUse, Heads, Position, QueryBlock};
+use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::layered::at_layer;
 use crate::positions::Positions;
@@ -87,6 +87,10 @@ impl Shaw {
 }
 
 impl Position for Shaw {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn head_use(&self) -> HeadUse {
         HeadUse::Reads
     }

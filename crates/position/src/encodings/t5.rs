@@ -11,7 +11,7 @@
 use super::{Configure, Past, check_at_least};
 use crate::detail::Detail;
 use crate::distance::{bias_by_distance, whole};
-use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
@@ -140,6 +140,10 @@ impl Configure for Config {
 }
 
 impl Position for T5 {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         bias_by_distance(block, self.scale, |distances| self.buckets.read(self.table.val(), distances))
     }

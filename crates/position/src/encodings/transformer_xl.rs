@@ -2,21 +2,29 @@
 //!
 //! `logit_ij = (q_i.k_j + q_i.r_n + u.k_j + v_bias.r_n) / sqrt(d)`, `r_n = R(n) w_r` split into heads, n = i - j,
 //! `R(n) = [sin(n w_0), .. | cos(n w_0), ..]`, `w_i = base^(-2i/width)` (Dai et al. 2019, arXiv:1901.02860,
-//! section 3.3; no memory of earlier segments here). u, `v_bias` `[layers, heads, head_dim]` and `w_r`
-//! `[layers, width, heads head_dim]` from N(0, 0.02).
+//! section 3.3). u, `v_bias` `[layers, heads, head_dim]` and `w_r` `[layers, width, heads head_dim]` from
+//! N(0, 0.02). `XLNet` (Yang et al. 2019, arXiv:1906.08237) has the same: `kind = "xlnet"` is another name.
+//!
+//! With `memory = N` the keys and values of every block are those of the segment and of the N tokens before
+//! it, for which the block's inputs of earlier segments are kept (section 3.2): `h = [stop(memory) | x]`,
+//! `q = x W_q`, `k, v = h W_k, h W_v`. No gradient flows into what is kept, so training needs
+//! `train.sampling = "sequential"`, whose rows go on where they ended a step before. Any length is then read in
+//! segments of L, each with its memory: distances end at L + N - 1, and what a token hears of reaches back by up
+//! to N tokens a layer and segment.
 //!
 //! No `[queries, keys, width]` is formed: with g = `w_r (q + v_bias)`, `g.R(i - j)` falls apart into the sines
 //! and cosines of i and of j, so that q and k, each made `width` channels wider, have the whole logit as
 //! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`.
 
 use super::{Configure, Past, check_base};
-use crate::encoding::{Dimensions, HeadUse, Position, Rows};
+use crate::encoding::{Dimensions, HeadUse, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::layered::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
+use longwave_core::config::is_default;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,11 +35,14 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// The base of the geometric progression of frequencies.
     pub base: f64,
+    /// N: tokens before a segment that every layer also attends to.
+    #[serde(skip_serializing_if = "is_default")]
+    pub memory: usize,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { base: 10_000.0 }
+        Self { base: 10_000.0, memory: 0 }
     }
 }
 
@@ -46,6 +57,8 @@ pub struct TransformerXl {
     pub w_r: Param<Tensor<3>>,
     #[module(skip)]
     frequencies: Frequencies,
+    #[module(skip)]
+    memory: usize,
 }
 
 impl Configure for Config {
@@ -53,6 +66,7 @@ impl Configure for Config {
     const KIND: &'static str = "transformer_xl";
     const SUMMARY: &'static str = "relative sinusoids with a key matrix and biases of their own";
     const SOURCE: &'static str = "arXiv:1901.02860";
+    const ALIASES: &'static [&'static str] = &["xlnet"];
     const PAST: Past = Past::Reads("defined: waves of distances that training never showed");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
@@ -75,7 +89,12 @@ impl Configure for Config {
             v_bias: init.normal("position.transformer_xl.v_bias", [layers, heads, head_dim], 0.02),
             w_r: init.normal("position.transformer_xl.w_r", [layers, width, heads * head_dim], 0.02),
             frequencies: Frequencies::geometric(self.base, width),
+            memory: self.memory,
         }
+    }
+
+    fn memory(&self) -> usize {
+        self.memory
     }
 }
 
@@ -92,6 +111,14 @@ impl TransformerXl {
 }
 
 impl Position for TransformerXl {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
+    fn memory(&self) -> usize {
+        self.memory
+    }
+
     fn head_use(&self) -> HeadUse {
         HeadUse::Widens
     }

@@ -12,7 +12,7 @@
 
 use super::{Configure, Past, check_base, check_positive};
 use crate::detail::Detail;
-use crate::encoding::{Dimensions, Position};
+use crate::encoding::{Dimensions, Position, PositionUse};
 use crate::frequency::{Decay, Frequencies, Rotation};
 use crate::init::Init;
 use crate::positions::Positions;
@@ -102,6 +102,10 @@ impl Xpos {
 }
 
 impl Position for Xpos {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     fn rotation(&self, _layer: usize) -> Option<Rotation> {
         Some(Rotation { decay: Some(self.decay.clone()), ..self.rotation.clone() })
     }

@@ -12,8 +12,8 @@ use common::Common;
 use crate::encodings::{Entry, serialize_tagged, tagged};
 use crate::extension::{Extend, Lengths};
 use crate::reading::Reading;
-use longwave_core::Result;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
+use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
@@ -105,6 +105,8 @@ extensions! {
     Sinks in sinks,
     Window in window,
     Convert in convert,
+    Segments in segments,
+    RandPos in randpos,
     LongerTable in table,
 }
 
@@ -148,6 +150,18 @@ impl ExtensionConfig {
         self.extension.kind()
     }
 
+    /// A model with a memory meets no distance past its training, whatever the length: only reading as
+    /// trained, at a temperature of choice, means anything.
+    fn without_memory(&self, reading: &Reading) -> Result<()> {
+        if reading.memory() == 0 || (self.kind() == "direct" && !self.common.log_n) {
+            return Ok(());
+        }
+        let what = if self.common.log_n { "log_n" } else { self.kind() };
+        Err(Error::usage(format!("`{what}` does not apply to `{}` with a memory", reading.name())).hint(
+            "it reads any length in segments of the training length, each with its memory, so that no distance is              new: read it with `direct`, which takes a `temperature`",
+        ))
+    }
+
     /// The reading for a length.
     ///
     /// # Errors
@@ -156,8 +170,8 @@ impl ExtensionConfig {
     pub fn apply(&self, reading: &Reading, lengths: Lengths) -> Result<Reading> {
         let mut changed = reading.clone();
         let result = self
-            .extension
-            .change(&mut changed, lengths)
+            .without_memory(reading)
+            .and_then(|()| self.extension.change(&mut changed, lengths))
             .and_then(|()| self.common.apply(&mut changed, reading, lengths))
             .and_then(|()| changed.check_attention());
         match result {

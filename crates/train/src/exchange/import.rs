@@ -215,7 +215,7 @@ impl Import {
         }
         let toml = toml::to_string(&resolved_document)
             .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
-        checkpoint::save(&checkpoint_path(out, Which::Last), &model, None, &meta)?;
+        checkpoint::save(&checkpoint_path(out, Which::Last), &model, None, &[], &meta)?;
         file::write(&out.join("tokenizer.json"), text.as_bytes())?;
         file::write(&out.join("config.toml"), toml.as_bytes())?;
         Ok(config)

@@ -1,0 +1,44 @@
+//! `segments`: a long text as independent segments.
+//!
+//! The text is cut into segments of `length` tokens, the last one shorter; each is read for itself, from position 0,
+//! and the losses of all are combined. Nothing past the training length is met, and nothing is known of
+//! what came before the segment: the plainest answer to a table of positions that ends, and one that any encoding
+//! takes. Under `fixed_target` with segments of L it is the reading at L itself.
+
+use crate::extension::{Extend, Lengths};
+use crate::layout::TextLayout;
+use crate::reading::Reading;
+use crate::tokens::Tokens;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `segments`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Segments {
+    /// Tokens of a segment.
+    pub length: Tokens,
+}
+
+impl Default for Segments {
+    fn default() -> Self {
+        Self { length: Tokens::times(1.0) }
+    }
+}
+
+impl Extend for Segments {
+    const KIND: &'static str = "segments";
+    const SUMMARY: &'static str =
+        "independent segments: positions begin anew, and attention stops at the border";
+    const SOURCE: &'static str = "segment-wise reading, the baseline of a table that ends";
+
+    fn validate(&self, _section: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        reading.set_layout(TextLayout::Segments { length: self.length.whole("length", lengths)? });
+        Ok(())
+    }
+}

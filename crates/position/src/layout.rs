@@ -1,0 +1,108 @@
+//! How the tokens of a text are laid out over positions when it is read.
+
+use crate::encoding::Dimensions;
+use crate::positions::Positions;
+use crate::reading::{LogN, Reading};
+use crate::sampling::randpos;
+use crate::sampling::segments::Segments;
+use longwave_core::random::Stream;
+use longwave_core::{Error, Result};
+
+/// The positions of a text of any length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextLayout {
+    /// 0, 1, 2, ..
+    #[default]
+    Contiguous,
+    /// An ordered random subset of the positions below `max_position`; the same for the same length.
+    Drawn {
+        /// Positions lie below it.
+        max_position: usize,
+        /// Decides the subset.
+        seed: u64,
+    },
+    /// Independent segments of `length` tokens, each from position 0: no attention crosses their borders.
+    Segments {
+        /// Tokens of a segment.
+        length: usize,
+    },
+    /// Segments of `length` tokens, one after the other, each of which also sees what the blocks were
+    /// given for the `memory` tokens before it (Dai et al. 2019, arXiv:1901.02860, section 3.2). Positions
+    /// count on.
+    Recurrent {
+        /// Tokens of a segment.
+        length: usize,
+        /// Tokens that are carried over.
+        memory: usize,
+    },
+}
+
+impl TextLayout {
+    /// How a fresh model lays texts out: in segments of the training length where its encoding carries a
+    /// memory.
+    ///
+    /// # Errors
+    /// A memory in a list of encodings or a mixed stack (`alone` is false), or beside queries scaled by their
+    /// position.
+    pub(crate) fn fresh(
+        reading: &Reading,
+        alone: bool,
+        section: &str,
+        dimensions: &Dimensions,
+    ) -> Result<Self> {
+        let memory = reading.memory();
+        let refused =
+            |why: &str, hint: &str| Err(Error::value(&format!("{section}.memory"), memory, why).hint(hint));
+        if memory > 0 && !alone {
+            return refused(
+                "it carries what one encoding reads in every layer, without others, windows or sinks",
+                "keep `transformer_xl` alone, or leave `memory` out",
+            );
+        }
+        if memory > 0 && reading.layers().iter().any(|layer| layer.log_n != LogN::Off) {
+            return refused(
+                "`model.log_n` scales queries by their position in the text, and a segment does not know its own",
+                "leave `model.log_n` or `memory` out",
+            );
+        }
+        Ok(match memory {
+            0 => Self::Contiguous,
+            memory => Self::Recurrent { length: dimensions.train_length, memory },
+        })
+    }
+
+    /// The positions of a text of `length` tokens, `[1, length]`.
+    pub fn positions(self, length: usize) -> Positions {
+        match self {
+            Self::Contiguous | Self::Recurrent { .. } => Positions::range(0..length),
+            Self::Drawn { max_position, seed } => {
+                let mut stream = Stream::new(seed, "positions of a reading", length as u64);
+                randpos::positions(randpos::sample(&mut stream, length, max_position))
+            }
+            Self::Segments { length: segment } => {
+                Positions::explicit(1, Segments::uniform(length, segment).positions())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drawn_layout_repeats_and_fills_the_range() {
+        let layout = TextLayout::Drawn { max_position: 64, seed: 0 };
+        assert_eq!(layout.positions(16), layout.positions(16));
+        assert_ne!(layout.positions(16), TextLayout::Drawn { max_position: 64, seed: 1 }.positions(16));
+        assert_eq!(layout.positions(64), Positions::range(0..64));
+        assert!(layout.positions(16).values().windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn segments_begin_anew_and_a_memory_counts_on() {
+        let segments = TextLayout::Segments { length: 3 };
+        assert_eq!(segments.positions(7).values(), [0.0, 1.0, 2.0, 0.0, 1.0, 2.0, 0.0]);
+        assert_eq!(TextLayout::Recurrent { length: 3, memory: 2 }.positions(7), Positions::range(0..7));
+    }
+}

@@ -1,0 +1,270 @@
+//! What a step reads: rows of tokens, their targets and their positions.
+//!
+//! A pure function of the training text or task, the config, the seed and the step, so that resuming needs no saved
+//! state.
+
+use crate::config::TrainConfig;
+use crate::restore::reading_after;
+use crate::run_config::RunConfig;
+use crate::trainer::upload;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_core::{Error, Result};
+use longwave_data::{Batch, Dataset, Sampling};
+use longwave_position::{Init, Lengths, Positions, TrainingPositions};
+use std::ops::Range;
+
+/// The rows of one step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Feed {
+    batch: Batch,
+    positions: Positions,
+}
+
+/// A part of a step that is computed at once.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Token ids `[micro batch, length]`.
+    pub inputs: Tensor<2, Int>,
+    /// The token after each, `[micro batch, length]`.
+    pub targets: Tensor<2, Int>,
+    /// The share of every target in the mean over the whole step's, `[micro batch, length]`; `None` where all
+    /// have the same.
+    pub weights: Option<Tensor<2>>,
+    /// Positions `[1 or micro batch, length]`.
+    pub positions: Positions,
+}
+
+impl Feed {
+    /// The rows of a step of a stage; steps are counted over all stages.
+    ///
+    /// # Errors
+    /// The training text is shorter than what a row is taken from.
+    pub fn of_step(config: &RunConfig, stage: usize, dataset: &Dataset, step: u64) -> Result<Self> {
+        let (train, lengths, seed) = (config.stage(stage), config.lengths(stage), config.seed);
+        let (positions, rows) = (&train.positions, train.sequences());
+        let texts = rows / positions.rows_per_text();
+        let texts = dataset.batch(train.sampling, seed, step, texts, positions.text_length(lengths))?;
+        Ok(Self::read(train, lengths, texts, [seed, step]))
+    }
+
+    /// The rows of a step, of its texts.
+    fn read(config: &TrainConfig, lengths: Lengths, texts: Batch, [seed, step]: [u64; 2]) -> Self {
+        let drawn = config.positions.draw(seed, step, config.sequences(), lengths);
+        let batch = match &drawn.tokens {
+            Some(columns) => texts.columns(columns),
+            None => texts.cut(config.length),
+        };
+        Self { batch, positions: drawn.positions }
+    }
+
+    /// Whether each row goes on where the same row of the step before ended.
+    pub fn continues(&self) -> bool {
+        self.batch.continues
+    }
+
+    /// One of the `accumulation` parts, on a device.
+    pub fn part(&self, config: &TrainConfig, part: usize, device: &Device) -> Part {
+        let (rows, length) = (config.micro_batch(), self.batch.length);
+        let range = part * rows..(part + 1) * rows;
+        let upload = |tokens: &[u32]| {
+            upload(&tokens[range.start * length..range.end * length], [rows, length], device)
+        };
+        Part {
+            inputs: upload(&self.batch.inputs),
+            targets: upload(&self.batch.targets),
+            weights: self.weights(range.start * length..range.end * length, [rows, length], device),
+            positions: self.positions.of_rows(range.clone()),
+        }
+    }
+
+    /// Weights of some targets, of the shape `[micro batch, length]`.
+    fn weights(&self, targets: Range<usize>, shape: [usize; 2], device: &Device) -> Option<Tensor<2>> {
+        let scored = self.batch.scored.as_ref()?;
+        let share = 1.0 / scored.iter().filter(|&&scored| scored).count() as f32;
+        let weights: Vec<f32> =
+            scored[targets].iter().map(|&scored| if scored { share } else { 0.0 }).collect();
+        Some(Tensor::from_data(TensorData::new(weights, shape), device))
+    }
+}
+
+/// Whether the encoding of a config can be fed as every stage says.
+///
+/// # Errors
+/// Positions that no row could be given; some that the encoding has no value for, or would learn nothing from; it
+/// carries a memory, and rows do not continue those of the step before; or positions are drawn in a way that would
+/// tear a task's sequences apart.
+pub fn check(config: &RunConfig) -> Result<()> {
+    let stages = 0..=config.last_stage();
+    stages.clone().try_for_each(|stage| check_rows(config, stage))?;
+    let plain = |stage: usize| config.stage(stage).positions.is_contiguous();
+    if config.position.memory() == 0 && stages.clone().all(plain) {
+        return Ok(());
+    }
+    // The vocabulary is not known yet, and plays no part in this.
+    let resolved = config.model.resolve(1, config.train.length)?;
+    let init = Init::new(config.seed, &Device::flex());
+    let fresh = config.position.build("position", &resolved.dimensions, &init, resolved.log_n())?;
+    for stage in stages {
+        let reading = reading_after(config, &fresh, stage)?;
+        let section = format!("{}.positions", RunConfig::section(stage));
+        config.stage(stage).positions.check(&section, &reading, config.lengths(stage))?;
+    }
+    Ok(())
+}
+
+/// Whether the rows of a stage can be what its positions and a memory make of them.
+fn check_rows(config: &RunConfig, stage: usize) -> Result<()> {
+    let (train, section) = (config.stage(stage), RunConfig::section(stage));
+    let positions = format!("{section}.positions");
+    train.positions.validate(&positions, config.lengths(stage))?;
+    let rows = train.positions.rows_per_text();
+    if !train.sequences().is_multiple_of(rows) {
+        let allowed = format!("it must divide the {} sequences of a batch", train.sequences());
+        return Err(Error::value(&format!("{positions}.count"), rows, allowed));
+    }
+    let memory = config.position.memory();
+    if config.data.task.is_some() {
+        check_task(&positions, &train.positions, memory)?;
+    }
+    if memory > 0 && train.sampling != Sampling::Sequential {
+        return Err(Error::value(
+            "position.memory",
+            memory,
+            "rows must go on where they ended a step before",
+        )
+        .hint(format!("set `{section}.sampling = \"sequential\"`")));
+    }
+    Ok(())
+}
+
+/// A task's sequences are read whole, and each for itself.
+fn check_task(section: &str, positions: &TrainingPositions, memory: usize) -> Result<()> {
+    if memory > 0 {
+        return Err(Error::value(
+            "position.memory",
+            memory,
+            "a task draws new sequences at every step, and none goes on where another ended",
+        )
+        .hint("leave it out, or train on a corpus"));
+    }
+    let (key, value, what) = match positions {
+        TrainingPositions::Segments { count, .. } if *count > 1 => ("count", *count, "cut in pieces"),
+        TrainingPositions::Pose { max_skip: Some(0), .. } => return Ok(()),
+        TrainingPositions::Pose { max_skip, .. } => {
+            let Some(most) = max_skip else {
+                return Err(Error::usage(format!(
+                    "`{section}.max_skip` is missing: a task's sequence has no tokens to skip"
+                ))
+                .hint("set `max_skip = 0`, which leaves a gap between positions alone"));
+            };
+            ("max_skip", *most, "read with gaps")
+        }
+        _ => return Ok(()),
+    };
+    let allowed = format!("a task's sequence {what} has no answer any more");
+    Err(Error::value(&format!("{section}.{key}"), value, allowed)
+        .hint("use `randpos`, `offset`, or `pose` with `max_skip = 0`, which change positions alone"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longwave_data::{TokenFile, batch};
+
+    fn tokens() -> TokenFile {
+        TokenFile::from_documents(&[("count", &(0..1000).collect::<Vec<_>>())])
+    }
+
+    /// The step's rows, taken from texts as a dataset takes them.
+    fn feed(config: &TrainConfig, seed: u64, step: u64) -> Feed {
+        let texts = config.sequences() / config.positions.rows_per_text();
+        let lengths = Lengths { train: config.length, length: config.length };
+        let length = config.positions.text_length(lengths);
+        let texts = batch(&tokens(), config.sampling, seed, step, texts, length).unwrap();
+        Feed::read(config, lengths, texts, [seed, step])
+    }
+
+    fn config(positions: TrainingPositions) -> TrainConfig {
+        let mut config =
+            TrainConfig { length: 8, batch_tokens: 64, accumulation: 2, ..TrainConfig::default() };
+        config.positions = positions;
+        config.sampling = Sampling::Random;
+        config
+    }
+
+    #[test]
+    fn contiguous_rows_are_the_batch_itself() {
+        let config = config(TrainingPositions::Contiguous);
+        let feed = feed(&config, 3, 5);
+        assert_eq!(feed.batch, batch(&tokens(), Sampling::Random, 3, 5, 8, 8).unwrap());
+        let parts = [0, 1].map(|part| feed.part(&config, part, &Device::flex()));
+        let read: Vec<i32> = parts
+            .iter()
+            .flat_map(|part| part.inputs.clone().into_data_as::<i32>().try_to_vec::<i32>().unwrap())
+            .collect();
+        assert!(read.iter().zip(&feed.batch.inputs).all(|(&a, &b)| a as u32 == b));
+        assert_eq!(parts[1].positions, Positions::range(0..8));
+    }
+
+    #[test]
+    fn segments_read_on_and_begin_anew() {
+        let config = config(TrainingPositions::Segments { count: 4, max_position: None });
+        let feed = feed(&config, 0, 0);
+        assert_eq!(feed.batch.starts.len(), 8);
+        assert!(feed.batch.starts[..4].windows(2).all(|pair| pair[1] == pair[0] + 8));
+        assert_ne!(feed.batch.starts[4], feed.batch.starts[3] + 8);
+        assert_eq!(feed.positions, Positions::range(0..8));
+    }
+
+    #[test]
+    fn parts_keep_the_positions_of_their_rows() {
+        let pose = TrainingPositions::Pose {
+            max_position: longwave_position::Tokens::times(4.0),
+            max_skip: Some(5),
+        };
+        let config = config(pose);
+        let feed = feed(&config, 0, 0);
+        let parts = [0, 1].map(|part| feed.part(&config, part, &Device::flex()).positions);
+        assert_eq!([parts[0].values(), parts[1].values()].concat(), feed.positions.values());
+        // Tokens are their own places in the text: what is skipped shows, and no target is.
+        let rows = feed.batch.inputs.iter().zip(&feed.batch.targets);
+        assert!(rows.clone().all(|(input, target)| target == &(input + 1)));
+        let ends = feed.batch.inputs.chunks(8).zip(&feed.batch.starts);
+        assert!(ends.clone().any(|(row, &start)| row[7] as usize > start + 7));
+        assert!(ends.clone().all(|(row, &start)| row[7] as usize <= start + 7 + 5));
+    }
+
+    #[test]
+    fn a_task_is_scored_on_its_answers_wherever_it_is_read() {
+        let text = "name = \"x\"
+seed = 1
+[data]
+task = { kind = \"copy\" }
+[position]
+kind = \"rope\"
+[train]
+\
+                    length = 16
+batch_tokens = 128
+accumulation = 2
+";
+        let run = RunConfig::from_table(text.parse().unwrap()).unwrap();
+        let dataset = Dataset::open(&run.data, &mut |_| ()).unwrap();
+        let drawn = |positions: TrainingPositions| {
+            let mut run = run.clone();
+            run.train.positions = positions;
+            let feed = Feed::of_step(&run, 0, &dataset, 4).unwrap();
+            let config = &run.train;
+            let weights = |part| feed.part(config, part, &Device::flex()).weights.unwrap();
+            let sum: f32 = (weights(0).sum() + weights(1).sum()).into_scalar();
+            assert!((sum - 1.0).abs() < 1e-6, "{sum}");
+            feed
+        };
+        let plain = drawn(TrainingPositions::Contiguous);
+        assert!(plain.batch.scored.as_ref().unwrap().contains(&false));
+        let far = longwave_position::Tokens::times(4.0);
+        let pose = drawn(TrainingPositions::Pose { max_position: far, max_skip: Some(0) });
+        assert_eq!((&pose.batch.targets, &pose.batch.scored), (&plain.batch.targets, &plain.batch.scored));
+        assert_ne!(pose.positions, plain.positions);
+    }
+}

@@ -1,8 +1,8 @@
 //! The bridge between tensors and the slices that the fused forms work on, and the autodiff tape.
 //!
 //! A fused operation takes its tensors apart into [`Input`]s, computes on [`FlexTensor`]s, and hands
-//! its result to [`record`] together with what its [`Gradient`] needs. On the GPU it takes them apart into
-//! [`Parts`] of that backend, and records with a backward step of its own.
+//! its result to [`record`] together with what its [`Gradient`] needs. On the GPU it does the same with
+//! [`Parts`] and tensors of that backend.
 
 use crate::reference_in_use;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -126,9 +126,9 @@ pub(crate) fn any_tracked<B: Taken>(inputs: &[Parts<B>]) -> bool {
 }
 
 /// What an operation of N inputs keeps for its gradient.
-pub(crate) trait Gradient<const N: usize>: Clone + Debug + Send + 'static {
+pub(crate) trait Gradient<const N: usize, B: Taken = Flex>: Clone + Debug + Send + 'static {
     /// The gradients of the inputs that are wanted, from that of the output.
-    fn gradients(self, output: FlexTensor, wanted: [bool; N]) -> [Option<FlexTensor>; N];
+    fn gradients(self, output: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N];
 }
 
 /// The backward step of an operation that keeps a [`Gradient`].
@@ -140,25 +140,25 @@ impl<G> Debug for Step<G> {
     }
 }
 
-impl<G: Gradient<N>, const N: usize> Backward<Flex, N> for Step<G> {
+impl<B: Taken, G: Gradient<N, B>, const N: usize> Backward<B, N> for Step<G> {
     type State = G;
 
     fn backward(self, ops: Ops<G, N>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let output = grads.consume::<Flex>(&ops.node);
+        let output = grads.consume::<B>(&ops.node);
         let wanted = ops.parents.each_ref().map(Option::is_some);
         let gradients = ops.state.gradients(output, wanted);
         for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
-                grads.register::<Flex>(parent.id, gradient);
+                grads.register::<B>(parent.id, gradient);
             }
         }
     }
 }
 
 /// Makes the output tensor; if an input is tracked, records how its gradient is computed.
-pub(crate) fn record<G: Gradient<N>, const N: usize, const D: usize>(
-    inputs: &[Input; N],
-    output: FlexTensor,
+pub(crate) fn record<B: Taken, G: Gradient<N, B>, const N: usize, const D: usize>(
+    inputs: &[Parts<B>; N],
+    output: FloatTensor<B>,
     state: impl FnOnce() -> G,
 ) -> Tensor<D> {
     record_step(inputs, output, Step(PhantomData), state)

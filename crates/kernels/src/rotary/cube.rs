@@ -29,6 +29,7 @@ mod tests;
 pub(super) use gradient::{rotate, split_rotate};
 
 use super::Layout;
+use crate::gpu::{Strides, start};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
@@ -70,20 +71,6 @@ impl Packed {
     fn units(&self) -> usize {
         self.q.units().max(self.k.units()).max(self.v.units())
     }
-}
-
-/// Where a row of one head begins, in vectors.
-#[derive(CubeLaunch, CubeType, Clone, Copy)]
-#[expand(derive(Clone, Copy))]
-struct Strides {
-    batch: usize,
-    head: usize,
-    row: usize,
-}
-
-#[cube]
-fn start(strides: Strides, batch: usize, head: usize, row: usize) -> usize {
-    batch * strides.batch + head * strides.head + row * strides.row
 }
 
 /// Number `index` of a, then b.

@@ -6,7 +6,7 @@
 
 use super::launch::{Rotary, Split};
 use crate::rotary::{Heads, Layout, RotationTable};
-use crate::tape::{self, Parts};
+use crate::tape::{self, Gradient, Parts};
 use burn::backend::Cube;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::grads::Gradients;
@@ -84,18 +84,9 @@ struct Rotated {
     layout: Layout,
 }
 
-/// The backward step of a rotation.
-#[derive(Debug)]
-struct RotateStep;
-
-impl Backward<Cube, 1> for RotateStep {
-    type State = Rotated;
-
-    fn backward(self, ops: Ops<Rotated, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let gradient = grads.consume::<Cube>(&ops.node);
-        let [Some(parent)] = ops.parents else { return };
-        let Rotated { cos, sin, layout } = ops.state;
-        grads.register::<Cube>(parent.id, Cube::rotate(gradient, cos, sin, layout, true));
+impl Gradient<1, Cube> for Rotated {
+    fn gradients(self, output: Primitive, _: [bool; 1]) -> [Option<Primitive>; 1] {
+        [Some(Cube::rotate(output, self.cos, self.sin, self.layout, true))]
     }
 }
 
@@ -148,5 +139,5 @@ pub(in crate::rotary) fn rotate(x: Tensor<4>, table: &RotationTable) -> Tensor<4
     let [cos, sin] = taken_apart(table);
     let layout = table.layout;
     let output = Cube::rotate(input[0].data().clone(), cos.clone(), sin.clone(), layout, false);
-    tape::record_step(&input, output, RotateStep, || Rotated { cos, sin, layout })
+    tape::record(&input, output, || Rotated { cos, sin, layout })
 }

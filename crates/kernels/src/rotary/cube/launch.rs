@@ -1,17 +1,17 @@
 //! The launches of the kernels, as operations of a backend: so they can take their place among those that
 //! burn's fusion holds back.
 
-use super::{Packed, Part, StridesLaunch, merge_kernel, rotate_kernel, split_kernel};
+use super::{Packed, Part, merge_kernel, rotate_kernel, split_kernel};
+use crate::gpu::{StridesLaunch, empty, grid, head_strides, rows, strides, width};
 use crate::rotary::{Heads, Layout};
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
-use burn::tensor::{DType, Shape};
+#[cfg(feature = "fusion")]
+use burn::tensor::Shape;
 use burn_cubecl::CubeBackend;
-use burn_cubecl::cubecl::{calculate_cube_count_elemwise, prelude::*};
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 
 /// What a split is told besides its tensors.
@@ -135,44 +135,6 @@ impl Table {
         let (rows, length, half) = (shape[0], shape[1], shape[2]);
         Self { half, per_batch: if rows == 1 { 0 } else { length * half }, cos, sin }
     }
-}
-
-/// A tensor whose last axis lies contiguously.
-fn rows(tensor: CubeTensor) -> CubeTensor {
-    let last = tensor.meta.num_dims() - 1;
-    let direct = tensor.meta.strides()[last] == 1 || tensor.meta.shape()[last] == 1;
-    if direct && !tensor.meta.is_tiled() { tensor } else { into_contiguous(tensor) }
-}
-
-/// The distances between neighbours along all axes but the last.
-fn strides(tensor: &CubeTensor) -> impl Iterator<Item = usize> + Clone + '_ {
-    let axes = tensor.meta.shape().iter().zip(tensor.meta.strides().iter());
-    // Along an axis of length 1 nobody goes.
-    axes.rev().skip(1).map(|(length, stride)| if *length == 1 { 0 } else { *stride })
-}
-
-/// The widest vector that divides all of these.
-fn width(client: &Client, numbers: impl Iterator<Item = usize> + Clone) -> usize {
-    let widths = client.io_optimized_vector_sizes(size_of::<f32>());
-    widths.filter(|width| numbers.clone().all(|number| number % width == 0)).max().unwrap_or(1)
-}
-
-/// The strides of `[batch, heads, length, head_dim]` in vectors.
-fn head_strides(tensor: &CubeTensor, width: usize) -> StridesLaunch {
-    let strides = tensor.meta.strides();
-    StridesLaunch::new(strides[0] / width, strides[1] / width, strides[2] / width)
-}
-
-fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
-    empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), Shape::from(shape), DType::F32)
-}
-
-/// The cubes for `count` units, and the type that can index the largest of the tensors.
-fn grid(count: usize, tensors: &[&CubeTensor]) -> (CubeCount, CubeDim, AddressType) {
-    let client = &tensors[0].client;
-    let dim = CubeDim::new(client, count);
-    let address = tensors.iter().map(|tensor| tensor.required_address_type()).max().unwrap_or_default();
-    (calculate_cube_count_elemwise(client, count, dim), dim, address)
 }
 
 impl Rotary for CubeBackend {

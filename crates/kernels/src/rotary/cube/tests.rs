@@ -1,22 +1,8 @@
-use crate::device::{DeviceChoice, open};
+use crate::device::adapter;
 use crate::rotary::{Heads, Layout, RotationTable, reference};
 use crate::testing::{assert_close, flat, hold_on, list, numbers, tensor};
 use crate::{rotate, split_rotate};
 use burn::tensor::{Device, Tensor};
-use std::io::Write;
-
-/// The best adapter, one in software too; `None`, having said so, where there is none and none is required.
-fn adapter() -> Option<Device> {
-    match open(DeviceChoice::Gpu(None)) {
-        Ok((device, _)) => Some(device),
-        Err(error) => {
-            let required = std::env::var_os("LONGWAVE_REQUIRE_GPU").is_some_and(|value| value == "1");
-            assert!(!required, "LONGWAVE_REQUIRE_GPU=1: {error}");
-            writeln!(std::io::stderr(), "left out: rotation on the GPU ({})", error.message()).unwrap();
-            None
-        }
-    }
-}
 
 fn table_of(
     device: &Device,
@@ -50,7 +36,7 @@ fn table(
 /// them turned.
 #[test]
 fn rotate_agrees_with_the_reference() {
-    let Some(device) = adapter() else { return };
+    let Some(device) = adapter("rotation on the GPU") else { return };
     for layout in [Layout::Half, Layout::Interleaved] {
         for (shape, rows, rotated) in [
             ([1, 1, 1, 2], 1, 2),
@@ -93,7 +79,7 @@ fn joined((q, k, v): Outputs) -> Tensor<1> {
 
 #[test]
 fn split_agrees_with_the_reference() {
-    let Some(device) = adapter() else { return };
+    let Some(device) = adapter("rotation on the GPU") else { return };
     for (heads, batch, length, rotated) in [
         (Heads { query: 1, key_value: 1, head_dim: 2 }, 1, 1, 2),
         (Heads { query: 4, key_value: 2, head_dim: 16 }, 2, 37, 16),
@@ -143,7 +129,7 @@ fn split_agrees_with_the_reference() {
 
 #[test]
 fn a_leaf_and_a_part_alone_receive_their_gradient() {
-    let Some(device) = adapter() else { return };
+    let Some(device) = adapter("rotation on the GPU") else { return };
     let heads = Heads { query: 2, key_value: 1, head_dim: 3 };
     let leaf = tensor::<3>(1, [2, 5, heads.packed()], &device.autodiff()).require_grad();
     let (q, k, v) = split_rotate(leaf.clone(), heads, None, None);
@@ -162,7 +148,7 @@ fn a_leaf_and_a_part_alone_receive_their_gradient() {
 /// The angles are those of f64, however far along.
 #[test]
 fn positions_past_65536_keep_their_angles() {
-    let Some(device) = adapter() else { return };
+    let Some(device) = adapter("rotation on the GPU") else { return };
     let (first, length, half) = (1_000_003_usize, 33, 4);
     let angle =
         |row: usize, pair: usize| (first + row) as f64 * 10_000_f64.powf(-(pair as f64) / half as f64);

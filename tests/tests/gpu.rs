@@ -27,12 +27,17 @@ use longwave_train::trainer::{open_folder, upload};
 use longwave_train::{Checkpoint, Outcome, Run, Start, TrainConfig, Trainer, parameters};
 use std::cell::Cell;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Losses, relative to the largest: the same sums of f32 in another order (llvmpipe: 4e-6).
 const LOSS: f64 = 2e-5;
 
 /// Gradients, relative to the largest of their parameter (llvmpipe: 8e-7).
 const GRADIENT: f64 = 1e-5;
+
+/// The same for every encoding: some apply a network to its own output at each position, and carry their rounding
+/// errors along (llvmpipe: 1.1e-5).
+const GRADIENT_OF_ANY: f64 = 3e-5;
 
 /// Where weights have moved to, relative to how far. `AdamW` divides each gradient by its own size, so
 /// those that are nearly zero move by their rounding error (llvmpipe: 4e-5).
@@ -175,10 +180,15 @@ fn agrees(encoding: &str, extensions: &[&str]) {
         trace(model(encoding, &tracked), step, longer, &device)
     });
     assert_eq!(cpu.longer.len(), extensions.len());
-    hold_traces(encoding, &parameters::list(&model(encoding, &Device::flex())), &gpu, &cpu);
+    let names = parameters::list(&model(encoding, &Device::flex()));
+    hold_traces(encoding, &names, &gpu, &cpu, GRADIENT);
+    for (index, parameter) in names.iter().enumerate() {
+        let moved = apart(&gpu.trained[index], &cpu.trained[index], &cpu.initial[index]);
+        hold(&format!("{encoding}: {} after {STEPS} steps", parameter.name), moved, MOVED);
+    }
 }
 
-fn hold_traces(what: &str, parameters: &[Parameter], gpu: &Trace, cpu: &Trace) {
+fn hold_traces(what: &str, parameters: &[Parameter], gpu: &Trace, cpu: &Trace, gradient: f64) {
     // Weights are drawn on the host.
     assert_eq!(gpu.initial, cpu.initial, "{what}");
     for (step, (actual, expected)) in gpu.losses.iter().zip(&cpu.losses).enumerate() {
@@ -193,10 +203,10 @@ fn hold_traces(what: &str, parameters: &[Parameter], gpu: &Trace, cpu: &Trace) {
             assert!(largest(&actual[index]) <= silent, "{name}: {:?}", actual[index]);
             continue;
         }
-        hold(&name, difference(&actual[index], &expected[index]), GRADIENT);
-        let moved = apart(&gpu.trained[index], &cpu.trained[index], &cpu.initial[index]);
-        hold(&format!("{what}: {} after {STEPS} steps", parameter.name), moved, MOVED);
+        hold(&name, difference(&actual[index], &expected[index]), gradient);
     }
+    let moved = apart(&gpu.trained.concat(), &cpu.trained.concat(), &cpu.initial.concat());
+    hold(&format!("{what}: all weights after {STEPS} steps"), moved, MOVED);
     assert_eq!(gpu.longer.len(), cpu.longer.len(), "{what}");
     for (index, (actual, expected)) in gpu.longer.iter().zip(&cpu.longer).enumerate() {
         hold(&format!("{what}: losses {index} of a longer text"), difference(actual, expected), LOSS);
@@ -227,21 +237,27 @@ fn rotations_agree() {
 #[test]
 fn every_encoding_trains_as_on_the_cpu() {
     let Some(gpu) = adapter("training every encoding") else { return };
-    for text in training::every() {
-        let [gpu, cpu] = [gpu.clone(), Device::flex()].map(|device| {
-            let tracked = device.clone().autodiff();
-            let losses = |model: &Gpt, seed, length, device: &Device| {
-                training::losses(model, &model.position, seed, length, device)
-            };
-            let step = |model: &Gpt, step| losses(model, step, training::LENGTH, &tracked);
-            let longer = |model: &Gpt| match model.position.check(&Positions::range(0..training::LONGER)) {
-                Ok(()) => vec![losses(model, 99, training::LONGER, &device)],
-                Err(_) => vec![],
-            };
-            trace(training::model(&text, &tracked), step, longer, &device)
-        });
-        hold_traces(&text, &parameters::list(&training::model(&text, &Device::flex())), &gpu, &cpu);
-    }
+    // All are tried: one that fails says nothing of the others.
+    let fails = |text: &String| catch_unwind(AssertUnwindSafe(|| trains_as_on_the_cpu(text, &gpu))).is_err();
+    let failed: Vec<String> = training::every().into_iter().filter(fails).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+fn trains_as_on_the_cpu(text: &str, gpu: &Device) {
+    let [gpu, cpu] = [gpu.clone(), Device::flex()].map(|device| {
+        let tracked = device.clone().autodiff();
+        let losses = |model: &Gpt, seed, length, device: &Device| {
+            training::losses(model, &model.position, seed, length, device)
+        };
+        let step = |model: &Gpt, step| losses(model, step, training::LENGTH, &tracked);
+        let longer = |model: &Gpt| match model.position.check(&Positions::range(0..training::LONGER)) {
+            Ok(()) => vec![losses(model, 99, training::LONGER, &device)],
+            Err(_) => vec![],
+        };
+        trace(training::model(text, &tracked), step, longer, &device)
+    });
+    let names = parameters::list(&training::model(text, &Device::flex()));
+    hold_traces(text, &names, &gpu, &cpu, GRADIENT_OF_ANY);
 }
 
 /// More logits than plain operations compute at once, in the kernel and, with rows too wide for it, in several

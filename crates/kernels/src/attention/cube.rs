@@ -19,8 +19,9 @@
 //!
 //! Rows of more than [`WIDEST`] channels go to the reference: a unit holds up to four of them in registers.
 
-// Kernels take their buffers, sizes and strides one by one; what the macros make of them is theirs.
-#![allow(clippy::too_many_arguments, clippy::pedantic)]
+// Kernels take their buffers, sizes and strides one by one, and an `if` of the compile time stays one of its own;
+// what the macros make of them is theirs.
+#![allow(clippy::too_many_arguments, clippy::type_complexity, clippy::collapsible_if, clippy::pedantic)]
 
 mod backward;
 mod gradient;
@@ -219,7 +220,7 @@ fn add<N: Size>(
 ) {
     #[unroll]
     for d in 0..dim {
-        sum[d] = sum[d] + tile[from + d] * Vector::new(times);
+        sum[d] += tile[from + d] * Vector::new(times);
     }
 }
 
@@ -303,7 +304,7 @@ fn forward_kernel<N: Size>(
                         total *= shrink;
                         #[unroll]
                         for d in 0..plan.value_dim {
-                            sum[d] = sum[d] * Vector::new(shrink);
+                            sum[d] *= Vector::new(shrink);
                         }
                         highest = score;
                     }

@@ -17,15 +17,17 @@ use longwave_core::random::Stream;
 use longwave_data::Dataset;
 use longwave_eval::Config;
 use longwave_eval::row::read_rows;
-use longwave_kernels::{Attention, Bias, DeviceChoice, attention, device};
+use longwave_kernels::{Attention, DeviceChoice, attention, device};
 use longwave_model::config::NamedSize;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions};
 use longwave_train::optimizer::{Optimizer, clip};
+use longwave_train::parameters::Parameter;
 use longwave_train::trainer::{open_folder, upload};
 use longwave_train::{Checkpoint, Outcome, Run, Start, TrainConfig, Trainer, parameters};
 use std::cell::Cell;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Losses, relative to the largest: the same sums of f32 in another order (llvmpipe: 4e-6).
 const LOSS: f64 = 2e-5;
@@ -33,9 +35,17 @@ const LOSS: f64 = 2e-5;
 /// Gradients, relative to the largest of their parameter (llvmpipe: 8e-7).
 const GRADIENT: f64 = 1e-5;
 
+/// The same for every encoding: some apply a network to its own output at each position, and carry their rounding
+/// errors along (llvmpipe: 1.1e-5).
+const GRADIENT_OF_ANY: f64 = 3e-5;
+
 /// Where weights have moved to, relative to how far. `AdamW` divides each gradient by its own size, so
 /// those that are nearly zero move by their rounding error (llvmpipe: 4e-5).
 const MOVED: f64 = 1e-3;
+
+/// A parameter whose gradient is smaller, relative to the largest of all, has none but rounding errors (a softmax
+/// does not see what it adds to all logits).
+const SILENT: f64 = 1e-6;
 
 const TRAIN: usize = 16;
 const LENGTH: usize = 48;
@@ -111,15 +121,19 @@ struct Trace {
     longer: Vec<Vec<f32>>,
 }
 
-fn trace(encoding: &str, extensions: &[&str], device: &Device) -> Trace {
-    let tracked = device.clone().autodiff();
+/// What training on the losses of `nll(model, step)` makes of a model with gradients.
+fn trace(
+    mut model: Gpt,
+    nll: impl Fn(&Gpt, u64) -> Tensor<2>,
+    longer: impl Fn(&Gpt) -> Vec<Tensor<2>>,
+    device: &Device,
+) -> Trace {
     let config = TrainConfig { length: TRAIN, steps: STEPS, ..TrainConfig::default() };
-    let mut model = model(encoding, &tracked);
     let initial = lists(parameters::values(&model));
     let mut optimizer = Optimizer::new(&parameters::list(&model), device);
     let (mut losses, mut gradients) = (Vec::new(), Vec::new());
     for step in 0..STEPS {
-        let nll = nll(&model, None, step, TRAIN, &tracked);
+        let nll = nll(&model, step);
         losses.push(values(nll.clone()));
         let gradient = parameters::gradients(&model, &mut nll.mean().backward());
         gradients.push(lists(gradient.clone()));
@@ -127,8 +141,7 @@ fn trace(encoding: &str, extensions: &[&str], device: &Device) -> Trace {
         model = optimizer.update(model, gradient, &config, config.learning_rate, step, clip);
     }
     let trained = lists(parameters::values(&model));
-    let model = model.valid();
-    let longer = extensions.iter().map(|kind| values(nll(&model, Some(kind), 99, LENGTH, device))).collect();
+    let longer = longer(&model.valid()).into_iter().map(values).collect();
     Trace { initial, losses, gradients, trained, longer }
 }
 
@@ -136,9 +149,13 @@ fn trace(encoding: &str, extensions: &[&str], device: &Device) -> Trace {
 fn difference(actual: &[f32], expected: &[f32]) -> f64 {
     assert_eq!(actual.len(), expected.len());
     assert!(actual.iter().chain(expected).all(|value| value.is_finite()));
-    let largest = |values: &mut dyn Iterator<Item = f32>| f64::from(values.fold(0.0, f32::max));
-    let apart = largest(&mut actual.iter().zip(expected).map(|(a, e)| (a - e).abs()));
-    apart / largest(&mut expected.iter().map(|e| e.abs()))
+    let apart: Vec<f32> = actual.iter().zip(expected).map(|(a, e)| a - e).collect();
+    largest(&apart) / largest(expected)
+}
+
+/// The largest magnitude.
+fn largest(values: &[f32]) -> f64 {
+    values.iter().fold(0.0, |largest, value| f64::from(value.abs()).max(largest))
 }
 
 /// How far two ends lie apart, relative to how far the expected one lies from the start.
@@ -155,25 +172,44 @@ fn hold(what: &str, measured: f64, limit: f64) {
 
 fn agrees(encoding: &str, extensions: &[&str]) {
     let Some(gpu) = adapter(&format!("training and reading with `{encoding}`")) else { return };
-    let cpu = trace(encoding, extensions, &Device::flex());
-    let gpu = trace(encoding, extensions, &gpu);
-    // Weights are drawn on the host.
-    assert_eq!(gpu.initial, cpu.initial);
-    for (step, (actual, expected)) in gpu.losses.iter().zip(&cpu.losses).enumerate() {
-        hold(&format!("{encoding}: losses of step {step}"), difference(actual, expected), LOSS);
-    }
+    let [gpu, cpu] = [gpu, Device::flex()].map(|device| {
+        let tracked = device.clone().autodiff();
+        let step = |model: &Gpt, step| nll(model, None, step, TRAIN, &tracked);
+        let longer =
+            |model: &Gpt| extensions.iter().map(|kind| nll(model, Some(kind), 99, LENGTH, &device)).collect();
+        trace(model(encoding, &tracked), step, longer, &device)
+    });
+    assert_eq!(cpu.longer.len(), extensions.len());
     let names = parameters::list(&model(encoding, &Device::flex()));
+    hold_traces(encoding, &names, &gpu, &cpu, GRADIENT);
     for (index, parameter) in names.iter().enumerate() {
-        // Later gradients are those of other weights.
-        let (actual, expected) = (&gpu.gradients[0][index], &cpu.gradients[0][index]);
-        hold(&format!("{encoding}: gradient of {}", parameter.name), difference(actual, expected), GRADIENT);
-        let (actual, expected) = (&gpu.trained[index], &cpu.trained[index]);
-        let moved = apart(actual, expected, &cpu.initial[index]);
+        let moved = apart(&gpu.trained[index], &cpu.trained[index], &cpu.initial[index]);
         hold(&format!("{encoding}: {} after {STEPS} steps", parameter.name), moved, MOVED);
     }
-    for (kind, (actual, expected)) in extensions.iter().zip(gpu.longer.iter().zip(&cpu.longer)) {
-        assert_eq!(expected.len(), 2 * LENGTH);
-        hold(&format!("{encoding}: losses of {kind} at {LENGTH}"), difference(actual, expected), LOSS);
+}
+
+fn hold_traces(what: &str, parameters: &[Parameter], gpu: &Trace, cpu: &Trace, gradient: f64) {
+    // Weights are drawn on the host.
+    assert_eq!(gpu.initial, cpu.initial, "{what}");
+    for (step, (actual, expected)) in gpu.losses.iter().zip(&cpu.losses).enumerate() {
+        hold(&format!("{what}: losses of step {step}"), difference(actual, expected), LOSS);
+    }
+    // Later gradients are those of other weights.
+    let (actual, expected) = (&gpu.gradients[0], &cpu.gradients[0]);
+    let silent = SILENT * largest(&expected.concat());
+    for (index, parameter) in parameters.iter().enumerate() {
+        let name = format!("{what}: gradient of {}", parameter.name);
+        if largest(&expected[index]) <= silent {
+            assert!(largest(&actual[index]) <= silent, "{name}: {:?}", actual[index]);
+            continue;
+        }
+        hold(&name, difference(&actual[index], &expected[index]), gradient);
+    }
+    let moved = apart(&gpu.trained.concat(), &cpu.trained.concat(), &cpu.initial.concat());
+    hold(&format!("{what}: all weights after {STEPS} steps"), moved, MOVED);
+    assert_eq!(gpu.longer.len(), cpu.longer.len(), "{what}");
+    for (index, (actual, expected)) in gpu.longer.iter().zip(&cpu.longer).enumerate() {
+        hold(&format!("{what}: losses {index} of a longer text"), difference(actual, expected), LOSS);
     }
 }
 
@@ -197,41 +233,51 @@ fn rotations_agree() {
     agrees("rope", &["direct", "linear", "ntk"]);
 }
 
-/// What `encodings.rs` holds of the CPU.
+/// Each encoding and variant that `encodings.rs` trains to the end on the CPU takes the same first steps here.
 #[test]
-fn every_encoding_trains_and_is_used() {
+fn every_encoding_trains_as_on_the_cpu() {
     let Some(gpu) = adapter("training every encoding") else { return };
-    for text in training::every() {
-        let trained = training::train(&text, &gpu);
-        trained.assert_it_matters();
-        trained.assert_gradients_are_slopes();
-        trained.assert_longer_texts_are_read_or_refused();
-    }
+    // All are tried: one that fails says nothing of the others.
+    let fails = |text: &String| catch_unwind(AssertUnwindSafe(|| trains_as_on_the_cpu(text, &gpu))).is_err();
+    let failed: Vec<String> = training::every().into_iter().filter(fails).collect();
+    assert!(failed.is_empty(), "{failed:?}");
 }
 
-/// More logits than are computed at once, so that the queries are read in several blocks.
+fn trains_as_on_the_cpu(text: &str, gpu: &Device) {
+    let [gpu, cpu] = [gpu.clone(), Device::flex()].map(|device| {
+        let tracked = device.clone().autodiff();
+        let losses = |model: &Gpt, seed, length, device: &Device| {
+            training::losses(model, &model.position, seed, length, device)
+        };
+        let step = |model: &Gpt, step| losses(model, step, training::LENGTH, &tracked);
+        let longer = |model: &Gpt| match model.position.check(&Positions::range(0..training::LONGER)) {
+            Ok(()) => vec![losses(model, 99, training::LONGER, &device)],
+            Err(_) => vec![],
+        };
+        trace(training::model(text, &tracked), step, longer, &device)
+    });
+    let names = parameters::list(&training::model(text, &Device::flex()));
+    hold_traces(text, &names, &gpu, &cpu, GRADIENT_OF_ANY);
+}
+
+/// More logits than plain operations compute at once, in the kernel and, with rows too wide for it, in several
+/// blocks of queries.
 #[test]
-fn attention_in_blocks_of_queries_agrees() {
-    let Some(gpu) = adapter("attention in blocks of queries") else { return };
-    let [batch, heads, length, width] = [1, 32, 768, 4];
-    let run = |device: &Device| {
-        let part = |seed: u64| {
-            let mut stream = Stream::new(seed, "test values", 0);
-            let count = batch * heads * length * width;
-            let values: Vec<f32> = (0..count).map(|_| stream.normal() as f32).collect();
-            Tensor::<4>::from_data(TensorData::new(values, [batch, heads, length, width]), device)
+fn long_attention_agrees() {
+    let Some(gpu) = adapter("long attention") else { return };
+    for width in [4, 130] {
+        let shape = [1, 32, 768, width];
+        let run = |device: &Device| {
+            let part = |seed: u64| {
+                let mut stream = Stream::new(seed, "test values", 0);
+                let values: Vec<f32> = (0..shape.iter().product()).map(|_| stream.normal() as f32).collect();
+                Tensor::<4>::from_data(TensorData::new(values, shape), device)
+            };
+            let options = Attention { scale: 1.0 / width as f64, ..Attention::causal(width) };
+            values(attention(part(0), part(1), part(2), &options))
         };
-        let options = Attention {
-            scale: 0.5,
-            bias: Bias::None,
-            window: None,
-            sinks: 0,
-            query_scale: None,
-            query_offset: 0,
-        };
-        values(attention(part(0), part(1), part(2), &options))
-    };
-    hold("attention", difference(&run(&gpu), &run(&Device::flex())), 1e-5);
+        hold(&format!("attention of width {width}"), difference(&run(&gpu), &run(&Device::flex())), 1e-5);
+    }
 }
 
 /// The run of `small.toml` in `folder`, in this process, until `stop` has been asked so many times.

@@ -207,6 +207,24 @@ mod gpu {
     }
 }
 
+/// For tests: the best adapter, one in software too; `None`, having said so, where there is none and none is
+/// required.
+#[cfg(all(test, feature = "gpu"))]
+pub(crate) fn adapter(left_out: &str) -> Option<Device> {
+    use std::io::Write;
+    match open(DeviceChoice::Gpu(None)) {
+        Ok((device, _)) => Some(device),
+        Err(error) => {
+            let required = std::env::var_os("LONGWAVE_REQUIRE_GPU").is_some_and(|value| value == "1");
+            assert!(!required, "LONGWAVE_REQUIRE_GPU=1: {error}");
+            // Written past the capture of the test's output: a test that passes shows nothing of it.
+            let line = format!("left out: {left_out} ({})\n", error.message());
+            std::io::stderr().write_all(line.as_bytes()).unwrap();
+            None
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

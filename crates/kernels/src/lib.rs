@@ -11,11 +11,12 @@
 //!
 //! Each operation is one folder: `reference.rs` says what it computes in plain tensor operations
 //! (differentiable, on every device), `flex.rs` computes the same on the CPU in few passes over
-//! memory, and `autodiff.rs` holds the gradient of the fused form.
+//! memory, and `autodiff.rs` holds the gradient of the fused form. Those with a kernel for the GPU (behind
+//! the feature `gpu`) have it in `cube.rs`.
 //!
-//! The fused form runs where all tensors are f32 on the CPU (with or without autodiff, but without
-//! gradient checkpointing); everything else goes to the reference. [`use_reference`] sends
-//! everything there. On the CPU the fused form is repeatable bit for bit, whatever the number of
+//! The fused form runs where all tensors are f32 on the CPU, or on the GPU where there is a kernel (with or
+//! without autodiff, but without gradient checkpointing); everything else goes to the reference.
+//! [`use_reference`] sends everything there. On the CPU the fused form is repeatable bit for bit, whatever the number of
 //! threads: work is cut by shape alone, and sums over rows are taken in a fixed order.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -28,6 +29,8 @@ mod attention;
 mod buffers;
 mod cross_entropy;
 mod given;
+#[cfg(feature = "gpu")]
+mod gpu;
 mod lanes;
 mod norm;
 mod product;

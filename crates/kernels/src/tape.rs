@@ -1,33 +1,45 @@
 //! The bridge between tensors and the slices that the fused forms work on, and the autodiff tape.
 //!
 //! A fused operation takes its tensors apart into [`Input`]s, computes on [`FlexTensor`]s, and hands
-//! its result to [`record`] together with what its [`Gradient`] needs.
+//! its result to [`record`] together with what its [`Gradient`] needs. On the GPU it does the same with
+//! [`Parts`] and tensors of that backend.
 
 use crate::reference_in_use;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
-use burn::backend::{Autodiff, DispatchDevice, Flex, GradientCheckpointingStrategy};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{
+    Autodiff, Backend, DispatchDevice, DispatchKindConversion, DispatchTensor, Flex,
+    GradientCheckpointingStrategy,
+};
 use burn::tensor::{Bytes, DType, Int, Shape, Tensor};
 use burn_flex::{FlexTensor, Layout};
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-type AutodiffTensor = <Autodiff<Flex> as burn::backend::BackendTypes>::FloatTensorPrimitive;
-
 /// Whether the fused form can take this tensor: f32, on the CPU, without gradient checkpointing.
 pub(crate) fn on_cpu<const D: usize>(tensor: &Tensor<D>) -> bool {
+    taken_by(tensor, |device| matches!(device, DispatchDevice::Flex(_)))
+}
+
+/// Whether a fused form of the GPU can take this tensor: f32, there, without gradient checkpointing.
+#[cfg(feature = "gpu")]
+pub(crate) fn on_gpu<const D: usize>(tensor: &Tensor<D>) -> bool {
+    taken_by(tensor, |device| matches!(device, DispatchDevice::Cube(_)))
+}
+
+fn taken_by<const D: usize>(tensor: &Tensor<D>, backend: impl Fn(&DispatchDevice) -> bool) -> bool {
     let device = tensor.device();
-    let flex = |device: &DispatchDevice| matches!(device, DispatchDevice::Flex(_));
     let device = device.as_dispatch();
-    let flex = if let DispatchDevice::Autodiff(device) = device {
-        device.gradient_checkpointing_strategy() == GradientCheckpointingStrategy::Disabled && flex(device)
+    let taken = if let DispatchDevice::Autodiff(device) = device {
+        device.gradient_checkpointing_strategy() == GradientCheckpointingStrategy::Disabled && backend(device)
     } else {
-        flex(device)
+        backend(device)
     };
-    flex && tensor.dtype() == DType::F32
+    taken && tensor.dtype() == DType::F32
 }
 
 /// Whether the fused forms are to run at all.
@@ -35,32 +47,70 @@ pub(crate) fn fused() -> bool {
     !reference_in_use()
 }
 
-/// One float tensor given to a fused operation.
+/// A backend whose tensors can be taken apart, with or without autodiff around it.
+pub(crate) trait Taken: Backend {
+    /// The tensor's primitive and its place on the tape.
+    fn tracked<const D: usize>(tensor: Tensor<D>) -> FloatTensor<Autodiff<Self>>;
+
+    /// The primitive of a tensor without autodiff.
+    fn plain<const D: usize>(tensor: Tensor<D>) -> FloatTensor<Self>;
+
+    /// A tensor with a place on the tape.
+    fn from_tracked<const D: usize>(primitive: FloatTensor<Autodiff<Self>>) -> Tensor<D>;
+
+    /// A tensor without autodiff.
+    fn from_plain<const D: usize>(primitive: FloatTensor<Self>) -> Tensor<D>;
+}
+
+impl<B: Backend> Taken for B
+where
+    DispatchTensor: DispatchKindConversion<B> + DispatchKindConversion<Autodiff<B>>,
+{
+    fn tracked<const D: usize>(tensor: Tensor<D>) -> FloatTensor<Autodiff<Self>> {
+        tensor.try_into_primitive::<Autodiff<Self>>().expect(LOOKED_AT)
+    }
+
+    fn plain<const D: usize>(tensor: Tensor<D>) -> FloatTensor<Self> {
+        tensor.try_into_primitive::<Self>().expect(LOOKED_AT)
+    }
+
+    fn from_tracked<const D: usize>(primitive: FloatTensor<Autodiff<Self>>) -> Tensor<D> {
+        Tensor::from_primitive::<Autodiff<Self>>(primitive)
+    }
+
+    fn from_plain<const D: usize>(primitive: FloatTensor<Self>) -> Tensor<D> {
+        Tensor::from_primitive::<Self>(primitive)
+    }
+}
+
+const LOOKED_AT: &str = "`on_cpu` or `on_gpu` looked at the device and the type";
+
+/// One float tensor given to a fused operation of a backend.
 #[derive(Clone)]
-pub(crate) struct Input {
-    tensor: AutodiffTensor,
+pub(crate) struct Parts<B: Taken> {
+    tensor: FloatTensor<Autodiff<B>>,
     autodiff: bool,
 }
 
-impl Input {
-    /// Takes apart a tensor that [`on_cpu`] accepts.
+/// One float tensor given to a fused operation on the CPU.
+pub(crate) type Input = Parts<Flex>;
+
+impl<B: Taken> Parts<B> {
+    /// Takes apart a tensor that [`on_cpu`] (or `on_gpu`) accepts.
     pub(crate) fn new<const D: usize>(tensor: Tensor<D>) -> Self {
         let autodiff = tensor.is_autodiff();
-        let tensor = if autodiff {
-            tensor.try_into_primitive::<Autodiff<Flex>>()
-        } else {
-            tensor.try_into_primitive::<Flex>().map(AutodiffTensor::new)
-        };
-        Self { tensor: tensor.expect("`on_cpu` looked at the device and the type"), autodiff }
+        let tensor =
+            if autodiff { B::tracked(tensor) } else { FloatTensor::<Autodiff<B>>::new(B::plain(tensor)) };
+        Self { tensor, autodiff }
     }
 
     /// The values.
-    pub(crate) fn data(&self) -> &FlexTensor {
+    pub(crate) fn data(&self) -> &FloatTensor<B> {
         self.tensor.primitive()
     }
 
     /// The values, when nothing else of the input is needed.
-    pub(crate) fn into_data(self) -> FlexTensor {
+    pub(crate) fn into_data(self) -> FloatTensor<B> {
         self.tensor.into_primitive()
     }
 
@@ -71,14 +121,14 @@ impl Input {
 }
 
 /// Whether any input is tracked: then the operation must keep what its gradient needs.
-pub(crate) fn any_tracked(inputs: &[Input]) -> bool {
-    inputs.iter().any(Input::is_tracked)
+pub(crate) fn any_tracked<B: Taken>(inputs: &[Parts<B>]) -> bool {
+    inputs.iter().any(Parts::is_tracked)
 }
 
 /// What an operation of N inputs keeps for its gradient.
-pub(crate) trait Gradient<const N: usize>: Clone + Debug + Send + 'static {
+pub(crate) trait Gradient<const N: usize, B: Taken = Flex>: Clone + Debug + Send + 'static {
     /// The gradients of the inputs that are wanted, from that of the output.
-    fn gradients(self, output: FlexTensor, wanted: [bool; N]) -> [Option<FlexTensor>; N];
+    fn gradients(self, output: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N];
 }
 
 /// The backward step of an operation that keeps a [`Gradient`].
@@ -90,51 +140,50 @@ impl<G> Debug for Step<G> {
     }
 }
 
-impl<G: Gradient<N>, const N: usize> Backward<Flex, N> for Step<G> {
+impl<B: Taken, G: Gradient<N, B>, const N: usize> Backward<B, N> for Step<G> {
     type State = G;
 
     fn backward(self, ops: Ops<G, N>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let output = grads.consume::<Flex>(&ops.node);
+        let output = grads.consume::<B>(&ops.node);
         let wanted = ops.parents.each_ref().map(Option::is_some);
         let gradients = ops.state.gradients(output, wanted);
         for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
-                grads.register::<Flex>(parent.id, gradient);
+                grads.register::<B>(parent.id, gradient);
             }
         }
     }
 }
 
 /// Makes the output tensor; if an input is tracked, records how its gradient is computed.
-pub(crate) fn record<G: Gradient<N>, const N: usize, const D: usize>(
-    inputs: &[Input; N],
-    output: FlexTensor,
+pub(crate) fn record<B: Taken, G: Gradient<N, B>, const N: usize, const D: usize>(
+    inputs: &[Parts<B>; N],
+    output: FloatTensor<B>,
     state: impl FnOnce() -> G,
 ) -> Tensor<D> {
     record_step(inputs, output, Step(PhantomData), state)
 }
 
 /// [`record`] for an operation with a backward step of its own.
-pub(crate) fn record_step<B: Backward<Flex, N>, const N: usize, const D: usize>(
-    inputs: &[Input; N],
-    output: FlexTensor,
-    step: B,
-    state: impl FnOnce() -> B::State,
+pub(crate) fn record_step<B: Taken, S: Backward<B, N>, const N: usize, const D: usize>(
+    inputs: &[Parts<B>; N],
+    output: FloatTensor<B>,
+    step: S,
+    state: impl FnOnce() -> S::State,
 ) -> Tensor<D> {
     #[cfg(test)]
     CALLS.with(|calls| calls.set(calls.get() + 1));
     if !inputs.iter().any(|input| input.autodiff) {
-        return Tensor::from_primitive::<Flex>(output);
+        return B::from_plain(output);
     }
     if !any_tracked(inputs) {
-        return Tensor::from_primitive::<Autodiff<Flex>>(AutodiffTensor::new(output));
+        return B::from_tracked(FloatTensor::<Autodiff<B>>::new(output));
     }
     let nodes = inputs.each_ref().map(|input| input.tensor.node());
-    let output = match step.prepare::<NoCheckpointing>(nodes).compute_bound().stateful() {
+    B::from_tracked(match step.prepare::<NoCheckpointing>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(prepared) => prepared.finish(state(), output),
         OpsKind::UnTracked(prepared) => prepared.finish(output),
-    };
-    Tensor::from_primitive::<Autodiff<Flex>>(output)
+    })
 }
 
 #[cfg(test)]

@@ -31,10 +31,11 @@ pub(crate) fn list<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 
 /// The output of an operation, and the gradients of its inputs under a fixed weighting of the output.
 pub(crate) fn differentiate<const D: usize>(
+    device: &Device,
     inputs: &[Vec<f32>],
     operation: impl Fn(&[Tensor<1>]) -> Tensor<D>,
 ) -> (Vec<f32>, Vec<Vec<f32>>) {
-    let device = Device::flex().autodiff();
+    let device = device.clone().autodiff();
     let leaves: Vec<Tensor<1>> =
         inputs.iter().map(|values| flat(values.clone(), &device).require_grad()).collect();
     let output = operation(&leaves);
@@ -57,8 +58,7 @@ pub(crate) fn assert_close(what: &str, actual: &[f32], expected: &[f32], toleran
     }
 }
 
-/// Holds a fused operation against its reference, with gradients, against itself run again, and
-/// its gradients against central differences.
+/// [`hold_on`] the CPU.
 #[track_caller]
 pub(crate) fn hold_against<const D: usize>(
     what: &str,
@@ -66,11 +66,24 @@ pub(crate) fn hold_against<const D: usize>(
     fused: impl Fn(&[Tensor<1>]) -> Tensor<D>,
     reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
 ) {
+    hold_on(&Device::flex(), what, inputs, fused, reference);
+}
+
+/// Holds a fused operation against its reference, with gradients, against itself run again, and
+/// its gradients against central differences.
+#[track_caller]
+pub(crate) fn hold_on<const D: usize>(
+    device: &Device,
+    what: &str,
+    inputs: &[Vec<f32>],
+    fused: impl Fn(&[Tensor<1>]) -> Tensor<D>,
+    reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
+) {
     let calls = crate::tape::calls();
-    let (output, gradients) = differentiate(inputs, &fused);
+    let (output, gradients) = differentiate(device, inputs, &fused);
     assert!(crate::tape::calls() > calls, "{what}: the fused form did not run");
     let calls = crate::tape::calls();
-    let (expected, expected_gradients) = differentiate(inputs, reference);
+    let (expected, expected_gradients) = differentiate(device, inputs, reference);
     assert_eq!(crate::tape::calls(), calls, "{what}: the reference ran a fused form");
     assert_close(what, &output, &expected, 2e-6);
     for (index, (gradient, expected)) in gradients.iter().zip(&expected_gradients).enumerate() {
@@ -78,19 +91,19 @@ pub(crate) fn hold_against<const D: usize>(
     }
 
     let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-    let again = differentiate(inputs, &fused);
+    let again = differentiate(device, inputs, &fused);
     assert_eq!(bits(&output), bits(&again.0), "{what}: a second run differs");
     for (first, second) in gradients.iter().zip(&again.1) {
         assert_eq!(bits(first), bits(second), "{what}: a second run's gradients differ");
     }
 
-    let plain: Vec<Tensor<1>> = inputs.iter().map(|x| flat(x.clone(), &Device::flex())).collect();
+    let plain: Vec<Tensor<1>> = inputs.iter().map(|x| flat(x.clone(), device)).collect();
     let untracked = fused(&plain);
     assert!(!untracked.is_autodiff(), "{what}: plain tensors stay plain");
     assert_eq!(bits(&output), bits(&list(untracked)), "{what}: the same bits without autodiff");
 
     for (index, gradient) in gradients.iter().enumerate() {
-        let slope = central_difference(inputs, index, &fused);
+        let slope = central_difference(device, inputs, index, &fused);
         let direction = numbers(7, gradient.len());
         let along: f64 = gradient.iter().zip(&direction).map(|(g, d)| f64::from(*g) * f64::from(*d)).sum();
         let tolerance = 2e-3 * (1.0 + along.abs() + (gradient.len() as f64).sqrt() * 0.1);
@@ -103,6 +116,7 @@ pub(crate) fn hold_against<const D: usize>(
 
 /// The slope of the weighted output when input `index` moves along a fixed direction.
 fn central_difference<const D: usize>(
+    device: &Device,
     inputs: &[Vec<f32>],
     index: usize,
     operation: impl Fn(&[Tensor<1>]) -> Tensor<D>,
@@ -115,11 +129,11 @@ fn central_difference<const D: usize>(
             .enumerate()
             .map(|(other, values)| {
                 let moved = values.iter().zip(&direction).map(|(x, d)| x + step * d).collect();
-                flat(if other == index { moved } else { values.clone() }, &Device::flex())
+                flat(if other == index { moved } else { values.clone() }, device)
             })
             .collect();
         let output = operation(&moved);
-        let weights = list(tensor(99, output.dims(), &Device::flex()));
+        let weights = list(tensor(99, output.dims(), device));
         list(output).iter().zip(weights).map(|(x, w)| f64::from(*x) * f64::from(w)).sum::<f64>()
     };
     (value(step) - value(-step)) / f64::from(2.0 * step)

@@ -3,6 +3,8 @@
 mod autodiff;
 mod block;
 mod call;
+#[cfg(feature = "gpu")]
+mod cube;
 mod flex;
 mod reference;
 #[cfg(test)]
@@ -45,6 +47,18 @@ impl Bias {
             Self::Slopes(slopes) => tape::on_cpu(slopes),
             Self::Pair { query, key } => tape::on_cpu(query) && tape::on_cpu(key),
             Self::Block(block) => tape::on_cpu(block),
+        }
+    }
+
+    /// Whether all tensors of the bias can be taken by the kernels of the GPU.
+    #[cfg(feature = "gpu")]
+    fn on_gpu(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::ByDistance(table) => tape::on_gpu(table),
+            Self::Slopes(slopes) => tape::on_gpu(slopes),
+            Self::Pair { query, key } => tape::on_gpu(query) && tape::on_gpu(key),
+            Self::Block(block) => tape::on_gpu(block),
         }
     }
 }
@@ -192,6 +206,15 @@ pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) 
         && options.query_scale.as_ref().is_none_or(tape::on_cpu)
     {
         return fused(q, k, v, options, shape);
+    }
+    #[cfg(feature = "gpu")]
+    if tape::fused()
+        && [&q, &k, &v].into_iter().all(tape::on_gpu)
+        && options.bias.on_gpu()
+        && options.query_scale.as_ref().is_none_or(tape::on_gpu)
+        && cube::takes(&q, &shape)
+    {
+        return cube::attention([q, k, v], options, shape);
     }
     reference::attention(q, k, v, options, &shape)
 }

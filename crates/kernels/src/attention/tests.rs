@@ -167,7 +167,7 @@ fn keys_after_the_last_query_get_no_gradient() {
     let shape = Shape { queries: 3, keys: 9, ..PLAIN.shape };
     let case = Case { shape, offset: 2, ..PLAIN };
     case.hold(Kind::None);
-    let (_, gradients) = differentiate(&case.inputs(Kind::None), |inputs| {
+    let (_, gradients) = differentiate(&Device::flex(), &case.inputs(Kind::None), |inputs| {
         let (q, k, v, options) = case.call(Kind::None, inputs);
         attention(q, k, v, &options)
     });
@@ -208,7 +208,7 @@ fn threads_change_no_bit() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let case = Case { shape: Shape { queries: 90, keys: 90, ..PLAIN.shape }, ..PLAIN };
         pool.install(|| {
-            differentiate(&case.inputs(Kind::ByDistance), |inputs| {
+            differentiate(&Device::flex(), &case.inputs(Kind::ByDistance), |inputs| {
                 let (q, k, v, options) = case.call(Kind::ByDistance, inputs);
                 attention(q, k, v, &options)
             })

@@ -1,6 +1,8 @@
 //! Rotation of query and key channels by position.
 
 mod autodiff;
+#[cfg(feature = "gpu")]
+mod cube;
 mod flex;
 mod reference;
 #[cfg(test)]
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Which two channels turn together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
     /// Channel i with channel i + r/2, of the first r channels.
@@ -47,6 +49,11 @@ impl RotationTable {
 
     fn on_cpu(&self) -> bool {
         tape::on_cpu(&self.cos) && tape::on_cpu(&self.sin)
+    }
+
+    #[cfg(feature = "gpu")]
+    fn on_gpu(&self) -> bool {
+        tape::on_gpu(&self.cos) && tape::on_gpu(&self.sin)
     }
 
     /// The tensors of the table, for the fused form.
@@ -101,9 +108,13 @@ pub fn split_rotate(
     for table in [q_table, k_table].into_iter().flatten() {
         table.check(batch, length, heads.head_dim);
     }
-    let tables_on_cpu = [q_table, k_table].into_iter().flatten().all(RotationTable::on_cpu);
-    if tape::fused() && tape::on_cpu(&packed) && tables_on_cpu {
+    let tables = || [q_table, k_table].into_iter().flatten();
+    if tape::fused() && tape::on_cpu(&packed) && tables().all(RotationTable::on_cpu) {
         return fused_split(packed, heads, q_table, k_table);
+    }
+    #[cfg(feature = "gpu")]
+    if tape::fused() && tape::on_gpu(&packed) && tables().all(RotationTable::on_gpu) {
+        return cube::split_rotate(packed, heads, q_table, k_table);
     }
     reference::split_rotate(&packed, heads, q_table, k_table)
 }
@@ -144,6 +155,10 @@ fn fused_split(
 pub fn rotate(x: Tensor<4>, table: &RotationTable) -> Tensor<4> {
     let [batch, _, length, head_dim] = x.dims();
     table.check(batch, length, head_dim);
+    #[cfg(feature = "gpu")]
+    if tape::fused() && tape::on_gpu(&x) && table.on_gpu() {
+        return cube::rotate(x, table);
+    }
     if !(tape::fused() && tape::on_cpu(&x) && table.on_cpu()) {
         return reference::rotate(x, table);
     }

@@ -1,0 +1,324 @@
+//! Causal attention on the GPU.
+//!
+//! One launch computes scores, bias, mask, softmax and the weighted sum, with the softmax online (Milakov and
+//! Gimelshein 2018; Dao et al. 2022): nothing of size queries x keys is written, and sums are in f32. A cube
+//! takes some queries of one head, one unit each; the keys and values come in tiles that all of them read from
+//! shared memory. No unit asks another one for anything but its part of a tile, so no subgroup operation is
+//! needed. The bias is computed where the score is (slopes, pairs) or read there (a table, a block).
+//!
+//! Kept for the backward pass: one number for each query row, the logarithm of the sum of its exponentials.
+//! The backward pass computes the scores anew, once by queries (the gradient of q, and of what belongs to a
+//! query), once by keys (k, v, and what belongs to a key), and a third time by distances where a table of
+//! those has a gradient. Each number of a gradient is summed by one unit in a fixed order, so that no atomic
+//! addition is needed and a second run gives the same bits.
+//!
+//! What must be moved: q, k, v and the output once each, `4 * length * (2 head_dim + 2 value_dim)` bytes a head;
+//! each cube reads the keys and values once more, so the tiles are read `length / (2 * QUERIES)` times in all
+//! under the causal mask, most of them from the cache. Plain operations write and read the scores about eight
+//! times, `4 * length^2` bytes a head each.
+//!
+//! Rows of more than [`WIDEST`] channels go to the reference: a unit holds up to four of them in registers.
+
+// Kernels take their buffers, sizes and strides one by one, and an `if` of the compile time stays one of its own;
+// what the macros make of them is theirs.
+#![allow(clippy::too_many_arguments, clippy::type_complexity, clippy::collapsible_if, clippy::pedantic)]
+
+mod backward;
+mod gradient;
+mod launch;
+#[cfg(test)]
+mod tests;
+
+pub(super) use gradient::attention;
+pub(super) use launch::takes;
+
+use crate::gpu::{Strides, start};
+use burn_cubecl::cubecl;
+use cubecl::prelude::*;
+
+/// The most channels of a key or a value that the kernels take.
+const WIDEST: usize = 128;
+
+/// Queries, or keys, that a cube takes: one for each unit.
+const QUERIES: usize = 64;
+
+/// Bytes of shared memory that the tiles may take: what every device has.
+const SHARED: usize = 16_384;
+
+/// Where the bias comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    None,
+    ByDistance,
+    Slopes,
+    Pair,
+    Block,
+}
+
+/// What the kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Plan {
+    kind: Kind,
+    /// Whether there is a window.
+    windowed: bool,
+    /// Whether there is a scale for each query.
+    scaled: bool,
+    /// Whether the bias has a gradient.
+    learned: bool,
+    /// Rows of a tile.
+    tile: usize,
+    /// The vectors of a query or key.
+    dim: usize,
+    /// The vectors of a value.
+    value_dim: usize,
+    /// The query heads of a key head.
+    group: usize,
+}
+
+/// What the kernels learn at their launch.
+#[derive(CubeLaunch, CubeType, Clone, Copy)]
+#[expand(derive(Clone, Copy))]
+struct Sizes {
+    heads: usize,
+    queries: usize,
+    keys: usize,
+    offset: usize,
+    window: usize,
+    sinks: usize,
+    /// Distances in a table of them.
+    distances: usize,
+    /// Numbers between the batch rows of a bias block; 0 if they share one.
+    bias_batch: usize,
+    /// Numbers between the batch rows of the scales of queries; 0 if they share one.
+    scale_batch: usize,
+    scale: f32,
+}
+
+/// Whether the query at a position sees a key.
+#[cube]
+fn visible(position: usize, key: usize, sizes: Sizes, #[comptime] plan: Plan) -> bool {
+    if comptime!(plan.windowed) {
+        key <= position && (position < key + sizes.window || key < sizes.sinks)
+    } else {
+        key <= position
+    }
+}
+
+/// What q·k of a query row is multiplied by.
+#[cube]
+fn scale_of(query_scale: &[f32], batch: usize, row: usize, sizes: Sizes, #[comptime] plan: Plan) -> f32 {
+    if comptime!(plan.scaled) {
+        sizes.scale * query_scale[batch * sizes.scale_batch + row]
+    } else {
+        sizes.scale
+    }
+}
+
+/// What is added to the score of a visible pair.
+#[cube]
+fn bias_of(
+    first: &[f32],
+    second: &[f32],
+    batch: usize,
+    head: usize,
+    row: usize,
+    key: usize,
+    sizes: Sizes,
+    #[comptime] plan: Plan,
+) -> f32 {
+    let distance = sizes.offset + row - key;
+    let place = (batch * sizes.heads + head) * sizes.queries + row;
+    if comptime!(plan.kind == Kind::ByDistance) {
+        first[head * sizes.distances + distance]
+    } else if comptime!(plan.kind == Kind::Slopes) {
+        -first[head] * f32::cast_from(distance)
+    } else if comptime!(plan.kind == Kind::Pair) {
+        first[place] - second[(batch * sizes.heads + head) * sizes.keys + key]
+    } else if comptime!(plan.kind == Kind::Block) {
+        first[batch * sizes.bias_batch + (head * sizes.queries + row) * sizes.keys + key]
+    } else {
+        f32::new(0.0)
+    }
+}
+
+/// Brings rows `first ..` into a tile; those past the last one are left as they are.
+#[cube]
+fn stage<N: Size>(
+    source: &[Vector<f32, N>],
+    from: usize,
+    row_stride: usize,
+    first: usize,
+    rows: usize,
+    tile: &mut Shared<[Vector<f32, N>]>,
+    #[comptime] dim: usize,
+    #[comptime] tile_rows: usize,
+) {
+    let mut index = UNIT_POS as usize;
+    while index < comptime!(tile_rows * dim) {
+        let row = first + index / dim;
+        if row < rows {
+            tile[index] = source[from + row * row_stride + index % dim];
+        }
+        index += QUERIES;
+    }
+}
+
+/// Reads one row, or zeros if it is not `real`.
+#[cube]
+fn read_row<N: Size>(
+    source: &[Vector<f32, N>],
+    from: usize,
+    real: bool,
+    #[comptime] dim: usize,
+) -> Array<Vector<f32, N>> {
+    let mut row = Array::<Vector<f32, N>>::new(dim);
+    #[unroll]
+    for d in 0..dim {
+        row[d] = Vector::new(0.0);
+        if real {
+            row[d] = source[from + d];
+        }
+    }
+    row
+}
+
+/// Zeros for sums.
+#[cube]
+fn zeros<N: Size>(#[comptime] dim: usize) -> Array<Vector<f32, N>> {
+    let mut row = Array::<Vector<f32, N>>::new(dim);
+    #[unroll]
+    for d in 0..dim {
+        row[d] = Vector::new(0.0);
+    }
+    row
+}
+
+/// The dot product of a row and a row of a tile.
+#[cube]
+fn dot<N: Size>(
+    row: &Array<Vector<f32, N>>,
+    tile: &Shared<[Vector<f32, N>]>,
+    from: usize,
+    #[comptime] dim: usize,
+) -> f32 {
+    let mut sum = row[0] * tile[from];
+    #[unroll]
+    for d in 1..dim {
+        sum += row[d] * tile[from + d];
+    }
+    sum.vector_sum()
+}
+
+/// Adds `times` a row of a tile.
+#[cube]
+fn add<N: Size>(
+    sum: &mut Array<Vector<f32, N>>,
+    tile: &Shared<[Vector<f32, N>]>,
+    from: usize,
+    times: f32,
+    #[comptime] dim: usize,
+) {
+    #[unroll]
+    for d in 0..dim {
+        sum[d] += tile[from + d] * Vector::new(times);
+    }
+}
+
+/// Writes `times` a row.
+#[cube]
+fn write_row<N: Size>(
+    row: &Array<Vector<f32, N>>,
+    target: &mut [Vector<f32, N>],
+    from: usize,
+    times: f32,
+    #[comptime] dim: usize,
+) {
+    #[unroll]
+    for d in 0..dim {
+        target[from + d] = row[d] * Vector::new(times);
+    }
+}
+
+/// Whether some query from position `lowest` on sees a key of the tile from `first` on, as far as the window
+/// says.
+#[cube]
+fn reached(lowest: usize, first: usize, sizes: Sizes, #[comptime] plan: Plan) -> bool {
+    if comptime!(plan.windowed) {
+        lowest < first + comptime!(plan.tile - 1) + sizes.window || first < sizes.sinks
+    } else {
+        true.runtime()
+    }
+}
+
+/// q, k, v -> the output and the logarithm of each row's sum.
+#[cube(launch_unchecked, address_type = "dynamic")]
+fn forward_kernel<N: Size>(
+    q: &[Vector<f32, N>],
+    k: &[Vector<f32, N>],
+    v: &[Vector<f32, N>],
+    first_bias: &[f32],
+    second_bias: &[f32],
+    query_scale: &[f32],
+    output: &mut [Vector<f32, N>],
+    log_sums: &mut [f32],
+    q_strides: Strides,
+    k_strides: Strides,
+    v_strides: Strides,
+    sizes: Sizes,
+    #[comptime] plan: Plan,
+) {
+    let first_row = CUBE_POS_X as usize * QUERIES;
+    let row = first_row + UNIT_POS as usize;
+    let head = CUBE_POS_Y as usize;
+    let batch = CUBE_POS_Z as usize;
+    let key_head = head / comptime!(plan.group);
+    let real = row < sizes.queries;
+    let position = sizes.offset + row;
+    let lowest = sizes.offset + first_row;
+
+    let query = read_row::<N>(q, start(q_strides, batch, head, row), real, plan.dim);
+    let mut sum = zeros::<N>(plan.value_dim);
+    let mut highest = f32::new(-3.0e38);
+    let mut total = f32::new(0.0);
+    let scale = scale_of(query_scale, batch, select(real, row, 0), sizes, plan);
+
+    let mut k_tile = Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.dim));
+    let mut v_tile = Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.value_dim));
+    let k_from = start(k_strides, batch, key_head, 0);
+    let v_from = start(v_strides, batch, key_head, 0);
+    let end = min(sizes.keys, lowest + QUERIES);
+    let mut first = 0usize;
+    while first < end {
+        if reached(lowest, first, sizes, plan) {
+            sync_cube();
+            stage::<N>(k, k_from, k_strides.row, first, end, &mut k_tile, plan.dim, plan.tile);
+            stage::<N>(v, v_from, v_strides.row, first, end, &mut v_tile, plan.value_dim, plan.tile);
+            sync_cube();
+            for index in 0..plan.tile {
+                let key = first + index;
+                if real && key < end && visible(position, key, sizes, plan) {
+                    let score = dot::<N>(&query, &k_tile, index * plan.dim, plan.dim) * scale
+                        + bias_of(first_bias, second_bias, batch, head, row, key, sizes, plan);
+                    if score > highest {
+                        let shrink = (highest - score).exp();
+                        total *= shrink;
+                        #[unroll]
+                        for d in 0..plan.value_dim {
+                            sum[d] *= Vector::new(shrink);
+                        }
+                        highest = score;
+                    }
+                    let share = (score - highest).exp();
+                    total += share;
+                    add::<N>(&mut sum, &v_tile, index * plan.value_dim, share, plan.value_dim);
+                }
+            }
+        }
+        first += plan.tile;
+    }
+    if real {
+        let place = (batch * sizes.heads + head) * sizes.queries + row;
+        log_sums[place] = highest + total.ln();
+        write_row::<N>(&sum, output, place * plan.value_dim, 1.0 / total, plan.value_dim);
+    }
+}

@@ -17,6 +17,10 @@
 //! under the causal mask, most of them from the cache. Plain operations write and read the scores about eight
 //! times, `4 * length^2` bytes a head each.
 //!
+//! The slopes' gradient multiplies rounding errors by distances; taking the mean distance out of them brings it from
+//! 2e-5 of f64's to 3e-7 at 90 keys. Speed has been measured on a software device only (llvmpipe, where passes over
+//! memory cost little beside arithmetic): 0.8 to 1.05 times that of plain operations from 128 to 1,024 tokens.
+//!
 //! Rows of more than [`WIDEST`] channels go to the reference: a unit holds up to four of them in registers.
 
 // Kernels take their buffers, sizes and strides one by one, and an `if` of the compile time stays one of its own;

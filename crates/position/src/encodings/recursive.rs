@@ -7,7 +7,7 @@
 //! N(0, 0.02). Enters once, before the first block; sequential in the position. Whole positions only.
 //!
 //! `"rnn"` runs over the tokens, after which, the same source says, no other encoding is needed:
-//! `h_t = x_t + s_t`, `s_t = tanh(s_{t-1} w + x_t w_x + b)`, `s_{-1} = p0`, w_x `[width, width]` uniform within
+//! `h_t = x_t + s_t`, `s_t = tanh(s_{t-1} w + x_t w_x + b)`, `s_{-1} = p0`, `w_x` `[width, width]` uniform within
 //! `1 / sqrt(width)`. It is added like the others, so that the token itself stays readable. Positions do not
 //! enter: the order of the rows does. Sequential in the rows.
 
@@ -160,7 +160,7 @@ impl Recursive {
 }
 
 
-/// The states of a network with the weights w, b and w_x after all rows that drive it,
+/// The states of a network with the weights w, b and `w_x` after all rows that drive it,
 /// x `[batch, length, width]`; `state` `[batch, 1, width]` is the one before them and becomes the last.
 fn states(x: &Tensor<3>, state: &mut Tensor<3>, [w, b, w_x]: [Tensor<2>; 3]) -> Tensor<3> {
     let [batch, length, width] = x.dims();

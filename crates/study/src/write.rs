@@ -1,7 +1,6 @@
 //! The files of a study: `results.csv`, `results.parquet`, and `study.md` with its tables.
 
 mod markdown;
-#[cfg(feature = "parquet")]
 mod parquet_file;
 
 use crate::results::Tidy;
@@ -27,11 +26,10 @@ pub fn csv(path: &Path, table: &Tidy) -> Result<()> {
 }
 
 /// Writes a table as Apache Parquet, one row group, nothing compressed; the same table gives the same
-/// bytes. Needs the feature `parquet`.
+/// bytes.
 ///
 /// # Errors
 /// The file cannot be written.
-#[cfg(feature = "parquet")]
 pub fn parquet(path: &Path, table: &Tidy) -> Result<()> {
     file::write(path, &parquet_file::bytes(table)?)
 }

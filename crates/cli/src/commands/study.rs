@@ -249,15 +249,16 @@ impl Desk<'_> {
         if !results.rows.is_empty() {
             let table = results.table()?;
             write::csv(&self.folder.join("results.csv"), &table)?;
-            #[cfg(feature = "parquet")]
             write::parquet(&self.folder.join("results.parquet"), &table)?;
             self.write_report(&results)?;
         }
         let text = write::markdown(&self.study.name, &self.plan, &results, &claims);
         file::write(&self.folder.join("study.md"), text.as_bytes())?;
         data(&text)?;
-        let parquet = if cfg!(feature = "parquet") { ", results.parquet" } else { "" };
-        tell(&format!("wrote study.md, results.csv{parquet} and report/ in {}", self.folder.display()));
+        tell(&format!(
+            "wrote study.md, results.csv, results.parquet and report/ in {}",
+            self.folder.display()
+        ));
         for (run, failure) in &results.failures {
             tell(&format!("failed    {}: {}", self.plan.runs[*run].title(), failure.reason));
             if let Some(hint) = &failure.hint {

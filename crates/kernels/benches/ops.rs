@@ -7,7 +7,7 @@
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_kernels::{
     AdamW, Attention, Bias, Heads, Layout, RotationTable, adamw, attention, cross_entropy, gelu, layer_norm,
-    rms_norm, split_rotate, swiglu, use_reference,
+    linear, rms_norm, split_rotate, swiglu, use_reference,
 };
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -157,6 +157,11 @@ fn rows() {
     });
     both("layer_norm", &|_| layer_norm(x.clone(), gain.clone(), None, 1e-5), &|| {
         layer_norm(x_leaf.clone(), gain_leaf.clone(), None, 1e-5)
+    });
+    let weight = tensor::<2>(5, [WIDTH, 4 * WIDTH], &plain);
+    let weight_leaf = Tensor::<2>::from_inner(weight.clone()).require_grad();
+    both("linear", &|_| linear(x.clone(), weight.clone(), None), &|| {
+        linear(x_leaf.clone(), weight_leaf.clone(), None)
     });
     both("gelu", &|_| gelu(wide.clone()), &|| gelu(wide_leaf.clone()));
     both("swiglu", &|_| swiglu(wide.clone()), &|| swiglu(wide_leaf.clone()));

@@ -7,6 +7,7 @@
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
 //! | [`rms_norm`], [`layer_norm`] | normalisation and its gain |
 //! | [`gelu`], [`swiglu`] | the feed-forward activations |
+//! | [`linear`](linear()) | a product with weights, and the addition to a residual stream |
 //! | [`adamw`](adamw()) | one optimizer update in one pass over memory |
 //!
 //! Each operation is one folder: `reference.rs` says what it computes in plain tensor operations
@@ -32,6 +33,7 @@ mod given;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod lanes;
+mod linear;
 mod norm;
 mod product;
 mod rotary;
@@ -47,6 +49,7 @@ pub use attention::{Attention, Bias, attention, repeat_heads};
 pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
 pub use given::with_gradients;
+pub use linear::linear;
 pub use norm::{layer_norm, rms_norm};
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
 

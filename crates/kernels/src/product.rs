@@ -1,7 +1,9 @@
-//! Matrix products on slices, on the calling thread.
+//! Matrix products on slices: on the calling thread, and on all of them.
 
+use crate::buffers::computed;
 use crate::lanes::{LANES, vectorised};
 use gemm::Parallelism;
+use rayon::prelude::*;
 
 /// A matrix on a slice: element (i, j) is `data[i * strides.0 + j * strides.1]`.
 #[derive(Clone, Copy)]
@@ -19,6 +21,13 @@ impl<'a> Matrix<'a> {
         Self { data, rows, columns, strides: (stride, 1) }
     }
 
+    /// A matrix whose element (i, j) is `data[i * strides.0 + j * strides.1]`.
+    pub(crate) fn strided(data: &'a [f32], rows: usize, columns: usize, strides: (usize, usize)) -> Self {
+        let last = |count: usize, stride: usize| count.saturating_sub(1) * stride;
+        assert!(rows == 0 || columns == 0 || data.len() > last(rows, strides.0) + last(columns, strides.1));
+        Self { data, rows, columns, strides }
+    }
+
     /// Writes the transpose, in rows that lie `stride` apart.
     ///
     /// # Panics
@@ -32,6 +41,12 @@ impl<'a> Matrix<'a> {
     pub(crate) fn transposed(self) -> Self {
         let Self { data, rows, columns, strides } = self;
         Self { data, rows: columns, columns: rows, strides: (strides.1, strides.0) }
+    }
+
+    /// The part of `rows` rows and `columns` columns that begins at `first`.
+    fn part(self, first: (usize, usize), rows: usize, columns: usize) -> Self {
+        let start = first.0 * self.strides.0 + first.1 * self.strides.1;
+        Self::strided(&self.data[start..], rows, columns, self.strides)
     }
 }
 
@@ -85,14 +100,31 @@ pub(crate) fn product(
         return;
     }
     assert!(stride >= columns && out.len() >= (rows - 1) * stride + columns);
-    // SAFETY: the last element of each matrix lies inside its slice (asserted here and in
-    // `Matrix::new`), out is borrowed mutably, and its rows do not overlap.
+    // SAFETY: out holds all rows (asserted), is borrowed mutably, and its rows do not overlap.
+    unsafe { product_at(out.as_mut_ptr(), stride, add, factor, left, right) }
+}
+
+/// [`product`] at an address.
+///
+/// # Safety
+/// Nothing else uses the `left.rows` rows of `right.columns` numbers, `stride` apart, that begin at `out`; with
+/// `add` they hold numbers.
+unsafe fn product_at(
+    out: *mut f32,
+    stride: usize,
+    add: bool,
+    factor: f32,
+    left: Matrix<'_>,
+    right: Matrix<'_>,
+) {
+    // SAFETY: the last element of each matrix lies inside its slice, as its makers assert; the rest is the
+    // caller's to hold.
     unsafe {
         gemm::gemm(
-            rows,
-            columns,
-            inner,
-            out.as_mut_ptr(),
+            left.rows,
+            right.columns,
+            left.columns,
+            out,
             1,
             stride.cast_signed(),
             add,
@@ -112,9 +144,101 @@ pub(crate) fn product(
     }
 }
 
+/// Columns of a tile where rows are few or the inner size is large: the width of the innermost loop on the widest
+/// registers.
+const COLUMNS: usize = 64;
+/// The fewest and the most rows of a tile of whole rows.
+const ROWS: (usize, usize) = (64, 512);
+/// Multiplications that other threads cannot help with: waking them takes longer.
+const ALONE: usize = 1 << 17;
+/// Tiles that a product is cut into if its shape allows: work for so many threads.
+const TILES: usize = 16;
+
+/// Rows and columns of the tiles in which a product is computed. They depend on the shape alone, so that every
+/// element is summed in the same order whatever the number of threads.
+fn tile(rows: usize, columns: usize, inner: usize) -> (usize, usize) {
+    if rows * columns * inner <= ALONE {
+        return (rows, columns);
+    }
+    if rows >= inner && rows >= 2 * ROWS.0 {
+        // Activations times weights: whole rows, for which the weights are laid out once a tile.
+        return (rows.div_ceil(TILES).next_multiple_of(ROWS.0).min(ROWS.1), columns);
+    }
+    // The gradient of weights, or few rows: narrow columns, then rows until there is enough to share.
+    let across = columns.div_ceil(COLUMNS);
+    let down = rows.div_ceil((TILES / 2).div_ceil(across)).next_multiple_of(ROWS.0 / 2);
+    (down, COLUMNS)
+}
+
+/// `left * right`, or `onto + left * right`, row-major in a new buffer, on all threads.
+///
+/// # Panics
+/// The inner sizes differ, or `onto` is not of the product's size.
+pub(crate) fn parallel_product(left: Matrix<'_>, right: Matrix<'_>, onto: Option<&[f32]>) -> Vec<f32> {
+    let (rows, columns, inner) = (left.rows, right.columns, left.columns);
+    assert_eq!(inner, right.rows);
+    assert!(onto.is_none_or(|onto| onto.len() == rows * columns));
+    if rows * columns * inner == 0 {
+        return onto.map_or_else(|| vec![0.0; rows * columns], <[f32]>::to_vec);
+    }
+    let (high, wide) = tile(rows, columns, inner);
+    if right.strides.1 != 1 && rows.div_ceil(high) > 1 && wide == columns {
+        // Every tile would turn the same matrix.
+        let turned = turned(right);
+        return parallel_product(left, Matrix::new(&turned, inner, columns, columns), onto);
+    }
+    let mut out: Vec<f32> = Vec::with_capacity(rows * columns);
+    let start = Start(out.as_mut_ptr());
+    let across = columns.div_ceil(wide);
+    (0..rows.div_ceil(high) * across).into_par_iter().with_max_len(1).for_each(|index| {
+        let (row, column) = (index / across * high, index % across * wide);
+        let (high, wide) = (high.min(rows - row), wide.min(columns - column));
+        if let Some(onto) = onto {
+            for row in row..row + high {
+                let from = row * columns + column;
+                // SAFETY: inside both buffers, and of this tile alone.
+                unsafe { start.at(from).copy_from_nonoverlapping(onto[from..from + wide].as_ptr(), wide) };
+            }
+        }
+        let (left, right) = (left.part((row, 0), high, inner), right.part((0, column), inner, wide));
+        // SAFETY: tiles do not overlap and lie inside the buffer, which holds numbers where `onto` was copied.
+        unsafe { product_at(start.at(row * columns + column), columns, onto.is_some(), 1.0, left, right) };
+    });
+    // SAFETY: the tiles cover the buffer, and each was written.
+    unsafe { out.set_len(rows * columns) };
+    out
+}
+
+/// The matrix in contiguous rows.
+fn turned(matrix: Matrix<'_>) -> Vec<f32> {
+    assert_eq!(matrix.strides.0, 1, "the transpose of contiguous rows");
+    let Matrix { rows, columns, strides, .. } = matrix;
+    let high = ROWS.0;
+    computed(rows * columns, high * columns, |task, out| {
+        let (first, count) = (task * high, out.len() / columns);
+        transpose(&matrix.data[first..], columns, count, strides.1, out, columns);
+    })
+}
+
+/// Where a buffer begins that several threads write, each its own part.
+struct Start(*mut f32);
+
+impl Start {
+    /// # Safety
+    /// `offset` lies inside the buffer.
+    unsafe fn at(&self, offset: usize) -> *mut f32 {
+        // SAFETY: the caller's to hold.
+        unsafe { self.0.add(offset) }
+    }
+}
+
+// SAFETY: the address alone is shared; who writes where is decided by its user.
+unsafe impl Sync for Start {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::numbers;
 
     #[test]
     fn products_of_both_orientations() {
@@ -132,5 +256,59 @@ mod tests {
         assert_eq!(turned, [-3.0, 0.0, 3.0, 0.0, -2.0, 1.0, 4.0, 0.0]);
         product(&mut out, 2, false, 1.0, Matrix::new(&[], 2, 0, 0), Matrix::new(&[], 0, 2, 2));
         assert_eq!(out, [0.0; 4]);
+    }
+
+    /// The product by its definition, in f64, and the sum of the magnitudes, to which rounding errors are relative.
+    fn expected(left: Matrix<'_>, right: Matrix<'_>, onto: Option<&[f32]>) -> Vec<[f64; 2]> {
+        let at = |m: Matrix<'_>, i, j| f64::from(m.data[i * m.strides.0 + j * m.strides.1]);
+        let mut out = Vec::new();
+        for i in 0..left.rows {
+            for j in 0..right.columns {
+                let added = onto.map_or(0.0, |onto| f64::from(onto[i * right.columns + j]));
+                let terms = (0..left.columns).map(|n| at(left, i, n) * at(right, n, j)).chain([added]);
+                out.push(terms.fold([0.0, 0.0], |[sum, size], term| [sum + term, size + term.abs()]));
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn tiles_cover_every_shape() {
+        let shapes =
+            [(1, 1, 1), (1, 300, 5), (130, 70, 3), (300, 65, 40), (65, 130, 400), (2, 3, 0), (0, 3, 2)];
+        for (rows, columns, inner) in shapes {
+            let (a, b) = (numbers(1, rows * inner), numbers(2, inner * columns));
+            let onto = numbers(3, rows * columns);
+            let lefts = [Matrix::new(&a, rows, inner, inner), Matrix::strided(&a, rows, inner, (1, rows))];
+            let rights =
+                [Matrix::new(&b, inner, columns, columns), Matrix::strided(&b, inner, columns, (1, inner))];
+            for left in lefts {
+                for right in rights {
+                    for onto in [None, Some(&onto[..])] {
+                        let out = parallel_product(left, right, onto);
+                        let expected = expected(left, right, onto);
+                        assert_eq!(out.len(), expected.len());
+                        for (out, [expected, size]) in out.iter().zip(expected) {
+                            let off = (f64::from(*out) - expected).abs();
+                            assert!(off <= 1e-6 * size, "{rows} x {columns} x {inner}: {out} is {off} off");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_no_bit() {
+        let (a, b) = (numbers(1, 700 * 96), numbers(2, 700 * 200));
+        let products = |threads: usize| {
+            rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| {
+                let left = Matrix::new(&a, 700, 96, 96);
+                let right = Matrix::new(&b, 96, 200, 200);
+                let tall = Matrix::new(&b, 700, 200, 200);
+                [parallel_product(left, right, None), parallel_product(left.transposed(), tall, None)]
+            })
+        };
+        assert_eq!(products(1), products(3));
     }
 }

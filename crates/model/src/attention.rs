@@ -8,11 +8,10 @@ pub mod blocks;
 pub mod linear;
 
 use crate::config::{QkNorm, Resolved};
-use crate::feed_forward::project;
 use crate::field::{Field, Groups};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{self as kernels, Bias, Heads, RotationTable, split_rotate};
+use longwave_kernels::{self as kernels, Bias, Heads, RotationTable, linear, split_rotate};
 use longwave_position::encoding::{PositionMap, QueryBlock, Rows};
 use longwave_position::frequency::{Rotation, Side};
 use longwave_position::reading::AttentionKind;
@@ -130,16 +129,17 @@ impl Attention {
         self.field.matrix(self.output.val(), Groups { inputs: self.heads.query, outputs: 1 })
     }
 
-    /// `[batch, length, width]` (normalised) -> the same.
+    /// `[batch, length, width]` (normalised) -> the same, added to `onto` if it is given.
     pub fn forward(
         &self,
         input: Tensor<3>,
+        onto: Option<Tensor<3>>,
         rows: Rows<'_>,
         reading: &Reading,
         rotations: &mut Rotations,
     ) -> Tensor<3> {
         let length = input.dims()[1];
-        let packed = project(input.clone(), self.qkv_matrix()); // [batch, length, (heads + 2 kv_heads) head_dim]
+        let packed = linear(input.clone(), self.qkv_matrix(), None); // [batch, length, (heads + 2 kv_heads) head_dim]
         let queries = 0..length;
         let block = QueryBlock { rows, queries: &queries, input: &input };
         let scale = self.scale();
@@ -159,31 +159,34 @@ impl Attention {
             let (q, k, v) = self.unrotated(packed);
             attend([q, k, v], scale, block, reading, rotations)
         };
-        self.joined(out)
+        self.joined(out, onto)
     }
 
     /// The same for the rows after the first `before`, which only serve as keys and values:
-    /// `[batch, before + length, width]` (normalised) -> `[batch, length, width]`. `rows.positions` are those of
+    /// `[batch, before + length, width]` (normalised) -> `[batch, length, width]`, added to `onto`. `rows.positions` are those of
     /// all rows, `rows.tokens` those of the rows that are read.
     pub fn forward_after(
         &self,
         input: Tensor<3>,
         before: usize,
+        onto: Option<Tensor<3>>,
         rows: Rows<'_>,
         reading: &Reading,
         rotations: &mut Rotations,
     ) -> Tensor<3> {
         let queries = before..input.dims()[1];
-        let (q, k, v) = self.unrotated(project(input.clone(), self.qkv_matrix()));
+        let (q, k, v) = self.unrotated(linear(input.clone(), self.qkv_matrix(), None));
         let q = q.slice_dim(2, queries.clone());
         let block = QueryBlock { rows, queries: &queries, input: &input };
-        self.joined(attend([q, k, v], self.scale(), block, reading, rotations))
+        self.joined(attend([q, k, v], self.scale(), block, reading, rotations), onto)
     }
 
-    /// The heads' outputs `[batch, heads, length, head_dim]`, side by side and projected: `[batch, length, width]`.
-    pub(crate) fn joined(&self, heads: Tensor<4>) -> Tensor<3> {
+    /// The heads' outputs `[batch, heads, length, head_dim]`, side by side and projected: `[batch, length, width]`,
+    /// added to `onto` if it is given.
+    pub(crate) fn joined(&self, heads: Tensor<4>, onto: Option<Tensor<3>>) -> Tensor<3> {
         let [batch, count, length, head_dim] = heads.dims();
-        project(heads.swap_dims(1, 2).reshape([batch, length, count * head_dim]), self.output_matrix())
+        let heads = heads.swap_dims(1, 2).reshape([batch, length, count * head_dim]);
+        linear(heads, self.output_matrix(), onto)
     }
 
     /// What multiplies `q.k`: `1 / sqrt(head_dim)`, or 1 where a learned scale takes its place.

@@ -46,19 +46,26 @@ impl Block {
         rotations: &mut Rotations,
         dropout: Option<&Dropout>,
     ) -> Tensor<3> {
-        let drop = |x: Tensor<3>, half: &str| match dropout {
-            Some(dropout) => dropout.apply(x, &format!("blocks.{}.{half}", rows.layer)),
-            None => x,
-        };
-        let attended = match before {
-            None => self.attention.forward(self.attention_norm.forward(x.clone()), rows, reading, rotations),
-            Some(before) => {
-                let seen = self.attention_norm.forward(Tensor::cat(vec![before.clone(), x.clone()], 1));
-                self.attention.forward_after(seen, before.dims()[1], rows, reading, rotations)
+        let add = |x: Tensor<3>, half: &str, branch: &mut dyn FnMut(Option<Tensor<3>>) -> Tensor<3>| {
+            match dropout {
+                // What is dropped must not reach the residual stream, so it is added afterwards.
+                Some(dropout) => x + dropout.apply(branch(None), &format!("blocks.{}.{half}", rows.layer)),
+                // The last product of the branch adds to the stream in the same pass.
+                None => branch(Some(x)),
             }
         };
-        let h = x + drop(attended, "attention");
-        let fed = self.feed_forward.forward(self.feed_forward_norm.forward(h.clone()));
-        h + drop(fed, "feed_forward")
+        let h = add(x.clone(), "attention", &mut |onto| match before {
+            None => {
+                let normed = self.attention_norm.forward(x.clone());
+                self.attention.forward(normed, onto, rows, reading, rotations)
+            }
+            Some(before) => {
+                let seen = self.attention_norm.forward(Tensor::cat(vec![before.clone(), x.clone()], 1));
+                self.attention.forward_after(seen, before.dims()[1], onto, rows, reading, rotations)
+            }
+        });
+        add(h.clone(), "feed_forward", &mut |onto| {
+            self.feed_forward.forward(self.feed_forward_norm.forward(h.clone()), onto)
+        })
     }
 }

@@ -8,10 +8,10 @@
 
 use crate::attention::{Attention, Rotations, attend};
 use crate::config::Resolved;
-use crate::feed_forward::project;
 use crate::gpt::Gpt;
 use burn::tensor::kind::Basic;
 use burn::tensor::{Int, Tensor};
+use longwave_kernels::linear;
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::layout::TextLayout;
 use longwave_position::{Positions, Reading};
@@ -152,9 +152,8 @@ impl Gpt {
             let rows = Rows { layer, tokens: &tokens, positions: &positions };
             x = kept.embed(x, rows, &cache.reading);
             let input = block.attention_norm.forward(x.clone());
-            x = x + kept.attend(&block.attention, input, rows, &cache.reading, &mut rotations);
-            let fed = block.feed_forward.forward(block.feed_forward_norm.forward(x.clone()));
-            x = x + fed;
+            x = kept.attend(&block.attention, input, x, rows, &cache.reading, &mut rotations);
+            x = block.feed_forward.forward(block.feed_forward_norm.forward(x.clone()), Some(x));
         }
         cache.tokens = Some(tokens);
         self.norm.forward(x)
@@ -187,12 +186,13 @@ impl Kept {
         &mut self,
         attention: &Attention,
         input: Tensor<3>,
+        onto: Tensor<3>,
         rows: Rows<'_>,
         reading: &Reading,
         rotations: &mut Rotations,
     ) -> Tensor<3> {
         let count = input.dims()[1];
-        let (q, k, v) = attention.unrotated(project(input.clone(), attention.qkv_matrix()));
+        let (q, k, v) = attention.unrotated(linear(input.clone(), attention.qkv_matrix(), None));
         let [k, v] = match self.keys_values.take() {
             Some([keys, values]) => [Tensor::cat(vec![keys, k], 2), Tensor::cat(vec![values, v], 2)],
             None => [k, v],
@@ -208,7 +208,7 @@ impl Kept {
         let total = rows.positions.length();
         let queries = total - count..total;
         let block = QueryBlock { rows, queries: &queries, input: &input };
-        attention.joined(attend([q, k, v], attention.scale(), block, reading, rotations))
+        attention.joined(attend([q, k, v], attention.scale(), block, reading, rotations), Some(onto))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::config::{FeedForwardKind, Resolved};
 use crate::field::{Field, Groups};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use longwave_kernels::{gelu, swiglu};
+use longwave_kernels::{gelu, linear, swiglu};
 use longwave_position::Init;
 
 /// Two matrices with an activation between them, no biases.
@@ -46,20 +46,13 @@ impl FeedForward {
         self.field.matrix(self.output.val(), Groups { inputs: 1, outputs: 1 })
     }
 
-    /// `[batch, length, width]` -> the same.
-    pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        let inner = project(x, self.input_matrix()); // [batch, length, inner or 2 inner]
+    /// `[batch, length, width]` -> the same, added to `onto` if it is given.
+    pub fn forward(&self, x: Tensor<3>, onto: Option<Tensor<3>>) -> Tensor<3> {
+        let inner = linear(x, self.input_matrix(), None); // [batch, length, inner or 2 inner]
         let inner = match self.kind {
             FeedForwardKind::Gelu => gelu(inner),
             FeedForwardKind::Swiglu => swiglu(inner),
         };
-        project(inner, self.output_matrix())
+        linear(inner, self.output_matrix(), onto)
     }
-}
-
-/// `x W` for x `[batch, length, in]` and W `[in, out]`, as one product of all rows.
-pub(crate) fn project(x: Tensor<3>, weight: Tensor<2>) -> Tensor<3> {
-    let [batch, length, input] = x.dims();
-    let output = weight.dims()[1];
-    x.reshape([batch * length, input]).matmul(weight).reshape([batch, length, output])
 }

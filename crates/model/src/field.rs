@@ -177,7 +177,10 @@ mod tests {
         let run = |x: Tensor<2>| {
             let normalised = block.attention_norm.forward(x.unsqueeze::<3>());
             let reading = &model.position;
-            block.attention.forward(normalised, rows, reading, &mut Rotations::default()).squeeze_dim::<2>(0)
+            block
+                .attention
+                .forward(normalised, None, rows, reading, &mut Rotations::default())
+                .squeeze_dim::<2>(0)
         };
         // Scores are real parts of complex inner products, which a common factor of norm 1 leaves as they are.
         let out = run(x.clone());

@@ -10,7 +10,7 @@ use crate::norm::Norm;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use longwave_core::Result;
-use longwave_kernels::cross_entropy;
+use longwave_kernels::{cross_entropy, linear};
 use longwave_position::encoding::Rows;
 use longwave_position::layout::TextLayout;
 use longwave_position::{Init, PositionConfig, Positions, Reading};
@@ -113,10 +113,8 @@ impl Gpt {
 
     /// Logits `[batch, length, vocab_size]` of hidden states `[batch, length, width]`.
     pub fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
-        let [batch, length, width] = hidden.dims();
         let head = self.head.as_ref().map_or_else(|| self.embedding.val().transpose(), Param::val);
-        let vocab = head.dims()[1];
-        hidden.reshape([batch * length, width]).matmul(head).reshape([batch, length, vocab])
+        linear(hidden, head, None)
     }
 
     /// The loss of each target in nats, `[batch, targets]`, for the rows `scored` of the pass.

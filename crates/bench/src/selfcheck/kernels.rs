@@ -6,7 +6,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::Result;
 use longwave_kernels::{
     AdamW, Attention, Bias, Heads, Layout, RotationTable, adamw, attention, cross_entropy, gelu, layer_norm,
-    rms_norm, rotate, split_rotate, swiglu,
+    linear, rms_norm, rotate, split_rotate, swiglu,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -154,6 +154,10 @@ fn rows() -> Vec<Operation> {
         }),
         Operation::new("gelu", &[numbers], move |inputs| flat(gelu(inputs[0].clone().reshape(shape)))),
         Operation::new("swiglu", &[numbers], move |inputs| flat(swiglu(inputs[0].clone().reshape(shape)))),
+        Operation::new("linear", &[numbers, WIDTH * ROWS, ROWS * ROWS], move |inputs| {
+            let (x, weight) = (inputs[0].clone().reshape(shape), inputs[1].clone().reshape([WIDTH, ROWS]));
+            flat(linear(x, weight, Some(inputs[2].clone().reshape([1, ROWS, ROWS]))))
+        }),
         Operation::new("cross_entropy", &[numbers], |inputs| {
             let logits = inputs[0].clone().mul_scalar(5.0).reshape([ROWS, WIDTH]);
             let targets: Vec<i32> = (0..ROWS).map(|row| (row * 31 % WIDTH) as i32).collect();

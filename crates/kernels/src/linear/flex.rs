@@ -1,0 +1,72 @@
+//! Linear maps on the CPU.
+
+use crate::product::{Matrix, parallel_product};
+use crate::tape::{compact, values};
+use burn_flex::FlexTensor;
+use std::borrow::Cow;
+
+/// Weights `[in, out]`, as rows or as the transpose of rows.
+#[derive(Clone, Debug)]
+pub(super) struct Weights {
+    /// What lies contiguously: `[in, out]`, or `[out, in]` if turned.
+    rows: FlexTensor,
+    turned: bool,
+}
+
+impl Weights {
+    /// Copied only if neither they nor their transpose lie contiguously.
+    pub(super) fn new(weights: &FlexTensor) -> Self {
+        let transpose = weights.transpose(0, 1);
+        let turned = weights.as_slice::<f32>().is_none() && transpose.as_slice::<f32>().is_some();
+        Self { rows: compact(if turned { transpose } else { weights.clone() }), turned }
+    }
+
+    fn values(&self) -> Cow<'_, [f32]> {
+        values(&self.rows)
+    }
+
+    /// `[in, out]` on the values.
+    fn matrix<'a>(&self, values: &'a [f32]) -> Matrix<'a> {
+        let [rows, columns] = self.rows.layout().shape().dims();
+        let matrix = Matrix::new(values, rows, columns, columns);
+        if self.turned { matrix.transposed() } else { matrix }
+    }
+
+    fn outputs(&self) -> usize {
+        self.rows.layout().shape().dims::<2>()[usize::from(!self.turned)]
+    }
+}
+
+/// x `[rows, in]` -> `[rows, out]`.
+pub(super) fn forward(
+    x: &[f32],
+    [rows, inputs]: [usize; 2],
+    weights: &Weights,
+    onto: Option<&[f32]>,
+) -> Vec<f32> {
+    parallel_product(Matrix::new(x, rows, inputs, inputs), weights.matrix(&weights.values()), onto)
+}
+
+/// The gradient of x, `[rows, in]`, from that of the output, `[rows, out]`.
+pub(super) fn input_gradient(gradient: &[f32], rows: usize, weights: &Weights) -> Vec<f32> {
+    let outputs = weights.outputs();
+    let gradient = Matrix::new(gradient, rows, outputs, outputs);
+    parallel_product(gradient, weights.matrix(&weights.values()).transposed(), None)
+}
+
+/// The gradient of the weights, in the order in which they lie.
+pub(super) fn weight_gradient(
+    x: &[f32],
+    [rows, inputs]: [usize; 2],
+    gradient: &[f32],
+    weights: &Weights,
+) -> FlexTensor {
+    let outputs = weights.outputs();
+    let x = Matrix::new(x, rows, inputs, inputs);
+    let gradient = Matrix::new(gradient, rows, outputs, outputs);
+    if weights.turned {
+        let values = parallel_product(gradient.transposed(), x, None);
+        return crate::tape::permuted_tensor_of(values, [outputs, inputs], [1, 0]);
+    }
+    crate::tape::tensor_of(parallel_product(x.transposed(), gradient, None), [inputs, outputs])
+}

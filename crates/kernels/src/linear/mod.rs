@@ -1,0 +1,129 @@
+//! Linear maps: the products of activations and weights, in which a training step spends most of its time.
+//!
+//! What it fuses: the product with the addition of what it is added to (a residual stream); the gradient of the
+//! weights comes in the order in which they lie, also where they are read as a transpose (a tied head).
+//!
+//! Saved for the backward pass: both inputs, as they are. Three products of the same size (one forward, two backward)
+//! are the lower bound; nothing else moves, but for the copy of what is added to.
+//!
+//! Cut into tiles of whole rows (activations) or of narrow columns (the gradient of weights), each a product on one
+//! thread that lays its operands out for itself. Tried, and slower: the parallel products of the `gemm` crate, which
+//! divide the gradient of narrow weights unevenly (a sixth slower at width 128 on two threads); sums over parts of the
+//! rows, added afterwards (as fast, but for the memory); tiles below 64 rows. A buffer that is cleared or copied before the product
+//! fills it, as a tensor library hands it out, took a tenth of a step.
+
+mod autodiff;
+mod flex;
+mod reference;
+
+use crate::tape::{self, Input};
+use burn::tensor::Tensor;
+
+/// `x W`, or `onto + x W`.
+///
+/// x `[batch, length, in]`, weight `[in, out]`, onto `[batch, length, out]` -> `[batch, length, out]`.
+///
+/// # Panics
+/// The sizes do not fit each other.
+pub fn linear(x: Tensor<3>, weight: Tensor<2>, onto: Option<Tensor<3>>) -> Tensor<3> {
+    let ([batch, length, width], [inputs, outputs]) = (x.dims(), weight.dims());
+    assert_eq!(width, inputs, "linear: {width} channels for {inputs} rows of weights");
+    if let Some(onto) = &onto {
+        assert_eq!(onto.dims(), [batch, length, outputs], "linear: the shape that is added to");
+    }
+    let on_cpu = tape::on_cpu(&x) && tape::on_cpu(&weight) && onto.as_ref().is_none_or(tape::on_cpu);
+    if !(tape::fused() && on_cpu) {
+        return reference::linear(x, weight, onto);
+    }
+    let shape = [batch, length, outputs];
+    let (x, weight, onto) = (Input::new(x), Input::new(weight), onto.map(Input::new));
+    let x_values = tape::compact(x.data().clone());
+    let weights = flex::Weights::new(weight.data());
+    let added = onto.as_ref().map(|onto| tape::values(onto.data()));
+    let output = flex::forward(&tape::values(&x_values), [batch * length, width], &weights, added.as_deref());
+    drop(added);
+    let output = tape::tensor_of(output, shape);
+    let saved = || autodiff::Saved { x: x_values, weights };
+    match onto {
+        Some(onto) => tape::record(&[x, weight, onto], output, saved),
+        None => tape::record(&[x, weight], output, saved),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{differentiate, hold_against, list, numbers, tensor};
+    use burn::tensor::Device;
+
+    const SHAPES: [[usize; 4]; 4] = [[1, 1, 1, 1], [2, 37, 5, 3], [3, 50, 16, 130], [2, 65, 9, 64]];
+
+    /// x arrives with its first two dimensions exchanged, so that it does not lie contiguously; the weights as they
+    /// lie or as the transpose of how they lie.
+    fn inputs(
+        inputs: &[Tensor<1>],
+        [batch, length, width, outputs]: [usize; 4],
+        turned: bool,
+    ) -> (Tensor<3>, Tensor<2>) {
+        let x = inputs[0].clone().reshape([length, batch, width]).swap_dims(0, 1);
+        let weight = inputs[1].clone();
+        let weight = if turned {
+            weight.reshape([outputs, width]).transpose()
+        } else {
+            weight.reshape([width, outputs])
+        };
+        (x, weight)
+    }
+
+    #[test]
+    fn agrees_with_the_reference() {
+        for shape in SHAPES {
+            let [batch, length, width, outputs] = shape;
+            let count = batch * length;
+            let given = [numbers(1, count * width), numbers(2, width * outputs), numbers(3, count * outputs)];
+            for turned in [false, true] {
+                for added in [false, true] {
+                    let onto = |given: &[Tensor<1>]| {
+                        added.then(|| given[2].clone().reshape([batch, length, outputs]))
+                    };
+                    hold_against(
+                        &format!("{shape:?} {turned} {added}"),
+                        &given[..2 + usize::from(added)],
+                        |given| {
+                            let (x, weight) = inputs(given, shape, turned);
+                            linear(x, weight, onto(given))
+                        },
+                        |given| {
+                            let (x, weight) = inputs(given, shape, turned);
+                            reference::linear(x, weight, onto(given))
+                        },
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn weights_that_lie_anyhow_are_read() {
+        let device = Device::flex();
+        let x = tensor::<3>(1, [2, 3, 4], &device);
+        // Every second column of a wider matrix.
+        let weight = tensor::<2>(2, [4, 10], &device).reshape([4, 5, 2]).slice_dim(2, 1..2).reshape([4, 5]);
+        let expected = list(reference::linear(x.clone(), weight.clone(), None));
+        crate::testing::assert_close("strided", &list(linear(x, weight, None)), &expected, 1e-6);
+    }
+
+    #[test]
+    fn frozen_weights_receive_nothing() {
+        let device = Device::flex().autodiff();
+        let x = tensor::<3>(1, [2, 3, 4], &device).require_grad();
+        let weight = tensor::<2>(2, [4, 5], &device);
+        let gradients = linear(x.clone(), weight.clone(), None).sum().backward();
+        assert!(x.grad(&gradients).is_some());
+        assert!(weight.grad(&gradients).is_none());
+        let (_, gradients) = differentiate(&Device::flex(), &[numbers(1, 12), numbers(2, 20)], |given| {
+            linear(given[0].clone().reshape([1, 3, 4]), given[1].clone().reshape([4, 5]), None)
+        });
+        assert_eq!(gradients.iter().map(Vec::len).collect::<Vec<_>>(), [12, 20]);
+    }
+}

@@ -301,7 +301,10 @@ fn measure(
     (row.nll, row.nll_se, row.ppl) = (nll, nll_se, ppl);
     (row.accuracy, row.accuracy_se) = (Some(accuracy), accuracy_se);
     (row.bytes, row.bpb) = (bytes, bpb);
-    row.per_document = (tally.tokens.len() <= DocumentSums::MOST)
-        .then_some(DocumentSums { tokens: tally.tokens, nll: tally.nll });
+    row.per_document = (tally.tokens.len() <= DocumentSums::MOST).then_some(DocumentSums {
+        tokens: tally.tokens,
+        nll: tally.nll,
+        correct: Some(tally.correct),
+    });
     Ok(())
 }

@@ -190,6 +190,9 @@ pub struct DocumentSums {
     /// finite number.
     #[serde(with = "number::list")]
     pub nll: Vec<f64>,
+    /// Scored tokens that the model held most likely `[documents]`; absent from rows of earlier programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correct: Option<Vec<u64>>,
 }
 
 impl DocumentSums {
@@ -245,12 +248,19 @@ impl ResultRow {
         self.nll_se.map(|error| self.ppl * error).filter(|error| error.is_finite())
     }
 
+    /// Whether both rows say that they read the same part of the same text. A row of an earlier program that
+    /// does not name its text may have read any.
+    pub fn same_text(&self, other: &Self) -> bool {
+        let named = self.corpus.is_none() || other.corpus.is_none() || self.corpus == other.corpus;
+        let (a, b) = (&self.settings, &other.settings);
+        named && a.split == b.split && a.corpus_hash == b.corpus_hash
+    }
+
     /// The loss of this row minus that of another, in nats per token, paired by document; `None` unless
     /// both scored the same tokens of the same documents and say so.
     pub fn difference(&self, other: &Self) -> Option<Mean> {
         let (a, b) = (self.per_document.as_ref()?, other.per_document.as_ref()?);
-        let text = |row: &Self| (row.settings.split, row.settings.corpus_hash.clone());
-        (text(self) == text(other) && a.tokens == b.tokens)
+        (self.same_text(other) && a.tokens == b.tokens)
             .then(|| paired_difference(&a.nll, &b.nll, &a.tokens))
             .flatten()
     }
@@ -302,7 +312,11 @@ pub(crate) fn example(extend: &str, length: usize, nll: f64) -> ResultRow {
         exact_match_se: None,
         bigrams: None,
         positions: None,
-        per_document: Some(DocumentSums { tokens: vec![2048, 2048], nll: vec![2048.0 * nll; 2] }),
+        per_document: Some(DocumentSums {
+            tokens: vec![2048, 2048],
+            nll: vec![2048.0 * nll; 2],
+            correct: Some(vec![1024, 1024]),
+        }),
         device: "cpu".into(),
         threads: 2,
         version: "0.1.0".into(),

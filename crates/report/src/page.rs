@@ -9,7 +9,7 @@ use crate::plot::{Chart, by_length, positions, svg, training, write_png};
 use crate::table::Table;
 use folder::Run;
 use longwave_core::{Error, Result, file};
-use longwave_eval::Protocol;
+use longwave_eval::{Protocol, ResultRow};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -28,9 +28,10 @@ pub fn write(folder: &Path) -> Result<Vec<PathBuf>> {
     if rows.is_empty() {
         return Err(no_results(folder, &runs));
     }
-    let title = match runs.as_slice() {
-        [run] => run.rows.first().map_or_else(|| run.name.clone(), |row| row.run.clone()),
-        _ => format!("{} runs", runs.len()),
+    let members: Vec<&ResultRow> = runs.iter().flat_map(Run::members).collect();
+    let title = match members.as_slice() {
+        [row] => row.run.clone(),
+        _ => format!("{} runs", members.len()),
     };
     let blocks = blocks(&rows);
     let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();

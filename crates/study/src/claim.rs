@@ -6,7 +6,10 @@
 //!
 //! With the loss `a` of the left side and `b` of the right, in nats per token and paired by seed and by
 //! document, `a < b` with `tolerance = t` says that `a - b < t`: a little worse is still no worse. A
-//! negative tolerance asks for a margin. `a = b` says that `-t < a - b < t`.
+//! negative tolerance asks for a margin. `a > b` says that `a - b > -t`, and `a = b` that `-t < a - b < t`.
+//!
+//! `metric` names another measure than the loss. The sentence then is about its values, so that more of
+//! `accuracy` or `exact_match` is better: `"yarn > ntk at 8L"`. The tolerance is in the unit of the metric.
 //!
 //! A claim **holds** if the interval of `a - b` lies wholly where the claim says, **fails** if it lies
 //! wholly elsewhere, and is **undecided** otherwise. All claims of a study are judged together: with `m`
@@ -14,13 +17,19 @@
 //! `1 - 0.05 / (m - r)`, and after the first undecided one all are (Holm's step-down), so that the chance
 //! of one wrong verdict among all is at most 5%.
 
+mod selector;
+mod sentence;
+
 use crate::compare::Difference;
+use crate::metric::{Metric, Sample};
 use crate::plan::Plan;
 use crate::results::{Extensions, Measured, Results};
 use crate::statistics::{Interval, holm};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
-use longwave_eval::{Protocol, ResultRow, Split};
+use longwave_eval::{Protocol, Split};
+use selector::Selector;
+use sentence::{Relation, Sentence};
 use serde::Deserialize;
 use std::collections::HashSet;
 use toml::Table;
@@ -33,7 +42,9 @@ pub const ALPHA: f64 = 0.05;
 pub struct ClaimConfig {
     /// The sentence.
     pub says: String,
-    /// Nats per token by which the sides may differ the wrong way.
+    /// What is compared.
+    pub metric: Metric,
+    /// By how much the sides may differ the wrong way, in the unit of the metric.
     pub tolerance: f64,
     /// The protocol of its rows; that of the first rows unless given.
     pub protocol: Option<Protocol>,
@@ -59,34 +70,12 @@ pub enum Over {
 struct Written {
     says: String,
     #[serde(default)]
+    metric: Metric,
+    #[serde(default)]
     tolerance: f64,
     protocol: Option<Protocol>,
     split: Option<Split>,
     over: Option<Over>,
-}
-
-/// A claim taken apart.
-#[derive(Clone, Debug, PartialEq)]
-struct Sentence {
-    left: Vec<String>,
-    relation: Relation,
-    right: Vec<String>,
-    length: Length,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Relation {
-    Less,
-    Same,
-}
-
-/// Where the sides are compared.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Length {
-    /// So many tokens.
-    Tokens(usize),
-    /// So many times the training length.
-    Times(f64),
 }
 
 /// How a claim stands.
@@ -116,7 +105,9 @@ impl Verdict {
 pub struct Judged {
     /// The sentence.
     pub says: String,
-    /// Its tolerance, in nats per token.
+    /// What was compared.
+    pub metric: Metric,
+    /// Its tolerance, in the unit of the metric.
     pub tolerance: f64,
     /// The difference of its sides; `None` where a side was not measured.
     pub difference: Option<Difference>,
@@ -140,13 +131,29 @@ impl ClaimConfig {
         let key = format!("{section}.says");
         let sentence = Sentence::parse(&written.says, &key)?;
         let same = sentence.relation == Relation::Same;
-        if !written.tolerance.is_finite() || (same && written.tolerance <= 0.0) {
-            let allowed = if same { "a claim with `=` needs one above 0" } else { "it must be a number" };
-            return Err(Error::value(&format!("{section}.tolerance"), written.tolerance, allowed)
-                .hint("it is in nats per token: 0.02 is 2% of perplexity"));
+        let metric = written.metric;
+        let wrong = if !written.tolerance.is_finite() {
+            Some("it must be a number")
+        } else if same && written.tolerance <= 0.0 {
+            Some("a claim with `=` needs one above 0")
+        } else if metric.is_share() && written.tolerance.abs() >= 1.0 {
+            Some("the metric goes from 0 to 1")
+        } else {
+            None
+        };
+        if let Some(allowed) = wrong {
+            let hint = match metric {
+                Metric::Loss | Metric::BaselineDifference => {
+                    "it is in nats per token: 0.02 is 2% of perplexity"
+                }
+                Metric::Accuracy | Metric::ExactMatch => "it is a share: 0.02 is two of a hundred",
+                Metric::BitsPerByte => "it is in bits per byte",
+            };
+            return Err(Error::value(&format!("{section}.tolerance"), written.tolerance, allowed).hint(hint));
         }
         Ok(Self {
             says: written.says,
+            metric,
             tolerance: written.tolerance,
             protocol: written.protocol,
             split: written.split,
@@ -155,137 +162,49 @@ impl ClaimConfig {
         })
     }
 
-    /// Checks that every word of the claim means something in this plan.
+    /// Checks that every word of the claim means something in this plan, and that it will be measured.
     ///
     /// # Errors
-    /// A word names no extension and no label, or an axis is left open.
+    /// A word names no extension and no label, an axis is left open, or no row of a side will hold the
+    /// metric.
     pub fn check(&self, plan: &Plan) -> Result<()> {
         self.check_among(plan, &Extensions::planned(plan).labels())
     }
 
     fn check_among(&self, plan: &Plan, extensions: &[String]) -> Result<()> {
         for side in [&self.sentence.left, &self.sentence.right] {
-            Selector::new(side, plan, extensions, &self.says)?;
+            let selector = Selector::new(side, plan, extensions, &self.says)?;
+            self.check_metric(plan, &selector, side)?;
         }
         Ok(())
     }
-}
 
-impl Sentence {
-    fn parse(text: &str, key: &str) -> Result<Self> {
-        let wrong = |allowed: &str| {
-            Error::value(key, format!("\"{text}\""), allowed)
-                .hint("write a claim as \"yarn < ntk at 8L\" or \"alibi, direct < rope, ntk at 1024\"")
-        };
-        let (sides, length) = text.rsplit_once(" at ").ok_or_else(|| wrong("it has no ` at LENGTH`"))?;
-        let length = Length::parse(length.trim()).ok_or_else(|| wrong("a length is `8L`, `L` or `1024`"))?;
-        let split = [" < ", " > ", " = "].into_iter().find_map(|sign| Some((sides.split_once(sign)?, sign)));
-        let ((left, right), sign) = split.ok_or_else(|| wrong("it has no ` < `, ` > ` or ` = `"))?;
-        let words = |side: &str| side.split(',').map(|word| word.trim().to_owned()).collect::<Vec<_>>();
-        let (left, right) = if sign == " > " { (right, left) } else { (left, right) };
-        let (left, right) = (words(left), words(right));
-        if left.iter().chain(&right).any(String::is_empty) {
-            return Err(wrong("each side names something"));
-        }
-        let relation = if sign == " = " { Relation::Same } else { Relation::Less };
-        Ok(Self { left, relation, right, length })
-    }
-}
-
-impl Length {
-    fn parse(text: &str) -> Option<Self> {
-        match text.strip_suffix('L') {
-            Some("") => Some(Self::Times(1.0)),
-            Some(times) => times.parse().ok().filter(|times: &f64| *times > 0.0).map(Self::Times),
-            None => text.parse().ok().map(Self::Tokens),
-        }
+    /// Whether rows of this protocol and split are meant.
+    fn is_about(&self, protocol: Protocol, split: Split) -> bool {
+        self.protocol.is_none_or(|it| it == protocol) && self.split.is_none_or(|it| it == split)
     }
 
-    fn is(self, row: &ResultRow) -> bool {
-        match self {
-            Self::Tokens(tokens) => row.settings.length == tokens,
-            Self::Times(times) => {
-                let wanted = times * row.settings.train_length as f64;
-                (row.settings.length as f64 - wanted).abs() < 1e-6
+    fn check_metric(&self, plan: &Plan, selector: &Selector, side: &[String]) -> Result<()> {
+        let (mut seen, mut any) = (HashSet::new(), false);
+        for (index, job) in plan.jobs() {
+            if !selector.is_of(&plan.runs[index]) || !seen.insert(&job.evaluation) {
+                continue;
             }
-        }
-    }
-}
-
-/// Which rows one side means.
-#[derive(Debug)]
-struct Selector {
-    extend: String,
-    /// The label on each axis; `None` where the axis has one point.
-    labels: Vec<Option<String>>,
-}
-
-impl Selector {
-    fn new(words: &[String], plan: &Plan, extensions: &[String], says: &str) -> Result<Self> {
-        let all = all_labels(plan);
-        let mut extend: Option<String> = None;
-        let mut labels: Vec<Option<String>> = vec![None; plan.axes.len()];
-        for word in words {
-            let wrong = |what: String| {
-                let hint = format!("extensions are {}; labels are {}", few(extensions), few(&all.concat()));
-                Error::usage(format!("claim \"{says}\": {what}")).hint(hint)
-            };
-            let places: Vec<usize> = all
-                .iter()
-                .enumerate()
-                .filter(|(axis, known)| {
-                    let named = word.strip_prefix(&format!("{}=", plan.axes[*axis]));
-                    known.iter().any(|label| label == named.unwrap_or(word))
-                })
-                .map(|(axis, _)| axis)
-                .collect();
-            match (places.as_slice(), extensions.contains(word)) {
-                ([], true) if extend.is_none() => extend = Some(word.clone()),
-                ([axis], false) if labels[*axis].is_none() => {
-                    let label = word.strip_prefix(&format!("{}=", plan.axes[*axis])).unwrap_or(word);
-                    labels[*axis] = Some(label.to_owned());
-                }
-                ([], false) => return Err(wrong(format!("`{word}` is no extension and no label"))),
-                ([], true) | ([_], false) => return Err(wrong(format!("`{word}` is one too many"))),
-                _ => return Err(wrong(format!("`{word}` may mean two things; write `AXIS={word}`"))),
+            if self.metric.is_measured(&job.config, |protocol, split| self.is_about(protocol, split)) {
+                return Ok(());
             }
+            any = true;
         }
-        for (axis, known) in all.iter().enumerate() {
-            if labels[axis].is_none() && known.len() > 1 {
-                return Err(Error::usage(format!(
-                    "claim \"{says}\": `{}` leaves `{}` open",
-                    words.join(", "),
-                    plan.axes[axis]
-                ))
-                .hint(format!("add one of {}", few(known))));
-            }
-        }
-        Ok(Self { extend: extend.unwrap_or_else(|| "direct".to_owned()), labels })
+        // Where no run of the side is allowed, that is the reason, and told elsewhere.
+        if any { Err(self.without_metric(&side.join(", "), true)) } else { Ok(()) }
     }
 
-    fn is(&self, measured: &Measured) -> bool {
-        let labels = self.labels.iter().zip(&measured.labels);
-        measured.extend == self.extend
-            && labels.into_iter().all(|(wanted, label)| wanted.as_ref().is_none_or(|wanted| wanted == label))
+    fn without_metric(&self, rows: &str, planned: bool) -> Error {
+        let (name, of) = (self.metric.name(), if planned { "will hold" } else { "holds" });
+        let text = format!("claim \"{}\": no row of `{rows}` that it is about {of} `{name}`", self.says);
+        let error = if planned { Error::usage(text) } else { Error::failed(text) };
+        error.hint(self.metric.found_in())
     }
-}
-
-/// The first of many words, for a hint.
-fn few(words: &[String]) -> String {
-    const FEW: usize = 12;
-    let more = if words.len() > FEW { ", .." } else { "" };
-    format!("{}{more}", words[..words.len().min(FEW)].join(", "))
-}
-
-/// The labels of each axis, in order.
-fn all_labels(plan: &Plan) -> Vec<Vec<String>> {
-    (0..plan.axes.len())
-        .map(|axis| {
-            let mut seen = HashSet::new();
-            let labels = plan.runs.iter().map(|run| &run.labels[axis]);
-            labels.filter(|label| seen.insert(*label)).cloned().collect()
-        })
-        .collect()
 }
 
 /// Judges all claims of a study together.
@@ -310,6 +229,7 @@ pub fn judge(claims: &[ClaimConfig], plan: &Plan, results: &Results) -> Result<V
         .zip(p.iter().zip(adjusted))
         .map(|((claim, (difference, interval)), (p, adjusted))| Judged {
             says: claim.says.clone(),
+            metric: claim.metric,
             tolerance: claim.tolerance,
             difference,
             interval,
@@ -339,23 +259,33 @@ fn evidence(
     results: &Results,
     extensions: &[String],
 ) -> Result<(Option<Difference>, Option<Interval>)> {
-    let candidates: Vec<&Measured> = results
-        .rows
+    let here = |measured: &&Measured| {
+        let settings = &measured.row.settings;
+        claim.sentence.length.is(&measured.row) && claim.is_about(settings.protocol, settings.split)
+    };
+    let rows: Vec<&Measured> = results.rows.iter().filter(here).collect();
+    let samples: Vec<Option<Sample<'_>>> = rows
         .iter()
-        .filter(|measured| claim.sentence.length.is(&measured.row))
-        .filter(|measured| claim.split.is_none_or(|split| measured.row.settings.split == split))
-        .filter(|measured| claim.protocol.is_none_or(|it| measured.row.settings.protocol == it))
+        .map(|measured| {
+            // The window baseline of a row is of the same run.
+            let run = rows.iter().filter(|other| other.run == measured.run).map(|other| &other.row);
+            claim.metric.sample(&measured.row, run)
+        })
         .collect();
+    let candidates = rows.iter().zip(&samples).filter_map(|(measured, sample)| Some((*measured, (*sample)?)));
+    let candidates: Vec<(&Measured, Sample<'_>)> = candidates.collect();
     // Without a word on it, the rows are those of the study's first kind.
-    let first =
-        candidates.first().map(|measured| (measured.row.settings.protocol, measured.row.settings.split));
-    let side = |words: &[String]| -> Result<Vec<&ResultRow>> {
+    let kind = |measured: &Measured| (measured.row.settings.protocol, measured.row.settings.split);
+    let first = candidates.first().map(|(measured, _)| kind(measured));
+    let side = |words: &[String]| -> Result<Vec<Sample<'_>>> {
         let selector = Selector::new(words, plan, extensions, &claim.says)?;
-        let rows = candidates.iter().filter(|measured| {
-            let settings = &measured.row.settings;
-            selector.is(measured) && first == Some((settings.protocol, settings.split))
-        });
-        Ok(rows.map(|measured| &measured.row).collect())
+        let mine = candidates.iter().filter(|(it, _)| selector.is(it) && first == Some(kind(it)));
+        let found: Vec<Sample<'_>> = mine.map(|(_, sample)| *sample).collect();
+        let mut without = rows.iter().zip(&samples).filter(|(_, sample)| sample.is_none());
+        if found.is_empty() && without.any(|(measured, _)| selector.is(measured)) {
+            return Err(claim.without_metric(&words.join(", "), false));
+        }
+        Ok(found)
     };
     let (left, right) = (side(&claim.sentence.left)?, side(&claim.sentence.right)?);
     let difference = Difference::new(&left, &right, 1.0 - ALPHA);
@@ -374,6 +304,7 @@ impl ClaimConfig {
         let t = self.tolerance;
         let (holds, fails) = match self.sentence.relation {
             Relation::Less => (high < t, low > t),
+            Relation::More => (low > -t, high < -t),
             Relation::Same => (-t < low && high < t, high < -t || t < low),
         };
         match (holds, fails) {
@@ -389,6 +320,7 @@ impl ClaimConfig {
         let t = self.tolerance;
         match self.sentence.relation {
             Relation::Less => interval.p_against(t),
+            Relation::More => interval.p_against(-t),
             // Inside, both ends must be excluded; outside, the near one.
             Relation::Same if interval.mean.abs() <= t => interval.p_against(t).max(interval.p_against(-t)),
             Relation::Same => interval.p_against(t.copysign(interval.mean)),

@@ -1,12 +1,13 @@
 //! Paired differences: the same seeds, the same documents, two ways of reading.
 
+use crate::metric::{Documents, Metric, Sample};
 use crate::statistics::{Interval, adjusted, bootstrap, mean, mean_interval, ratio_interval};
 use longwave_core::{Error, Result};
 use longwave_eval::{ResultRow, Settings};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The loss of one side minus that of the other, in nats per token.
+/// The measure of one side minus that of the other, in the unit of the metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// Mean over the seeds that both have.
@@ -25,19 +26,22 @@ pub struct Difference {
 
 impl Difference {
     /// The difference `a - b`, paired by seed and by document, with intervals at `level`. `None` where no
-    /// seed is on both sides, or a loss is no number.
-    pub fn new(a: &[&ResultRow], b: &[&ResultRow], level: f64) -> Option<Self> {
-        let pairs: Vec<(&ResultRow, &ResultRow)> = a
+    /// seed is on both sides, or a measure is no number.
+    pub fn new(a: &[Sample<'_>], b: &[Sample<'_>], level: f64) -> Option<Self> {
+        let seed = |sample: &Sample<'_>| sample.row().seed;
+        let pairs: Vec<(&Sample<'_>, &Sample<'_>)> = a
             .iter()
-            .filter_map(|a| Some((*a, *b.iter().find(|b| b.seed == a.seed)?)))
-            .filter(|(a, b)| a.nll.is_finite() && b.nll.is_finite())
+            .filter_map(|a| Some((a, b.iter().find(|b| seed(b) == seed(a))?)))
+            .filter(|(a, b)| a.value().is_finite() && b.value().is_finite())
             .collect();
-        let by_seed: Vec<f64> = pairs.iter().map(|(a, b)| a.nll - b.nll).collect();
+        let by_seed: Vec<f64> = pairs.iter().map(|(a, b)| a.value() - b.value()).collect();
         let sums = Sums::of(&pairs);
         let (by_document, bootstrap, documents) = match &sums {
-            Some(sums) => {
-                (sums.interval(level), bootstrap(&sums.differences, &sums.tokens, level, 0), sums.documents())
-            }
+            Some(sums) => (
+                sums.interval(level),
+                bootstrap(&sums.differences, &sums.weights, level, 0),
+                sums.documents(),
+            ),
             None => (None, None, 0),
         };
         Some(Self {
@@ -58,41 +62,42 @@ impl Difference {
 
 /// Differences per seed and document.
 struct Sums {
-    /// `a - b` summed over the tokens of each document, `[seeds, documents]`.
+    /// `a - b` summed over each document, `[seeds, documents]`.
     differences: Vec<Vec<f64>>,
-    /// Tokens of each document.
-    tokens: Vec<u64>,
+    /// What the sums are divided by: tokens or sequences of each document.
+    weights: Vec<u64>,
 }
 
 impl Sums {
-    /// `None` where a row does not tell of its documents, or the tokens are not the same throughout.
-    fn of(pairs: &[(&ResultRow, &ResultRow)]) -> Option<Self> {
-        let first = pairs.first()?.0.per_document.as_ref()?;
+    /// `None` where a row does not tell of its documents, or they are not the same throughout.
+    fn of(pairs: &[(&Sample<'_>, &Sample<'_>)]) -> Option<Self> {
+        let (first, _) = pairs.first()?;
+        let weights = first.documents()?.weights;
+        let of = |sample: &Sample<'_>| -> Option<Documents> {
+            let documents = sample.documents()?;
+            (documents.weights == weights && sample.row().same_text(first.row())).then_some(documents)
+        };
         let differences = pairs
             .iter()
-            .map(|(a, b)| {
-                let (a, b) = (a.per_document.as_ref()?, b.per_document.as_ref()?);
-                let same = a.tokens == first.tokens && b.tokens == first.tokens;
-                same.then(|| a.nll.iter().zip(&b.nll).map(|(a, b)| a - b).collect())
-            })
+            .map(|(a, b)| Some(of(a)?.sums.iter().zip(of(b)?.sums).map(|(a, b)| a - b).collect()))
             .collect::<Option<Vec<Vec<f64>>>>()?;
-        Some(Self { differences, tokens: first.tokens.clone() })
+        Some(Self { differences, weights })
     }
 
     fn documents(&self) -> usize {
-        self.tokens.iter().filter(|tokens| **tokens > 0).count()
+        self.weights.iter().filter(|weight| **weight > 0).count()
     }
 
     fn interval(&self, level: f64) -> Option<Interval> {
         let seeds = self.differences.len() as f64;
-        let averaged: Vec<f64> = (0..self.tokens.len())
+        let averaged: Vec<f64> = (0..self.weights.len())
             .map(|document| self.differences.iter().map(|seed| seed[document]).sum::<f64>() / seeds)
             .collect();
-        ratio_interval(&averaged, &self.tokens, level)
+        ratio_interval(&averaged, &self.weights, level)
     }
 }
 
-/// One measurement that two runs have in common, and the difference of their losses.
+/// One measurement that two runs have in common, and the difference of what they say.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// Kind of the extension.
@@ -102,11 +107,17 @@ pub struct Comparison {
     /// Protocol, split and lengths.
     #[serde(flatten)]
     pub settings: Settings,
+    /// What is compared.
+    pub metric: Metric,
+    /// The measure of the first run.
+    pub value: f64,
+    /// The measure of the second run.
+    pub other_value: f64,
     /// Perplexity of the first run.
     pub ppl: f64,
     /// Perplexity of the second run.
     pub other_ppl: f64,
-    /// Loss of the first minus that of the second, in nats per token.
+    /// The measure of the first minus that of the second.
     pub difference: f64,
     /// Standard error of the difference over what was paired; absent for fewer than two of it.
     pub se: Option<f64>,
@@ -129,50 +140,108 @@ pub struct Comparison {
 /// taken as a pair whatever they are, and documents tell the error.
 ///
 /// # Errors
-/// They have no measurement in common.
-pub fn compare(a: &[ResultRow], b: &[ResultRow]) -> Result<Vec<Comparison>> {
+/// They have no measurement in common, no row has the metric, or all that is alike was read from different
+/// text. Bits per byte may be compared over other tokens of one text, all else only over the same tokens.
+pub fn compare(a: &[ResultRow], b: &[ResultRow], metric: Metric) -> Result<Vec<Comparison>> {
     let mut comparisons: Vec<Comparison> = Vec::new();
     let same = |x: &ResultRow, y: &ResultRow| {
         x.settings == y.settings && x.extend == y.extend && x.extend_config == y.extend_config
     };
+    let (mut common, mut refused) = (false, None);
     for (index, row) in a.iter().enumerate() {
         if a[..index].iter().any(|earlier| same(earlier, row)) {
             continue;
         }
         let left: Vec<&ResultRow> = a.iter().filter(|other| same(other, row)).collect();
         let mut right: Vec<ResultRow> = b.iter().filter(|other| same(other, row)).cloned().collect();
-        if let ([one], [other]) = (left.as_slice(), right.as_mut_slice()) {
-            other.seed = one.seed;
+        common |= !right.is_empty();
+        if let Some(error) = right.iter().find_map(|other| other_text(row, other, metric)) {
+            refused.get_or_insert(error);
+            continue;
         }
-        let right: Vec<&ResultRow> = right.iter().collect();
-        let Some(difference) = Difference::new(&left, &right, 0.95) else { continue };
-        let interval = difference.interval();
-        let mean_of = |rows: &[&ResultRow]| {
-            let ppl: Vec<f64> = rows.iter().map(|row| row.ppl).collect();
-            mean(&ppl).unwrap_or(f64::NAN)
-        };
-        comparisons.push(Comparison {
-            extend: row.extend.clone(),
-            extend_config: row.extend_config.clone(),
-            settings: row.settings.clone(),
-            ppl: mean_of(&left),
-            other_ppl: mean_of(&right),
-            difference: difference.mean,
-            se: interval.map(|interval| interval.se),
-            interval: interval.map(|interval| (interval.low, interval.high)),
-            bootstrap: difference.bootstrap,
-            p: interval.map(|interval| interval.p_against(0.0)),
-            p_holm: None,
-            documents: difference.documents,
-            seeds: difference.seeds,
-        });
+        let left = samples(&left, a, metric);
+        let mut lone = b.to_vec();
+        if let ([one], [other]) = (left.as_slice(), right.as_mut_slice()) {
+            other.seed = one.row().seed;
+            lone.iter_mut().for_each(|row| row.seed = other.seed);
+        }
+        let right = samples(&right.iter().collect::<Vec<_>>(), &lone, metric);
+        comparisons.extend(comparison(&left, &right, metric));
     }
     if comparisons.is_empty() {
-        return Err(Error::failed("the two runs have no measurement in common")
-            .hint("evaluate both with the same lengths, extensions and protocol: `longwave eval RUN ..`"));
+        return Err(match refused {
+            Some(error) => error,
+            None if common => {
+                Error::failed(format!("no row that both runs have holds a `{}`", metric.name()))
+                    .hint(metric.found_in())
+            }
+            None => Error::failed("the two runs have no measurement in common")
+                .hint("evaluate both with the same lengths, extensions and protocol: `longwave eval RUN ..`"),
+        });
     }
     correct(&mut comparisons);
     Ok(comparisons)
+}
+
+fn samples<'a>(wanted: &[&'a ResultRow], rows: &'a [ResultRow], metric: Metric) -> Vec<Sample<'a>> {
+    wanted.iter().filter_map(|row| metric.sample(row, rows)).collect()
+}
+
+/// Why two rows cannot be held against each other, where they cannot.
+fn other_text(a: &ResultRow, b: &ResultRow, metric: Metric) -> Option<Error> {
+    let named = |row: &ResultRow| row.corpus.clone().unwrap_or_else(|| "an unnamed text".to_owned());
+    if !a.same_text(b) {
+        return Some(
+            Error::failed(format!("the two runs read different text: `{}` and `{}`", named(a), named(b)))
+                .hint("read both on one text: `longwave eval RUN --corpus PATH`"),
+        );
+    }
+    let scored = |row: &ResultRow| {
+        let tokens = row.per_document.as_ref().map(|sums| sums.tokens.clone());
+        (row.tokens, row.documents, row.bytes, tokens)
+    };
+    let ((x, y), bits) = ((scored(a), scored(b)), metric == Metric::BitsPerByte);
+    let known = x.3.is_some() && y.3.is_some();
+    let differ = (x.0, x.1, x.2) != (y.0, y.1, y.2) || (known && x.3 != y.3);
+    (differ && !bits).then(|| {
+        Error::failed(format!(
+            "the two runs scored different tokens of `{}` at length {}: {} tokens of {} bytes, and {} of {}",
+            named(a),
+            a.settings.length,
+            a.tokens,
+            a.bytes,
+            b.tokens,
+            b.bytes
+        ))
+        .hint("their tokenizers or texts differ; `--metric bits_per_byte` compares across tokenizers")
+    })
+}
+
+fn comparison(left: &[Sample<'_>], right: &[Sample<'_>], metric: Metric) -> Option<Comparison> {
+    let difference = Difference::new(left, right, 0.95)?;
+    let interval = difference.interval();
+    let mean_of = |numbers: Vec<f64>| mean(&numbers).unwrap_or(f64::NAN);
+    let value = |samples: &[Sample<'_>]| mean_of(samples.iter().map(|sample| sample.value()).collect());
+    let ppl = |samples: &[Sample<'_>]| mean_of(samples.iter().map(|sample| sample.row().ppl).collect());
+    let row = left.first()?.row();
+    Some(Comparison {
+        extend: row.extend.clone(),
+        extend_config: row.extend_config.clone(),
+        settings: row.settings.clone(),
+        metric,
+        value: value(left),
+        other_value: value(right),
+        ppl: ppl(left),
+        other_ppl: ppl(right),
+        difference: difference.mean,
+        se: interval.map(|interval| interval.se),
+        interval: interval.map(|interval| (interval.low, interval.high)),
+        bootstrap: difference.bootstrap,
+        p: interval.map(|interval| interval.p_against(0.0)),
+        p_holm: None,
+        documents: difference.documents,
+        seeds: difference.seeds,
+    })
 }
 
 /// Fills in Holm's correction.
@@ -204,8 +273,13 @@ pub(crate) mod tests {
         row.per_document = Some(DocumentSums {
             tokens: vec![10; documents.len()],
             nll: documents.iter().map(|nll| nll * 10.0).collect(),
+            correct: None,
         });
         row
+    }
+
+    fn losses(rows: &[ResultRow]) -> Vec<Sample<'_>> {
+        rows.iter().map(|row| Metric::Loss.sample(row, rows).unwrap()).collect()
     }
 
     #[test]
@@ -214,10 +288,9 @@ pub(crate) mod tests {
         let a: Vec<ResultRow> = (0..2).map(|s| row("ntk", 256, s, &hard[s as usize])).collect();
         let b: Vec<ResultRow> =
             (0..2).map(|s| row("yarn", 256, s, &hard[s as usize].map(|nll| nll - 0.5))).collect();
-        let left: Vec<&ResultRow> = a.iter().collect();
         // The order of seeds on the other side does not matter.
-        let right: Vec<&ResultRow> = b.iter().rev().collect();
-        let difference = Difference::new(&left, &right, 0.95).unwrap();
+        let right: Vec<Sample<'_>> = losses(&b).into_iter().rev().collect();
+        let difference = Difference::new(&losses(&a), &right, 0.95).unwrap();
         assert!((difference.mean - 0.5).abs() < 1e-12);
         assert_eq!((difference.seeds, difference.documents), (2, 3));
         assert!(difference.by_seed.unwrap().se < 1e-12 && difference.by_document.unwrap().se < 1e-12);
@@ -227,11 +300,19 @@ pub(crate) mod tests {
 
     #[test]
     fn other_seeds_are_no_pair_and_other_documents_no_documents() {
-        let a = row("ntk", 256, 0, &[1.0, 2.0]);
-        let b = row("ntk", 256, 1, &[1.0, 2.0]);
-        assert_eq!(Difference::new(&[&a], &[&b], 0.95), None);
-        let c = row("ntk", 256, 0, &[1.0, 2.0, 3.0]);
-        let difference = Difference::new(&[&a], &[&c], 0.95).unwrap();
+        let a = [row("ntk", 256, 0, &[1.0, 2.0])];
+        let b = [row("ntk", 256, 1, &[1.0, 2.0])];
+        assert_eq!(Difference::new(&losses(&a), &losses(&b), 0.95), None);
+        let c = [row("ntk", 256, 0, &[1.0, 2.0, 3.0])];
+        let difference = Difference::new(&losses(&a), &losses(&c), 0.95).unwrap();
+        assert_eq!((difference.documents, difference.by_document), (0, None));
+        // As many tokens of other text are other documents all the same.
+        let mut d = [row("ntk", 256, 0, &[2.0, 2.0])];
+        (d[0].corpus, d[0].bytes) = (Some("other".to_owned()), 0);
+        assert!(Difference::new(&losses(&a), &losses(&d), 0.95).unwrap().by_document.is_some());
+        let mut a = a;
+        a[0].corpus = Some("one".to_owned());
+        let difference = Difference::new(&losses(&a), &losses(&d), 0.95).unwrap();
         assert_eq!((difference.documents, difference.by_document), (0, None));
     }
 
@@ -239,11 +320,37 @@ pub(crate) mod tests {
     fn compares_what_both_have_and_corrects_for_all() {
         let a = [row("ntk", 256, 0, &[1.0, 2.1, 3.2]), row("ntk", 512, 0, &[1.0, 2.0, 3.0])];
         let b = [row("ntk", 256, 5, &[1.5, 2.5, 3.5]), row("yarn", 512, 5, &[1.0, 2.0, 3.0])];
-        let found = compare(&a, &b).unwrap();
+        let found = compare(&a, &b, Metric::Loss).unwrap();
         assert_eq!(found.len(), 1);
         assert!((found[0].difference + 0.4).abs() < 1e-12);
         assert_eq!((found[0].p, found[0].documents), (found[0].p_holm, 3));
-        let error = compare(&a[..1], &b[1..]).unwrap_err();
+        let error = compare(&a[..1], &b[1..], Metric::Loss).unwrap_err();
         assert!(error.message().contains("no measurement in common"));
+    }
+
+    #[test]
+    fn other_text_and_other_tokens_are_refused() {
+        let a = [row("ntk", 256, 0, &[1.0, 2.0]), row("yarn", 256, 0, &[1.0, 2.0])];
+        let mut b = a.clone();
+        b[0].corpus = Some("b".to_owned());
+        let mut named = a.clone();
+        named[0].corpus = Some("a".to_owned());
+        let error = compare(&named[..1], &b[..1], Metric::Loss).unwrap_err();
+        assert_eq!(error.message(), "the two runs read different text: `a` and `b`");
+        // What was read alike is compared.
+        assert_eq!(compare(&named, &b, Metric::Loss).unwrap()[0].extend, "yarn");
+        let mut c = row("ntk", 256, 0, &[1.0, 2.0]);
+        (c.tokens, c.bytes, c.bpb) = (30, 90, Some(0.5));
+        let mut a = a[0].clone();
+        (a.bytes, a.bpb) = (90, Some(0.75));
+        let (a, c) = ([a], [c]);
+        let error = compare(&a, &c, Metric::Loss).unwrap_err();
+        assert!(
+            error.message().contains("scored different tokens") && error.hint_text().is_some(),
+            "{error}"
+        );
+        assert_eq!(compare(&a, &c, Metric::BitsPerByte).unwrap()[0].difference, 0.25);
+        let none = compare(&a, &a, Metric::ExactMatch).unwrap_err();
+        assert!(none.message().contains("holds a `exact_match`"), "{none}");
     }
 }

@@ -3,19 +3,30 @@
 
 use crate::plan::{Job, Plan};
 use longwave_core::Result;
-use longwave_data::{DataConfig, Split};
+use longwave_data::DataConfig;
 use longwave_eval::protocol::truncate;
 use longwave_eval::{ResolvedEvaluate, Window};
 use longwave_model::size::training_flops;
 use std::collections::HashMap;
 
-/// What a corpus is to a cost: its vocabulary, and the tokens of each document by split.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Corpus {
+/// Tells what runs read: their corpora and tasks, and other text that evaluations name.
+pub trait Corpora {
     /// Tokens of the vocabulary.
-    pub vocab_size: usize,
-    /// Tokens of each document, in the order of [`Split::ALL`].
-    pub documents: [Vec<usize>; 3],
+    ///
+    /// # Errors
+    /// The corpus cannot be read.
+    fn vocab_size(&mut self, data: &DataConfig) -> Result<usize>;
+
+    /// What an evaluation reads at one of its lengths.
+    ///
+    /// # Errors
+    /// The text cannot be read, or no document of it is long enough.
+    fn windows(
+        &mut self,
+        data: &DataConfig,
+        block: &ResolvedEvaluate,
+        length: usize,
+    ) -> Result<longwave_eval::Plan>;
 }
 
 /// What a run, or several, take.
@@ -46,40 +57,38 @@ impl Cost {
     }
 }
 
-/// Tells what a corpus is.
-pub type Corpora<'a> = dyn FnMut(&DataConfig) -> Result<Corpus> + 'a;
-
 /// The cost of each run of a plan, in its order; `None` where it cannot be told, for want of an allowed
 /// config or of documents long enough.
 ///
-/// `corpora` is asked once for each different `[data]`.
-pub fn costs(plan: &Plan, corpora: &mut Corpora<'_>) -> Vec<Option<Cost>> {
-    let mut known: HashMap<String, Option<Corpus>> = HashMap::new();
-    let mut readings: HashMap<String, Option<Vec<(usize, f64)>>> = HashMap::new();
+/// `corpora` is asked once for each different `[data]` and evaluation.
+pub fn costs(plan: &Plan, corpora: &mut dyn Corpora) -> Vec<Option<Cost>> {
+    let mut known: Vec<(&DataConfig, Option<usize>)> = Vec::new();
+    let mut readings: HashMap<(usize, usize, &str), Option<Vec<(usize, f64)>>> = HashMap::new();
     plan.runs
         .iter()
         .map(|run| {
             let job = run.job.as_ref().ok()?;
-            let data = format!("{:?}", job.config.run.data);
-            let corpus =
-                known.entry(data.clone()).or_insert_with(|| corpora(&job.config.run.data).ok()).as_ref()?;
-            let train_length = job.config.run.train.length;
-            let evaluation = format!("{} {train_length} {data}", job.evaluation);
-            let readings = readings.entry(evaluation).or_insert_with(|| readings_of(job, corpus)).as_ref()?;
-            cost(job, corpus, readings)
+            let data = &job.config.run.data;
+            // Few corpora, and most often the one of the run before.
+            let place = known.iter().rposition(|(other, _)| *other == data).unwrap_or_else(|| {
+                known.push((data, corpora.vocab_size(data).ok()));
+                known.len() - 1
+            });
+            let vocab_size = known[place].1?;
+            let reading = (place, job.config.run.train.length, job.evaluation.as_str());
+            let readings = readings.entry(reading).or_insert_with(|| readings_of(job, corpora)).as_ref()?;
+            cost(job, vocab_size, readings)
         })
         .collect()
 }
 
 /// Tokens read at each length, over all evaluations of a job.
-fn readings_of(job: &Job, corpus: &Corpus) -> Option<Vec<(usize, f64)>> {
+fn readings_of(job: &Job, corpora: &mut dyn Corpora) -> Option<Vec<(usize, f64)>> {
     let mut readings = Vec::new();
     for evaluation in job.config.evaluations().ok()? {
         let block = &evaluation.block;
-        let plan = |block: &ResolvedEvaluate, length| {
-            let split = Split::ALL.iter().position(|split| *split == block.split)?;
-            block.plan(length, &corpus.documents[split]).ok()
-        };
+        let mut plan =
+            |block: &ResolvedEvaluate, length| corpora.windows(&job.config.run.data, block, length).ok();
         let trials = evaluation.open.iter().map(|open| open.trials(block));
         let reported = (block.clone(), evaluation.extensions.len() + evaluation.open.len());
         for (block, times) in std::iter::once(reported).chain(trials) {
@@ -104,9 +113,9 @@ fn tokens_read(plan: &longwave_eval::Plan) -> usize {
     plan.windows.iter().map(Window::reading).sum()
 }
 
-fn cost(job: &Job, corpus: &Corpus, readings: &[(usize, f64)]) -> Option<Cost> {
+fn cost(job: &Job, vocab_size: usize, readings: &[(usize, f64)]) -> Option<Cost> {
     let run = &job.config.run;
-    let resolved = run.model.resolve(corpus.vocab_size, run.train.length).ok()?;
+    let resolved = run.model.resolve(vocab_size, run.train.length).ok()?;
     let memory = run.position.memory();
     let segment = run.stage(run.last_stage()).length;
     // A text is read in segments where there is a memory, which is seen whole: a causal half counts twice.
@@ -131,23 +140,48 @@ fn cost(job: &Job, corpus: &Corpus, readings: &[(usize, f64)]) -> Option<Cost> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::plan;
+    use crate::plan::tests::{plan, task_plan};
 
-    fn corpus(documents: usize) -> Corpus {
-        let documents = vec![2_000; documents];
-        Corpus { vocab_size: 512, documents: [documents.clone(), documents.clone(), documents] }
+    /// So many documents of 2,000 tokens in every split, one of them in other text; questions of 100 tokens.
+    struct Documents {
+        count: usize,
+        asked: usize,
+    }
+
+    impl Corpora for Documents {
+        fn vocab_size(&mut self, _: &DataConfig) -> Result<usize> {
+            self.asked += 1;
+            Ok(512)
+        }
+
+        fn windows(
+            &mut self,
+            _: &DataConfig,
+            block: &ResolvedEvaluate,
+            length: usize,
+        ) -> Result<longwave_eval::Plan> {
+            if let Some(sequences) = block.sequences {
+                let window = |document| Window { document, start: 0, first: 90, end: 101 };
+                return Ok(longwave_eval::Plan {
+                    windows: (0..sequences).map(window).collect(),
+                    skipped_documents: 0,
+                });
+            }
+            block.plan(length, &vec![2_000; if block.corpus.is_some() { 1 } else { self.count }])
+        }
+    }
+
+    fn costs(plan: &Plan) -> Vec<Option<Cost>> {
+        super::costs(plan, &mut Documents { count: 3, asked: 0 })
     }
 
     #[test]
     fn counts_what_training_and_evaluation_read() {
         let plan = plan("seeds = 2\n[[evaluate]]\nlengths = [128, 256]\nextend = [\"direct\", \"ntk\"]");
-        let mut asked = 0;
-        let costs = costs(&plan, &mut |_| {
-            asked += 1;
-            Ok(corpus(3))
-        });
+        let mut corpora = Documents { count: 3, asked: 0 };
+        let costs = super::costs(&plan, &mut corpora);
         let cost = costs[0].unwrap();
-        assert_eq!((asked, costs.len(), costs[0]), (1, 2, costs[1]));
+        assert_eq!((corpora.asked, costs.len(), costs[0]), (1, 2, costs[1]));
         assert_eq!(cost.training_tokens, 6.0 * 4096.0);
         // 7 windows of 256 a document are read at both lengths in two ways. The baseline reads the windows
         // of 128 as they are, and the targets of the longer ones in eight readings of 128.
@@ -162,8 +196,7 @@ mod tests {
         let cost = |memory: usize| {
             let position = format!("position = {{ kind = \"transformer_xl\", memory = {memory} }}");
             let sets = format!("[set]\n{position}\ntrain.sampling = \"sequential\"");
-            costs(&plan(&format!("{sets}\n[[evaluate]]\nlengths = [256]")), &mut |_| Ok(corpus(3)))[0]
-                .unwrap()
+            costs(&plan(&format!("{sets}\n[[evaluate]]\nlengths = [256]")))[0].unwrap()
         };
         let (without, small, large) = (cost(0), cost(32), cost(64));
         assert_eq!(without.training_tokens, large.training_tokens);
@@ -180,7 +213,7 @@ mod tests {
             "[[stage]]\nlength = 256\nsteps = 5\n[[evaluate]]\nlengths = [128, 256]\nextend = [\"direct\"";
         let cost = |extend: &str| {
             let plan = plan(&format!("{more}{extend}]"));
-            costs(&plan, &mut |_| Ok(corpus(3)))[0].unwrap()
+            costs(&plan)[0].unwrap()
         };
         let plain = cost("");
         assert_eq!(plain.training_tokens, (6.0 + 5.0) * 4096.0);
@@ -194,10 +227,25 @@ mod tests {
     }
 
     #[test]
+    fn tasks_and_other_text_are_counted() {
+        let asked = |extend: &str| {
+            let block = "[[evaluate]]\nprotocol = \"task\"\nsequences = 50\nlengths = [200, 400]\n";
+            costs(&task_plan(&format!("{block}extend = [{extend}]")))[0].unwrap().evaluation_tokens
+        };
+        // 50 sequences of 100 tokens at two lengths.
+        assert_eq!(asked("\"direct\", \"ntk\"") - asked("\"direct\""), 50.0 * 100.0 * 2.0);
+        let read = |more: &str| {
+            let block = format!("[[evaluate]]\nlengths = [256]\n{more}");
+            costs(&plan(&block))[0].unwrap().evaluation_tokens
+        };
+        assert_eq!(read(""), 3.0 * read("corpus = \"elsewhere\""));
+    }
+
+    #[test]
     fn what_cannot_be_told_is_not() {
         let short = plan("[[evaluate]]\nlengths = [4096]");
-        assert_eq!(costs(&short, &mut |_| Ok(corpus(1))), [None]);
+        assert_eq!(costs(&short), [None]);
         let wrong = plan("[set]\ntrain.steps = -1");
-        assert_eq!(costs(&wrong, &mut |_| Ok(corpus(1))), [None]);
+        assert_eq!(costs(&wrong), [None]);
     }
 }

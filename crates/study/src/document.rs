@@ -34,7 +34,7 @@ pub struct Study {
     pub claims: Vec<ClaimConfig>,
     /// Threads of a run on the CPU.
     pub threads: usize,
-    /// Devices that runs are handed to in turn.
+    /// Devices that runs are dealt to: here each to one that is free, by launchers in turn.
     pub devices: Vec<String>,
     /// The folder of runs, shared by studies.
     pub store: PathBuf,

@@ -39,7 +39,7 @@ pub struct Options {
     pub tasks: PathBuf,
     /// Threads of a run.
     pub threads: usize,
-    /// Devices, handed out in turn.
+    /// Devices; each run goes to the one that fewest runs are at work on.
     pub devices: Vec<String>,
 }
 
@@ -74,6 +74,8 @@ pub enum Event {
 /// A child at work.
 struct Worker {
     index: usize,
+    /// Place of its device among the options'.
+    device: usize,
     child: Child,
     /// Closing it asks the child to stop.
     stdin: Option<ChildStdin>,
@@ -185,10 +187,17 @@ impl Execution<'_> {
         let device = &self.options.devices[index % self.options.devices.len()];
         let task = Task::new(&self.plan.runs[index], job, self.store.folder(), self.options.threads, device);
         let path = task.write(&self.options.tasks)?;
-        let (child, stdin) = self.spawn(index, &path, &job.key)?;
-        self.workers.push(Worker { index, child, stdin, start: Instant::now() });
+        let free = self.free_device();
+        let (child, stdin) = self.spawn(index, &path, &job.key, &self.options.devices[free])?;
+        self.workers.push(Worker { index, device: free, child, stdin, start: Instant::now() });
         show(Event::Started(index));
         Ok(())
+    }
+
+    /// The device that fewest runs are at work on, the first of several.
+    fn free_device(&self) -> usize {
+        let at_work = |device: &usize| self.workers.iter().filter(|worker| worker.device == *device).count();
+        (0..self.options.devices.len()).min_by_key(at_work).unwrap_or(0)
     }
 
     /// Tells of a run that another process has finished or that failed there.
@@ -206,14 +215,20 @@ impl Execution<'_> {
         Ok(true)
     }
 
-    fn spawn(&self, index: usize, task: &Path, key: &str) -> Result<(Child, Option<ChildStdin>)> {
+    fn spawn(
+        &self,
+        index: usize,
+        task: &Path,
+        key: &str,
+        device: &str,
+    ) -> Result<(Child, Option<ChildStdin>)> {
         let log = self.store.log(key);
         let failed = |error: std::io::Error| Error::io("write", &log, &error);
         let stderr = OpenOptions::new().create(true).append(true).open(&log).map_err(failed)?;
         let mut child = Command::new(&self.options.program)
             .arg("task")
             .arg(task)
-            .arg("--follow")
+            .args(["--follow", "--device", device])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(stderr)
@@ -313,4 +328,45 @@ fn unexplained(status: ExitStatus, log: &Path) -> Failure {
         }
     }
     Failure { reason: format!("its process ended without a word ({status})"), hint }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Notes its device, and whether another one has it at the same time.
+    const PROGRAM: &str = "#!/bin/sh
+folder=$(dirname \"$0\")
+echo \"$5\" >>\"$folder/used\"
+mkdir \"$folder/$5\" 2>/dev/null || echo \"$5\" >>\"$folder/clashes\"
+sleep 0.1
+rmdir \"$folder/$5\"
+";
+
+    #[test]
+    fn runs_are_dealt_to_the_device_that_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        std::fs::write(&program, PROGRAM).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let plan = crate::plan::tests::plan("seeds = [0, 2, 4, 6, 8, 10, 12]\n[[evaluate]]\nlengths = [128]");
+        let store = Store::new(&folder.path().join("store"));
+        let options = Options {
+            program,
+            jobs: 2,
+            tasks: folder.path().join("tasks"),
+            threads: 1,
+            devices: vec!["gpu:0".to_owned(), "gpu:1".to_owned()],
+        };
+        let mut failed = 0;
+        execute(&plan, &store, &options, &missing(&plan, &store), &|| false, &mut |event| {
+            failed += u32::from(matches!(event, Event::Failed(..)));
+        })
+        .unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+        let used = read("used");
+        assert_eq!((failed, used.lines().count(), read("clashes").as_str()), (7, 7, ""), "{used}");
+        assert!(used.contains("gpu:0\n") && used.contains("gpu:1\n"), "{used}");
+    }
 }

@@ -155,7 +155,10 @@ impl Expansion<'_, '_> {
             .filter(|block| self.wanted(block, labels))
             .map(|block| Value::Table(block.block.clone()))
             .collect();
-        document.insert("evaluate".to_owned(), Value::Array(blocks));
+        // Without any there is the default block, as in a config.
+        if !self.study.evaluations.is_empty() {
+            document.insert("evaluate".to_owned(), Value::Array(blocks));
+        }
         // The name is part of every row, and the run may belong to several studies.
         document.insert("name".to_owned(), Value::String("run".to_owned()));
         let config = Config::from_table(document)?;
@@ -209,8 +212,17 @@ pub(crate) mod tests {
 
     /// A plan over a corpus whose hash is its name.
     pub(crate) fn plan(text: &str) -> Plan {
+        plan_of(BASE, text)
+    }
+
+    /// The same of a task.
+    pub(crate) fn task_plan(text: &str) -> Plan {
+        plan_of(&BASE.replace("corpus = \"c\"", "task = { kind = \"copy\" }"), text)
+    }
+
+    fn plan_of(base: &str, text: &str) -> Plan {
         let text = format!("name = \"s\"\nbase = \"b.toml\"\n{text}");
-        let study = Study::from_table(text.parse().unwrap(), &|_| Ok(BASE.parse().unwrap())).unwrap();
+        let study = Study::from_table(text.parse().unwrap(), &|_| Ok(base.parse().unwrap())).unwrap();
         Plan::new(&study, "cpu", &mut |data| Ok(data.corpus.clone()))
     }
 
@@ -264,6 +276,12 @@ pub(crate) mod tests {
         let blocks: Vec<usize> =
             plan.runs.iter().map(|run| run.job.as_ref().unwrap().config.evaluate.len()).collect();
         assert_eq!(blocks, [2, 2, 1, 1]);
+    }
+
+    #[test]
+    fn without_a_block_there_is_the_default_one() {
+        let plan = plan("");
+        assert_eq!(plan.runs[0].job.as_ref().unwrap().config.evaluate[0].lengths, [128, 256, 512, 1024]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::parse_device;
 use clap::{Args, Subcommand, ValueEnum};
 use longwave_kernels::DeviceChoice;
+use longwave_study::Metric;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -17,6 +18,9 @@ pub(crate) struct Study {
     /// Runs at a time; as many as the cores hold unless given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) jobs: Option<u64>,
+    /// Devices that runs are dealt to, one run each at a time, instead of the study's: `gpu:0,gpu:1`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_device)]
+    pub(crate) devices: Vec<DeviceChoice>,
     /// Try runs again that failed
     #[arg(long)]
     pub(crate) retry: bool,
@@ -72,6 +76,9 @@ pub(crate) struct Compare {
     /// Another one
     #[arg(value_name = "RUN")]
     pub(crate) other: PathBuf,
+    /// What is compared: loss, accuracy, exact_match, bits_per_byte or baseline_difference
+    #[arg(long, value_name = "METRIC", default_value = "loss", value_parser = parse_metric)]
+    pub(crate) metric: Metric,
     /// Print JSON lines instead of the table
     #[arg(long)]
     pub(crate) json: bool,
@@ -96,4 +103,8 @@ pub(crate) enum RunsAction {
         #[arg(long)]
         yes: bool,
     },
+}
+
+fn parse_metric(text: &str) -> Result<Metric, String> {
+    text.parse().map_err(|error: longwave_core::Error| error.message().to_owned())
 }

@@ -4,6 +4,7 @@ use crate::args;
 use crate::output::data;
 use longwave_core::{Error, Result};
 use longwave_eval::{ResultRow, row};
+use longwave_study::Metric;
 use longwave_study::compare::{Comparison, compare};
 use longwave_study::document::STORE;
 use std::fmt::Write as _;
@@ -12,9 +13,9 @@ use std::path::{Path, PathBuf};
 /// Runs the command.
 pub(crate) fn run(arguments: &args::Compare) -> Result<()> {
     let (run, other) = (find(&arguments.run)?, find(&arguments.other)?);
-    let comparisons = compare(&rows(&run)?, &rows(&other)?)?;
+    let comparisons = compare(&rows(&run)?, &rows(&other)?, arguments.metric)?;
     if !arguments.json {
-        return data(&table(&run, &other, &comparisons));
+        return data(&table(&run, &other, arguments.metric, &comparisons));
     }
     let lines = comparisons.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
     let lines = lines.map_err(|error| Error::failed(format!("a row cannot be written as JSON: {error}")))?;
@@ -45,7 +46,7 @@ fn rows(run: &Path) -> Result<Vec<ResultRow>> {
     row::read_rows(&run.join("results.jsonl"))
 }
 
-fn table(run: &Path, other: &Path, comparisons: &[Comparison]) -> String {
+fn table(run: &Path, other: &Path, metric: Metric, comparisons: &[Comparison]) -> String {
     let (mut extends, mut text) = (vec!["extend".len()], String::new());
     extends.extend(comparisons.iter().map(|comparison| comparison.extend.len()));
     let wide = extends.into_iter().max().unwrap_or(0);
@@ -56,9 +57,9 @@ fn table(run: &Path, other: &Path, comparisons: &[Comparison]) -> String {
         "{:<wide$}  {:>7}  {:>9}  {:>9}  {:>9}  {:>8}  {:>20}  {:>20}  {:>8}  {:>9}",
         "extend",
         "length",
-        "ppl",
+        if metric == Metric::Loss { "ppl" } else { "first" },
         "other",
-        "nats",
+        if metric == Metric::Loss { "nats" } else { "minus" },
         "se",
         "95% (t)",
         "95% (bootstrap)",
@@ -69,14 +70,18 @@ fn table(run: &Path, other: &Path, comparisons: &[Comparison]) -> String {
         let ends = |ends: Option<(f64, f64)>| {
             ends.map_or("-".to_owned(), |(low, high)| format!("{low:+.4} to {high:+.4}"))
         };
+        let (first, second) = match metric {
+            Metric::Loss => (format!("{:.2}", comparison.ppl), format!("{:.2}", comparison.other_ppl)),
+            _ => (format!("{:.4}", comparison.value), format!("{:.4}", comparison.other_value)),
+        };
         let number = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.4}"));
         let _ = writeln!(
             text,
-            "{:<wide$}  {:>7}  {:>9.2}  {:>9.2}  {:>+9.4}  {:>8}  {:>20}  {:>20}  {:>8}  {:>9}",
+            "{:<wide$}  {:>7}  {:>9}  {:>9}  {:>+9.4}  {:>8}  {:>20}  {:>20}  {:>8}  {:>9}",
             comparison.extend,
             comparison.settings.length,
-            comparison.ppl,
-            comparison.other_ppl,
+            first,
+            second,
             comparison.difference,
             number(comparison.se),
             ends(comparison.interval),
@@ -85,5 +90,12 @@ fn table(run: &Path, other: &Path, comparisons: &[Comparison]) -> String {
             comparison.documents
         );
     }
-    text + "\nLoss in nats per token, paired by document; below 0 the first run is better.\n"
+    let name = if metric == Metric::Loss { "Loss".to_owned() } else { format!("`{}`", metric.name()) };
+    let better = if metric.falls() { "below" } else { "above" };
+    let _ = writeln!(
+        text,
+        "\n{name} in {}, paired by document; {better} 0 the first run is better.",
+        metric.unit()
+    );
+    text
 }

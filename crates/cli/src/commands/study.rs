@@ -3,23 +3,23 @@
 mod estimate;
 mod progress;
 
-use super::session::{find_config, find_shipped, open_data};
+use super::session::{find_config, find_shipped};
 use super::task::program;
 use crate::args::{self, Launcher};
 use crate::interrupt;
 use crate::output::{data, tell};
+use estimate::Opened;
 use longwave_core::{Error, Result, file};
-use longwave_data::{DataConfig, Split};
 use longwave_eval::{Config, ResultRow};
 use longwave_kernels::DeviceChoice;
 use longwave_report::page;
-use longwave_study::cost::Corpus;
+use longwave_study::cost::{Cost, costs};
 use longwave_study::document::studies;
 use longwave_study::execute::{Options, execute, missing};
 use longwave_study::results::Results;
 use longwave_study::{Plan, Store, Study, Work, claim, launcher, write};
 use progress::StudyProgress;
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,7 +28,10 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub(crate) fn run(arguments: &args::Study) -> Result<()> {
-    let study = Study::load(&find_shipped(&arguments.file, "experiments", "study")?, &find_config)?;
+    let mut study = Study::load(&find_shipped(&arguments.file, "experiments", "study")?, &find_config)?;
+    if !arguments.devices.is_empty() {
+        study.devices = arguments.devices.iter().map(ToString::to_string).collect();
+    }
     perform(&study, arguments)
 }
 
@@ -49,6 +52,7 @@ pub(super) fn run_seeds(arguments: &args::Train, seeds: u64) -> Result<()> {
         file: path,
         dry_run: false,
         jobs: None,
+        devices: Vec::new(),
         retry: false,
         collect: false,
         out: None,
@@ -68,7 +72,9 @@ struct Desk<'a> {
     store: Store,
     /// The study's own folder.
     folder: PathBuf,
-    corpora: HashMap<String, (String, Corpus)>,
+    corpora: RefCell<Opened>,
+    /// `cpu` or `gpu`.
+    kind: &'static str,
 }
 
 fn perform(study: &Study, arguments: &args::Study) -> Result<()> {
@@ -76,13 +82,13 @@ fn perform(study: &Study, arguments: &args::Study) -> Result<()> {
     let kind = device_kind(&study.devices)?;
     // Before anything else takes threads: a probe has as many as a run.
     let session = if arguments.dry_run { Some(estimate::session(study)?) } else { None };
-    let mut corpora = HashMap::new();
-    let plan = Plan::new(study, kind, &mut |config| open_corpus(config, &mut corpora));
+    let mut corpora = Opened::default();
+    let plan = Plan::new(study, kind, &mut |config| corpora.open(config));
     plan.check()?;
     study.claims.iter().try_for_each(|claim| claim.check(&plan))?;
     let store = Store::new(&study.store);
     let folder = arguments.out.clone().unwrap_or_else(|| studies(store.folder()).join(&study.name));
-    let desk = Desk { study, arguments, plan, store, folder, corpora };
+    let desk = Desk { study, arguments, plan, store, folder, corpora: RefCell::new(corpora), kind };
     if let Some(session) = &session {
         return desk.dry_run(session);
     }
@@ -90,7 +96,7 @@ fn perform(study: &Study, arguments: &args::Study) -> Result<()> {
     if !arguments.collect {
         desk.note_plan()?;
         match arguments.launcher {
-            Launcher::Local => desk.run_here(kind)?,
+            Launcher::Local => desk.run_here()?,
             Launcher::Command => desk.hand_over()?,
             Launcher::Slurm => desk.submit()?,
         }
@@ -133,22 +139,35 @@ impl Desk<'_> {
         Ok(missing(&self.plan, &self.store))
     }
 
+    /// Runs at a time that the machine holds: as many as have cores, or a GPU each.
+    fn capacity(&self) -> usize {
+        if self.kind == "cpu" { (cores() / self.study.threads).max(1) } else { self.study.devices.len() }
+    }
+
+    /// Runs at a time.
+    fn jobs(&self) -> usize {
+        let capacity = self.capacity();
+        self.arguments.jobs.map_or(capacity, |jobs| (jobs as usize).min(capacity))
+    }
+
     /// Runs what is missing in processes of this machine.
-    fn run_here(&self, kind: &str) -> Result<()> {
+    fn run_here(&self) -> Result<()> {
         let wanted = self.wanted()?;
-        let capacity =
-            if kind == "cpu" { (cores() / self.study.threads).max(1) } else { self.study.devices.len() };
-        let asked = self.arguments.jobs.map_or(capacity, |jobs| jobs as usize);
-        if asked > capacity {
-            tell(&format!(
-                "jobs      {capacity} at a time instead of {asked}: {} cores hold no more runs of {} threads",
-                cores(),
-                self.study.threads
-            ));
+        let jobs = self.jobs();
+        if let Some(asked) = self.arguments.jobs.filter(|asked| *asked as usize > jobs) {
+            let why = if self.kind == "cpu" {
+                format!("{} cores hold no more runs of {} threads", cores(), self.study.threads)
+            } else {
+                format!(
+                    "{} devices hold a run each; list one twice for two at a time",
+                    self.study.devices.len()
+                )
+            };
+            tell(&format!("jobs      {jobs} at a time instead of {asked}: {why}"));
         }
         let options = Options {
             program: program()?,
-            jobs: asked.min(capacity),
+            jobs,
             tasks: self.folder.join("tasks"),
             threads: self.study.threads,
             devices: self.study.devices.clone(),
@@ -161,10 +180,14 @@ impl Desk<'_> {
         done
     }
 
+    /// The cost of every run of the plan.
+    fn costs(&self) -> Vec<Option<Cost>> {
+        costs(&self.plan, &mut *self.corpora.borrow_mut())
+    }
+
     /// What each run of the plan costs, for the share of the work that is done.
     fn weights(&self) -> Vec<f64> {
-        let costs = estimate::costs(&self.plan, &self.corpora);
-        costs.into_iter().map(|cost| cost.map_or(1.0, |cost| cost.flops())).collect()
+        self.costs().into_iter().map(|cost| cost.map_or(1.0, |cost| cost.flops())).collect()
     }
 
     /// What a launcher needs to know.
@@ -245,13 +268,13 @@ impl Desk<'_> {
     /// Writes the results and prints the tables; failures are told last.
     fn conclude(&self) -> Result<()> {
         let results = Results::gather(&self.plan, &self.store)?;
-        let claims = claim::judge(&self.study.claims, &self.plan, &results)?;
         if !results.rows.is_empty() {
             let table = results.table()?;
             write::csv(&self.folder.join("results.csv"), &table)?;
             write::parquet(&self.folder.join("results.parquet"), &table)?;
             self.write_report(&results)?;
         }
+        let claims = claim::judge(&self.study.claims, &self.plan, &results)?;
         let text = write::markdown(&self.study.name, &self.plan, &results, &claims);
         file::write(&self.folder.join("study.md"), text.as_bytes())?;
         data(&text)?;
@@ -296,25 +319,16 @@ impl Desk<'_> {
     }
 }
 
-/// The content hash of a corpus, which is opened on the way so that every run finds it in the cache.
-fn open_corpus(config: &DataConfig, corpora: &mut HashMap<String, (String, Corpus)>) -> Result<String> {
-    let dataset = open_data(config)?;
-    let documents = Split::ALL.map(|split| {
-        let tokens = dataset.tokens(split);
-        (0..tokens.documents()).map(|index| tokens.document(index).len()).collect()
-    });
-    let corpus = Corpus { vocab_size: dataset.tokenizer().vocab_size(), documents };
-    let hash = dataset.content_hash().to_owned();
-    corpora.insert(estimate::data_key(config), (hash.clone(), corpus));
-    Ok(hash)
-}
-
 /// `cpu` or `gpu`: what decides how results round. A study has one kind.
 fn device_kind(devices: &[String]) -> Result<&'static str> {
     let kinds = devices
         .iter()
         .map(|device| {
-            Ok(match device.parse()? {
+            let choice = device.parse().map_err(|_| {
+                Error::value("devices", format!("\"{device}\""), "each is `auto`, `cpu`, `gpu` or `gpu:N`")
+                    .hint("such as `devices = [\"gpu:0\", \"gpu:1\"]`")
+            })?;
+            Ok(match choice {
                 DeviceChoice::Cpu => "cpu",
                 DeviceChoice::Gpu(_) => "gpu",
                 DeviceChoice::Auto => {

@@ -102,7 +102,7 @@ fn a_row_of_an_earlier_program_is_the_same_measurement() {
 #[test]
 fn differences_pair_documents_of_the_same_tokens() {
     let with = |nll: [f64; 2], tokens: [u64; 2]| ResultRow {
-        per_document: Some(DocumentSums { tokens: tokens.to_vec(), nll: nll.to_vec() }),
+        per_document: Some(DocumentSums { tokens: tokens.to_vec(), nll: nll.to_vec(), correct: None }),
         ..row("yarn", 128, 2.0)
     };
     let difference = with([300.0, 100.0], [100, 100]).difference(&with([260.0, 80.0], [100, 100])).unwrap();

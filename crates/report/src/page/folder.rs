@@ -3,7 +3,7 @@
 use longwave_core::{Error, Result, file};
 use longwave_eval::{ResultRow, row};
 use serde::Deserialize;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// Runs lie in the folder itself, in `runs/NAME`, or one level deeper in a study's folder.
@@ -32,6 +32,20 @@ pub(super) struct Metric {
 }
 
 impl Run {
+    /// The last row of each run whose rows are here: one, or several where a study's were pooled.
+    pub(super) fn members(&self) -> Vec<&ResultRow> {
+        let mut places = HashMap::new();
+        let mut members: Vec<&ResultRow> = Vec::new();
+        for row in &self.rows {
+            let place = *places.entry((&row.run, row.seed, &row.config_hash)).or_insert(members.len());
+            match members.get_mut(place) {
+                Some(known) => *known = row,
+                None => members.push(row),
+            }
+        }
+        members
+    }
+
     /// `(step, loss)` of every logged step, in nats per token.
     pub(super) fn training_losses(&self) -> Vec<(f64, f64)> {
         self.metrics.iter().filter_map(|metric| Some((metric.step as f64, metric.loss?))).collect()

@@ -118,27 +118,12 @@ fn cell_html(cell: Option<&Cell>) -> String {
 /// Where the numbers come from: every run with its machine and config.
 fn push_runs(text: &mut String, runs: &[Run]) {
     *text += "<section>\n<h2>Runs</h2>\n<div class=\"wide\"><table>\n<thead><tr>";
-    for header in ["folder", "encoding", "seed", "L", "step", "config hash", "device", "threads", "version"] {
+    for header in ["run", "encoding", "seed", "L", "step", "config hash", "device", "threads", "version"] {
         let _ = write!(text, "<th scope=\"col\">{header}</th>");
     }
     *text += "</tr></thead>\n<tbody>\n";
     for run in runs {
-        let Some(row) = run.rows.last() else { continue };
-        let fields = [
-            row.encoding.clone(),
-            row.seed.to_string(),
-            row.settings.train_length.to_string(),
-            row.step.to_string(),
-            row.config_hash.chars().take(12).collect(),
-            row.device.clone(),
-            row.threads.to_string(),
-            row.version.clone(),
-        ];
-        let _ = write!(text, "<tr><th scope=\"row\">{}</th>", escape(&run.name));
-        for field in fields {
-            let _ = write!(text, "<td class=\"text\">{}</td>", escape(&field));
-        }
-        *text += "</tr>\n";
+        push_run(text, run);
     }
     *text += "</tbody></table></div>\n";
     for run in runs {
@@ -149,6 +134,30 @@ fn push_runs(text: &mut String, runs: &[Run]) {
         }
     }
     *text += "</section>\n";
+}
+
+/// The lines of a folder's runs: one, or several where it pools the rows of several.
+fn push_run(text: &mut String, run: &Run) {
+    let members = run.members();
+    let pooled = members.len() > 1;
+    for row in members {
+        let name = if pooled { format!("{}: {}", run.name, row.run) } else { run.name.clone() };
+        let fields = [
+            row.encoding.clone(),
+            row.seed.to_string(),
+            row.settings.train_length.to_string(),
+            row.step.to_string(),
+            row.config_hash.chars().take(12).collect(),
+            row.device.clone(),
+            row.threads.to_string(),
+            row.version.clone(),
+        ];
+        let _ = write!(text, "<tr><th scope=\"row\">{}</th>", escape(&name));
+        for field in fields {
+            let _ = write!(text, "<td class=\"text\">{}</td>", escape(&field));
+        }
+        *text += "</tr>\n";
+    }
 }
 
 /// Text as it may stand in an element or an attribute.

@@ -106,3 +106,22 @@ fn a_damaged_metric_is_named() {
     let error = write(folder.path()).unwrap_err();
     assert!(error.message().contains("metrics.jsonl` line 2 is no step's metrics"), "{error}");
 }
+
+#[test]
+fn pooled_rows_name_every_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str, seed: u64| -> Vec<ResultRow> {
+        let rows = example::rows().into_iter();
+        let hash = format!("{name}{seed}");
+        rows.map(|row| ResultRow { run: name.to_owned(), seed, config_hash: hash.clone(), ..row }).collect()
+    };
+    let rows = [of("rope, 1", 0), of("rope, 1", 1), of("alibi, 1", 0)].concat();
+    write_rows(&folder.path().join("report/results.jsonl"), &rows).unwrap();
+    write(&folder.path().join("report")).unwrap();
+    let page = fs::read_to_string(folder.path().join("report/report.html")).unwrap();
+    assert!(page.contains("<title>Longwave: 3 runs</title>"));
+    for (line, count) in [("report: rope, 1", 2), ("report: alibi, 1", 1)] {
+        assert_eq!(page.matches(&format!("<tr><th scope=\"row\">{line}</th>")).count(), count, "{line}");
+    }
+    assert!(page.contains(">alibi, 10</td>"), "the hash of each is told");
+}

@@ -82,7 +82,7 @@ rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\
 fn the_difference_to_the_baseline_is_paired() {
     let mut rows = few();
     for (row, nll) in rows.iter_mut().zip([[260.0, 80.0], [1.0, 1.0], [300.0, 100.0], [250.0, 80.0]]) {
-        row.per_document = Some(DocumentSums { tokens: vec![100, 100], nll: nll.to_vec() });
+        row.per_document = Some(DocumentSums { tokens: vec![100, 100], nll: nll.to_vec(), correct: None });
     }
     let table = table(&rows);
     assert_eq!(table.columns.last().unwrap(), "\u{394} at 8L");

@@ -79,3 +79,93 @@ fn refusals_show_the_form() {
             .is_ok()
     );
 }
+
+/// Results of a task: 2 seeds, 4 sequences of 10 tokens each; `ntk` answers one more of them than `direct`.
+fn answers() -> Results {
+    let mut results = results();
+    results.rows.retain(|measured| measured.row.seed < 2);
+    for measured in &mut results.rows {
+        let right = if measured.extend == "ntk" { 3 } else { 2 };
+        let row = &mut measured.row;
+        let correct: Vec<u64> = (0..4).map(|index| if index < right { 10 } else { row.seed }).collect();
+        row.settings.protocol = Protocol::Task;
+        row.accuracy = Some(correct.iter().sum::<u64>() as f64 / 40.0);
+        row.exact_match = Some(right as f64 / 4.0);
+        let sums = row.per_document.as_mut().unwrap();
+        (sums.tokens, sums.nll, sums.correct) = (vec![10; 4], vec![1.0; 4], Some(correct));
+    }
+    results
+}
+
+const TASK: &str = "seeds = 2\n[[axis]]\nkey = \"position\"\n\
+                    values = [\"rope\", \"alibi\"]\n[[evaluate]]\nprotocol = \"task\"\nlengths = [256]\n\
+                    extend = [\"ntk\", \"yarn\"]";
+
+#[test]
+fn more_of_a_share_is_said_with_more() {
+    let plan = crate::plan::tests::task_plan(TASK);
+    let judged = |text: &str| {
+        let claim = claim(text).unwrap();
+        judge(&[claim], &plan, &answers()).unwrap().remove(0)
+    };
+    let exact = "says = \"rope, ntk > rope, yarn at 2L\"\nmetric = \"exact_match\"";
+    let found = judged(exact);
+    let difference = found.difference.unwrap();
+    // The same in both seeds: 3 of 4 against 2 of 4, one of four documents.
+    assert_eq!((difference.mean, difference.seeds, difference.documents), (0.25, 2, 4));
+    assert_eq!((found.verdict, difference.by_document.unwrap().df), (Verdict::Holds, 3.0));
+    assert_eq!(judged(&exact.replace('>', "<")).verdict, Verdict::Fails);
+    assert_eq!(judged(&format!("{exact}\ntolerance = -0.3")).verdict, Verdict::Fails);
+    let turned = judged("says = \"rope, yarn < rope, ntk at 2L\"\nmetric = \"exact_match\"");
+    assert_eq!((turned.verdict, turned.difference.unwrap().mean), (Verdict::Holds, -0.25));
+    let accuracy = judged("says = \"rope, ntk > rope, yarn at 2L\"\nmetric = \"accuracy\"");
+    // One answer of ten tokens, less what the wrong answers have right: 0 in the first seed, 1 in the second.
+    assert!((accuracy.difference.unwrap().mean - (10.0 / 40.0 + 9.0 / 40.0) / 2.0).abs() < 1e-12);
+}
+
+#[test]
+fn the_baseline_is_that_of_the_same_run() {
+    let mut results = results();
+    let mut baselines: Vec<Measured> =
+        results.rows.iter().filter(|row| row.extend == "ntk").cloned().collect();
+    for measured in &mut baselines {
+        let row = &mut measured.row;
+        row.extend = longwave_eval::WINDOW_BASELINE.to_owned();
+        row.settings.exact = Some(false);
+        measured.extend.clone_from(&row.extend);
+        // Alibi is worse by 0.3, and so is its baseline.
+        row.nll -= 0.5;
+        row.per_document.as_mut().unwrap().nll.iter_mut().for_each(|nll| *nll -= 5.0);
+    }
+    results.rows.extend(baselines);
+    let text = "says = \"rope, ntk = alibi, ntk at 4L\"\ntolerance = 0.01\nmetric = \"baseline_difference\"";
+    let plan = crate::plan::tests::plan(AXES);
+    let judged = judge(&[claim(text).unwrap()], &plan, &results).unwrap().remove(0);
+    let difference = judged.difference.unwrap();
+    assert!(difference.mean.abs() < 1e-12 && difference.seeds == 3 && difference.documents == 3);
+    assert_eq!(judged.verdict, Verdict::Holds);
+}
+
+#[test]
+fn a_metric_that_no_row_has_is_refused() {
+    let exact = claim("says = \"rope, ntk > alibi, ntk at 2L\"\nmetric = \"exact_match\"").unwrap();
+    let plan = crate::plan::tests::plan(AXES);
+    let extensions = ["ntk".to_owned()];
+    let planned = exact.check_among(&plan, &extensions).unwrap_err();
+    assert!(
+        planned.message().contains("no row of `rope, ntk` that it is about will hold `exact_match`"),
+        "{planned}"
+    );
+    assert!(planned.hint_text().unwrap().contains("data.task"), "{planned}");
+    let measured = judge(&[exact], &plan, &results()).unwrap_err();
+    assert!(
+        measured.message().contains("no row of `rope, ntk` that it is about holds `exact_match`"),
+        "{measured}"
+    );
+    let task = crate::plan::tests::task_plan(TASK);
+    let bits = claim("says = \"rope, ntk > alibi, ntk at 2L\"\nmetric = \"bits_per_byte\"").unwrap();
+    assert!(bits.check_among(&task, &extensions).unwrap_err().hint_text().unwrap().contains("neither tasks"));
+    let message = |text: &str| claim(text).unwrap_err().to_string();
+    assert!(message("says = \"a > b at L\"\nmetric = \"exact\"").contains("`exact_match`"));
+    assert!(message("says = \"a > b at L\"\nmetric = \"accuracy\"\ntolerance = 2").contains("from 0 to 1"));
+}

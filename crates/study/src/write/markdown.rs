@@ -1,10 +1,13 @@
 //! A study's tables, claims and failures as Markdown.
 
 use crate::claim::Judged;
+use crate::metric;
 use crate::plan::Plan;
 use crate::results::{Measured, Results};
 use crate::statistics::{mean, standard_deviation};
-use longwave_eval::{Protocol, Split};
+use longwave_eval::{Protocol, ResultRow, Split};
+use longwave_report::Metric;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 /// The whole page of a study.
@@ -39,60 +42,74 @@ fn progress(plan: &Plan, results: &Results) -> String {
 /// Rows that stand in one table.
 type Group = (Protocol, Split, usize);
 
-/// Perplexity by reading and length, one table for each protocol, split and training length.
+/// The rows of one table's line by length.
+type Cells<'a> = BTreeMap<usize, Vec<&'a ResultRow>>;
+
+/// By reading and length what the protocol is about: perplexity, accuracy or exact match. One table for each
+/// protocol, split and training length.
 pub fn tables(results: &Results) -> String {
-    let group = |measured: &Measured| -> Group {
-        let settings = &measured.row.settings;
-        (settings.protocol, settings.split, settings.train_length)
-    };
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<(Group, Vec<&Measured>)> = Vec::new();
     for measured in &results.rows {
-        if !groups.contains(&group(measured)) {
-            groups.push(group(measured));
+        let settings = &measured.row.settings;
+        let group = (settings.protocol, settings.split, settings.train_length);
+        match groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, rows)) => rows.push(measured),
+            None => groups.push((group, vec![measured])),
         }
     }
     let mut text = String::new();
-    for wanted in groups {
-        let rows: Vec<&Measured> = results.rows.iter().filter(|row| group(row) == wanted).collect();
-        text += &table(results, wanted, &rows);
+    for (group, rows) in &groups {
+        for &metric in Metric::of(group.0) {
+            text += &table(results, metric, *group, rows);
+        }
     }
     text
 }
 
-fn table(results: &Results, (protocol, split, train_length): Group, rows: &[&Measured]) -> String {
+fn table(
+    results: &Results,
+    metric: Metric,
+    (protocol, split, train_length): Group,
+    rows: &[&Measured],
+) -> String {
     let mut lengths: Vec<usize> = rows.iter().map(|row| row.row.settings.length).collect();
     lengths.sort_unstable();
     lengths.dedup();
-    let mut lines: Vec<(&[String], &str)> = Vec::new();
+    let mut lines: Vec<(&[String], &str, Cells<'_>)> = Vec::new();
+    let mut places = HashMap::new();
     for row in rows {
-        let line = (row.labels.as_slice(), row.extend.as_str());
-        if !lines.contains(&line) {
-            lines.push(line);
+        let (labels, extend) = (row.labels.as_slice(), row.extend.as_str());
+        let place = *places.entry((labels, extend)).or_insert(lines.len());
+        if place == lines.len() {
+            lines.push((labels, extend, Cells::new()));
         }
+        lines[place].2.entry(row.row.settings.length).or_default().push(&row.row);
     }
     let head: Vec<String> = results
         .axes
         .iter()
-        .cloned()
+        .map(|axis| escaped(axis))
         .chain(["extend".to_owned()])
         .chain(lengths.iter().map(|length| heading(*length, train_length)))
         .collect();
     let rule = vec!["---"; head.len()].join("|");
     let mut text = format!(
-        "\n## Perplexity, {protocol}, {split} split, L = {train_length}\n\n| {} |\n|{rule}|\n",
+        "\n## {}, {protocol}, {split} split, L = {train_length}\n\n| {} |\n|{rule}|\n",
+        metric.name(),
         head.join(" | ")
     );
-    for (labels, extend) in lines {
-        let cells = lengths.iter().map(|&length| {
-            let of_cell = rows.iter().filter(|row| {
-                row.labels == labels && row.extend == extend && row.row.settings.length == length
-            });
-            cell(&of_cell.copied().collect::<Vec<_>>())
-        });
-        let line: Vec<String> = labels.iter().cloned().chain([extend.to_owned()]).chain(cells).collect();
-        let _ = writeln!(text, "| {} |", line.join(" | "));
+    for (labels, extend, found) in lines {
+        let cells =
+            lengths.iter().map(|length| found.get(length).map_or(String::new(), |rows| cell(metric, rows)));
+        let names = labels.iter().map(|label| escaped(label)).chain([escaped(extend)]);
+        let _ = writeln!(text, "| {} |", names.chain(cells).collect::<Vec<_>>().join(" | "));
     }
     text + "\nMean over seeds ± standard deviation over seeds; in parentheses the standard error over documents.\n"
+}
+
+/// A name as it may stand in a table's cell.
+fn escaped(name: &str) -> String {
+    name.replace('|', "\\|")
 }
 
 fn heading(length: usize, train_length: usize) -> String {
@@ -103,14 +120,17 @@ fn heading(length: usize, train_length: usize) -> String {
     }
 }
 
-fn cell(rows: &[&Measured]) -> String {
-    let ppl: Vec<f64> = rows.iter().map(|row| row.row.ppl).collect();
-    let Some(middle) = mean(&ppl) else { return String::new() };
+fn cell(metric: Metric, rows: &[&ResultRow]) -> String {
+    let measured: Vec<(f64, Option<f64>)> = rows.iter().filter_map(|row| metric.measured(row)).collect();
+    let values: Vec<f64> = measured.iter().map(|(value, _)| *value).collect();
+    let number =
+        |value: f64| if metric == Metric::Perplexity { number(value) } else { format!("{value:.1}") };
+    let Some(middle) = mean(&values) else { return String::new() };
     let mut text = number(middle);
-    if let Some(deviation) = standard_deviation(&ppl).filter(|deviation| deviation.is_finite()) {
+    if let Some(deviation) = standard_deviation(&values).filter(|deviation| deviation.is_finite()) {
         let _ = write!(text, " ±{}", number(deviation));
     }
-    let errors: Vec<f64> = rows.iter().filter_map(|row| row.row.ppl_se()).collect();
+    let errors: Vec<f64> = measured.iter().filter_map(|(_, error)| *error).collect();
     if let Some(error) = mean(&errors) {
         let _ = write!(text, " ({})", number(error));
     }
@@ -135,7 +155,7 @@ fn claims_table(claims: &[Judged]) -> String {
             ends.map_or("-".to_owned(), |(low, high)| format!("{low:+.4} to {high:+.4}"))
         };
         let cells = [
-            claim.says.clone(),
+            escaped(&says(claim)),
             claim.tolerance.to_string(),
             difference.map_or("not measured".to_owned(), |it| format!("{:+.4}", it.mean)),
             claim.interval.map_or("-".to_owned(), |interval| {
@@ -148,7 +168,26 @@ fn claims_table(claims: &[Judged]) -> String {
         ];
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
-    text + "\nDifferences in nats per token, left side minus right, paired by seed and by document.\n"
+    text += "\nDifferences in nats per token, left side minus right, paired by seed and by document.\n";
+    let mut others: Vec<metric::Metric> = Vec::new();
+    for claim in claims {
+        if claim.metric != metric::Metric::Loss && !others.contains(&claim.metric) {
+            others.push(claim.metric);
+        }
+    }
+    for other in others {
+        let less = if other.falls() { "less" } else { "more" };
+        let _ = writeln!(text, "`{}`: differences in {}, {less} is better.", other.name(), other.unit());
+    }
+    text
+}
+
+/// The claim in words, with its metric where that is not the loss.
+fn says(claim: &Judged) -> String {
+    match claim.metric {
+        metric::Metric::Loss => claim.says.clone(),
+        other => format!("{} (`{}`)", claim.says, other.name()),
+    }
 }
 
 #[cfg(test)]
@@ -163,6 +202,25 @@ mod tests {
         assert_eq!(text.lines().filter(|line| line.starts_with("| rope |")).count(), 2);
         let line = text.lines().find(|line| line.starts_with("| alibi | ntk |")).unwrap();
         assert_eq!(line.matches('±').count(), 2, "{line}");
+    }
+
+    #[test]
+    fn a_task_has_tables_of_what_it_is_about() {
+        let mut results = results();
+        for measured in &mut results.rows {
+            measured.row.settings.protocol = Protocol::Task;
+            (measured.row.exact_match, measured.row.exact_match_se) = (Some(0.25), Some(0.125));
+            measured.row.accuracy = Some(0.5);
+            measured.labels = vec!["a|b".to_owned()];
+        }
+        let text = tables(&results);
+        let titles: Vec<&str> = text.lines().filter(|line| line.starts_with("## ")).collect();
+        assert_eq!(
+            titles,
+            ["## Exact match in %, task, test split, L = 128", "## Accuracy in %, task, test split, L = 128"]
+        );
+        assert!(text.contains("| a\\|b | yarn | 25.0 ±0.0 (12.5) | 25.0 ±0.0 (12.5) |"), "{text}");
+        assert!(text.contains("| a\\|b | yarn | 50.0 ±0.0 | 50.0 ±0.0 |"), "{text}");
     }
 
     #[test]

@@ -1,18 +1,18 @@
 //! `--dry-run`: the plan, what it takes, and how long that is at a speed measured on the spot.
 
-use super::{Desk, cores};
+use super::Desk;
 use crate::args::{Compute, Kernels};
 use crate::commands::session::{Session, open_data};
 use crate::output::{data, tell};
 use longwave_core::{Error, Result};
-use longwave_data::DataConfig;
+use longwave_data::{DataConfig, Dataset};
+use longwave_eval::ResolvedEvaluate;
 use longwave_model::size::training_flops;
-use longwave_study::cost::{self, Corpus, Cost};
+use longwave_study::cost::{Corpora, Cost};
 use longwave_study::execute::missing;
-use longwave_study::{Job, Plan, Study, Work};
+use longwave_study::{Job, Study, Work};
 use longwave_train::{Event, Run, Trainer};
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -23,9 +23,39 @@ const STEPS: u64 = 3;
 /// A step that no probe comes to, and that TOML can hold.
 const NEVER: u64 = i64::MAX as u64;
 
-/// What tells one `[data]` from another.
-pub(super) fn data_key(config: &DataConfig) -> String {
-    format!("{config:?}")
+/// The corpora and tasks of a plan, opened.
+#[derive(Debug, Default)]
+pub(super) struct Opened(Vec<(DataConfig, Dataset)>);
+
+impl Opened {
+    /// Opens a corpus, so that every run finds it in the cache, and gives its content hash.
+    pub(super) fn open(&mut self, config: &DataConfig) -> Result<String> {
+        let dataset = open_data(config)?;
+        let hash = dataset.content_hash().to_owned();
+        self.0.push((config.clone(), dataset));
+        Ok(hash)
+    }
+
+    fn find(&self, config: &DataConfig) -> Result<&Dataset> {
+        let found = self.0.iter().find(|(known, _)| known == config);
+        found.map(|(_, dataset)| dataset).ok_or_else(|| Error::failed("the corpus was not opened"))
+    }
+}
+
+impl Corpora for Opened {
+    fn vocab_size(&mut self, data: &DataConfig) -> Result<usize> {
+        self.find(data).map(|dataset| dataset.tokenizer().vocab_size())
+    }
+
+    fn windows(
+        &mut self,
+        data: &DataConfig,
+        block: &ResolvedEvaluate,
+        length: usize,
+    ) -> Result<longwave_eval::Plan> {
+        let source = block.source(self.find(data)?)?;
+        block.windows(length, &block.text(length, &source)?)
+    }
 }
 
 /// What a probe computes with: the study's first device, and the threads of a run.
@@ -34,18 +64,10 @@ pub(super) fn session(study: &Study) -> Result<Session> {
     Session::open(&Compute { device, threads: Some(study.threads), kernels: Kernels::Fused })
 }
 
-/// The cost of every run of the plan.
-pub(super) fn costs(plan: &Plan, corpora: &HashMap<String, (String, Corpus)>) -> Vec<Option<Cost>> {
-    cost::costs(plan, &mut |config| {
-        let known = corpora.get(&data_key(config)).map(|(_, corpus)| corpus.clone());
-        known.ok_or_else(|| Error::failed("the corpus was not opened"))
-    })
-}
-
 impl Desk<'_> {
     /// Shows the plan, then measures a few steps to tell the hours.
     pub(super) fn dry_run(&self, session: &Session) -> Result<()> {
-        let costs = costs(&self.plan, &self.corpora);
+        let costs = self.costs();
         data(&self.listed(&costs))?;
         let left = missing(&self.plan, &self.store);
         let mut sum = Cost::default();
@@ -63,7 +85,7 @@ impl Desk<'_> {
             return Ok(());
         }
         let seconds = self.seconds(session, &left, &costs)?;
-        let jobs = self.arguments.jobs.map_or((cores() / self.study.threads).max(1), |jobs| jobs as usize);
+        let jobs = self.jobs();
         data(&format!(
             "about {} of one run after the other, {} with {jobs} at a time\n",
             duration(seconds),

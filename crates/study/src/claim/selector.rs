@@ -1,0 +1,91 @@
+//! Which rows one side of a claim means.
+
+use crate::plan::{Plan, Planned};
+use crate::results::Measured;
+use longwave_core::{Error, Result};
+use std::collections::HashSet;
+
+/// Which rows one side means.
+#[derive(Debug)]
+pub(super) struct Selector {
+    extend: String,
+    /// The label on each axis; `None` where the axis has one point.
+    labels: Vec<Option<String>>,
+}
+
+impl Selector {
+    /// What the words of a side mean; `says` is the claim.
+    pub(super) fn new(words: &[String], plan: &Plan, extensions: &[String], says: &str) -> Result<Self> {
+        let all = all_labels(plan);
+        let mut extend: Option<String> = None;
+        let mut labels: Vec<Option<String>> = vec![None; plan.axes.len()];
+        for word in words {
+            let wrong = |what: String| {
+                let hint = format!("extensions are {}; labels are {}", few(extensions), few(&all.concat()));
+                Error::usage(format!("claim \"{says}\": {what}")).hint(hint)
+            };
+            let places: Vec<usize> = all
+                .iter()
+                .enumerate()
+                .filter(|(axis, known)| {
+                    let named = word.strip_prefix(&format!("{}=", plan.axes[*axis]));
+                    known.iter().any(|label| label == named.unwrap_or(word))
+                })
+                .map(|(axis, _)| axis)
+                .collect();
+            match (places.as_slice(), extensions.contains(word)) {
+                ([], true) if extend.is_none() => extend = Some(word.clone()),
+                ([axis], false) if labels[*axis].is_none() => {
+                    let label = word.strip_prefix(&format!("{}=", plan.axes[*axis])).unwrap_or(word);
+                    labels[*axis] = Some(label.to_owned());
+                }
+                ([], false) => return Err(wrong(format!("`{word}` is no extension and no label"))),
+                ([], true) | ([_], false) => return Err(wrong(format!("`{word}` is one too many"))),
+                _ => return Err(wrong(format!("`{word}` may mean two things; write `AXIS={word}`"))),
+            }
+        }
+        for (axis, known) in all.iter().enumerate() {
+            if labels[axis].is_none() && known.len() > 1 {
+                return Err(Error::usage(format!(
+                    "claim \"{says}\": `{}` leaves `{}` open",
+                    words.join(", "),
+                    plan.axes[axis]
+                ))
+                .hint(format!("add one of {}", few(known))));
+            }
+        }
+        Ok(Self { extend: extend.unwrap_or_else(|| "direct".to_owned()), labels })
+    }
+
+    /// Whether a row is of this side.
+    pub(super) fn is(&self, measured: &Measured) -> bool {
+        measured.extend == self.extend && self.has(&measured.labels)
+    }
+
+    /// Whether a run has rows of this side.
+    pub(super) fn is_of(&self, run: &Planned) -> bool {
+        self.has(&run.labels)
+    }
+
+    fn has(&self, labels: &[String]) -> bool {
+        self.labels.iter().zip(labels).all(|(wanted, label)| wanted.as_ref().is_none_or(|it| it == label))
+    }
+}
+
+/// The first of many words, for a hint.
+fn few(words: &[String]) -> String {
+    const FEW: usize = 12;
+    let more = if words.len() > FEW { ", .." } else { "" };
+    format!("{}{more}", words[..words.len().min(FEW)].join(", "))
+}
+
+/// The labels of each axis, in order.
+fn all_labels(plan: &Plan) -> Vec<Vec<String>> {
+    (0..plan.axes.len())
+        .map(|axis| {
+            let mut seen = HashSet::new();
+            let labels = plan.runs.iter().map(|run| &run.labels[axis]);
+            labels.filter(|label| seen.insert(*label)).cloned().collect()
+        })
+        .collect()
+}

@@ -7,7 +7,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod outputs;
 
 use common::{Outcome, PROGRAM, Project};
 use longwave_study::Store;

@@ -1,0 +1,180 @@
+//! What a study writes and says of what it measured: files, tables of tasks, claims on other metrics, devices.
+
+use super::{RESULTS, STUDY, done, project, results, study};
+use crate::common::Project;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+
+/// A small model on the task of copying.
+const COPY: &str = r#"
+name = "copy"
+[data]
+task = { kind = "copy" }
+[model]
+layers = 2
+width = 32
+heads = 2
+[position]
+kind = "rope"
+[train]
+length = 16
+steps = 3
+batch_tokens = 128
+"#;
+
+/// Two encodings asked the task, and what is claimed of their answers.
+const TASK: &str = r#"
+name = "two"
+base = "copy.toml"
+seeds = 2
+
+[[axis]]
+key = "position"
+values = ["rope", "alibi"]
+
+[[evaluate]]
+protocol = "task"
+lengths = [16, 32]
+sequences = 20
+
+[[claim]]
+says = "alibi > rope at 2L"
+metric = "exact_match"
+tolerance = 0.99
+
+[[claim]]
+says = "alibi = rope at L"
+metric = "accuracy"
+tolerance = 0.99
+over = "documents"
+"#;
+
+/// Lines of comma-separated values, with quotes taken off.
+fn csv(text: &str) -> Vec<Vec<String>> {
+    let (mut lines, mut cells, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if quoted && characters.peek() == Some(&'"') => cell.extend(characters.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => cells.push(std::mem::take(&mut cell)),
+            '\n' if !quoted => {
+                cells.push(std::mem::take(&mut cell));
+                lines.push(std::mem::take(&mut cells));
+            }
+            other => cell.push(other),
+        }
+    }
+    lines
+}
+
+#[test]
+fn parquet_holds_what_the_csv_says_with_types() {
+    let axis =
+        "[[axis]]\npoints = [{ label = 'a, \"b\"' }, { label = \"ALiBi\", position = { kind = \"alibi\" } }]";
+    let text = STUDY
+        .replace("[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]", axis)
+        .replace("only = { position = \"rope\" }", "only = { point = 'a, \"b\"' }");
+    let project = project(text.split("[[claim]]").next().unwrap());
+    done(study(&project, &[]));
+    let lines = csv(&String::from_utf8(project.read(RESULTS[0])).unwrap());
+    let file = std::fs::File::open(project.path("runs/studies/two/results.parquet")).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    // Two seeds at two lengths: one point read in three ways, the other in one, and the baseline of both.
+    assert_eq!((rows.len(), lines.len()), (2 * 2 * (4 + 2), 1 + rows.len()));
+    let mut kinds = std::collections::BTreeSet::new();
+    for (row, line) in rows.iter().zip(&lines[1..]) {
+        let names: Vec<&String> = row.get_column_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, lines[0].iter().collect::<Vec<_>>());
+        for ((name, field), cell) in row.get_column_iter().zip(line) {
+            let (kind, same) = match field {
+                Field::Null => ("null", cell.is_empty()),
+                Field::Str(text) => ("text", text == cell),
+                Field::Long(whole) => ("whole", whole.to_string() == *cell),
+                Field::Double(number) => ("number", cell.parse() == Ok(*number)),
+                Field::Bool(truth) => ("truth", truth.to_string() == *cell),
+                other => panic!("`{name}` is of a kind that is never written: {other:?}"),
+            };
+            assert!(same, "`{name}`: {field:?} and `{cell}`");
+            kinds.insert(kind);
+        }
+    }
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["null", "number", "text", "truth", "whole"]);
+    assert!(lines.iter().any(|line| line[0] == "a, \"b\""));
+}
+
+#[test]
+fn a_study_of_tasks_tells_and_judges_what_was_answered() {
+    let project = project(TASK);
+    project.write("copy.toml", COPY);
+    let plan = done(study(&project, &["--dry-run"])).stdout;
+    let open: Vec<&str> = plan.lines().filter(|line| line.contains("  open ")).collect();
+    assert_eq!(open.len(), 4);
+    assert!(
+        open.iter().all(|line| line.contains("e+") || line.contains("e1") || line.contains("e8")),
+        "{plan}"
+    );
+    assert!(!plan.contains(" 0.0k read in evaluations"), "{plan}");
+    let told = done(study(&project, &[])).stdout;
+    for title in
+        ["## Exact match in %, task, test split, L = 16", "## Accuracy in %, task, test split, L = 16"]
+    {
+        assert!(told.contains(title), "{told}");
+    }
+    assert!(!told.contains("Perplexity"), "{told}");
+    let claims: Vec<&str> = told.lines().filter(|line| line.ends_with("**holds** |")).collect();
+    assert_eq!(claims.len(), 2, "{told}");
+    assert!(claims[0].starts_with("| alibi > rope at 2L (`exact_match`) | 0.99 |"), "{told}");
+    assert!(claims.iter().all(|claim| claim.contains("| 2, 20 |")), "paired by seed and sequence: {told}");
+    assert!(told.contains("`accuracy`: differences in share of the tokens, more is better."), "{told}");
+    let page = String::from_utf8(project.read("runs/studies/two/report/report.html")).unwrap();
+    assert_eq!(page.matches("<tr><th scope=\"row\">report: ").count(), 4, "every pooled run is listed");
+    // What no row will hold is refused before anything is run.
+    project.write("two.toml", &TASK.replace("\"accuracy\"", "\"bits_per_byte\""));
+    let refused = study(&project, &[]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("will hold `bits_per_byte`"), "{}", refused.stderr);
+}
+
+#[test]
+fn devices_share_the_runs_and_change_no_number() {
+    let one = project(STUDY);
+    done(study(&one, &[]));
+    let two = project(&STUDY.replace("threads = 1", "threads = 1\ndevices = [\"cpu\", \"cpu\"]"));
+    done(study(&two, &["--jobs", "2"]));
+    assert_eq!(results(&two), results(&one));
+    let none_left = done(study(&two, &["--devices", "cpu"]));
+    assert!(none_left.stderr.contains("4 finished, 0 failed, 0 to be done"), "{}", none_left.stderr);
+    for (devices, told) in [("cpu,gpu:0", "round differently"), ("tpu", "it must be `auto`")] {
+        let refused = study(&two, &["--devices", devices]);
+        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        assert!(refused.stderr.contains(told), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn runs_of_different_text_are_not_compared_unless_read_on_one() {
+    let project = Project::new();
+    let words = "other words altogether, and more of them than before. ".repeat(40);
+    for split in ["train", "valid", "test"] {
+        for index in 0..3 {
+            project.write(&format!("other/{split}/{index}.txt"), &words[index..]);
+        }
+    }
+    project.train(&["--out", "a"]);
+    project.train(&["--out", "b", "--set", "data.corpus=other"]);
+    let refused = project.run(&["compare", "a", "b"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("read different text: `corpus` and `other`"), "{}", refused.stderr);
+    for run in ["a", "b"] {
+        done(project.run(&["eval", run, "--corpus", "other", "--lengths", "64", "--device", "cpu"]));
+    }
+    let compared = done(project.run(&["compare", "a", "b", "--metric", "accuracy"])).stdout;
+    assert!(
+        compared.contains("direct") && compared.contains("above 0 the first run is better"),
+        "{compared}"
+    );
+    let unknown = project.run(&["compare", "a", "b", "--metric", "acuracy"]);
+    assert_eq!(unknown.code, Some(2), "{}", unknown.stderr);
+}

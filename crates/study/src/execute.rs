@@ -76,6 +76,8 @@ struct Worker {
     index: usize,
     /// Place of its device among the options'.
     device: usize,
+    /// Bytes that the log had before it.
+    log: u64,
     child: Child,
     /// Closing it asks the child to stop.
     stdin: Option<ChildStdin>,
@@ -187,17 +189,13 @@ impl Execution<'_> {
         let device = &self.options.devices[index % self.options.devices.len()];
         let task = Task::new(&self.plan.runs[index], job, self.store.folder(), self.options.threads, device);
         let path = task.write(&self.options.tasks)?;
-        let free = self.free_device();
+        let at_work: Vec<usize> = self.workers.iter().map(|worker| worker.device).collect();
+        let free = free_device(self.options.devices.len(), &at_work);
+        let log = std::fs::metadata(self.store.log(&job.key)).map_or(0, |about| about.len());
         let (child, stdin) = self.spawn(index, &path, &job.key, &self.options.devices[free])?;
-        self.workers.push(Worker { index, device: free, child, stdin, start: Instant::now() });
+        self.workers.push(Worker { index, device: free, log, child, stdin, start: Instant::now() });
         show(Event::Started(index));
         Ok(())
-    }
-
-    /// The device that fewest runs are at work on, the first of several.
-    fn free_device(&self) -> usize {
-        let at_work = |device: &usize| self.workers.iter().filter(|worker| worker.device == *device).count();
-        (0..self.options.devices.len()).min_by_key(at_work).unwrap_or(0)
     }
 
     /// Tells of a run that another process has finished or that failed there.
@@ -287,7 +285,7 @@ impl Execution<'_> {
             // Ctrl-C reaches the children at the same time as this process.
             Work::Open if stop() || status.code() == Some(130) => self.elsewhere.push(index),
             Work::Open => {
-                let failure = unexplained(status, &self.store.log(&job.key));
+                let failure = unexplained(status, &self.store.log(&job.key), worker.log);
                 self.store.fail(job, &failure)?;
                 show(Event::Failed(index, failure));
             }
@@ -315,58 +313,61 @@ impl Execution<'_> {
     }
 }
 
-/// The failure of a process that could not tell why it ended.
-fn unexplained(status: ExitStatus, log: &Path) -> Failure {
+/// The device out of `count` that fewest runs are at work on, the first of several; `at_work` holds the
+/// device of each run.
+fn free_device(count: usize, at_work: &[usize]) -> usize {
+    let runs = |device: &usize| at_work.iter().filter(|taken| *taken == device).count();
+    (0..count).min_by_key(runs).unwrap_or(0)
+}
+
+/// The failure of a process that could not tell why it ended; its own words begin at `from` in the log.
+fn unexplained(status: ExitStatus, log: &Path, from: u64) -> Failure {
     let hint = Some(format!("what it wrote is in `{}`", log.display()));
+    let words = last_words(log, from).map_or(String::new(), |words| format!(": {words}"));
     #[cfg(unix)]
     {
         use std::os::unix::process::ExitStatusExt;
         if let Some(signal) = status.signal() {
             // The kernel ends what takes too much memory with SIGKILL.
-            let why = if signal == 9 { ": killed, perhaps for want of memory" } else { "" };
+            let why = if signal == 9 { ": killed, perhaps for want of memory" } else { words.as_str() };
             return Failure { reason: format!("its process ended by signal {signal}{why}"), hint };
         }
     }
-    Failure { reason: format!("its process ended without a word ({status})"), hint }
+    Failure { reason: format!("its process ended without a word ({status}){words}"), hint }
 }
 
-#[cfg(all(test, unix))]
+/// What Rust says where a process ends for want of memory or by a panic.
+fn last_words(log: &Path, from: u64) -> Option<String> {
+    let bytes = std::fs::read(log).ok()?;
+    let text = String::from_utf8_lossy(bytes.get(usize::try_from(from).ok()?..)?).into_owned();
+    let mut lines = text.lines();
+    let found =
+        lines.find(|line| line.starts_with("memory allocation of") || line.contains("' panicked at "))?;
+    // The message of a panic follows the line that says where.
+    let said = if found.contains("panicked at") { lines.next().unwrap_or(found) } else { found };
+    Some(said.trim().to_owned())
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    /// Notes its device, and whether another one has it at the same time.
-    const PROGRAM: &str = "#!/bin/sh
-folder=$(dirname \"$0\")
-echo \"$5\" >>\"$folder/used\"
-mkdir \"$folder/$5\" 2>/dev/null || echo \"$5\" >>\"$folder/clashes\"
-sleep 0.1
-rmdir \"$folder/$5\"
-";
 
     #[test]
-    fn runs_are_dealt_to_the_device_that_is_free() {
+    fn runs_go_to_the_device_that_is_free() {
+        assert_eq!([free_device(1, &[0, 0]), free_device(3, &[]), free_device(3, &[0])], [0, 0, 1]);
+        // The second one's run has ended.
+        assert_eq!([free_device(3, &[0, 2]), free_device(2, &[0, 1, 1])], [1, 0]);
+    }
+
+    #[test]
+    fn the_last_words_are_those_of_this_process() {
         let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("program");
-        std::fs::write(&program, PROGRAM).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let plan = crate::plan::tests::plan("seeds = [0, 2, 4, 6, 8, 10, 12]\n[[evaluate]]\nlengths = [128]");
-        let store = Store::new(&folder.path().join("store"));
-        let options = Options {
-            program,
-            jobs: 2,
-            tasks: folder.path().join("tasks"),
-            threads: 1,
-            devices: vec!["gpu:0".to_owned(), "gpu:1".to_owned()],
-        };
-        let mut failed = 0;
-        execute(&plan, &store, &options, &missing(&plan, &store), &|| false, &mut |event| {
-            failed += u32::from(matches!(event, Event::Failed(..)));
-        })
-        .unwrap();
-        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap_or_default();
-        let used = read("used");
-        assert_eq!((failed, used.lines().count(), read("clashes").as_str()), (7, 7, ""), "{used}");
-        assert!(used.contains("gpu:0\n") && used.contains("gpu:1\n"), "{used}");
+        let log = folder.path().join("log");
+        let earlier = "memory allocation of 1 bytes failed\n";
+        let panic = "thread 'main' panicked at a.rs:1:2:\nno such thing\nstack backtrace:\n";
+        std::fs::write(&log, format!("{earlier}task x\n{panic}")).unwrap();
+        assert_eq!(last_words(&log, earlier.len() as u64).unwrap(), "no such thing");
+        assert_eq!(last_words(&log, 0).unwrap(), earlier.trim());
+        assert_eq!(last_words(&log, 1000), None);
     }
 }

@@ -98,14 +98,19 @@ impl Results {
         let rows = self
             .rows
             .iter()
-            .map(|measured| match serde_json::to_value(&measured.row) {
-                Ok(Value::Object(fields)) => Ok(fields),
-                _ => Err(Error::failed("a result row is no JSON object")),
+            .map(|measured| {
+                // Lists stay in the runs' own files.
+                let row =
+                    ResultRow { positions: None, per_document: None, bigrams: None, ..measured.row.clone() };
+                match serde_json::to_value(&row) {
+                    Ok(Value::Object(fields)) => Ok(fields),
+                    _ => Err(Error::failed("a result row is no JSON object")),
+                }
             })
             .collect::<Result<Vec<_>>>()?;
         let mut names: Vec<String> = Vec::new();
         for key in rows.iter().flat_map(Map::keys) {
-            if !names.contains(key) && !NESTED.contains(&key.as_str()) {
+            if !names.contains(key) {
                 names.push(key.clone());
             }
         }
@@ -174,9 +179,6 @@ impl Extensions {
         configs.map(|(kind, config)| self.label(kind, config)).collect()
     }
 }
-
-/// Fields that hold lists: they stay in the runs' own files.
-const NESTED: [&str; 3] = ["positions", "per_document", "bigrams"];
 
 /// A field as one number, word or JSON text.
 fn plain(fields: &Map<String, Value>, name: &str) -> Value {

@@ -8,6 +8,7 @@
 //! | `state/KEY.journal.jsonl` | one line for each beginning and end of work on the run |
 //! | `state/KEY-EVALUATION.failed.json` | why the work failed |
 //! | `state/KEY.log` | what the working processes wrote to stderr |
+//! | `state/study-HASH.path` | the folder of a study that lies elsewhere than beside the store |
 //!
 //! A run is finished if its rows are there, and only then.
 
@@ -48,6 +49,9 @@ pub struct Entry {
     pub process: u32,
     /// Seconds since 1970.
     pub time: u64,
+    /// The device that it was told to use, where work began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// The right to work on a run, as long as it lives.
@@ -192,11 +196,11 @@ impl Store {
         }
     }
 
-    /// Adds a line to the run's journal. The run's lock must be held.
+    /// Adds a line to the run's journal, with the device where work begins. The run's lock must be held.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn note(&self, job: &Job, event: &str) -> Result<()> {
+    pub fn note(&self, job: &Job, event: &str, device: Option<&str>) -> Result<()> {
         let path = self.journal(&job.key);
         let failed = |error: std::io::Error| Error::io("write", &path, &error);
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
@@ -205,6 +209,7 @@ impl Store {
             evaluation: job.evaluation.clone(),
             process: std::process::id(),
             time,
+            device: device.map(str::to_owned),
         };
         let line = serde_json::to_string(&entry).map_err(|error| Error::failed(error.to_string()))?;
         let mut file = OpenOptions::new().append(true).create(true).open(&path).map_err(failed)?;
@@ -262,6 +267,59 @@ impl Store {
         Ok(keys)
     }
 
+    /// The keys of all runs that were ever begun, in order: those of [`Store::keys`], and those that failed
+    /// before they had a folder.
+    ///
+    /// # Errors
+    /// A folder cannot be listed.
+    pub fn begun(&self) -> Result<Vec<String>> {
+        let mut keys = self.keys()?;
+        let journals = self.states(".journal.jsonl")?;
+        keys.extend(
+            journals.iter().filter_map(|name| name.strip_suffix(".journal.jsonl")).map(str::to_owned),
+        );
+        keys.sort();
+        keys.dedup();
+        Ok(keys)
+    }
+
+    /// Names of the state's files that end so.
+    fn states(&self, end: &str) -> Result<Vec<String>> {
+        let folder = self.folder.join("state");
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(Error::io("list", &folder, &error)),
+        };
+        let names = entries.filter_map(std::result::Result::ok);
+        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names.filter(|name| name.ends_with(end)).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Keeps where a study lies whose folder is not beside the store, so that its runs are known to be needed.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn note_study(&self, folder: &Path) -> Result<()> {
+        let failed = |error: std::io::Error| Error::io("find", folder, &error);
+        let path = std::path::absolute(folder).map_err(failed)?.to_string_lossy().into_owned();
+        let name = format!("study-{}.path", &file::sha256_of(path.as_bytes())[..16]);
+        file::write(&self.state(&name), path.as_bytes())
+    }
+
+    /// The folders that [`Store::note_study`] keeps.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn studies_elsewhere(&self) -> Result<Vec<PathBuf>> {
+        self.states(".path")?
+            .iter()
+            .map(|name| Ok(PathBuf::from(file::read_text(&self.state(name))?)))
+            .collect()
+    }
+
     /// Removes a run and all that is known of it, unless a process works on it: then `false`.
     ///
     /// # Errors
@@ -269,7 +327,12 @@ impl Store {
     pub fn remove(&self, key: &str) -> Result<bool> {
         let Some(_lock) = self.try_lock(key)? else { return Ok(false) };
         let folder = self.run(key);
-        fs::remove_dir_all(&folder).map_err(|error| Error::io("remove", &folder, &error))?;
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(Error::io("remove", &folder, &error));
+            }
+            _ => {}
+        }
         let state = self.folder.join("state");
         let entries = fs::read_dir(&state).map_err(|error| Error::io("list", &state, &error))?;
         for entry in entries.filter_map(std::result::Result::ok) {
@@ -352,8 +415,8 @@ mod tests {
         let store = Store::new(folder.path());
         let job = job();
         let _lock = store.try_lock(&job.key).unwrap();
-        store.note(&job, "started").unwrap();
-        store.note(&job, "finished").unwrap();
+        store.note(&job, "started", None).unwrap();
+        store.note(&job, "finished", None).unwrap();
         let path = store.journal(&job.key);
         let text = fs::read_to_string(&path).unwrap() + "{\"event\": \"sta";
         fs::write(&path, text).unwrap();
@@ -373,5 +436,20 @@ mod tests {
         assert!(!store.remove(key).unwrap());
         drop(lock);
         assert!(store.remove(key).unwrap() && store.keys().unwrap().is_empty());
+        // A run that failed before it had a folder.
+        store.note(&Job { key: key.to_owned(), ..job() }, "failed", None).unwrap();
+        assert_eq!((store.keys().unwrap().len(), store.begun().unwrap()), (0, vec![key.to_owned()]));
+        assert!(store.remove(key).unwrap() && store.begun().unwrap().is_empty());
+    }
+
+    #[test]
+    fn studies_elsewhere_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(&folder.path().join("store"));
+        assert_eq!(store.studies_elsewhere().unwrap(), [PathBuf::new(); 0]);
+        let elsewhere = folder.path().join("elsewhere");
+        store.note_study(&elsewhere).unwrap();
+        store.note_study(&elsewhere).unwrap();
+        assert_eq!(store.studies_elsewhere().unwrap(), [elsewhere]);
     }
 }

@@ -13,6 +13,7 @@ mod outputs;
 
 use common::{Outcome, PROGRAM, Project};
 use longwave_study::Store;
+use longwave_study::store::Entry;
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -79,6 +80,12 @@ fn events(project: &Project) -> BTreeMap<String, Vec<String>> {
     let store = store(project);
     let of = |key: &String| store.entries(key).unwrap().into_iter().map(|entry| entry.event).collect();
     store.keys().unwrap().iter().map(|key| (key.clone(), of(key))).collect()
+}
+
+/// All lines of all journals.
+fn journal(project: &Project) -> Vec<Entry> {
+    let store = store(project);
+    store.keys().unwrap().iter().flat_map(|key| store.entries(key).unwrap()).collect()
 }
 
 /// Rows and last checkpoints of the runs that are finished, with the times they were written.
@@ -228,6 +235,7 @@ fn failing_runs_stop_no_other_and_are_told() {
         { label = "nan", train = { learning_rate = 1e30 } },
         { label = "broken", train = { steps = -1 } },
         { label = "killed", train = { steps = 1000000 } },
+        { label = "huge", model = { width = 1048576 } },
     "#;
     let axis = format!("[[axis]]\npoints = [{points}]\n");
     let project = project(
@@ -262,7 +270,8 @@ fn failing_runs_stop_no_other_and_are_told() {
         "failed    nan, seed 0: step ",
         "failed    broken, seed 0: `train.steps = -1` is not allowed",
         "failed    killed, seed 0: its process ended by signal 9: killed, perhaps for want of memory",
-        "error: 3 of 4 runs failed",
+        "failed    huge, seed 0: its process ended by signal 6: memory allocation of ",
+        "error: 4 of 5 runs failed",
         "hint: `--retry` tries them again",
     ] {
         assert!(stderr.contains(told), "no `{told}` in {stderr}");
@@ -364,7 +373,14 @@ fn seeds_without_a_file_and_what_the_store_tells() {
     assert_eq!((&first["documents"], &first["seeds"]), (&3.into(), &1.into()));
     let kept = done(project.run(&["runs", "prune", "--yes"]));
     assert!(kept.stderr.contains("every run belongs to a study"), "{}", kept.stderr);
+    // A study whose folder is elsewhere keeps its runs as well.
     std::fs::remove_file(project.path("runs/studies/small-seeds/plan.json")).unwrap();
+    project.write("two.toml", "name = \"two\"\nbase = \"small.toml\"\nseeds = 2");
+    done(study(&project, &["--out", "elsewhere"]));
+    let kept = done(project.run(&["runs", "prune", "--yes"]));
+    assert!(kept.stderr.contains("every run belongs to a study"), "{}", kept.stderr);
+    assert!(done(project.run(&["runs"])).stdout.contains("elsewhere"));
+    std::fs::remove_dir_all(project.path("elsewhere")).unwrap();
     assert!(done(project.run(&["runs", "prune"])).stderr.contains("nothing is removed"));
     assert!(done(project.run(&["runs", "prune", "--yes"])).stdout.contains("removed"));
     assert!(Store::new(&project.path("runs/store")).keys().unwrap().is_empty());

@@ -1,9 +1,10 @@
 //! What a study writes and says of what it measured: files, tables of tasks, claims on other metrics, devices.
 
-use super::{RESULTS, STUDY, done, project, results, study};
+use super::{RESULTS, STUDY, done, journal, project, results, study};
 use crate::common::Project;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
+use std::collections::BTreeSet;
 
 /// A small model on the task of copying.
 const COPY: &str = r#"
@@ -83,7 +84,7 @@ fn parquet_holds_what_the_csv_says_with_types() {
     let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
     // Two seeds at two lengths: one point read in three ways, the other in one, and the baseline of both.
     assert_eq!((rows.len(), lines.len()), (2 * 2 * (4 + 2), 1 + rows.len()));
-    let mut kinds = std::collections::BTreeSet::new();
+    let mut kinds = BTreeSet::new();
     for (row, line) in rows.iter().zip(&lines[1..]) {
         let names: Vec<&String> = row.get_column_iter().map(|(name, _)| name).collect();
         assert_eq!(names, lines[0].iter().collect::<Vec<_>>());
@@ -141,9 +142,16 @@ fn a_study_of_tasks_tells_and_judges_what_was_answered() {
 fn devices_share_the_runs_and_change_no_number() {
     let one = project(STUDY);
     done(study(&one, &[]));
-    let two = project(&STUDY.replace("threads = 1", "threads = 1\ndevices = [\"cpu\", \"cpu\"]"));
+    // Without a GPU in the build both are the CPU.
+    let other = if cfg!(feature = "gpu") { "cpu" } else { "auto" };
+    let devices = format!("threads = 1\ndevices = [\"cpu\", \"{other}\"]");
+    let two = project(&STUDY.replace("threads = 1", &devices));
     done(study(&two, &["--jobs", "2"]));
     assert_eq!(results(&two), results(&one));
+    if std::thread::available_parallelism().unwrap().get() > 1 {
+        let used: BTreeSet<String> = journal(&two).into_iter().filter_map(|entry| entry.device).collect();
+        assert_eq!(used, BTreeSet::from(["cpu", other].map(str::to_owned)));
+    }
     let none_left = done(study(&two, &["--devices", "cpu"]));
     assert!(none_left.stderr.contains("4 finished, 0 failed, 0 to be done"), "{}", none_left.stderr);
     for (devices, told) in [("cpu,gpu:0", "round differently"), ("tpu", "it must be `auto`")] {

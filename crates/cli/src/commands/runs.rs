@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &args::Runs) -> Result<()> {
 }
 
 fn list(store: &Store) -> Result<()> {
-    let keys = store.keys()?;
+    let keys = store.begun()?;
     if keys.is_empty() {
         tell(&format!("`{}` holds no runs", store.folder().display()));
         return Ok(());
@@ -66,7 +66,7 @@ fn state(store: &Store, key: &str) -> Result<String> {
 
 fn prune(store: &Store, yes: bool) -> Result<()> {
     let users = users(store)?;
-    let unused: Vec<String> = store.keys()?.into_iter().filter(|key| !users.contains_key(key)).collect();
+    let unused: Vec<String> = store.begun()?.into_iter().filter(|key| !users.contains_key(key)).collect();
     if unused.is_empty() {
         tell("every run belongs to a study");
         return Ok(());
@@ -92,18 +92,20 @@ fn prune(store: &Store, yes: bool) -> Result<()> {
 fn users(store: &Store) -> Result<BTreeMap<String, Vec<String>>> {
     let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let folder = studies(store.folder());
-    if !folder.exists() {
-        return Ok(users);
+    let mut folders = store.studies_elsewhere()?;
+    if folder.exists() {
+        let entries = std::fs::read_dir(&folder).map_err(|error| Error::io("list", &folder, &error))?;
+        folders.extend(entries.filter_map(std::result::Result::ok).map(|entry| entry.path()));
     }
-    let entries = std::fs::read_dir(&folder).map_err(|error| Error::io("list", &folder, &error))?;
-    for entry in entries.filter_map(std::result::Result::ok) {
-        let plan = entry.path().join("plan.json");
+    folders.sort();
+    for folder in folders {
+        let plan = folder.join("plan.json");
         if !plan.exists() {
             continue;
         }
         let keys: Vec<String> = serde_json::from_str(&file::read_text(&plan)?)
             .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", plan.display())))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for key in keys {
             users.entry(key).or_default().push(name.clone());
         }

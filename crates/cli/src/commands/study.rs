@@ -17,7 +17,7 @@ use longwave_study::cost::{Cost, costs};
 use longwave_study::document::studies;
 use longwave_study::execute::{Options, execute, missing};
 use longwave_study::results::Results;
-use longwave_study::{Plan, Store, Study, Work, claim, launcher, write};
+use longwave_study::{Failure, Plan, Store, Study, Work, claim, launcher, write};
 use progress::StudyProgress;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,10 @@ use std::time::Duration;
 
 /// Between two looks at what a launcher's tasks have done.
 const LOOK: Duration = Duration::from_secs(1);
+/// Reasons of failures that are told; `study.md` has all.
+const MOST_REASONS: usize = 20;
+/// Runs that failed for one reason and are told one by one.
+const MOST_ALIKE: usize = 3;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &args::Study) -> Result<()> {
@@ -108,7 +112,8 @@ impl Desk<'_> {
     /// Says what is about to happen.
     fn introduce(&self) {
         let distinct = self.plan.distinct();
-        let count = |work: Work| distinct.iter().filter(|(_, job)| self.store.work(job) == work).count();
+        let works: Vec<Work> = distinct.iter().map(|(_, job)| self.store.work(job)).collect();
+        let count = |work: Work| works.iter().filter(|found| **found == work).count();
         tell(&format!(
             "study     {}: {} runs, {} different; {} finished, {} failed, {} to be done",
             self.study.name,
@@ -126,7 +131,9 @@ impl Desk<'_> {
         keys.sort_unstable();
         keys.dedup();
         let text = serde_json::to_string_pretty(&keys).map_err(|error| Error::failed(error.to_string()))?;
-        file::write(&self.folder.join("plan.json"), text.as_bytes())
+        file::write(&self.folder.join("plan.json"), text.as_bytes())?;
+        let beside = self.arguments.out.is_none();
+        if beside { Ok(()) } else { self.store.note_study(&self.folder) }
     }
 
     /// The runs to be done; with `--retry` those that failed are among them.
@@ -282,12 +289,7 @@ impl Desk<'_> {
             "wrote study.md, results.csv, results.parquet and report/ in {}",
             self.folder.display()
         ));
-        for (run, failure) in &results.failures {
-            tell(&format!("failed    {}: {}", self.plan.runs[*run].title(), failure.reason));
-            if let Some(hint) = &failure.hint {
-                tell(&format!("          hint: {hint}"));
-            }
-        }
+        self.tell_failures(&results);
         if !results.failures.is_empty() {
             return Err(Error::failed(format!(
                 "{} of {} runs failed",
@@ -300,6 +302,35 @@ impl Desk<'_> {
             tell(&format!("{} runs are still to be done", results.missing.len()));
         }
         Ok(())
+    }
+
+    /// Says why runs failed; many of one reason in one line.
+    fn tell_failures(&self, results: &Results) {
+        let mut groups: Vec<(&Failure, Vec<usize>)> = Vec::new();
+        for (run, failure) in &results.failures {
+            match groups.iter_mut().find(|(known, _)| *known == failure) {
+                Some((_, runs)) => runs.push(*run),
+                None => groups.push((failure, vec![*run])),
+            }
+        }
+        let title = |run: usize| self.plan.runs[run].title();
+        for (failure, runs) in groups.iter().take(MOST_REASONS) {
+            let (alone, more) = if runs.len() > MOST_ALIKE { (1, runs.len() - 1) } else { (runs.len(), 0) };
+            for &run in &runs[..alone] {
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                tell(&format!("failed    {}{more}: {}", title(run), failure.reason));
+            }
+            if let Some(hint) = &failure.hint {
+                tell(&format!("          hint: {hint}"));
+            }
+        }
+        let untold: usize = groups.iter().skip(MOST_REASONS).map(|(_, runs)| runs.len()).sum();
+        if untold > 0 {
+            tell(&format!(
+                "failed    {untold} more runs, all listed in {}",
+                self.folder.join("study.md").display()
+            ));
+        }
     }
 
     /// Tables, plots and page of all rows, one name for each combination of labels.

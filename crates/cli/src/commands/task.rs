@@ -6,6 +6,7 @@ use crate::interrupt;
 use crate::output::{be_followed, tell};
 use longwave_core::error::Kind;
 use longwave_core::{Error, Result};
+use longwave_kernels::DeviceChoice;
 use longwave_study::execute::BUSY;
 use longwave_study::{Failure, Store, Task, Work};
 use std::io::Read;
@@ -29,32 +30,32 @@ pub(crate) fn run(arguments: &args::Task) -> Result<ExitCode> {
         tell(&format!("{} is finished already", task.job.key));
         return Ok(ExitCode::SUCCESS);
     }
-    store.note(&task.job, "started")?;
+    let device = match arguments.device {
+        Some(device) => device,
+        None => task.device.parse()?,
+    };
+    store.note(&task.job, "started", Some(&device.to_string()))?;
     store.sweep(&task.job.key)?;
     tell(&format!("task      {} ({})", task.title, task.job.key));
-    match work(&task, arguments, &store) {
+    match work(&task, device, &store) {
         Ok(()) => {
-            store.note(&task.job, "finished")?;
+            store.note(&task.job, "finished", None)?;
             Ok(ExitCode::SUCCESS)
         }
         Err(error) if error.kind() == Kind::Interrupted => {
-            store.note(&task.job, "stopped")?;
+            store.note(&task.job, "stopped", None)?;
             Err(error)
         }
         Err(error) => {
             let hint = error.hint_text().map(str::to_owned);
             store.fail(&task.job, &Failure { reason: error.message().to_owned(), hint })?;
-            store.note(&task.job, "failed")?;
+            store.note(&task.job, "failed", None)?;
             Err(error)
         }
     }
 }
 
-fn work(task: &Task, arguments: &args::Task, store: &Store) -> Result<()> {
-    let device = match arguments.device {
-        Some(device) => device,
-        None => task.device.parse()?,
-    };
+fn work(task: &Task, device: DeviceChoice, store: &Store) -> Result<()> {
     let compute = Compute { device, threads: Some(task.threads), kernels: Kernels::Fused };
     let rows = complete(&task.job.config, &store.run(&task.job.key), true, &compute)?;
     store.finish(&task.job, &rows)?;

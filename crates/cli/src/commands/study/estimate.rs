@@ -4,9 +4,10 @@ use super::Desk;
 use crate::args::{Compute, Kernels};
 use crate::commands::session::{Session, open_data};
 use crate::output::{data, tell};
+use longwave_core::error::Kind;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
-use longwave_eval::ResolvedEvaluate;
+use longwave_eval::{ResolvedEvaluate, memory};
 use longwave_model::size::training_flops;
 use longwave_study::cost::{Corpora, Cost};
 use longwave_study::execute::missing;
@@ -84,7 +85,9 @@ impl Desk<'_> {
         if left.is_empty() {
             return Ok(());
         }
-        let seconds = self.seconds(session, &left, &costs)?;
+        let Some(seconds) = self.seconds(session, &left, &costs)? else {
+            return data("the hours cannot be told: no speed was measured\n");
+        };
         let jobs = self.jobs();
         data(&format!(
             "about {} of one run after the other, {} with {jobs} at a time\n",
@@ -113,8 +116,9 @@ impl Desk<'_> {
         text
     }
 
-    /// Seconds of all these runs, one after the other: each encoding's operations at its speed.
-    fn seconds(&self, session: &Session, left: &[usize], costs: &[Option<Cost>]) -> Result<f64> {
+    /// Seconds of all these runs, one after the other: each encoding's operations at its speed, and what could
+    /// not be measured at the slowest. `None` where no speed was measured.
+    fn seconds(&self, session: &Session, left: &[usize], costs: &[Option<Cost>]) -> Result<Option<f64>> {
         let mut work: Vec<(String, f64, usize)> = Vec::new();
         for &index in left {
             let (Ok(job), Some(cost)) = (&self.plan.runs[index].job, costs[index]) else { continue };
@@ -125,21 +129,25 @@ impl Desk<'_> {
             }
         }
         work.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let (mut seconds, mut slowest) = (0.0, f64::INFINITY);
-        for (place, (encoding, flops, index)) in work.iter().enumerate() {
+        let mut speeds = Vec::new();
+        for (place, (encoding, _, index)) in work.iter().enumerate().take(PROBES) {
             let Ok(job) = &self.plan.runs[*index].job else { continue };
-            let speed = if place < PROBES { probe(job, session, place)? } else { slowest };
-            if place < PROBES {
-                tell(&format!(
-                    "probe     {encoding}: {:.2} GFLOP/s on {} threads",
-                    speed / 1e9,
-                    self.study.threads
-                ));
+            match probe(job, session, place) {
+                Ok(speed) => {
+                    let threads = self.study.threads;
+                    tell(&format!("probe     {encoding}: {:.2} GFLOP/s on {threads} threads", speed / 1e9));
+                    speeds.push((place, speed));
+                }
+                Err(error) if error.kind() == Kind::Interrupted => return Err(error),
+                Err(error) => tell(&format!("probe     {encoding}: {}", error.message())),
             }
-            slowest = speed.min(slowest);
-            seconds += flops / speed;
         }
-        Ok(seconds)
+        let Some(slowest) = speeds.iter().map(|(_, speed)| *speed).min_by(f64::total_cmp) else {
+            return Ok(None);
+        };
+        let speed =
+            |place| speeds.iter().find(|(known, _)| *known == place).map_or(slowest, |(_, speed)| *speed);
+        Ok(Some(work.iter().enumerate().map(|(place, (_, flops, _))| flops / speed(place)).sum()))
     }
 }
 
@@ -160,6 +168,14 @@ fn probe(job: &Job, session: &Session, place: usize) -> Result<f64> {
     config.train.steps = config.train.steps.max(STEPS + 2);
     let dataset = open_data(&config.data)?;
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
+    // A sixth of the operations on a lone token are parameters; each has a weight, a gradient and two moments.
+    let needed = 16 * (training_flops(&resolved, 1) / 6) as u64;
+    if let Some(free) = memory::available().filter(|free| needed > *free) {
+        let [needed, free] = [needed, free].map(memory::shown);
+        return Err(Error::failed(format!(
+            "its weights take at least {needed} to train, and {free} are free"
+        )));
+    }
     let hash = config.hash(dataset.content_hash())?;
     let (run, _) = Run::prepare(&folder.0, config, hash, false)?;
     let mut trainer = Trainer::new(&run, &dataset, &resolved, &session.device, None)?;

@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 
 /// Between two lines where there is no terminal.
 const QUIET: Duration = Duration::from_secs(30);
+/// From so many runs on not each has a line of its own when it is finished.
+const MANY: usize = 200;
+/// Between two lines of finished runs where there are many.
+const PACE: Duration = Duration::from_secs(5);
 /// Steps of the bar of the whole study.
 const PARTS: u64 = 1000;
 
@@ -21,6 +25,8 @@ pub(super) struct StudyProgress<'a> {
     screen: Option<Screen>,
     start: Instant,
     told: Instant,
+    /// When a finished run last had a line.
+    lined: Instant,
     total: usize,
     done: usize,
     failed: usize,
@@ -70,6 +76,7 @@ impl<'a> StudyProgress<'a> {
             screen: (total > 0 && std::io::stderr().is_terminal()).then(Screen::new),
             start: now,
             told: now,
+            lined: now,
             total,
             done: 0,
             failed: 0,
@@ -91,7 +98,11 @@ impl<'a> StudyProgress<'a> {
             Event::Sign(index, sign) => self.sign(*index, sign),
             Event::Finished(index, took) => {
                 self.end(*index);
-                self.line(*index, &format!("finished in {:.1} s", took.as_secs_f64()));
+                if worth_a_line(self.total, self.done, self.lined.elapsed()) {
+                    self.lined = Instant::now();
+                    let left = if self.total > MANY { self.left() } else { String::new() };
+                    self.line(*index, format!("finished in {:.1} s  {left}", took.as_secs_f64()).trim_end());
+                }
             }
             Event::Failed(index, failure) => {
                 self.failed += 1;
@@ -177,5 +188,22 @@ impl<'a> StudyProgress<'a> {
             screen.runs.values().for_each(ProgressBar::finish_and_clear);
             screen.whole.finish_and_clear();
         }
+    }
+}
+
+/// Whether a finished run is told in a line of its own: of many, one now and then, and the last.
+fn worth_a_line(total: usize, done: usize, since: Duration) -> bool {
+    total <= MANY || done == total || since >= PACE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_runs_are_told_now_and_then() {
+        assert!(worth_a_line(MANY, 1, Duration::ZERO));
+        assert!(!worth_a_line(10_000, 1, Duration::ZERO));
+        assert!(worth_a_line(10_000, 1, PACE) && worth_a_line(10_000, 10_000, Duration::ZERO));
     }
 }

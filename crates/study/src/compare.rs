@@ -28,10 +28,9 @@ impl Difference {
     /// The difference `a - b`, paired by seed and by document, with intervals at `level`. `None` where no
     /// seed is on both sides, or a measure is no number.
     pub fn new(a: &[Sample<'_>], b: &[Sample<'_>], level: f64) -> Option<Self> {
-        let seed = |sample: &Sample<'_>| sample.row().seed;
         let pairs: Vec<(&Sample<'_>, &Sample<'_>)> = a
             .iter()
-            .filter_map(|a| Some((a, b.iter().find(|b| seed(b) == seed(a))?)))
+            .filter_map(|a| Some((a, b.iter().find(|b| b.seed() == a.seed())?)))
             .filter(|(a, b)| a.value().is_finite() && b.value().is_finite())
             .collect();
         let by_seed: Vec<f64> = pairs.iter().map(|(a, b)| a.value() - b.value()).collect();
@@ -152,20 +151,17 @@ pub fn compare(a: &[ResultRow], b: &[ResultRow], metric: Metric) -> Result<Vec<C
         if a[..index].iter().any(|earlier| same(earlier, row)) {
             continue;
         }
-        let left: Vec<&ResultRow> = a.iter().filter(|other| same(other, row)).collect();
-        let mut right: Vec<ResultRow> = b.iter().filter(|other| same(other, row)).cloned().collect();
-        common |= !right.is_empty();
-        if let Some(error) = right.iter().find_map(|other| other_text(row, other, metric)) {
+        let wanted: Vec<&ResultRow> = b.iter().filter(|other| same(other, row)).collect();
+        common |= !wanted.is_empty();
+        if let Some(error) = wanted.iter().find_map(|other| other_text(row, other, metric)) {
             refused.get_or_insert(error);
             continue;
         }
-        let left = samples(&left, a, metric);
-        let mut lone = b.to_vec();
+        let left: Vec<&ResultRow> = a.iter().filter(|other| same(other, row)).collect();
+        let (left, mut right) = (samples(&left, a, metric), samples(&wanted, b, metric));
         if let ([one], [other]) = (left.as_slice(), right.as_mut_slice()) {
-            other.seed = one.row().seed;
-            lone.iter_mut().for_each(|row| row.seed = other.seed);
+            *other = other.as_seed(one.seed());
         }
-        let right = samples(&right.iter().collect::<Vec<_>>(), &lone, metric);
         comparisons.extend(comparison(&left, &right, metric));
     }
     if comparisons.is_empty() {
@@ -221,7 +217,7 @@ fn comparison(left: &[Sample<'_>], right: &[Sample<'_>], metric: Metric) -> Opti
     let difference = Difference::new(left, right, 0.95)?;
     let interval = difference.interval();
     let mean_of = |numbers: Vec<f64>| mean(&numbers).unwrap_or(f64::NAN);
-    let value = |samples: &[Sample<'_>]| mean_of(samples.iter().map(|sample| sample.value()).collect());
+    let value = |samples: &[Sample<'_>]| mean_of(samples.iter().map(Sample::value).collect());
     let ppl = |samples: &[Sample<'_>]| mean_of(samples.iter().map(|sample| sample.row().ppl).collect());
     let row = left.first()?.row();
     Some(Comparison {

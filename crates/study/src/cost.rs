@@ -63,7 +63,7 @@ impl Cost {
 /// `corpora` is asked once for each different `[data]` and evaluation.
 pub fn costs(plan: &Plan, corpora: &mut dyn Corpora) -> Vec<Option<Cost>> {
     let mut known: Vec<(&DataConfig, Option<usize>)> = Vec::new();
-    let mut readings: HashMap<(usize, usize, &str), Option<Vec<(usize, f64)>>> = HashMap::new();
+    let mut readings: HashMap<(usize, usize, &str), Option<Readings>> = HashMap::new();
     plan.runs
         .iter()
         .map(|run| {
@@ -82,8 +82,11 @@ pub fn costs(plan: &Plan, corpora: &mut dyn Corpora) -> Vec<Option<Cost>> {
         .collect()
 }
 
+/// Lengths, and the tokens read at each.
+type Readings = Vec<(usize, f64)>;
+
 /// Tokens read at each length, over all evaluations of a job.
-fn readings_of(job: &Job, corpora: &mut dyn Corpora) -> Option<Vec<(usize, f64)>> {
+fn readings_of(job: &Job, corpora: &mut dyn Corpora) -> Option<Readings> {
     let mut readings = Vec::new();
     for evaluation in job.config.evaluations().ok()? {
         let block = &evaluation.block;

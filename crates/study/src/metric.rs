@@ -33,6 +33,7 @@ pub struct Sample<'a> {
     row: &'a ResultRow,
     baseline: Option<&'a ResultRow>,
     metric: Metric,
+    seed: u64,
     value: f64,
 }
 
@@ -123,7 +124,7 @@ impl Metric {
             Self::BitsPerByte => row.bpb?,
             Self::BaselineDifference => row.nll - baseline?.nll,
         };
-        Some(Sample { row, baseline, metric: self, value })
+        Some(Sample { row, baseline, metric: self, seed: row.seed, value })
     }
 }
 
@@ -152,6 +153,17 @@ impl<'a> Sample<'a> {
     /// The row.
     pub fn row(&self) -> &'a ResultRow {
         self.row
+    }
+
+    /// The seed that it is paired by.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The same, to be paired as if of another seed.
+    #[must_use]
+    pub fn as_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 
     /// The measure.

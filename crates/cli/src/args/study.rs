@@ -76,7 +76,7 @@ pub(crate) struct Compare {
     /// Another one
     #[arg(value_name = "RUN")]
     pub(crate) other: PathBuf,
-    /// What is compared: loss, accuracy, exact_match, bits_per_byte or baseline_difference
+    /// What is compared: `loss`, `accuracy`, `exact_match`, `bits_per_byte` or `baseline_difference`
     #[arg(long, value_name = "METRIC", default_value = "loss", value_parser = parse_metric)]
     pub(crate) metric: Metric,
     /// Print JSON lines instead of the table

@@ -85,12 +85,12 @@ fn answers() -> Results {
     let mut results = results();
     results.rows.retain(|measured| measured.row.seed < 2);
     for measured in &mut results.rows {
-        let right = if measured.extend == "ntk" { 3 } else { 2 };
+        let right: i32 = if measured.extend == "ntk" { 3 } else { 2 };
         let row = &mut measured.row;
         let correct: Vec<u64> = (0..4).map(|index| if index < right { 10 } else { row.seed }).collect();
         row.settings.protocol = Protocol::Task;
         row.accuracy = Some(correct.iter().sum::<u64>() as f64 / 40.0);
-        row.exact_match = Some(right as f64 / 4.0);
+        row.exact_match = Some(f64::from(right) / 4.0);
         let sums = row.per_document.as_mut().unwrap();
         (sums.tokens, sums.nll, sums.correct) = (vec![10; 4], vec![1.0; 4], Some(correct));
     }
@@ -120,7 +120,7 @@ fn more_of_a_share_is_said_with_more() {
     assert_eq!((turned.verdict, turned.difference.unwrap().mean), (Verdict::Holds, -0.25));
     let accuracy = judged("says = \"rope, ntk > rope, yarn at 2L\"\nmetric = \"accuracy\"");
     // One answer of ten tokens, less what the wrong answers have right: 0 in the first seed, 1 in the second.
-    assert!((accuracy.difference.unwrap().mean - (10.0 / 40.0 + 9.0 / 40.0) / 2.0).abs() < 1e-12);
+    assert!((accuracy.difference.unwrap().mean - f64::midpoint(10.0 / 40.0, 9.0 / 40.0)).abs() < 1e-12);
 }
 
 #[test]

@@ -5,6 +5,8 @@
 //! those it needs; the rest do nothing. Where a hook can *describe* what it wants it returns a
 //! description, so that the model can choose the fused kernel.
 
+mod geometry;
+
 use crate::detail::Detail;
 use crate::frequency::{Frequencies, Rotation};
 use crate::positions::Positions;
@@ -13,6 +15,8 @@ use burn::tensor::{Int, Tensor};
 use longwave_core::Result;
 use longwave_kernels::Bias;
 use std::ops::Range;
+
+pub use geometry::{Geometry, PositionMap, Selector};
 
 /// The sizes an encoding is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,106 +84,6 @@ pub struct Heads<'a> {
     pub k: &'a Tensor<4>,
     /// What multiplied `q.k` to give the scores; log-n scaling is part of q.
     pub scale: f64,
-}
-
-/// How a position is read in one entry of a [`Geometry`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum PositionMap {
-    /// The position itself.
-    Identity,
-    /// The same position for every row (`ReRoPE`'s clamped side).
-    Constant(f64),
-    /// `offset + scale * position` (Leaky `ReRoPE`'s far side).
-    Affine {
-        /// Factor on the position.
-        scale: f64,
-        /// Added after scaling.
-        offset: f64,
-    },
-    /// `min(position, limit)` (a cache that stops growing).
-    AtMost(f64),
-    /// `floor(position / group) + offset` (Self-Extend's far side).
-    Grouped {
-        /// Positions that share one value.
-        group: f64,
-        /// Added after the division.
-        offset: f64,
-    },
-    /// `min(position mod chunk + offset, limit)` (dual chunk attention).
-    Chunked {
-        /// Length of a chunk.
-        chunk: f64,
-        /// Added to the position in the chunk.
-        offset: f64,
-        /// The largest value.
-        limit: f64,
-    },
-}
-
-impl PositionMap {
-    /// The mapped position.
-    pub fn at(self, position: f64) -> f64 {
-        match self {
-            Self::Identity => position,
-            Self::Constant(value) => value,
-            Self::Affine { scale, offset } => scale.mul_add(position, offset),
-            Self::AtMost(limit) => position.min(limit),
-            Self::Grouped { group, offset } => (position / group).floor() + offset,
-            Self::Chunked { chunk, offset, limit } => (position.rem_euclid(chunk) + offset).min(limit),
-        }
-    }
-}
-
-/// Which entry of a [`Geometry`] a pair of positions uses.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Selector {
-    /// By distance n = i - j: entry 0 below `near`, entry 1 from there on.
-    Distance {
-        /// The first distance of entry 1.
-        near: f64,
-    },
-    /// By chunk: entry 0 in the same chunk, 1 in the previous one, 2 further back.
-    Chunk {
-        /// Length of a chunk in positions.
-        chunk: f64,
-    },
-}
-
-impl Selector {
-    /// The entry for a query and a key position.
-    pub fn entry(&self, query: f64, key: f64) -> usize {
-        match self {
-            Self::Distance { near } => usize::from(query - key >= *near),
-            Self::Chunk { chunk } => {
-                ((query / chunk).floor() - (key / chunk).floor()).clamp(0.0, 2.0) as usize
-            }
-        }
-    }
-}
-
-/// Which positions q and k are read at. One pair of maps is plain attention, two are `ReRoPE`, Leaky
-/// `ReRoPE` and Self-Extend, three are dual chunk attention.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Geometry {
-    /// (query position map, key position map), one per entry.
-    pub maps: Vec<(PositionMap, PositionMap)>,
-    /// Chooses the entry; not asked where there is one.
-    pub selector: Selector,
-}
-
-impl Geometry {
-    /// Plain attention: every pair at its own positions.
-    pub fn plain() -> Self {
-        Self {
-            maps: vec![(PositionMap::Identity, PositionMap::Identity)],
-            selector: Selector::Distance { near: f64::INFINITY },
-        }
-    }
-
-    /// Whether every pair is read at its own positions.
-    pub fn is_plain(&self) -> bool {
-        self.maps == [(PositionMap::Identity, PositionMap::Identity)]
-    }
 }
 
 /// What an encoding does with the channels of q and k; decides which may stand together in a list.
@@ -372,32 +276,5 @@ pub trait Position {
     fn details(&self, positions: &[f64]) -> Vec<Detail> {
         let _ = positions;
         Vec::new()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn maps_and_selectors_read_positions_as_published() {
-        // Leaky ReRoPE (kexue.fm/archives/9708): distance w + (n - w) / k past the window w.
-        let (w, k) = (4.0, 2.0);
-        let query = PositionMap::Affine { scale: 1.0 / k, offset: w - w / k };
-        let key = PositionMap::Affine { scale: 1.0 / k, offset: 0.0 };
-        assert!((query.at(10.0) - key.at(0.0) - (w + 6.0 / k)).abs() < 1e-12);
-        // Self-Extend (arXiv:2401.01325): floor division by the group.
-        assert!((PositionMap::Grouped { group: 4.0, offset: 1.0 }.at(11.0) - 3.0).abs() < 1e-12);
-        // Dual chunk attention (arXiv:2402.17463): position in the chunk, capped.
-        let chunked = PositionMap::Chunked { chunk: 6.0, offset: 6.0, limit: 8.0 };
-        assert_eq!(vec![chunked.at(6.0), chunked.at(11.0)], vec![6.0, 8.0]);
-        let selector = Selector::Chunk { chunk: 6.0 };
-        assert_eq!(
-            [selector.entry(7.0, 6.0), selector.entry(7.0, 5.0), selector.entry(20.0, 0.0)],
-            [0, 1, 2]
-        );
-        assert_eq!(Selector::Distance { near: 4.0 }.entry(9.0, 5.0), 1);
-        assert_eq!(vec![PositionMap::AtMost(7.0).at(6.0), PositionMap::AtMost(7.0).at(90.0)], vec![6.0, 7.0]);
-        assert!(Geometry::plain().is_plain());
     }
 }

@@ -9,6 +9,8 @@
 //! enters "before the first block" enters before the first block of its entry, and stays in the residual
 //! stream for all that follow; what every layer has of its own exists for those layers alone.
 
+mod written;
+
 use crate::encoding::{Dimensions, HeadUse, Position};
 use crate::encodings::{ENCODINGS, Encoding, EncodingConfig};
 use crate::extension::Lengths;
@@ -18,10 +20,8 @@ use crate::reading::{LayerReading, LogN, Mask, Place, Reading};
 use crate::tokens::Tokens;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
 use longwave_core::{Error, Result};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
-use std::borrow::Cow;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 /// `position.kind` of a mixed stack.
@@ -349,89 +349,6 @@ fn check_together(encodings: &[Encoding], section: &str, name: &str) -> Result<(
         .hint("list it first"));
     }
     Ok(())
-}
-
-impl Serialize for PositionConfig {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let Some(pattern) = &self.pattern else {
-            return match self.entries[0].encodings.as_slice() {
-                [one] => one.serialize(serializer),
-                list => list.serialize(serializer),
-            };
-        };
-        let mut map = serializer.serialize_map(Some(3))?;
-        map.serialize_entry("kind", MIXED)?;
-        map.serialize_entry("pattern", pattern)?;
-        map.serialize_entry("layers", &self.entries)?;
-        map.end()
-    }
-}
-
-impl Serialize for Entry {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let encodings = match self.encodings.as_slice() {
-            [one] => serde_json::to_value(one),
-            list => serde_json::to_value(list).map(|list| serde_json::json!({ "encodings": list })),
-        };
-        let mut table = encodings.map_err(serde::ser::Error::custom)?;
-        let keys = serde_json::to_value(&self.keys).map_err(serde::ser::Error::custom)?;
-        if let (Some(table), serde_json::Value::Object(keys)) = (table.as_object_mut(), keys) {
-            table.extend(keys);
-        }
-        table.serialize(serializer)
-    }
-}
-
-impl JsonSchema for PositionConfig {
-    fn schema_name() -> Cow<'static, str> {
-        "PositionConfig".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let one = generator.subschema_for::<EncodingConfig>();
-        let several = json_schema!({ "type": "array", "items": one, "minItems": 1 });
-        let own = EntryKeys::json_schema(generator).get("properties").cloned().unwrap_or_default();
-        let mut entries = EncodingConfig::schemas(generator);
-        entries.push(json_schema!({
-            "type": "object",
-            "description": "Several encodings whose hooks compose in order.",
-            "properties": { "encodings": several },
-            "required": ["encodings"],
-            "additionalProperties": false
-        }));
-        for entry in &mut entries {
-            let properties = entry.get_mut("properties").and_then(serde_json::Value::as_object_mut);
-            if let (Some(properties), Some(own)) = (properties, own.as_object()) {
-                properties.extend(own.clone());
-            }
-        }
-        let kinds: Vec<_> = ENCODINGS.iter().map(|entry| entry.kind).collect();
-        entries.push(json_schema!({ "enum": kinds }));
-        json_schema!({
-            "description": "The positional encoding, a list of encodings whose hooks compose in order, or a mixed stack.",
-            "anyOf": [one, several, {
-                "type": "object",
-                "description": "A mixed stack: layers that read different encodings.",
-                "properties": {
-                    "kind": { "const": MIXED },
-                    "layers": {
-                        "type": "array",
-                        "minItems": 1,
-                        "description": "What a layer may read, and how far.",
-                        "items": { "anyOf": entries }
-                    },
-                    "pattern": {
-                        "type": "array",
-                        "minItems": 1,
-                        "items": { "type": "integer", "minimum": 0 },
-                        "description": "The entry of each layer, repeated over the depth; all in turn unless given."
-                    }
-                },
-                "required": ["kind", "layers"],
-                "additionalProperties": false
-            }]
-        })
-    }
 }
 
 #[cfg(test)]

@@ -1,19 +1,16 @@
 //! Every positional encoding, one file each. Adding one is one new file and one line here.
 
-use crate::detail::Detail;
-use crate::encoding::{Dimensions, Geometry, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
-use crate::frequency::{Frequencies, Rotation};
+mod dispatch;
+mod written;
+
+use crate::encoding::{Dimensions, Position};
 use crate::init::Init;
-use crate::positions::Positions;
-use crate::table::Longer;
 use burn::module::Module;
-use burn::tensor::Tensor;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
 use longwave_core::{Error, Result};
-use longwave_kernels::Bias;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Serialize, Serializer};
-use std::borrow::Cow;
+use schemars::{Schema, SchemaGenerator};
+use written::with_aliases;
+pub(crate) use written::{serialize_tagged, tagged};
 
 /// The configuration of one encoding: what its file must say.
 pub trait Configure: Sized {
@@ -197,61 +194,6 @@ encodings! {
     Dape in dape,
 }
 
-impl Serialize for EncodingConfig {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serialize_tagged(self.kind(), self.keys(), serializer)
-    }
-}
-
-impl JsonSchema for EncodingConfig {
-    fn schema_name() -> Cow<'static, str> {
-        "EncodingConfig".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let schemas = Self::schemas(generator);
-        json_schema!({ "description": "A positional encoding, chosen by `kind`.", "oneOf": schemas })
-    }
-}
-
-/// Writes the keys of a configuration behind its kind.
-pub(crate) fn serialize_tagged<S: Serializer>(
-    kind: &str,
-    keys: serde_json::Result<serde_json::Value>,
-    serializer: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    let mut tagged = serde_json::Map::from_iter([("kind".to_owned(), kind.into())]);
-    if let serde_json::Value::Object(keys) = keys.map_err(serde::ser::Error::custom)? {
-        tagged.extend(keys);
-    }
-    tagged.serialize(serializer)
-}
-
-/// The schema of a configuration with its kind among the properties.
-pub(crate) fn tagged<T: JsonSchema>(kind: &str, summary: &str, generator: &mut SchemaGenerator) -> Schema {
-    let mut schema = T::json_schema(generator);
-    let properties = schema.ensure_object().entry("properties").or_insert_with(|| serde_json::json!({}));
-    if let Some(properties) = properties.as_object_mut() {
-        properties.insert("kind".to_owned(), serde_json::json!({ "const": kind }));
-    }
-    schema.insert("description".to_owned(), summary.into());
-    let required = schema.ensure_object().entry("required").or_insert_with(|| serde_json::json!([]));
-    if let Some(required) = required.as_array_mut() {
-        required.insert(0, "kind".into());
-    }
-    schema
-}
-
-/// The schema of a configuration whose kind has other names too.
-fn with_aliases(mut schema: Schema, kind: &str, aliases: &[&str]) -> Schema {
-    let properties = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut);
-    if let (Some(properties), false) = (properties, aliases.is_empty()) {
-        let kinds = [&[kind][..], aliases].concat();
-        properties.insert("kind".to_owned(), serde_json::json!({ "enum": kinds }));
-    }
-    schema
-}
-
 /// A base of geometric frequencies must exceed 1.
 pub(crate) fn check_base(section: &str, base: f64) -> Result<()> {
     if base.is_finite() && base > 1.0 {
@@ -275,87 +217,6 @@ pub(crate) fn check_positive(section: &str, key: &str, value: f64) -> Result<()>
         return Ok(());
     }
     Err(Error::value(&format!("{section}.{key}"), value, "it must be a number above 0"))
-}
-
-impl Position for Encoding {
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
-        self.hooks().embed(hidden, rows)
-    }
-    fn replaces_hidden(&self) -> bool {
-        self.hooks().replaces_hidden()
-    }
-    fn ties_complex(&self) -> bool {
-        self.hooks().ties_complex()
-    }
-    fn rotation(&self, layer: usize) -> Option<Rotation> {
-        self.hooks().rotation(layer)
-    }
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.hooks().map_query(q, rows)
-    }
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.hooks().map_key(k, rows)
-    }
-    fn bias(&self, block: QueryBlock<'_>) -> Bias {
-        self.hooks().bias(block)
-    }
-    fn head_use(&self) -> HeadUse {
-        self.hooks().head_use()
-    }
-    fn adds_bias(&self) -> bool {
-        self.hooks().adds_bias()
-    }
-    fn by_block(&self, positions: &Positions) -> bool {
-        self.hooks().by_block(positions)
-    }
-    fn numbers_per_score(&self) -> usize {
-        self.hooks().numbers_per_score()
-    }
-    fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
-        self.hooks().scores(scores, heads, block)
-    }
-    fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
-        self.hooks().values(probabilities, block)
-    }
-    fn embed_piece(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
-        self.hooks().embed_piece(hidden, rows, before)
-    }
-    fn reads_input(&self) -> bool {
-        self.hooks().reads_input()
-    }
-    fn prepare(&mut self, length: usize) {
-        self.hooks_mut().prepare(length);
-    }
-    fn reads_pairs(&self) -> bool {
-        self.hooks().reads_pairs()
-    }
-    fn geometry(&self, layer: usize) -> Option<Geometry> {
-        self.hooks().geometry(layer)
-    }
-    fn position_use(&self) -> PositionUse {
-        self.hooks().position_use()
-    }
-    fn memory(&self) -> usize {
-        self.hooks().memory()
-    }
-    fn check(&self, positions: &Positions) -> Result<()> {
-        self.hooks().check(positions)
-    }
-    fn frequencies(&self) -> Option<&Frequencies> {
-        self.hooks().frequencies()
-    }
-    fn set_frequencies(&mut self, frequencies: Frequencies) {
-        self.hooks_mut().set_frequencies(frequencies);
-    }
-    fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
-        self.hooks_mut().extend_table(longer)
-    }
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.hooks_mut().interpolate(scale)
-    }
-    fn details(&self, positions: &[f64]) -> Vec<Detail> {
-        self.hooks().details(positions)
-    }
 }
 
 #[cfg(test)]

@@ -254,6 +254,16 @@ fn report_and_validate_and_schema() {
     std::fs::remove_file(project.path(RUN).join("report.html")).unwrap();
     assert_eq!(project.run(&["report", "runs"]).code, Some(0));
     assert!(project.exists("runs/report.html"));
+    for (changes, refusal) in [
+        (&["model.head_dim=3"][..], "the head dimension 3 must be an even number"),
+        (&["model.attention=linear", "position.kind=alibi"], "`alibi` acts on softmax scores"),
+    ] {
+        let set = changes.iter().flat_map(|change| ["--set", change]);
+        let arguments: Vec<&str> = ["validate", "small.toml"].into_iter().chain(set).collect();
+        let outcome = project.run(&arguments);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{changes:?}");
+        assert!(outcome.stderr.contains(refusal), "{}", outcome.stderr);
+    }
     let resolved = project.run(&["validate", "small.toml"]);
     assert_eq!(resolved.code, Some(0));
     assert_eq!(resolved.stdout.as_bytes(), project.read(&format!("{RUN}/config.toml")));

@@ -1,16 +1,13 @@
 //! `longwave inspect`: shows an encoding and what an extension makes of it, or lists what there is.
 
-use super::session::find_config;
+use super::session::{find_config, reading_of};
 use crate::args;
 use crate::output::data;
-use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_eval::Config;
-use longwave_position::about;
-use longwave_position::{Init, Lengths};
+use longwave_position::{Lengths, about};
 use longwave_report::catalogue;
 use longwave_report::picture::{Picture, pictures};
-use longwave_train::reading_after;
 use serde::Serialize;
 
 /// Runs the command.
@@ -23,12 +20,9 @@ pub(crate) fn run(arguments: &args::Inspect) -> Result<()> {
     }
     let lengths = Lengths { train, length: arguments.length.unwrap_or(train) };
     let extend = super::eval::one_extension(arguments.extend.as_deref())?;
-    let resolved = config.run.model.resolve(1, train)?;
-    let init = Init::new(config.run.seed, &Device::flex());
-    let fresh = config.run.position.build("position", &resolved.dimensions, &init, resolved.log_n())?;
-    let trained = reading_after(&config.run, &fresh, config.run.last_stage())?;
+    let (trained, dimensions) = reading_of(&config.run)?;
     let read = extend.apply(&trained, lengths)?;
-    let pictures = pictures(&trained, &read, &extend, lengths, &resolved.dimensions)?;
+    let pictures = pictures(&trained, &read, &extend, lengths, &dimensions)?;
     if arguments.json {
         return json(&pictures);
     }

@@ -8,8 +8,10 @@ use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
 use longwave_eval::{Choice, Evaluation, ResultRow, Subject, TokenLog, choose, evaluate, row};
+use longwave_model::field::Field;
+use longwave_position::{Dimensions, Init, Reading};
 use longwave_report::{Table, blocks, page};
-use longwave_train::RunConfig;
+use longwave_train::{RunConfig, reading_after};
 use std::path::{Path, PathBuf};
 
 /// The device that tensors are computed on.
@@ -170,6 +172,19 @@ pub(crate) fn default_folder(config: &RunConfig) -> PathBuf {
 /// The config file itself, or the one of that name in `configs/`.
 pub(crate) fn find_config(path: &Path) -> Result<PathBuf> {
     find_shipped(path, "configs", "config")
+}
+
+/// How a config's model reads positions after its last stage, with fresh parameters, and the model's sizes; the
+/// vocabulary, which only a corpus knows, counts as one token.
+pub(crate) fn reading_of(config: &RunConfig) -> Result<(Reading, Dimensions)> {
+    let resolved = config.model.resolve(1, config.train.length)?;
+    let init = Init::new(config.seed, &Device::flex());
+    let fresh = config
+        .position
+        .build("position", &resolved.dimensions, &init, resolved.log_n())?
+        .with_attention(config.model.attention)?;
+    resolved.check_field(Field::of(fresh.ties_complex()))?;
+    Ok((reading_after(config, &fresh, config.last_stage())?, resolved.dimensions))
 }
 
 /// The file itself, or the one of that name in the project's `folder`; `what` it is, for the message.

@@ -1,6 +1,6 @@
 //! `longwave validate`: checks a config without running it.
 
-use super::session::find_config;
+use super::session::{find_config, reading_of};
 use crate::args;
 use crate::output::data;
 use longwave_core::Result;
@@ -9,6 +9,7 @@ use longwave_eval::Config;
 /// Runs the command: prints the config with every default written out.
 pub(crate) fn run(arguments: &args::Validate) -> Result<()> {
     let config = Config::load(&find_config(&arguments.config)?, &arguments.set)?;
+    reading_of(&config.run)?;
     let text = toml::to_string(&config.to_table()?).map_err(|error| {
         longwave_core::Error::failed(format!("the config cannot be written as TOML: {error}"))
     })?;

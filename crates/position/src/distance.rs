@@ -4,10 +4,79 @@
 //! whatever the length. Fractional or drawn positions give one block for the queries at hand. Distances
 //! are formed in f64; positions near 70,000 with a fraction would lose it in f32.
 
-use crate::encoding::QueryBlock;
+use crate::detail::Detail;
+use crate::encoding::{Position, PositionUse, QueryBlock};
+use crate::positions::Positions;
 use crate::table::indices;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_kernels::Bias;
+
+/// An encoding that adds a bias by distance and does nothing else: its [`Position`] follows from this.
+pub trait DistanceBias {
+    /// The bias of a layer at distances of at least 0 that are divided by the scale already:
+    /// `[heads, distances]`.
+    fn at(&self, layer: usize, distances: &[f64], device: &Device) -> Tensor<2>;
+
+    /// What distances are divided by, 1 as trained.
+    fn scale(&self) -> f64;
+
+    /// Divides distances by another scale.
+    fn set_scale(&mut self, scale: f64);
+
+    /// Where the bias is `-slope n`, the slope of each head `[heads]`: kernels need no table then.
+    fn slopes(&self, layer: usize, device: &Device) -> Option<Tensor<1>> {
+        let _ = (layer, device);
+        None
+    }
+
+    /// As [`Position::numbers_per_score`].
+    fn numbers_per_score(&self) -> usize {
+        1
+    }
+
+    /// As [`Position::details`].
+    fn details(&self, positions: &[f64]) -> Vec<Detail> {
+        let _ = positions;
+        Vec::new()
+    }
+}
+
+impl<E: DistanceBias> Position for E {
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
+    fn bias(&self, block: QueryBlock<'_>) -> Bias {
+        let (layer, device) = (block.rows.layer, block.input.device());
+        if block.rows.positions.consecutive()
+            && let Some(slopes) = self.slopes(layer, &device)
+        {
+            return Bias::Slopes(slopes.div_scalar(self.scale()));
+        }
+        bias_by_distance(block, self.scale(), |distances| self.at(layer, distances, &device))
+    }
+
+    fn adds_bias(&self) -> bool {
+        true
+    }
+
+    fn by_block(&self, positions: &Positions) -> bool {
+        !positions.consecutive()
+    }
+
+    fn numbers_per_score(&self) -> usize {
+        DistanceBias::numbers_per_score(self)
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.set_scale(self.scale() * scale);
+        true
+    }
+
+    fn details(&self, positions: &[f64]) -> Vec<Detail> {
+        DistanceBias::details(self, positions)
+    }
+}
 
 /// The bias whose values at some distances are `of(distances)`, `[heads, distances]`.
 ///

@@ -8,15 +8,13 @@
 
 use super::{Configure, Past};
 use crate::detail::Detail;
-use crate::distance::{as_block, of_block, upload};
-use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
+use crate::distance::{DistanceBias, upload};
+use crate::encoding::Dimensions;
 use crate::init::Init;
 use crate::layered::at_layer;
-use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_core::Result;
-use longwave_kernels::Bias;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -78,32 +76,22 @@ impl Alibi {
     }
 }
 
-impl Position for Alibi {
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
+impl DistanceBias for Alibi {
+    fn at(&self, layer: usize, distances: &[f64], device: &Device) -> Tensor<2> {
+        let slopes = self.of_layer(layer, device);
+        upload(distances, device).unsqueeze::<2>() * slopes.neg().unsqueeze_dim::<2>(1)
     }
 
-    fn bias(&self, block: QueryBlock<'_>) -> Bias {
-        let device = block.input.device();
-        let slopes = self.of_layer(block.rows.layer, &device);
-        if block.rows.positions.consecutive() {
-            return Bias::Slopes(slopes.div_scalar(self.scale));
-        }
-        let distances = upload(&of_block(block, self.scale), &device).unsqueeze::<2>();
-        Bias::Block(as_block(distances * slopes.neg().unsqueeze_dim::<2>(1), block))
+    fn slopes(&self, layer: usize, device: &Device) -> Option<Tensor<1>> {
+        Some(self.of_layer(layer, device))
     }
 
-    fn adds_bias(&self) -> bool {
-        true
+    fn scale(&self) -> f64 {
+        self.scale
     }
 
-    fn by_block(&self, positions: &Positions) -> bool {
-        !positions.consecutive()
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
+    fn set_scale(&mut self, scale: f64) {
+        self.scale = scale;
     }
 
     fn details(&self, _positions: &[f64]) -> Vec<Detail> {

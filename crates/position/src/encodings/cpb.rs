@@ -7,15 +7,13 @@
 //! its own in every layer. Interpolated by s, every distance is divided by s.
 
 use super::{Configure, Past, check_at_least};
-use crate::distance::{bias_by_distance, upload};
-use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
+use crate::distance::{DistanceBias, upload};
+use crate::encoding::Dimensions;
 use crate::init::Init;
 use crate::layered::{at_layer, linear};
-use crate::positions::Positions;
 use burn::module::{Module, Param};
-use burn::tensor::{Tensor, activation::silu};
+use burn::tensor::{Device, Tensor, activation::silu};
 use longwave_core::Result;
-use longwave_kernels::Bias;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -91,46 +89,30 @@ impl Configure for Config {
     }
 }
 
-impl Cpb {
-    /// The network's outputs `[heads, distances]`.
-    fn network(&self, layer: usize, distances: &[f64]) -> Tensor<2> {
+impl DistanceBias for Cpb {
+    fn at(&self, layer: usize, distances: &[f64], device: &Device) -> Tensor<2> {
         let inputs: Vec<f64> = match self.variant {
             Variant::Linear => distances.to_vec(),
             Variant::Log => distances.iter().map(|n| n.ln_1p()).collect(),
         };
-        let mut y = upload(&inputs, &self.w_out.device()).unsqueeze_dim::<2>(1); // [distances, 1]
+        let mut y = upload(&inputs, device).unsqueeze_dim::<2>(1); // [distances, 1]
         for (w, b) in self.w.iter().zip(&self.b) {
             y = silu(y.matmul(at_layer(w, layer)) + at_layer::<2, 1>(b, layer).unsqueeze());
         }
         let out = y.matmul(at_layer(&self.w_out, layer)) + at_layer::<2, 1>(&self.b_out, layer).unsqueeze();
         out.transpose()
     }
-}
 
-impl Position for Cpb {
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
+    fn scale(&self) -> f64 {
+        self.scale
     }
 
-    fn bias(&self, block: QueryBlock<'_>) -> Bias {
-        bias_by_distance(block, self.scale, |distances| self.network(block.rows.layer, distances))
-    }
-
-    fn adds_bias(&self) -> bool {
-        true
-    }
-
-    fn by_block(&self, positions: &Positions) -> bool {
-        !positions.consecutive()
+    fn set_scale(&mut self, scale: f64) {
+        self.scale = scale;
     }
 
     fn numbers_per_score(&self) -> usize {
         let [_, hidden, heads] = self.w_out.dims();
         2 * hidden.div_ceil(heads)
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
     }
 }

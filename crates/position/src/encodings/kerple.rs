@@ -8,15 +8,13 @@
 //! n = 65,535 and p = 2 it is right to about 3e-6 of itself. Interpolated by s, distances are divided by s.
 
 use super::{Configure, Past};
-use crate::distance::{bias_by_distance, upload};
-use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
+use crate::distance::{DistanceBias, upload};
+use crate::encoding::Dimensions;
 use crate::init::Init;
 use crate::layered::at_layer;
-use crate::positions::Positions;
 use burn::module::{Module, Param};
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use longwave_core::Result;
-use longwave_kernels::Bias;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -96,32 +94,20 @@ fn power(p: Tensor<1>, a: Tensor<1>, distances: &[f64]) -> Tensor<2> {
     (logs * p).exp() * present * a.neg()
 }
 
-impl Position for Kerple {
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
+impl DistanceBias for Kerple {
+    fn at(&self, layer: usize, distances: &[f64], _device: &Device) -> Tensor<2> {
+        let (p, a) = (at_layer(&self.p, layer), at_layer(&self.a, layer));
+        match self.variant {
+            Variant::Log => logarithmic(p, a, distances),
+            Variant::Power => power(p, a, distances),
+        }
     }
 
-    fn bias(&self, block: QueryBlock<'_>) -> Bias {
-        let layer = block.rows.layer;
-        bias_by_distance(block, self.scale, |distances| {
-            let (p, a) = (at_layer(&self.p, layer), at_layer(&self.a, layer));
-            match self.variant {
-                Variant::Log => logarithmic(p, a, distances),
-                Variant::Power => power(p, a, distances),
-            }
-        })
+    fn scale(&self) -> f64 {
+        self.scale
     }
 
-    fn adds_bias(&self) -> bool {
-        true
-    }
-
-    fn by_block(&self, positions: &Positions) -> bool {
-        !positions.consecutive()
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
+    fn set_scale(&mut self, scale: f64) {
+        self.scale = scale;
     }
 }

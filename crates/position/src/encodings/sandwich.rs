@@ -5,13 +5,12 @@
 //! same in every layer, computed in f64. Interpolated by s, every distance is divided by s.
 
 use super::{Configure, Past, check_at_least, check_base};
-use crate::distance::{bias_by_distance, upload};
-use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
+use crate::distance::{DistanceBias, upload};
+use crate::encoding::Dimensions;
 use crate::init::Init;
-use crate::positions::Positions;
 use burn::module::Module;
+use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
-use longwave_kernels::Bias;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -74,31 +73,19 @@ impl Sandwich {
     }
 }
 
-impl Position for Sandwich {
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
+impl DistanceBias for Sandwich {
+    fn at(&self, _layer: usize, distances: &[f64], device: &Device) -> Tensor<2> {
+        let sums: Vec<f64> = distances.iter().map(|&n| self.sum(n)).collect();
+        let factors: Vec<f64> = (1..=self.heads).map(|h| self.heads as f64 / (8.0 * h as f64)).collect();
+        upload(&factors, device).unsqueeze_dim::<2>(1) * upload(&sums, device).unsqueeze::<2>()
     }
 
-    fn bias(&self, block: QueryBlock<'_>) -> Bias {
-        let device = block.input.device();
-        bias_by_distance(block, self.scale, |distances| {
-            let sums: Vec<f64> = distances.iter().map(|&n| self.sum(n)).collect();
-            let factors: Vec<f64> = (1..=self.heads).map(|h| self.heads as f64 / (8.0 * h as f64)).collect();
-            upload(&factors, &device).unsqueeze_dim::<2>(1) * upload(&sums, &device).unsqueeze::<2>()
-        })
+    fn scale(&self) -> f64 {
+        self.scale
     }
 
-    fn adds_bias(&self) -> bool {
-        true
-    }
-
-    fn by_block(&self, positions: &Positions) -> bool {
-        !positions.consecutive()
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
+    fn set_scale(&mut self, scale: f64) {
+        self.scale = scale;
     }
 }
 

@@ -10,14 +10,12 @@
 
 use super::{Configure, Past, check_at_least};
 use crate::detail::Detail;
-use crate::distance::{bias_by_distance, whole};
-use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
+use crate::distance::{DistanceBias, whole};
+use crate::encoding::Dimensions;
 use crate::init::Init;
-use crate::positions::Positions;
 use burn::module::{Module, Param};
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result};
-use longwave_kernels::Bias;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -139,26 +137,17 @@ impl Configure for Config {
     }
 }
 
-impl Position for T5 {
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
+impl DistanceBias for T5 {
+    fn at(&self, _layer: usize, distances: &[f64], _device: &Device) -> Tensor<2> {
+        self.buckets.read(self.table.val(), distances)
     }
 
-    fn bias(&self, block: QueryBlock<'_>) -> Bias {
-        bias_by_distance(block, self.scale, |distances| self.buckets.read(self.table.val(), distances))
+    fn scale(&self) -> f64 {
+        self.scale
     }
 
-    fn adds_bias(&self) -> bool {
-        true
-    }
-
-    fn by_block(&self, positions: &Positions) -> bool {
-        !positions.consecutive()
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
+    fn set_scale(&mut self, scale: f64) {
+        self.scale = scale;
     }
 
     fn details(&self, positions: &[f64]) -> Vec<Detail> {

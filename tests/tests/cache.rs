@@ -6,7 +6,7 @@
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::random::Stream;
 use longwave_model::{Cache, Gpt, ModelConfig, Pass};
-use longwave_position::encodings::ENCODINGS;
+use longwave_position::encodings::every;
 use longwave_position::extensions::EXTENSIONS;
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Reading};
 use longwave_train::parameters;
@@ -16,29 +16,23 @@ const LENGTH: usize = 40;
 /// A prompt shorter than the training length, single tokens, and pieces that cross it.
 const PIECES: [usize; 7] = [9, 1, 1, 14, 1, 13, 1];
 
-/// Encodings, one per line of the list and more where a key changes what a cache must keep.
+/// Every encoding and its variants, and what is only a matter of a cache: lists, stacks, and tables that reach the
+/// length.
 fn encodings() -> Vec<String> {
-    let variants = [
-        "{ kind = 'rope', layout = 'interleaved', fraction = 0.5 }",
-        "{ kind = 'index', normalized = true }",
+    let inline = |text: String| format!("{{ {} }}", text.replace('\n', ", "));
+    let others = [
         "{ kind = 'learned', past_table = 'interpolate' }",
-        "{ kind = 'learned', past_table = 'hierarchical' }",
-        "{ kind = 'recursive', variant = 'mlp' }",
-        "{ kind = 'recursive', variant = 'rnn' }",
         "[{ kind = 'causal_conv', kernel = 3 }, { kind = 'recursive', variant = 'rnn' }, 'rope']",
-        "{ kind = 'fire', init_length = 4.0 }",
         "{ kind = 'tupe', relative = 't5', table_size = 40 }",
         "{ kind = 'multiplicative', table_size = 40 }",
         "[{ kind = 'causal_conv', kernel = 3 }, 'fox', 'rope']",
         "{ kind = 'deberta', absolute_layers = 1, absolute = { past_table = 'interpolate' } }",
-        "{ kind = 'complex_order', complex = true }",
         "{ kind = 'mixed', layers = [{ kind = 'rope', window = 7 }, { kind = 'none', log_n = true }] }",
         "{ kind = 'mixed', layers = ['none', { encodings = ['causal_conv', 'fox'], window = 9, sinks = 1 }] }",
         "['alibi', 'causal_conv', 'kerple']",
-        "{ kind = 'transformer_xl', memory = 5 }",
-        "{ kind = 'transformer_xl', memory = 21 }",
+        "{ kind = 'transformer_xl', memory = 21, shared_key = true }",
     ];
-    ENCODINGS.iter().map(|entry| format!("'{}'", entry.kind)).chain(variants.map(str::to_owned)).collect()
+    every().into_iter().map(inline).chain(others.map(str::to_owned)).collect()
 }
 
 /// Extensions, one per line of the list and more where a key changes what a cache must keep.

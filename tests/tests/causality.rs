@@ -139,9 +139,10 @@ fn queries_read_the_same_in_blocks_and_whole() {
             let positions = reading.layout().positions(LONGER);
             let tokens = Tensor::<2, Int>::zeros([1, LONGER], &Device::flex());
             let input = init.normal::<3>("input", [1, LONGER, width], 1.0).val();
+            let key_matrix = init.normal::<2>("key matrix", [width, heads * dim], 0.2).val();
             let [q, k, v] =
                 ["q", "k", "v"].map(|name| init.normal::<4>(name, [1, heads, LONGER, dim], 1.0).val());
-            let rows = Rows { layer: 1, tokens: &tokens, positions: &positions };
+            let rows = Rows { key_matrix: Some(&key_matrix), ..Rows::new(1, &tokens, &positions) };
             let of = |queries: std::ops::Range<usize>| {
                 let block = QueryBlock { rows, queries: &queries, input: &input };
                 let q = q.clone().slice_dim(2, queries.clone());

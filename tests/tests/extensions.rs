@@ -154,7 +154,7 @@ fn frequencies(reading: &Reading) -> Option<&Frequencies> {
 fn vectors(reading: &Reading, length: usize) -> Tensor<3> {
     let (positions, device) = (Positions::range(0..length), Device::flex());
     let tokens = Tensor::<2, Int>::zeros([1, length], &device);
-    let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+    let rows = Rows::new(0, &tokens, &positions);
     reading.embed(Tensor::zeros([1, length, 32], &device), rows)
 }
 
@@ -278,7 +278,7 @@ fn attended(reading: &Reading, qkv: &[Tensor<4>; 3], start: usize) -> Tensor<3> 
     let positions = Positions::range(start..start + LENGTH);
     let tokens = Tensor::<2, Int>::zeros([1, LENGTH], &Device::flex());
     let input = Tensor::zeros([1, LENGTH, 32], &Device::flex());
-    let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+    let rows = Rows::new(0, &tokens, &positions);
     let queries = 0..LENGTH;
     let block = QueryBlock { rows, queries: &queries, input: &input };
     attend(qkv.clone(), 0.35, block, reading, &mut Rotations::default()).squeeze_dim::<3>(0)

@@ -7,7 +7,8 @@ use longwave_model::config::NamedSize;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::encoding::{Geometry, PositionMap, Selector};
 use longwave_position::encodings::ENCODINGS;
-use longwave_position::{Init, PositionConfig, Positions, Reading};
+use longwave_position::{Dimensions, Init, PositionConfig, Positions, Reading};
+use longwave_train::parameters;
 
 const LENGTH: usize = 24;
 
@@ -124,6 +125,91 @@ fn a_windowed_layer_hears_of_nothing_before_its_window() {
         let moved = (before - after).abs().max_dim(2).into_data().try_to_vec::<f32>().unwrap();
         for (index, moved) in moved.into_iter().enumerate() {
             assert_eq!(moved > 0.0, (5..=5 + reaches).contains(&index), "{second} at {index}");
+        }
+    }
+}
+
+/// The place of a parameter among all of a model.
+fn place(model: &Gpt, name: &str) -> usize {
+    let all = parameters::list(model);
+    all.iter().position(|parameter| parameter.name.ends_with(name)).unwrap_or_else(|| panic!("no {name}"))
+}
+
+#[test]
+fn a_shared_key_matrix_is_one_of_its_own_with_the_same_values_and_both_gradients() {
+    const LAYERS: usize = 2;
+    let device = Device::flex().autodiff();
+    for kv_heads in [4, 2] {
+        let config = ModelConfig {
+            layers: Some(LAYERS),
+            width: Some(32),
+            heads: Some(4),
+            kv_heads: Some(kv_heads),
+            ..ModelConfig::default()
+        };
+        let resolved = config.resolve(50, LENGTH).unwrap();
+        let Dimensions { width, heads, head_dim, .. } = resolved.dimensions;
+        let columns = (heads + 2 * kv_heads) * head_dim;
+        let fresh = |shared: bool| {
+            let position = format!("kind = 'transformer_xl'\nshared_key = {shared}").parse::<toml::Table>();
+            let position = PositionConfig::from_value(&position.unwrap().into(), "position").unwrap();
+            Gpt::new(&resolved, &position, &Init::new(3, &device)).unwrap()
+        };
+        let shared = parameters::replace(fresh(true), |_, old| old.mul_scalar(5.0));
+        let qkv = |layer: usize| format!("blocks.{layer}.attention.qkv");
+        // The keys of a packed projection, one for every query head: [width, heads head_dim].
+        let keys_of = |packed: Tensor<1>| {
+            let packed = packed.reshape([width, columns]);
+            let of_head = |head: usize| {
+                let first = (heads + head * kv_heads / heads) * head_dim;
+                packed.clone().slice_dim(1, first..first + head_dim)
+            };
+            Tensor::cat((0..heads).map(of_head).collect(), 1)
+        };
+        let values = parameters::values(&shared);
+        let separate = fresh(false);
+        let w_r = place(&separate, ".w_r");
+        let names: Vec<String> = parameters::list(&separate).into_iter().map(|p| p.name).collect();
+        let separate = parameters::replace(separate, |index, _| {
+            if index != w_r {
+                return values[place(&shared, &names[index])].clone();
+            }
+            let of_layer = |layer| keys_of(values[place(&shared, &qkv(layer))].clone());
+            Tensor::cat((0..LAYERS).map(of_layer).collect(), 0).flatten(0, 1)
+        });
+
+        let loss = |model: &Gpt| {
+            let tokens = Tensor::<2, Int>::from_data(tokens(None).into_data(), &device);
+            let positions = Positions::range(0..LENGTH);
+            let pass = Pass {
+                tokens: tokens.clone(),
+                positions: &positions,
+                reading: &model.position,
+                dropout: None,
+            };
+            model.nll(&pass, tokens, 0..LENGTH).mean()
+        };
+        let (ours, theirs) = (loss(&shared), loss(&separate));
+        let off: f32 = (ours.clone() - theirs.clone()).abs().into_scalar();
+        assert!(off < 1e-6, "{off}");
+        let ours = parameters::gradients(&shared, &mut ours.backward());
+        let theirs = parameters::gradients(&separate, &mut theirs.backward());
+        let largest = |x: Tensor<2>| x.abs().max().into_scalar::<f32>();
+        for layer in 0..LAYERS {
+            // What waves add to the gradient of keys, summed over the query heads that share a key head.
+            let own = theirs[w_r].clone().reshape([LAYERS, width, heads * head_dim]);
+            let own =
+                own.slice_dim(0, layer..layer + 1).reshape([width, kv_heads, heads / kv_heads, head_dim]);
+            let expected = own.sum_dim(2).reshape([width, kv_heads * head_dim]);
+            let of = |model: &Gpt, gradients: &[Tensor<1>]| gradients[place(model, &qkv(layer))].clone();
+            let added = (of(&shared, &ours) - of(&separate, &theirs)).reshape([width, columns]);
+            let keys = heads * head_dim..(heads + kv_heads) * head_dim;
+            let size = largest(expected.clone());
+            assert!(size > 1e-4, "{size}");
+            assert!(largest(added.clone().slice_dim(1, keys.clone()) - expected) < 1e-4 * size + 1e-7);
+            for others in [0..keys.start, keys.end..columns] {
+                assert!(largest(added.clone().slice_dim(1, others)) < 1e-4 * size + 1e-7);
+            }
         }
     }
 }

@@ -44,7 +44,10 @@ fn the_list_has_numbers_too() {
     };
     assert_eq!(of("encodings", "learned")["acts"], serde_json::json!(["input"]));
     assert_eq!(of("encodings", "learned")["refuses"], true);
-    assert_eq!(of("extensions", "rerope")["applies_to"], serde_json::json!(["rope", "xpos", "pope"]));
+    assert_eq!(
+        of("extensions", "rerope")["applies_to"],
+        serde_json::json!(["rope", "xpos", "pope", "transformer_xl"])
+    );
 }
 
 #[test]

@@ -124,6 +124,19 @@ impl Attention {
         self.field.matrix(self.qkv.val(), Groups { inputs: 1, outputs })
     }
 
+    /// The part of the packed projection that makes keys, `[width, kv_heads head_dim]`, where an encoding of the
+    /// layer reads it.
+    pub(crate) fn key_matrix(
+        &self,
+        packed: &Tensor<2>,
+        reading: &Reading,
+        layer: usize,
+    ) -> Option<Tensor<2>> {
+        let Heads { query, key_value, head_dim } = self.heads;
+        let keys = query * head_dim..(query + key_value) * head_dim;
+        reading.reads_key_matrix(layer).then(|| packed.clone().slice_dim(1, keys))
+    }
+
     /// The projection of the heads' outputs, `[heads head_dim, width]`.
     pub fn output_matrix(&self) -> Tensor<2> {
         self.field.matrix(self.output.val(), Groups { inputs: self.heads.query, outputs: 1 })
@@ -139,7 +152,10 @@ impl Attention {
         rotations: &mut Rotations,
     ) -> Tensor<3> {
         let length = input.dims()[1];
-        let packed = linear(input.clone(), self.qkv_matrix(), None); // [batch, length, (heads + 2 kv_heads) head_dim]
+        let matrix = self.qkv_matrix();
+        let key_matrix = self.key_matrix(&matrix, reading, rows.layer);
+        let rows = Rows { key_matrix: key_matrix.as_ref(), ..rows };
+        let packed = linear(input.clone(), matrix, None); // [batch, length, (heads + 2 kv_heads) head_dim]
         let queries = 0..length;
         let block = QueryBlock { rows, queries: &queries, input: &input };
         let scale = self.scale();
@@ -175,7 +191,10 @@ impl Attention {
         rotations: &mut Rotations,
     ) -> Tensor<3> {
         let queries = before..input.dims()[1];
-        let (q, k, v) = self.unrotated(linear(input.clone(), self.qkv_matrix(), None));
+        let matrix = self.qkv_matrix();
+        let key_matrix = self.key_matrix(&matrix, reading, rows.layer);
+        let rows = Rows { key_matrix: key_matrix.as_ref(), ..rows };
+        let (q, k, v) = self.unrotated(linear(input.clone(), matrix, None));
         let q = q.slice_dim(2, queries.clone());
         let block = QueryBlock { rows, queries: &queries, input: &input };
         self.joined(attend([q, k, v], self.scale(), block, reading, rotations), onto)

@@ -149,7 +149,7 @@ impl Gpt {
         let positions = cache.positions.columns(cache.dropped..total);
         let mut rotations = Rotations::default();
         for (layer, (block, kept)) in self.blocks.iter().zip(&mut cache.layers).enumerate() {
-            let rows = Rows { layer, tokens: &tokens, positions: &positions };
+            let rows = Rows::new(layer, &tokens, &positions);
             x = kept.embed(x, rows, &cache.reading);
             let input = block.attention_norm.forward(x.clone());
             x = kept.attend(&block.attention, input, x, rows, &cache.reading, &mut rotations);
@@ -192,7 +192,10 @@ impl Kept {
         rotations: &mut Rotations,
     ) -> Tensor<3> {
         let count = input.dims()[1];
-        let (q, k, v) = attention.unrotated(linear(input.clone(), attention.qkv_matrix(), None));
+        let matrix = attention.qkv_matrix();
+        let key_matrix = attention.key_matrix(&matrix, reading, rows.layer);
+        let rows = Rows { key_matrix: key_matrix.as_ref(), ..rows };
+        let (q, k, v) = attention.unrotated(linear(input.clone(), matrix, None));
         let [k, v] = match self.keys_values.take() {
             Some([keys, values]) => [Tensor::cat(vec![keys, k], 2), Tensor::cat(vec![values, v], 2)],
             None => [k, v],

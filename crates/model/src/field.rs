@@ -173,7 +173,7 @@ mod tests {
         let block = &model.blocks[0];
         let x = Init::new(1, &Device::flex()).normal::<2>("x", [9, 64], 1.0).val();
         let (positions, tokens) = (Positions::range(0..9), Tensor::zeros([1, 9], &Device::flex()));
-        let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+        let rows = Rows::new(0, &tokens, &positions);
         let run = |x: Tensor<2>| {
             let normalised = block.attention_norm.forward(x.unsqueeze::<3>());
             let reading = &model.position;

@@ -96,7 +96,7 @@ impl Gpt {
         let seen = if before > 0 { &pass.positions.preceded(before) } else { pass.positions };
         let mut inputs = Vec::new();
         for (layer, block) in self.blocks.iter().enumerate() {
-            let rows = Rows { layer, tokens: &pass.tokens, positions: pass.positions };
+            let rows = Rows::new(layer, &pass.tokens, pass.positions);
             x = pass.reading.embed(x, rows);
             if let (0, Some(dropout)) = (layer, pass.dropout) {
                 x = dropout.apply(x, "embedding");

@@ -133,7 +133,7 @@ fn acts(encoding: &Encoding) -> Vec<Place> {
     let device = Device::flex();
     let tokens = Tensor::<2, Int>::zeros([1, ROWS], &device);
     let positions = Positions::range(0..ROWS);
-    let rows = |layer| Rows { layer, tokens: &tokens, positions: &positions };
+    let rows = |layer| Rows::new(layer, &tokens, &positions);
     let input = Tensor::<3>::ones([1, ROWS, SIZES.width], &device);
     let enters = |layer| changed(&input, &encoding.embed(input.clone(), rows(layer)));
     let q = Tensor::<4>::ones([1, SIZES.heads, ROWS, SIZES.head_dim], &device);

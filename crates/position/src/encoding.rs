@@ -46,9 +46,17 @@ pub struct Rows<'a> {
     pub tokens: &'a Tensor<2, Int>,
     /// Absolute positions of the rows.
     pub positions: &'a Positions,
+    /// The block's projection of keys, `[width, kv_heads head_dim]`, in hooks on q and k where
+    /// [`Position::reads_key_matrix`] asks for it.
+    pub key_matrix: Option<&'a Tensor<2>>,
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
+    /// Rows without a projection of keys.
+    pub fn new(layer: usize, tokens: &'a Tensor<2, Int>, positions: &'a Positions) -> Self {
+        Self { layer, tokens, positions, key_matrix: None }
+    }
+
     /// The same rows in another layer.
     #[must_use]
     pub fn at(self, layer: usize) -> Self {
@@ -199,6 +207,11 @@ pub trait Position {
         self.embed(hidden, rows)
     }
 
+    /// Whether [`map_query`](Self::map_query) reads the projection of keys, `rows.key_matrix`.
+    fn reads_key_matrix(&self) -> bool {
+        false
+    }
+
     /// Whether a hook reads `block.input`. Where a text is read piece by piece, it is kept whole then; else
     /// hooks see the input of the new rows alone.
     fn reads_input(&self) -> bool {
@@ -211,8 +224,10 @@ pub trait Position {
         let _ = length;
     }
 
-    /// Whether q and k are read at positions, so that a [`Geometry`] means something: encodings that
-    /// rotate do, and those that map q and k by position must say so.
+    /// Whether q.k depends on the difference of the positions that q and k are read at, which is what a
+    /// [`Geometry`] bounds: encodings that rotate do, and maps of q and k to waves must say so. Others read
+    /// distances in a bias or in scores, of pairs at their own positions, or places of a table (`tupe`), whose
+    /// difference means nothing.
     fn reads_pairs(&self) -> bool {
         self.rotation(0).is_some()
     }

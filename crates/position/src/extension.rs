@@ -92,7 +92,7 @@ pub fn change_frequencies(
     Ok(())
 }
 
-/// Lets every layer that reads q and k at positions read them by a geometry.
+/// Lets every layer whose q.k depends on the distance read pairs by a geometry.
 ///
 /// # Errors
 /// No layer does.
@@ -105,7 +105,11 @@ pub fn set_geometry(kind: &str, reading: &mut Reading, geometry: &Geometry) -> R
             any = true;
         }
     }
-    if any { Ok(()) } else { Err(not_applicable(kind, "an encoding that rotates q and k", reading)) }
+    if any {
+        Ok(())
+    } else {
+        Err(not_applicable(kind, "an encoding that turns q and k, or waves, by position", reading))
+    }
 }
 
 /// Narrows every layer to a window, and lets the first `sinks` positions stay visible. A layer that was

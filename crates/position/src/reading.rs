@@ -265,6 +265,11 @@ impl Reading {
         })
     }
 
+    /// Whether an encoding of the layer reads the projection of keys.
+    pub fn reads_key_matrix(&self, layer: usize) -> bool {
+        self.of(layer).any(|(encoding, _)| encoding.reads_key_matrix())
+    }
+
     /// Whether an encoding of the layer reads the input of all rows.
     pub fn reads_input(&self, layer: usize) -> bool {
         self.of(layer).any(|(encoding, _)| encoding.reads_input())

@@ -51,7 +51,8 @@ pub(crate) fn attend(
     let length = positions.length();
     let tokens: Vec<i64> = (0i64..).take(length).map(|t| t % 5).collect();
     let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens, [1, length]), device);
-    let rows = Rows { layer, tokens: &tokens, positions };
+    let key_matrix = random("key matrix", [d.width, d.kv_heads * d.head_dim], device);
+    let rows = Rows { key_matrix: Some(&key_matrix), ..Rows::new(layer, &tokens, positions) };
     let input = encoding.embed(random("x", [1, length, d.width], device), rows);
     let shape = [1, d.heads, length, d.head_dim];
     let [mut q, mut k, v] = ["q", "k", "v"].map(|name| random::<4>(name, shape, device));
@@ -85,7 +86,7 @@ pub(crate) fn bias(encoding: &Encoding, positions: &Positions) -> Vec<f32> {
     let length = positions.length();
     let tokens = Tensor::<2, Int>::zeros([1, length], &device);
     let input = random("x", [1, length, dimensions().width], &device);
-    let rows = Rows { layer: 1, tokens: &tokens, positions };
+    let rows = Rows::new(1, &tokens, positions);
     let block = QueryBlock { rows, queries: &(0..length), input: &input };
     let bias = encoding.bias(block);
     assert_eq!(matches!(bias, Bias::Block(_)), encoding.by_block(positions), "what `by_block` promises");

@@ -6,12 +6,13 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use longwave_core::random::Stream;
 use longwave_model::{Gpt, ModelConfig, Pass};
-use longwave_position::encodings::ENCODINGS;
 use longwave_position::reading::LogN;
 use longwave_position::{Init, PositionConfig, Reading};
 use longwave_train::optimizer::{Optimizer, clip};
 use longwave_train::trainer::upload;
 use longwave_train::{TrainConfig, parameters};
+
+pub use longwave_position::encodings::every;
 
 /// L in tokens.
 pub const LENGTH: usize = 16;
@@ -37,33 +38,6 @@ const KINK: f64 = 0.1;
 
 /// Parameters that add the same number to all logits of a head: a softmax does not see them, so their slope is 0.
 const UNSEEN_BY_SOFTMAX: [&str; 3] = ["Cpb.b_out", "Fire.b2", "Dape.b2"];
-
-/// Configs beside those of the kinds alone, where a key changes the formula.
-const VARIANTS: &[&str] = &[
-    "kind = 'alibi'\nlearned_slopes = true",
-    "kind = 'kerple'\nvariant = 'power'",
-    "kind = 'cpb'\nvariant = 'log'",
-    "kind = 'fire'\ninit_length = 5.0",
-    "kind = 'rope'\nlayout = 'interleaved'\nfraction = 0.5",
-    "kind = 'rope'\nhope = true",
-    "kind = 'radix'\ndigits_as = 'numbers'\nbeta = 3\ndigits = 4",
-    "kind = 'recursive'\nvariant = 'mlp'",
-    "kind = 'recursive'\nvariant = 'rnn'",
-    "kind = 'floater'\nshared = false",
-    "kind = 'tupe'\nrelative = 't5'",
-    "kind = 'cope'\ngate_scaled = false",
-    "kind = 'shaw'\np_max = 5",
-    "kind = 'deberta'\nspan = 5",
-    "kind = 'index'\nnormalized = true",
-    "kind = 'learned'\npast_table = 'hierarchical'",
-    "kind = 'transformer_xl'\nmemory = 5",
-];
-
-/// Every kind of the list with its defaults, and the variants.
-pub fn every() -> Vec<String> {
-    let kinds = ENCODINGS.iter().map(|entry| format!("kind = '{}'", entry.kind));
-    kinds.chain(VARIANTS.iter().map(|text| (*text).to_owned())).collect()
-}
 
 /// The `[position]` of a table in TOML.
 pub fn position(text: &str) -> PositionConfig {

@@ -165,7 +165,7 @@ impl Inputs {
     }
 
     fn rows(&self, reading: &Reading, value: Tensor<4>, queries: Range<usize>) -> Tensor<4> {
-        let rows = Rows { layer: 0, tokens: &self.tokens, positions: &self.positions };
+        let rows = Rows::new(0, &self.tokens, &self.positions);
         let block = QueryBlock { rows, queries: &queries, input: &self.input };
         let first = self.queries.start;
         let query = self.query.clone().slice_dim(2, queries.start - first..queries.end - first);

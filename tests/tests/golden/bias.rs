@@ -53,11 +53,7 @@ fn found(encoding: &Encoding, queries: &Tensor, keys: &Tensor) -> Vec<f64> {
     let tokens = BurnTensor::<2, Int>::zeros([1, rows], &device);
     let input = BurnTensor::zeros([1, rows, 4], &device);
     let queries = rows - count..rows;
-    let block = QueryBlock {
-        rows: Rows { layer: 0, tokens: &tokens, positions: &at },
-        queries: &queries,
-        input: &input,
-    };
+    let block = QueryBlock { rows: Rows::new(0, &tokens, &at), queries: &queries, input: &input };
     let options =
         Attention { bias: encoding.bias(block), query_offset: rows - count, ..Attention::causal(4) };
     let bias = options.bias_block(count, rows, &device).expect("a bias");

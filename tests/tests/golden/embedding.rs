@@ -26,7 +26,7 @@ pub fn check(name: &str, case: &Case) {
     let positions = positions(&case.input("positions"));
     encoding.check(&positions).unwrap_or_else(|error| panic!("{error}"));
     let tokens = Tensor::<2, Int>::zeros([1, length], &Device::flex());
-    let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+    let rows = Rows::new(0, &tokens, &positions);
     let h = encoding.embed(x.burn::<2>().unsqueeze::<3>(), rows);
     let mut outputs = case.outputs();
     outputs.compare("h", h.squeeze_dim::<2>(0));
@@ -51,7 +51,7 @@ fn waves(case: &Case) {
     let length = tokens.len();
     let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens, [1, length]), &Device::flex());
     let positions = positions(&case.input("positions"));
-    let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+    let rows = Rows::new(0, &tokens, &positions);
     let hidden = Tensor::zeros([1, length, 2 * half], &Device::flex());
     let waves = encoding.embed(hidden, rows).squeeze_dim::<2>(0);
     let mut outputs = case.outputs();

@@ -40,7 +40,7 @@ impl Text {
     /// The last queries of the text as a block.
     fn with_block<T>(&self, then: impl FnOnce(QueryBlock<'_>) -> T) -> T {
         let tokens = BurnTensor::<2, Int>::zeros([1, self.positions.length()], &Device::flex());
-        let rows = Rows { layer: 0, tokens: &tokens, positions: &self.positions };
+        let rows = Rows::new(0, &tokens, &self.positions);
         then(QueryBlock { rows, queries: &self.queries, input: &self.input })
     }
 

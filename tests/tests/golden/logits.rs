@@ -93,7 +93,7 @@ fn run(qkv: [BurnTensor<4>; 3], scale: f64, case: &Case, reading: &Reading) -> B
     let tokens = BurnTensor::<2, Int>::zeros([1, length], &Device::flex());
     let input = BurnTensor::zeros([1, length, heads * dim], &Device::flex());
     let range = length - queries..length;
-    let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+    let rows = Rows::new(0, &tokens, &positions);
     let block = QueryBlock { rows, queries: &range, input: &input };
     attend(qkv, scale, block, reading, &mut Rotations::default()).squeeze_dim::<3>(0)
 }

@@ -40,7 +40,7 @@ fn turned(encoding: &Encoding, x: &Tensor, at: &Tensor, side: Side) -> BurnTenso
         x = rotate(x, &rotation.table(&positions, side, &Device::flex()));
     }
     let tokens = BurnTensor::<2, Int>::zeros([1, positions.length()], &Device::flex());
-    let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+    let rows = Rows::new(0, &tokens, &positions);
     let x = match side {
         Side::Query => encoding.map_query(x, rows),
         Side::Key => encoding.map_key(x, rows),

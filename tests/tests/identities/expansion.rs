@@ -1,8 +1,8 @@
 //! The product of two sums is four terms, and each relative encoding is a change of them.
 
 use crate::{
-    Matrix, ROWS, SCALE, SIZES, assert_close, assert_logits, build, dot, entered, fresh, heads, logits,
-    matrix, of_layer, queries_and_keys, random, times,
+    Matrix, ROWS, SCALE, SIZES, assert_close, assert_logits, build, dot, entered, fresh, heads, key_matrix,
+    logits, matrix, of_layer, queries_and_keys, random, times,
 };
 use burn::module::Param;
 use burn::tensor::{Device, Int, Tensor};
@@ -47,7 +47,7 @@ fn the_product_of_two_sums_is_four_terms() {
 fn shaw_drops_the_querys_position_and_reads_a_vector_of_the_distance_for_the_keys() {
     let encoding = build("kind = 'shaw'\np_max = 4");
     let Encoding::Shaw(shaw) = &encoding else { panic!() };
-    let (rel_k, rel_v) = (of_layer(&shaw.rel_k, 1), of_layer(&shaw.rel_v, 1));
+    let (rel_k, rel_v) = (of_layer(&shaw.rel_k, 1), of_layer(shaw.rel_v.as_ref().unwrap(), 1));
     let [q, k] = queries_and_keys();
     let (queries, keys) = (heads(&q), heads(&k));
     let positions = Positions::range(0..ROWS);
@@ -65,7 +65,7 @@ fn shaw_drops_the_querys_position_and_reads_a_vector_of_the_distance_for_the_key
     let paid = paid * causal;
     let tokens = Tensor::<2, Int>::zeros([1, ROWS], &Device::flex());
     let input = random("input", [1, ROWS, SIZES.width]);
-    let rows = Rows { layer: 1, tokens: &tokens, positions: &positions };
+    let rows = Rows::new(1, &tokens, &positions);
     let block = QueryBlock { rows, queries: &(0..ROWS), input: &input };
     let out = heads(&encoding.values(&paid, block).unwrap());
     for (h, paid) in heads(&paid).iter().enumerate() {
@@ -91,7 +91,7 @@ fn waves(distance: usize) -> Vec<f64> {
 fn transformer_xl_reads_waves_of_the_distance_for_the_keys_and_a_vector_for_each_query() {
     let encoding = build("kind = 'transformer_xl'");
     let Encoding::TransformerXl(xl) = &encoding else { panic!() };
-    let (u, v, w_r) = (of_layer(&xl.u, 1), of_layer(&xl.v_bias, 1), of_layer(&xl.w_r, 1));
+    let (u, v, w_r) = (of_layer(&xl.u, 1), of_layer(&xl.v_bias, 1), of_layer(xl.w_r.as_ref().unwrap(), 1));
     let [q, k] = queries_and_keys();
     let (queries, keys) = (heads(&q), heads(&k));
     let found = logits(&encoding, [q, k], &Positions::range(0..ROWS));
@@ -100,6 +100,24 @@ fn transformer_xl_reads_waves_of_the_distance_for_the_keys_and_a_vector_for_each
         let r = times(&waves(i - j), &w_r);
         let r = of_head(&r, h);
         SCALE * (dot(q, k) + dot(q, r) + dot(&u[h], k) + dot(&v[h], r))
+    };
+    assert_logits(&found, formula, "transformer_xl");
+}
+
+#[test]
+fn transformer_xl_without_a_key_matrix_of_its_own_reads_waves_as_content() {
+    let encoding = build("kind = 'transformer_xl'\nshared_key = true");
+    let Encoding::TransformerXl(xl) = &encoding else { panic!() };
+    assert!(xl.w_r.is_none());
+    let (u, v, w_k) = (of_layer(&xl.u, 1), of_layer(&xl.v_bias, 1), matrix(key_matrix()));
+    let [q, k] = queries_and_keys();
+    let (queries, keys) = (heads(&q), heads(&k));
+    let found = logits(&encoding, [q, k], &Positions::range(0..ROWS));
+    let formula = |h: usize, i: usize, j: usize| {
+        // (q + u) W_K^T x + (q + v) W_K^T R: the terms of the expansion with R in place of p and u, v of p W_Q.
+        let (q, k, r) = (&queries[h][i], &keys[h][j], times(&waves(i - j), &w_k));
+        let plus = |bias: &[f64]| q.iter().zip(bias).map(|(q, b)| q + b).collect::<Vec<f64>>();
+        SCALE * (dot(&plus(&u[h]), k) + dot(&plus(&v[h]), of_head(&r, h)))
     };
     assert_logits(&found, formula, "transformer_xl");
 }
@@ -116,7 +134,7 @@ fn merging_u_w_q_into_one_vector_changes_nothing() {
         Param::from_tensor(merged.expand([SIZES.layers, SIZES.heads, SIZES.head_dim]))
     };
     (xl.u, xl.v_bias) = (merged(&u), merged(&v));
-    let w_r = of_layer(&xl.w_r, 1);
+    let w_r = of_layer(xl.w_r.as_ref().unwrap(), 1);
     let [q, k] = queries_and_keys();
     let (queries, keys) = (heads(&q), heads(&k));
     let found = logits(&encoding, [q, k], &Positions::range(0..ROWS));

@@ -108,7 +108,7 @@ fn added(encoding: &Encoding, positions: &Positions) -> Matrix {
 /// What a hidden state becomes.
 fn entered(encoding: &Encoding, hidden: Tensor<3>, positions: &Positions) -> Tensor<3> {
     let tokens = Tensor::<2, Int>::zeros([1, positions.length()], &Device::flex());
-    encoding.embed(hidden, Rows { layer: 0, tokens: &tokens, positions })
+    encoding.embed(hidden, Rows::new(0, &tokens, positions))
 }
 
 /// Scale of the logits: `1 / sqrt(head_dim)`.
@@ -119,13 +119,19 @@ fn queries_and_keys() -> [Tensor<4>; 2] {
     ["q", "k"].map(|name| random::<4>(name, [1, SIZES.heads, ROWS, SIZES.head_dim]))
 }
 
+/// The block's projection of keys, `[width, heads head_dim]`.
+fn key_matrix() -> Tensor<2> {
+    random("key matrix", [SIZES.width, SIZES.heads * SIZES.head_dim])
+}
+
 /// The logits of layer 1 with every hook of an encoding, head by head: what q and k give before any mask.
 fn logits(encoding: &Encoding, [q, k]: [Tensor<4>; 2], positions: &Positions) -> Vec<Matrix> {
     let device = Device::flex();
     let count = positions.length();
     let tokens = Tensor::<2, Int>::zeros([1, count], &device);
     let input = random("input", [1, count, SIZES.width]);
-    let rows = Rows { layer: 1, tokens: &tokens, positions };
+    let key_matrix = key_matrix();
+    let rows = Rows { key_matrix: Some(&key_matrix), ..Rows::new(1, &tokens, positions) };
     let block = QueryBlock { rows, queries: &(0..count), input: &input };
     let (q, k) = match encoding.rotation(1) {
         Some(rotation) => {

@@ -101,7 +101,7 @@ fn a_token_as_a_complex_wave_keeps_its_amplitude() {
     let half = SIZES.width / 2;
     let tokens = Tensor::<2, Int>::from_data(TensorData::new(vec![5i32; ROWS], [1, ROWS]), &Device::flex());
     let positions = Positions::range(20..20 + ROWS);
-    let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+    let rows = Rows::new(0, &tokens, &positions);
     let waves = encoding.embed(Tensor::zeros([1, ROWS, SIZES.width], &Device::flex()), rows);
     let waves = matrix(waves.squeeze_dim::<2>(0));
     let Encoding::ComplexOrder(complex) = &encoding else { panic!() };

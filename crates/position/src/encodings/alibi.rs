@@ -53,6 +53,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "a penalty that grows linearly with the distance (ALiBi)";
     const SOURCE: &'static str = "arXiv:2108.12409";
     const PAST: Past = Past::Reads("defined: the penalty goes on growing");
+    const VARIANTS: &'static [&'static str] = &["learned_slopes = true"];
 
     fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
         Ok(())

@@ -94,6 +94,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "each token is a wave and its position the time (complex order)";
     const SOURCE: &'static str = "arXiv:1912.12333";
     const PAST: Past = Past::Reads("defined: the waves go on");
+    const VARIANTS: &'static [&'static str] = &["complex = true\nshare_frequency = 'words'\nshare_phase = 'channels'", "share_amplitude = 'channels'\nshare_frequency = 'channels'"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         if dimensions.width % 2 == 1 {
@@ -184,7 +185,7 @@ mod tests {
         let device = Device::flex();
         let tokens = Tensor::<2, Int>::from_data(TensorData::new(vec![3i64, 0, 3, 7], [1, 4]), &device);
         let positions = Positions::range(5..9);
-        let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+        let rows = Rows::new(0, &tokens, &positions);
         let hidden = random::<3>("h", [1, 4, dimensions().width], &device);
         let shape = [dimensions().vocab_size, dimensions().width / 2];
         for shares in ["amplitude", "frequency", "phase"] {

@@ -49,6 +49,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "positions counted by the content, with gates (CoPE)";
     const SOURCE: &'static str = "arXiv:2405.18719";
     const PAST: Past = Past::Reads("defined: counts stop at `npos - 1`");
+    const VARIANTS: &'static [&'static str] = &["gate_scaled = false"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "npos", self.npos, 2)

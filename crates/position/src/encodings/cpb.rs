@@ -69,6 +69,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "a small network of the distance, or of its logarithm, as a bias";
     const SOURCE: &'static str = "arXiv:2111.09883, section 3.3";
     const PAST: Past = Past::Reads("defined: the network is read at distances that training never showed");
+    const VARIANTS: &'static [&'static str] = &["variant = 'log'"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "hidden", self.hidden, 1)?;

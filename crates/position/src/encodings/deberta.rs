@@ -70,6 +70,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "content to position and position to content terms (DeBERTa)";
     const SOURCE: &'static str = "arXiv:2006.03654";
     const PAST: Past = Past::Reads("defined: distances past `span` share a vector");
+    const VARIANTS: &'static [&'static str] = &["span = 5", "absolute_layers = 1"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "span", self.span, 1)?;
@@ -181,7 +182,7 @@ mod tests {
         let enters = |text: &str| -> Vec<bool> {
             let encoding = build(text, &device);
             let changed = |layer| {
-                let rows = Rows { layer, tokens: &tokens, positions: &positions };
+                let rows = Rows::new(layer, &tokens, &positions);
                 (encoding.embed(hidden.clone(), rows) - hidden.clone()).abs().max().into_scalar::<f32>() > 0.0
             };
             (0..dimensions().layers).map(changed).collect()

@@ -53,6 +53,9 @@ impl Position for Encoding {
     fn embed_piece(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
         self.hooks().embed_piece(hidden, rows, before)
     }
+    fn reads_key_matrix(&self) -> bool {
+        self.hooks().reads_key_matrix()
+    }
     fn reads_input(&self) -> bool {
         self.hooks().reads_input()
     }

@@ -71,6 +71,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2310.04418";
     const PAST: Past =
         Past::Reads("defined: past the threshold, distances are shares of the query's position");
+    const VARIANTS: &'static [&'static str] = &["init_length = 5.0"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         if let Some(length) = self.init_length {

@@ -76,6 +76,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "positions as the path of a learned flow, one start per layer (FLOATER)";
     const SOURCE: &'static str = "arXiv:2003.09229";
     const PAST: Past = Past::Reads("defined: the flow goes on");
+    const VARIANTS: &'static [&'static str] = &["shared = false"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_positive(section, "delta", self.delta)?;

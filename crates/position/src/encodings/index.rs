@@ -44,9 +44,13 @@ impl Configure for Config {
     const SOURCE: &'static str = "the baseline of kexue.fm/archives/9675";
     const PAST: Past =
         Past::Reads("defined: larger numbers than training showed; normalised, a denser grid");
+    const VARIANTS: &'static [&'static str] = &["normalized = true"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
-        self.length.map_or(Ok(()), |length| check_at_least(section, "length", length, 2))
+        match self.length {
+            Some(length) if self.normalized => check_at_least(section, "length", length, 2),
+            _ => Ok(()),
+        }
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Index {

@@ -59,6 +59,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "a learned penalty, logarithm or power of the distance (KERPLE)";
     const SOURCE: &'static str = "arXiv:2205.09921";
     const PAST: Past = Past::Reads("defined: the penalty goes on growing, ever more slowly as a logarithm");
+    const VARIANTS: &'static [&'static str] = &["variant = 'power'"];
 
     fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
         Ok(())

@@ -95,6 +95,7 @@ impl Configure for Config {
     const PAST: Past = Past::Refuses(
         "no vector there; `past_table` chooses another reading, `linear` interpolates, `table` makes it longer",
     );
+    const VARIANTS: &'static [&'static str] = &["past_table = 'hierarchical'", "past_table = 'segment'"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         if !(self.alpha > 0.0 && self.alpha < 1.0) || (self.alpha - 0.5).abs() < 1e-9 {

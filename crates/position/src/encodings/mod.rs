@@ -26,6 +26,8 @@ pub trait Configure: Sized {
     const PAST: Past;
     /// Other names that `position.kind` may have; written out it has its own.
     const ALIASES: &'static [&'static str] = &[];
+    /// Keys with which the formula is another, each in TOML: what holds of every encoding is tested with them too.
+    const VARIANTS: &'static [&'static str] = &[];
 
     /// Checks the values against the model's sizes.
     ///
@@ -85,6 +87,18 @@ macro_rules! encodings {
             summary: <$module::Config as Configure>::SUMMARY,
             source: <$module::Config as Configure>::SOURCE,
         },)*];
+
+        /// Every encoding with its default keys, and in each of its [`VARIANTS`](Configure::VARIANTS): tables in TOML.
+        pub fn every() -> Vec<String> {
+            let mut every = Vec::new();
+            $(
+                let kind = format!("kind = '{}'", <$module::Config as Configure>::KIND);
+                let variants = <$module::Config as Configure>::VARIANTS;
+                every.extend(variants.iter().map(|keys| format!("{kind}\n{keys}")));
+                every.push(kind);
+            )*
+            every
+        }
 
         impl EncodingConfig {
             /// Reads a kind, or a table with a `kind` and the keys of that encoding.

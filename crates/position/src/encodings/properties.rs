@@ -1,37 +1,11 @@
 //! Properties that hold for many encodings, tested on all that have them.
 
-use super::{ENCODINGS, EncodingConfig};
+use super::{ENCODINGS, EncodingConfig, every};
 use crate::encoding::Position;
 use crate::positions::Positions;
 use crate::testing::{assert_learns, attend, bias, build, random};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
-
-/// Encodings, one per line of the list and more where a key changes the formula.
-fn every() -> Vec<String> {
-    let variants = [
-        "kind = \"alibi\"\nlearned_slopes = true",
-        "kind = \"kerple\"\nvariant = \"power\"",
-        "kind = \"cpb\"\nvariant = \"log\"\ndepth = 3",
-        "kind = \"fire\"\ninit_length = 3.0",
-        "kind = \"rope\"\np = 0.5",
-        "kind = \"radix\"\ndigits_as = \"numbers\"\nbeta = 3",
-        "kind = \"recursive\"\nvariant = \"mlp\"",
-        "kind = \"recursive\"\nvariant = \"rnn\"",
-        "kind = \"floater\"\nshared = false",
-        "kind = \"tupe\"\nrelative = \"t5\"",
-        "kind = \"cope\"\ngate_scaled = false",
-        "kind = \"shaw\"\np_max = 3",
-        "kind = \"deberta\"\nspan = 3",
-        "kind = \"deberta\"\nabsolute_layers = 1",
-        "kind = \"complex_order\"\ncomplex = true\nshare_frequency = \"words\"\nshare_phase = \"channels\"",
-        "kind = \"complex_order\"\nshare_amplitude = \"channels\"\nshare_frequency = \"channels\"",
-        "kind = \"learned\"\npast_table = \"hierarchical\"",
-        "kind = \"learned\"\npast_table = \"segment\"\ntable_size = 16",
-    ];
-    let kinds = ENCODINGS.iter().map(|entry| format!("kind = \"{}\"", entry.kind));
-    kinds.chain(variants.map(str::to_owned)).collect()
-}
 
 fn distance(a: &Tensor<4>, b: &Tensor<4>) -> f32 {
     (a.clone() - b.clone()).abs().max().into_scalar()

@@ -175,6 +175,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "kexue.fm/archives/9675";
     const PAST: Past =
         Past::Reads("defined up to `beta^digits`, with digits that training saw only as 0; `convert` needs none");
+    const VARIANTS: &'static [&'static str] = &["digits_as = 'numbers'\nbeta = 3"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "beta", self.beta, 2)?;

@@ -109,6 +109,7 @@ impl Configure for Config {
         "each position's vector is a learned function of the one before, or of the token too (RNN)";
     const SOURCE: &'static str = "kexue.fm/archives/8130";
     const PAST: Past = Past::Reads("defined: the recursion goes on");
+    const VARIANTS: &'static [&'static str] = &["variant = 'mlp'", "variant = 'rnn'"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "hidden", self.hidden, 1)
@@ -245,7 +246,7 @@ mod tests {
         let encoding = config.build(&crate::testing::dimensions(), &Init::new(0, &device));
         let x = crate::testing::random::<3>("x", [2, 5, 8], &device);
         let (tokens, positions) = (Tensor::zeros([2, 5], &device), Positions::range(0..5));
-        let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+        let rows = Rows::new(0, &tokens, &positions);
         let numbers = |tensor: Tensor<2>| tensor.into_data().try_to_vec::<f32>().unwrap();
         let of = |parameter: &Option<Param<Tensor<2>>>| numbers(parameter.as_ref().unwrap().val());
         let (w, w_x) = (of(&encoding.w), of(&encoding.w_x));

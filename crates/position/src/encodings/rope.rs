@@ -70,6 +70,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "rotates q and k by angles that grow with the position (RoPE)";
     const SOURCE: &'static str = "arXiv:2104.09864";
     const PAST: Past = Past::Reads("defined: angles that training never showed");
+    const VARIANTS: &'static [&'static str] = &["layout = 'interleaved'\nfraction = 0.5", "hope = true", "p = 0.5"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;

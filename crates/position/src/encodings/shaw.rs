@@ -2,8 +2,9 @@
 //!
 //! `logit_ij = q_i . (k_j + rel_k[r]) / sqrt(d)`, `out_i = sum_j a_ij (v_j + rel_v[r])`,
 //! `r = clip(i - j, p_min, p_max) - p_min` (Shaw et al. 2018, arXiv:1803.02155, equations 3 to 5). `rel_k`,
-//! `rel_v` `[layers, p_max - p_min + 1, head_dim]` from N(0, 0.02), shared by the heads of a layer. Clipping
-//! defines every length. Fractional distances are rounded down; interpolated by s, distances are divided
+//! `rel_v` `[layers, p_max - p_min + 1, head_dim]` from N(0, 0.02), shared by the heads of a layer;
+//! `values = false` leaves `rel_v` out, without which the paper found translations as good (section 4.3).
+//! Clipping defines every length. Fractional distances are rounded down; interpolated by s, distances are divided
 //! by s first.
 
 use super::{Configure, Past};
@@ -26,11 +27,15 @@ pub struct Config {
     pub p_min: i32,
     /// The largest distance with a vector of its own.
     pub p_max: i32,
+    /// Whether values have a table too.
+    // Left out of resolved configs where it is true, as it came later.
+    #[serde(skip_serializing_if = "Clone::clone")]
+    pub values: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { p_min: 0, p_max: 64 }
+        Self { p_min: 0, p_max: 64, values: true }
     }
 }
 
@@ -39,8 +44,8 @@ impl Default for Config {
 pub struct Shaw {
     /// `[layers, distances, head_dim]`.
     pub rel_k: Param<Tensor<3>>,
-    /// `[layers, distances, head_dim]`.
-    pub rel_v: Param<Tensor<3>>,
+    /// `[layers, distances, head_dim]`, where values have a table.
+    pub rel_v: Option<Param<Tensor<3>>>,
     #[module(skip)]
     config: Config,
     #[module(skip)]
@@ -53,6 +58,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "learned vectors of clipped distances, added to keys and values (Shaw)";
     const SOURCE: &'static str = "arXiv:1803.02155";
     const PAST: Past = Past::Reads("defined: distances past `p_max` share a vector");
+    const VARIANTS: &'static [&'static str] = &["p_max = 5", "values = false"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         if self.p_min <= 0 && self.p_max >= 0 && self.p_max > self.p_min {
@@ -70,7 +76,7 @@ impl Configure for Config {
         let shape = [dimensions.layers, distances, dimensions.head_dim];
         Shaw {
             rel_k: init.normal("position.shaw.rel_k", shape, 0.02),
-            rel_v: init.normal("position.shaw.rel_v", shape, 0.02),
+            rel_v: self.values.then(|| init.normal("position.shaw.rel_v", shape, 0.02)),
             config: self.clone(),
             scale: 1.0,
         }
@@ -109,10 +115,10 @@ impl Position for Shaw {
     }
 
     fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
+        let rel_v = at_layer::<3, 2>(self.rel_v.as_ref()?, block.rows.layer);
         let [batch, heads, queries, _] = probabilities.dims();
         let device = probabilities.device();
         let chosen = self.chosen(block, [batch, heads], &device);
-        let rel_v = at_layer::<3, 2>(&self.rel_v, block.rows.layer);
         let none = Tensor::zeros([batch, heads, queries, rel_v.dims()[0]], &device);
         let by_distance = none.scatter(3, chosen, probabilities.clone(), IndexingUpdateOp::Add);
         Some(by_distance.matmul(rel_v.unsqueeze::<4>()))

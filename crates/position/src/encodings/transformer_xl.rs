@@ -1,9 +1,14 @@
-//! `transformer_xl`: relative sinusoids with a key matrix of their own.
+//! `transformer_xl`: relative sinusoids with a key matrix of their own, or the content's.
 //!
 //! `logit_ij = (q_i.k_j + q_i.r_n + u.k_j + v_bias.r_n) / sqrt(d)`, `r_n = R(n) w_r` split into heads, n = i - j,
 //! `R(n) = [sin(n w_0), .. | cos(n w_0), ..]`, `w_i = base^(-2i/width)` (Dai et al. 2019, arXiv:1901.02860,
 //! section 3.3). u, `v_bias` `[layers, heads, head_dim]` and `w_r` `[layers, width, heads head_dim]` from
 //! N(0, 0.02). `XLNet` (Yang et al. 2019, arXiv:1906.08237) has the same: `kind = "xlnet"` is another name.
+//!
+//! `shared_key = true` has no `w_r` but `r_n = R(n) w_k`, `w_k` `[width, kv_heads head_dim]` the block's own projection of
+//! keys, a head of which serves several query heads where attention shares it so: the terms of absolute positions
+//! with R in place of p and u, v in place of `p W_q`, before the paper sets `W_{k,R}` apart from `W_{k,E}`
+//! (kexue.fm/archives/8130 writes both forms). The projection learns from both, as one matrix.
 //!
 //! With `memory = N` the keys and values of every block are those of the segment and of the N tokens before
 //! it, for which the block's inputs of earlier segments are kept (section 3.2): `h = [stop(memory) | x]`,
@@ -35,6 +40,9 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// The base of the geometric progression of frequencies.
     pub base: f64,
+    /// The block's projection of keys takes the place of `w_r`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub shared_key: bool,
     /// N: tokens before a segment that every layer also attends to.
     #[serde(skip_serializing_if = "is_default")]
     pub memory: usize,
@@ -42,7 +50,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { base: 10_000.0, memory: 0 }
+        Self { base: 10_000.0, shared_key: false, memory: 0 }
     }
 }
 
@@ -53,8 +61,8 @@ pub struct TransformerXl {
     pub u: Param<Tensor<3>>,
     /// `[layers, heads, head_dim]`.
     pub v_bias: Param<Tensor<3>>,
-    /// `[layers, width, heads head_dim]`.
-    pub w_r: Param<Tensor<3>>,
+    /// `[layers, width, heads head_dim]`, unless the projection of keys takes its place.
+    pub w_r: Option<Param<Tensor<3>>>,
     #[module(skip)]
     frequencies: Frequencies,
     #[module(skip)]
@@ -68,6 +76,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:1901.02860";
     const ALIASES: &'static [&'static str] = &["xlnet"];
     const PAST: Past = Past::Reads("defined: waves of distances that training never showed");
+    const VARIANTS: &'static [&'static str] = &["memory = 5", "shared_key = true"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;
@@ -87,7 +96,8 @@ impl Configure for Config {
         TransformerXl {
             u: init.normal("position.transformer_xl.u", [layers, heads, head_dim], 0.02),
             v_bias: init.normal("position.transformer_xl.v_bias", [layers, heads, head_dim], 0.02),
-            w_r: init.normal("position.transformer_xl.w_r", [layers, width, heads * head_dim], 0.02),
+            w_r: (!self.shared_key)
+                .then(|| init.normal("position.transformer_xl.w_r", [layers, width, heads * head_dim], 0.02)),
             frequencies: Frequencies::geometric(self.base, width),
             memory: self.memory,
         }
@@ -99,6 +109,21 @@ impl Configure for Config {
 }
 
 impl TransformerXl {
+    /// What makes keys of waves, `[width, heads head_dim]`.
+    ///
+    /// # Panics
+    /// The block's projection serves, and the rows come without it.
+    fn key_matrix(&self, rows: Rows<'_>, [heads, head_dim]: [usize; 2]) -> Tensor<2> {
+        if let Some(w_r) = &self.w_r {
+            return at_layer(w_r, rows.layer);
+        }
+        let shared = rows.key_matrix.expect("the model gives what `reads_key_matrix` asks for").clone();
+        let [width, columns] = shared.dims();
+        let kv_heads = columns / head_dim;
+        let each = shared.reshape([width, kv_heads, 1, head_dim]).repeat_dim(2, heads / kv_heads);
+        each.reshape([width, heads * head_dim])
+    }
+
     /// cos and sin of the positions' angles, each `[rows, 1, length, width / 2]`.
     fn waves(&self, positions: &Positions, device: &Device) -> [Tensor<4>; 2] {
         let shape = [positions.rows(), 1, positions.length(), self.frequencies.inv_freq.len()];
@@ -119,6 +144,14 @@ impl Position for TransformerXl {
         self.memory
     }
 
+    fn reads_pairs(&self) -> bool {
+        true
+    }
+
+    fn reads_key_matrix(&self) -> bool {
+        self.w_r.is_none()
+    }
+
     fn head_use(&self) -> HeadUse {
         HeadUse::Widens
     }
@@ -128,7 +161,7 @@ impl Position for TransformerXl {
         let [cos, sin] = self.waves(rows.positions, &q.device());
         let half = self.frequencies.inv_freq.len();
         let bias = |parameter| at_layer::<3, 2>(parameter, rows.layer).reshape([1, heads, 1, dim]);
-        let w_r = at_layer::<3, 2>(&self.w_r, rows.layer).reshape([1, 2 * half, heads, dim]);
+        let w_r = self.key_matrix(rows, [heads, dim]).reshape([1, 2 * half, heads, dim]);
         let g = (q.clone() + bias(&self.v_bias)).matmul(w_r.permute([0, 2, 3, 1])); // [.., width]
         let [g_sin, g_cos] = [0..half, half..2 * half].map(|channels| g.clone().slice_dim(3, channels));
         let with_cos = g_sin.clone() * sin.clone() + g_cos.clone() * cos.clone();

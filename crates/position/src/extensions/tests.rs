@@ -310,7 +310,7 @@ fn a_longer_table_is_read_as_its_rule_says() {
     let vectors = |reading: &Reading, length: usize| -> Vec<f32> {
         let (tokens, positions) =
             (Tensor::zeros([1, length], &Device::flex()), crate::Positions::range(0..length));
-        let rows = Rows { layer: 0, tokens: &tokens, positions: &positions };
+        let rows = Rows::new(0, &tokens, &positions);
         reading.check(&positions).unwrap();
         let hidden = Tensor::<3>::ones([1, length, 16], &Device::flex());
         reading.embed(hidden, rows).into_data().try_to_vec().unwrap()

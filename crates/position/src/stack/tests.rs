@@ -22,7 +22,7 @@ fn a_list_composes_in_order() {
     let hidden = Tensor::zeros([1, 4, 8], &Device::flex());
     let tokens = Tensor::zeros([1, 4], &Device::flex());
     let positions = Positions::range(0..4);
-    let at = |layer| Rows { layer, tokens: &tokens, positions: &positions };
+    let at = |layer| Rows::new(layer, &tokens, &positions);
     let sum = |hidden: Tensor<3>| hidden.abs().sum().into_scalar::<f32>();
     assert!(sum(reading.embed(hidden.clone(), at(0))) > 0.0);
     assert!(sum(reading.embed(hidden, at(1))) == 0.0);
@@ -88,7 +88,7 @@ fn an_encoding_enters_where_its_first_layer_is() {
     let positions = Positions::range(0..4);
     let enters: Vec<bool> = (0..4)
         .map(|layer| {
-            let rows = Rows { layer, tokens: &tokens, positions: &positions };
+            let rows = Rows::new(layer, &tokens, &positions);
             reading.embed(hidden.clone(), rows).abs().sum().into_scalar::<f32>() > 0.0
         })
         .collect();

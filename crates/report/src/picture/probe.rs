@@ -5,7 +5,7 @@ use burn::tensor::{Device, Int, Tensor};
 use longwave_kernels::Attention;
 use longwave_model::attention::{Rotations, attend};
 use longwave_position::encoding::{QueryBlock, Rows};
-use longwave_position::{Dimensions, Encoding, Position, Positions, Reading};
+use longwave_position::{Dimensions, Encoding, Init, Position, Positions, Reading};
 use std::ops::Range;
 
 /// One encoding of a reading, and the text it is asked about.
@@ -44,7 +44,12 @@ impl<'a> Probe<'a> {
         let device = Device::flex();
         let tokens = Tensor::<2, Int>::zeros([1, positions.length()], &device);
         let input = Tensor::<3>::zeros([1, positions.length(), self.dimensions.width], &device);
-        let rows = Rows { layer: self.layer, tokens: &tokens, positions };
+        // A fresh projection of keys stands for the block's, where the encoding reads it.
+        let Dimensions { width, kv_heads, head_dim, .. } = *self.dimensions;
+        let key_matrix = self.reading.reads_key_matrix(self.layer).then(|| {
+            Init::new(0, &device).normal::<2>("picture.key_matrix", [width, kv_heads * head_dim], 0.02).val()
+        });
+        let rows = Rows { key_matrix: key_matrix.as_ref(), ..Rows::new(self.layer, &tokens, positions) };
         then(QueryBlock { rows, queries: &queries, input: &input })
     }
 

@@ -38,7 +38,7 @@ fn attended(
     let device = qkv[0].device();
     let tokens = Tensor::<2, Int>::zeros([1, positions.length()], &device);
     let input = Tensor::zeros([1, positions.length(), HEADS * DIM], &device);
-    let rows = Rows { layer: 0, tokens: &tokens, positions };
+    let rows = Rows::new(0, &tokens, positions);
     let block = QueryBlock { rows, queries: &queries, input: &input };
     super::super::attend(qkv, 1.0, block, &reading(kind), &mut Rotations::default())
 }

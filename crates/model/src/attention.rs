@@ -2,7 +2,7 @@
 //!
 //! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors) goes to
 //! the fused kernels for all queries at once. What needs the scores themselves is read one block of
-//! queries at a time, in [`blocks`]. Linear attention has no scores: [`linear`].
+//! queries at a time, in [`blocks`]. Linear attention has no scores: [`mod@linear`].
 
 pub mod blocks;
 pub mod linear;

@@ -17,6 +17,10 @@ const STREAMED: usize = 1 << 22;
 /// The most elements (64 KiB) of a chunk that is made in the nearest caches and then moved out.
 const STREAMED_CHUNK: usize = 1 << 14;
 
+/// Elements of the narrowest vector instruction.
+#[cfg(target_arch = "x86_64")]
+const FOUR: usize = 4;
+
 /// `count` values, filled in chunks of `chunk` in parallel: `compute` receives the chunk's index and
 /// the chunk, which holds zeros.
 pub(crate) fn computed(count: usize, chunk: usize, compute: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
@@ -53,11 +57,44 @@ fn streamed(count: usize, chunk: usize, compute: impl Fn(usize, &mut [f32]) + Sy
     values
 }
 
+/// Whether the outputs of an operation, of `count` elements together, are written past the caches.
+pub(crate) fn past_caches(count: usize) -> bool {
+    count >= STREAMED
+}
+
+/// `to = x`; past the caches if `past`, where `to` lies at a multiple of 16 bytes and N is one of 4. Whoever
+/// writes so calls [`settle`] before another thread reads.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+pub(crate) fn put<const N: usize>(to: &mut [MaybeUninit<f32>; N], x: &[f32; N], past: bool) {
+    #[cfg(target_arch = "x86_64")]
+    if past && N.is_multiple_of(FOUR) && to.as_ptr().addr().is_multiple_of(FOUR * size_of::<f32>()) {
+        use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps};
+        for at in (0..N).step_by(FOUR) {
+            // SAFETY: four elements from `at` lie inside both arrays, and `to[at]` is aligned to 16 bytes. SSE is
+            // part of every x86-64 processor.
+            unsafe { _mm_stream_ps(to.as_mut_ptr().add(at).cast(), _mm_loadu_ps(x.as_ptr().add(at))) };
+        }
+        return;
+    }
+    let _ = past;
+    *to = x.map(MaybeUninit::new);
+}
+
+/// Lets other threads see what this one wrote past the caches.
+pub(crate) fn settle(past: bool) {
+    #[cfg(target_arch = "x86_64")]
+    if past {
+        // SAFETY: SSE is part of every x86-64 processor.
+        unsafe { std::arch::x86_64::_mm_sfence() };
+    }
+    let _ = past;
+}
+
 /// Writes all of `to`.
 #[cfg(target_arch = "x86_64")]
 fn move_past_caches(from: &[f32], to: &mut [MaybeUninit<f32>]) {
     use std::arch::x86_64::{_mm_loadu_ps, _mm_sfence, _mm_stream_ps};
-    const FOUR: usize = 4;
     assert_eq!(from.len(), to.len());
     // Lines are written whole if they begin where the processor's do.
     let head = to.as_ptr().align_offset(FOUR * size_of::<f32>()).min(to.len());

@@ -3,14 +3,13 @@
 
 use super::Heads;
 use super::flex::{self, Table};
-use crate::tape::{Gradient, View, compact, tensor_of};
+use crate::tape::{Gradient, View, tensor_of};
 use burn::backend::Flex;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops};
 use burn_flex::FlexTensor;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the gradient of a rotation needs.
 #[derive(Clone, Debug)]
@@ -27,25 +26,49 @@ impl Gradient<1> for Rotated {
     }
 }
 
-/// One of the three outputs of a split: q, k or v.
+/// The gradients of q, k and v, left by their steps for the one that joins them.
+type Left = Arc<Mutex<[Option<FlexTensor>; 3]>>;
+
+/// What the gradient of a split needs.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct Split {
     pub(super) batch: usize,
     pub(super) length: usize,
     pub(super) heads: Heads,
-    /// Where the part begins in a packed row.
-    pub(super) column: usize,
-    /// The heads of the part.
-    pub(super) count: usize,
-    pub(super) table: Option<Table>,
-    /// Whether one of the three has left its gradient with the packed rows.
-    pub(super) begun: Arc<AtomicBool>,
+    /// Those of q and k.
+    pub(super) tables: [Option<Table>; 2],
+    pub(super) left: Left,
 }
 
-/// The backward step of a [`Part`].
+/// The backward step of a split.
 ///
-/// The three parts fill one gradient of the packed rows: the first to come makes it, and the others
-/// take it back from the tape and add to it in place, instead of adding up three that are mostly zero.
+/// The tape knows operations of one output. So the split is recorded as one operation from the packed rows to
+/// the packed rows, and three from there to q, k and v ([`PartStep`]). Those only leave their gradients; this one,
+/// which the tape reaches after all of them, makes the packed gradient in one pass.
+#[derive(Debug)]
+pub(super) struct SplitStep;
+
+impl Backward<Flex, 1> for SplitStep {
+    type State = Split;
+
+    fn backward(self, ops: Ops<Split, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let [Some(parent)] = ops.parents else { return };
+        let Split { batch, length, heads, tables, left } = ops.state;
+        let left = std::mem::take(&mut *left.lock().unwrap_or_else(PoisonError::into_inner));
+        let gradients = left.map(|gradient| gradient.map(|gradient| View::new(&gradient)));
+        let values = flex::merge(batch, length, heads, &gradients, tables.each_ref().map(Option::as_ref));
+        grads.register::<Flex>(parent.id, tensor_of(values, [batch, length, heads.packed()]));
+    }
+}
+
+/// One of the three outputs of a split: 0 for q, 1 for k, 2 for v.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) index: usize,
+    pub(super) left: Left,
+}
+
+/// The backward step of a [`Part`]: leaves its gradient for the [`SplitStep`].
 #[derive(Debug)]
 pub(super) struct PartStep;
 
@@ -53,21 +76,8 @@ impl Backward<Flex, 1> for PartStep {
     type State = Part;
 
     fn backward(self, ops: Ops<Part, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let gradient = View::new(&grads.consume::<Flex>(&ops.node));
-        let part = ops.state;
-        let [Some(parent)] = ops.parents else { return };
-        // The gradient of a leaf cannot be taken back: it stays on the tape for the caller.
-        let is_leaf = parent.order == 0;
-        let Part { batch, length, heads, column, count, ref table, .. } = part;
-        let table = table.as_ref();
-        let packed = if part.begun.swap(true, Ordering::Relaxed) && !is_leaf {
-            let mut packed = compact(grads.consume::<Flex>(&parent));
-            flex::merge(packed.storage_mut::<f32>(), heads, length, &gradient, column, count, table);
-            packed
-        } else {
-            let values = flex::merge_first(batch, heads, length, &gradient, column, count, table);
-            tensor_of(values, [batch, length, heads.packed()])
-        };
-        grads.register::<Flex>(parent.id, packed);
+        let gradient = grads.consume::<Flex>(&ops.node);
+        let Part { index, left } = ops.state;
+        left.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(gradient);
     }
 }

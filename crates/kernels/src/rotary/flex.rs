@@ -1,17 +1,36 @@
 //! Splitting and rotating on the CPU, a row of one head at a time.
+//!
+//! **What is fused:** the split of packed rows into heads, the exchange of heads and rows, and the rotation of q
+//! and k; backward, the turning back and the joining of all three gradients into packed rows. Forward and
+//! backward each read n numbers and write n, 8 n bytes, besides the table.
+//!
+//! **What is kept for the backward pass:** the tables.
+//!
+//! **How:** packed rows are read and written from start to end, and the heads grow side by side. A large output is
+//! written past the caches. The memory serves several streams faster than one, so that this is quicker than the
+//! copy of as many bytes, as long as every head begins a line of the cache: large buffers are aligned to lines by
+//! the program's allocator.
+//!
+//! **What did not pay:** one head after the other (each takes its columns from lines that the memory gives
+//! whole; 2.4 times as long at 2^24 numbers, and 1.9 times in blocks of 8 rows); making a chunk in a small buffer and
+//! moving it past the caches from there (the chunk is cleared, written and read in the second cache besides);
+//! adding the gradients of q, k and v to the packed one as they come (3 n numbers move in place of 2 n); asking for
+//! the rows of several gradients ahead of their use (a third slower: the processor follows the streams by itself).
 
 use super::{Heads, Layout};
-use crate::buffers::{GRAIN, computed};
+use crate::buffers::{past_caches, put, settle};
 use crate::lanes::{LANES, vectorised};
 use crate::tape::{View, values};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
+use std::borrow::Cow;
+use std::mem::MaybeUninit;
 
 /// How many rows before its use a row is asked for. The processor's own prefetching does not see rows that
-/// lie pages apart, and few rows' worth of arithmetic fits between two of its loads.
-const AHEAD: usize = 12;
+/// lie pages apart.
+const AHEAD: usize = 2;
 
-/// Rows of a packed gradient per task.
+/// Rows per task.
 const ROWS: usize = 64;
 
 /// A rotation table's tensors, `[rows, length, rotated / 2]`.
@@ -22,7 +41,7 @@ pub(super) struct Table {
     pub(super) layout: Layout,
 }
 
-/// The cosines and sines of consecutive positions, `half` apart.
+/// The cosines and sines of one position, at the start of each slice.
 #[derive(Clone, Copy)]
 struct Angles<'a> {
     cos: &'a [f32],
@@ -34,11 +53,15 @@ struct Angles<'a> {
 }
 
 /// The values of a table, ready to be cut by batch row and position.
+///
+/// One of each for a pair whose channels lie in two halves. Where they lie side by side, one for each channel, and
+/// the sine of the first negative: then a vector is turned with one exchange of neighbours.
 struct Turns<'a> {
-    cos: std::borrow::Cow<'a, [f32]>,
-    sin: std::borrow::Cow<'a, [f32]>,
+    cos: Cow<'a, [f32]>,
+    sin: Cow<'a, [f32]>,
     half: usize,
     layout: Layout,
+    per_position: usize,
     /// Values per batch row; 0 if the batch shares one.
     per_batch: usize,
 }
@@ -47,146 +70,239 @@ impl<'a> Turns<'a> {
     fn new(table: &'a Table) -> Self {
         let shape = table.cos.layout().shape();
         let (rows, length, half) = (shape[0], shape[1], shape[2]);
-        let per_batch = if rows == 1 { 0 } else { length * half };
-        Self { cos: values(&table.cos), sin: values(&table.sin), half, layout: table.layout, per_batch }
+        let (mut cos, mut sin) = (values(&table.cos), values(&table.sin));
+        let mut per_position = half;
+        if table.layout == Layout::Interleaved {
+            per_position = 2 * half;
+            cos = cos.iter().flat_map(|cos| [*cos; 2]).collect();
+            sin = sin.iter().flat_map(|sin| [-sin, *sin]).collect();
+        }
+        let per_batch = if rows == 1 { 0 } else { length * per_position };
+        Self { cos, sin, half, layout: table.layout, per_position, per_batch }
     }
 
     fn from(&self, batch: usize, position: usize, sign: f32) -> Angles<'_> {
-        let from = batch * self.per_batch + position * self.half;
+        let from = batch * self.per_batch + position * self.per_position;
         Angles { cos: &self.cos[from..], sin: &self.sin[from..], half: self.half, layout: self.layout, sign }
     }
 }
 
-/// The heads `columns / head_dim ..` of packed `[batch, length, width]`, `[batch, count, length, head_dim]`.
+/// The heads of q, of k or of v in a packed row.
+struct Part<'a> {
+    column: usize,
+    count: usize,
+    turns: Option<Turns<'a>>,
+}
+
+/// The parts of a packed row: q, k and v.
+fn parts<'a>(heads: Heads, tables: [Option<&'a Table>; 2]) -> [Part<'a>; 3] {
+    let Heads { query, key_value, head_dim } = heads;
+    let part = |first: usize, count: usize, table: Option<&'a Table>| Part {
+        column: first * head_dim,
+        count,
+        turns: table.map(Turns::new),
+    };
+    [part(0, query, tables[0]), part(query, key_value, tables[1]), part(query + key_value, key_value, None)]
+}
+
+/// Where the rows of heads are read: row t of head h of batch row b begins at the product with these.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    values: &'a [f32],
+    batch_stride: usize,
+    head_stride: usize,
+    row_stride: usize,
+}
+
+impl<'a> Source<'a> {
+    /// What follows the start of a row of a head.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+    fn row(&self, batch: usize, head: usize, row: usize) -> &'a [f32] {
+        &self.values[batch * self.batch_stride + head * self.head_stride + row * self.row_stride..]
+    }
+}
+
+/// Some rows of one batch row, with where each head goes.
+struct Task<'a> {
+    batch: usize,
+    first: usize,
+    /// `[rows, head_dim]` each.
+    heads: Vec<&'a mut [MaybeUninit<f32>]>,
+}
+
+/// q, k and v, `[batch, heads, length, head_dim]`, out of packed `[batch, length, width]`.
 pub(super) fn split(
     packed: &View<3>,
     batch: usize,
     length: usize,
-    head_dim: usize,
-    column: usize,
-    count: usize,
-    table: Option<&Table>,
-) -> Vec<f32> {
+    heads: Heads,
+    tables: [Option<&Table>; 2],
+) -> [Vec<f32>; 3] {
     let [batch_stride, row_stride, _] = packed.strides();
-    let turns = table.map(Turns::new);
-    computed(batch * count * length * head_dim, length * head_dim, |index, out| {
-        let (batch, head) = (index / count, index % count);
-        let source = &packed.data()[batch * batch_stride + column + head * head_dim..];
-        let angles = turns.as_ref().map(|turns| turns.from(batch, 0, 1.0));
-        turn(source, row_stride, out, head_dim, length, head_dim, angles, false);
-    })
-}
-
-/// The gradient of packed rows of which only some heads, `[batch, count, length, head_dim]`, have one.
-pub(super) fn merge_first(
-    batch: usize,
-    heads: Heads,
-    length: usize,
-    gradient: &View<4>,
-    column: usize,
-    count: usize,
-    table: Option<&Table>,
-) -> Vec<f32> {
-    let (width, head_dim) = (heads.packed(), heads.head_dim);
-    let [batch_stride, head_stride, row_stride, _] = gradient.strides();
-    let turns = table.map(Turns::new);
-    let rows = (GRAIN / width.max(1)).max(1);
-    computed(batch * length * width, rows * width, |task, packed| {
-        // The task's rows may belong to several batch rows.
-        let (mut row, mut packed) = (task * rows, packed);
-        while !packed.is_empty() {
-            let (batch, first) = (row / length, row % length);
-            let rows = (length - first).min(packed.len() / width);
-            let (part, rest) = packed.split_at_mut(rows * width);
-            let angles = turns.as_ref().map(|turns| turns.from(batch, first, -1.0));
-            for head in 0..count {
-                let from = batch * batch_stride + head * head_stride + first * row_stride;
-                let out = &mut part[column + head * head_dim..];
-                turn(&gradient.data()[from..], row_stride, out, width, rows, head_dim, angles, false);
-            }
-            (row, packed) = (row + rows, rest);
-        }
-    })
-}
-
-/// Adds the gradient of some heads, `[batch, count, length, head_dim]`, to that of the packed rows.
-pub(super) fn merge(
-    packed: &mut [f32],
-    heads: Heads,
-    length: usize,
-    gradient: &View<4>,
-    column: usize,
-    count: usize,
-    table: Option<&Table>,
-) {
-    let (width, head_dim) = (heads.packed(), heads.head_dim);
-    let [batch_stride, head_stride, row_stride, _] = gradient.strides();
-    let turns = table.map(Turns::new);
-    if packed.is_empty() {
-        return;
-    }
-    packed.par_chunks_mut(length * width).enumerate().for_each(|(batch, packed)| {
-        packed.par_chunks_mut(ROWS * width).enumerate().for_each(|(task, packed)| {
-            let (first, rows) = (task * ROWS, packed.len() / width);
-            let angles = turns.as_ref().map(|turns| turns.from(batch, first, -1.0));
-            for head in 0..count {
-                let from = batch * batch_stride + head * head_stride + first * row_stride;
-                let source = &gradient.data()[from..];
-                let out = &mut packed[column + head * head_dim..];
-                turn(source, row_stride, out, width, rows, head_dim, angles, true);
-            }
-        });
-    });
+    let head_dim = heads.head_dim;
+    let source = Source { values: packed.data(), batch_stride, head_stride: head_dim, row_stride };
+    turned_heads(source, [batch, length, head_dim], &parts(heads, tables), 1.0)
 }
 
 /// x `[batch, heads, length, head_dim]`, turned (sign 1) or turned back (sign -1).
 pub(super) fn rotate(x: &View<4>, shape: [usize; 4], table: &Table, sign: f32) -> Vec<f32> {
-    let [_, heads, length, head_dim] = shape;
+    let [batch, heads, length, head_dim] = shape;
     let [batch_stride, head_stride, row_stride, _] = x.strides();
-    let turns = Turns::new(table);
-    computed(shape.iter().product(), length * head_dim, |index, out| {
-        let (batch, head) = (index / heads, index % heads);
-        let source = &x.data()[batch * batch_stride + head * head_stride..];
-        let angles = Some(turns.from(batch, 0, sign));
-        turn(source, row_stride, out, head_dim, length, head_dim, angles, false);
-    })
+    let source = Source { values: x.data(), batch_stride, head_stride, row_stride };
+    let part = Part { column: 0, count: heads, turns: Some(Turns::new(table)) };
+    let [turned] = turned_heads(source, [batch, length, head_dim], &[part], sign);
+    turned
 }
 
-vectorised! {
-    /// Turns (or, without angles, copies) `rows` rows of one head; `add` adds to what is there.
-    fn turn(
-        source: &[f32],
-        source_stride: usize,
-        out: &mut [f32],
-        out_stride: usize,
-        rows: usize,
-        head_dim: usize,
-        angles: Option<Angles<'_>>,
-        add: bool,
-    ) {
-        for row in 0..rows {
-            prefetch(&source[row * source_stride..], AHEAD * source_stride, head_dim);
-            let x = &source[row * source_stride..][..head_dim];
-            let y = &mut out[row * out_stride..][..head_dim];
-            let Some(Angles { cos, sin, half, layout, sign }) = angles else {
-                put(y, x, add);
-                continue;
-            };
-            let cos = &cos[row * half..][..half];
-            let sin = &sin[row * half..][..half];
-            let (x, x_rest) = x.split_at(2 * half);
-            let (y, y_rest) = y.split_at_mut(2 * half);
-            put(y_rest, x_rest, add);
-            match layout {
-                Layout::Half => {
-                    let (a, b) = x.split_at(half);
-                    let (first, second) = y.split_at_mut(half);
-                    turn_halves([a, b, cos, sin], first, second, sign, add);
-                }
-                Layout::Interleaved => turn_pairs(x, cos, sin, y, sign, add),
+/// Each part `[batch, count, length, head_dim]`, of heads that follow one another in the source.
+fn turned_heads<const N: usize>(
+    source: Source<'_>,
+    [batch, length, head_dim]: [usize; 3],
+    parts: &[Part<'_>; N],
+    sign: f32,
+) -> [Vec<f32>; N] {
+    let sizes = parts.each_ref().map(|part| batch * part.count * length * head_dim);
+    let past = past_caches(sizes.iter().sum());
+    let mut outs = sizes.map(Vec::with_capacity);
+    let per_batch = length.div_ceil(ROWS);
+    let all_heads = parts.iter().map(|part| part.count).sum();
+    let task = |index: usize| Task {
+        batch: index / per_batch,
+        first: index % per_batch * ROWS,
+        heads: Vec::with_capacity(all_heads),
+    };
+    let mut tasks: Vec<Task<'_>> = (0..batch * per_batch).map(task).collect();
+    for ((out, part), size) in outs.iter_mut().zip(parts).zip(sizes) {
+        let of_heads = out.spare_capacity_mut()[..size].chunks_mut((length * head_dim).max(1));
+        for (index, head) in of_heads.enumerate() {
+            let tasks = &mut tasks[index / part.count * per_batch..];
+            for (task, rows) in tasks.iter_mut().zip(head.chunks_mut(ROWS * head_dim)) {
+                task.heads.push(rows);
             }
         }
     }
+    tasks.into_par_iter().for_each(|mut task| {
+        let rows = ROWS.min(length - task.first);
+        turn_rows(&source, parts, &mut task, rows, head_dim, sign, past);
+        settle(past);
+    });
+    for (out, size) in outs.iter_mut().zip(sizes) {
+        // SAFETY: the tasks cover all rows of all heads, and every number of a row was written.
+        unsafe { out.set_len(size) };
+    }
+    outs
+}
+
+/// The gradient of packed rows, `[batch, length, width]`, from those of q, k and v,
+/// `[batch, heads, length, head_dim]`; a part without one has a gradient of zeros.
+pub(super) fn merge(
+    batch: usize,
+    length: usize,
+    heads: Heads,
+    gradients: &[Option<View<4>>; 3],
+    tables: [Option<&Table>; 2],
+) -> Vec<f32> {
+    let (parts, width) = (parts(heads, tables), heads.packed());
+    let count = batch * length * width;
+    let past = past_caches(count);
+    let mut packed = Vec::with_capacity(count);
+    let chunks = packed.spare_capacity_mut()[..count].par_chunks_mut((ROWS * width).max(1));
+    chunks.enumerate().for_each(|(task, packed)| {
+        merge_rows(gradients, &parts, task * ROWS, length, heads.head_dim, packed, past);
+        settle(past);
+    });
+    // SAFETY: the chunks cover the first `count` elements, and every number of a row was written.
+    unsafe { packed.set_len(count) };
+    packed
+}
+
+vectorised! {
+    /// The rows of a task: row by row, so that packed rows are read from start to end.
+    fn turn_rows(
+        source: &Source<'_>,
+        parts: &[Part<'_>],
+        task: &mut Task<'_>,
+        rows: usize,
+        head_dim: usize,
+        sign: f32,
+        past: bool,
+    ) {
+        for row in 0..rows {
+            let position = task.first + row;
+            let mut outs = task.heads.iter_mut().enumerate();
+            for part in parts {
+                let angles = part.turns.as_ref().map(|turns| turns.from(task.batch, position, sign));
+                for (head, out) in outs.by_ref().take(part.count) {
+                    let x = source.row(task.batch, head, position);
+                    prefetch(x, AHEAD * source.row_stride, head_dim);
+                    turn(&x[..head_dim], angles, &mut out[row * head_dim..][..head_dim], past);
+                }
+            }
+        }
+    }
+
+    /// Rows of the packed gradient from row `first` of all rows: each is written from its start to its end.
+    fn merge_rows(
+        gradients: &[Option<View<4>>; 3],
+        parts: &[Part<'_>; 3],
+        first: usize,
+        length: usize,
+        head_dim: usize,
+        packed: &mut [MaybeUninit<f32>],
+        past: bool,
+    ) {
+        let width: usize = parts.iter().map(|part| part.count * head_dim).sum();
+        for (row, packed) in packed.chunks_exact_mut(width).enumerate() {
+            let (batch, position) = ((first + row) / length, (first + row) % length);
+            for (part, gradient) in parts.iter().zip(gradients) {
+                let angles = part.turns.as_ref().map(|turns| turns.from(batch, position, -1.0));
+                let out = &mut packed[part.column..][..part.count * head_dim];
+                let Some(gradient) = gradient else {
+                    out.fill(MaybeUninit::new(0.0));
+                    continue;
+                };
+                let [batch_stride, head_stride, row_stride, _] = gradient.strides();
+                let from = batch * batch_stride + position * row_stride;
+                for (head, out) in out.chunks_exact_mut(head_dim).enumerate() {
+                    let x = &gradient.data()[from + head * head_stride..];
+                    turn(&x[..head_dim], angles, out, past);
+                }
+            }
+        }
+    }
+}
+
+/// Turns one row of one head, or, without angles, copies it; all of `y` is written.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+fn turn(x: &[f32], angles: Option<Angles<'_>>, y: &mut [MaybeUninit<f32>], past: bool) {
+    let Some(Angles { cos, sin, half, layout, sign }) = angles else {
+        copy(x, y, past);
+        return;
+    };
+    let (x, x_rest) = x.split_at(2 * half);
+    let (y, y_rest) = y.split_at_mut(2 * half);
+    match layout {
+        Layout::Half => {
+            let (a, b) = x.split_at(half);
+            let (first, second) = y.split_at_mut(half);
+            turn_halves([a, b, &cos[..half], &sin[..half]], first, second, sign, past);
+        }
+        Layout::Interleaved => turn_pairs(x, &cos[..2 * half], &sin[..2 * half], y, sign, past),
+    }
+    copy(x_rest, y_rest, past);
+}
+
+/// `y = x`.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+fn copy(x: &[f32], y: &mut [MaybeUninit<f32>], past: bool) {
+    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks_mut::<LANES>());
+    for (x, y) in x.iter().zip(y) {
+        put(y, x, past);
+    }
+    y_rest.write_copy_of_slice(x_rest);
 }
 
 /// One row of pairs whose partners lie in two halves: a, b and the table's cos and sin, of equal lengths.
@@ -194,7 +310,13 @@ vectorised! {
 /// Whole lanes are read before any is written, so that no test is needed for what overlaps.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-fn turn_halves(of: [&[f32]; 4], first: &mut [f32], second: &mut [f32], sign: f32, add: bool) {
+fn turn_halves(
+    of: [&[f32]; 4],
+    first: &mut [MaybeUninit<f32>],
+    second: &mut [MaybeUninit<f32>],
+    sign: f32,
+    past: bool,
+) {
     let [(a, a_rest), (b, b_rest), (cos, cos_rest), (sin, sin_rest)] = of.map(<[f32]>::as_chunks::<LANES>);
     let (first, first_rest) = first.as_chunks_mut::<LANES>();
     let (second, second_rest) = second.as_chunks_mut::<LANES>();
@@ -205,36 +327,32 @@ fn turn_halves(of: [&[f32]; 4], first: &mut [f32], second: &mut [f32], sign: f32
         for lane in 0..LANES {
             (one[lane], two[lane]) = turned(a[lane], b[lane], cos[lane], sign * sin[lane]);
         }
-        store(first, &one, add);
-        store(second, &two, add);
+        put(first, &one, past);
+        put(second, &two, past);
     }
     let rest = a_rest.iter().zip(b_rest).zip(cos_rest.iter().zip(sin_rest));
     for (((a, b), (cos, sin)), (first, second)) in rest.zip(first_rest.iter_mut().zip(second_rest)) {
         let (one, two) = turned(*a, *b, *cos, sign * sin);
-        store(std::array::from_mut(first), &[one], add);
-        store(std::array::from_mut(second), &[two], add);
+        first.write(one);
+        second.write(two);
     }
 }
 
 /// One row of pairs that lie side by side.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-fn turn_pairs(x: &[f32], cos: &[f32], sin: &[f32], y: &mut [f32], sign: f32, add: bool) {
-    const PAIRS: usize = 2 * LANES;
-    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<PAIRS>(), y.as_chunks_mut::<PAIRS>());
+fn turn_pairs(x: &[f32], cos: &[f32], sin: &[f32], y: &mut [MaybeUninit<f32>], sign: f32, past: bool) {
+    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks_mut::<LANES>());
     let ((cos, cos_rest), (sin, sin_rest)) = (cos.as_chunks::<LANES>(), sin.as_chunks::<LANES>());
     for ((x, y), (cos, sin)) in x.iter().zip(y).zip(cos.iter().zip(sin)) {
-        let mut out = [0.0; PAIRS];
+        let mut out = [0.0; LANES];
         for lane in 0..LANES {
-            let (a, b) = (x[2 * lane], x[2 * lane + 1]);
-            (out[2 * lane], out[2 * lane + 1]) = turned(a, b, cos[lane], sign * sin[lane]);
+            out[lane] = x[lane] * cos[lane] + x[lane ^ 1] * (sign * sin[lane]);
         }
-        store(y, &out, add);
+        put(y, &out, past);
     }
-    let (x, y) = (x_rest.as_chunks::<2>().0, y_rest.as_chunks_mut::<2>().0);
-    for ((&[a, b], y), (cos, sin)) in x.iter().zip(y).zip(cos_rest.iter().zip(sin_rest)) {
-        let (one, two) = turned(a, b, *cos, sign * sin);
-        store(y, &[one, two], add);
+    for (lane, y) in y_rest.iter_mut().enumerate() {
+        y.write(x_rest[lane] * cos_rest[lane] + x_rest[lane ^ 1] * (sign * sin_rest[lane]));
     }
 }
 
@@ -259,29 +377,4 @@ fn prefetch(source: &[f32], from: usize, count: usize) {
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn turned(a: f32, b: f32, cos: f32, sin: f32) -> (f32, f32) {
     (a * cos - b * sin, a * sin + b * cos)
-}
-
-/// Writes `x`, or adds it to what is there.
-#[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-fn store<const N: usize>(to: &mut [f32; N], x: &[f32; N], add: bool) {
-    if add {
-        for (to, x) in to.iter_mut().zip(x) {
-            *to += x;
-        }
-    } else {
-        *to = *x;
-    }
-}
-
-#[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-fn put(out: &mut [f32], x: &[f32], add: bool) {
-    if add {
-        for (out, x) in out.iter_mut().zip(x) {
-            *out += x;
-        }
-    } else {
-        out.copy_from_slice(x);
-    }
 }

@@ -13,7 +13,6 @@ use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Which two channels turn together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -127,25 +126,25 @@ fn fused_split(
 ) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
     let [batch, length, _] = packed.dims();
     let Heads { query, key_value, head_dim } = heads;
+    let tables = [q_table, k_table].map(|table| table.map(RotationTable::taken_apart));
     let input = [Input::new(packed)];
     let view = View::new(input[0].data());
-    let begun = Arc::new(AtomicBool::new(false));
-    let part = |first: usize, count: usize, table: Option<&RotationTable>| {
-        let table = table.map(RotationTable::taken_apart);
-        let column = first * head_dim;
-        let values = flex::split(&view, batch, length, head_dim, column, count, table.as_ref());
-        let output = tape::tensor_of(values, [batch, count, length, head_dim]);
-        tape::record_step(&input, output, autodiff::PartStep, || autodiff::Part {
-            batch,
-            length,
-            heads,
-            column,
-            count,
-            table,
-            begun: begun.clone(),
-        })
-    };
-    (part(0, query, q_table), part(query, key_value, k_table), part(query + key_value, key_value, None))
+    let values = flex::split(&view, batch, length, heads, tables.each_ref().map(Option::as_ref));
+    let left = Arc::default();
+    let whole: Tensor<3> = tape::record_step(&input, input[0].data().clone(), autodiff::SplitStep, || {
+        autodiff::Split { batch, length, heads, tables, left: Arc::clone(&left) }
+    });
+    let whole = [Input::new(whole)];
+    let mut outputs =
+        values.into_iter().zip([query, key_value, key_value]).enumerate().map(|(index, (values, count))| {
+            let output = tape::tensor_of(values, [batch, count, length, head_dim]);
+            tape::record_step(&whole, output, autodiff::PartStep, || autodiff::Part {
+                index,
+                left: Arc::clone(&left),
+            })
+        });
+    let mut next = || outputs.next().expect("q, k and v");
+    (next(), next(), next())
 }
 
 /// Rotates x `[batch, heads, length, head_dim]` by a table -> the same shape.

@@ -124,6 +124,41 @@ fn a_leaf_and_a_part_alone_receive_their_gradient() {
     assert_eq!(list(leaf.grad(&gradients).unwrap()), expected);
 }
 
+/// What leaves the caches is written another way: the same numbers, whether channels fill whole vectors or not.
+#[test]
+fn large_outputs_hold_the_same_numbers() {
+    let device = Device::flex();
+    let length = 128;
+    for head_dim in [64, 6] {
+        let heads = Heads { query: 2, key_value: 1, head_dim };
+        let half = (1_usize << 21).div_ceil(length * heads.packed());
+        let table = table(1, length, head_dim / 4 * 4, Layout::Half, 1.0);
+        let packed = tensor::<3>(1, [2 * half, length, heads.packed()], &device);
+        let split = |from: usize, count: usize| -> Vec<Tensor<4>> {
+            let (q, k, v) =
+                split_rotate(packed.clone().narrow(0, from, count), heads, Some(&table), Some(&table));
+            vec![q, k, v]
+        };
+        let gradient = |outputs: &[Tensor<4>], from: usize, count: usize| {
+            let leaf = Tensor::<3>::from_inner(packed.clone().narrow(0, from, count)).require_grad();
+            let (q, k, v) = split_rotate(leaf.clone(), heads, Some(&table), Some(&table));
+            let pairs = [q, k, v].into_iter().zip(outputs).map(|(out, g)| (out, g.clone()));
+            let [q, k, v] = <[_; 3]>::try_from(pairs.collect::<Vec<_>>()).unwrap();
+            let gradients = crate::with_gradients([q, k, v]).backward();
+            list(leaf.grad(&gradients).unwrap())
+        };
+        let whole = split(0, 2 * half);
+        let halves = [split(0, half), split(half, half)];
+        assert!(crate::buffers::past_caches(2 * half * length * heads.packed()));
+        for part in 0..3 {
+            let joined = Tensor::cat(halves.iter().map(|half| half[part].clone()).collect(), 0);
+            assert!(list(whole[part].clone()) == list(joined), "{head_dim}: part {part}");
+        }
+        let joined = [gradient(&halves[0], 0, half), gradient(&halves[1], half, half)].concat();
+        assert!(gradient(&whole, 0, 2 * half) == joined, "{head_dim}: the gradient");
+    }
+}
+
 #[test]
 fn turning_back_undoes_turning() {
     let device = Device::flex();

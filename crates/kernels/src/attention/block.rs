@@ -46,6 +46,9 @@ pub(super) struct Block {
     pub(super) stride: usize,
 }
 
+/// Rows of so many bytes, or a multiple, would fall on few sets of the nearest caches.
+const CROWDED: usize = 2048;
+
 /// Keys or values with the channels as rows: the matrix product would otherwise turn them around for
 /// every block.
 #[derive(Default)]
@@ -59,10 +62,12 @@ pub(super) struct Transposed {
 
 impl Transposed {
     fn fill<'a>(&mut self, block: &Block, width: usize, matrix: impl Fn(&Segment) -> Matrix<'a>) {
-        (self.segments, self.width, self.stride) = (block.segments, width, block.stride);
-        self.values.resize(width * block.stride, 0.0);
+        let crowded = (block.stride * size_of::<f32>()).is_multiple_of(CROWDED);
+        let stride = block.stride + if crowded { LANES } else { 0 };
+        (self.segments, self.width, self.stride) = (block.segments, width, stride);
+        self.values.resize(width * stride, 0.0);
         for segment in block.segments.iter().filter(|segment| segment.len() > 0) {
-            matrix(segment).transpose_into(&mut self.values[segment.at..], block.stride);
+            matrix(segment).transpose_into(&mut self.values[segment.at..], stride);
         }
     }
 

@@ -66,6 +66,25 @@ fn training_and_reading_need_no_trained_run() {
 }
 
 #[test]
+fn growth_is_drawn_and_fitted() {
+    let project = Project::new();
+    let sizes = ["--lengths", "32,64,128", "--widths", "16,32", "--out", "grown"];
+    let growth = lines(&project, &[&["growth", "--config", "small.toml"], &sizes[..]].concat());
+    // Three lengths, and for each width a step and its products.
+    assert_eq!(growth.len(), 3 + 2 * 2);
+    for name in ["length.svg", "width.svg", "length.png", "width.png"] {
+        assert!(project.exists(&format!("grown/{name}")), "{name}");
+    }
+    let table = String::from_utf8(project.read("grown/growth.md")).unwrap();
+    for part in ["time per token by length", "time per token by width", "| 128 |", "| products alone |"] {
+        assert!(table.contains(part), "{part} in {table}");
+    }
+    let wrong = project.run(&["bench", "growth", "--config", "small.toml", "--widths", "16"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("at least two different values"), "{}", wrong.stderr);
+}
+
+#[test]
 fn the_table_explains_itself() {
     let project = Project::new();
     let arguments = ["bench", "rope", "--elements", "65536", "--seconds", "0", "--device", "cpu"];

@@ -1,6 +1,7 @@
 //! Measures the program on the machine at hand: how fast it is, and whether it computes right.
 //!
 //! - [`rope`], [`attention`], [`train`], [`eval`]: one benchmark each, as [`Record`]s.
+//! - [`growth`]: how the time of a token grows with the length and the width, with a fit and charts.
 //! - [`record`]: one measurement, as a line of JSON or of a table.
 //! - [`clock`]: times of several subjects, taken in turn.
 //! - [`copy`]: how fast the device copies, the roof of whatever only moves numbers.
@@ -15,6 +16,7 @@ pub mod clock;
 pub mod copy;
 pub mod eval;
 pub mod export;
+pub mod growth;
 pub mod memory;
 pub mod record;
 pub mod rope;

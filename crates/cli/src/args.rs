@@ -3,7 +3,7 @@
 mod bench;
 mod study;
 
-pub(crate) use bench::{Bench, BenchKind, Measuring, Selfcheck};
+pub(crate) use bench::{Bench, BenchGrowth, BenchKind, Measuring, Selfcheck};
 pub(crate) use study::{Compare, Launcher, Runs, RunsAction, Study, Task};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -20,6 +20,8 @@ pub(crate) enum BenchKind {
     Train(BenchTrain),
     /// Reading texts of growing length with fresh weights
     Eval(BenchEval),
+    /// How the time of a token grows with the length of a text and the width of the model: charts with a fit
+    Growth(BenchGrowth),
 }
 
 /// What every benchmark takes.
@@ -88,6 +90,21 @@ pub(crate) struct BenchEval {
     /// Lengths in tokens, separated by commas; 1, 2, 4 and 8 training lengths unless given
     #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
     pub(crate) lengths: Vec<usize>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchGrowth {
+    #[command(flatten)]
+    pub(crate) model: BenchModel,
+    /// Lengths to read, separated by commas; 128 to 16,384 unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
+    pub(crate) lengths: Vec<usize>,
+    /// Widths to train, separated by commas; 64 to 512 unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
+    pub(crate) widths: Vec<usize>,
+    /// Folder for the charts (SVG and PNG) and their tables
+    #[arg(long, value_name = "DIR", default_value = "growth")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Args, Debug)]

@@ -4,9 +4,10 @@ use super::session::{Session, find_config, open_data};
 use crate::args::{self, BenchKind};
 use crate::output::{data, tell};
 use crate::{interrupt, output};
-use longwave_bench::{Bench, Clock, Record, attention, eval, export, record, rope, train};
-use longwave_core::{Error, Result};
+use longwave_bench::{Bench, Clock, Record, attention, eval, export, growth, record, rope, train};
+use longwave_core::{Error, Result, file};
 use longwave_eval::Config;
+use longwave_report::plot;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -48,7 +49,35 @@ pub(crate) fn run(arguments: &args::Bench) -> Result<()> {
             };
             shown(&own.model.measuring, |show| eval::run(&bench, &config, vocab, &lengths, show))
         }
+        BenchKind::Growth(own) => run_growth(own),
     }
+}
+
+/// Measures both curves, tells their fits and writes their charts and tables.
+fn run_growth(own: &args::BenchGrowth) -> Result<()> {
+    let config = Config::load(&find_config(&own.model.config)?, &own.model.set)?.run;
+    let bench = open(&own.model.measuring)?;
+    let dataset = open_data(&config.data)?;
+    let lengths = if own.lengths.is_empty() { &growth::LENGTHS[..] } else { &own.lengths };
+    let widths = if own.widths.is_empty() { &growth::WIDTHS[..] } else { &own.widths };
+    let mut curves = None;
+    shown(&own.model.measuring, |show| {
+        curves = Some(growth::run(&bench, &config, &dataset, [lengths, widths], show)?);
+        Ok(())
+    })?;
+    let mut tables = String::new();
+    for curve in curves.iter().flatten() {
+        let name = curve.by.name();
+        let chart = curve.chart();
+        file::write(&own.out.join(format!("{name}.svg")), plot::svg(&chart)?.as_bytes())?;
+        plot::write_png(&chart, &own.out.join(format!("{name}.png")))?;
+        tables += &[curve.setting.as_str(), &curve.told(), &curve.table()].join("\n\n");
+        tables += "\n";
+        tell(&curve.told());
+    }
+    file::write(&own.out.join("growth.md"), tables.as_bytes())?;
+    tell(&format!("charts and tables are in {}", own.out.display()));
+    Ok(())
 }
 
 fn open(measuring: &args::Measuring) -> Result<Bench> {

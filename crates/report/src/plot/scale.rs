@@ -10,16 +10,22 @@ const CLIP: f64 = 50.0;
 pub enum Scale {
     /// Equal differences.
     Linear,
-    /// Equal ratios.
+    /// Equal ratios; vertically without what lies far above the rest.
     Log,
+    /// Equal ratios, with room for every value.
+    LogWhole,
 }
 
 impl Scale {
     fn of(self, value: f64) -> f64 {
         match self {
             Self::Linear => value,
-            Self::Log => value.ln(),
+            Self::Log | Self::LogWhole => value.ln(),
         }
+    }
+
+    fn is_log(self) -> bool {
+        self != Self::Linear
     }
 }
 
@@ -35,7 +41,7 @@ impl Range {
     /// Room for all points of the series, with a margin.
     pub(super) fn horizontal(axis: &Axis, series: &[Series]) -> Option<Self> {
         let values: Vec<f64> = points(series).map(|point| point.x).collect();
-        let margin = if axis.scale == Scale::Log { 0.06 } else { 0.0 };
+        let margin = if axis.scale.is_log() { 0.06 } else { 0.0 };
         Self::around(axis.scale, &values, margin)
     }
 
@@ -47,7 +53,7 @@ impl Range {
         };
         let finite: Vec<f64> = points(series)
             .flat_map(ends)
-            .filter(|value| value.is_finite() && (axis.scale == Scale::Linear || *value > 0.0))
+            .filter(|value| value.is_finite() && (!axis.scale.is_log() || *value > 0.0))
             .collect();
         let lowest =
             points(series).map(|point| point.y).filter(|y| y.is_finite()).fold(f64::INFINITY, f64::min);
@@ -65,7 +71,7 @@ impl Range {
         let (mut low, mut high) = (scale.of(low), scale.of(high));
         if high - low < 1e-9 * low.abs().max(1.0) {
             // One value: some room around it, or it lies on the frame.
-            let room = if scale == Scale::Log { 0.35 } else { 0.1 * low.abs().max(1.0) };
+            let room = if scale.is_log() { 0.35 } else { 0.1 * low.abs().max(1.0) };
             (low, high) = (low - room, high + room);
         }
         let room = margin * (high - low);
@@ -86,7 +92,7 @@ impl Range {
     pub(super) fn round_ticks(&self) -> Vec<(f64, Vec<String>)> {
         let values = match self.scale {
             Scale::Linear => linear_ticks(self.low, self.high),
-            Scale::Log => log_ticks(self.low.exp(), self.high.exp()),
+            Scale::Log | Scale::LogWhole => log_ticks(self.low.exp(), self.high.exp()),
         };
         values.into_iter().map(|value| (value, vec![label(value)])).collect()
     }
@@ -155,6 +161,8 @@ mod tests {
         assert!(!range.is_past(400.0) && range.is_past(9000.0) && range.is_past(f64::INFINITY));
         assert!(range.place(10.0) > 0.0 && range.place(10.0) < 0.1);
         assert!(!range.is_past(f64::NAN));
+        let whole = Axis { scale: Scale::LogWhole, ..log() };
+        assert!(!Range::vertical(&whole, &series(&[10.0, 400.0, 9000.0])).unwrap().is_past(9000.0));
     }
 
     #[test]

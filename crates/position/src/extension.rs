@@ -142,12 +142,14 @@ impl Farthest {
         }
         // At most three decimals.
         let distance = (self.distance * 1e3).round() / 1e3;
+        // A constant distance may be further than the text is long.
+        let text =
+            if distance < length as f64 { format!(" in a text of {length} tokens") } else { String::new() };
         Err(Error::value(
             key,
             value,
             format!(
-                "`{kind}` then reads a text of {length} tokens at distances up to {distance}, and training showed those \
-                 below L = {train} only"
+                "`{kind}` then reads distances up to {distance}{text}, and training showed those below L = {train} only"
             ),
         )
         .hint(format!("{}, or say `allow_untrained = true` to measure it all the same", better())))

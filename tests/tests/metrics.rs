@@ -48,7 +48,7 @@ fn rows_tell_accuracy_bigrams_and_documents() {
     };
     assert!(parts(&rows[0]).len() > 1);
     assert!(rows.iter().all(|row| parts(row) == parts(&rows[0])));
-    let difference = of(&rows, "linear", 64).difference(of(&rows, "window_baseline", 64)).unwrap();
+    let difference = of(&rows, "linear", 64).minus(of(&rows, "window_baseline", 64)).unwrap();
     let apart = of(&rows, "linear", 64).nll - of(&rows, "window_baseline", 64).nll;
     assert!((difference.mean - apart).abs() < 1e-12);
     let table = String::from_utf8(project.read(&format!("{RUN}/results.md"))).unwrap();
@@ -66,7 +66,7 @@ fn other_text_and_splits_are_rows_of_their_own() {
     assert_eq!((other[0].documents, other[0].corpus.as_deref()), (2, Some("other")));
     assert_ne!(other[0].nll, own[0].nll);
     assert_ne!(other[0].identity().unwrap(), own[0].identity().unwrap());
-    assert_eq!(other[0].difference(&own[0]), None, "other documents are no pairs");
+    assert_eq!(other[0].minus(&own[0]), None, "other documents are no pairs");
     // The same text under another name is the same measurement; changed text is not.
     project.write("copy/a.txt", &common::text(400, 21));
     project.write("copy/b.txt", &common::text(300, 22));
@@ -292,4 +292,104 @@ fn a_task_that_cannot_be_asked_is_refused_before_training() {
     project.write("small.toml", common::CONFIG);
     let text = project.run(&["train", "--config", "small.toml", "--set", "evaluate.protocol=task"]);
     assert!(text.stderr.contains("no meaning for `protocol = \"task\"`"), "{}", text.stderr);
+}
+
+#[test]
+fn readings_are_compared_with_the_one_that_is_named() {
+    let project = Project::new();
+    project.train(&["--set", "evaluate=[]"]);
+    let asked = ["--lengths", "32,64", "--extend", "direct,linear,ntk"];
+    let against = |method: &str| eval(&project, &[&asked[..], &["--against", method]].concat());
+    let rows = against("ntk");
+    for row in rows.iter().filter(|row| row.extend != "ntk") {
+        let ntk = of(&rows, "ntk", row.settings.length);
+        let (difference, expected) = (row.difference.as_ref().unwrap(), row.minus(ntk).unwrap());
+        assert_eq!((difference.nll, difference.nll_se), (expected.mean, expected.se));
+        assert_eq!(difference.against["kind"], "ntk");
+    }
+    assert!(of(&rows, "ntk", 64).difference.is_none());
+    let file = format!("{RUN}/results.jsonl");
+    let kept = project.read(&file);
+    assert_eq!(against("ntk"), rows);
+    assert_eq!(project.read(&file), kept, "nothing is written again");
+    // Other readings stay as they are measured; only the difference is another.
+    let other = against("{ kind = \"linear\" }");
+    assert_eq!((of(&other, "direct", 64).nll, of(&other, "direct", 32).nll), {
+        (of(&rows, "direct", 64).nll, of(&rows, "direct", 32).nll)
+    });
+    assert_eq!(of(&other, "direct", 64).difference.as_ref().unwrap().against["kind"], "linear");
+
+    let report = |more: &[&str]| {
+        let outcome = project.run(&[&["report", RUN], more].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        String::from_utf8(project.read(&format!("{RUN}/results.md"))).unwrap()
+    };
+    assert!(report(&[]).contains("minus that of linear, in nats"), "as it was evaluated");
+    let kept = project.read(&file);
+    assert!(report(&["--against", "window_baseline"]).contains("minus that of window_baseline"));
+    let csv = String::from_utf8(project.read(&format!("{RUN}/results.csv"))).unwrap();
+    assert!(csv.contains(",against,difference,difference_se,") && csv.contains(",window_baseline,"), "{csv}");
+    assert_eq!(project.read(&file), kept, "a report changes no row");
+
+    for (command, method, part) in [
+        ("eval", "yarn", "none of the readings"),
+        ("eval", "yarrn", "did you mean `yarn`?"),
+        ("eval", "ntk,linear", "takes one extension"),
+        ("report", "yarn", "no row is the reading"),
+    ] {
+        let more: &[&str] = if command == "eval" { &asked } else { &[] };
+        let refused = project.run(&[&[command, RUN, "--against", method], more].concat());
+        assert_eq!(refused.code, Some(2), "{method}: {}", refused.stderr);
+        assert!(refused.stderr.contains(part) && refused.stderr.contains("hint: "), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn an_interrupted_search_goes_on_to_the_same_end() {
+    let project = Project::new();
+    for folder in ["runs/whole", "runs/stopped"] {
+        project.train(&["--set", "evaluate=[]", "--out", folder]);
+    }
+    let arguments = |folder: &str, budget: usize| -> Vec<String> {
+        let search = format!("search = {{ budget = {budget}, population = 4, parents = 2 }}");
+        let extend = format!("{{ kind = \"longrope\", {search} }}");
+        ["eval", folder, "--device", "cpu", "--lengths", "32,64", "--extend", &extend]
+            .map(str::to_owned)
+            .to_vec()
+    };
+    let run = |folder: &str, budget: usize| {
+        let arguments = arguments(folder, budget);
+        project.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let tried = |folder: &str| -> Vec<String> {
+        let files = std::fs::read_dir(project.path(&format!("{folder}/searches")));
+        let mut files: Vec<_> = files.into_iter().flatten().map(|file| file.unwrap().path()).collect();
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+        let text = files.first().map(|path| std::fs::read_to_string(path).unwrap()).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    };
+    // It cannot end by itself while we look, and dies without a chance to tidy up.
+    let endless = arguments("runs/stopped", 100_000);
+    let mut child = project.start(&endless.iter().map(String::as_str).collect::<Vec<_>>());
+    while tried("runs/stopped").len() < 5 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = tried("runs/stopped");
+    assert!(!project.exists("runs/stopped/results.jsonl"), "nothing is chosen yet");
+
+    for folder in ["runs/stopped", "runs/whole"] {
+        let outcome = run(folder, 12);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    }
+    assert_eq!(project.read("runs/stopped/results.jsonl"), project.read("runs/whole/results.jsonl"));
+    // The readings tried before are still there, and none was tried twice.
+    let (after, whole) = (tried("runs/stopped"), tried("runs/whole"));
+    assert_eq!((after[..before.len()].to_vec(), after.len()), (before.clone(), before.len().max(13)));
+    assert_eq!(whole[..], after[..13]);
+    // A longer search begins with what a shorter one tried.
+    assert_eq!(run("runs/whole", 20).code, Some(0));
+    assert_eq!((tried("runs/whole")[..13].to_vec(), tried("runs/whole").len()), (whole, 21));
 }

@@ -111,6 +111,10 @@ pub(crate) struct Eval {
     /// Extensions by kind, separated by commas, or one as an inline TOML table; repeatable
     #[arg(long, value_name = "KIND,KIND,..")]
     pub(crate) extend: Vec<String>,
+    /// The reading that the others are compared with: `window_baseline` unless given, or one of the extensions, by its
+    /// kind or as an inline TOML table
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) against: Option<String>,
     /// Protocol: `fixed_target`, `non_overlapping`, `sliding`, `by_position`, `repeated_text` or `task`
     #[arg(long, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<String>,
@@ -204,6 +208,10 @@ pub(crate) struct Report {
     /// A run's folder, or a folder of runs
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+    /// The reading that the others are compared with, `window_baseline` or an extension; as they were evaluated unless
+    /// given
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) against: Option<String>,
 }
 
 #[derive(Args, Debug)]

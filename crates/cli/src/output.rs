@@ -31,6 +31,12 @@ pub(crate) fn data(text: &str) -> Result<()> {
     }
 }
 
+/// Columns of the terminal that stdout is; `None` where it is none.
+pub(crate) fn width() -> Option<usize> {
+    let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
+    Some(usize::from(width.0)).filter(|width| *width > 0)
+}
+
 /// Tells the user something on stderr.
 pub(crate) fn tell(text: &str) {
     // There is nobody left to tell that stderr cannot be written.

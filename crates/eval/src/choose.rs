@@ -15,6 +15,7 @@ use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
 use longwave_model::config::Resolved;
 use longwave_position::{ExtensionConfig, Reading};
+use std::path::Path;
 
 /// An entry of `extend` that the validation split decides.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +58,8 @@ pub struct Choice {
 
 /// Decides what an evaluation leaves open; one that leaves nothing open comes back as it is.
 ///
-/// `known`, `store` and `show` are as in [`evaluate()`]. Other text has its own validation split, and a task asks
+/// `known`, `store` and `show` are as in [`evaluate()`]; `folder` is the run's, where searches keep what they have
+/// tried. Other text has its own validation split, and a task asks
 /// other questions there.
 ///
 /// # Errors
@@ -66,6 +68,7 @@ pub fn choose(
     subject: &Subject<'_>,
     evaluation: &Evaluation,
     known: &[ResultRow],
+    folder: &Path,
     store: &mut dyn FnMut(&ResultRow) -> Result<()>,
     show: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<Choice> {
@@ -79,7 +82,7 @@ pub fn choose(
                 (best(candidates, &rows)?.clone(), given.clone(), rows)
             }
             Among::Search(one) => {
-                let row = search::run(subject, evaluation, one, known, store, show)?;
+                let row = search::run(subject, evaluation, one, known, folder, store, show)?;
                 (one.found(&row)?, one.told(&evaluation.block)?, vec![row])
             }
         };

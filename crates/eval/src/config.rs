@@ -70,6 +70,11 @@ pub struct EvaluateConfig {
     #[serde(default = "direct")]
     #[schemars(with = "Vec<crate::entry::Entry>")]
     pub extend: Vec<Value>,
+    /// The reading that the others are compared with, paired by document: `window_baseline`, or one of `extend` by its
+    /// kind or as a table. Default: `window_baseline`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<crate::against::AgainstSchema>")]
+    pub against: Option<Value>,
     /// Which windows are read and which of their tokens are scored. Default: `fixed_target`.
     #[serde(default)]
     pub protocol: Protocol,
@@ -297,111 +302,4 @@ impl ResolvedEvaluate {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> Result<ResolvedEvaluate> {
-        let table = text.parse().unwrap();
-        longwave_core::config::read::<EvaluateConfig>(&table, "evaluate[0]")?.validate("evaluate[0]", 128)
-    }
-
-    fn message(text: &str) -> String {
-        let error = read(text).unwrap_err();
-        assert!(error.hint_text().is_some(), "{error}");
-        error.message().to_owned()
-    }
-
-    #[test]
-    fn defaults_of_each_protocol() {
-        let fixed = read("lengths = [128, 1024, 256]").unwrap();
-        assert_eq!(
-            (fixed.target, fixed.max_length, fixed.window_stride),
-            (Some(128), Some(1024), Some(1024))
-        );
-        assert_eq!((fixed.protocol, fixed.split), (Protocol::FixedTarget, Split::Test));
-        assert_eq!(fixed.extend, [Value::String("direct".into())]);
-        let sliding = read("lengths = [128, 512]\nprotocol = \"sliding\"").unwrap();
-        assert_eq!((sliding.stride, sliding.max_length), (Some(64), None));
-        let short = read("lengths = [1, 512]\nprotocol = \"sliding\"").unwrap();
-        assert_eq!(short.stride, Some(1));
-        let places = read("lengths = [1024]\nprotocol = \"by_position\"").unwrap();
-        assert_eq!((places.bucket, places.stride), (Some(16), None));
-        let repeated = |lengths: &str| {
-            read(&format!("lengths = {lengths}\nprotocol = \"repeated_text\"")).unwrap().passage
-        };
-        assert_eq!((repeated("[128, 512]"), repeated("[512, 1024]")), (Some(64), Some(128)));
-    }
-
-    #[test]
-    fn refuses_lengths_that_cannot_be_read() {
-        assert!(message("lengths = []").starts_with("`evaluate[0].lengths = []` is not allowed"));
-        assert!(message("lengths = [0, 128]").contains("a length is 1 token at least"));
-        assert!(message("lengths = [128, 128]").contains("128 is listed twice"));
-        assert!(message("lengths = [64, 128]").contains("at least `target = 128`"));
-        assert!(message("lengths = [128]\nextend = []").contains("evaluate[0].extend"));
-    }
-
-    #[test]
-    fn refuses_a_layout_that_scores_twice_or_never() {
-        assert!(message("lengths = [256]\nmax_length = 128").contains("`evaluate[0].max_length = 128`"));
-        assert!(message("lengths = [256]\ntarget = 512").contains("at most `max_length = 256`"));
-        assert!(message("lengths = [256]\nwindow_stride = 64").contains("at least `target = 128`"));
-        assert!(message("lengths = [256]\ntarget = 0").contains("it must be 1 at least"));
-        assert!(message("lengths = [256]\nwindows_per_document = 0").contains("it must be 1 at least"));
-        let sliding = "protocol = \"sliding\"\nlengths = [32, 64]\nstride = ";
-        assert!(message(&format!("{sliding}33")).contains("at most the shortest of `lengths`, 32"));
-        assert!(message(&format!("{sliding}0")).contains("it must be 1 at least"));
-        let repeated = "protocol = \"repeated_text\"\nlengths = [256, 512]\npassage = ";
-        assert!(
-            message(&format!("{repeated}129")).contains("at most half of the shortest of `lengths`, 256")
-        );
-        assert!(message(&format!("{repeated}0")).contains("it must be 1 at least"));
-    }
-
-    #[test]
-    fn refuses_keys_without_meaning() {
-        assert_eq!(
-            message("lengths = [256]\nstride = 64"),
-            "`evaluate[0].stride = 64` is not allowed: it has no meaning for `protocol = \"fixed_target\"`"
-        );
-        assert!(message("lengths = [256]\nprotocol = \"sliding\"\ntarget = 8").contains("no meaning"));
-        assert!(message("lengths = [256]\npassage = 8").contains("no meaning"));
-        assert!(message("lengths = [256]\nsequences = 8").contains("no meaning"));
-        let task = "lengths = [256]\nprotocol = \"task\"\n";
-        assert!(message(&format!("{task}corpus = \"x\"")).contains("`evaluate[0].corpus"));
-        assert!(message(&format!("{task}split = \"valid\"")).contains("`evaluate[0].split"));
-        assert!(message(&format!("{task}windows_per_document = 2")).contains("no meaning"));
-        assert!(message("lengths = [256]\nlenght = 3").contains("lenght"));
-        assert!(message("lengths = [256]\nprotocol = \"slidding\"").contains("slidding"));
-    }
-
-    #[test]
-    fn a_split_without_long_documents_says_so() {
-        let block = read("lengths = [128, 1024]").unwrap();
-        let error = block.plan(128, &[300, 900]).unwrap_err();
-        assert_eq!(
-            error.message(),
-            "no document of the test split is as long as 1025 tokens (`max_length = 1024` and one to \
-             predict): the longest has 900"
-        );
-        assert!(error.hint_text().unwrap().starts_with("evaluate lengths up to 899"));
-        assert_eq!(block.plan(128, &[300, 1025]).unwrap().skipped_documents, 1);
-        let repeated = read("lengths = [256]\nprotocol = \"repeated_text\"").unwrap();
-        assert!(repeated.plan(256, &[127]).unwrap_err().message().contains("a passage of 128 tokens"));
-    }
-
-    #[test]
-    fn settings_record_what_has_a_meaning() {
-        let block = read("lengths = [128, 256]\nprotocol = \"non_overlapping\"").unwrap();
-        let settings = block.settings(256, "direct");
-        assert_eq!((settings.stride, settings.exact, settings.target), (Some(256), None, None));
-        assert_eq!(block.settings(256, WINDOW_BASELINE).exact, Some(false));
-    }
-
-    #[test]
-    fn the_schema_lists_every_key() {
-        let schema = serde_json::to_value(schemars::schema_for!(EvaluateConfig)).unwrap();
-        assert_eq!(schema["properties"].as_object().unwrap().len(), 14);
-        assert_eq!(schema["additionalProperties"], false);
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! A whole config: what is trained, and how it is evaluated.
 
+use crate::against::Against;
 use crate::choose::{Chosen, Open};
 use crate::config::{EvaluateConfig, Protocol, ResolvedEvaluate};
 use crate::entry::{Among, Entry};
@@ -34,6 +35,8 @@ pub struct Evaluation {
     pub open: Vec<Open>,
     /// What it has decided.
     pub chosen: Vec<Chosen>,
+    /// The reading that the others are compared with.
+    pub against: Against,
     /// Whether the window baseline is measured too.
     pub baseline: bool,
 }
@@ -122,12 +125,28 @@ impl Evaluation {
                 Entry::Among(among) => open.push(Open { place: extensions.len() + open.len(), among }),
             }
         }
-        Ok(Self { open, ..Self::closed(block, extensions) })
+        let key = format!("{section}.against");
+        let against = config
+            .against
+            .as_ref()
+            .map(|value| Against::from_value(value, &key))
+            .transpose()?
+            .unwrap_or_default();
+        let evaluation = Self { open, against, ..Self::closed(block, extensions) };
+        evaluation.against.check(&evaluation, &key)?;
+        Ok(evaluation)
     }
 
     /// An evaluation that leaves nothing open.
     pub fn closed(block: ResolvedEvaluate, extensions: Vec<ExtensionConfig>) -> Self {
-        Self { block, extensions, open: Vec::new(), chosen: Vec::new(), baseline: true }
+        Self {
+            block,
+            extensions,
+            open: Vec::new(),
+            chosen: Vec::new(),
+            against: Against::default(),
+            baseline: true,
+        }
     }
 }
 
@@ -135,6 +154,7 @@ fn default_block(run: &RunConfig) -> EvaluateConfig {
     EvaluateConfig {
         lengths: [1, 2, 4, 8].map(|times| times * run.train.length).to_vec(),
         extend: vec![Value::String("direct".to_owned())],
+        against: None,
         protocol: if run.data.task.is_some() { Protocol::Task } else { Protocol::default() },
         corpus: None,
         split: Split::Test,

@@ -89,7 +89,8 @@ pub fn check(
 }
 
 /// Makes all measurements of an evaluation that are not among the `known` rows; rows come in the order
-/// of lengths within extensions, the window baseline last.
+/// of lengths within extensions, the window baseline last, and say how far they are from the reading that the
+/// evaluation compares with.
 ///
 /// `store` is given every new row as soon as it is measured, `show` how far the work has come. Where a
 /// file takes the loss of every token (`tokens`), every row is measured, whatever is known.
@@ -152,6 +153,10 @@ pub fn evaluate(
         }
         rows.push(row);
     }
+    let before: Vec<_> = rows.iter().map(|row| row.difference.clone()).collect();
+    evaluation.against.fill(&mut rows)?;
+    let changed = rows.iter().zip(before).filter(|(row, before)| row.difference != *before);
+    changed.map(|(row, _)| row).try_for_each(store)?;
     Ok(rows)
 }
 
@@ -271,6 +276,7 @@ fn blank(subject: &Subject<'_>, evaluation: &Evaluation, task: &Task, source: &S
         bigrams: None,
         positions: None,
         per_document: None,
+        difference: None,
         device: subject.device_name.to_owned(),
         threads: subject.threads,
         version: VERSION.to_owned(),

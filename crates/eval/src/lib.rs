@@ -8,6 +8,7 @@
 //! - [`evaluate()`]: every extension at every length, and the window baseline.
 //! - [`text`]: what is read: the documents of a split, or text made from them.
 //! - [`score`]: what a model makes of the targets of a plan.
+//! - [`against`]: differences between readings.
 //! - [`bigram`]: where the bigram that ends in a token was last seen.
 //! - [`generate`]: text sampled from a model.
 //! - [`memory`]: whether a reading fits, before it starts.
@@ -18,6 +19,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod against;
 pub mod bigram;
 pub mod choose;
 pub mod config;
@@ -35,6 +37,7 @@ pub mod statistics;
 pub mod text;
 pub mod token_log;
 
+pub use against::Against;
 pub use bigram::LastSeen;
 pub use choose::{Choice, choose};
 pub use config::{EvaluateConfig, Protocol, ResolvedEvaluate, WINDOW_BASELINE};
@@ -43,7 +46,7 @@ pub use evaluate::{Subject, check, evaluate};
 pub use longwave_data::Split;
 pub use metrics::{PositionTally, Summary, Tally};
 pub use protocol::{Plan, Window};
-pub use row::{BigramRow, DocumentSums, PositionRow, ResultRow, Settings};
+pub use row::{BigramRow, Difference, DocumentSums, PositionRow, ResultRow, Settings};
 pub use score::{Score, Scorer};
 pub use statistics::{Mean, paired_difference};
 pub use text::{Source, Text};

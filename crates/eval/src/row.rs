@@ -12,6 +12,8 @@
 //! measured on. A file holds one row of each identity: measuring again replaces the row in its place, and all
 //! other lines stay byte for byte as they are.
 
+#[doc(hidden)]
+pub mod example;
 mod number;
 mod store;
 
@@ -29,7 +31,7 @@ use serde_json::Value;
 pub const FORMAT: u32 = 1;
 
 /// The fields that a measurement fills in; all others tell which measurement it is.
-const MEASURED: [&str; 21] = [
+const MEASURED: [&str; 22] = [
     "format",
     "chosen_among",
     "corpus",
@@ -48,6 +50,7 @@ const MEASURED: [&str; 21] = [
     "bigrams",
     "positions",
     "per_document",
+    "difference",
     "device",
     "threads",
     "version",
@@ -135,6 +138,10 @@ pub struct ResultRow {
     /// [`DocumentSums::MOST`] documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_document: Option<DocumentSums>,
+    /// The loss minus that of another reading of the model, see [`against`](crate::against); absent of that reading
+    /// itself, and where nothing can be paired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub difference: Option<Difference>,
     /// The device it was measured on, in words.
     pub device: String,
     /// Threads it was measured with.
@@ -217,6 +224,19 @@ pub struct BigramRow {
     pub accuracy: f64,
 }
 
+/// The loss of a row minus that of another reading of its model, paired by document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// The other reading: `window_baseline`, or the config of its extension.
+    pub against: Value,
+    /// The difference, in nats per token; below 0 this row is better.
+    #[serde(with = "number")]
+    pub nll: f64,
+    /// Its standard error over documents; absent for fewer than two documents.
+    #[serde(default)]
+    pub nll_se: Option<f64>,
+}
+
 /// The mean loss of some places of the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PositionRow {
@@ -258,68 +278,11 @@ impl ResultRow {
 
     /// The loss of this row minus that of another, in nats per token, paired by document; `None` unless
     /// both scored the same tokens of the same documents and say so.
-    pub fn difference(&self, other: &Self) -> Option<Mean> {
+    pub fn minus(&self, other: &Self) -> Option<Mean> {
         let (a, b) = (self.per_document.as_ref()?, other.per_document.as_ref()?);
         (self.same_text(other) && a.tokens == b.tokens)
             .then(|| paired_difference(&a.nll, &b.nll, &a.tokens))
             .flatten()
-    }
-}
-
-/// A row for the tests of this crate.
-#[cfg(test)]
-pub(crate) fn example(extend: &str, length: usize, nll: f64) -> ResultRow {
-    ResultRow {
-        format: FORMAT,
-        run: "rope".into(),
-        config_hash: "c0ffee".into(),
-        seed: 0,
-        encoding: "rope".into(),
-        extend: extend.into(),
-        extend_config: serde_json::json!({ "kind": extend }),
-        chosen_among: None,
-        checkpoint: "last".into(),
-        step: 600,
-        stage: 0,
-        settings: Settings {
-            protocol: Protocol::FixedTarget,
-            split: Split::Test,
-            corpus_hash: None,
-            train_length: 128,
-            length,
-            target: Some(128),
-            max_length: Some(1024),
-            window_stride: Some(1024),
-            windows_per_document: None,
-            stride: None,
-            bucket: None,
-            passage: None,
-            sequences: None,
-            exact: None,
-        },
-        corpus: Some("data/sotu".into()),
-        tokens: 4096,
-        documents: 8,
-        skipped_documents: 1,
-        bytes: 10_000,
-        nll,
-        nll_se: Some(0.01),
-        ppl: nll.exp(),
-        bpb: Some(1.5),
-        accuracy: Some(0.5),
-        accuracy_se: Some(0.01),
-        exact_match: None,
-        exact_match_se: None,
-        bigrams: None,
-        positions: None,
-        per_document: Some(DocumentSums {
-            tokens: vec![2048, 2048],
-            nll: vec![2048.0 * nll; 2],
-            correct: Some(vec![1024, 1024]),
-        }),
-        device: "cpu".into(),
-        threads: 2,
-        version: "0.1.0".into(),
     }
 }
 

@@ -5,7 +5,11 @@
 //! replaced with probability `mutation` by one from 1 to 1.25 s in steps of 0.01, and crossings of two of them;
 //! `n_hat` is drawn from the published list. Factors never fall from one band to the next slower one: they
 //! are sorted after each change. The loss is that of the block's protocol at one length. A search is a function of its
-//! keys, the seed and the checkpoint, and ends after `budget` readings.
+//! keys, the seed and the checkpoint, and ends after `budget` readings. Losses are kept as they are measured: a search
+//! that was interrupted goes on where it stopped, to the same end bit for bit.
+
+mod genome;
+mod trials;
 
 use crate::config::{Protocol, ResolvedEvaluate};
 use crate::document::Evaluation;
@@ -13,6 +17,7 @@ use crate::entry::as_json;
 use crate::evaluate::{Progress, Subject, evaluate, mean_loss};
 use crate::row::{ResultRow, Settings};
 use crate::text::Source;
+use genome::{Genome, STEPS, generation};
 use longwave_core::config::read;
 use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
@@ -22,13 +27,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::HashSet;
+use std::path::Path;
 use toml::{Table, Value};
-
-/// The numbers of first positions that may be read as trained (arXiv:2402.13753, table 4).
-const FIRST_POSITIONS: [usize; 14] = [0, 1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 64, 128, 256];
-
-/// Factors are multiples of one over this.
-const STEPS: f64 = 100.0;
+use trials::Trials;
 
 /// `search` of `{ kind = "longrope", search = { .. } }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -64,13 +65,6 @@ pub struct Search {
     section: String,
 }
 
-/// One reading: a factor for every band in hundredths, ascending, and the positions read as trained.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Genome {
-    factors: Vec<u64>,
-    n_hat: usize,
-}
-
 impl Search {
     /// Takes the search out of an entry of `extend`, where there is one.
     pub(crate) fn take(kind: &str, table: &Table, section: &str) -> Result<Option<Self>> {
@@ -93,7 +87,8 @@ impl Search {
                     &format!("{key}.{name}"),
                     value,
                     format!("it must be at least {least}"),
-                ));
+                )
+                .hint("leave it out for the default"));
             }
         }
         if !(config.mutation > 0.0 && config.mutation <= 1.0) {
@@ -101,7 +96,8 @@ impl Search {
                 &format!("{key}.mutation"),
                 config.mutation,
                 "it must lie above 0 and be at most 1",
-            ));
+            )
+            .hint("leave it out for the default"));
         }
         let mut with = table.clone();
         with.remove("search");
@@ -183,14 +179,16 @@ impl Search {
 }
 
 /// Makes the search, or finds it among the known rows; gives the row of the best reading on the validation split.
+/// What it tries is kept in `folder`, so that a search that was interrupted goes on, and a larger one begins with it.
 ///
 /// # Errors
-/// As [`evaluate()`].
+/// As [`evaluate()`], or the folder cannot be read or written.
 pub(crate) fn run(
     subject: &Subject<'_>,
     evaluation: &Evaluation,
     search: &Search,
     known: &[ResultRow],
+    folder: &Path,
     store: &mut dyn FnMut(&ResultRow) -> Result<()>,
     show: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<ResultRow> {
@@ -209,12 +207,26 @@ pub(crate) fn run(
     if let Some(row) = made {
         return Ok(row.clone());
     }
-    let genome = evolve(subject, &source, search, &block, show)?;
+    let mut trials = Trials::open(folder, &subject_of(subject, search, &settings)?)?;
+    let genome = evolve(subject, &source, search, &block, &mut trials, show)?;
     let mut best = Evaluation::closed(block, vec![search.extension(&genome)?]);
     best.baseline = false;
     best.chosen = vec![crate::choose::Chosen { place: 0, among }];
     let rows = evaluate(subject, &best, known, None, store, show)?;
     rows.into_iter().next().ok_or_else(|| Error::failed("a search measured nothing"))
+}
+
+/// What the loss of a reading depends on, besides the reading itself.
+fn subject_of(subject: &Subject<'_>, search: &Search, settings: &Settings) -> Result<serde_json::Value> {
+    Ok(json!({
+        "config_hash": subject.config_hash,
+        "checkpoint": subject.checkpoint,
+        "step": subject.step,
+        "stage": subject.stage,
+        "device": subject.device_name,
+        "settings": as_json(settings)?,
+        "with": as_json(&search.with)?,
+    }))
 }
 
 /// The best reading that the budget finds.
@@ -223,6 +235,7 @@ fn evolve(
     source: &Source<'_>,
     search: &Search,
     block: &ResolvedEvaluate,
+    trials: &mut Trials,
     show: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<Genome> {
     let model = &subject.model.position;
@@ -234,7 +247,6 @@ fn evolve(
     let mut seen = HashSet::new();
     let mut children = seeds(model, lengths, highest)?;
     let budget = search.config.budget;
-    let mut done = 0;
     while scored.len() < budget {
         let mut fresh = false;
         for genome in children {
@@ -242,17 +254,23 @@ fn evolve(
                 continue;
             }
             fresh = true;
-            let read = Evaluation {
-                baseline: false,
-                ..Evaluation::closed(block.clone(), vec![search.extension(&genome)?])
+            let loss = if let Some(known) = trials.loss(&genome) {
+                known
+            } else {
+                let read = Evaluation {
+                    baseline: false,
+                    ..Evaluation::closed(block.clone(), vec![search.extension(&genome)?])
+                };
+                let readings = scored.len();
+                let loss = mean_loss(subject, source, &read, &mut |progress| {
+                    let done = readings * progress.total + progress.done;
+                    show(Progress { done, total: budget * progress.total })
+                })?;
+                let loss = if loss.is_nan() { f64::INFINITY } else { loss };
+                trials.add(&genome, loss)?;
+                loss
             };
-            let mut before = 0;
-            let loss = mean_loss(subject, source, &read, &mut |progress| {
-                done += progress.done - before;
-                before = progress.done;
-                show(Progress { done, total: budget * progress.total })
-            })?;
-            scored.push((if loss.is_nan() { f64::INFINITY } else { loss }, genome));
+            scored.push((loss, genome));
         }
         scored.sort_by(|a, b| a.0.total_cmp(&b.0));
         if !fresh {
@@ -266,53 +284,6 @@ fn evolve(
         .next()
         .map(|(_, genome)| genome)
         .ok_or_else(|| Error::failed("a search measured nothing"))
-}
-
-/// Changes and crossings of the best readings so far.
-fn generation(
-    scored: &[(f64, Genome)],
-    config: &SearchConfig,
-    highest: u64,
-    length: usize,
-    stream: &mut Stream,
-) -> Vec<Genome> {
-    let parents = &scored[..config.parents.min(scored.len())];
-    let draw = |stream: &mut Stream| &parents[stream.below(parents.len() as u64) as usize].1;
-    (0..config.population)
-        .map(|index| {
-            if index % 2 == 0 {
-                mutated(draw(stream).clone(), config.mutation, highest, length, stream)
-            } else {
-                let (a, b) = (draw(stream).clone(), draw(stream).clone());
-                crossed(&a, &b, stream)
-            }
-        })
-        .collect()
-}
-
-/// Some factors drawn anew, and perhaps the positions read as trained.
-fn mutated(mut genome: Genome, chance: f64, highest: u64, length: usize, stream: &mut Stream) -> Genome {
-    let lowest = STEPS as u64;
-    for factor in &mut genome.factors {
-        if stream.uniform() < chance {
-            *factor = lowest + stream.below(highest - lowest + 1);
-        }
-    }
-    if stream.uniform() < chance {
-        let allowed = FIRST_POSITIONS.iter().filter(|&&n| n < length).count();
-        genome.n_hat = FIRST_POSITIONS[stream.below(allowed as u64) as usize];
-    }
-    genome.factors.sort_unstable();
-    genome
-}
-
-/// Every factor from one of two readings.
-fn crossed(a: &Genome, b: &Genome, stream: &mut Stream) -> Genome {
-    let mut one = |a, b| if stream.below(2) == 0 { a } else { b };
-    let mut factors: Vec<u64> = a.factors.iter().zip(&b.factors).map(|(&a, &b)| one(a, b)).collect();
-    factors.sort_unstable();
-    let n_hat = if stream.below(2) == 0 { a.n_hat } else { b.n_hat };
-    Genome { factors, n_hat }
 }
 
 /// What known extensions make of the frequencies, as factors.
@@ -375,23 +346,5 @@ mod tests {
         assert!(message("search = true").contains("it must be a table"));
         assert!(message("long_factor = [1.0]\nsearch = {}").contains("which its `search` is to find"));
         assert!(message("scael = 2.0\nsearch = {}").contains("did you mean `scale`?"));
-    }
-
-    #[test]
-    fn changes_keep_the_bounds_and_the_order() {
-        let mut stream = Stream::new(0, "test", 0);
-        let parent = |factors: Vec<u64>| Genome { factors, n_hat: 4 };
-        let (a, b) = (parent(vec![100, 200, 400]), parent(vec![150, 150, 500]));
-        for _ in 0..200 {
-            let child = mutated(a.clone(), 0.5, 500, 16, &mut stream);
-            assert!(
-                child.factors.is_sorted() && child.factors[0] >= 100 && child.factors[2] <= 500,
-                "{child:?}"
-            );
-            assert!(child.n_hat < 16);
-            let child = crossed(&a, &b, &mut stream);
-            assert!(child.factors.is_sorted(), "{child:?}");
-            assert!(child.factors.iter().all(|f| a.factors.contains(f) || b.factors.contains(f)));
-        }
     }
 }

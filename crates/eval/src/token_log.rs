@@ -132,7 +132,7 @@ pub fn quoted(field: &str) -> String {
 mod tests {
     use super::*;
     use crate::protocol::Window;
-    use crate::row::example;
+    use crate::row::example::row as example;
     use longwave_data::TokenFile;
 
     fn written(name: &str) -> Vec<String> {

@@ -10,6 +10,7 @@ use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
+use std::fmt::Display;
 
 /// The lengths an extension bridges, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +110,49 @@ pub fn set_geometry(kind: &str, reading: &mut Reading, geometry: &Geometry) -> R
         Ok(())
     } else {
         Err(not_applicable(kind, "an encoding that turns q and k, or waves, by position", reading))
+    }
+}
+
+/// How far a text looks back, by an extension that promises to read no distance that training did not show.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Farthest {
+    /// The largest distance that is read, in tokens; may be fractional.
+    pub(crate) distance: f64,
+    /// Whether a setting of the extension allows distances that training never showed.
+    pub(crate) allowed: bool,
+}
+
+impl Farthest {
+    /// Refuses distances of L tokens and more, which no text of the training has. `key` is the setting that leads
+    /// there, `value` what it says, `better` what to do about it.
+    ///
+    /// # Errors
+    /// The farthest distance was not trained, and nothing allows it.
+    pub(crate) fn check(
+        self,
+        kind: &str,
+        (key, value): (&str, impl Display),
+        lengths: Lengths,
+        better: impl FnOnce() -> String,
+    ) -> Result<()> {
+        let Lengths { train, length } = lengths;
+        // A quotient that should be whole may be a little less.
+        if self.allowed || self.distance < train as f64 - 1e-9 {
+            return Ok(());
+        }
+        // At most three decimals.
+        let distance = (self.distance * 1e3).round() / 1e3;
+        // A constant distance may be further than the text is long.
+        let text =
+            if distance < length as f64 { format!(" in a text of {length} tokens") } else { String::new() };
+        Err(Error::value(
+            key,
+            value,
+            format!(
+                "`{kind}` then reads distances up to {distance}{text}, and training showed those below L = {train} only"
+            ),
+        )
+        .hint(format!("{}, or say `allow_untrained = true` to measure it all the same", better())))
     }
 }
 

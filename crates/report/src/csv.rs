@@ -2,13 +2,13 @@
 
 use crate::table::perplexity;
 use longwave_core::{Error, Result};
-use longwave_eval::ResultRow;
 use longwave_eval::token_log::quoted;
+use longwave_eval::{Difference, ResultRow};
 
 const HEADER: &str = "run,seed,encoding,extend,extend_config,protocol,corpus,split,checkpoint,step,stage,\
                       train_length,length,target,max_length,window_stride,windows_per_document,stride,passage,tokens,\
                       documents,skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,\
-                      exact_match,exact_match_se,config_hash,device,threads,version\n";
+                      exact_match,exact_match_se,against,difference,difference_se,config_hash,device,threads,version\n";
 
 /// All rows as CSV, one line each, numbers in full.
 ///
@@ -56,6 +56,9 @@ pub fn csv(rows: &[ResultRow]) -> Result<String> {
             number(row.accuracy_se),
             number(row.exact_match),
             number(row.exact_match_se),
+            row.difference.as_ref().map_or_else(String::new, against),
+            number(row.difference.as_ref().map(|difference| difference.nll)),
+            number(row.difference.as_ref().and_then(|difference| difference.nll_se)),
             row.config_hash.clone(),
             row.device.clone(),
             row.threads.to_string(),
@@ -65,4 +68,9 @@ pub fn csv(rows: &[ResultRow]) -> Result<String> {
         text.push('\n');
     }
     Ok(text)
+}
+
+/// The reading that a difference is taken to: `window_baseline`, or the config of an extension as JSON.
+fn against(difference: &Difference) -> String {
+    difference.against.as_str().map_or_else(|| difference.against.to_string(), str::to_owned)
 }

@@ -12,7 +12,7 @@ pub enum Metric {
     Accuracy,
     /// Per cent of the sequences answered without a wrong token.
     ExactMatch,
-    /// Mean loss minus that of the window baseline on the same tokens, in nats per token.
+    /// Mean loss minus that of another reading of the same tokens, in nats per token.
     Difference,
 }
 
@@ -70,8 +70,7 @@ impl Metric {
             Self::Perplexity => Some((perplexity(row), row.ppl_se())),
             Self::Accuracy => share(row.accuracy, row.accuracy_se),
             Self::ExactMatch => share(row.exact_match, row.exact_match_se),
-            // It takes two rows.
-            Self::Difference => None,
+            Self::Difference => row.difference.as_ref().map(|difference| (difference.nll, difference.nll_se)),
         }
     }
 
@@ -82,6 +81,8 @@ impl Metric {
         }
         let decimals = match (self, value) {
             (Self::Difference, _) => {
+                // Of what rounds to nothing the sign says nothing.
+                let value = if value.abs() < 5e-4 { 0.0 } else { value };
                 return (format!("{value:+.3}"), error.map(|error| format!("{error:.3}")));
             }
             (Self::Accuracy | Self::ExactMatch, _) => 1,

@@ -58,6 +58,7 @@ fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
     let config = Config::load(&arguments.run.join("config.toml"), &[])?;
     let asked = !arguments.lengths.is_empty()
         || !arguments.extend.is_empty()
+        || arguments.against.is_some()
         || arguments.protocol.is_some()
         || arguments.corpus.is_some()
         || arguments.split.is_some()
@@ -98,6 +99,12 @@ fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
             arguments.extend.iter().map(|text| extensions(text)).collect::<Result<Vec<_>>>()?.concat();
         block.insert("extend".to_owned(), Value::Array(extend));
     }
+    if let Some(against) = &arguments.against {
+        block.insert("against".to_owned(), one_value("--against", against)?);
+    } else if !arguments.extend.is_empty() {
+        // Other readings than the config's, which may lack what it compares with.
+        block.remove("against");
+    }
     for assignment in &arguments.set {
         set(&mut block, assignment)?;
     }
@@ -113,18 +120,21 @@ pub(super) fn extensions(text: &str) -> Result<Vec<Value>> {
     let parsed =
         format!("extend = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("extend"));
     parsed.map(|value| vec![value]).ok_or_else(|| {
-        Error::usage(format!("`--extend {text}` is no TOML table"))
-            .hint("write `{ kind = \"linear\", scale = 4.0 }`")
+        Error::usage(format!("`{text}` is no TOML table")).hint("write `{ kind = \"linear\", scale = 4.0 }`")
     })
 }
 
 /// The one extension of a command that reads with one; as trained unless given.
 pub(super) fn one_extension(text: Option<&str>) -> Result<ExtensionConfig> {
-    let values = extensions(text.unwrap_or("direct"))?;
-    let [value] = &values[..] else {
-        return Err(Error::usage("`--extend` takes one extension here").hint("give them one at a time"));
-    };
-    ExtensionConfig::from_value(value, "--extend")
+    ExtensionConfig::from_value(&one_value("--extend", text.unwrap_or("direct"))?, "--extend")
+}
+
+/// The one kind or table that an option takes.
+pub(super) fn one_value(option: &str, text: &str) -> Result<Value> {
+    let [value] = <[Value; 1]>::try_from(extensions(text)?).map_err(|_| {
+        Error::usage(format!("`{option}` takes one extension here")).hint("give one at a time")
+    })?;
+    Ok(value)
 }
 
 #[cfg(test)]

@@ -1,10 +1,17 @@
 //! `longwave report`: tables, plots and the page of a run, or of a folder of runs.
 
+use super::eval::one_value;
 use super::session::write_report;
 use crate::args;
 use longwave_core::Result;
+use longwave_eval::Against;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &args::Report) -> Result<()> {
-    write_report(&arguments.folder)
+    let against = arguments
+        .against
+        .as_deref()
+        .map(|text| Against::from_value(&one_value("--against", text)?, "--against"))
+        .transpose()?;
+    write_report(&arguments.folder, against.as_ref())
 }

@@ -2,12 +2,13 @@
 
 use crate::args::{Compute, Kernels};
 use crate::interrupt;
-use crate::output::{data, grouped, tell};
+use crate::output::{self, data, grouped, tell};
 use crate::progress::Progress;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
-use longwave_eval::{Choice, Evaluation, ResultRow, Subject, TokenLog, choose, evaluate, row};
+use longwave_eval::against::settle;
+use longwave_eval::{Against, Choice, Evaluation, ResultRow, Subject, TokenLog, choose, evaluate, row};
 use longwave_model::field::Field;
 use longwave_position::{Dimensions, Init, Reading};
 use longwave_report::{Table, blocks, page};
@@ -93,7 +94,8 @@ pub(crate) fn measure(
     let mut store = |row: &ResultRow| row::write_rows(&path, std::slice::from_ref(row));
     let mut measured = Measured::default();
     for evaluation in evaluations {
-        let choice = shown("choosing", |show| choose(subject, evaluation, &known, &mut store, &mut *show))?;
+        let choice =
+            shown("choosing", |show| choose(subject, evaluation, &known, folder, &mut store, &mut *show))?;
         tell_choices(&choice);
         let rows = shown("evaluating", |show| {
             evaluate(subject, &choice.evaluation, &known, tokens.as_deref_mut(), &mut store, &mut *show)
@@ -147,14 +149,17 @@ fn tell_choices(choice: &Choice) {
 
 /// Prints the tables of these rows.
 pub(crate) fn print_tables(rows: &[ResultRow]) -> Result<()> {
+    let mut rows = rows.to_vec();
+    settle(&mut rows, None)?;
     let tables: Vec<String> =
-        blocks(rows).iter().flat_map(Table::all).map(|table| table.terminal()).collect();
+        blocks(&rows).iter().flat_map(Table::all).map(|table| table.terminal(output::width())).collect();
     data(&tables.join("\n"))
 }
 
-/// Writes plots, tables and page of a folder, and says where they are.
-pub(crate) fn write_report(folder: &Path) -> Result<()> {
-    let written = page::write(folder)?;
+/// Writes plots, tables and page of a folder, its losses compared with the reading that is `against`, and says where
+/// they are.
+pub(crate) fn write_report(folder: &Path, against: Option<&Against>) -> Result<()> {
+    let written = page::write(folder, against)?;
     let names: Vec<String> = written.iter().filter_map(|path| name(path)).collect();
     tell(&format!("wrote {} in {}", names.join(", "), folder.display()));
     Ok(())

@@ -346,7 +346,7 @@ impl Desk<'_> {
             text.extend([line.as_str(), "\n"]);
         }
         file::write(&folder.join("results.jsonl"), text.as_bytes())?;
-        page::write(&folder).map(|_| ())
+        page::write(&folder, None).map(|_| ())
     }
 }
 

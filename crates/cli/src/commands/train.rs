@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &args::Train) -> Result<()> {
         return Ok(());
     }
     print_tables(&rows)?;
-    write_report(&folder)
+    write_report(&folder, None)
 }
 
 /// Trains what is left to train in `folder`, makes the measurements that are missing, and gives the rows

@@ -1,4 +1,4 @@
-use super::example as row;
+use super::example::row;
 use super::*;
 use serde_json::json;
 
@@ -19,7 +19,7 @@ fn a_row_has_the_documented_fields_and_survives_the_file() {
         assert!(line.get(key).is_some(), "no `{key}` in {line}");
     }
     assert_eq!(line["protocol"], "fixed_target");
-    let absent = ["chosen_among", "positions", "bigrams", "exact_match", "exact_match_se"];
+    let absent = ["chosen_among", "difference", "positions", "bigrams", "exact_match", "exact_match_se"];
     for key in MEASURED.iter().filter(|key| !absent.contains(key)) {
         assert!(line.get(key).is_some(), "no measured `{key}`");
     }
@@ -96,7 +96,7 @@ fn a_row_of_an_earlier_program_is_the_same_measurement() {
     let old: ResultRow = serde_json::from_value(Value::Object(fields)).unwrap();
     assert_eq!(old.accuracy, None);
     assert_eq!(old.identity().unwrap(), row("direct", 128, 2.0).identity().unwrap());
-    assert_eq!(old.difference(&row("yarn", 128, 2.0)), None);
+    assert_eq!(old.minus(&row("yarn", 128, 2.0)), None);
 }
 
 #[test]
@@ -105,13 +105,13 @@ fn differences_pair_documents_of_the_same_tokens() {
         per_document: Some(DocumentSums { tokens: tokens.to_vec(), nll: nll.to_vec(), correct: None }),
         ..row("yarn", 128, 2.0)
     };
-    let difference = with([300.0, 100.0], [100, 100]).difference(&with([260.0, 80.0], [100, 100])).unwrap();
+    let difference = with([300.0, 100.0], [100, 100]).minus(&with([260.0, 80.0], [100, 100])).unwrap();
     assert!((difference.mean - 0.3).abs() < 1e-15, "{difference:?}");
     assert!((difference.se.unwrap() - 0.1).abs() < 1e-15, "{difference:?}");
-    assert_eq!(with([1.0, 1.0], [100, 100]).difference(&with([1.0, 1.0], [100, 101])), None);
+    assert_eq!(with([1.0, 1.0], [100, 100]).minus(&with([1.0, 1.0], [100, 101])), None);
     let mut valid = with([1.0, 1.0], [100, 100]);
     valid.settings.split = Split::Valid;
-    assert_eq!(valid.difference(&with([1.0, 1.0], [100, 100])), None);
+    assert_eq!(valid.minus(&with([1.0, 1.0], [100, 100])), None);
 }
 
 #[cfg(unix)]

@@ -4,10 +4,11 @@
 //! positions, at `min(i mod m + m, chunk)` for those of the block before, and at `min(2m - 1, chunk)` for those
 //! further back (An et al. 2024, arXiv:2402.17463, with the limits of the published program). `mscale`
 //! multiplies cos and sin of q and k by `0.05 ln(max(L'/L, 1)) + 1`, as that program does. It changes
-//! readings of L tokens too, wherever they span two blocks.
+//! readings of L tokens too, wherever they span two blocks. No distance past `chunk` is read; where that is one
+//! which training never showed, it is refused unless `allow_untrained = true`.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Extend, Lengths, change_frequencies, set_geometry};
+use crate::extension::{Extend, Farthest, Lengths, change_frequencies, set_geometry};
 use crate::frequency::Frequencies;
 use crate::reading::Reading;
 use crate::tokens::Tokens;
@@ -25,11 +26,19 @@ pub struct DualChunk {
     pub local: Tokens,
     /// Sharpens attention by the logarithm of L'/L.
     pub mscale: bool,
+    /// Allows distances that training never showed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_untrained: bool,
 }
 
 impl Default for DualChunk {
     fn default() -> Self {
-        Self { chunk: Tokens::Share { factor: 3.0, divisor: 4.0 }, local: Tokens::part(8.0), mscale: true }
+        Self {
+            chunk: Tokens::Share { factor: 3.0, divisor: 4.0 },
+            local: Tokens::part(8.0),
+            mscale: true,
+            allow_untrained: false,
+        }
     }
 }
 
@@ -52,6 +61,12 @@ impl Extend for DualChunk {
             .hint("the published ones are `chunk = \"3L/4\"` and `local = \"L/8\"`"));
         }
         let (block, limit) = ((chunk - local) as f64, chunk as f64);
+        let last = lengths.length.saturating_sub(1) as f64;
+        let farthest =
+            Farthest { distance: last.min(2.0 * block - 1.0).min(limit), allowed: self.allow_untrained };
+        farthest.check(Self::KIND, ("chunk", chunk), lengths, || {
+            "take a chunk below L, such as \"3L/4\"".to_owned()
+        })?;
         let within = PositionMap::Chunked { chunk: block, offset: 0.0, limit: f64::INFINITY };
         let after = PositionMap::Chunked { chunk: block, offset: block, limit };
         let far = PositionMap::Constant((2.0 * block - 1.0).min(limit));

@@ -3,10 +3,10 @@
 //! A query sees the keys at distances below `window` and those at positions below `n_global`. Keys in the window
 //! are read at their distance, those outside at the constant `distance_cap`: q rotated to it, k not at all (Han et
 //! al. 2023, arXiv:2308.16137; there `window = distance_cap = L` and `n_global = 10`). With these it reads texts of L tokens
-//! as trained.
+//! as trained. Distances past L are refused unless `allow_untrained = true`.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Extend, Lengths, set_geometry, set_window};
+use crate::extension::{Extend, Farthest, Lengths, set_geometry, set_window};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::Result;
@@ -24,11 +24,34 @@ pub struct LambdaMask {
     /// The distance that keys outside the window are read at; the window where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distance_cap: Option<Tokens>,
+    /// Allows distances that training never showed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_untrained: bool,
 }
 
 impl Default for LambdaMask {
     fn default() -> Self {
-        Self { window: Tokens::part(1.0), n_global: 10, distance_cap: None }
+        Self { window: Tokens::part(1.0), n_global: 10, distance_cap: None, allow_untrained: false }
+    }
+}
+
+impl LambdaMask {
+    fn check_reach(&self, window: usize, cap: usize, lengths: Lengths) -> Result<()> {
+        let last = lengths.length.saturating_sub(1);
+        let better = || "take L or less, as published".to_owned();
+        let farthest =
+            |distance: usize| Farthest { distance: distance as f64, allowed: self.allow_untrained };
+        farthest(last.min(window - 1)).check(Self::KIND, ("window", window), lengths, better)?;
+        if self.n_global == 0 || last < window {
+            return Ok(());
+        }
+        // The published cap is L, one more than training shows.
+        farthest(if cap == lengths.train { cap - 1 } else { cap }).check(
+            Self::KIND,
+            ("distance_cap", cap),
+            lengths,
+            better,
+        )
     }
 }
 
@@ -44,6 +67,7 @@ impl Extend for LambdaMask {
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let window = self.window.whole("window", lengths)?;
         let cap = self.distance_cap.unwrap_or(self.window).whole("distance_cap", lengths)?;
+        self.check_reach(window, cap, lengths)?;
         let geometry = Geometry {
             maps: vec![
                 (PositionMap::Identity, PositionMap::Identity),

@@ -2,15 +2,16 @@
 //!
 //! A pair at distance n is read at n below the window w, else at `w + (n - w) / k`: q at `(i - w) / k + w`, k at
 //! `j / k` (Su 2023, kexue.fm/archives/9708). Give `k`, or `far_end`: the distance that the last key
-//! reaches, `k = (L' - 1 - w) / (far_end - w)`, at least 1. The far end should stay below about 3L/4: past L it
-//! reads distances that training never showed (w = 128, k = 8 reaches 624 at L' = 4,096 and fails for L = 512,
-//! k = 16 reaches 376). It changes readings of L tokens too.
+//! reaches, `k = (L' - 1 - w) / (far_end - w)`, at least 1. The far end should stay below about 3L/4; from L on it would be a
+//! distance that training never showed, and is refused unless `allow_untrained = true` (w = 128, k = 8 reaches 624 at
+//! L' = 4,096 and fails for L = 512, k = 16 reaches 376). It changes readings of L tokens too.
 //!
-//! `k` below 1 makes far distances larger than they are: to train with it and read with plain `RoPE`
-//! is Inverse Leaky `ReRoPE` (kexue.fm/archives/9728; `k = 1 / (2 s)`, w = L/4, base times s if you like).
+//! `k = 1` is plain `RoPE`, and `k` below 1 makes far distances larger than they are: to train a stage with it and
+//! read with plain `RoPE`, `k = 1`, is Inverse Leaky `ReRoPE` (kexue.fm/archives/9728; `k = 1 / (2 s)`, w = L/4, base
+//! times s if you like). Neither keeps distances below L, so neither is held to it.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Extend, Lengths, set_geometry};
+use crate::extension::{Extend, Farthest, Lengths, set_geometry};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
@@ -29,11 +30,14 @@ pub struct LeakyReRope {
     /// The distance that the last key is read at, instead of `k`; `"0.6L"` where neither is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub far_end: Option<Tokens>,
+    /// Allows distances that training never showed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_untrained: bool,
 }
 
 impl Default for LeakyReRope {
     fn default() -> Self {
-        Self { window: Tokens::part(4.0), k: None, far_end: None }
+        Self { window: Tokens::part(4.0), k: None, far_end: None, allow_untrained: false }
     }
 }
 
@@ -53,6 +57,29 @@ impl LeakyReRope {
         }
         let last = lengths.length.saturating_sub(1) as f64;
         Ok(((last - window) / (far_end - window)).max(1.0))
+    }
+
+    /// Refuses distances that training never showed where `k` is to keep them away: at 1 it is plain `RoPE`, and below
+    /// 1 it stretches them on purpose.
+    fn check_reach(&self, window: f64, k: f64, lengths: Lengths) -> Result<()> {
+        let (train, last) = (lengths.train as f64, lengths.length.saturating_sub(1) as f64);
+        let distance = if last < window { last } else { window + (last - window) / k };
+        let stretches = self.k.is_some_and(|k| k <= 1.0);
+        let farthest = Farthest { distance, allowed: self.allow_untrained || stretches };
+        if window >= train {
+            let better = || "take a window below L, such as \"L/4\"".to_owned();
+            return farthest.check(Self::KIND, ("window", window), lengths, better);
+        }
+        match self.far_end {
+            Some(far_end) if self.k.is_none() => {
+                let better = || "take a `far_end` between the window and L, such as \"0.6L\"".to_owned();
+                farthest.check(Self::KIND, ("far_end", far_end.written()), lengths, better)
+            }
+            _ => farthest.check(Self::KIND, ("k", k), lengths, || {
+                let least = ((last - window) / (train - window)).floor() + 1.0;
+                format!("take a `k` of {least} or more, or a `far_end`, which makes a `k` for each length")
+            }),
+        }
     }
 }
 
@@ -79,6 +106,7 @@ impl Extend for LeakyReRope {
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let window = self.window.whole("window", lengths)? as f64;
         let k = self.slowdown(window, lengths)?;
+        self.check_reach(window, k, lengths)?;
         let geometry = Geometry {
             maps: vec![
                 (PositionMap::Identity, PositionMap::Identity),

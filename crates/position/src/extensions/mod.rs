@@ -9,6 +9,7 @@ mod tests;
 
 use common::Common;
 
+use crate::encoding::Position;
 use crate::encodings::{Entry, serialize_tagged, tagged};
 use crate::extension::{Extend, Lengths};
 use crate::reading::Reading;
@@ -173,7 +174,8 @@ impl ExtensionConfig {
             .without_memory(reading)
             .and_then(|()| self.extension.change(&mut changed, lengths))
             .and_then(|()| self.common.apply(&mut changed, reading, lengths))
-            .and_then(|()| changed.check_attention());
+            .and_then(|()| changed.check_attention())
+            .and_then(|()| check_numbers(self.kind(), &changed, lengths));
         match result {
             Ok(()) => Ok(changed),
             Err(error) if error.hint_text().is_none() => Err(error.hint(format!(
@@ -184,6 +186,29 @@ impl ExtensionConfig {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The largest factor on logits that leaves them room in f32.
+const LARGEST_FACTOR: f64 = 1e30;
+
+/// Refuses frequencies that are no numbers, and factors that take the logits out of f32.
+fn check_numbers(kind: &str, reading: &Reading, lengths: Lengths) -> Result<()> {
+    let error = |what: &str| {
+        Err(Error::usage(format!("`{kind}` gives {what} at length {}", lengths.length))
+            .hint("one of its values is far from any that was published: take it nearer to the default"))
+    };
+    let angles = |f: &f64| (f * lengths.length as f64).is_finite();
+    for frequencies in reading.encodings().iter().filter_map(Position::frequencies) {
+        if !(frequencies.base.is_finite() && frequencies.inv_freq.iter().all(angles)) {
+            return error("frequencies that are no numbers");
+        }
+        let factor = frequencies.attention_factor.powi(2);
+        if factor.is_nan() || factor > LARGEST_FACTOR {
+            return error("logits that no f32 holds");
+        }
+    }
+    let mut scales = reading.layers().iter().map(|layer| layer.logit_scale);
+    if scales.all(|scale| scale <= LARGEST_FACTOR) { Ok(()) } else { error("logits that no f32 holds") }
 }
 
 /// The extensions that change this reading without an error, by name, for the length or twice the training's.

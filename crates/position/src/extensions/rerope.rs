@@ -2,14 +2,14 @@
 //!
 //! A pair at distance n is read at `min(n, w)`: at its own positions below the window w, else with q rotated
 //! to w and k not at all (Su 2023, kexue.fm/archives/9708). No distance past w is ever read, so w must be
-//! well below L: L/4 to L/2 are published as good, w = L fails and is refused unless `allow_untrained = true`. It changes readings of L tokens
-//! too, wherever a distance reaches w.
+//! well below L: L/4 to L/2 are published as good, w = L fails and is refused unless `allow_untrained = true`. It
+//! changes readings of L tokens too, wherever a distance reaches w.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Extend, Lengths, set_geometry};
+use crate::extension::{Extend, Farthest, Lengths, set_geometry};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
-use longwave_core::{Error, Result};
+use longwave_core::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,19 +41,11 @@ impl Extend for ReRope {
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let window = self.window.whole("window", lengths)?;
-        if window >= lengths.train && !self.allow_untrained {
-            return Err(Error::value(
-                "window",
-                window,
-                format!(
-                    "`{}` reads distances up to its window, and training showed those below L = {} only",
-                    Self::KIND,
-                    lengths.train
-                ),
-            )
-            .hint("take a window between \"L/4\" and \"L/2\", or say `allow_untrained = true` to measure it all the same"));
-        }
         let window = window as f64;
+        let farthest = Farthest { distance: window, allowed: self.allow_untrained };
+        farthest.check(Self::KIND, ("window", window), lengths, || {
+            "take a window between \"L/4\" and \"L/2\"".to_owned()
+        })?;
         let geometry = Geometry {
             maps: vec![
                 (PositionMap::Identity, PositionMap::Identity),

@@ -1,11 +1,12 @@
 //! `segments`: a long text as independent segments.
 //!
 //! The text is cut into segments of `length` tokens, the last one shorter; each is read for itself, from position 0,
-//! and the losses of all are combined. Nothing past the training length is met, and nothing is known of
+//! and the losses of all are combined. Nothing past the training length is met
+//! (longer segments are refused unless `allow_untrained = true`), and nothing is known of
 //! what came before the segment: the plainest answer to a table of positions that ends, and one that any encoding
 //! takes. Under `fixed_target` with segments of L it is the reading at L itself.
 
-use crate::extension::{Extend, Lengths};
+use crate::extension::{Extend, Farthest, Lengths};
 use crate::layout::TextLayout;
 use crate::reading::Reading;
 use crate::tokens::Tokens;
@@ -19,11 +20,14 @@ use serde::{Deserialize, Serialize};
 pub struct Segments {
     /// Tokens of a segment.
     pub length: Tokens,
+    /// Allows distances that training never showed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_untrained: bool,
 }
 
 impl Default for Segments {
     fn default() -> Self {
-        Self { length: Tokens::times(1.0) }
+        Self { length: Tokens::times(1.0), allow_untrained: false }
     }
 }
 
@@ -38,7 +42,15 @@ impl Extend for Segments {
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-        reading.set_layout(TextLayout::Segments { length: self.length.whole("length", lengths)? });
+        let length = self.length.whole("length", lengths)?;
+        let distance = length.min(lengths.length).saturating_sub(1) as f64;
+        Farthest { distance, allowed: self.allow_untrained }.check(
+            Self::KIND,
+            ("length", length),
+            lengths,
+            || "take segments of L tokens or fewer".to_owned(),
+        )?;
+        reading.set_layout(TextLayout::Segments { length });
         Ok(())
     }
 }

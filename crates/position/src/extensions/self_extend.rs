@@ -3,11 +3,12 @@
 //! A pair at distance n is read at n below the window w, else at `floor(i / G) - floor(j / G) + shift` (Jin et al.
 //! 2024, arXiv:2401.01325). `shift = "floor"`: `w - floor(w / G)`, the paper's; `"exact"`: `w - w / G`, the
 //! published program's; the same where G divides w. A text of `(L - w) G + w` tokens reads no distance that
-//! training did not show; a longer one is refused unless `allow_untrained = true`. `group = "auto"` is 1 up to L, and past it the smallest G that reads the last key at
-//! most halfway between the window and L, where published choices lie.
+//! training did not show (one of G tokens less where G does not divide w and `shift = "floor"`); a longer one is
+//! refused unless `allow_untrained = true`. `group = "auto"` is 1 up to L, and past it the smallest G that reads the last
+//! key at most halfway between the window and L, where published choices lie.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Extend, Lengths, set_geometry};
+use crate::extension::{Extend, Farthest, Lengths, set_geometry};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
@@ -63,6 +64,37 @@ impl Default for SelfExtend {
 }
 
 impl SelfExtend {
+    /// What is added to far distances.
+    fn offset(&self, window: usize, group: usize) -> f64 {
+        match self.shift {
+            Shift::Floor => (window - window / group) as f64,
+            Shift::Exact => window as f64 - window as f64 / group as f64,
+        }
+    }
+
+    /// The largest distance that a text is read at.
+    fn farthest(&self, window: usize, group: usize, length: usize) -> f64 {
+        let last = length.saturating_sub(1);
+        if last < window { last as f64 } else { (last / group) as f64 + self.offset(window, group) }
+    }
+
+    /// The text must end where the trained distances do, read by groups.
+    fn check_reach(&self, window: usize, group: usize, lengths: Lengths) -> Result<()> {
+        let Lengths { train, length } = lengths;
+        let distance = self.farthest(window, group, length);
+        let farthest = Farthest { distance, allowed: self.allow_untrained };
+        if window >= train {
+            let better = || "take a window below L, such as \"L/4\"".to_owned();
+            return farthest.check(Self::KIND, ("window", window), lengths, better);
+        }
+        farthest.check(Self::KIND, ("group", group), lengths, || {
+            // The last key is at most `window` away once a group holds the whole text.
+            let least =
+                (group..=length).find(|&group| self.farthest(window, group, length) < train as f64);
+            format!("take a group of at least {}, or `group = \"auto\"`", least.unwrap_or(length))
+        })
+    }
+
     fn group(&self, window: usize, lengths: Lengths) -> Result<usize> {
         let Lengths { train, length } = lengths;
         match self.group {
@@ -95,13 +127,8 @@ impl Extend for SelfExtend {
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let window = self.window.whole("window", lengths)?;
         let group = self.group(window, lengths)?;
-        if !self.allow_untrained {
-            check_reach(window, group, lengths)?;
-        }
-        let offset = match self.shift {
-            Shift::Floor => (window - window / group) as f64,
-            Shift::Exact => window as f64 - window as f64 / group as f64,
-        };
+        self.check_reach(window, group, lengths)?;
+        let offset = self.offset(window, group);
         let group = group as f64;
         let geometry = Geometry {
             maps: vec![
@@ -112,30 +139,6 @@ impl Extend for SelfExtend {
         };
         set_geometry(Self::KIND, reading, &geometry)
     }
-}
-
-/// The text must end where the trained distances do, read by groups.
-fn check_reach(window: usize, group: usize, Lengths { train, length }: Lengths) -> Result<()> {
-    let reach = train.saturating_sub(window) * group + window.min(train);
-    if length <= reach {
-        return Ok(());
-    }
-    let error = Error::value(
-        "group",
-        group,
-        format!(
-            "with a window of {window} and L = {train}, `self_extend` reaches (L - window) group + window = {reach} \
-             tokens, and {length} are read"
-        ),
-    );
-    Err(if window < train {
-        error.hint(format!(
-            "take a group of at least {}, or `group = \"auto\"`; `allow_untrained = true` measures it all the same",
-            (length - window).div_ceil(train - window)
-        ))
-    } else {
-        error.hint("take a window below L, such as \"L/4\"")
-    })
 }
 
 impl Serialize for Group {
@@ -193,9 +196,16 @@ mod tests {
     #[test]
     fn a_text_past_the_reach_is_refused() {
         let lengths = |length| Lengths { train: 128, length };
-        assert!(check_reach(32, 4, lengths(96 * 4 + 32)).is_ok());
-        let error = check_reach(32, 4, lengths(96 * 4 + 33)).unwrap_err();
+        let extend = SelfExtend::default();
+        assert!(extend.check_reach(32, 4, lengths(96 * 4 + 32)).is_ok());
+        let error = extend.check_reach(32, 4, lengths(96 * 4 + 33)).unwrap_err();
         assert!(error.hint_text().unwrap().starts_with("take a group of at least 5,"), "{error}");
-        assert!(check_reach(200, 4, lengths(201)).is_err() && check_reach(128, 1, lengths(128)).is_ok());
+        assert!(extend.check_reach(200, 4, lengths(201)).is_err());
+        assert!(extend.check_reach(128, 1, lengths(128)).is_ok());
+        // 5 does not divide 32: rounded down, far distances begin a step late.
+        assert!(extend.check_reach(32, 5, lengths(96 * 5 + 32)).is_err());
+        assert!(extend.check_reach(32, 5, lengths(96 * 5 + 32 - 2)).is_ok());
+        let exact = SelfExtend { shift: Shift::Exact, ..extend };
+        assert!(exact.check_reach(32, 5, lengths(96 * 5 + 32)).is_ok());
     }
 }

@@ -4,10 +4,11 @@
 //! (Xiao et al. 2023, arXiv:2309.17453). `reindex` reads positions as they would lie in a cache of `n_sink + window`
 //! tokens: keys in the window at their distance n, sinks outside it at `min(i, n_sink + window - 1) - j`. Without
 //! it, sinks are read at their true distance, which may be past training. The cache holds L tokens unless
-//! `window` says otherwise, and texts of L tokens are then read as trained.
+//! `window` says otherwise, and texts of L tokens are then read as trained; a larger cache is refused unless
+//! `allow_untrained = true`.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Extend, Lengths, set_geometry, set_window};
+use crate::extension::{Extend, Farthest, Lengths, set_geometry, set_window};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
@@ -25,11 +26,14 @@ pub struct Sinks {
     pub window: Option<Tokens>,
     /// Reads positions as they lie in the cache.
     pub reindex: bool,
+    /// `reindex`: allows distances that training never showed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_untrained: bool,
 }
 
 impl Default for Sinks {
     fn default() -> Self {
-        Self { n_sink: 4, window: None, reindex: true }
+        Self { n_sink: 4, window: None, reindex: true, allow_untrained: false }
     }
 }
 
@@ -60,6 +64,13 @@ impl Extend for Sinks {
         let window = self.window(lengths)?;
         if self.reindex {
             let cache = (self.n_sink + window) as f64;
+            let distance = (cache - 1.0).min(lengths.length.saturating_sub(1) as f64);
+            Farthest { distance, allowed: self.allow_untrained }.check(
+                Self::KIND,
+                ("window", window),
+                lengths,
+                || format!("leave `window` out: the cache of {} sinks then holds L tokens", self.n_sink),
+            )?;
             let geometry = Geometry {
                 maps: vec![
                     (PositionMap::Identity, PositionMap::Identity),

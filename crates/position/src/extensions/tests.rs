@@ -1,3 +1,5 @@
+mod reach;
+
 use super::*;
 use crate::encoding::{Dimensions, Position};
 use crate::frequency::Frequencies;
@@ -129,26 +131,6 @@ fn names_of_one_method_agree() {
         assert!(same(a, b, LENGTHS), "{a} is not {b}");
     }
     assert!(!same("'ntk'", "'su_ntk_old'", LENGTHS));
-}
-
-#[test]
-fn self_extend_and_leaky_rerope_read_no_untrained_distance() {
-    for text in ["'self_extend'", "'leaky_rerope'", "'rerope'", "'dual_chunk'", "'sinks'", "'lambda_mask'"] {
-        for length in [TRAIN, 2 * TRAIN, 1000] {
-            let read = extension(text).apply(&rope(), Lengths { train: TRAIN, length }).unwrap();
-            let (geometry, mask) = (read.geometry(0), read.layer(0).mask);
-            let mut largest = 0.0f64;
-            for i in 0..length {
-                for j in (0..=i).filter(|&j| !mask.hides(i as f64, j as f64)) {
-                    let (query, key) = geometry.maps[geometry.selector.entry(i as f64, j as f64)];
-                    let distance = query.at(i as f64) - key.at(j as f64);
-                    assert!(distance >= 0.0, "{text}: {i} reads {j} as if it came later");
-                    largest = largest.max(distance);
-                }
-            }
-            assert!(largest <= TRAIN as f64, "{text} at {length}: {largest}");
-        }
-    }
 }
 
 #[test]
@@ -289,6 +271,11 @@ fn impossible_values_are_refused_by_key() {
         "{ kind = 'yarn', alpha = 11.0, truncate = false }",
         "{ kind = 'randpos', max_position = '2L' }",
         "{ kind = 'segments', length = 'L/128' }",
+        "{ kind = 'dynamic_ntk', factor = 1e308 }",
+        "{ kind = 'yarn', mscale = 1e300 }",
+        "{ kind = 'yarn', temperature = 1e-320 }",
+        "{ kind = 'direct', temperature = 1e-300 }",
+        "{ kind = 'frequencies', inv_freq = [1.0, 0.5, 0.25, 0.0], attention_factor = 1e20 }",
     ] {
         let error = extension(text).apply(&rope(), LENGTHS).unwrap_err();
         assert!(error.hint_text().is_some(), "{text}: {error}");

@@ -19,7 +19,7 @@ fn run(folder: &Path, rows: &[ResultRow]) {
 fn a_run_becomes_a_page_that_needs_nothing() {
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), &[example::rows(), example::positions()].concat());
-    let written = write(folder.path()).unwrap();
+    let written = write(folder.path(), None).unwrap();
     let names: Vec<_> = written.iter().map(|path| path.file_name().unwrap().to_string_lossy()).collect();
     assert_eq!(
         names,
@@ -63,26 +63,26 @@ fn a_folder_of_runs_has_all_rows_together_each_once() {
     run(&folder.path().join("rope-0"), &seed(0));
     run(&folder.path().join("rope-1"), &seed(1));
     run(&folder.path().join("copies/rope-1"), &seed(1));
-    write(folder.path()).unwrap();
+    write(folder.path(), None).unwrap();
     let csv = fs::read_to_string(folder.path().join("results.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + 2 * 32);
     let tables = fs::read_to_string(folder.path().join("results.md")).unwrap();
     assert!(tables.starts_with("## Results of 3 runs\n"));
     assert!(tables.contains("standard deviation over seeds (up to 2 per cell"), "{tables}");
     // A second report reads the same runs again, not its own output.
-    write(folder.path()).unwrap();
+    write(folder.path(), None).unwrap();
     assert_eq!(fs::read_to_string(folder.path().join("results.csv")).unwrap(), csv);
 }
 
 #[test]
 fn a_folder_without_results_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
-    let error = write(folder.path()).unwrap_err();
+    let error = write(folder.path(), None).unwrap_err();
     assert!(error.message().contains("there is no `results.jsonl` in"), "{error}");
     assert!(error.hint_text().unwrap().contains("longwave eval RUN"));
     fs::write(folder.path().join("results.jsonl"), "").unwrap();
-    assert!(write(folder.path()).unwrap_err().message().contains("there are no results in"));
-    let missing = write(&folder.path().join("nowhere")).unwrap_err();
+    assert!(write(folder.path(), None).unwrap_err().message().contains("there are no results in"));
+    let missing = write(&folder.path().join("nowhere"), None).unwrap_err();
     assert!(missing.message().ends_with("is no folder"), "{missing}");
 }
 
@@ -92,7 +92,7 @@ fn nothing_finite_still_has_its_table() {
     let mut row = example::row("rope", "direct", 128, f64::NAN);
     row.nll_se = None;
     write_rows(&folder.path().join("results.jsonl"), &[row]).unwrap();
-    let written = write(folder.path()).unwrap();
+    let written = write(folder.path(), None).unwrap();
     assert_eq!(written.len(), 3);
     let page = fs::read_to_string(&written[0]).unwrap();
     assert!(page.contains("<td>nan</td>") && page.contains("no finite value to draw"));
@@ -103,7 +103,7 @@ fn a_damaged_metric_is_named() {
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), &example::rows());
     fs::write(folder.path().join("metrics.jsonl"), "{\"step\": 1}\nstep 2\n").unwrap();
-    let error = write(folder.path()).unwrap_err();
+    let error = write(folder.path(), None).unwrap_err();
     assert!(error.message().contains("metrics.jsonl` line 2 is no step's metrics"), "{error}");
 }
 
@@ -117,7 +117,7 @@ fn pooled_rows_name_every_run() {
     };
     let rows = [of("rope, 1", 0), of("rope, 1", 1), of("alibi, 1", 0)].concat();
     write_rows(&folder.path().join("report/results.jsonl"), &rows).unwrap();
-    write(&folder.path().join("report")).unwrap();
+    write(&folder.path().join("report"), None).unwrap();
     let page = fs::read_to_string(folder.path().join("report/report.html")).unwrap();
     assert!(page.contains("<title>Longwave: 3 runs</title>"));
     for (line, count) in [("report: rope, 1", 2), ("report: alibi, 1", 1)] {

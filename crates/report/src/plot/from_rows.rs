@@ -61,7 +61,12 @@ fn by_length_of(block: &Block, title: &str, lines: &[&Line], name: impl Fn(&Line
             .rows
             .iter()
             .filter_map(|(length, rows)| Cell::new(metric, rows).map(|cell| (*length as f64, cell)))
-            .map(|(x, cell)| Point { x, y: cell.value, error: cell.error })
+            // Errors of many lines on one another say nothing; the table tells them.
+            .map(|(x, cell)| Point {
+                x,
+                y: cell.value,
+                error: cell.error.filter(|_| lines.len() <= READABLE),
+            })
             .collect(),
         reference: line.is_baseline(),
     });

@@ -1,7 +1,8 @@
 use super::*;
 use crate::block::blocks;
 use crate::example;
-use longwave_eval::DocumentSums;
+use longwave_eval::against::settle;
+use longwave_eval::{Against, DocumentSums, Protocol};
 
 fn table(rows: &[ResultRow]) -> Table {
     let blocks = blocks(rows);
@@ -35,7 +36,33 @@ the best of each length is marked, the window baseline aside
 sorted by the perplexity at 1024 (8L)
 < window_baseline reads the last L = 128 tokens only: what a longer context must beat
 ";
-    assert_eq!(table(&few()).terminal(), expected);
+    assert_eq!(table(&few()).terminal(None), expected);
+    assert_eq!(table(&few()).terminal(Some(80)), expected);
+}
+
+#[test]
+fn a_narrow_terminal_leaves_out_errors_and_then_tokens() {
+    let lines = |width: usize| -> Vec<String> {
+        let text = table(&few()).terminal(Some(width));
+        text.lines().skip(3).take(4).map(str::to_owned).collect()
+    };
+    let plain = [
+        "extend             128 (L)   1024 (8L)",
+        "window_baseline <        -       13.41",
+        "yarn                     -       14.80*",
+        "direct               12.81        1234",
+    ];
+    assert_eq!(lines(44), plain);
+    let short = [
+        "extend                 L      8L",
+        "window_baseline <      -   13.41",
+        "yarn                   -   14.80*",
+        "direct             12.81    1234",
+    ];
+    assert_eq!(lines(36), short);
+    assert_eq!(lines(10), short, "it can be no narrower");
+    let text = table(&few()).terminal(Some(40));
+    assert!(text.contains("errors are left out") && !text.contains('±'), "{text}");
 }
 
 #[test]
@@ -67,9 +94,9 @@ fn csv_form() {
     let expected = "\
 run,seed,encoding,extend,extend_config,protocol,corpus,split,checkpoint,step,stage,train_length,length,target,\
 max_length,window_stride,windows_per_document,stride,passage,tokens,documents,skipped_documents,bytes,nll,nll_se,ppl,\
-ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,config_hash,device,threads,version
+ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,against,difference,difference_se,config_hash,device,threads,version
 rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",fixed_target,data/sotu,test,last,600,0,128,128,128,\
-1024,1024,,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,hash of rope,cpu,2,0.1.0
+1024,1024,,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,hash of rope,cpu,2,0.1.0
 ";
     let mut row = example::row("rope", "direct", 128, 12.0);
     row.nll = 2.5;
@@ -84,13 +111,22 @@ fn the_difference_to_the_baseline_is_paired() {
     for (row, nll) in rows.iter_mut().zip([[260.0, 80.0], [1.0, 1.0], [300.0, 100.0], [250.0, 80.0]]) {
         row.per_document = Some(DocumentSums { tokens: vec![100, 100], nll: nll.to_vec(), correct: None });
     }
-    let table = table(&rows);
-    assert_eq!(table.columns.last().unwrap(), "\u{394} at 8L");
+    settle(&mut rows, None).unwrap();
+    let to_baseline = table(&rows);
+    assert_eq!(to_baseline.columns.last().unwrap(), "\u{394} at 8L");
     let cells: Vec<Option<(String, Option<String>)>> =
-        table.rows.iter().map(|row| row.cells[2].as_ref().map(Cell::texts)).collect();
+        to_baseline.rows.iter().map(|row| row.cells[2].as_ref().map(Cell::texts)).collect();
     let text = |value: &str, error: &str| Some((value.to_owned(), Some(error.to_owned())));
     assert_eq!(cells, [None, text("-0.050", "0.050"), text("+0.300", "0.100")]);
-    assert!(table.notes.last().unwrap().contains("1024 tokens minus that of window_baseline"));
+    assert!(to_baseline.notes.last().unwrap().contains("1024 tokens minus that of window_baseline"));
+    settle(&mut rows, Some(&Against::Kind("yarn".into()))).unwrap();
+    let to_yarn = table(&rows);
+    let cells: Vec<Option<String>> =
+        to_yarn.rows.iter().map(|row| row.cells[2].as_ref().map(|cell| cell.texts().0)).collect();
+    assert_eq!(cells, [Some("+0.050".to_owned()), None, Some("+0.350".to_owned())]);
+    assert!(to_yarn.notes.last().unwrap().contains("1024 tokens minus that of yarn, in nats"));
+    let csv = crate::csv(&rows).unwrap();
+    assert!(csv.contains(",\"{\"\"kind\"\":\"\"yarn\"\"}\",0.35"), "{csv}");
 }
 
 #[test]

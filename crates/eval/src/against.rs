@@ -1,0 +1,297 @@
+//! Differences between the readings of one model: every row of an evaluation minus one of them, paired by document.
+//!
+//! What they are taken to is `window_baseline` unless `against` (`--against`) names an extension of the block. Rows
+//! tell it with the difference, so that a table, a file and a page say the same. To compare two trained models is
+//! another thing: `longwave compare`.
+
+use crate::config::{Protocol, WINDOW_BASELINE};
+use crate::document::Evaluation;
+use crate::entry::{Among, as_json};
+use crate::row::{Difference, ResultRow, Settings};
+use longwave_core::config::unknown_kind;
+use longwave_core::{Error, Result};
+use longwave_position::ExtensionConfig;
+use longwave_position::extensions::EXTENSIONS;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use std::borrow::Cow;
+use toml::Value;
+
+/// The reading that differences are taken to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Against {
+    /// The context truncated to the last L tokens.
+    #[default]
+    WindowBaseline,
+    /// The one reading with an extension of this kind.
+    Kind(String),
+    /// The reading with an extension of this config, every default filled in.
+    Config(serde_json::Value),
+}
+
+/// `evaluate.against`, for the schema: `window_baseline`, a kind, or a table.
+#[derive(Debug)]
+pub(crate) struct AgainstSchema;
+
+impl JsonSchema for AgainstSchema {
+    fn schema_name() -> Cow<'static, str> {
+        "Against".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let extension = generator.subschema_for::<ExtensionConfig>();
+        json_schema!({ "anyOf": [{ "const": WINDOW_BASELINE }, extension] })
+    }
+}
+
+impl Against {
+    /// Reads `window_baseline`, a kind, or a table with a `kind` and the keys of that extension.
+    ///
+    /// # Errors
+    /// An unknown kind or key, or a value that is not allowed.
+    pub fn from_value(value: &Value, section: &str) -> Result<Self> {
+        match value {
+            Value::String(kind) if kind == WINDOW_BASELINE => Ok(Self::WindowBaseline),
+            Value::String(kind) => {
+                let known = EXTENSIONS.iter().map(|entry| entry.kind).chain([WINDOW_BASELINE]);
+                match known.clone().find(|known| known == kind) {
+                    Some(kind) => Ok(Self::Kind(kind.to_owned())),
+                    None => Err(unknown_kind(section, kind, known)),
+                }
+            }
+            _ => Ok(Self::Config(as_json(&ExtensionConfig::from_value(value, section)?)?)),
+        }
+    }
+
+    /// As rows tell it; reading it back gives the same.
+    fn told(row: &ResultRow) -> serde_json::Value {
+        if row.extend == WINDOW_BASELINE { WINDOW_BASELINE.into() } else { row.extend_config.clone() }
+    }
+
+    fn of_told(told: &serde_json::Value) -> Self {
+        match told.as_str() {
+            Some(_) => Self::WindowBaseline,
+            None => Self::Config(told.clone()),
+        }
+    }
+
+    /// Whether a row is the reading that is meant.
+    fn is(&self, row: &ResultRow) -> bool {
+        match self {
+            Self::WindowBaseline => row.extend == WINDOW_BASELINE,
+            Self::Kind(kind) => row.extend == *kind,
+            Self::Config(config) => row.extend != WINDOW_BASELINE && row.extend_config == *config,
+        }
+    }
+
+    /// Checks that it is one reading of an evaluation.
+    pub(crate) fn check(&self, evaluation: &Evaluation, key: &str) -> Result<()> {
+        let mut kinds: Vec<&str> = evaluation.extensions.iter().map(ExtensionConfig::kind).collect();
+        kinds.extend(evaluation.open.iter().map(|open| match &open.among {
+            Among::Values { candidates, .. } => candidates[0].kind(),
+            Among::Search(_) => "longrope",
+        }));
+        let (shown, count) = match self {
+            Self::WindowBaseline => return Ok(()),
+            Self::Kind(kind) => (format!("\"{kind}\""), kinds.iter().filter(|other| *other == kind).count()),
+            Self::Config(config) => {
+                let configs = evaluation.extensions.iter().map(as_json).collect::<Result<Vec<_>>>()?;
+                // An extension that is listed twice is one reading.
+                (config.to_string(), usize::from(configs.contains(config)))
+            }
+        };
+        match count {
+            1 => Ok(()),
+            0 => {
+                kinds.dedup();
+                Err(Error::value(key, shown, "it is none of the readings of the evaluation").hint(format!(
+                    "add it to `extend`, or compare with `{WINDOW_BASELINE}` or one of `{}`",
+                    kinds.join("`, `")
+                )))
+            }
+            count => Err(Error::value(
+                key,
+                shown,
+                format!("the evaluation has {count} readings of that kind"),
+            )
+            .hint("name one by a table with its keys, such as `{ kind = \"rerope\", window = \"L/4\" }`")),
+        }
+    }
+
+    /// Fills in the difference of every row whose model was also read as is meant, on the same tokens; other
+    /// rows stay as they are.
+    ///
+    /// # Errors
+    /// A model was read in several ways that are meant.
+    pub fn fill(&self, rows: &mut [ResultRow]) -> Result<()> {
+        let partners: Vec<ResultRow> = rows.iter().filter(|row| self.is(row)).cloned().collect();
+        for row in rows {
+            let mut fitting = partners.iter().filter(|other| same_model(other, row) && same_text(other, row));
+            let Some(partner) = fitting.next() else { continue };
+            if let (Self::Kind(kind), Some(_)) =
+                (self, fitting.find(|it| it.extend_config != partner.extend_config))
+            {
+                return Err(Error::usage(format!("`{kind}` is several readings of `{}`", row.run)).hint(
+                    "name one by a table with its keys, such as `{ kind = \"rerope\", window = \"L/4\" }`",
+                ));
+            }
+            row.difference = if Self::told(row) == Self::told(partner) {
+                None
+            } else {
+                row.minus(partner).map(|mean| Difference {
+                    against: Self::told(partner),
+                    nll: mean.mean,
+                    nll_se: mean.se,
+                })
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Makes rows that may come from several evaluations say one thing: rows that score alike are compared with what is
+/// given, or else with what all of them that say anything agree on, or else with the window baseline.
+///
+/// # Errors
+/// As [`Against::fill`], or no model was read as is given.
+pub fn settle(rows: &mut Vec<ResultRow>, given: Option<&Against>) -> Result<()> {
+    if let Some(given) = given
+        && !rows.iter().any(|row| given.is(row))
+    {
+        return Err(Error::usage("no row is the reading that `--against` names").hint(
+            "name one that was measured, as the tables do, or measure it with `longwave eval RUN --extend`",
+        ));
+    }
+    let mut groups: Vec<((Settings, String), Vec<ResultRow>)> = Vec::new();
+    let mut places = Vec::with_capacity(rows.len());
+    for row in rows.drain(..) {
+        let key = (alike(&row.settings), row.checkpoint.clone());
+        let group = groups.iter().position(|(other, _)| *other == key).unwrap_or_else(|| {
+            groups.push((key, Vec::new()));
+            groups.len() - 1
+        });
+        places.push(group);
+        groups[group].1.push(row);
+    }
+    for (_, rows) in &mut groups {
+        let mut told =
+            rows.iter().filter_map(|row| row.difference.as_ref()).map(|difference| &difference.against);
+        let agreed = told.next().filter(|first| told.all(|other| other == *first)).map(Against::of_told);
+        let against = given.cloned().or(agreed).unwrap_or_default();
+        for row in rows.iter_mut() {
+            row.difference = None;
+        }
+        against.fill(rows)?;
+    }
+    // Back in their order.
+    let mut groups: Vec<_> = groups.into_iter().map(|(_, rows)| rows.into_iter()).collect();
+    rows.extend(places.into_iter().filter_map(|group| groups[group].next()));
+    Ok(())
+}
+
+/// What rows that stand in one table have in common.
+fn alike(settings: &Settings) -> Settings {
+    let stride = settings.stride.filter(|_| settings.protocol != Protocol::NonOverlapping);
+    Settings { length: 0, exact: None, stride, ..settings.clone() }
+}
+
+fn same_model(a: &ResultRow, b: &ResultRow) -> bool {
+    (&a.config_hash, a.seed, &a.checkpoint, a.step, a.stage)
+        == (&b.config_hash, b.seed, &b.checkpoint, b.step, b.stage)
+}
+
+fn same_text(a: &ResultRow, b: &ResultRow) -> bool {
+    a.settings.length == b.settings.length && alike(&a.settings) == alike(&b.settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::EvaluateConfig;
+    use crate::row::DocumentSums;
+    use crate::row::example::row as example;
+
+    fn rows() -> Vec<ResultRow> {
+        [("direct", 3.0), ("yarn", 2.5), ("ntk", 2.75), (WINDOW_BASELINE, 2.0)]
+            .into_iter()
+            .flat_map(|(extend, nll)| [128, 1024].map(|length| example(extend, length, nll)))
+            .collect()
+    }
+
+    fn told(rows: &[ResultRow], extend: &str) -> Option<(serde_json::Value, f64)> {
+        let row = rows.iter().find(|row| row.extend == extend && row.settings.length == 1024).unwrap();
+        row.difference.as_ref().map(|difference| (difference.against.clone(), difference.nll))
+    }
+
+    #[test]
+    fn differences_are_taken_to_what_is_named() {
+        let mut rows = rows();
+        Against::WindowBaseline.fill(&mut rows).unwrap();
+        assert_eq!(told(&rows, "direct"), Some((WINDOW_BASELINE.into(), 1.0)));
+        assert_eq!(told(&rows, WINDOW_BASELINE), None);
+        Against::Kind("yarn".into()).fill(&mut rows).unwrap();
+        assert_eq!(told(&rows, WINDOW_BASELINE), Some((serde_json::json!({ "kind": "yarn" }), -0.5)));
+        assert_eq!(told(&rows, "yarn"), None, "nothing is compared with itself");
+        // Another model, or a row without sums per document, has no pair.
+        rows[0].config_hash = "other".into();
+        rows[2].per_document = None;
+        for row in &mut rows {
+            row.difference = None;
+        }
+        Against::WindowBaseline.fill(&mut rows).unwrap();
+        assert!(rows[0].difference.is_none() && rows[1].difference.is_some() && rows[2].difference.is_none());
+    }
+
+    #[test]
+    fn rows_of_several_evaluations_settle_on_one_reading() {
+        let mut agreed = rows();
+        Against::Kind("ntk".into()).fill(&mut agreed).unwrap();
+        // A row that was measured later and says nothing yet.
+        agreed.push(example("linear", 1024, 4.0));
+        let order: Vec<String> = agreed.iter().map(|row| row.extend.clone()).collect();
+        settle(&mut agreed, None).unwrap();
+        assert_eq!(told(&agreed, "linear"), Some((serde_json::json!({ "kind": "ntk" }), 1.25)));
+        assert_eq!(agreed.iter().map(|row| row.extend.clone()).collect::<Vec<_>>(), order);
+        let mut mixed = agreed.clone();
+        mixed[0].difference.as_mut().unwrap().against = WINDOW_BASELINE.into();
+        settle(&mut mixed, None).unwrap();
+        assert_eq!(told(&mixed, "linear"), Some((WINDOW_BASELINE.into(), 2.0)));
+        settle(&mut mixed, Some(&Against::Kind("direct".into()))).unwrap();
+        assert_eq!(told(&mixed, "linear").unwrap().1, 1.0);
+        let error = settle(&mut mixed, Some(&Against::Kind("mrrope".into()))).unwrap_err();
+        assert!(error.hint_text().is_some(), "{error}");
+        let twin = ResultRow {
+            extend_config: serde_json::json!({ "kind": "yarn", "ramp": "paper" }),
+            per_document: Some(DocumentSums { tokens: vec![2048; 2], nll: vec![1.0; 2], correct: None }),
+            ..example("yarn", 1024, 3.5)
+        };
+        mixed.push(twin);
+        let error = settle(&mut mixed, Some(&Against::Kind("yarn".into()))).unwrap_err();
+        assert!(error.message().contains("several readings"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_reading_of_the_evaluation_is_refused() {
+        let read = |against: &str| {
+            let extend = "[\"ntk\", \"rerope\", { kind = \"rerope\", window = \"L/4\" }, { kind = \"yarn\", beta = [16, 32] }]";
+            let text = format!("lengths = [128]\nextend = {extend}\nagainst = {against}");
+            let config: EvaluateConfig =
+                longwave_core::config::read(&text.parse().unwrap(), "evaluate[0]").unwrap();
+            Evaluation::new(&config, "evaluate[0]", 128).map(|evaluation| evaluation.against)
+        };
+        assert_eq!(read("\"window_baseline\"").unwrap(), Against::WindowBaseline);
+        assert_eq!(read("\"ntk\"").unwrap(), Against::Kind("ntk".into()));
+        assert_eq!(read("\"yarn\"").unwrap(), Against::Kind("yarn".into()), "one is chosen");
+        assert!(matches!(read("{ kind = \"rerope\", window = \"L/4\" }").unwrap(), Against::Config(_)));
+        for (against, part) in [
+            ("\"linear\"", "none of the readings"),
+            ("\"rerope\"", "2 readings of that kind"),
+            ("{ kind = \"ntk\", scale = 2.0 }", "none of the readings"),
+            ("\"ntkk\"", "`evaluate[0].against = \"ntkk\"`"),
+            ("{ kind = \"ntk\", scael = 2.0 }", "scael"),
+        ] {
+            let error = read(against).unwrap_err();
+            assert!(error.to_string().contains(part) && error.hint_text().is_some(), "{against}: {error}");
+        }
+        assert!(read("3").unwrap_err().message().starts_with("`evaluate[0].against = 3`"));
+    }
+}

@@ -1,0 +1,126 @@
+//! What a table says around its numbers: title, setting and notes.
+
+use super::order::sorted_by;
+use super::{Cell, TableRow};
+use crate::block::{Block, Line, multiple};
+use crate::metric::Metric;
+use longwave_eval::{Protocol, ResultRow, Settings, WINDOW_BASELINE};
+use serde_json::Value;
+
+/// Which text was read, as a title ends.
+pub(super) fn text_of(block: &Block) -> String {
+    let settings = &block.settings;
+    let corpus = block.rows().next().and_then(|row| row.corpus.as_deref()).unwrap_or_default();
+    if settings.protocol == Protocol::Task {
+        format!(" {corpus}, {} split", settings.split)
+    } else if settings.corpus_hash.is_some() {
+        format!(", {} split of {corpus}", settings.split)
+    } else {
+        format!(", {} split", settings.split)
+    }
+}
+
+/// Which tokens of which windows are scored.
+pub(super) fn layout(settings: &Settings) -> String {
+    let number = |value: Option<usize>| value.unwrap_or_default();
+    let text = match settings.protocol {
+        Protocol::FixedTarget => format!(
+            "the last {} tokens of windows of {}, {} apart",
+            number(settings.target),
+            number(settings.max_length),
+            number(settings.window_stride)
+        ),
+        Protocol::NonOverlapping => "windows side by side".into(),
+        Protocol::Sliding => format!("windows that advance by {} tokens", number(settings.stride)),
+        Protocol::ByPosition => "full windows side by side".into(),
+        Protocol::RepeatedText => {
+            let passage = number(settings.passage);
+            format!("the last copy of passages of {passage} tokens, repeated to the length")
+        }
+        Protocol::Task => "new sequences, as long as fits; the answers are scored".into(),
+    };
+    match settings.windows_per_document {
+        Some(limit) => format!("{text}, up to {limit} of each document"),
+        None => text,
+    }
+}
+
+/// Scored tokens and documents per cell, and the documents skipped.
+pub(super) fn counts(block: &Block) -> String {
+    let task = block.settings.protocol == Protocol::Task;
+    let range = |of: fn(&ResultRow) -> u64| {
+        let (least, most) = block.rows().map(of).fold((u64::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
+        if least == most { most.to_string() } else { format!("{least} to {most}") }
+    };
+    let documents = |of: fn(&ResultRow) -> u64| match (range(of), task) {
+        (count, true) => format!("{count} sequences"),
+        (count, _) if count == "1" => "1 document".to_owned(),
+        (count, _) => format!("{count} documents"),
+    };
+    if task {
+        return format!(
+            "{} tokens of {} scored per cell",
+            range(|row| row.tokens),
+            documents(|row| row.documents as u64)
+        );
+    }
+    format!(
+        "{} tokens of {} scored per cell, {} too short",
+        range(|row| row.tokens),
+        documents(|row| row.documents as u64),
+        documents(|row| row.skipped_documents as u64)
+    )
+}
+
+pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<String> {
+    let cells: Vec<&Cell> = rows.iter().flat_map(|row| row.cells.iter().flatten()).collect();
+    let seeds = cells.iter().map(|cell| cell.seeds).max().unwrap_or(0);
+    let mut notes = Vec::new();
+    if seeds > 1 {
+        notes.push(format!(
+            "± is one standard deviation over seeds (up to {seeds} per cell; none for one seed)"
+        ));
+    } else if cells.iter().any(|cell| cell.error.is_some()) {
+        let of = if block.settings.protocol == Protocol::Task { "sequences" } else { "documents" };
+        notes.push(format!("± is one standard error over {of}"));
+    }
+    if cells.iter().any(|cell| cell.best) {
+        let of = if block.runs().len() > 1 { "each run and length" } else { "each length" };
+        notes.push(format!("the best of {of} is marked, the window baseline aside"));
+    }
+    if block.lines.len() > 1 {
+        let length = sorted_by(block);
+        let multiple = multiple(length, block.settings.train_length);
+        notes.push(format!("sorted by the {} at {length} ({multiple})", metric.in_words()));
+    }
+    if block.lines.iter().any(Line::is_baseline) {
+        let length = block.settings.train_length;
+        notes.push(format!(
+            "< window_baseline reads the last L = {length} tokens only: what a longer context must beat"
+        ));
+    }
+    if block.lines.iter().any(|line| line.chosen) {
+        notes.push("† its values were chosen by the loss on the validation split".into());
+    }
+    if let (true, Some(longest)) =
+        (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
+    {
+        notes.push(format!(
+            "\u{394} is the loss at {longest} tokens minus that of {}, in nats per token, paired by document",
+            against(block, *longest)
+        ));
+    }
+    notes
+}
+
+/// The label of the line that the others are compared with.
+fn against(block: &Block, length: usize) -> String {
+    let rows = block.lines.iter().filter_map(|line| line.rows.get(&length)).flatten();
+    let told = rows.filter_map(|row| row.difference.as_ref()).map(|difference| &difference.against).next();
+    let is_it = |line: &&Line| match told {
+        Some(Value::String(name)) => line.extend == *name,
+        Some(config) => line.rows.values().flatten().any(|row| row.extend_config == *config),
+        None => false,
+    };
+    block.lines.iter().find(is_it).map_or_else(|| WINDOW_BASELINE.to_owned(), |line| line.label.clone())
+}

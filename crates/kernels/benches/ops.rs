@@ -1,6 +1,7 @@
 //! Times of the fused operations beside their references, at the size of a small GPT.
 //!
-//! `cargo bench --profile dev -p longwave-kernels --bench ops [-- NAME] [--fused-only]`; one line per operation and direction.
+//! `cargo bench --profile dev -p longwave-kernels --bench ops [-- NAME] [--fused-only]`; one line per
+//! operation and direction.
 
 #![allow(clippy::print_stdout, reason = "the report is the purpose")]
 

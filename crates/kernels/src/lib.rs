@@ -10,15 +10,16 @@
 //! | [`linear`](linear()) | a product with weights, and the addition to a residual stream |
 //! | [`adamw`](adamw()) | one optimizer update in one pass over memory |
 //!
-//! Each operation is one folder: `reference.rs` says what it computes in plain tensor operations
-//! (differentiable, on every device), `flex.rs` computes the same on the CPU in few passes over
-//! memory, and `autodiff.rs` holds the gradient of the fused form. Those with a kernel for the GPU (behind
-//! the feature `gpu`) have it in `cube.rs`.
+//! Each operation is one folder: `mod.rs` says what is fused, what is kept for the backward pass, which bytes
+//! must move and what did not pay; `reference.rs` says what is computed in plain tensor operations
+//! (differentiable, on every device), `flex.rs` computes the same on the CPU in few passes over memory, and
+//! `autodiff.rs` holds the gradient of the fused form (an optimizer's update has none). Those with a kernel
+//! for the GPU (behind the feature `gpu`) have it in `cube.rs`.
 //!
 //! The fused form runs where all tensors are f32 on the CPU, or on the GPU where there is a kernel (with or
 //! without autodiff, but without gradient checkpointing); everything else goes to the reference.
-//! [`use_reference`] sends everything there. On the CPU the fused form is repeatable bit for bit, whatever the number of
-//! threads: work is cut by shape alone, and sums over rows are taken in a fixed order.
+//! [`use_reference`] sends everything there. On the CPU the fused form is repeatable bit for bit, whatever
+//! the number of threads: work is cut by shape alone, and sums over rows are taken in a fixed order.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,4 +1,12 @@
-//! The activations of feed-forward layers.
+//! The activations of feed-forward layers: GELU, and `SwiGLU` with its gate.
+//!
+//! **Fused:** the whole formula, one pass over the input; `SwiGLU` reads gate and up where the projection has
+//! left them side by side. Backward, the derivative and its product with the gradient.
+//!
+//! **Kept for the backward pass:** the input; sigmoids and error functions are computed again.
+//!
+//! **Bytes:** for n numbers of output, GELU moves at least `8 n` forward (n in, n out) and `12 n` backward
+//! (input and gradient in, gradient out); `SwiGLU`, whose input is 2 n, `12 n` forward and `20 n` backward.
 
 mod autodiff;
 mod flex;

@@ -1,25 +1,13 @@
 //! Attention on the CPU, a block of queries at a time.
 //!
-//! **What is fused:** scores, scale, bias, masks, softmax and the sum of values, for 32 query rows of one head with
-//! all keys that any of them sees. Nothing of size queries x keys exists: a block's logits take 2 MiB at 16,384 keys.
-//! The gradient (`autodiff.rs`) takes one batch row and key head at a time, so that what a key receives is added in
-//! one order.
+//! A block is 32 query rows of one head, with all keys that any of them sees: its logits take 2 MiB at 16,384
+//! keys. The gradient (`autodiff.rs`) takes one batch row and key head at a time, so that what a key receives
+//! is added in one order. The products take 75% to 90% of the time: at 64 channels they run at 100 to 114
+//! GFLOP/s on a Zen 4 core.
 //!
-//! **What is kept for the backward pass:** q, k, v, the tensors of the bias, and the log of each row's sum of
-//! exponentials. The probabilities are computed again.
-//!
-//! **Bytes:** the least is q, k, v and the output, once each; backward the gradient of the output too, and those of
-//! q, k and v. Time goes into the products, of which two, forward, and five, backward, take 75% to 90% of it: at 64
-//! channels they run at 100 to 114 GFLOP/s on a Zen 4 core.
-//!
-//! **What did not pay:** blocks of other heights (30 to 96 rows change the speed of the products by 3%, and taller ones
-//! compute more hidden scores); products written out in lanes (the gemm crate's reach the speed above at 32 channels
-//! too). **What was not built:** an online softmax over tiles of keys. At 16,384 keys the first product of a block
-//! runs 6% slower than on few keys and the second as fast, so that little is to be won, and long rows would be
-//! added in another order.
-//! **What did:** transposing the keys of a long text once and not for every 128 queries, which took 7% of the time at
-//! 16,384; rows of transposed keys that are no multiple of 2 KiB apart, and buffers that begin a line of the cache (4% and
-//! 6% to 15% of the first product).
+//! **What paid:** transposing the keys of a long text once and not for every 128 queries, which took 7% of
+//! the time at 16,384 tokens; keeping rows of transposed keys from lying a multiple of 2 KiB apart (4% of the
+//! first product); buffers that begin a line of the cache (6% to 15% of it).
 
 use super::Shape;
 use super::block::{Block, Operands, ROWS, Transposed};

@@ -7,9 +7,6 @@
 //! changed; a factor in the table stays, as the transpose wants it), and writes every number of the packed
 //! gradient once. It needs the tables and nothing else of the forward pass.
 //!
-//! Of n numbers (all of q, k and v), each pass must move 8n bytes: each number in and out once, in f32. The
-//! tables add `4 * length * rotated` bytes for each of q and k, which all heads and the batch share.
-//!
 //! A unit owns whole pairs: with vectors of N numbers, two vectors in and out, and one each of cosines and
 //! sines. Neighbouring units read on along a packed row, so reading is in one run, and the heads of a position
 //! find its cosines in the cache; writing is in runs of `head_dim`. N is the widest that divides the channels,

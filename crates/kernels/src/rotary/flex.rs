@@ -1,21 +1,9 @@
 //! Splitting and rotating on the CPU, a row of one head at a time.
 //!
-//! **What is fused:** the split of packed rows into heads, the exchange of heads and rows, and the rotation of q
-//! and k; backward, the turning back and the joining of all three gradients into packed rows. Forward and
-//! backward each read n numbers and write n, 8 n bytes, besides the table.
-//!
-//! **What is kept for the backward pass:** the tables.
-//!
-//! **How:** packed rows are read and written from start to end, and the heads grow side by side. A large output is
-//! written past the caches. The memory serves several streams faster than one, so that this is quicker than the
-//! copy of as many bytes, as long as every head begins a line of the cache: large buffers are aligned to lines by
-//! the program's allocator.
-//!
-//! **What did not pay:** one head after the other (each takes its columns from lines that the memory gives
-//! whole; 2.4 times as long at 2^24 numbers, and 1.9 times in blocks of 8 rows); making a chunk in a small buffer and
-//! moving it past the caches from there (the chunk is cleared, written and read in the second cache besides);
-//! adding the gradients of q, k and v to the packed one as they come (3 n numbers move in place of 2 n); asking for
-//! the rows of several gradients ahead of their use (a third slower: the processor follows the streams by itself).
+//! Packed rows are read and written from start to end, and the heads grow side by side. A large output is
+//! written past the caches. The memory serves several streams faster than one, so that this is quicker than
+//! the copy of as many bytes, as long as every head begins a line of the cache: large buffers are aligned to
+//! lines by the program's allocator.
 
 use super::{Heads, Layout};
 use crate::buffers::{past_caches, put, settle};

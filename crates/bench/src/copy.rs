@@ -1,4 +1,6 @@
-//! How fast the device copies, the roof of whatever only moves numbers.
+//! How fast the device copies: what operations that only move numbers are measured against.
+//!
+//! It is no upper bound: several streams at once can be faster than one.
 
 use crate::clock::{Subject, subject};
 use crate::numbers;
@@ -7,8 +9,9 @@ use rayon::prelude::*;
 
 /// A copy of `elements` f32 numbers: as many are read as are written.
 ///
-/// On the CPU all threads copy their share, by the system's own `memcpy`, into a new buffer: the copy gets its output
-/// as every operation does, from an allocator that holds the buffer of the run before. Elsewhere a kernel that changes nothing writes a new tensor.
+/// On the CPU all threads copy their share, by the system's own `memcpy`, into a new buffer: the copy gets
+/// its output as every operation does, from an allocator that holds the buffer of the run before. Elsewhere a
+/// kernel that changes nothing writes a new tensor.
 pub fn copy(elements: usize, device: &Device) -> Subject<'_> {
     if *device == Device::flex() {
         let from = numbers::values("copy", elements);

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 /// Trains the first `steps` steps and writes the folder; progress is the number of steps done.
 ///
 /// # Errors
-/// The config does not fit the corpus, is a task's, draws positions or carries a memory, a loss is not finite, or a file cannot be written.
+/// The config does not fit the corpus, is a task's, draws positions or carries a memory, a loss is not
+/// finite, or a file cannot be written.
 pub fn write(
     folder: &Path,
     config: &RunConfig,

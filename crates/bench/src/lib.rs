@@ -4,7 +4,7 @@
 //! - [`growth`]: how the time of a token grows with the length and the width, with a fit and charts.
 //! - [`record`]: one measurement, as a line of JSON or of a table.
 //! - [`clock`]: times of several subjects, taken in turn.
-//! - [`copy`]: how fast the device copies, the roof of whatever only moves numbers.
+//! - [`copy`]: how fast the device copies, which whatever only moves numbers is measured against.
 //! - [`memory`]: the most memory that a piece of work holds.
 //! - [`export`]: what another program needs to train the same model on the same batches.
 //! - [`selfcheck`]: kernels against references, the device against the CPU, encodings against their laws.

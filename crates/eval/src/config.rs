@@ -255,7 +255,8 @@ impl ResolvedEvaluate {
         if plan.windows.is_empty() { Err(self.too_short(length, documents)) } else { Ok(plan) }
     }
 
-    /// What a result row says of the protocol, but for the hash of other text, when one of the lengths is read with an extension.
+    /// What a result row says of the protocol, but for the hash of other text, when one of the lengths is
+    /// read with an extension.
     pub fn settings(&self, length: usize, extend: &str) -> Settings {
         Settings {
             protocol: self.protocol,

@@ -179,8 +179,8 @@ impl Attention {
     }
 
     /// The same for the rows after the first `before`, which only serve as keys and values:
-    /// `[batch, before + length, width]` (normalised) -> `[batch, length, width]`, added to `onto`. `rows.positions` are those of
-    /// all rows, `rows.tokens` those of the rows that are read.
+    /// `[batch, before + length, width]` (normalised) -> `[batch, length, width]`, added to `onto`.
+    /// `rows.positions` are those of all rows, `rows.tokens` those of the rows that are read.
     pub fn forward_after(
         &self,
         input: Tensor<3>,

@@ -2,8 +2,9 @@
 //!
 //! A checkpoint is a safetensors file: `model.NAME` for the weights, `optimizer.first.NAME` and
 //! `optimizer.second.NAME` for the moments (absent in `best`, which is only read), `memory.PART.LAYER` where
-//! the encoding carries a memory, and a JSON text under the metadata key `longwave`. Batches, dropout and the learning rate are functions of the
-//! step, so nothing else needs saving. The same state gives the same bytes.
+//! the encoding carries a memory, and a JSON text under the metadata key `longwave`. Batches, dropout and the
+//! learning rate are functions of the step, so nothing else needs saving. The same state gives the same
+//! bytes.
 //!
 //! **Format policy.** `format` counts up when a reader of the old format would misread a file. A reader
 //! refuses a newer format by name, and reads every older one it ever wrote. A file is written in the oldest

@@ -1,10 +1,11 @@
 //! `[[stage]]`: training that goes on from where the stage before it ended, at another length, with an extension
 //! on.
 //!
-//! Position interpolation with fine-tuning (Chen et al. 2023, arXiv:2306.15595, section 3.2) and `YaRN` (arXiv:2309.00071,
-//! section 4) are stages of 200 to 1,000 steps. The extension is applied to the reading as last trained, with L the
-//! length of `[train]` and L' that of the stage, and stays: it becomes part of the encoding, so `direct` means as
-//! last trained from then on. L itself, of which automatic scales and windows are made, remains that of `[train]`.
+//! Position interpolation with fine-tuning (Chen et al. 2023, arXiv:2306.15595, section 3.2) and `YaRN`
+//! (arXiv:2309.00071, section 4) are stages of 200 to 1,000 steps. The extension is applied to the reading as
+//! last trained, with L the length of `[train]` and L' that of the stage, and stays: it becomes part of the
+//! encoding, so `direct` means as last trained from then on. L itself, of which automatic scales and windows
+//! are made, remains that of `[train]`.
 
 use crate::config::TrainConfig;
 use longwave_core::config::{read, unknown_key};

@@ -16,8 +16,8 @@
 //! and dimension-sharing.
 //!
 //! r starts as N(0, 0.02), the phases uniform on the circle, the frequencies as the sinusoidal ones (their
-//! geometric mean where channels share one). They are learned, so angles are f32: at an angle of 1000 rad they are right to 6e-5 rad. Interpolated by s,
-//! positions are divided by s.
+//! geometric mean where channels share one). They are learned, so angles are f32: at an angle of 1000 rad
+//! they are right to 6e-5 rad. Interpolated by s, positions are divided by s.
 
 use super::{Configure, Past};
 use crate::distance::upload;

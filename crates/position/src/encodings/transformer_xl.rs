@@ -5,10 +5,11 @@
 //! section 3.3). u, `v_bias` `[layers, heads, head_dim]` and `w_r` `[layers, width, heads head_dim]` from
 //! N(0, 0.02). `XLNet` (Yang et al. 2019, arXiv:1906.08237) has the same: `kind = "xlnet"` is another name.
 //!
-//! `shared_key = true` has no `w_r` but `r_n = R(n) w_k`, `w_k` `[width, kv_heads head_dim]` the block's own projection of
-//! keys, a head of which serves several query heads where attention shares it so: the terms of absolute positions
-//! with R in place of p and u, v in place of `p W_q`, before the paper sets `W_{k,R}` apart from `W_{k,E}`
-//! (kexue.fm/archives/8130 writes both forms). The projection learns from both, as one matrix.
+//! `shared_key = true` has no `w_r` but `r_n = R(n) w_k`, `w_k` `[width, kv_heads head_dim]` the block's own
+//! projection of keys, a head of which serves several query heads where attention shares it so: the terms of
+//! absolute positions with R in place of p and u, v in place of `p W_q`, before the paper sets `W_{k,R}`
+//! apart from `W_{k,E}` (kexue.fm/archives/8130 writes both forms). The projection learns from both, as one
+//! matrix.
 //!
 //! With `memory = N` the keys and values of every block are those of the segment and of the N tokens before
 //! it, for which the block's inputs of earlier segments are kept (section 3.2): `h = [stop(memory) | x]`,

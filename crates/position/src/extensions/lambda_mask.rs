@@ -1,9 +1,9 @@
 //! `lambda_mask`: the first tokens and the last ones, at a bounded distance (LM-Infinite).
 //!
-//! A query sees the keys at distances below `window` and those at positions below `n_global`. Keys in the window
-//! are read at their distance, those outside at the constant `distance_cap`: q rotated to it, k not at all (Han et
-//! al. 2023, arXiv:2308.16137; there `window = distance_cap = L` and `n_global = 10`). With these it reads texts of L tokens
-//! as trained. Distances past L are refused unless `allow_untrained = true`.
+//! A query sees the keys at distances below `window` and those at positions below `n_global`. Keys in the
+//! window are read at their distance, those outside at the constant `distance_cap`: q rotated to it, k not at
+//! all (Han et al. 2023, arXiv:2308.16137; there `window = distance_cap = L` and `n_global = 10`). With these
+//! it reads texts of L tokens as trained. Distances past L are refused unless `allow_untrained = true`.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
 use crate::extension::{Extend, Farthest, Lengths, set_geometry, set_window};

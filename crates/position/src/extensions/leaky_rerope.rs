@@ -1,10 +1,11 @@
 //! `leaky_rerope`: distances grow slowly past the window.
 //!
-//! A pair at distance n is read at n below the window w, else at `w + (n - w) / k`: q at `(i - w) / k + w`, k at
-//! `j / k` (Su 2023, kexue.fm/archives/9708). Give `k`, or `far_end`: the distance that the last key
-//! reaches, `k = (L' - 1 - w) / (far_end - w)`, at least 1. The far end should stay below about 3L/4; from L on it would be a
-//! distance that training never showed, and is refused unless `allow_untrained = true` (w = 128, k = 8 reaches 624 at
-//! L' = 4,096 and fails for L = 512, k = 16 reaches 376). It changes readings of L tokens too.
+//! A pair at distance n is read at n below the window w, else at `w + (n - w) / k`: q at `(i - w) / k + w`, k
+//! at `j / k` (Su 2023, kexue.fm/archives/9708). Give `k`, or `far_end`: the distance that the last key
+//! reaches, `k = (L' - 1 - w) / (far_end - w)`, at least 1. The far end should stay below about 3L/4; from L
+//! on it would be a distance that training never showed, and is refused unless `allow_untrained = true`: with
+//! `w = 128`, `k = 8` reaches 624 at L' = 4,096 and fails for L = 512, `k = 16` reaches 376. It changes readings
+//! of L tokens too.
 //!
 //! `k = 1` is plain `RoPE`, and `k` below 1 makes far distances larger than they are: to train a stage with it and
 //! read with plain `RoPE`, `k = 1`, is Inverse Leaky `ReRoPE` (kexue.fm/archives/9728; `k = 1 / (2 s)`, w = L/4, base

@@ -10,8 +10,9 @@ const READABLE: usize = 12;
 /// A longer curve is averaged down to about this many points.
 const CURVE: usize = 300;
 
-/// Perplexity, or what else the protocol is about, against length: one chart, or, where several runs have more lines together than can be
-/// told apart, one chart of how each run reads by itself and one chart per run.
+/// Perplexity, or what else the protocol is about, against length: one chart, or, where several runs have
+/// more lines together than can be told apart, one chart of how each run reads by itself and one chart per
+/// run.
 pub fn by_length(block: &Block) -> Vec<Chart> {
     let metric = first_metric(block);
     let runs = block.runs();

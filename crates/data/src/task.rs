@@ -3,8 +3,8 @@
 //! `[data] task = { kind = "copy" }` stands in place of a corpus. A sequence is a prompt and its answer,
 //! written in bytes (`abba=abba`); the loss is taken on the answer's tokens only, in training too. Every
 //! training step draws new sequences as a pure function of (seed, step), so that nothing is learned by
-//! heart and a run resumes without saved state. The sequences of a test depend on the split and the
-//! length alone: every model, encoding and seed answers the same questions.
+//! heart and a run resumes without saved state. The sequences of a test depend on the task's own `seed`, the
+//! split and the length alone: every model, encoding and seed of a run answers the same questions.
 //!
 //! - [`strings`], [`arithmetic`]: the tasks of Delétang et al. 2023 ("Neural networks and the Chomsky
 //!   hierarchy", arXiv:2207.02098), also used with randomised positions (Ruoss et al. 2023,
@@ -100,7 +100,8 @@ pub enum Sizes {
 pub struct TaskConfig {
     /// What is asked.
     pub kind: TaskKind,
-    /// Symbols that strings, or keys, are drawn from, 2 to 26; each kind has its own default.
+    /// Symbols that strings, or keys, are drawn from, 2 to 26. Default: 8 for the kinds on strings, but 5 for
+    /// `bucket_sort`; 26 for `induction`, `fixed_offset`, `assoc_recall` and `dup_key_recall`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alphabet: Option<usize>,
     /// `passkey`: digits of the number. Default: 5.

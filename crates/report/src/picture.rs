@@ -91,13 +91,13 @@ pub struct Spectrum {
 /// One frequency, in radians per position, as trained and as read.
 #[derive(Clone, Debug, Serialize)]
 pub struct Band {
-    /// As trained.
+    /// The frequency as trained, in radians per position.
     pub inv_freq: f64,
     /// Positions a turn takes; infinite, and so absent in JSON, where nothing turns.
     pub wavelength: f64,
     /// Turns within the training length.
     pub turns: f64,
-    /// As read.
+    /// The frequency as read, in radians per position.
     pub inv_freq_read: f64,
 }
 

@@ -22,6 +22,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 CACHE = ROOT / ".cache"
 PYTHON = CACHE / "peers" / "bin" / "python"
 PROGRAM = ROOT / "target" / "debug" / "longwave"
+# The first steps make the optimizer's moments and fill the allocator; ours warm up once, PyTorch's twice.
+STEPS_SECONDS = 3
 # f32 losses of the same steps, summed in another order, drift apart slowly.
 LOSS_TOLERANCE = 2e-3
 
@@ -109,7 +111,7 @@ def train():
         folder = export(config, size, arguments.steps)
 
         peer = lambda mode: same_losses(torch("train.py", folder, "--mode", mode)[0])
-        own = lambda: ours("train", "--config", config, "--seconds", 0)[0]
+        own = lambda: ours("train", "--config", config, "--seconds", STEPS_SECONDS)[0]
         in_turn(f"training step, width {size}", own, [(f"torch {mode}", lambda mode=mode: peer(mode)) for mode in ("eager", "compile")])
 
 

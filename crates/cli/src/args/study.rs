@@ -33,7 +33,7 @@ pub(crate) struct Study {
     /// Who runs it
     #[arg(long, value_enum, default_value_t, value_name = "local|slurm|command")]
     pub(crate) launcher: Launcher,
-    /// `--launcher command`: a shell command that is run for each task, with `{command}` in it
+    /// `--launcher command`: a shell command that is run for each task, with `{command}` or `{task}` in it
     #[arg(long, value_name = "TEMPLATE", required_if_eq("launcher", "command"))]
     pub(crate) template: Option<String>,
     /// `--launcher slurm`: an option for sbatch, such as `--mem=4G`; repeatable

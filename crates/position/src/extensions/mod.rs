@@ -159,7 +159,8 @@ impl ExtensionConfig {
         }
         let what = if self.common.log_n { "log_n" } else { self.kind() };
         Err(Error::usage(format!("`{what}` does not apply to `{}` with a memory", reading.name())).hint(
-            "it reads any length in segments of the training length, each with its memory, so that no distance is              new: read it with `direct`, which takes a `temperature`",
+            "it reads any length in segments of the training length, each with its memory, so that no distance \
+             is new: read it with `direct`, which takes a `temperature`",
         ))
     }
 

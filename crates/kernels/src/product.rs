@@ -17,8 +17,7 @@ pub(crate) struct Matrix<'a> {
 impl<'a> Matrix<'a> {
     /// Rows that lie `stride` apart.
     pub(crate) fn new(data: &'a [f32], rows: usize, columns: usize, stride: usize) -> Self {
-        assert!(rows == 0 || columns == 0 || data.len() >= (rows - 1) * stride + columns);
-        Self { data, rows, columns, strides: (stride, 1) }
+        Self::strided(data, rows, columns, (stride, 1))
     }
 
     /// A matrix whose element (i, j) is `data[i * strides.0 + j * strides.1]`.

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serializer};
 
-// serde hands fields over by reference.
-#[allow(clippy::trivially_copy_pass_by_ref)]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands fields over by reference")]
 pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     if value.is_finite() { serializer.serialize_f64(*value) } else { serializer.serialize_none() }
 }

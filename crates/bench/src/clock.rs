@@ -102,6 +102,7 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::alone;
     use std::cell::Cell;
 
     fn scripted<'a>(milliseconds: &'a [u64], runs: &'a Cell<usize>) -> Subject<'a> {
@@ -113,6 +114,7 @@ mod tests {
 
     #[test]
     fn the_warm_up_is_left_out_and_the_median_kept() {
+        let _alone = alone();
         let (a, b) = (Cell::new(0), Cell::new(0));
         let clock = Clock { least: 3, most: 5, budget: Duration::from_secs(9) };
         // The warm-up takes 900 ms; then 5, 1, 4, 2, 3.
@@ -126,6 +128,7 @@ mod tests {
 
     #[test]
     fn a_slow_subject_stops_at_its_budget() {
+        let _alone = alone();
         let (slow, fast) = (Cell::new(0), Cell::new(0));
         let clock = Clock { least: 2, most: 10, budget: Duration::from_millis(50) };
         clock.time(&mut [scripted(&[100], &slow), scripted(&[1], &fast)]).unwrap();
@@ -134,6 +137,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_passed_on() {
+        let _alone = alone();
         let mut subjects: [Subject<'_>; 1] = [Box::new(|| Err(Error::failed("broken")))];
         assert_eq!(Clock::default().time(&mut subjects).unwrap_err().message(), "broken");
     }

@@ -300,6 +300,7 @@ mod tests {
 
     #[test]
     fn the_terms_of_an_exact_curve_are_found() {
+        let _alone = alone();
         let xs = [64.0, 128.0, 512.0, 4096.0];
         let reading = xs.map(|x| (x, 1e-5 + 2e-8 * x)).to_vec();
         let curve = Curve::new(By::Length, "s".into(), reading, Vec::new());
@@ -320,6 +321,7 @@ mod tests {
 
     #[test]
     fn a_chart_shows_points_fit_and_crossing() {
+        let _alone = alone();
         let points = vec![(128.0, 1e-5), (1024.0, 2e-5), (8192.0, 9e-5)];
         let chart = Curve::new(By::Length, "rope".into(), points.clone(), points.clone()).chart();
         let names: Vec<&str> = chart.series.iter().map(|series| series.name.as_str()).collect();

@@ -59,7 +59,8 @@ mod testing {
     use std::sync::{Mutex, MutexGuard, PoisonError};
     use std::time::Duration;
 
-    /// The choice of kernels and the count of memory belong to the whole process: one test at a time.
+    /// The choice of kernels and the count of memory belong to the whole process: one test at a time. Every
+    /// test here takes it, since whatever another thread allocates is counted too.
     pub(crate) fn alone() -> MutexGuard<'static, ()> {
         static ALONE: Mutex<()> = Mutex::new(());
         ALONE.lock().unwrap_or_else(PoisonError::into_inner)

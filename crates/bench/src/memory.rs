@@ -72,13 +72,14 @@ pub fn peak<T>(work: impl FnOnce() -> T) -> (T, Option<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::alone;
 
     #[global_allocator]
     static ALLOCATOR: CountedAllocator = CountedAllocator;
 
     #[test]
     fn counts_what_is_held_at_once() {
-        let _alone = crate::testing::alone();
+        let _alone = alone();
         let before = vec![1_u8; 1 << 20];
         let ((), one) = peak(|| {
             for _ in 0..4 {

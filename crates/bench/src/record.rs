@@ -193,6 +193,7 @@ pub fn table(records: &[Record]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::alone;
 
     fn record() -> Record {
         let timing = |median, peak| Timing { median, least: 0.5 * median, peak_bytes: peak };
@@ -203,6 +204,7 @@ mod tests {
 
     #[test]
     fn the_fields_have_their_names_and_units() {
+        let _alone = alone();
         let value: serde_json::Value = serde_json::from_str(&record().json().unwrap()).unwrap();
         let number = |key: &str| value[key].as_f64().unwrap();
         assert_eq!((value["bench"].as_str(), value["direction"].as_str()), (Some("rope"), Some("backward")));
@@ -216,6 +218,7 @@ mod tests {
 
     #[test]
     fn tokens_give_a_speed() {
+        let _alone = alone();
         let timing = Timing { median: 0.5, least: 0.4, peak_bytes: None };
         let record = Record::new("train", "rope", Direction::Step, "CPU", &timing).reading(4096);
         assert_eq!((record.tokens, record.tokens_per_second), (Some(4096), Some(8192.0)));
@@ -225,6 +228,7 @@ mod tests {
 
     #[test]
     fn the_table_shows_milliseconds_and_shares() {
+        let _alone = alone();
         let text = table(&[record()]);
         let line = text.lines().nth(1).unwrap();
         for part in ["rotate, half", "backward", "1048576", "2.000", "1.000", "50%", "4.00x", "3.0", "12.0"] {

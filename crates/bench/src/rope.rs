@@ -221,6 +221,7 @@ mod tests {
 
     #[test]
     fn the_peer_computes_the_same() {
+        let _alone = alone();
         let x = numbers::tensor::<4>("x", [1, 2, LENGTH, HEADS.head_dim], &Device::flex());
         let ours = rotate(x.clone(), &table(Layout::Interleaved, &Device::flex()));
         let burns = RotaryEncodingConfig::new(LENGTH, HEADS.head_dim).init(&Device::flex()).forward(x);
@@ -230,6 +231,7 @@ mod tests {
 
     #[test]
     fn a_size_must_be_whole_sequences() {
+        let _alone = alone();
         let error = run(&bench(), &[1000], &mut |_| Ok(())).unwrap_err();
         assert_eq!((error.exit_code(), error.hint_text()), (2, Some("use 65536")));
     }

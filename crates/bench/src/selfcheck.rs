@@ -142,6 +142,7 @@ mod tests {
 
     #[test]
     fn differences_and_panics_are_findings() {
+        let _alone = alone();
         let checked = Checked { device: Device::flex(), reference: false };
         assert!(checked.compare("x", &[1.0, 2.0], &[1.0, 2.000_01]).is_ok());
         assert!(checked.compare("x", &[1.0, 2.0], &[1.0, 2.001]).unwrap_err().contains("off by"));

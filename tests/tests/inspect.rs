@@ -43,6 +43,13 @@ fn a_penalty_shows_its_slopes() {
 }
 
 #[test]
+fn what_it_acts_on_is_that_of_the_config() {
+    let acts = |position| numbers(position, &[])["acts"].clone();
+    assert_eq!(acts("{ kind = \"shaw\" }"), serde_json::json!(["scores", "values"]));
+    assert_eq!(acts("{ kind = \"shaw\", values = false }"), serde_json::json!(["scores"]));
+}
+
+#[test]
 fn sixteen_buckets_are_the_printed_table() {
     let position = "{ kind = \"t5\", buckets = 16, max_distance = 128 }";
     insta::assert_snapshot!(shown(position, &["--length", "160"]));

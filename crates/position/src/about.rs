@@ -119,7 +119,7 @@ pub fn encodings() -> Result<Vec<AboutEncoding>> {
                 kind: entry.kind,
                 summary: entry.summary,
                 source: entry.source,
-                acts: acts(&encoding),
+                acts: acts(&encoding, &SIZES),
                 parameters: parameters(&encoding),
                 past,
                 refuses,
@@ -128,19 +128,20 @@ pub fn encodings() -> Result<Vec<AboutEncoding>> {
         .collect()
 }
 
-/// Where an encoding built for [`SIZES`] acts: what its hooks do to a short text.
-fn acts(encoding: &Encoding) -> Vec<Place> {
+/// Where an encoding on the CPU, built for these sizes, acts: what its hooks do to a short text.
+pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<Place> {
     let device = Device::flex();
-    let tokens = Tensor::<2, Int>::zeros([1, ROWS], &device);
-    let positions = Positions::range(0..ROWS);
+    let count = ROWS.min(sizes.train_length);
+    let tokens = Tensor::<2, Int>::zeros([1, count], &device);
+    let positions = Positions::range(0..count);
     let rows = |layer| Rows::new(layer, &tokens, &positions);
-    let input = Tensor::<3>::ones([1, ROWS, SIZES.width], &device);
-    let enters = |layer| changed(&input, &encoding.embed(input.clone(), rows(layer)));
-    let q = Tensor::<4>::ones([1, SIZES.heads, ROWS, SIZES.head_dim], &device);
-    let block = QueryBlock { rows: rows(0), queries: &(0..ROWS), input: &input };
+    let input = Tensor::<3>::ones([1, count, sizes.width], &device);
+    let enters = |layer| layer < sizes.layers && changed(&input, &encoding.embed(input.clone(), rows(layer)));
+    let q = Tensor::<4>::ones([1, sizes.heads, count, sizes.head_dim], &device);
+    let block = QueryBlock { rows: rows(0), queries: &(0..count), input: &input };
     let adds = encoding.adds_bias() || !matches!(encoding.bias(block), Bias::None);
     let reads_scores = encoding.by_block(&positions) && !adds;
-    let probabilities = Tensor::<4>::ones([1, SIZES.heads, ROWS, ROWS], &device);
+    let probabilities = Tensor::<4>::ones([1, sizes.heads, count, count], &device);
     [
         (Place::EveryInput, enters(1)),
         (Place::Input, enters(0) && !enters(1)),

@@ -188,7 +188,7 @@ fn picture(
         encoding: facts.kind,
         summary: facts.summary,
         source: facts.source,
-        acts: facts.acts.clone(),
+        acts: about::acts(encodings[0], dimensions),
         past: facts.past,
         parameters: about::shapes(encodings[0]),
         train_length: lengths.train,

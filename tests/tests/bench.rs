@@ -45,7 +45,8 @@ fn operations_are_measured_against_a_copy_and_a_peer() {
         assert!(find(&rope, "split and rotate, interleaved", direction)["peak_bytes"].as_u64() > Some(0));
     }
     let attention = lines(&project, &["attention", "--lengths", "64"]);
-    assert_eq!(attention.len(), 4);
+    assert_eq!(attention.len(), 6);
+    assert_eq!(find(&attention, "32 x 64, rerope", "backward")["reference"], "plain tensor operations");
     let alibi = find(&attention, "32 x 64, alibi", "backward");
     assert_eq!(alibi["tokens"], 2048);
     // burn's own keeps the scores, ours does not.

@@ -1,7 +1,9 @@
-//! `bench attention`: causal attention over lengths, with and without `ALiBi`, time and peak memory.
+//! `bench attention`: causal attention over lengths, alone, with `ALiBi` and with `ReRoPE`: time and peak memory.
 //!
 //! The peer is burn's own attention with causal masking; `ALiBi` reaches it as a bias tensor of
-//! `[1, heads, length, length]`, the only form it takes. Where its scores would need more than 2 GiB there is none.
+//! `[1, heads, length, length]`, the only form it takes. Two rotations it does not take: there the peer is what plain
+//! tensor operations make of them, as `ReRoPE` was published: both products in full, a choice, softmax. Where its
+//! scores would need more than 2 GiB there is none.
 
 use crate::clock::{Subject, subject};
 use crate::record::{Direction, Record};
@@ -10,7 +12,7 @@ use burn::tensor::module::attention as burn_attention;
 use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
-use longwave_kernels::{Attention, Bias, attention, with_gradients};
+use longwave_kernels::{Attention, Bias, Far, attention, use_reference, with_gradients};
 
 /// Lengths that are measured unless others are asked for.
 pub const LENGTHS: [usize; 8] = [128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
@@ -21,7 +23,68 @@ const HEAD_DIM: usize = 64;
 const TOKENS: usize = 2048;
 /// Bytes that the peer's scores may take, with what it keeps of them for the gradient.
 const PEER_BYTES: usize = 2 << 30;
-const PEER: &str = "burn's own attention";
+
+/// What attention does besides the softmax of q·k.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum With {
+    Nothing,
+    Alibi,
+    /// A second q and k from a quarter of the length on.
+    ReRope,
+}
+
+impl With {
+    const ALL: [Self; 3] = [Self::Nothing, Self::Alibi, Self::ReRope];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "none",
+            Self::Alibi => "alibi",
+            Self::ReRope => "rerope",
+        }
+    }
+
+    fn peer(self) -> &'static str {
+        match self {
+            Self::Nothing | Self::Alibi => "burn's own attention",
+            Self::ReRope => "plain tensor operations",
+        }
+    }
+
+    /// The tensors it is differentiated by, each `[batch, HEADS, length, HEAD_DIM]`.
+    fn inputs(self) -> &'static [&'static str] {
+        match self {
+            Self::Nothing | Self::Alibi => &["q", "k", "v"],
+            Self::ReRope => &["q", "k", "v", "far q", "far k"],
+        }
+    }
+
+    /// Tensors of that size that are read and written: the inputs and the output; backward the inputs, the gradient
+    /// of the output, and theirs.
+    fn moved(self, direction: Direction) -> usize {
+        let inputs = self.inputs().len();
+        if direction == Direction::Forward { inputs + 1 } else { 2 * inputs + 1 }
+    }
+
+    /// Blocks of `[length, length]` that the peer holds at once for a head: forward the scores and their softmax,
+    /// backward their gradients too; the scores of both rotations, and the choice.
+    fn squares(self, direction: Direction) -> usize {
+        let scores = if direction == Direction::Forward { 3 } else { 6 };
+        if self == Self::ReRope { 2 * scores } else { scores }
+    }
+
+    /// The fused operation on its inputs.
+    fn run(self, inputs: Vec<Tensor<4>>, bias: &Bias) -> Tensor<4> {
+        let mut inputs = inputs.into_iter();
+        let mut next = || inputs.next().expect("as many as there are names");
+        let (q, k, v) = (next(), next(), next());
+        let far = (self == Self::ReRope).then(|| {
+            let near = q.dims()[2].div_ceil(4);
+            Far { q: next(), k: next(), near }
+        });
+        attention(q, k, v, &Attention { bias: bias.clone(), far, ..Attention::causal(HEAD_DIM) })
+    }
+}
 
 /// Measures every length, forward and backward.
 ///
@@ -32,9 +95,9 @@ pub fn run(bench: &Bench, lengths: &[usize], show: &mut dyn FnMut(Record) -> Res
         return Err(Error::value("--lengths", 0, "it must be at least 1"));
     }
     for &length in lengths {
-        for alibi in [false, true] {
+        for with in With::ALL {
             for direction in [Direction::Forward, Direction::Backward] {
-                show(measure(bench, length, alibi, direction)?)?;
+                show(measure(bench, length, with, direction)?)?;
             }
         }
     }
@@ -46,31 +109,26 @@ fn batch(length: usize) -> usize {
     (TOKENS / length).max(1)
 }
 
-fn measure(bench: &Bench, length: usize, alibi: bool, direction: Direction) -> Result<Record> {
+fn measure(bench: &Bench, length: usize, with: With, direction: Direction) -> Result<Record> {
     let batch = batch(length);
     let shape = [batch, HEADS, length, HEAD_DIM];
-    let options = Attention { bias: bias(alibi, &bench.device), ..Attention::causal(HEAD_DIM) };
-    let mut subjects = vec![measured(bench, shape, direction, move |[q, k, v]| attention(q, k, v, &options))];
-    // Forward the scores and their softmax live at once, backward their gradients too.
-    let squares = if direction == Direction::Forward { 3 } else { 6 };
-    if !bench.alone && batch * HEADS * length * length * 4 * squares <= PEER_BYTES {
-        subjects.push(peer(bench, shape, alibi, direction));
+    let bias = bias(with, &bench.device);
+    let mut subjects = vec![measured(bench, shape, with, direction, move |inputs| with.run(inputs, &bias))];
+    if !bench.alone && batch * HEADS * length * length * 4 * with.squares(direction) <= PEER_BYTES {
+        subjects.push(peer(bench, shape, with, direction));
     }
     let times = bench.clock.time(&mut subjects)?;
-    let with = if alibi { "alibi" } else { "none" };
     let numbers = batch * HEADS * length * HEAD_DIM;
-    // q, k, v and the output; backward the gradient of the output besides q, k, v and their gradients.
-    let moved = if direction == Direction::Forward { 4 } else { 7 };
     let mut record = Record::new(
         "attention",
-        format!("{batch} x {length}, {with}"),
+        format!("{batch} x {length}, {}", with.name()),
         direction,
         &bench.device_name,
         &times[0],
     )
     .reading(batch * length)
-    .against(PEER, times.get(1));
-    record.bytes = Some((4 * moved * numbers) as u64);
+    .against(with.peer(), times.get(1));
+    record.bytes = Some((4 * with.moved(direction) * numbers) as u64);
     Ok(record)
 }
 
@@ -79,40 +137,54 @@ fn slopes() -> Vec<f32> {
     (1..=HEADS).map(|head| (-8.0 * head as f64 / HEADS as f64).exp2() as f32).collect()
 }
 
-fn bias(alibi: bool, device: &Device) -> Bias {
-    if alibi {
+fn bias(with: With, device: &Device) -> Bias {
+    if with == With::Alibi {
         Bias::Slopes(Tensor::from_data(TensorData::new(slopes(), [HEADS]), device))
     } else {
         Bias::None
     }
 }
 
-fn peer(bench: &Bench, shape: [usize; 4], alibi: bool, direction: Direction) -> Subject<'_> {
+fn peer(bench: &Bench, shape: [usize; 4], with: With, direction: Direction) -> Subject<'_> {
     let length = shape[2];
-    let plain = bias(alibi, &bench.device);
+    let plain = bias(with, &bench.device);
+    if with == With::ReRope {
+        return measured(bench, shape, with, direction, move |inputs| plainly(bench, with, inputs));
+    }
     let bias =
         Attention { bias: plain, ..Attention::causal(HEAD_DIM) }.bias_block(length, length, &bench.device);
     let options = AttentionModuleOptions { is_causal: true, ..AttentionModuleOptions::default() };
-    measured(bench, shape, direction, move |[q, k, v]| {
+    measured(bench, shape, with, direction, move |inputs| {
+        let [q, k, v] = <[Tensor<4>; 3]>::try_from(inputs).expect("q, k and v");
         let bias = bias.clone().map(|bias| if q.is_autodiff() { Tensor::from_inner(bias) } else { bias });
         burn_attention(q, k, v, None, bias, options)
     })
+}
+
+/// The operation without a bias in plain tensor operations.
+fn plainly(bench: &Bench, with: With, inputs: Vec<Tensor<4>>) -> Tensor<4> {
+    use_reference(true);
+    let output = with.run(inputs, &Bias::None);
+    bench.asked_kernels();
+    output
 }
 
 /// The operation itself, or its gradient alone.
 fn measured<'a>(
     bench: &'a Bench,
     shape: [usize; 4],
+    with: With,
     direction: Direction,
-    operation: impl Fn([Tensor<4>; 3]) -> Tensor<4> + 'a,
+    operation: impl Fn(Vec<Tensor<4>>) -> Tensor<4> + 'a,
 ) -> Subject<'a> {
-    let inputs = ["q", "k", "v"].map(|name| numbers::tensor::<4>(name, shape, &bench.device));
+    let inputs: Vec<Tensor<4>> =
+        with.inputs().iter().map(|name| numbers::tensor(name, shape, &bench.device)).collect();
     if direction == Direction::Forward {
         return subject(&bench.device, move || inputs.clone(), operation);
     }
     let gradient = numbers::tensor::<4>("g", shape, &bench.device);
     let root = move || {
-        let leaves = inputs.clone().map(|x| Tensor::<4>::from_inner(x).require_grad());
+        let leaves = inputs.iter().map(|x| Tensor::<4>::from_inner(x.clone()).require_grad()).collect();
         with_gradients([(operation(leaves), gradient.clone())])
     };
     subject(&bench.device, root, |root| root.backward())
@@ -133,8 +205,10 @@ mod tests {
         })
         .unwrap();
         let cases: Vec<&str> = records.iter().map(|record| record.case.as_str()).collect();
-        assert_eq!(cases.len(), 8);
-        assert!(cases.contains(&"32 x 64, none") && cases.contains(&"20 x 100, alibi"), "{cases:?}");
+        assert_eq!(cases.len(), 12);
+        for case in ["32 x 64, none", "20 x 100, alibi", "32 x 64, rerope"] {
+            assert!(cases.contains(&case), "{cases:?}");
+        }
         for record in &records {
             assert!(record.speedup.is_some() && record.peak_bytes.is_some(), "{record:?}");
             assert_eq!(record.copy_fraction, None);
@@ -147,9 +221,14 @@ mod tests {
     #[test]
     fn memory_is_linear_in_the_length() {
         let _alone = alone();
-        let peak = |length| measure(&bench(), length, true, Direction::Forward).unwrap().peak_bytes.unwrap();
-        let (short, long) = (peak(2048), peak(4096));
-        assert!(long < 5 * short / 2, "{short} {long}");
+        let alone = Bench { alone: true, ..bench() };
+        for with in [With::Alibi, With::ReRope] {
+            for direction in [Direction::Forward, Direction::Backward] {
+                let peak = |length| measure(&alone, length, with, direction).unwrap().peak_bytes.unwrap();
+                let (short, long) = (peak(2048), peak(4096));
+                assert!(long < 5 * short / 2, "{with:?}, {direction:?}: {short} {long}");
+            }
+        }
     }
 
     #[test]
@@ -159,14 +238,22 @@ mod tests {
         let bench = bench();
         let shape = [1, HEADS, 37, HEAD_DIM];
         let [q, k, v] = ["q", "k", "v"].map(|name| numbers::tensor::<4>(name, shape, &device));
-        for alibi in [false, true] {
-            let options = Attention { bias: bias(alibi, &bench.device), ..Attention::causal(HEAD_DIM) };
+        for with in [With::Nothing, With::Alibi] {
+            let options = Attention { bias: bias(with, &bench.device), ..Attention::causal(HEAD_DIM) };
             let block = options.bias_block(37, 37, &device);
             let causal = AttentionModuleOptions { is_causal: true, ..AttentionModuleOptions::default() };
             let burns = burn_attention(q.clone(), k.clone(), v.clone(), None, block, causal);
             let ours = attention(q.clone(), k.clone(), v.clone(), &options);
             let difference: f32 = (ours - burns).abs().max().into_scalar();
-            assert!(difference < 1e-5, "{alibi}: {difference}");
+            assert!(difference < 1e-5, "{with:?}: {difference}");
         }
+        let inputs =
+            || With::ReRope.inputs().iter().map(|name| numbers::tensor(name, shape, &device)).collect();
+        let ours = With::ReRope.run(inputs(), &Bias::None);
+        let plain = plainly(&bench, With::ReRope, inputs());
+        let difference: f32 = (ours.clone() - plain).abs().max().into_scalar();
+        assert!(difference < 1e-5, "two rotations: {difference}");
+        let alone: f32 = (ours - With::Nothing.run(inputs(), &Bias::None)).abs().max().into_scalar();
+        assert!(alone > 1e-2, "the second rotation is read");
     }
 }

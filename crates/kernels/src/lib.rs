@@ -2,7 +2,7 @@
 //!
 //! | operation | what it fuses |
 //! |---|---|
-//! | [`attention`](attention()) | causal attention with a position bias, a window, sinks and a query scale |
+//! | [`attention`](attention()) | causal attention with a position bias, a window, sinks, a query scale and two rotations |
 //! | [`split_rotate`], [`rotate`] | the split of packed q, k, v into heads, with the rotation of q and k |
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
 //! | [`rms_norm`], [`layer_norm`] | normalisation and its gain |
@@ -46,7 +46,7 @@ pub mod device;
 
 pub use activation::{gelu, swiglu};
 pub use adamw::{AdamW, adamw};
-pub use attention::{Attention, Bias, attention, repeat_heads};
+pub use attention::{Attention, Bias, Far, attention, repeat_heads};
 pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
 pub use given::with_gradients;

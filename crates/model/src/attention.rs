@@ -1,8 +1,9 @@
 //! Attention: the encoding's hooks around the fused kernels.
 //!
 //! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors) goes to
-//! the fused kernels for all queries at once. What needs the scores themselves is read one block of
-//! queries at a time, in [`blocks`]. Linear attention has no scores: [`mod@linear`].
+//! the fused kernels for all queries at once, and so do two pairs of position maps chosen by distance. What
+//! needs the scores themselves is read one block of queries at a time, in [`blocks`]. Linear attention has no
+//! scores: [`mod@linear`].
 
 pub mod blocks;
 pub mod linear;
@@ -11,8 +12,8 @@ use crate::config::{QkNorm, Resolved};
 use crate::field::{Field, Groups};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{self as kernels, Bias, Heads, RotationTable, linear, split_rotate};
-use longwave_position::encoding::{PositionMap, QueryBlock, Rows};
+use longwave_kernels::{self as kernels, Bias, Far, Heads, RotationTable, linear, split_rotate};
+use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Rows};
 use longwave_position::frequency::{Rotation, Side};
 use longwave_position::reading::AttentionKind;
 use longwave_position::{Init, Positions, Reading};
@@ -160,7 +161,8 @@ impl Attention {
         let block = QueryBlock { rows, queries: &queries, input: &input };
         let scale = self.scale();
         let softmax = reading.attention() == AttentionKind::Softmax;
-        let out = if softmax && self.qk_norm == QkNorm::None && is_plain(reading, rows) {
+        let plain = softmax && reading.geometry(rows.layer).is_plain() && is_described(reading, rows);
+        let out = if plain && self.qk_norm == QkNorm::None {
             // One pass over memory splits, transposes and rotates.
             let device = packed.device();
             let plain = (PositionMap::Identity, PositionMap::Identity);
@@ -170,7 +172,7 @@ impl Attention {
             let [q_table, k_table] = tables.as_ref().map_or([None, None], |[q, k]| [Some(q), Some(k)]);
             let (q, k, v) = split_rotate(packed, self.heads, q_table, k_table);
             let (q, k) = (reading.map_query(q, rows), reading.map_key(k, rows));
-            described([q, k, v], scale, block, reading)
+            described([q, k, v], None, scale, block, reading)
         } else {
             let (q, k, v) = self.unrotated(packed);
             attend([q, k, v], scale, block, reading, rotations)
@@ -253,25 +255,59 @@ pub fn attend(
     if reading.attention() == AttentionKind::Linear {
         return linear::attention([q, k, v], block, reading, rotations);
     }
-    if !is_plain(reading, block.rows) {
+    let geometry = reading.geometry(block.rows.layer);
+    let pairs = Pairs::of(&geometry, block.rows.positions).filter(|_| is_described(reading, block.rows));
+    let Some(Pairs { maps, far }) = pairs else {
         return blocks::attention([q, k, v], scale, block, reading, rotations);
-    }
-    let plain = (PositionMap::Identity, PositionMap::Identity);
-    let [q, k] = blocks::at_positions([q, k], plain, block, reading, rotations);
-    described([q, k, v], scale, block, reading)
+    };
+    let far = far.map(|(maps, near)| {
+        let [q, k] = blocks::at_positions([q.clone(), k.clone()], maps, block, reading, rotations);
+        Far { q, k, near }
+    });
+    let [q, k] = blocks::at_positions([q, k], maps, block, reading, rotations);
+    described([q, k, v], far, scale, block, reading)
 }
 
-/// Whether the layer reads pairs at their own positions, masks by index and describes what it adds.
-fn is_plain(reading: &Reading, rows: Rows<'_>) -> bool {
-    reading.geometry(rows.layer).is_plain()
-        && !reading.by_block(rows.layer, rows.positions)
+/// The position maps of q and k.
+type Maps = (PositionMap, PositionMap);
+
+/// A geometry that fused attention can read: one pair of maps, or two chosen by distance.
+struct Pairs {
+    maps: Maps,
+    /// Those of far pairs, and the first distance of these in rows.
+    far: Option<(Maps, usize)>,
+}
+
+impl Pairs {
+    fn of(geometry: &Geometry, positions: &Positions) -> Option<Self> {
+        match geometry.maps[..] {
+            [maps] => Some(Self { maps, far: None }),
+            // Distances of rows are distances of positions only where these count up by one.
+            [maps, far] if positions.consecutive() => {
+                geometry.selector.near().map(|near| Self { maps, far: Some((far, near)) })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether the layer masks by index and describes what it adds.
+fn is_described(reading: &Reading, rows: Rows<'_>) -> bool {
+    !reading.by_block(rows.layer, rows.positions)
         && reading.layer(rows.layer).mask.by_index(rows.positions).is_some()
 }
 
-/// Fused attention of rotated q and k.
-fn described([q, k, v]: [Tensor<4>; 3], scale: f64, block: QueryBlock<'_>, reading: &Reading) -> Tensor<4> {
+/// Fused attention of q and k at their positions.
+fn described(
+    [q, k, v]: [Tensor<4>; 3],
+    far: Option<Far>,
+    scale: f64,
+    block: QueryBlock<'_>,
+    reading: &Reading,
+) -> Tensor<4> {
     let mut options = options(reading, scale, block, &q.device());
     options.bias = reading.bias(block);
+    options.far = far;
     kernels::attention(q, k, v, &options)
 }
 
@@ -288,6 +324,7 @@ fn options(reading: &Reading, scale: f64, block: QueryBlock<'_>, device: &Device
         sinks: mask.sinks,
         query_scale: reading.query_scale(block.rows.layer, &positions, device),
         query_offset: block.queries.start,
+        far: None,
     }
 }
 

@@ -17,14 +17,26 @@ const VOCAB: usize = 29;
 
 pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
     for entry in ENCODINGS {
-        each(format!("encoding: {}", entry.kind), &mut || against_plain(checked, entry.kind))?;
+        let fresh = |device: &Device| model(entry.kind, device);
+        each(format!("encoding: {}", entry.kind), &mut || against_plain(checked, &fresh))?;
     }
     each("law: rope turns by the position's angle".to_owned(), &mut || angles(checked))?;
     for kind in ["rope", "alibi", "t5", "none"] {
         each(format!("law: {kind} reads distances alone"), &mut || shifted(checked, kind))?;
     }
+    for extension in GEOMETRIES {
+        each(format!("geometry: {extension}"), &mut || geometry(checked, extension))?;
+    }
     each("law: extensions of rope at length L change nothing".to_owned(), &mut || at_trained_length(checked))
 }
+
+/// Extensions that choose between two rotations by distance, one of them by a stretched far one.
+const GEOMETRIES: [&str; 4] = [
+    "{ kind = 'rerope', window = 'L/4' }",
+    "{ kind = 'leaky_rerope', k = 4.0 }",
+    "{ kind = 'leaky_rerope', k = 0.5 }",
+    "{ kind = 'self_extend', group = 4 }",
+];
 
 /// A model of two layers on a device.
 fn model(kind: &str, device: &Device) -> std::result::Result<Gpt, String> {
@@ -53,12 +65,26 @@ fn losses(model: &Gpt, positions: &Positions, last: usize, device: &Device) -> T
     model.nll(&pass, tokens(1, 3, device), 0..LENGTH)
 }
 
+/// `rope` under an extension, as plain operations on the CPU read it.
+fn geometry(checked: &Checked, extension: &str) -> Finding {
+    let told = |error: longwave_core::Error| error.to_string();
+    let written =
+        format!("extension = {extension}").parse::<toml::Table>().map_err(|error| error.to_string())?;
+    let extension = ExtensionConfig::from_value(&written["extension"], "extend").map_err(told)?;
+    let lengths = Lengths { train: LENGTH, length: LENGTH };
+    against_plain(checked, &|device: &Device| {
+        let mut model = model("rope", device)?;
+        model.position = extension.apply(&model.position, lengths).map_err(told)?;
+        Ok(model)
+    })
+}
+
 /// Losses and gradients as plain operations on the CPU give them; no loss sees a later token.
-fn against_plain(checked: &Checked, kind: &str) -> Finding {
+fn against_plain(checked: &Checked, model: &dyn Fn(&Device) -> std::result::Result<Gpt, String>) -> Finding {
     let positions = Positions::range(0..LENGTH);
     let run = |device: &Device| {
         let device = device.clone().autodiff();
-        let model = model(kind, &device)?;
+        let model = model(&device)?;
         let losses = losses(&model, &positions, 5, &device);
         let gradients = parameters::gradients(&model, &mut losses.clone().mean().backward());
         Ok::<_, String>((list(losses), gradients.into_iter().flat_map(list).collect::<Vec<_>>()))
@@ -68,7 +94,7 @@ fn against_plain(checked: &Checked, kind: &str) -> Finding {
     let gradients = checked.compare("gradients", &actual.1, &expected.1)?;
     // The last token of each row changes; only the last loss of each may.
     let other =
-        checked.here(|device| Ok::<_, String>(list(losses(&model(kind, device)?, &positions, 6, device))))?;
+        checked.here(|device| Ok::<_, String>(list(losses(&model(device)?, &positions, 6, device))))?;
     let before = |losses: &[f32]| [&losses[..LENGTH - 1], &losses[LENGTH..2 * LENGTH - 1]].concat();
     checked.compare("losses before a changed token", &before(&other), &before(&expected.0))?;
     Ok(format!("{} gradients, within {:.1e}", actual.1.len(), worst.max(gradients)))

@@ -5,8 +5,8 @@ use crate::numbers;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::Result;
 use longwave_kernels::{
-    AdamW, Attention, Bias, Heads, Layout, RotationTable, adamw, attention, cross_entropy, gelu, layer_norm,
-    linear, rms_norm, rotate, split_rotate, swiglu,
+    AdamW, Attention, Bias, Far, Heads, Layout, RotationTable, adamw, attention, cross_entropy, gelu,
+    layer_norm, linear, rms_norm, rotate, split_rotate, swiglu,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -134,6 +134,17 @@ fn attentions() -> Vec<Operation> {
                 flat(attention(input(0).reshape(shape), k, v, &options))
             }));
         }
+    }
+    for (window, sinks, near) in [(None, 0, 17), (Some(30), 3, 20)] {
+        let name = if window.is_some() { ", window and sinks" } else { "" };
+        let sizes = [queries, keys, keys, queries, keys];
+        operations.push(Operation::new(format!("attention, two rotations{name}"), &sizes, move |inputs| {
+            let query = |index: usize| inputs[index].clone().reshape(shape);
+            let key = |index: usize| inputs[index].clone().reshape([2, 2, LENGTH, 10]);
+            let far = Some(Far { q: query(3), k: key(4), near });
+            let options = Attention { window, sinks, far, ..Attention::causal(10) };
+            flat(attention(query(0), key(1), key(2), &options))
+        }));
     }
     operations
 }

@@ -14,7 +14,7 @@ pub(crate) struct Bench {
 pub(crate) enum BenchKind {
     /// The rotation of q and k: bytes a second against a copy, time against burn's own
     Rope(BenchRope),
-    /// Causal attention by length, with and without the bias of `alibi`: time and peak memory against burn's own
+    /// Causal attention by length, alone, with `alibi` and with `rerope`: time and peak memory against burn's own
     Attention(BenchAttention),
     /// Training steps of a config, against plain operations and against the matrix products alone
     Train(BenchTrain),

@@ -1,6 +1,6 @@
 //! The gradient of fused attention: the probabilities are computed again, block by block.
 
-use super::block::{Block, Operands, ROWS, Transposed};
+use super::block::{Block, Keys, Mixed, Operands, Pairs, ROWS, Side, Transposed};
 use super::call::{BiasTensors, BiasValues, Call, reversed_rows};
 use crate::buffers::zeros;
 use crate::lanes::{LANES, dot, exp_in_place, sum, vectorised};
@@ -17,10 +17,10 @@ pub(super) struct Saved {
     pub(super) log_sums: Vec<f32>,
 }
 
-/// q, k, v and up to two tensors of the bias.
+/// q, k, v, maybe the far q and k, and up to two tensors of the bias.
 impl<const N: usize> Gradient<N> for Saved {
     fn gradients(self, output: FlexTensor, wanted: [bool; N]) -> [Option<FlexTensor>; N] {
-        let bias_wanted = wanted[3..].contains(&true);
+        let bias_wanted = wanted[self.call.before_bias()..].contains(&true);
         let mut all = backward(&self.call, &self.log_sums, &output, bias_wanted).into_iter();
         wanted.map(|wanted| all.next().filter(|_| wanted))
     }
@@ -48,11 +48,14 @@ struct Task<'a> {
     k: &'a mut [f32],
     /// `[keys, value_dim]`.
     v: &'a mut [f32],
+    /// Those of the far q and k, if there are any.
+    far_q: &'a mut [f32],
+    far_k: &'a mut [f32],
     /// `[group, ..]`, see [`bias_sizes`].
     bias: [&'a mut [f32]; 2],
 }
 
-/// The gradients of q, k, v and the bias' tensors.
+/// The gradients of q, k, v, the far q and k, and the bias' tensors.
 fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: bool) -> Vec<FlexTensor> {
     let operands = Operands::new(call);
     let output = View::<4>::new(output);
@@ -66,6 +69,9 @@ fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: boo
     let mut q = zeros(shape.batch * shape.heads * shape.queries * shape.head_dim);
     let mut k = zeros(shape.batch * shape.key_heads * shape.keys * shape.head_dim);
     let mut v = zeros(shape.batch * shape.key_heads * shape.keys * shape.value_dim);
+    let far = usize::from(call.far.is_some());
+    let mut far_q = zeros(far * q.len());
+    let mut far_k = zeros(far * k.len());
     let mut first = zeros(bias_batch * shape.heads * first_size);
     let mut second = zeros(bias_batch * shape.heads * second_size);
     let scratch = operands.scratch();
@@ -77,6 +83,8 @@ fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: boo
         let mut q = parts(&mut q, group * shape.queries * shape.head_dim, from);
         let mut k = parts(&mut k, shape.keys * shape.head_dim, from);
         let mut v = parts(&mut v, shape.keys * shape.value_dim, from);
+        let mut far_q = parts(&mut far_q, far * group * shape.queries * shape.head_dim, from);
+        let mut far_k = parts(&mut far_k, far * shape.keys * shape.head_dim, from);
         let mut first = parts(&mut first, group * first_size, bias_from);
         let mut second = parts(&mut second, group * second_size, bias_from);
         let tasks: Vec<Task<'_>> = (from..from + count)
@@ -86,11 +94,13 @@ fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: boo
                 q: q(),
                 k: k(),
                 v: v(),
+                far_q: far_q(),
+                far_k: far_k(),
                 bias: [first(), second()],
             })
             .collect();
         tasks.into_par_iter().for_each_init(
-            || (vec![0.0; scratch], vec![0.0; scratch], Transposed::default(), Transposed::default()),
+            || (vec![0.0; scratch], vec![0.0; scratch], Keys::default(), Transposed::default()),
             |(probabilities, gradient, keys, values), mut task| {
                 let all = operands.all_rows(task.batch, task.key_head * group);
                 operands.transpose_keys(&all, keys);
@@ -108,8 +118,18 @@ fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: boo
                         if bias_wanted {
                             bias_gradient(&operands, &block, gradient, bias);
                         }
-                        let q = &mut task.q[(member * shape.queries + first) * shape.head_dim..];
-                        through_product(&operands, &block, gradient, q, task.k);
+                        let row = (member * shape.queries + first) * shape.head_dim;
+                        scale_rows(&operands, &block, gradient);
+                        if far > 0 {
+                            through_far_product(
+                                &operands,
+                                &block,
+                                gradient,
+                                &mut task.far_q[row..],
+                                task.far_k,
+                            );
+                        }
+                        through_product(&operands, &block, Side::Near, gradient, &mut task.q[row..], task.k);
                     }
                 }
             },
@@ -120,6 +140,10 @@ fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: boo
         tensor_of(k, [shape.batch, shape.key_heads, shape.keys, shape.head_dim]),
         tensor_of(v, [shape.batch, shape.key_heads, shape.keys, shape.value_dim]),
     ];
+    if far > 0 {
+        gradients.push(tensor_of(far_q, [shape.batch, shape.heads, shape.queries, shape.head_dim]));
+        gradients.push(tensor_of(far_k, [shape.batch, shape.key_heads, shape.keys, shape.head_dim]));
+    }
     if bias_wanted {
         gradients.extend(bias_tensors(call, first, second));
     }
@@ -140,7 +164,7 @@ fn parts<'a>(values: &'a mut [f32], size: usize, from: usize) -> impl FnMut() ->
 fn probabilities_again(
     operands: &Operands<'_>,
     block: &Block,
-    keys: &Transposed,
+    keys: &Keys,
     log_sums: &[f32],
     out: &mut [f32],
 ) {
@@ -226,15 +250,8 @@ fn through_softmax(
     softmax_gradient(operands, block, probabilities, gradient);
 }
 
-/// From the gradient of the logits: sets that of the block's queries, adds to that of the keys.
-fn through_product(
-    operands: &Operands<'_>,
-    block: &Block,
-    gradient: &mut [f32],
-    q: &mut [f32],
-    k: &mut [f32],
-) {
-    let head_dim = operands.shape.head_dim;
+/// From the gradient of the logits to that of q·k: multiplies rows by their factors, if they have any.
+fn scale_rows(operands: &Operands<'_>, block: &Block, gradient: &mut [f32]) {
     for row in 0..block.rows {
         if let Some(factor) = operands.row_factor(block, row) {
             for x in &mut gradient[row * block.stride..][..block.width] {
@@ -242,15 +259,48 @@ fn through_product(
             }
         }
     }
-    let queries = Operands::rows_of(&operands.q, block, head_dim);
-    for (index, segment) in block.segments.iter().enumerate() {
-        if index > 0 && segment.len() == 0 {
-            continue;
-        }
+}
+
+/// From the gradient of the scores of a side, near or far: sets that of the block's queries (which holds zeros),
+/// adds to that of the keys.
+fn through_product(
+    operands: &Operands<'_>,
+    block: &Block,
+    side: Side,
+    gradient: &[f32],
+    q: &mut [f32],
+    k: &mut [f32],
+) {
+    let dim = operands.shape.head_dim;
+    for Pairs { segment, second, q: queries, k: keys } in operands.pairs(block, side) {
         let d = Matrix::new(&gradient[segment.at..], block.rows, segment.len(), block.stride);
-        product(q, head_dim, index > 0, operands.scale, d, operands.key_matrix(block, segment));
-        let k = &mut k[segment.start * head_dim..];
-        product(k, head_dim, true, operands.scale, d.transposed(), queries);
+        product(q, dim, second, operands.scale, d, keys);
+        product(&mut k[segment.start * dim..], dim, true, operands.scale, d.transposed(), queries);
+    }
+}
+
+/// [`through_product`] of all far scores, mixed ones included; sets the gradient of these to zero, so that what is
+/// left is of near scores.
+fn through_far_product(
+    operands: &Operands<'_>,
+    block: &Block,
+    gradient: &mut [f32],
+    q: &mut [f32],
+    k: &mut [f32],
+) {
+    let dim = operands.shape.head_dim;
+    through_product(operands, block, Side::Far, gradient, q, k);
+    for Pairs { segment, q: queries, k: keys, .. } in operands.pairs(block, Side::Mixed) {
+        let mut own: Mixed = [0.0; ROWS * ROWS];
+        for (row, own) in own.chunks_mut(ROWS).take(block.rows).enumerate() {
+            let far = operands.far_columns(block, row, &segment);
+            let gradient = &mut gradient[row * block.stride + segment.at..][..far];
+            own[..far].copy_from_slice(gradient);
+            gradient.fill(0.0);
+        }
+        let d = Matrix::new(&own, block.rows, segment.len(), ROWS);
+        product(q, dim, true, operands.scale, d, keys);
+        product(&mut k[segment.start * dim..], dim, true, operands.scale, d.transposed(), queries);
     }
 }
 

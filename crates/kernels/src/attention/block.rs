@@ -25,6 +25,13 @@ impl Segment {
         self.end - self.start
     }
 
+    /// The part whose keys lie in `keys`.
+    pub(super) fn within(&self, keys: Range<usize>) -> Self {
+        let start = keys.start.clamp(self.start, self.end);
+        let end = keys.end.clamp(start, self.end);
+        Self { start, end, at: self.at + start - self.start }
+    }
+
     /// The columns of the keys `run`.
     pub(super) fn columns(&self, run: &Range<usize>) -> Range<usize> {
         self.at + run.start - self.start..self.at + run.end - self.start
@@ -40,10 +47,51 @@ pub(super) struct Block {
     pub(super) rows: usize,
     /// The sinks and the rest, or (without sinks outside the window) everything and nothing.
     pub(super) segments: [Segment; 2],
+    /// The end of the keys that are far from every row.
+    pub(super) far_from_all: usize,
+    /// The end of those that are far from any row.
+    pub(super) far_from_any: usize,
     /// Columns of the logits.
     pub(super) width: usize,
     /// The distance between rows of logits: a multiple of [`LANES`], not below the width.
     pub(super) stride: usize,
+}
+
+impl Block {
+    /// The keys of a segment that belong to a side.
+    pub(super) fn of_side(&self, segment: &Segment, side: Side) -> Segment {
+        segment.within(match side {
+            Side::Near => self.far_from_all..usize::MAX,
+            Side::Far => 0..self.far_from_all,
+            Side::Mixed => self.far_from_all..self.far_from_any,
+        })
+    }
+}
+
+/// Which keys of a block: those after the ones far from every row are read with the near q and k, those far from
+/// any row with the far ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// Near to some row.
+    Near,
+    /// Far from every row.
+    Far,
+    /// Far from some rows and near to others: fewer than there are rows. They are among the near ones as well.
+    Mixed,
+}
+
+/// Scores of up to [`ROWS`] rows and keys, in rows of [`ROWS`].
+pub(super) type Mixed = [f32; ROWS * ROWS];
+
+/// The keys of a side in one segment of a block, and what their scores are computed from.
+pub(super) struct Pairs<'a> {
+    pub(super) segment: Segment,
+    /// Whether the segment is the block's second one.
+    pub(super) second: bool,
+    /// `[rows, head_dim]`.
+    pub(super) q: Matrix<'a>,
+    /// `[len, head_dim]`.
+    pub(super) k: Matrix<'a>,
 }
 
 /// Rows of so many bytes, or a multiple, would fall on few sets of the nearest caches.
@@ -61,13 +109,19 @@ pub(super) struct Transposed {
 }
 
 impl Transposed {
-    fn fill<'a>(&mut self, block: &Block, width: usize, matrix: impl Fn(&Segment) -> Matrix<'a>) {
-        let crowded = (block.stride * size_of::<f32>()).is_multiple_of(CROWDED);
-        let stride = block.stride + if crowded { LANES } else { 0 };
-        (self.segments, self.width, self.stride) = (block.segments, width, stride);
-        self.values.resize(width * stride, 0.0);
-        for segment in block.segments.iter().filter(|segment| segment.len() > 0) {
-            matrix(segment).transpose_into(&mut self.values[segment.at..], stride);
+    fn fill<'a>(&mut self, segments: [Segment; 2], width: usize, matrix: impl Fn(&Segment) -> Matrix<'a>) {
+        let mut columns = 0;
+        self.segments = segments.map(|segment| {
+            let own = Segment { at: columns, ..segment };
+            columns += own.len();
+            own
+        });
+        let stride = columns.next_multiple_of(LANES);
+        let crowded = (stride * size_of::<f32>()).is_multiple_of(CROWDED);
+        (self.width, self.stride) = (width, stride + if crowded { LANES } else { 0 });
+        self.values.resize(width * self.stride, 0.0);
+        for segment in self.segments.iter().filter(|segment| segment.len() > 0) {
+            matrix(segment).transpose_into(&mut self.values[segment.at..], self.stride);
         }
     }
 
@@ -80,12 +134,27 @@ impl Transposed {
     }
 }
 
+/// The transposed keys of both sides.
+#[derive(Default)]
+pub(super) struct Keys {
+    near: Transposed,
+    far: Transposed,
+}
+
+/// The q and k of far pairs.
+struct FarViews {
+    q: View<4>,
+    k: View<4>,
+    near: usize,
+}
+
 /// What blocks are computed from.
 pub(super) struct Operands<'a> {
     pub(super) shape: Shape,
-    pub(super) q: View<4>,
-    pub(super) k: View<4>,
-    pub(super) v: View<4>,
+    q: View<4>,
+    k: View<4>,
+    v: View<4>,
+    far: Option<FarViews>,
     pub(super) bias: BiasValues<'a>,
     pub(super) scale: f32,
     query_scale: Option<(Cow<'a, [f32]>, bool)>,
@@ -101,6 +170,11 @@ impl<'a> Operands<'a> {
             q: View::new(&call.q),
             k: View::new(&call.k),
             v: View::new(&call.v),
+            far: call.far.as_ref().map(|far| FarViews {
+                q: View::new(&far.q),
+                k: View::new(&far.k),
+                near: far.near,
+            }),
             bias: BiasValues::new(&call.bias),
             scale: call.scale,
             query_scale: call
@@ -122,8 +196,7 @@ impl<'a> Operands<'a> {
     pub(super) fn all_rows(&self, batch: usize, head: usize) -> Block {
         let end = self.shape.keys.min(self.offset + self.shape.queries);
         let segments = [Segment { start: 0, end, at: 0 }, Segment::default()];
-        let rows = self.shape.queries;
-        Block { batch, head, first: 0, rows, segments, width: end, stride: end.next_multiple_of(LANES) }
+        self.block_of(batch, head, 0..self.shape.queries, segments)
     }
 
     /// `rows` query rows from row `first`, as one block.
@@ -136,8 +209,23 @@ impl<'a> Operands<'a> {
             let sinks = self.sinks;
             [Segment { start: 0, end: sinks, at: 0 }, Segment { start, end, at: sinks }]
         };
+        self.block_of(batch, head, first..first + rows, segments)
+    }
+
+    fn block_of(&self, batch: usize, head: usize, rows: Range<usize>, segments: [Segment; 2]) -> Block {
         let width = segments[0].len() + segments[1].len();
-        Block { batch, head, first, rows, segments, width, stride: width.next_multiple_of(LANES) }
+        let far_end = |row: usize| self.far_end(self.offset + row);
+        Block {
+            batch,
+            head,
+            first: rows.start,
+            rows: rows.len(),
+            segments,
+            far_from_all: far_end(rows.start),
+            far_from_any: far_end(rows.end.saturating_sub(1).max(rows.start)),
+            width,
+            stride: width.next_multiple_of(LANES),
+        }
     }
 
     /// The most that [`Block::stride`] can be times the rows: the size of a block's logits.
@@ -150,6 +238,11 @@ impl<'a> Operands<'a> {
     /// The position of a row among the keys.
     pub(super) fn position(&self, block: &Block, row: usize) -> usize {
         self.offset + block.first + row
+    }
+
+    /// The end of the keys that are far from a position.
+    fn far_end(&self, position: usize) -> usize {
+        self.far.as_ref().map_or(0, |far| (position + 1).saturating_sub(far.near))
     }
 
     /// The first key inside the window of a position.
@@ -180,9 +273,29 @@ impl<'a> Operands<'a> {
         Some(values[first + block.first + row])
     }
 
-    /// The keys of a segment, `[len, head_dim]`.
-    pub(super) fn key_matrix(&self, block: &Block, segment: &Segment) -> Matrix<'_> {
-        self.of_key_head(&self.k, block, segment, self.shape.head_dim)
+    /// The q and k of a side; none where there is no far one.
+    fn side(&self, side: Side) -> Option<[&View<4>; 2]> {
+        match side {
+            Side::Near => Some([&self.q, &self.k]),
+            Side::Far | Side::Mixed => self.far.as_ref().map(|far| [&far.q, &far.k]),
+        }
+    }
+
+    /// The pairs of a side, for each segment of the block that has any.
+    pub(super) fn pairs(&self, block: &Block, side: Side) -> impl Iterator<Item = Pairs<'_>> {
+        let (block, dim) = (*block, self.shape.head_dim);
+        let segments = block.segments.map(|segment| block.of_side(&segment, side));
+        let seen = segments.into_iter().zip([false, true]).filter(|(segment, _)| segment.len() > 0);
+        seen.filter_map(move |(segment, second)| {
+            let [q, k] = self.side(side)?;
+            let (q, k) = (Self::rows_of(q, &block, dim), self.of_key_head(k, &block, &segment, dim));
+            Some(Pairs { segment, second, q, k })
+        })
+    }
+
+    /// Of mixed keys, how many are far from a row: the first ones.
+    pub(super) fn far_columns(&self, block: &Block, row: usize, mixed: &Segment) -> usize {
+        self.far_end(self.position(block, row)).clamp(mixed.start, mixed.end) - mixed.start
     }
 
     /// The values of a segment, `[len, value_dim]`.
@@ -191,13 +304,19 @@ impl<'a> Operands<'a> {
     }
 
     /// Fills `out` with the transpose of the keys that a block sees.
-    pub(super) fn transpose_keys(&self, block: &Block, out: &mut Transposed) {
-        out.fill(block, self.shape.head_dim, |segment| self.key_matrix(block, segment));
+    pub(super) fn transpose_keys(&self, block: &Block, out: &mut Keys) {
+        let dim = self.shape.head_dim;
+        let near = block.segments.map(|segment| block.of_side(&segment, Side::Near));
+        out.near.fill(near, dim, |segment| self.of_key_head(&self.k, block, segment, dim));
+        if let Some(far) = &self.far {
+            let segments = block.segments.map(|segment| segment.within(0..block.far_from_any));
+            out.far.fill(segments, dim, |segment| self.of_key_head(&far.k, block, segment, dim));
+        }
     }
 
     /// Fills `out` with the transpose of the values that a block sees.
     pub(super) fn transpose_values(&self, block: &Block, out: &mut Transposed) {
-        out.fill(block, self.shape.value_dim, |segment| self.value_matrix(block, segment));
+        out.fill(block.segments, self.shape.value_dim, |segment| self.value_matrix(block, segment));
     }
 
     fn of_key_head<'b>(
@@ -224,11 +343,20 @@ impl<'a> Operands<'a> {
     /// multiple of [`LANES`] after [`Self::row_end`]; what follows in a row is left undefined.
     ///
     /// `keys` holds at least the block's keys.
-    pub(super) fn logits(&self, block: &Block, keys: &Transposed, logits: &mut [f32]) {
-        let q = Self::rows_of(&self.q, block, self.shape.head_dim);
-        for segment in block.segments.iter().filter(|segment| segment.len() > 0) {
-            let keys = keys.of(segment);
-            product(&mut logits[segment.at..], block.stride, false, self.scale, q, keys);
+    pub(super) fn logits(&self, block: &Block, keys: &Keys, logits: &mut [f32]) {
+        for (side, keys) in [(Side::Near, &keys.near), (Side::Far, &keys.far)] {
+            for Pairs { segment, q, .. } in self.pairs(block, side) {
+                let keys = keys.of(&segment);
+                product(&mut logits[segment.at..], block.stride, false, self.scale, q, keys);
+            }
+        }
+        for Pairs { segment, q, .. } in self.pairs(block, Side::Mixed) {
+            let mut own: Mixed = [0.0; ROWS * ROWS];
+            product(&mut own, ROWS, false, self.scale, q, keys.far.of(&segment));
+            for (row, own) in own.chunks(ROWS).take(block.rows).enumerate() {
+                let far = self.far_columns(block, row, &segment);
+                logits[row * block.stride + segment.at..][..far].copy_from_slice(&own[..far]);
+            }
         }
         add_bias(self, block, logits);
         for (row, logits) in logits.chunks_mut(block.stride).take(block.rows).enumerate() {

@@ -2,7 +2,6 @@
 
 use super::{Attention, Bias, Shape};
 use crate::tape::{Input, values};
-use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use std::borrow::Cow;
 
@@ -13,12 +12,21 @@ pub(super) struct Call {
     pub(super) q: FlexTensor,
     pub(super) k: FlexTensor,
     pub(super) v: FlexTensor,
+    pub(super) far: Option<FarTensors>,
     pub(super) bias: BiasTensors,
     pub(super) query_scale: Option<FlexTensor>,
     pub(super) scale: f32,
     pub(super) window: Option<usize>,
     pub(super) sinks: usize,
     pub(super) offset: usize,
+}
+
+/// The tensors of a [`Far`](super::Far).
+#[derive(Clone, Debug)]
+pub(super) struct FarTensors {
+    pub(super) q: FlexTensor,
+    pub(super) k: FlexTensor,
+    pub(super) near: usize,
 }
 
 /// The tensors of a [`Bias`].
@@ -32,38 +40,34 @@ pub(super) enum BiasTensors {
 }
 
 impl Call {
-    /// Takes apart q, k, v and the options; the inputs are q, k, v and the tensors of the bias.
-    pub(super) fn new(qkv: [Tensor<4>; 3], options: &Attention, shape: Shape) -> (Self, Vec<Input>) {
-        let mut inputs: Vec<Input> = qkv.into_iter().map(Input::new).collect();
-        match &options.bias {
-            Bias::None => {}
-            Bias::ByDistance(table) => inputs.push(Input::new(table.clone())),
-            Bias::Slopes(slopes) => inputs.push(Input::new(slopes.clone())),
-            Bias::Pair { query, key } => {
-                inputs.extend([Input::new(query.clone()), Input::new(key.clone())]);
-            }
-            Bias::Block(block) => inputs.push(Input::new(block.clone())),
-        }
-        let data = |index: usize| inputs[index].data().clone();
-        let call = Self {
+    /// A call of the [`inputs`](super::inputs) of the options.
+    pub(super) fn new(inputs: &[Input], options: &Attention, shape: Shape) -> Self {
+        let mut inputs = inputs.iter().map(|input| input.data().clone());
+        let mut next = || inputs.next().expect("the inputs of these options");
+        Self {
             shape,
-            q: data(0),
-            k: data(1),
-            v: data(2),
+            q: next(),
+            k: next(),
+            v: next(),
+            far: options.far.as_ref().map(|far| FarTensors { q: next(), k: next(), near: far.near }),
             bias: match &options.bias {
                 Bias::None => BiasTensors::None,
-                Bias::ByDistance(_) => BiasTensors::ByDistance(data(3)),
-                Bias::Slopes(_) => BiasTensors::Slopes(data(3)),
-                Bias::Pair { .. } => BiasTensors::Pair(data(3), data(4)),
-                Bias::Block(_) => BiasTensors::Block(data(3)),
+                Bias::ByDistance(_) => BiasTensors::ByDistance(next()),
+                Bias::Slopes(_) => BiasTensors::Slopes(next()),
+                Bias::Pair { .. } => BiasTensors::Pair(next(), next()),
+                Bias::Block(_) => BiasTensors::Block(next()),
             },
-            query_scale: options.query_scale.clone().map(|scale| Input::new(scale).data().clone()),
+            query_scale: options.query_scale.clone().map(|scale| Input::new(scale).into_data()),
             scale: options.scale as f32,
             window: options.window,
             sinks: options.sinks,
             offset: options.query_offset,
-        };
-        (call, inputs)
+        }
+    }
+
+    /// Inputs before the tensors of the bias.
+    pub(super) fn before_bias(&self) -> usize {
+        if self.far.is_some() { 5 } else { 3 }
     }
 }
 

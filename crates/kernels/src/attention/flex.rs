@@ -10,7 +10,7 @@
 //! first product); buffers that begin a line of the cache (6% to 15% of it).
 
 use super::Shape;
-use super::block::{Block, Operands, ROWS, Transposed};
+use super::block::{Block, Keys, Operands, ROWS};
 use super::call::Call;
 use crate::buffers::zeros;
 use crate::lanes::{LANES, exp_in_place, largest, vectorised};
@@ -45,7 +45,7 @@ pub(super) fn forward(call: &Call) -> (FlexTensor, Vec<f32>) {
     let scratch = operands.scratch();
     let transposed = transposed_keys(&operands);
     tasks.into_par_iter().for_each_init(
-        || (vec![0.0; scratch], Transposed::default()),
+        || (vec![0.0; scratch], Keys::default()),
         |(logits, keys), task| task.run(&operands, &transposed, logits, keys),
     );
     let lies = [shape.batch, shape.queries, shape.heads, shape.value_dim];
@@ -59,14 +59,14 @@ const TASK_ROWS: usize = 128;
 const SHARED: usize = 4 * TASK_ROWS;
 
 /// All keys of each batch row and key head, transposed, if the tasks share them.
-fn transposed_keys(operands: &Operands<'_>) -> Vec<Transposed> {
+fn transposed_keys(operands: &Operands<'_>) -> Vec<Keys> {
     let Shape { batch, heads, key_heads, queries, .. } = operands.shape;
     if queries <= SHARED {
         return Vec::new();
     }
     let one = |index: usize| {
         let all = operands.all_rows(index / key_heads, index % key_heads * (heads / key_heads));
-        let mut keys = Transposed::default();
+        let mut keys = Keys::default();
         operands.transpose_keys(&all, &mut keys);
         keys
     };
@@ -86,7 +86,7 @@ struct Task<'a> {
 
 impl Task<'_> {
     /// `shared` holds all transposed keys, or nothing: then `own` receives those that the task sees.
-    fn run(self, operands: &Operands<'_>, shared: &[Transposed], logits: &mut [f32], own: &mut Transposed) {
+    fn run(self, operands: &Operands<'_>, shared: &[Keys], logits: &mut [f32], own: &mut Keys) {
         let Shape { heads, key_heads, value_dim, .. } = operands.shape;
         let group = heads / key_heads;
         for head in 0..heads {
@@ -107,7 +107,7 @@ impl Task<'_> {
 fn attend(
     operands: &Operands<'_>,
     block: &Block,
-    keys: &Transposed,
+    keys: &Keys,
     logits: &mut [f32],
     out: &mut [f32],
     log_sums: &mut [f32],

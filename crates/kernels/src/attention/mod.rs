@@ -1,16 +1,20 @@
 //! Causal attention with a position bias.
 //!
-//! **Fused:** scores, scale, bias, masks, softmax and the weighted sum of values. Nothing of size queries x
-//! keys is kept, forward or backward, but for a bias that comes as such a block.
+//! **Fused:** scores, scale, bias, masks, softmax and the weighted sum of values; and the choice by distance between
+//! the scores of two rotations, where pairs that are far apart have a q and k of their own. Nothing of size queries
+//! x keys is kept, forward or backward, but for a bias that comes as such a block.
 //!
-//! **Kept for the backward pass:** q, k, v, the tensors of the bias and the query scale, and one number
-//! for each query row of a head: the log of its sum of exponentials. The probabilities are computed again.
+//! **Kept for the backward pass:** q, k, v, the far q and k, the tensors of the bias and the query scale, and one
+//! number for each query row of a head: the log of its sum of exponentials. The probabilities are computed again.
 //!
 //! **Bytes:** with `Q = heads * queries` rows of queries and `K = key_heads * keys` rows of keys, at least
 //! `4 * batch * (Q + K) * (head_dim + value_dim)` forward (q, k, v and the output, once each), and
 //! `4 * batch * (Q * (2 head_dim + value_dim) + 2 K * (head_dim + value_dim))` backward (q, k, v and the
 //! gradient of the output in; the gradients of q, k and v out). Time goes into the products: two forward and
-//! five backward, each of a multiply-add for every visible pair and channel.
+//! five backward, each of a multiply-add for every visible pair and channel. A second rotation adds
+//! `4 * batch * (Q + K) * head_dim` bytes forward and twice that backward, and next to no products: a block of
+//! queries is multiplied with the near keys and with the far ones, and with both only at the border, fewer keys
+//! than it has rows.
 //!
 //! **Tried on the CPU, without gain:** blocks of other heights than 32 rows (30 to 96 change the speed of the
 //! products by 3%, and taller ones compute more hidden scores); products written out in lanes (those of the
@@ -32,7 +36,8 @@ mod tests;
 
 pub use reference::repeat_heads;
 
-use crate::tape;
+use crate::tape::{self, Gradient, Parts, Taken};
+use burn::backend::tensor::FloatTensor;
 use burn::tensor::{Bool, Device, Tensor};
 
 /// What is added to the logit of query position i and key position j, for `j <= i`.
@@ -83,6 +88,17 @@ impl Bias {
     }
 }
 
+/// A second pair of q and k, for pairs of tokens that are far apart: `ReRoPE`, Leaky `ReRoPE`, Self-Extend.
+#[derive(Clone, Debug)]
+pub struct Far {
+    /// `[batch, heads, queries, head_dim]`.
+    pub q: Tensor<4>,
+    /// `[batch, key_heads, keys, head_dim]`.
+    pub k: Tensor<4>,
+    /// The first distance `i - j`, in tokens, whose score is that of this q and k.
+    pub near: usize,
+}
+
 /// What attention does besides the softmax of q·k.
 #[derive(Clone, Debug)]
 pub struct Attention {
@@ -99,6 +115,8 @@ pub struct Attention {
     pub query_scale: Option<Tensor<2>>,
     /// The position of the first query row among the keys: row r sees the keys `0..=query_offset + r`.
     pub query_offset: usize,
+    /// What takes the place of q and k in the scores of pairs that are far apart.
+    pub far: Option<Far>,
 }
 
 impl Attention {
@@ -111,6 +129,7 @@ impl Attention {
             sinks: 0,
             query_scale: None,
             query_offset: 0,
+            far: None,
         }
     }
 
@@ -132,7 +151,7 @@ impl Attention {
     }
 
     fn check(&self, shape: &Shape) {
-        let Shape { batch, heads, key_heads, queries, keys, .. } = *shape;
+        let Shape { batch, heads, key_heads, queries, keys, head_dim, .. } = *shape;
         assert!(
             key_heads > 0 && heads.is_multiple_of(key_heads),
             "attention: {heads} query heads for {key_heads} key heads"
@@ -145,6 +164,10 @@ impl Attention {
                 (rows == 1 || rows == batch) && columns == queries,
                 "attention: a query scale [{rows}, {columns}] for batch {batch} and {queries} queries"
             );
+        }
+        if let Some(Far { q, k, .. }) = &self.far {
+            assert_eq!(q.dims(), [batch, heads, queries, head_dim], "attention: the far q");
+            assert_eq!(k.dims(), [batch, key_heads, keys, head_dim], "attention: the far k");
         }
         match &self.bias {
             Bias::None => {}
@@ -210,7 +233,8 @@ impl Shape {
 ///
 /// q `[batch, heads, queries, head_dim]`, k `[batch, key_heads, keys, head_dim]`, v
 /// `[batch, key_heads, keys, value_dim]` -> `[batch, heads, queries, value_dim]`; `key_heads` divides
-/// `heads`, and query head h reads key head `h / (heads / key_heads)`. The softmax is in f32.
+/// `heads`, and query head h reads key head `h / (heads / key_heads)`. The softmax is in f32. Far pairs
+/// have the q·k of [`Attention::far`].
 ///
 /// The fused form keeps nothing of size queries x keys: it works on blocks of queries, and its
 /// gradient recomputes the probabilities from one number per query row.
@@ -220,34 +244,65 @@ impl Shape {
 pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> Tensor<4> {
     let shape = Shape::of(&q, &k, &v);
     options.check(&shape);
+    let all = |taken: fn(&Tensor<4>) -> bool| {
+        let far = options.far.iter().flat_map(|far| [&far.q, &far.k]);
+        [&q, &k, &v].into_iter().chain(far).all(taken)
+    };
     if tape::fused()
-        && [&q, &k, &v].into_iter().all(tape::on_cpu)
+        && all(tape::on_cpu)
         && options.bias.on_cpu()
         && options.query_scale.as_ref().is_none_or(tape::on_cpu)
     {
-        return fused(q, k, v, options, shape);
+        return fused([q, k, v], options, shape);
     }
     #[cfg(feature = "gpu")]
     if tape::fused()
-        && [&q, &k, &v].into_iter().all(tape::on_gpu)
+        && all(tape::on_gpu)
         && options.bias.on_gpu()
         && options.query_scale.as_ref().is_none_or(tape::on_gpu)
-        && cube::takes(&q, &shape)
+        && cube::takes(&q, options, &shape)
     {
         return cube::attention([q, k, v], options, shape);
     }
     reference::attention(q, k, v, options, &shape)
 }
 
-fn fused(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention, shape: Shape) -> Tensor<4> {
-    let (call, inputs) = call::Call::new([q, k, v], options, shape);
+fn fused(qkv: [Tensor<4>; 3], options: &Attention, shape: Shape) -> Tensor<4> {
+    let inputs = inputs(qkv, options);
+    let call = call::Call::new(&inputs, options, shape);
     let (output, log_sums) = flex::forward(&call);
-    let saved = || autodiff::Saved { call, log_sums };
-    let mut inputs = inputs.into_iter();
-    let mut next = || inputs.next().expect("three inputs and the bias' tensors");
+    record(&inputs, output, || autodiff::Saved { call, log_sums })
+}
+
+/// What a call is differentiated by: q, k, v, the far q and k, the tensors of the bias, as far as there are.
+fn inputs<B: Taken>(qkv: [Tensor<4>; 3], options: &Attention) -> Vec<Parts<B>> {
+    let mut inputs: Vec<Parts<B>> = qkv.into_iter().map(Parts::new).collect();
+    if let Some(Far { q, k, .. }) = &options.far {
+        inputs.extend([q, k].map(|x| Parts::new(x.clone())));
+    }
     match &options.bias {
-        Bias::None => tape::record(&[next(), next(), next()], output, saved),
-        Bias::Pair { .. } => tape::record(&[next(), next(), next(), next(), next()], output, saved),
-        _ => tape::record(&[next(), next(), next(), next()], output, saved),
+        Bias::None => {}
+        Bias::ByDistance(table) => inputs.push(Parts::new(table.clone())),
+        Bias::Slopes(slopes) => inputs.push(Parts::new(slopes.clone())),
+        Bias::Pair { query, key } => inputs.extend([query, key].map(|x| Parts::new(x.clone()))),
+        Bias::Block(block) => inputs.push(Parts::new(block.clone())),
+    }
+    inputs
+}
+
+/// [`tape::record`] for as many [`inputs`] as there are.
+fn record<B: Taken, G>(inputs: &[Parts<B>], output: FloatTensor<B>, state: impl FnOnce() -> G) -> Tensor<4>
+where
+    G: Gradient<3, B> + Gradient<4, B> + Gradient<5, B> + Gradient<6, B> + Gradient<7, B>,
+{
+    fn counted<B: Taken, const N: usize>(inputs: &[Parts<B>]) -> &[Parts<B>; N] {
+        inputs.try_into().expect("as many as were counted")
+    }
+    match inputs.len() {
+        3 => tape::record::<B, G, 3, 4>(counted(inputs), output, state),
+        4 => tape::record::<B, G, 4, 4>(counted(inputs), output, state),
+        5 => tape::record::<B, G, 5, 4>(counted(inputs), output, state),
+        6 => tape::record::<B, G, 6, 4>(counted(inputs), output, state),
+        _ => tape::record::<B, G, 7, 4>(counted(inputs), output, state),
     }
 }

@@ -1,6 +1,6 @@
 //! What attention computes, in plain tensor operations.
 
-use super::{Attention, Bias, Shape};
+use super::{Attention, Bias, Far, Shape};
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation::softmax};
 
 /// Logits computed at once where no gradient needs them all: 64 MiB in f32.
@@ -15,8 +15,12 @@ pub(super) fn attention(
 ) -> Tensor<4> {
     let Shape { batch, heads, key_heads, queries, keys, .. } = *shape;
     let rows = (LOGITS_AT_ONCE / (batch * heads * keys).max(1)).max(1);
-    let tracked = [&q, &k, &v].into_iter().any(Tensor::is_tracked) || bias_is_tracked(&options.bias);
+    let far = options.far.iter().flat_map(|far| [&far.q, &far.k]);
+    let tracked =
+        [&q, &k, &v].into_iter().chain(far).any(Tensor::is_tracked) || bias_is_tracked(&options.bias);
     let (k, v) = (repeat_heads(k, heads / key_heads), repeat_heads(v, heads / key_heads));
+    let far = options.far.clone().map(|far| Far { k: repeat_heads(far.k, heads / key_heads), ..far });
+    let options = &Attention { far, ..options.clone() };
     if tracked || rows >= queries {
         return attend(q, k, v, options);
     }
@@ -54,8 +58,14 @@ fn rows_of(options: &Attention, first: usize, count: usize, end: usize) -> Atten
         Bias::Block(block) => Bias::Block(block.clone().slice_dim(2, rows.clone()).slice_dim(3, 0..end)),
         other => other.clone(),
     };
+    let far = options.far.clone().map(|far| Far {
+        q: far.q.slice_dim(2, rows.clone()),
+        k: far.k.slice_dim(2, 0..end),
+        near: far.near,
+    });
     Attention {
         bias,
+        far,
         query_scale: options.query_scale.clone().map(|scale| scale.slice_dim(1, rows)),
         query_offset: options.query_offset + first,
         ..options.clone()
@@ -75,7 +85,14 @@ pub fn repeat_heads(x: Tensor<4>, times: usize) -> Tensor<4> {
 fn attend(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> Tensor<4> {
     let (queries, keys) = (q.dims()[2], k.dims()[2]);
     let device = q.device();
-    let mut logits = q.matmul(k.swap_dims(2, 3)).mul_scalar(options.scale);
+    let mut logits = q.matmul(k.swap_dims(2, 3));
+    if let Some(Far { q, k, near }) = &options.far {
+        let chosen = distances_of(options, queries, keys, |n| usize::try_from(n).is_ok_and(|n| n >= *near));
+        let chosen = Tensor::<2, Bool>::from_data(TensorData::new(chosen, [queries, keys]), &device);
+        let far = q.clone().matmul(k.clone().swap_dims(2, 3));
+        logits = logits.mask_where(chosen.unsqueeze::<4>().expand(far.dims()), far);
+    }
+    let mut logits = logits.mul_scalar(options.scale);
     if let Some(scale) = &options.query_scale {
         let [rows, columns] = scale.dims();
         logits = logits * scale.clone().reshape([rows, 1, columns, 1]);

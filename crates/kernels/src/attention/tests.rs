@@ -11,6 +11,8 @@ struct Case {
     sinks: usize,
     /// Rows of the query scale.
     scaled: Option<usize>,
+    /// The first distance that is read with the far q and k.
+    near: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,7 @@ const PLAIN: Case = Case {
     window: None,
     sinks: 0,
     scaled: None,
+    near: None,
 };
 
 impl Case {
@@ -49,6 +52,9 @@ impl Case {
             Kind::Pair => sizes.extend([batch * heads * queries, batch * heads * keys]),
             Kind::Block => sizes.push(batch * heads * queries * keys),
             Kind::SharedBlock => sizes.push(heads * queries * keys),
+        }
+        if self.near.is_some() {
+            sizes.extend([sizes[0], sizes[1]]);
         }
         sizes.into_iter().zip(1..).map(|(size, seed)| numbers(seed, size)).collect()
     }
@@ -84,14 +90,14 @@ impl Case {
             sinks: self.sinks,
             query_scale: scale,
             query_offset: self.offset,
+            far: None,
         };
         // q, k and v arrive with heads and rows exchanged, so that they do not lie contiguously.
-        (
-            input(0).reshape([batch, queries, heads, head_dim]).swap_dims(1, 2),
-            input(1).reshape([batch, keys, key_heads, head_dim]).swap_dims(1, 2),
-            input(2).reshape([batch, key_heads, value_dim, keys]).swap_dims(2, 3),
-            options,
-        )
+        let query = |index: usize| input(index).reshape([batch, queries, heads, head_dim]).swap_dims(1, 2);
+        let key = |index: usize| input(index).reshape([batch, keys, key_heads, head_dim]).swap_dims(1, 2);
+        let far = self.near.map(|near| Far { q: query(inputs.len() - 2), k: key(inputs.len() - 1), near });
+        let v = input(2).reshape([batch, key_heads, value_dim, keys]).swap_dims(2, 3);
+        (query(0), key(1), v, Attention { far, ..options })
     }
 
     #[track_caller]
@@ -147,7 +153,7 @@ fn every_bias_with_an_offset_and_a_query_scale() {
     for kind in KINDS {
         for (rows, window) in [(1, None), (2, Some(9))] {
             let shape = Shape { queries: 19, keys: 60, ..PLAIN.shape };
-            Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows) }.hold(kind);
+            Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), ..PLAIN }.hold(kind);
         }
     }
 }
@@ -159,6 +165,80 @@ fn one_query() {
         Case { shape, ..PLAIN }.hold(kind);
         let shape = Shape { queries: 1, keys: 50, ..PLAIN.shape };
         Case { shape, offset: 49, ..PLAIN }.hold(kind);
+    }
+}
+
+#[test]
+fn every_bias_with_two_rotations() {
+    for kind in KINDS {
+        for near in [0, 1, 9, 36, 37, 1000, usize::MAX] {
+            Case { near: Some(near), ..PLAIN }.hold(kind);
+        }
+    }
+}
+
+#[test]
+fn two_rotations_with_unequal_heads_and_odd_sizes() {
+    for (kind, near) in KINDS.into_iter().zip([1, 31, 9, 33, 45, 76]) {
+        // Slopes of few rows: far along, their gradient in the reference is off by more than what is allowed here.
+        let rows = if matches!(kind, Kind::Slopes) { 21 } else { 77 };
+        let shape =
+            Shape { batch: 2, heads: 6, key_heads: 2, queries: rows, keys: rows, head_dim: 5, value_dim: 7 };
+        Case { shape, near: Some(near), ..PLAIN }.hold(kind);
+    }
+}
+
+/// Borders of the two rotations before, at and past that of the window, and among the sinks.
+#[test]
+fn two_rotations_with_window_and_sinks() {
+    let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
+    for (kind, near) in KINDS.into_iter().zip([1, 3, 20, 21, 40, 68]) {
+        for (window, sinks) in [(1, 0), (20, 0), (20, 3), (40, 30), (1000, 1)] {
+            Case { shape, window: Some(window), sinks, near: Some(near), ..PLAIN }.hold(kind);
+        }
+    }
+}
+
+#[test]
+fn two_rotations_with_an_offset_and_a_query_scale() {
+    for kind in KINDS {
+        for (rows, window, near) in [(1, None, 7), (2, Some(30), 12), (2, Some(9), 50)] {
+            let shape = Shape { queries: 19, keys: 60, ..PLAIN.shape };
+            let case = Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), near: Some(near) };
+            case.hold(kind);
+        }
+    }
+}
+
+#[test]
+fn two_rotations_in_several_tasks_per_head() {
+    for (window, sinks, near) in [(None, 0, 100), (Some(150), 7, 40), (None, 0, 3)] {
+        let shape =
+            Shape { batch: 1, heads: 2, key_heads: 1, queries: 300, keys: 310, head_dim: 4, value_dim: 4 };
+        Case { shape, offset: 7, window, sinks, near: Some(near), ..PLAIN }.hold(Kind::ByDistance);
+    }
+}
+
+#[test]
+fn one_query_with_two_rotations() {
+    for (keys, near) in [(1, 0), (1, 1), (50, 1), (50, 20), (50, 49), (50, 50)] {
+        let shape = Shape { queries: 1, keys, ..PLAIN.shape };
+        Case { shape, offset: keys - 1, near: Some(near), ..PLAIN }.hold(Kind::Slopes);
+    }
+}
+
+/// The same q and k twice are plain attention, wherever the border lies.
+#[test]
+fn two_equal_rotations_are_one() {
+    let case = Case { shape: Shape { queries: 600, keys: 600, ..PLAIN.shape }, ..PLAIN };
+    let inputs: Vec<Tensor<1>> =
+        case.inputs(Kind::None).into_iter().map(|x| crate::testing::flat(x, &Device::flex())).collect();
+    let (q, k, v, options) = case.call(Kind::None, &inputs);
+    let plain = list(attention(q.clone(), k.clone(), v.clone(), &options));
+    for near in [0, 1, 100, 599, 600] {
+        let far = Some(Far { q: q.clone(), k: k.clone(), near });
+        let twice = attention(q.clone(), k.clone(), v.clone(), &Attention { far, ..options.clone() });
+        assert_close(&format!("near {near}"), &list(twice), &plain, 1e-6);
     }
 }
 
@@ -206,7 +286,8 @@ fn the_reference_in_blocks_is_the_reference_at_once() {
 fn threads_change_no_bit() {
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let case = Case { shape: Shape { queries: 90, keys: 90, ..PLAIN.shape }, ..PLAIN };
+        let shape = Shape { queries: 90, keys: 90, ..PLAIN.shape };
+        let case = Case { shape, near: Some(40), ..PLAIN };
         pool.install(|| {
             differentiate(&Device::flex(), &case.inputs(Kind::ByDistance), |inputs| {
                 let (q, k, v, options) = case.call(Kind::ByDistance, inputs);
@@ -215,6 +296,18 @@ fn threads_change_no_bit() {
         })
     };
     assert_eq!(run(1), run(3));
+}
+
+#[test]
+#[should_panic(expected = "attention: the far k")]
+fn far_keys_of_other_shapes_are_refused() {
+    let case = Case { near: Some(3), ..PLAIN };
+    let inputs: Vec<Tensor<1>> =
+        case.inputs(Kind::None).into_iter().map(|x| crate::testing::flat(x, &Device::flex())).collect();
+    let (q, k, v, mut options) = case.call(Kind::None, &inputs);
+    let far = options.far.take().unwrap();
+    options.far = Some(Far { k: far.k.slice_dim(2, 0..36), ..far });
+    attention(q, k, v, &options);
 }
 
 #[test]

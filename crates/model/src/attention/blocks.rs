@@ -1,6 +1,7 @@
 //! Attention one block of queries at a time, for encodings that need the scores themselves.
 //!
-//! It serves every hook: several geometries, any number of biases, the `scores` and `values` hooks.
+//! It serves every hook: geometries of any kind, at any positions, any number of biases, the `scores` and
+//! `values` hooks.
 //! Memory grows with the length, not its square: a block of queries is chosen so that its scores
 //! take at most 64 MiB.
 
@@ -157,3 +158,6 @@ fn pairs(
     let shape = [positions.rows(), 1, queries.len(), keys];
     Tensor::<4, Bool>::from_data(TensorData::new(held, shape), &like.device()).expand(like.dims())
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,6 +73,15 @@ impl Selector {
             }
         }
     }
+
+    /// The first whole distance of entry 1, where it is the distance that chooses; for whole positions that is
+    /// all there is to know.
+    pub fn near(&self) -> Option<usize> {
+        match self {
+            Self::Distance { near } if !near.is_nan() => Some(near.ceil().max(0.0) as usize),
+            Self::Distance { .. } | Self::Chunk { .. } => None,
+        }
+    }
 }
 
 /// Which positions q and k are read at. One pair of maps is plain attention, two are `ReRoPE`, Leaky
@@ -122,6 +131,18 @@ mod tests {
             [0, 1, 2]
         );
         assert_eq!(Selector::Distance { near: 4.0 }.entry(9.0, 5.0), 1);
+        assert_eq!(selector.near(), None);
+        for near in [-1.0, 0.0, 0.5, 1.0, 2.5, 4.0, 1e9, f64::INFINITY] {
+            let selector = Selector::Distance { near };
+            for distance in 0..6_usize {
+                let far = selector.near().is_some_and(|near| distance >= near);
+                assert_eq!(
+                    selector.entry(distance as f64 + 70.0, 70.0),
+                    usize::from(far),
+                    "{near} {distance}"
+                );
+            }
+        }
         assert_eq!(vec![PositionMap::AtMost(7.0).at(6.0), PositionMap::AtMost(7.0).at(90.0)], vec![6.0, 7.0]);
         assert!(Geometry::plain().is_plain());
     }

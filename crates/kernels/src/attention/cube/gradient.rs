@@ -2,8 +2,8 @@
 
 use super::Kind;
 use super::launch::{Attend, Call, Inputs};
-use crate::attention::{Attention, Bias, Shape};
-use crate::tape::{self, Gradient, Parts};
+use crate::attention::{Attention, Bias, Shape, inputs, record};
+use crate::tape::{Gradient, Parts};
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, TensorMetadata};
@@ -52,14 +52,7 @@ impl<const N: usize> Gradient<N, Cube> for Saved {
 
 /// [`attention`](crate::attention()) of tensors on the GPU that [`takes`](super::takes) accepts.
 pub(in crate::attention) fn attention(qkv: [Tensor<4>; 3], options: &Attention, shape: Shape) -> Tensor<4> {
-    let mut inputs: Vec<Parts<Cube>> = qkv.into_iter().map(Parts::new).collect();
-    match &options.bias {
-        Bias::None => {}
-        Bias::ByDistance(table) => inputs.push(Parts::new(table.clone())),
-        Bias::Slopes(slopes) => inputs.push(Parts::new(slopes.clone())),
-        Bias::Pair { query, key } => inputs.extend([Parts::new(query.clone()), Parts::new(key.clone())]),
-        Bias::Block(block) => inputs.push(Parts::new(block.clone())),
-    }
+    let inputs: Vec<Parts<Cube>> = inputs(qkv, options);
     let call = Call::new(options, shape);
     let data = |index: usize| inputs.get(index).unwrap_or(&inputs[0]).data().clone();
     let scale =
@@ -70,12 +63,5 @@ pub(in crate::attention) fn attention(qkv: [Tensor<4>; 3], options: &Attention, 
     let [q, k, v, first, second, scale] = saved.clone();
     let (output, log_sums) = Cube::forward(q, k, v, first, second, scale, call);
     let result = output.clone();
-    let saved = || Saved { inputs: saved, output, log_sums, call, shared };
-    let mut inputs = inputs.into_iter();
-    let mut next = || inputs.next().expect("three inputs and the bias' tensors");
-    match &options.bias {
-        Bias::None => tape::record(&[next(), next(), next()], result, saved),
-        Bias::Pair { .. } => tape::record(&[next(), next(), next(), next(), next()], result, saved),
-        _ => tape::record(&[next(), next(), next(), next()], result, saved),
-    }
+    record(&inputs, result, || Saved { inputs: saved, output, log_sums, call, shared })
 }

@@ -24,7 +24,10 @@ const CUBES: usize = 65_535;
 const BUFFERS: u32 = 13;
 
 /// Whether the kernels can compute this on the device that q lies on.
-pub(in crate::attention) fn takes(q: &Tensor<4>, shape: &Shape) -> bool {
+pub(in crate::attention) fn takes(q: &Tensor<4>, options: &Attention, shape: &Shape) -> bool {
+    if options.far.is_some() {
+        return false;
+    }
     let device = q.device();
     let device = match device.as_dispatch() {
         DispatchDevice::Autodiff(device) => (**device).clone(),

@@ -89,6 +89,7 @@ impl Case {
                 sinks: self.sinks,
                 query_scale: query_scale.clone(),
                 query_offset: self.offset(),
+                far: None,
             };
             (q, k, v, options)
         };

@@ -1,0 +1,158 @@
+//! What the fused attention reads of two rotations is what plain operations read, block by block.
+
+use super::*;
+use crate::attention::{Pairs, attend, is_described};
+use burn::tensor::{Device, Int};
+use longwave_position::encoding::{Dimensions, Selector};
+use longwave_position::reading::LogN;
+use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig};
+use std::ops::Range;
+
+const HEADS: usize = 4;
+const KV_HEADS: usize = 2;
+const DIM: usize = 8;
+const TRAIN: usize = 16;
+const LENGTH: usize = 53;
+
+fn value(text: &str) -> toml::Value {
+    format!("value = {text}").parse::<toml::Table>().unwrap().remove("value").unwrap()
+}
+
+fn reading(encoding: &str, log_n: LogN) -> Reading {
+    let dimensions = Dimensions {
+        layers: 1,
+        width: HEADS * DIM,
+        heads: HEADS,
+        kv_heads: KV_HEADS,
+        head_dim: DIM,
+        train_length: TRAIN,
+        vocab_size: 16,
+    };
+    PositionConfig::from_value(&value(encoding), "position")
+        .and_then(|config| config.build("position", &dimensions, &Init::new(0, &Device::flex()), log_n))
+        .unwrap()
+}
+
+fn extended(encoding: &str, extension: &str) -> Reading {
+    let extension = ExtensionConfig::from_value(&value(extension), "extend").unwrap();
+    extension
+        .apply(&reading(encoding, LogN::Off), Lengths { train: TRAIN, length: LENGTH })
+        .unwrap_or_else(|error| panic!("{encoding}: {error}"))
+}
+
+/// q of the queries, k and v of all rows.
+fn qkv(queries: &Range<usize>, device: &Device) -> [Tensor<4>; 3] {
+    let init = Init::new(3, device);
+    let tensor = |name, heads, rows| init.normal(name, [1, heads, rows, DIM], 1.0).val();
+    [
+        tensor("q", HEADS, LENGTH).slice_dim(2, queries.clone()),
+        tensor("k", KV_HEADS, LENGTH),
+        tensor("v", KV_HEADS, LENGTH),
+    ]
+}
+
+/// The output of an attention, and the gradients of q, k and v.
+fn differentiated(queries: &Range<usize>, attention: impl Fn([Tensor<4>; 3]) -> Tensor<4>) -> Vec<Vec<f32>> {
+    let device = Device::flex().autodiff();
+    let leaves = qkv(queries, &device).map(|x| x.detach().require_grad());
+    let output = attention(leaves.clone());
+    let weights = Init::new(4, &device).normal("weights", output.dims(), 1.0).val().detach();
+    let gradients = (output.clone() * weights).sum().backward();
+    let list = |x: Tensor<4>| x.into_data().try_to_vec::<f32>().unwrap();
+    let gradients = leaves.map(|leaf| Tensor::from_inner(leaf.grad(&gradients).unwrap()));
+    [vec![list(output)], gradients.map(list).to_vec()].concat()
+}
+
+/// Reads the same q, k and v in both ways.
+fn both(reading: &Reading, positions: &Positions, queries: Range<usize>) -> [Vec<Vec<f32>>; 2] {
+    let device = Device::flex().autodiff();
+    let tokens = Tensor::<2, Int>::zeros([1, LENGTH], &device);
+    let input = Tensor::zeros([1, LENGTH, HEADS * DIM], &device);
+    let rows = Rows::new(0, &tokens, positions);
+    let block = QueryBlock { rows, queries: &queries, input: &input };
+    [
+        differentiated(&queries, |qkv| attend(qkv, 0.4, block, reading, &mut Rotations::default())),
+        differentiated(&queries, |qkv| attention(qkv, 0.4, block, reading, &mut Rotations::default())),
+    ]
+}
+
+#[track_caller]
+fn hold(what: &str, reading: &Reading) {
+    for start in [0, 300] {
+        let positions = Positions::range(start..start + LENGTH);
+        let tokens = Tensor::<2, Int>::zeros([1, LENGTH], &Device::flex());
+        let pairs = Pairs::of(&reading.geometry(0), &positions);
+        assert!(pairs.is_some_and(|pairs| pairs.far.is_some()), "{what}: two rotations");
+        assert!(is_described(reading, Rows::new(0, &tokens, &positions)), "{what}: by index");
+        // All rows, the last ones, and one alone, as a cache reads them.
+        for queries in [0..LENGTH, 11..LENGTH, LENGTH - 1..LENGTH] {
+            let [fused, plain] = both(reading, &positions, queries.clone());
+            for (index, (fused, plain)) in fused.iter().zip(&plain).enumerate() {
+                let largest = plain.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
+                for (a, b) in fused.iter().zip(plain) {
+                    let off = (a - b).abs();
+                    assert!(off <= 5e-6 * largest, "{what}, {start}, {queries:?}, {index}: {a} {b}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn extensions_by_distance() {
+    let extensions = [
+        "{ kind = 'rerope', window = 'L/2' }",
+        "{ kind = 'rerope', window = 1 }",
+        "{ kind = 'leaky_rerope' }",
+        "{ kind = 'leaky_rerope', k = 0.5 }",
+        "{ kind = 'self_extend', group = 6 }",
+        "{ kind = 'sinks', n_sink = 3, window = 9 }",
+        "{ kind = 'lambda_mask', n_global = 2, window = 9 }",
+    ];
+    for encoding in ["'rope'", "'xpos'", "'pope'", "'transformer_xl'"] {
+        for extension in extensions {
+            hold(&format!("{encoding} {extension}"), &extended(encoding, extension));
+        }
+    }
+}
+
+/// A geometry beside log-n, a temperature, a window and a bias, each kind that is described.
+#[test]
+fn scales_and_biases_beside_two_rotations() {
+    let geometry =
+        extended("'rope'", "{ kind = 'leaky_rerope', k = 3.0, allow_untrained = true }").geometry(0);
+    for encoding in ["'rope'", "['alibi', 'rope']", "['fox', 'rope']", "['t5', 'rope']"] {
+        let mut reading = reading(encoding, LogN::PostHoc { train_length: TRAIN });
+        let layer = &mut reading.layers_mut()[0];
+        layer.geometry = Some(geometry.clone());
+        layer.logit_scale = 1.3;
+        hold(encoding, &reading);
+        reading.layers_mut()[0].mask.window = Some(20);
+        hold(&format!("{encoding}, window"), &reading);
+    }
+}
+
+#[test]
+fn borders_between_whole_distances() {
+    let mut reading = extended("'rope'", "'self_extend'");
+    let mut geometry = reading.geometry(0);
+    for near in [-1.0, 0.0, 0.5, 7.0, 7.25, 52.0, 1e6, f64::INFINITY] {
+        geometry.selector = Selector::Distance { near };
+        reading.layers_mut()[0].geometry = Some(geometry.clone());
+        hold(&format!("near {near}"), &reading);
+    }
+}
+
+/// Where an index is no position, and where chunks choose, blocks read, whatever their number.
+#[test]
+fn what_is_not_by_index_stays_in_blocks() {
+    let apart = Positions::range(0..LENGTH).map(|position| 0.5 * position);
+    let consecutive = Positions::range(0..LENGTH);
+    let rerope = extended("'rope'", "'rerope'");
+    let chunks = extended("'rope'", "'dual_chunk'");
+    for (reading, positions) in [(&rerope, &apart), (&chunks, &consecutive)] {
+        assert!(Pairs::of(&reading.geometry(0), positions).is_none());
+        let [read, plain] = both(reading, positions, 0..LENGTH);
+        assert_eq!(read, plain);
+    }
+}

@@ -230,7 +230,7 @@ fn sinusoids_agree() {
 
 #[test]
 fn rotations_agree() {
-    agrees("rope", &["direct", "linear", "ntk"]);
+    agrees("rope", &["direct", "linear", "ntk", "rerope", "leaky_rerope", "self_extend"]);
 }
 
 /// Each encoding and variant that `encodings.rs` trains to the end on the CPU takes the same first steps here.

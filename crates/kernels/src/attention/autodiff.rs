@@ -1,7 +1,8 @@
 //! The gradient of fused attention: the probabilities are computed again, block by block.
 
-use super::block::{Block, Keys, Mixed, Operands, Pairs, ROWS, Side, Transposed};
+use super::block::{Block, Mixed, Operands, Pairs, ROWS, Side};
 use super::call::{BiasTensors, BiasValues, Call, reversed_rows};
+use super::keys::{Keys, Transposed};
 use crate::buffers::zeros;
 use crate::lanes::{LANES, dot, exp_in_place, sum, vectorised};
 use crate::product::{Matrix, product};

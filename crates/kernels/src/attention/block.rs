@@ -2,6 +2,7 @@
 
 use super::Shape;
 use super::call::{BiasValues, Call};
+use super::keys::{Keys, Segment, Transposed};
 use crate::lanes::{LANES, vectorised};
 use crate::product::{Matrix, product};
 use crate::tape::{View, values};
@@ -11,32 +12,6 @@ use std::ops::Range;
 /// Query rows per block: enough to keep the matrix products busy, few enough that little of a causal
 /// block is wasted and that its logits stay in the cache.
 pub(super) const ROWS: usize = 32;
-
-/// A stretch of keys `start..end`, from column `at` of the logits.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Segment {
-    pub(super) start: usize,
-    pub(super) end: usize,
-    pub(super) at: usize,
-}
-
-impl Segment {
-    pub(super) fn len(&self) -> usize {
-        self.end - self.start
-    }
-
-    /// The part whose keys lie in `keys`.
-    pub(super) fn within(&self, keys: Range<usize>) -> Self {
-        let start = keys.start.clamp(self.start, self.end);
-        let end = keys.end.clamp(start, self.end);
-        Self { start, end, at: self.at + start - self.start }
-    }
-
-    /// The columns of the keys `run`.
-    pub(super) fn columns(&self, run: &Range<usize>) -> Range<usize> {
-        self.at + run.start - self.start..self.at + run.end - self.start
-    }
-}
 
 /// A block of query rows of one head, and the keys that any of them sees.
 #[derive(Clone, Copy, Debug)]
@@ -92,53 +67,6 @@ pub(super) struct Pairs<'a> {
     pub(super) q: Matrix<'a>,
     /// `[len, head_dim]`.
     pub(super) k: Matrix<'a>,
-}
-
-/// Rows of so many bytes, or a multiple, would fall on few sets of the nearest caches.
-const CROWDED: usize = 2048;
-
-/// Keys or values with the channels as rows: the matrix product would otherwise turn them around for
-/// every block.
-#[derive(Default)]
-pub(super) struct Transposed {
-    /// `[width, stride]`.
-    values: Vec<f32>,
-    segments: [Segment; 2],
-    width: usize,
-    stride: usize,
-}
-
-impl Transposed {
-    fn fill<'a>(&mut self, segments: [Segment; 2], width: usize, matrix: impl Fn(&Segment) -> Matrix<'a>) {
-        let mut columns = 0;
-        self.segments = segments.map(|segment| {
-            let own = Segment { at: columns, ..segment };
-            columns += own.len();
-            own
-        });
-        let stride = columns.next_multiple_of(LANES);
-        let crowded = (stride * size_of::<f32>()).is_multiple_of(CROWDED);
-        (self.width, self.stride) = (width, stride + if crowded { LANES } else { 0 });
-        self.values.resize(width * self.stride, 0.0);
-        for segment in self.segments.iter().filter(|segment| segment.len() > 0) {
-            matrix(segment).transpose_into(&mut self.values[segment.at..], self.stride);
-        }
-    }
-
-    /// The channels of a segment's keys, `[width, len]`.
-    pub(super) fn of(&self, segment: &Segment) -> Matrix<'_> {
-        let holds = |own: &&Segment| own.start <= segment.start && segment.end <= own.end;
-        let own = self.segments.iter().find(holds).expect("the rows that were transposed see more");
-        let at = own.at + segment.start - own.start;
-        Matrix::new(&self.values[at..], self.width, segment.len(), self.stride)
-    }
-}
-
-/// The transposed keys of both sides.
-#[derive(Default)]
-pub(super) struct Keys {
-    near: Transposed,
-    far: Transposed,
 }
 
 /// The q and k of far pairs.

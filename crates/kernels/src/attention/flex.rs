@@ -10,8 +10,9 @@
 //! first product); buffers that begin a line of the cache (6% to 15% of it).
 
 use super::Shape;
-use super::block::{Block, Keys, Operands, ROWS};
+use super::block::{Block, Operands, ROWS};
 use super::call::Call;
+use super::keys::Keys;
 use crate::buffers::zeros;
 use crate::lanes::{LANES, exp_in_place, largest, vectorised};
 use crate::product::{Matrix, product};

@@ -30,6 +30,7 @@ mod call;
 #[cfg(feature = "gpu")]
 mod cube;
 mod flex;
+mod keys;
 mod reference;
 #[cfg(test)]
 mod tests;
@@ -260,7 +261,7 @@ pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) 
         && all(tape::on_gpu)
         && options.bias.on_gpu()
         && options.query_scale.as_ref().is_none_or(tape::on_gpu)
-        && cube::takes(&q, options, &shape)
+        && cube::takes(&q, &shape)
     {
         return cube::attention([q, k, v], options, shape);
     }

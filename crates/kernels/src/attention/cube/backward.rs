@@ -1,9 +1,7 @@
 //! The gradients of attention on the GPU: by queries, by keys, and by distances.
 
-use super::{
-    Kind, Plan, QUERIES, Sizes, add, bias_of, dot, reached, read_row, scale_of, stage, visible, write_row,
-    zeros,
-};
+use super::rows::{add, dot, read_row, read_side, stage, stage_side, write_row, write_side, zeros};
+use super::{Kind, Lies, Plan, QUERIES, Sizes, bias_of, far_end, of_side, reached, scale_of, visible};
 use crate::gpu::{Strides, start};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -15,6 +13,8 @@ pub(super) fn query_kernel<N: Size>(
     q: &[Vector<f32, N>],
     k: &[Vector<f32, N>],
     v: &[Vector<f32, N>],
+    far_q: &[Vector<f32, N>],
+    far_k: &[Vector<f32, N>],
     first_bias: &[f32],
     second_bias: &[f32],
     query_scale: &[f32],
@@ -22,12 +22,11 @@ pub(super) fn query_kernel<N: Size>(
     gradient: &[Vector<f32, N>],
     log_sums: &[f32],
     q_gradient: &mut [Vector<f32, N>],
+    far_q_gradient: &mut [Vector<f32, N>],
     products: &mut [f32],
     bias_gradient: &mut [f32],
-    q_strides: Strides,
-    k_strides: Strides,
-    v_strides: Strides,
     gradient_strides: Strides,
+    lies: Lies,
     sizes: Sizes,
     #[comptime] plan: Plan,
 ) {
@@ -41,7 +40,6 @@ pub(super) fn query_kernel<N: Size>(
     let lowest = sizes.offset + first_row;
     let place = (batch * sizes.heads + head) * sizes.queries + select(real, row, 0);
 
-    let query = read_row::<N>(q, start(q_strides, batch, head, row), real, plan.dim);
     let above = start(gradient_strides, batch, head, row);
     let above = read_row::<N>(gradient, above, real, plan.value_dim);
     let ours = read_row::<N>(output, place * plan.value_dim, real, plan.value_dim);
@@ -53,52 +51,84 @@ pub(super) fn query_kernel<N: Size>(
     let product = product.vector_sum();
     let log_sum = log_sums[place];
     let scale = scale_of(query_scale, batch, select(real, row, 0), sizes, plan);
-    let mut sum = zeros::<N>(plan.dim);
     let mut row_sum = f32::new(0.0);
     // For slopes: the slopes of the scores sum to 0 but for rounding, which distances would enlarge.
     let mut excess = f32::new(0.0);
     let mut mean = f32::new(0.0);
 
+    let mut query = zeros::<N>(plan.dim);
     let mut k_tile = Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.dim));
     let mut v_tile = Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.value_dim));
-    let k_from = start(k_strides, batch, key_head, 0);
-    let v_from = start(v_strides, batch, key_head, 0);
-    let end = min(sizes.keys, lowest + QUERIES);
-    let mut first = 0usize;
-    while first < end {
-        if reached(lowest, first, sizes, plan) {
-            sync_cube();
-            stage::<N>(k, k_from, k_strides.row, first, end, &mut k_tile, plan.dim, plan.tile);
-            stage::<N>(v, v_from, v_strides.row, first, end, &mut v_tile, plan.value_dim, plan.tile);
-            sync_cube();
-            for index in 0..plan.tile {
-                let key = first + index;
-                if real && key < end && visible(position, key, sizes, plan) {
-                    let score = dot::<N>(&query, &k_tile, index * plan.dim, plan.dim) * scale
-                        + bias_of(first_bias, second_bias, batch, head, row, key, sizes, plan);
-                    let share = (score - log_sum).exp();
-                    let wanted = dot::<N>(&above, &v_tile, index * plan.value_dim, plan.value_dim);
-                    let slope = share * (wanted - product);
-                    add::<N>(&mut sum, &k_tile, index * plan.dim, slope, plan.dim);
-                    if comptime!(!plan.learned) {
-                    } else if comptime!(plan.kind == Kind::Slopes) {
-                        let distance = f32::cast_from(position - key);
-                        row_sum -= slope * distance;
-                        excess += slope;
-                        mean += share * distance;
-                    } else if comptime!(plan.kind == Kind::Pair) {
-                        row_sum += slope;
-                    } else if comptime!(plan.kind == Kind::Block) {
-                        bias_gradient[place * sizes.keys + key] = slope;
+    let q_from = start(lies.q, batch, head, row);
+    let far_q_from = start(lies.far_q, batch, head, row);
+    let k_from = start(lies.k, batch, key_head, 0);
+    let far_k_from = start(lies.far_k, batch, key_head, 0);
+    let v_from = start(lies.v, batch, key_head, 0);
+    for side in 0..plan.sides {
+        read_side::<N>(side, q, q_from, far_q, far_q_from, real, &mut query, plan);
+        let mut sum = zeros::<N>(plan.dim);
+        let mut first = 0usize;
+        let mut end = min(sizes.keys, lowest + QUERIES);
+        if comptime!(plan.sides == 2) {
+            if side == 0 {
+                first = far_end(lowest, sizes);
+            } else {
+                end = min(end, far_end(lowest + comptime!(QUERIES - 1), sizes));
+            }
+        }
+        while first < end {
+            if reached(lowest, first, sizes, plan) {
+                sync_cube();
+                stage_side::<N>(
+                    side,
+                    k,
+                    k_from,
+                    lies.k.row,
+                    far_k,
+                    far_k_from,
+                    lies.far_k.row,
+                    first,
+                    end,
+                    &mut k_tile,
+                    plan,
+                );
+                stage::<N>(v, v_from, lies.v.row, first, end, &mut v_tile, plan.value_dim, plan.tile);
+                sync_cube();
+                for index in 0..plan.tile {
+                    let key = first + index;
+                    if real
+                        && key < end
+                        && visible(position, key, sizes, plan)
+                        && of_side(side, position, key, sizes, plan)
+                    {
+                        let score = dot::<N>(&query, &k_tile, index * plan.dim, plan.dim) * scale
+                            + bias_of(first_bias, second_bias, batch, head, row, key, sizes, plan);
+                        let share = (score - log_sum).exp();
+                        let wanted = dot::<N>(&above, &v_tile, index * plan.value_dim, plan.value_dim);
+                        let slope = share * (wanted - product);
+                        add::<N>(&mut sum, &k_tile, index * plan.dim, slope, plan.dim);
+                        if comptime!(!plan.learned) {
+                        } else if comptime!(plan.kind == Kind::Slopes) {
+                            let distance = f32::cast_from(position - key);
+                            row_sum -= slope * distance;
+                            excess += slope;
+                            mean += share * distance;
+                        } else if comptime!(plan.kind == Kind::Pair) {
+                            row_sum += slope;
+                        } else if comptime!(plan.kind == Kind::Block) {
+                            bias_gradient[place * sizes.keys + key] = slope;
+                        }
                     }
                 }
             }
+            first += plan.tile;
         }
-        first += plan.tile;
+        if real {
+            write_side::<N>(side, &sum, q_gradient, far_q_gradient, place * plan.dim, scale, plan);
+        }
     }
     if real {
         products[place] = product;
-        write_row::<N>(&sum, q_gradient, place * plan.dim, scale, plan.dim);
         if comptime!(plan.learned && (plan.kind == Kind::Slopes || plan.kind == Kind::Pair)) {
             bias_gradient[place] = row_sum + mean * excess;
         }
@@ -111,6 +141,8 @@ pub(super) fn key_kernel<N: Size>(
     q: &[Vector<f32, N>],
     k: &[Vector<f32, N>],
     v: &[Vector<f32, N>],
+    far_q: &[Vector<f32, N>],
+    far_k: &[Vector<f32, N>],
     first_bias: &[f32],
     second_bias: &[f32],
     query_scale: &[f32],
@@ -118,12 +150,11 @@ pub(super) fn key_kernel<N: Size>(
     log_sums: &[f32],
     products: &[f32],
     k_gradient: &mut [Vector<f32, N>],
+    far_k_gradient: &mut [Vector<f32, N>],
     v_gradient: &mut [Vector<f32, N>],
     bias_gradient: &mut [f32],
-    q_strides: Strides,
-    k_strides: Strides,
-    v_strides: Strides,
     gradient_strides: Strides,
+    lies: Lies,
     sizes: Sizes,
     #[comptime] plan: Plan,
 ) {
@@ -132,60 +163,94 @@ pub(super) fn key_kernel<N: Size>(
     let key_head = CUBE_POS_Y as usize;
     let batch = CUBE_POS_Z as usize;
     let real = key < sizes.keys;
-    let row = read_row::<N>(k, start(k_strides, batch, key_head, key), real, plan.dim);
-    let value = read_row::<N>(v, start(v_strides, batch, key_head, key), real, plan.value_dim);
-    let mut k_sum = zeros::<N>(plan.dim);
+    let value = read_row::<N>(v, start(lies.v, batch, key_head, key), real, plan.value_dim);
+    let mut row = zeros::<N>(plan.dim);
     let mut v_sum = zeros::<N>(plan.value_dim);
     let mut q_tile = Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.dim));
     let mut g_tile = Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.value_dim));
-
-    // The first query that sees the cube's first key, and the end of those that see its last one.
-    let begin = select(first_key > sizes.offset, first_key - min(first_key, sizes.offset), 0);
-    let mut end = sizes.queries;
-    if comptime!(plan.windowed) {
-        if first_key >= sizes.sinks {
-            let last = first_key + comptime!(QUERIES - 1) + sizes.window;
-            end = min(end, select(last > sizes.offset, last - min(last, sizes.offset), 0));
+    let place = (batch * (sizes.heads / plan.group) + key_head) * sizes.keys + key;
+    let k_from = start(lies.k, batch, key_head, key);
+    let far_k_from = start(lies.far_k, batch, key_head, key);
+    for side in 0..plan.sides {
+        read_side::<N>(side, k, k_from, far_k, far_k_from, real, &mut row, plan);
+        let mut k_sum = zeros::<N>(plan.dim);
+        // The first query that sees the cube's first key, and the end of those that see its last one.
+        let mut begin = first_key - min(first_key, sizes.offset);
+        let mut end = sizes.queries;
+        if comptime!(plan.windowed) {
+            if first_key >= sizes.sinks {
+                let last = first_key + comptime!(QUERIES - 1) + sizes.window;
+                end = min(end, last - min(last, sizes.offset));
+            }
         }
-    }
-    for member in 0..plan.group {
-        let head = key_head * plan.group + member;
-        let q_from = start(q_strides, batch, head, 0);
-        let g_from = start(gradient_strides, batch, head, 0);
-        let mut column = f32::new(0.0);
-        let mut first = begin;
-        while first < end {
-            sync_cube();
-            stage::<N>(q, q_from, q_strides.row, first, end, &mut q_tile, plan.dim, plan.tile);
-            let g_row = gradient_strides.row;
-            stage::<N>(gradient, g_from, g_row, first, end, &mut g_tile, plan.value_dim, plan.tile);
-            sync_cube();
-            for index in 0..plan.tile {
-                let query = first + index;
-                if real && query < end && visible(sizes.offset + query, key, sizes, plan) {
-                    let place = (batch * sizes.heads + head) * sizes.queries + query;
-                    let scale = scale_of(query_scale, batch, query, sizes, plan);
-                    let score = dot::<N>(&row, &q_tile, index * plan.dim, plan.dim) * scale
-                        + bias_of(first_bias, second_bias, batch, head, query, key, sizes, plan);
-                    let share = (score - log_sums[place]).exp();
-                    let wanted = dot::<N>(&value, &g_tile, index * plan.value_dim, plan.value_dim);
-                    let slope = share * (wanted - products[place]);
-                    add::<N>(&mut k_sum, &q_tile, index * plan.dim, slope * scale, plan.dim);
-                    add::<N>(&mut v_sum, &g_tile, index * plan.value_dim, share, plan.value_dim);
-                    column -= slope;
+        if comptime!(plan.sides == 2) {
+            let border = first_key + sizes.near;
+            if side == 0 {
+                let last = border + comptime!(QUERIES - 1);
+                end = min(end, last - min(last, sizes.offset));
+            } else {
+                begin = border - min(border, sizes.offset);
+            }
+        }
+        for member in 0..plan.group {
+            let head = key_head * plan.group + member;
+            let q_from = start(lies.q, batch, head, 0);
+            let far_q_from = start(lies.far_q, batch, head, 0);
+            let g_from = start(gradient_strides, batch, head, 0);
+            let mut column = f32::new(0.0);
+            let mut first = begin;
+            while first < end {
+                sync_cube();
+                stage_side::<N>(
+                    side,
+                    q,
+                    q_from,
+                    lies.q.row,
+                    far_q,
+                    far_q_from,
+                    lies.far_q.row,
+                    first,
+                    end,
+                    &mut q_tile,
+                    plan,
+                );
+                let g_row = gradient_strides.row;
+                stage::<N>(gradient, g_from, g_row, first, end, &mut g_tile, plan.value_dim, plan.tile);
+                sync_cube();
+                for index in 0..plan.tile {
+                    let query = first + index;
+                    let position = sizes.offset + query;
+                    if real
+                        && query < end
+                        && visible(position, key, sizes, plan)
+                        && of_side(side, position, key, sizes, plan)
+                    {
+                        let place = (batch * sizes.heads + head) * sizes.queries + query;
+                        let scale = scale_of(query_scale, batch, query, sizes, plan);
+                        let score = dot::<N>(&row, &q_tile, index * plan.dim, plan.dim) * scale
+                            + bias_of(first_bias, second_bias, batch, head, query, key, sizes, plan);
+                        let share = (score - log_sums[place]).exp();
+                        let wanted = dot::<N>(&value, &g_tile, index * plan.value_dim, plan.value_dim);
+                        let slope = share * (wanted - products[place]);
+                        add::<N>(&mut k_sum, &q_tile, index * plan.dim, slope * scale, plan.dim);
+                        add::<N>(&mut v_sum, &g_tile, index * plan.value_dim, share, plan.value_dim);
+                        column -= slope;
+                    }
+                }
+                first += plan.tile;
+            }
+            if comptime!(plan.learned && plan.kind == Kind::Pair) {
+                if real {
+                    // Zero before the first side.
+                    bias_gradient[(batch * sizes.heads + head) * sizes.keys + key] += column;
                 }
             }
-            first += plan.tile;
         }
-        if comptime!(plan.learned && plan.kind == Kind::Pair) {
-            if real {
-                bias_gradient[(batch * sizes.heads + head) * sizes.keys + key] = column;
-            }
+        if real {
+            write_side::<N>(side, &k_sum, k_gradient, far_k_gradient, place * plan.dim, 1.0, plan);
         }
     }
     if real {
-        let place = (batch * (sizes.heads / plan.group) + key_head) * sizes.keys + key;
-        write_row::<N>(&k_sum, k_gradient, place * plan.dim, 1.0, plan.dim);
         write_row::<N>(&v_sum, v_gradient, place * plan.value_dim, 1.0, plan.value_dim);
     }
 }
@@ -213,16 +278,17 @@ pub(super) fn distance_kernel<N: Size>(
     q: &[Vector<f32, N>],
     k: &[Vector<f32, N>],
     v: &[Vector<f32, N>],
+    far_q: &[Vector<f32, N>],
+    far_k: &[Vector<f32, N>],
     table: &[f32],
+    _second_bias: &[f32],
     query_scale: &[f32],
     gradient: &[Vector<f32, N>],
     log_sums: &[f32],
     products: &[f32],
     target: &mut [f32],
-    q_strides: Strides,
-    k_strides: Strides,
-    v_strides: Strides,
     gradient_strides: Strides,
+    lies: Lies,
     sizes: Sizes,
     #[comptime] plan: Plan,
 ) {
@@ -238,12 +304,23 @@ pub(super) fn distance_kernel<N: Size>(
             let key = sizes.offset + row - distance;
             if key < sizes.keys && visible(sizes.offset + row, key, sizes, plan) {
                 let place = (batch * sizes.heads + head) * sizes.queries + row;
-                let k_from = start(k_strides, batch, key_head, key);
-                let v_from = start(v_strides, batch, key_head, key);
-                let q_from = start(q_strides, batch, head, row);
+                let k_from = start(lies.k, batch, key_head, key);
+                let v_from = start(lies.v, batch, key_head, key);
+                let q_from = start(lies.q, batch, head, row);
                 let g_from = start(gradient_strides, batch, head, row);
                 let scale = scale_of(query_scale, batch, row, sizes, plan);
-                let score = dot_of::<N>(q, q_from, k, k_from, plan.dim) * scale + bias;
+                let mut score = bias;
+                if comptime!(plan.sides == 1) {
+                    score += dot_of::<N>(q, q_from, k, k_from, plan.dim) * scale;
+                } else {
+                    if distance < sizes.near {
+                        score += dot_of::<N>(q, q_from, k, k_from, plan.dim) * scale;
+                    } else {
+                        let k_from = start(lies.far_k, batch, key_head, key);
+                        let q_from = start(lies.far_q, batch, head, row);
+                        score += dot_of::<N>(far_q, q_from, far_k, k_from, plan.dim) * scale;
+                    }
+                }
                 let share = (score - log_sums[place]).exp();
                 let wanted = dot_of::<N>(gradient, g_from, v, v_from, plan.value_dim);
                 sum += share * (wanted - products[place]);

@@ -1,7 +1,7 @@
 //! Fused attention on the autodiff tape.
 
 use super::Kind;
-use super::launch::{Attend, Call, Inputs};
+use super::launch::{Attend, Call, Gradients, Inputs};
 use crate::attention::{Attention, Bias, Shape, inputs, record};
 use crate::tape::{Gradient, Parts};
 use burn::backend::ops::FloatTensorOps;
@@ -24,11 +24,11 @@ struct Saved {
 
 impl<const N: usize> Gradient<N, Cube> for Saved {
     fn gradients(self, gradient: Primitive, wanted: [bool; N]) -> [Option<Primitive>; N] {
-        let [q, k, v, first, second, scale] = self.inputs;
         let mut call = self.call;
-        call.learned = wanted[3..].contains(&true);
-        let (q, k, v, first, second) =
-            Cube::backward(q, k, v, first, second, scale, self.output, self.log_sums, gradient, call);
+        let before_bias = if call.near.is_some() { 5 } else { 3 };
+        call.learned = wanted[before_bias..].contains(&true);
+        let Gradients { q, k, v, far_q, far_k, first_bias: first, second_bias: second } =
+            Cube::backward(self.inputs, self.output, self.log_sums, gradient, call);
         let Shape { heads, queries, keys, .. } = call.shape;
         let first = match call.kind {
             _ if !call.learned => first,
@@ -45,7 +45,8 @@ impl<const N: usize> Gradient<N, Cube> for Saved {
             }
             _ => first,
         };
-        let mut all = [q, k, v, first, second].into_iter();
+        let far = call.near.is_some().then_some([far_q, far_k]).into_iter().flatten();
+        let mut all = [q, k, v].into_iter().chain(far).chain([first, second]);
         wanted.map(|wanted| all.next().filter(|_| wanted))
     }
 }
@@ -54,14 +55,16 @@ impl<const N: usize> Gradient<N, Cube> for Saved {
 pub(in crate::attention) fn attention(qkv: [Tensor<4>; 3], options: &Attention, shape: Shape) -> Tensor<4> {
     let inputs: Vec<Parts<Cube>> = inputs(qkv, options);
     let call = Call::new(options, shape);
-    let data = |index: usize| inputs.get(index).unwrap_or(&inputs[0]).data().clone();
-    let scale =
-        options.query_scale.clone().map_or_else(|| data(0), |scale| Parts::<Cube>::new(scale).into_data());
-    let [q, k, v, first, second] = std::array::from_fn(data);
+    let mut given = inputs.iter().map(|input| input.data().clone());
+    let mut next = || given.next().unwrap_or_else(|| inputs[0].data().clone());
+    let [q, k, v] = [next(), next(), next()];
+    let [far_q, far_k] = if call.near.is_some() { [next(), next()] } else { [q.clone(), k.clone()] };
+    let [first_bias, second_bias] = [next(), next()];
+    let scale = options.query_scale.clone().map(|scale| Parts::<Cube>::new(scale).into_data());
+    let query_scale = scale.unwrap_or_else(|| q.clone());
+    let read = Inputs { q, k, v, far_q, far_k, first_bias, second_bias, query_scale };
     let shared = matches!(&options.bias, Bias::Block(block) if block.dims()[0] == 1);
-    let saved: Inputs<Cube> = [q, k, v, first, second, scale];
-    let [q, k, v, first, second, scale] = saved.clone();
-    let (output, log_sums) = Cube::forward(q, k, v, first, second, scale, call);
+    let (output, log_sums) = Cube::forward(read.clone(), call);
     let result = output.clone();
-    record(&inputs, result, || Saved { inputs: saved, output, log_sums, call, shared })
+    record(&inputs, result, || Saved { inputs: read, output, log_sums, call, shared })
 }

@@ -2,13 +2,13 @@
 //! burn's fusion holds back.
 
 use super::backward::{distance_kernel, key_kernel, query_kernel};
-use super::{Kind, Plan, QUERIES, SHARED, SizesLaunch, WIDEST, forward_kernel};
-use crate::attention::{Attention, Bias, Shape};
+use super::{Kind, LiesLaunch, Plan, QUERIES, SHARED, SizesLaunch, WIDEST, forward_kernel};
+use crate::attention::{Attention, Bias, Far, Shape};
 use crate::gpu::{address, empty, head_strides, rows, strides, width};
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, backend_extension};
+use burn::backend::{Backend, ExtensionType, backend_extension};
 use burn::backend::{CubeDevice, DispatchDevice};
 use burn::tensor::Tensor;
 use burn_cubecl::CubeBackend;
@@ -21,13 +21,10 @@ use cubecl::prelude::*;
 const CUBES: usize = 65_535;
 
 /// Buffers of the kernel that has most, with that of the sizes.
-const BUFFERS: u32 = 13;
+const BUFFERS: u32 = 16;
 
 /// Whether the kernels can compute this on the device that q lies on.
-pub(in crate::attention) fn takes(q: &Tensor<4>, options: &Attention, shape: &Shape) -> bool {
-    if options.far.is_some() {
-        return false;
-    }
+pub(in crate::attention) fn takes(q: &Tensor<4>, shape: &Shape) -> bool {
     let device = q.device();
     let device = match device.as_dispatch() {
         DispatchDevice::Autodiff(device) => (**device).clone(),
@@ -59,6 +56,8 @@ pub(super) struct Call {
     window: Option<usize>,
     sinks: usize,
     offset: usize,
+    /// The first distance that is far; other tensors stand in the place of the far q and k if none is.
+    pub(super) near: Option<usize>,
 }
 
 impl Call {
@@ -78,6 +77,7 @@ impl Call {
             window: options.window,
             sinks: options.sinks,
             offset: options.query_offset,
+            near: options.far.as_ref().map(|far: &Far| far.near),
         }
     }
 
@@ -90,6 +90,16 @@ impl Call {
         [self.shape.batch, self.shape.heads, self.shape.queries]
     }
 
+    /// The shapes of the gradients of the far q and k.
+    fn far_shapes(&self) -> [Vec<usize>; 2] {
+        let Shape { batch, heads, key_heads, queries, keys, head_dim, .. } = self.shape;
+        if self.near.is_none() {
+            // A row: what is bound as vectors must hold one.
+            return [vec![head_dim], vec![head_dim]];
+        }
+        [vec![batch, heads, queries, head_dim], vec![batch, key_heads, keys, head_dim]]
+    }
+
     /// What the kernels are compiled for, with vectors of `width`.
     fn plan(&self, width: usize) -> Plan {
         let Shape { heads, key_heads, head_dim, value_dim, .. } = self.shape;
@@ -99,6 +109,7 @@ impl Call {
             windowed: self.window.is_some(),
             scaled: self.scaled,
             learned: self.learned,
+            sides: if self.near.is_some() { 2 } else { 1 },
             tile: fits.min(32),
             dim: head_dim / width,
             value_dim: value_dim / width,
@@ -117,6 +128,8 @@ impl Call {
             self.offset,
             self.window.unwrap_or(0),
             self.sinks,
+            // As much as no distance reaches is enough, and stays small.
+            self.near.unwrap_or(0).min(self.offset + queries),
             if self.kind == Kind::ByDistance { bias_shape[1] } else { 0 },
             if shared(bias) { 0 } else { heads * queries * keys },
             if shared(query_scale) { 0 } else { queries },
@@ -125,41 +138,53 @@ impl Call {
     }
 }
 
-/// q, k, v, the bias' tensors and the scale of queries; what is not there, another tensor stands in for.
-pub(super) type Inputs<B> = [FloatTensor<B>; 6];
+/// What attention reads: q `[batch, heads, queries, head_dim]`, k and v `[batch, key_heads, keys, ..]`, q and k of far
+/// pairs, the tensors of [`Bias`] and the scale of queries `[1 or batch, queries]`, all f32. What is not there,
+/// another tensor stands in for.
+#[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub(super) struct Inputs<B: Backend> {
+    pub(super) q: FloatTensor<B>,
+    pub(super) k: FloatTensor<B>,
+    pub(super) v: FloatTensor<B>,
+    pub(super) far_q: FloatTensor<B>,
+    pub(super) far_k: FloatTensor<B>,
+    pub(super) first_bias: FloatTensor<B>,
+    pub(super) second_bias: FloatTensor<B>,
+    pub(super) query_scale: FloatTensor<B>,
+}
 
-/// Attention on the GPU: q `[batch, heads, queries, head_dim]`, k and v `[batch, key_heads, keys, ..]`, the tensors
-/// of [`Bias`] and `[1 or batch, queries]`, all f32.
+/// The gradients of q, k, v, of the far q and k, and of the bias: of slopes `[batch, heads, queries]` and of a table
+/// `[batch, heads, distances]`, yet to be summed; of a block `[batch, heads, queries, keys]`; of pairs the queries'
+/// part and the keys'. What is not there is `[1]`, or a row of zeros.
+#[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub(super) struct Gradients<B: Backend> {
+    pub(super) q: FloatTensor<B>,
+    pub(super) k: FloatTensor<B>,
+    pub(super) v: FloatTensor<B>,
+    pub(super) far_q: FloatTensor<B>,
+    pub(super) far_k: FloatTensor<B>,
+    pub(super) first_bias: FloatTensor<B>,
+    pub(super) second_bias: FloatTensor<B>,
+}
+
+/// Attention on the GPU.
 #[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
 pub(super) trait Attend: Backend {
     /// The output `[batch, heads, queries, value_dim]`, and `[batch, heads, queries]`: the logarithm of each row's sum.
     #[fusion(id = "longwave_attention", meta = forward_metadata)]
-    fn forward(
-        q: FloatTensor<Self>,
-        k: FloatTensor<Self>,
-        v: FloatTensor<Self>,
-        first_bias: FloatTensor<Self>,
-        second_bias: FloatTensor<Self>,
-        query_scale: FloatTensor<Self>,
-        call: Call,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+    fn forward(#[extension_type] inputs: Inputs<Self>, call: Call) -> (FloatTensor<Self>, FloatTensor<Self>);
 
-    /// The gradients of q, k, v and of the bias: of slopes `[batch, heads, queries]` and of a table
-    /// `[batch, heads, distances]`, yet to be summed; of a block `[batch, heads, queries, keys]`; of pairs
-    /// the queries' part and the keys'. What is not there is `[1]`.
+    /// The gradients of what was read, from the output, its gradient and the logarithms of the sums.
     #[fusion(id = "longwave_attention_backward", meta = backward_metadata)]
     fn backward(
-        q: FloatTensor<Self>,
-        k: FloatTensor<Self>,
-        v: FloatTensor<Self>,
-        first_bias: FloatTensor<Self>,
-        second_bias: FloatTensor<Self>,
-        query_scale: FloatTensor<Self>,
+        #[extension_type] inputs: Inputs<Self>,
         output: FloatTensor<Self>,
         log_sums: FloatTensor<Self>,
         gradient: FloatTensor<Self>,
         call: Call,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
+    ) -> Gradients<Self>;
 }
 
 /// The shapes of the two parts of a bias' gradient.
@@ -176,34 +201,25 @@ fn bias_shapes(call: &Call, distances: usize) -> [Vec<usize>; 2] {
 }
 
 #[cfg(feature = "fusion")]
-fn forward_metadata(
-    q: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    call: &Call,
-) -> (TensorSpec, TensorSpec) {
-    (TensorSpec::new(call.output().into(), q.dtype), TensorSpec::new(call.log_sums().into(), q.dtype))
+fn forward_metadata(inputs: &InputsMetadata, call: &Call) -> (TensorSpec, TensorSpec) {
+    let dtype = inputs.q.dtype;
+    (TensorSpec::new(call.output().into(), dtype), TensorSpec::new(call.log_sums().into(), dtype))
 }
 
 #[cfg(feature = "fusion")]
 fn backward_metadata(
-    q: &TensorSpec,
-    k: &TensorSpec,
-    v: &TensorSpec,
-    first_bias: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
+    inputs: &InputsMetadata,
     _: &TensorSpec,
     _: &TensorSpec,
     _: &TensorSpec,
     call: &Call,
-) -> (TensorSpec, TensorSpec, TensorSpec, TensorSpec, TensorSpec) {
-    let distances = if call.kind == Kind::ByDistance { first_bias.shape[1] } else { 0 };
-    let [first, second] = bias_shapes(call, distances).map(|shape| TensorSpec::new(shape.into(), q.dtype));
-    (q.clone(), k.clone(), v.clone(), first, second)
+) -> GradientsMetadata {
+    let spec = |shape: Vec<usize>| TensorSpec::new(shape.into(), inputs.q.dtype);
+    let distances = if call.kind == Kind::ByDistance { inputs.first_bias.shape[1] } else { 0 };
+    let [first_bias, second_bias] = bias_shapes(call, distances).map(spec);
+    let [far_q, far_k] = call.far_shapes().map(spec);
+    let [q, k, v] = [&inputs.q, &inputs.k, &inputs.v].map(TensorSpec::clone);
+    GradientsMetadata { q, k, v, far_q, far_k, first_bias, second_bias }
 }
 
 /// A new tensor of zeros beside another one.
@@ -221,166 +237,155 @@ fn cubes(rows: usize, heads: usize, batch: usize) -> CubeCount {
     CubeCount::Static(rows.div_ceil(QUERIES) as u32, heads as u32, batch as u32)
 }
 
+/// A buffer as an argument.
+fn arg(tensor: &CubeTensor) -> BufferArg {
+    tensor.clone().into_buffer_arg()
+}
+
 const UNITS: CubeDim = CubeDim::new_1d(QUERIES as u32);
 
-impl Attend for CubeBackend {
-    fn forward(
-        q: CubeTensor,
-        k: CubeTensor,
-        v: CubeTensor,
-        first_bias: CubeTensor,
-        second_bias: CubeTensor,
-        query_scale: CubeTensor,
-        call: Call,
-    ) -> (CubeTensor, CubeTensor) {
-        let [q, k, v] = [q, k, v].map(rows);
-        let [first_bias, second_bias, query_scale] =
-            [first_bias, second_bias, query_scale].map(into_contiguous);
-        let (output, log_sums) = (empty(&q, call.output()), empty(&q, call.log_sums()));
-        let Shape { batch, heads, queries, head_dim, value_dim, .. } = call.shape;
-        let client = q.client.clone();
-        let distances: Vec<usize> = [&q, &k, &v].into_iter().flat_map(strides).collect();
-        let width = width(&client, distances.into_iter().chain([head_dim, value_dim]));
-        let address = address(&[&q, &k, &v, &output, &first_bias]);
-        let [q_strides, k_strides, v_strides] = [&q, &k, &v].map(|part| head_strides(part, width));
-        let sizes = call.sizes(&first_bias, &query_scale);
-        // SAFETY: units without a row read and write nothing, and the others stay within the shapes.
+impl Inputs<CubeBackend> {
+    /// Inputs whose last axes lie contiguously, and all axes where kernels know no strides.
+    fn laid_out(self) -> Self {
+        Self {
+            q: rows(self.q),
+            k: rows(self.k),
+            v: rows(self.v),
+            far_q: rows(self.far_q),
+            far_k: rows(self.far_k),
+            first_bias: into_contiguous(self.first_bias),
+            second_bias: into_contiguous(self.second_bias),
+            query_scale: into_contiguous(self.query_scale),
+        }
+    }
+
+    /// Those that are read in rows of channels.
+    fn in_rows(&self) -> [&CubeTensor; 5] {
+        [&self.q, &self.k, &self.v, &self.far_q, &self.far_k]
+    }
+
+    fn lies(&self, width: usize) -> LiesLaunch {
+        let [q, k, v, far_q, far_k] = self.in_rows().map(|tensor| head_strides(tensor, width));
+        LiesLaunch::new(q, k, v, far_q, far_k)
+    }
+}
+
+/// Launches a kernel with what all of them take, and with its own arguments in between.
+macro_rules! launch {
+    ($kernel:ident, $cubes:expr, $address:expr, $width:expr, $inputs:expr, $call:expr, $($own:expr),+ $(,)?) => {
+        // SAFETY: units without a row, a key or a distance read and write nothing, and the others stay within
+        // the shapes.
         unsafe {
-            forward_kernel::launch_unchecked(
-                &client,
-                cubes(queries, heads, batch),
+            $kernel::launch_unchecked(
+                &$inputs.q.client,
+                $cubes,
                 UNITS,
-                address,
-                width,
-                q.into_buffer_arg(),
-                k.into_buffer_arg(),
-                v.into_buffer_arg(),
-                first_bias.into_buffer_arg(),
-                second_bias.into_buffer_arg(),
-                query_scale.into_buffer_arg(),
-                output.clone().into_buffer_arg(),
-                log_sums.clone().into_buffer_arg(),
-                q_strides,
-                k_strides,
-                v_strides,
-                sizes,
-                call.plan(width),
+                $address,
+                $width,
+                arg(&$inputs.q),
+                arg(&$inputs.k),
+                arg(&$inputs.v),
+                arg(&$inputs.far_q),
+                arg(&$inputs.far_k),
+                arg(&$inputs.first_bias),
+                arg(&$inputs.second_bias),
+                arg(&$inputs.query_scale),
+                $($own,)+
+                $inputs.lies($width),
+                $call.sizes(&$inputs.first_bias, &$inputs.query_scale),
+                $call.plan($width),
             );
         }
+    };
+}
+
+impl Attend for CubeBackend {
+    fn forward(inputs: Inputs<Self>, call: Call) -> (CubeTensor, CubeTensor) {
+        let inputs = inputs.laid_out();
+        let (output, log_sums) = (empty(&inputs.q, call.output()), empty(&inputs.q, call.log_sums()));
+        let Shape { batch, heads, queries, head_dim, value_dim, .. } = call.shape;
+        let distances: Vec<usize> = inputs.in_rows().into_iter().flat_map(strides).collect();
+        let width = width(&inputs.q.client, distances.into_iter().chain([head_dim, value_dim]));
+        let tensors = [&inputs.in_rows()[..], &[&output, &inputs.first_bias]].concat();
+        let address = address(&tensors);
+        let cubes = cubes(queries, heads, batch);
+        launch!(forward_kernel, cubes, address, width, inputs, call, arg(&output), arg(&log_sums));
         (output, log_sums)
     }
 
     fn backward(
-        q: CubeTensor,
-        k: CubeTensor,
-        v: CubeTensor,
-        first_bias: CubeTensor,
-        second_bias: CubeTensor,
-        query_scale: CubeTensor,
+        inputs: Inputs<Self>,
         output: CubeTensor,
         log_sums: CubeTensor,
         gradient: CubeTensor,
         call: Call,
-    ) -> (CubeTensor, CubeTensor, CubeTensor, CubeTensor, CubeTensor) {
-        let [q, k, v, gradient] = [q, k, v, gradient].map(rows);
-        let [first_bias, second_bias, query_scale, output, log_sums] =
-            [first_bias, second_bias, query_scale, output, log_sums].map(into_contiguous);
+    ) -> Gradients<Self> {
+        let inputs = inputs.laid_out();
+        let gradient = rows(gradient);
+        let [output, log_sums] = [output, log_sums].map(into_contiguous);
         let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = call.shape;
-        let client = q.client.clone();
-        let distances: Vec<usize> = [&q, &k, &v, &gradient].into_iter().flat_map(strides).collect();
-        let width = width(&client, distances.into_iter().chain([head_dim, value_dim]));
-        let plan = call.plan(width);
-        let table = if call.kind == Kind::ByDistance { first_bias.meta.shape()[1] } else { 0 };
-        let [first_shape, second_shape] = bias_shapes(&call, table);
-        // Hidden pairs of a block have the gradient 0, and no unit writes it.
-        let [first, second] = [first_shape, second_shape].map(|shape| zeros(&q, shape));
-        let q_gradient = empty(&q, [batch, heads, queries, head_dim]);
-        let k_gradient = empty(&q, [batch, key_heads, keys, head_dim]);
-        let v_gradient = empty(&q, [batch, key_heads, keys, value_dim]);
-        let products = empty(&q, call.log_sums());
-        let address = address(&[&q, &k, &v, &gradient, &output, &first_bias, &first]);
-        let arg = |tensor: &CubeTensor| tensor.clone().into_buffer_arg();
-        let stride = |tensor: &CubeTensor| head_strides(tensor, width);
-        // SAFETY: units without a row read and write nothing, and the others stay within the shapes.
-        unsafe {
-            query_kernel::launch_unchecked(
-                &client,
-                cubes(queries, heads, batch),
-                UNITS,
-                address,
-                width,
-                arg(&q),
-                arg(&k),
-                arg(&v),
-                arg(&first_bias),
-                arg(&second_bias),
-                arg(&query_scale),
-                arg(&output),
-                arg(&gradient),
-                arg(&log_sums),
-                arg(&q_gradient),
-                arg(&products),
-                arg(&first),
-                stride(&q),
-                stride(&k),
-                stride(&v),
-                stride(&gradient),
-                call.sizes(&first_bias, &query_scale),
-                plan,
-            );
-            key_kernel::launch_unchecked(
-                &client,
-                cubes(keys, key_heads, batch),
-                UNITS,
-                address,
-                width,
-                arg(&q),
-                arg(&k),
-                arg(&v),
-                arg(&first_bias),
-                arg(&second_bias),
-                arg(&query_scale),
-                arg(&gradient),
-                arg(&log_sums),
-                arg(&products),
-                arg(&k_gradient),
-                arg(&v_gradient),
-                arg(&second),
-                stride(&q),
-                stride(&k),
-                stride(&v),
-                stride(&gradient),
-                call.sizes(&first_bias, &query_scale),
-                plan,
-            );
-        }
+        let strided = [&inputs.in_rows()[..], &[&gradient]].concat();
+        let distances: Vec<usize> = strided.iter().copied().flat_map(strides).collect();
+        let width = width(&inputs.q.client, distances.into_iter().chain([head_dim, value_dim]));
+        let table = if call.kind == Kind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 };
+        // Hidden pairs of a block have the gradient 0, and no unit writes it; nor what is far, if nothing is.
+        let [first_bias, second_bias] = bias_shapes(&call, table).map(|shape| zeros(&inputs.q, shape));
+        let [far_q, far_k] = call.far_shapes().map(|shape| zeros(&inputs.q, shape));
+        let q = empty(&inputs.q, [batch, heads, queries, head_dim]);
+        let k = empty(&inputs.q, [batch, key_heads, keys, head_dim]);
+        let v = empty(&inputs.q, [batch, key_heads, keys, value_dim]);
+        let products = empty(&inputs.q, call.log_sums());
+        let address = address(&[&strided[..], &[&output, &inputs.first_bias, &first_bias]].concat());
+        let by_query = cubes(queries, heads, batch);
+        launch!(
+            query_kernel,
+            by_query,
+            address,
+            width,
+            inputs,
+            call,
+            arg(&output),
+            arg(&gradient),
+            arg(&log_sums),
+            arg(&q),
+            arg(&far_q),
+            arg(&products),
+            arg(&first_bias),
+            head_strides(&gradient, width),
+        );
+        let by_key = cubes(keys, key_heads, batch);
+        launch!(
+            key_kernel,
+            by_key,
+            address,
+            width,
+            inputs,
+            call,
+            arg(&gradient),
+            arg(&log_sums),
+            arg(&products),
+            arg(&k),
+            arg(&far_k),
+            arg(&v),
+            arg(&second_bias),
+            head_strides(&gradient, width),
+        );
         if call.learned && call.kind == Kind::ByDistance {
-            // SAFETY: as above; each unit has a distance of the table.
-            unsafe {
-                distance_kernel::launch_unchecked(
-                    &client,
-                    cubes(table, heads, batch),
-                    UNITS,
-                    address,
-                    width,
-                    arg(&q),
-                    arg(&k),
-                    arg(&v),
-                    arg(&first_bias),
-                    arg(&query_scale),
-                    arg(&gradient),
-                    arg(&log_sums),
-                    arg(&products),
-                    arg(&first),
-                    stride(&q),
-                    stride(&k),
-                    stride(&v),
-                    stride(&gradient),
-                    call.sizes(&first_bias, &query_scale),
-                    plan,
-                );
-            }
+            let by_distance = cubes(table, heads, batch);
+            launch!(
+                distance_kernel,
+                by_distance,
+                address,
+                width,
+                inputs,
+                call,
+                arg(&gradient),
+                arg(&log_sums),
+                arg(&products),
+                arg(&first_bias),
+                head_strides(&gradient, width),
+            );
         }
-        (q_gradient, k_gradient, v_gradient, first, second)
+        Gradients { q, k, v, far_q, far_k, first_bias, second_bias }
     }
 }

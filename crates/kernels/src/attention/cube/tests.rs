@@ -1,4 +1,4 @@
-use crate::attention::{Attention, Bias, attention, reference};
+use crate::attention::{Attention, Bias, Far, attention, reference};
 use crate::device::adapter;
 use crate::testing::{flat, hold_on, numbers, tensor};
 use burn::tensor::{Device, Tensor};
@@ -16,6 +16,8 @@ struct Case {
     window: Option<usize>,
     sinks: usize,
     scaled: bool,
+    /// The first distance that is read with the far q and k.
+    near: Option<usize>,
 }
 
 const PLAIN: Case = Case {
@@ -29,6 +31,7 @@ const PLAIN: Case = Case {
     window: None,
     sinks: 0,
     scaled: false,
+    near: None,
 };
 
 const KINDS: [&str; 6] = ["none", "distance", "slopes", "pair", "block", "shared block"];
@@ -73,23 +76,31 @@ impl Case {
             batch * key_heads * keys * head_dim,
             batch * key_heads * keys * value_dim,
         ];
+        let far = sizes.len();
+        if self.near.is_some() {
+            sizes.extend([sizes[0], sizes[1]]);
+        }
+        let bias = sizes.len();
         sizes.extend(self.bias_sizes(kind));
         let inputs: Vec<Vec<f32>> =
             sizes.iter().enumerate().map(|(index, &size)| numbers(index as u64 + 1, size)).collect();
         let query_scale = self.scaled.then(|| tensor::<2>(50, [batch, queries], device).add_scalar(1.5));
         let call = |inputs: &[Tensor<1>]| {
             // Keys arrive with heads and rows exchanged, so that they do not lie contiguously.
-            let q = inputs[0].clone().reshape([batch, heads, queries, head_dim]);
-            let k = inputs[1].clone().reshape([batch, keys, key_heads, head_dim]).swap_dims(1, 2);
+            let query = |index: usize| inputs[index].clone().reshape([batch, heads, queries, head_dim]);
+            let key = |index: usize| {
+                inputs[index].clone().reshape([batch, keys, key_heads, head_dim]).swap_dims(1, 2)
+            };
+            let (q, k) = (query(0), key(1));
             let v = inputs[2].clone().reshape([batch, key_heads, keys, value_dim]);
             let options = Attention {
                 scale: 0.7,
-                bias: self.bias(kind, &inputs[3..]),
+                bias: self.bias(kind, &inputs[bias..]),
                 window: self.window,
                 sinks: self.sinks,
                 query_scale: query_scale.clone(),
                 query_offset: self.offset(),
-                far: None,
+                far: self.near.map(|near| Far { q: query(far), k: key(far + 1), near }),
             };
             (q, k, v, options)
         };
@@ -151,6 +162,37 @@ fn sizes_and_masks_agree_with_the_reference() {
         },
     ] {
         // Not slopes: far along, their gradient in the reference is off by more than what is allowed here.
+        case.hold(&device, "pair");
+    }
+}
+
+#[test]
+fn two_rotations_agree_with_the_reference() {
+    let Some(device) = adapter("attention on the GPU") else { return };
+    for (kind, near) in KINDS.into_iter().zip([1, 9, 12, 36, 19, usize::MAX]) {
+        Case {
+            batch: 1,
+            queries: 70,
+            keys: 101,
+            head_dim: 5,
+            value_dim: 3,
+            window: Some(20),
+            // Sinks are far along, where the reference's gradient of slopes is off by more than is allowed here.
+            sinks: if kind == "slopes" { 0 } else { 3 },
+            scaled: true,
+            near: Some(near),
+            ..PLAIN
+        }
+        .hold(&device, kind);
+    }
+    for case in [
+        Case { near: Some(9), ..PLAIN },
+        Case { batch: 1, heads: 1, key_heads: 1, queries: 1, keys: 1, near: Some(0), ..PLAIN },
+        Case { queries: 1, keys: 90, near: Some(30), ..PLAIN },
+        Case { batch: 1, queries: 200, keys: 200, near: Some(70), ..PLAIN },
+        Case { batch: 1, queries: 130, keys: 130, window: Some(30), sinks: 2, near: Some(30), ..PLAIN },
+        Case { batch: 1, queries: 66, keys: 150, window: Some(90), head_dim: 128, near: Some(41), ..PLAIN },
+    ] {
         case.hold(&device, "pair");
     }
 }

@@ -1,0 +1,180 @@
+//! Rows of channels in registers, and tiles of them in shared memory.
+
+use super::{Plan, QUERIES};
+use burn_cubecl::cubecl;
+use cubecl::prelude::*;
+
+/// Brings rows `first ..` into a tile; those past the last one are left as they are.
+#[cube]
+pub(super) fn stage<N: Size>(
+    source: &[Vector<f32, N>],
+    from: usize,
+    row_stride: usize,
+    first: usize,
+    rows: usize,
+    tile: &mut Shared<[Vector<f32, N>]>,
+    #[comptime] dim: usize,
+    #[comptime] tile_rows: usize,
+) {
+    let mut index = UNIT_POS as usize;
+    while index < comptime!(tile_rows * dim) {
+        let row = first + index / dim;
+        if row < rows {
+            tile[index] = source[from + row * row_stride + index % dim];
+        }
+        index += QUERIES;
+    }
+}
+
+/// [`stage`] of one side.
+#[cube]
+pub(super) fn stage_side<N: Size>(
+    side: usize,
+    near: &[Vector<f32, N>],
+    near_from: usize,
+    near_row: usize,
+    far: &[Vector<f32, N>],
+    far_from: usize,
+    far_row: usize,
+    first: usize,
+    rows: usize,
+    tile: &mut Shared<[Vector<f32, N>]>,
+    #[comptime] plan: Plan,
+) {
+    if comptime!(plan.sides == 1) {
+        stage::<N>(near, near_from, near_row, first, rows, tile, plan.dim, plan.tile);
+    } else {
+        if side == 0 {
+            stage::<N>(near, near_from, near_row, first, rows, tile, plan.dim, plan.tile);
+        } else {
+            stage::<N>(far, far_from, far_row, first, rows, tile, plan.dim, plan.tile);
+        }
+    }
+}
+
+/// Reads one row of a side, or zeros if it is not `real`.
+#[cube]
+pub(super) fn read_side<N: Size>(
+    side: usize,
+    near: &[Vector<f32, N>],
+    near_from: usize,
+    far: &[Vector<f32, N>],
+    far_from: usize,
+    real: bool,
+    row: &mut Array<Vector<f32, N>>,
+    #[comptime] plan: Plan,
+) {
+    #[unroll]
+    for d in 0..plan.dim {
+        row[d] = Vector::new(0.0);
+        if real {
+            if comptime!(plan.sides == 1) {
+                row[d] = near[near_from + d];
+            } else {
+                if side == 0 {
+                    row[d] = near[near_from + d];
+                } else {
+                    row[d] = far[far_from + d];
+                }
+            }
+        }
+    }
+}
+
+/// Writes `times` a row to one of two targets.
+#[cube]
+pub(super) fn write_side<N: Size>(
+    side: usize,
+    row: &Array<Vector<f32, N>>,
+    near: &mut [Vector<f32, N>],
+    far: &mut [Vector<f32, N>],
+    from: usize,
+    times: f32,
+    #[comptime] plan: Plan,
+) {
+    if comptime!(plan.sides == 1) {
+        write_row::<N>(row, near, from, times, plan.dim);
+    } else {
+        if side == 0 {
+            write_row::<N>(row, near, from, times, plan.dim);
+        } else {
+            write_row::<N>(row, far, from, times, plan.dim);
+        }
+    }
+}
+
+/// Reads one row, or zeros if it is not `real`.
+#[cube]
+pub(super) fn read_row<N: Size>(
+    source: &[Vector<f32, N>],
+    from: usize,
+    real: bool,
+    #[comptime] dim: usize,
+) -> Array<Vector<f32, N>> {
+    let mut row = Array::<Vector<f32, N>>::new(dim);
+    #[unroll]
+    for d in 0..dim {
+        row[d] = Vector::new(0.0);
+        if real {
+            row[d] = source[from + d];
+        }
+    }
+    row
+}
+
+/// Zeros for sums.
+#[cube]
+pub(super) fn zeros<N: Size>(#[comptime] dim: usize) -> Array<Vector<f32, N>> {
+    let mut row = Array::<Vector<f32, N>>::new(dim);
+    #[unroll]
+    for d in 0..dim {
+        row[d] = Vector::new(0.0);
+    }
+    row
+}
+
+/// The dot product of a row and a row of a tile.
+#[cube]
+pub(super) fn dot<N: Size>(
+    row: &Array<Vector<f32, N>>,
+    tile: &Shared<[Vector<f32, N>]>,
+    from: usize,
+    #[comptime] dim: usize,
+) -> f32 {
+    let mut sum = row[0] * tile[from];
+    #[unroll]
+    for d in 1..dim {
+        sum += row[d] * tile[from + d];
+    }
+    sum.vector_sum()
+}
+
+/// Adds `times` a row of a tile.
+#[cube]
+pub(super) fn add<N: Size>(
+    sum: &mut Array<Vector<f32, N>>,
+    tile: &Shared<[Vector<f32, N>]>,
+    from: usize,
+    times: f32,
+    #[comptime] dim: usize,
+) {
+    #[unroll]
+    for d in 0..dim {
+        sum[d] += tile[from + d] * Vector::new(times);
+    }
+}
+
+/// Writes `times` a row.
+#[cube]
+pub(super) fn write_row<N: Size>(
+    row: &Array<Vector<f32, N>>,
+    target: &mut [Vector<f32, N>],
+    from: usize,
+    times: f32,
+    #[comptime] dim: usize,
+) {
+    #[unroll]
+    for d in 0..dim {
+        target[from + d] = row[d] * Vector::new(times);
+    }
+}

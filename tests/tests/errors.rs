@@ -42,6 +42,18 @@ fn a_wrong_type() {
 }
 
 #[test]
+fn a_precision_that_there_is_not() {
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", "train.precision=f64"]));
+}
+
+#[test]
+fn a_stage_in_another_precision() {
+    let stage = "stage=[{ length = 64, steps = 2, precision = \"bf16\" }]";
+    let arguments = ["--set", "train.precision=f16", "--set", stage];
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
+}
+
+#[test]
 fn a_wrong_encoding() {
     insta::assert_snapshot!(refused(2, with("\"rope\"", "\"ropee\""), &[]));
 }

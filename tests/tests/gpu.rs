@@ -7,6 +7,10 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
+#[path = "common/halves.rs"]
+mod halves;
+#[path = "common/trainer.rs"]
+mod trainer;
 #[path = "common/training.rs"]
 mod training;
 
@@ -17,7 +21,7 @@ use longwave_core::random::Stream;
 use longwave_data::Dataset;
 use longwave_eval::Config;
 use longwave_eval::row::read_rows;
-use longwave_kernels::{Attention, DeviceChoice, attention, device};
+use longwave_kernels::{Attention, DeviceChoice, Precision, attention, device};
 use longwave_model::config::NamedSize;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions};
@@ -416,4 +420,41 @@ fn without_a_driver_gpu_is_an_error_and_auto_is_the_cpu() {
     let (code, stderr) = run("auto");
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("device    CPU"), "{stderr}");
+}
+
+/// The bound of `common/halves.rs` holds here as on the CPU; what the device does not have is refused.
+#[test]
+fn training_in_half_precision_agrees_with_f32_or_is_refused() {
+    let Some(gpu) = adapter("training in half precision") else { return };
+    let project = project();
+    for precision in [Precision::F16, Precision::Bf16] {
+        if precision.check("train.precision", &gpu).is_ok() {
+            halves::hold_losses(precision, &gpu);
+            continue;
+        }
+        let set = format!("train.precision={precision}");
+        let outcome = project.run(&["train", "--config", "small.toml", "--device", "gpu", "--set", &set]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        let start = format!("error: `train.precision = \"{precision}\"` is not allowed");
+        assert!(outcome.stderr.starts_with(&start), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("it computes in \"f32\""), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("use `--device cpu`"), "{}", outcome.stderr);
+        assert!(!project.exists("runs"), "something was written");
+    }
+}
+
+#[test]
+fn a_run_in_f16_that_was_stopped_ends_with_the_same_bits() {
+    let Some(gpu) = adapter("a stopped run in f16") else { return };
+    if Precision::F16.check("train.precision", &gpu).is_err() {
+        return;
+    }
+    let project = Project::new();
+    let changes = ["train.precision=f16".to_owned(), "evaluate=[]".to_owned()];
+    let until = |folder: &str, asked| trainer::train_until(&project, folder, asked, &changes, &gpu);
+    assert_eq!(until("whole", usize::MAX), Outcome::Done);
+    assert_eq!(until("stopped", 5), Outcome::Interrupted);
+    assert_eq!(until("stopped", usize::MAX), Outcome::Done);
+    let last = |folder: &str| project.read(&format!("{folder}/checkpoints/last.safetensors"));
+    assert!(last("whole") == last("stopped"));
 }

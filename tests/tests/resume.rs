@@ -3,15 +3,14 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
+#[path = "common/trainer.rs"]
+mod trainer;
 
 use common::{Project, same};
-use longwave_data::Dataset;
-use longwave_eval::Config;
+use longwave_train::Outcome;
 use longwave_train::run::Which;
-use longwave_train::trainer::open_folder;
-use longwave_train::{Outcome, Run, Start, Trainer};
-use std::cell::Cell;
 use std::path::Path;
+use trainer::metrics;
 
 const MODEL: &str = "checkpoints/last.safetensors";
 const RUN: &str = "runs/small-0";
@@ -31,30 +30,8 @@ fn two_runs_of_one_seed_are_the_same_and_another_seed_differs() {
     assert!(!same(&project.path("a").join(MODEL), &project.path("c").join(MODEL)));
 }
 
-/// Trains in `folder` until `stop` has been asked so many times.
 fn train_until(project: &Project, folder: &str, asked: usize, changes: &[String]) -> Outcome {
-    let mut config = Config::load(&project.path("small.toml"), changes).unwrap();
-    let data = &mut config.run.data;
-    for part in [&mut data.corpus, &mut data.cache].into_iter().filter(|part| !part.is_empty()) {
-        *part = project.path(part).to_string_lossy().into_owned();
-    }
-    let dataset = Dataset::open(&config.run.data, &mut |_| {}).unwrap();
-    let resolved =
-        config.run.model.resolve(dataset.tokenizer().vocab_size(), config.run.train.length).unwrap();
-    let hash = config.run.hash(dataset.content_hash()).unwrap();
-    let (run, start) = Run::prepare(&project.path(folder), config.run.clone(), hash, true).unwrap();
-    let from = match &start {
-        Start::Resume(checkpoint) => Some(&**checkpoint),
-        Start::Fresh | Start::Finished => None,
-    };
-    open_folder(&run, &config.to_table().unwrap(), &dataset).unwrap();
-    let device = burn::tensor::Device::flex();
-    let count = Cell::new(0);
-    let stop = || {
-        count.set(count.get() + 1);
-        count.get() > asked
-    };
-    Trainer::new(&run, &dataset, &resolved, &device, from).unwrap().train(&stop, &mut |_| {}).unwrap()
+    trainer::train_until(project, folder, asked, changes, &burn::tensor::Device::flex())
 }
 
 fn last(project: &Project, folder: &str) -> std::path::PathBuf {
@@ -77,10 +54,7 @@ fn stopped_twice(changes: &[String]) {
 
 /// The steps and losses of `metrics.jsonl`, without the seconds.
 fn steps(project: &Project, folder: &str) -> Vec<(u64, f64)> {
-    let text = String::from_utf8(project.read(&format!("{folder}/metrics.jsonl"))).unwrap();
-    let lines =
-        text.lines().map(|line| serde_json::from_str::<longwave_train::metrics::Metric>(line).unwrap());
-    lines.map(|metric| (metric.step, metric.loss)).collect()
+    metrics(project, folder).into_iter().map(|metric| (metric.step, metric.loss)).collect()
 }
 
 #[test]
@@ -170,12 +144,8 @@ fn stages_follow_the_training_that_stands_before_them() {
         assert_eq!(weights("grown", which), weights("whole", which), "{}", which.name());
     }
     assert_ne!(weights("whole", Which::Stage(0)).2, weights("whole", Which::Last).2);
-    let metrics = String::from_utf8(project.read("whole/metrics.jsonl")).unwrap();
-    let stages: Vec<(usize, u64)> = metrics
-        .lines()
-        .map(|line| serde_json::from_str::<longwave_train::metrics::Metric>(line).unwrap())
-        .map(|metric| (metric.stage, metric.tokens))
-        .collect();
+    let stages: Vec<(usize, u64)> =
+        metrics(&project, "whole").iter().map(|metric| (metric.stage, metric.tokens)).collect();
     assert_eq!(stages.iter().map(|(stage, _)| *stage).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1, 2, 2]);
     assert_eq!(stages.last().unwrap().1, 9 * 256);
 }
@@ -192,6 +162,13 @@ fn so_does_one_at_drawn_positions() {
             "evaluate=[]".to_owned(),
         ];
         stopped_twice(&changes);
+    }
+}
+
+#[test]
+fn so_does_one_in_half_precision() {
+    for precision in ["f16", "bf16"] {
+        stopped_twice(&[format!("train.precision={precision}"), "evaluate=[]".to_owned()]);
     }
 }
 

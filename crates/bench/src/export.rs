@@ -6,6 +6,7 @@
 
 use longwave_core::{Error, Result, file};
 use longwave_data::Dataset;
+use longwave_kernels::Precision;
 use longwave_train::checkpoint::{self, Meta};
 use longwave_train::schedule::Schedule;
 use longwave_train::{Run, RunConfig, Trainer};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Trains the first `steps` steps and writes the folder; progress is the number of steps done.
 ///
 /// # Errors
-/// The config does not fit the corpus, is a task's, draws positions or carries a memory, a loss is not
+/// The config does not fit the corpus, is a task's, draws positions, carries a memory or is not in f32, a loss is not
 /// finite, or a file cannot be written.
 pub fn write(
     folder: &Path,
@@ -30,6 +31,13 @@ pub fn write(
     if !train.positions.is_contiguous() || config.position.memory() > 0 {
         return Err(Error::usage("`--export` has no place for drawn positions or for a memory")
             .hint("export a config without `train.positions` and `position.memory`"));
+    }
+    if train.precision != Precision::F32 {
+        return Err(Error::usage(format!(
+            "`--export` tells of f32, and `train.precision` is \"{}\"",
+            train.precision
+        ))
+        .hint("export it with `--set train.precision=f32`"));
     }
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), train.length)?;
     let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
@@ -110,5 +118,9 @@ mod tests {
         let out = folder.path().join("out");
         let error = write(&out, &config.run, &dataset, &Device::flex(), 3, &mut |_| Ok(())).unwrap_err();
         assert!(error.message().contains("drawn positions") && !out.exists(), "{error}");
+        config.run.train.positions = longwave_position::TrainingPositions::default();
+        config.run.train.precision = Precision::Bf16;
+        let error = write(&out, &config.run, &dataset, &Device::flex(), 3, &mut |_| Ok(())).unwrap_err();
+        assert!(error.message().contains("\"bf16\"") && !out.exists(), "{error}");
     }
 }

@@ -10,6 +10,7 @@ pub mod kernels;
 
 use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
+use longwave_kernels::Precision;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The device that is checked.
@@ -45,6 +46,15 @@ impl Checked {
         if self.on_cpu() { 2e-5 } else { 2e-4 }
     }
 
+    /// The same in a precision: in half, sums in another order may tip a rounding here and there, each by two units of
+    /// roundoff, and the next product adds such differences up.
+    fn tolerance_in(&self, precision: Precision) -> f32 {
+        match precision {
+            Precision::F32 => self.tolerance(),
+            half => self.tolerance() + 4.0 * half.unit_roundoff() as f32,
+        }
+    }
+
     /// Runs something on the device with its own kernels.
     fn here<T>(&self, work: impl FnOnce(&Device) -> T) -> T {
         longwave_kernels::use_reference(self.reference);
@@ -61,6 +71,18 @@ impl Checked {
 
     /// Holds the device's values against the expected ones; says the largest difference.
     fn compare(&self, what: &str, actual: &[f32], expected: &[f32]) -> std::result::Result<f32, String> {
+        self.compare_in(Precision::F32, what, actual, expected)
+    }
+
+    /// The same for what was computed in a precision.
+    fn compare_in(
+        &self,
+        precision: Precision,
+        what: &str,
+        actual: &[f32],
+        expected: &[f32],
+    ) -> std::result::Result<f32, String> {
+        let tolerance = self.tolerance_in(precision);
         if actual.len() != expected.len() {
             return Err(format!("{what}: {} values instead of {}", actual.len(), expected.len()));
         }
@@ -68,10 +90,10 @@ impl Checked {
         let difference =
             |(a, e): (&f32, &f32)| if a.is_finite() { (a - e).abs() / scale } else { f32::INFINITY };
         let worst = actual.iter().zip(expected).map(difference).fold(0.0_f32, f32::max);
-        if worst <= self.tolerance() {
+        if worst <= tolerance {
             Ok(worst)
         } else {
-            Err(format!("{what}: off by {worst:.1e}, allowed {:.1e}", self.tolerance()))
+            Err(format!("{what}: off by {worst:.1e}, allowed {tolerance:.1e}"))
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::{Bench, numbers};
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
+use longwave_kernels::Precision;
 use longwave_model::config::{FeedForwardKind, Resolved};
 use longwave_train::schedule::Schedule;
 use longwave_train::{Run, RunConfig, Trainer};
@@ -48,7 +49,7 @@ pub fn run(
     let record = |case: String, timing: &Timing| {
         Record::new("train", case, Direction::Step, &bench.device_name, timing).reading(tokens)
     };
-    let sizes = format!(
+    let mut sizes = format!(
         "{}, {} x {}, {} x {}",
         config.position.name(),
         resolved.dimensions.layers,
@@ -56,6 +57,9 @@ pub fn run(
         config.train.sequences(),
         config.train.length
     );
+    if config.train.precision != Precision::F32 {
+        sizes = format!("{sizes}, {}", config.train.precision);
+    }
     show(record(sizes.clone(), &step).against(PLAIN, times.get(3)))?;
     show(record(format!("{sizes}, products"), &products))
 }

@@ -18,7 +18,8 @@
 //!
 //! The fused form runs where all tensors are f32 on the CPU, or on the GPU where there is a kernel (with or
 //! without autodiff, but without gradient checkpointing); everything else goes to the reference.
-//! [`use_reference`] sends everything there. On the CPU the fused form is repeatable bit for bit, whatever
+//! [`use_reference`] sends everything there. [`Precision`] says how linear maps are computed in half precision, and
+//! what becomes of such numbers elsewhere. On the CPU the fused form is repeatable bit for bit, whatever
 //! the number of threads: work is cut by shape alone, and sums over rows are taken in a fixed order.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -36,6 +37,7 @@ mod gpu;
 mod lanes;
 mod linear;
 mod norm;
+mod precision;
 mod product;
 mod rotary;
 mod tape;
@@ -52,6 +54,7 @@ pub use device::DeviceChoice;
 pub use given::with_gradients;
 pub use linear::linear;
 pub use norm::{layer_norm, rms_norm};
+pub use precision::Precision;
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
 
 static REFERENCE: AtomicBool = AtomicBool::new(false);

@@ -22,24 +22,34 @@ use std::marker::PhantomData;
 
 /// Whether the fused form can take this tensor: f32, on the CPU, without gradient checkpointing.
 pub(crate) fn on_cpu<const D: usize>(tensor: &Tensor<D>) -> bool {
+    tensor.dtype() == DType::F32 && lies_on_cpu(tensor)
+}
+
+/// The same for a tensor of any type.
+pub(crate) fn lies_on_cpu<const D: usize>(tensor: &Tensor<D>) -> bool {
     taken_by(tensor, |device| matches!(device, DispatchDevice::Flex(_)))
 }
 
 /// Whether a fused form of the GPU can take this tensor: f32, there, without gradient checkpointing.
 #[cfg(feature = "gpu")]
 pub(crate) fn on_gpu<const D: usize>(tensor: &Tensor<D>) -> bool {
+    tensor.dtype() == DType::F32 && lies_on_gpu(tensor)
+}
+
+/// The same for a tensor of any type.
+#[cfg(feature = "gpu")]
+pub(crate) fn lies_on_gpu<const D: usize>(tensor: &Tensor<D>) -> bool {
     taken_by(tensor, |device| matches!(device, DispatchDevice::Cube(_)))
 }
 
 fn taken_by<const D: usize>(tensor: &Tensor<D>, backend: impl Fn(&DispatchDevice) -> bool) -> bool {
     let device = tensor.device();
     let device = device.as_dispatch();
-    let taken = if let DispatchDevice::Autodiff(device) = device {
+    if let DispatchDevice::Autodiff(device) = device {
         device.gradient_checkpointing_strategy() == GradientCheckpointingStrategy::Disabled && backend(device)
     } else {
         backend(device)
-    };
-    taken && tensor.dtype() == DType::F32
+    }
 }
 
 /// Whether the fused forms are to run at all.

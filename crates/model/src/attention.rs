@@ -12,7 +12,7 @@ use crate::config::{QkNorm, Resolved};
 use crate::field::{Field, Groups};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{self as kernels, Bias, Far, Heads, RotationTable, linear, split_rotate};
+use longwave_kernels::{self as kernels, Bias, Far, Heads, Precision, RotationTable, split_rotate};
 use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Rows};
 use longwave_position::frequency::{Rotation, Side};
 use longwave_position::reading::AttentionKind;
@@ -43,6 +43,8 @@ pub struct Attention {
     eps: f64,
     #[module(skip)]
     field: Field,
+    #[module(skip)]
+    pub(crate) precision: Precision,
 }
 
 /// The rotation tables of one pass: layers that rotate alike share one.
@@ -116,6 +118,7 @@ impl Attention {
             qk_norm,
             eps: resolved.config.qk_norm_eps,
             field,
+            precision: Precision::F32,
         }
     }
 
@@ -156,7 +159,7 @@ impl Attention {
         let matrix = self.qkv_matrix();
         let key_matrix = self.key_matrix(&matrix, reading, rows.layer);
         let rows = Rows { key_matrix: key_matrix.as_ref(), ..rows };
-        let packed = linear(input.clone(), matrix, None); // [batch, length, (heads + 2 kv_heads) head_dim]
+        let packed = self.precision.linear(input.clone(), matrix); // [batch, length, (heads + 2 kv_heads) head_dim]
         let queries = 0..length;
         let block = QueryBlock { rows, queries: &queries, input: &input };
         let scale = self.scale();
@@ -196,7 +199,7 @@ impl Attention {
         let matrix = self.qkv_matrix();
         let key_matrix = self.key_matrix(&matrix, reading, rows.layer);
         let rows = Rows { key_matrix: key_matrix.as_ref(), ..rows };
-        let (q, k, v) = self.unrotated(linear(input.clone(), matrix, None));
+        let (q, k, v) = self.unrotated(self.precision.linear(input.clone(), matrix));
         let q = q.slice_dim(2, queries.clone());
         let block = QueryBlock { rows, queries: &queries, input: &input };
         self.joined(attend([q, k, v], self.scale(), block, reading, rotations), onto)
@@ -207,7 +210,7 @@ impl Attention {
     pub(crate) fn joined(&self, heads: Tensor<4>, onto: Option<Tensor<3>>) -> Tensor<3> {
         let [batch, count, length, head_dim] = heads.dims();
         let heads = heads.swap_dims(1, 2).reshape([batch, length, count * head_dim]);
-        linear(heads, self.output_matrix(), onto)
+        self.precision.into_stream(heads, self.output_matrix(), onto)
     }
 
     /// What multiplies `q.k`: `1 / sqrt(head_dim)`, or 1 where a learned scale takes its place.

@@ -11,7 +11,6 @@ use crate::config::Resolved;
 use crate::gpt::Gpt;
 use burn::tensor::kind::Basic;
 use burn::tensor::{Int, Tensor};
-use longwave_kernels::linear;
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::layout::TextLayout;
 use longwave_position::{Positions, Reading};
@@ -195,7 +194,7 @@ impl Kept {
         let matrix = attention.qkv_matrix();
         let key_matrix = attention.key_matrix(&matrix, reading, rows.layer);
         let rows = Rows { key_matrix: key_matrix.as_ref(), ..rows };
-        let (q, k, v) = attention.unrotated(linear(input.clone(), matrix, None));
+        let (q, k, v) = attention.unrotated(attention.precision.linear(input.clone(), matrix));
         let [k, v] = match self.keys_values.take() {
             Some([keys, values]) => [Tensor::cat(vec![keys, k], 2), Tensor::cat(vec![values, v], 2)],
             None => [k, v],

@@ -4,7 +4,7 @@ use crate::config::{FeedForwardKind, Resolved};
 use crate::field::{Field, Groups};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use longwave_kernels::{gelu, linear, swiglu};
+use longwave_kernels::{Precision, gelu, swiglu};
 use longwave_position::Init;
 
 /// Two matrices with an activation between them, no biases.
@@ -19,6 +19,8 @@ pub struct FeedForward {
     kind: FeedForwardKind,
     #[module(skip)]
     field: Field,
+    #[module(skip)]
+    pub(crate) precision: Precision,
 }
 
 impl FeedForward {
@@ -32,6 +34,7 @@ impl FeedForward {
             output: init.normal(&format!("{name}.output"), [field.own(inner), width], 0.02),
             kind,
             field,
+            precision: Precision::F32,
         }
     }
 
@@ -48,11 +51,11 @@ impl FeedForward {
 
     /// `[batch, length, width]` -> the same, added to `onto` if it is given.
     pub fn forward(&self, x: Tensor<3>, onto: Option<Tensor<3>>) -> Tensor<3> {
-        let inner = linear(x, self.input_matrix(), None); // [batch, length, inner or 2 inner]
+        let inner = self.precision.linear(x, self.input_matrix()); // [batch, length, inner or 2 inner]
         let inner = match self.kind {
             FeedForwardKind::Gelu => gelu(inner),
             FeedForwardKind::Swiglu => swiglu(inner),
         };
-        linear(inner, self.output_matrix(), onto)
+        self.precision.into_stream(inner, self.output_matrix(), onto)
     }
 }

@@ -10,7 +10,7 @@ use crate::norm::Norm;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use longwave_core::Result;
-use longwave_kernels::{cross_entropy, linear};
+use longwave_kernels::{Precision, cross_entropy};
 use longwave_position::encoding::Rows;
 use longwave_position::layout::TextLayout;
 use longwave_position::{Init, PositionConfig, Positions, Reading};
@@ -29,6 +29,8 @@ pub struct Gpt {
     pub head: Option<Param<Tensor<2>>>,
     /// The encoding, as trained.
     pub position: Reading,
+    #[module(skip)]
+    precision: Precision,
 }
 
 /// One forward pass.
@@ -63,7 +65,20 @@ impl Gpt {
             norm: Norm::new(resolved, field, init),
             head: untied.then(|| init.normal("head", [d.width, d.vocab_size], 0.02)),
             position,
+            precision: Precision::F32,
         })
+    }
+
+    /// The same model, whose linear maps compute in a precision from here on; a fresh one computes in f32. Parameters
+    /// are f32 in any, and so is what an encoding computes.
+    #[must_use]
+    pub fn with_precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        for block in &mut self.blocks {
+            block.attention.precision = precision;
+            block.feed_forward.precision = precision;
+        }
+        self
     }
 
     /// The hidden state after the last norm, `[batch, length, width]`.
@@ -111,10 +126,10 @@ impl Gpt {
         (self.norm.forward(x), inputs)
     }
 
-    /// Logits `[batch, length, vocab_size]` of hidden states `[batch, length, width]`.
+    /// Logits `[batch, length, vocab_size]` of hidden states `[batch, length, width]`, in the precision of the model.
     pub fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
         let head = self.head.as_ref().map_or_else(|| self.embedding.val().transpose(), Param::val);
-        linear(hidden, head, None)
+        self.precision.linear(hidden, head)
     }
 
     /// The loss of each target in nats, `[batch, targets]`, for the rows `scored` of the pass.

@@ -2,8 +2,8 @@
 //!
 //! A checkpoint is a safetensors file: `model.NAME` for the weights, `optimizer.first.NAME` and
 //! `optimizer.second.NAME` for the moments (absent in `best`, which is only read), `memory.PART.LAYER` where
-//! the encoding carries a memory, and a JSON text under the metadata key `longwave`. Batches, dropout and the
-//! learning rate are functions of the step, so nothing else needs saving. The same state gives the same
+//! the encoding carries a memory, and a JSON text under the metadata key `longwave`, which also holds the factor of the
+//! loss in f16. Batches, dropout and the learning rate are functions of the step, so nothing else needs saving. The same state gives the same
 //! bytes.
 //!
 //! **Format policy.** `format` counts up when a reader of the old format would misread a file. A reader
@@ -11,6 +11,7 @@
 //! format that says all of it: 1, or 2 where stages have changed the reading.
 
 use crate::VERSION;
+use crate::loss_scale::LossScale;
 use crate::optimizer::Optimizer;
 use crate::parameters::{self, Parameter};
 use crate::recurrence;
@@ -62,6 +63,12 @@ pub struct Meta {
     /// The readings of the stages after `[train]` that have begun, in order: the model reads by all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageReading>,
+    /// The factor of the loss for the next step; absent where nothing is scaled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_scale: Option<LossScale>,
+    /// Steps left out since the moments began, because their gradients overflowed.
+    #[serde(default, skip_serializing_if = "longwave_core::config::is_default")]
+    pub skipped: u64,
 }
 
 /// What a stage made of the reading.
@@ -92,6 +99,8 @@ impl Meta {
             best,
             rotary_layouts: None,
             stages,
+            loss_scale: None,
+            skipped: 0,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use longwave_core::{Error, Result};
 use longwave_data::Sampling;
+use longwave_kernels::Precision;
 use longwave_position::TrainingPositions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,10 @@ pub struct TrainConfig {
     /// The positions that rows are read at. Validation reads 0, 1, 2, ..
     #[serde(skip_serializing_if = "TrainingPositions::is_contiguous")]
     pub positions: TrainingPositions,
+    /// What the products of linear maps are computed in, by all stages: `f32`, or `f16` or `bf16` where the device has
+    /// them. Validation and evaluation are in f32.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
+    pub precision: Precision,
     /// Peak learning rate.
     pub learning_rate: f64,
     /// The learning rate's course after warm-up.
@@ -105,6 +110,7 @@ impl Default for TrainConfig {
             accumulation: 1,
             sampling: Sampling::default(),
             positions: TrainingPositions::default(),
+            precision: Precision::default(),
             learning_rate: 3e-3,
             schedule: ScheduleKind::default(),
             warmup: Steps::Share(0.05),

@@ -5,7 +5,7 @@
 //! - [`run`]: the run's folder, and whether it may be continued.
 //! - [`feed`]: what a step reads; [`recurrence`]: what it carries to the next.
 //! - [`trainer`]: the loop.
-//! - [`optimizer`], [`parameters`]: `AdamW` over a model's parameters by name.
+//! - [`optimizer`], [`parameters`]: `AdamW` over a model's parameters by name; [`loss_scale`]: what f16 needs besides.
 //! - [`checkpoint`]: one file that holds a step of training, whole; [`restore()`]: the model it holds.
 //! - [`trained`]: a trained run, opened without its corpus.
 //! - [`exchange`]: trained models in Hugging Face's layout.
@@ -17,6 +17,7 @@ pub mod checkpoint;
 pub mod config;
 pub mod exchange;
 pub mod feed;
+pub mod loss_scale;
 pub mod metrics;
 pub mod optimizer;
 pub mod parameters;
@@ -31,6 +32,7 @@ pub mod trainer;
 
 pub use checkpoint::Checkpoint;
 pub use config::TrainConfig;
+pub use loss_scale::LossScale;
 pub use restore::{reading_after, restore};
 pub use run::{Run, Start};
 pub use run_config::RunConfig;

@@ -28,8 +28,14 @@ pub struct Metric {
     pub loss: f64,
     /// The learning rate of the step.
     pub learning_rate: f64,
-    /// Norm of the gradient before clipping.
+    /// Norm of the gradient before clipping; 0 where the step was left out.
     pub gradient_norm: f64,
+    /// What the loss was multiplied by; absent where nothing is scaled.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub loss_scale: Option<f64>,
+    /// The step was left out: its gradients overflowed.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default", default)]
+    pub skipped: bool,
     /// Loss on the validation split after the step, nats a token.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub valid_loss: Option<f64>,
@@ -103,6 +109,8 @@ mod tests {
             loss: 1.5,
             learning_rate: 1e-3,
             gradient_norm: 0.5,
+            loss_scale: None,
+            skipped: false,
             valid_loss: None,
             seconds: 0.1,
         }

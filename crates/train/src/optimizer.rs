@@ -28,6 +28,14 @@ pub struct Clip {
     pub factor: f64,
 }
 
+impl Clip {
+    /// The norm of the gradient itself, and the factor for the gradient at hand, where that is `factor` times as large.
+    #[must_use]
+    pub fn unscaled(self, factor: f64) -> Self {
+        Self { norm: self.norm / factor, factor: self.factor / factor }
+    }
+}
+
 impl Optimizer {
     /// Zero moments.
     pub fn new(parameters: &[Parameter], device: &Device) -> Self {
@@ -96,5 +104,11 @@ mod tests {
         assert!((clipped.norm - 5.0).abs() < 1e-6 && (clipped.factor - 0.2).abs() < 1e-6);
         assert!((clip(&gradients, 0.0).factor - 1.0).abs() < 1e-12);
         assert!((clip(&gradients, 6.0).factor - 1.0).abs() < 1e-12);
+        // The same gradient times 1024.
+        let scaled = gradients.map(|gradient| gradient.mul_scalar(1024.0));
+        assert_eq!(
+            clip(&scaled, 1024.0).unscaled(1024.0),
+            Clip { factor: clipped.factor / 1024.0, ..clipped }
+        );
     }
 }

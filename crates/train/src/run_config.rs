@@ -3,11 +3,13 @@
 use crate::config::TrainConfig;
 use crate::feed;
 use crate::stage::{Moments, StageConfig};
+use burn::tensor::Device;
 use longwave_core::canonical;
 use longwave_core::config::{read, take_table, take_tables, unknown_key};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Sampling, TaskConfig};
+use longwave_kernels::Precision;
 use longwave_model::ModelConfig;
 use longwave_position::{Lengths, PositionConfig};
 use schemars::JsonSchema;
@@ -130,6 +132,15 @@ impl RunConfig {
     pub fn moments_since(&self, stage: usize) -> u64 {
         let reset = (1..=stage).rev().find(|stage| self.stages[stage - 1].optimizer == Moments::Reset);
         self.steps_before(reset.unwrap_or(0))
+    }
+
+    /// The precision that every stage trains in, on a device that has it.
+    ///
+    /// # Errors
+    /// The device does not compute in it.
+    pub fn check_precision(&self, device: &Device) -> Result<Precision> {
+        let precision = self.train.precision;
+        precision.check("train.precision", device).map(|()| precision)
     }
 
     /// The document with every default written out.

@@ -76,6 +76,14 @@ impl StageConfig {
         keys.extend(table);
         let train: TrainConfig = read(&keys, section)?;
         train.validate(section)?;
+        if train.precision != first.precision {
+            return Err(Error::value(
+                &format!("{section}.precision"),
+                format!("\"{}\"", train.precision),
+                format!("every stage trains in the precision of `[train]`, \"{}\"", first.precision),
+            )
+            .hint("leave it out of the stage"));
+        }
         Ok(Self { train, extend, optimizer })
     }
 }
@@ -118,6 +126,7 @@ mod tests {
         assert!(message(&format!("{both}extned = 1")).ends_with("did you mean `extend`?"));
         assert!(message(&format!("{both}batch_tokens = 700")).contains("`stage[0].length = 512`"));
         assert!(message(&format!("{both}extend = \"liner\"")).starts_with("`stage[0].extend = \"liner\"`"));
+        assert!(message(&format!("{both}precision = \"f16\"")).contains("precision of `[train]`, \"f32\""));
         assert!(message(&format!("{both}optimizer = \"new\"")).contains("\"reset\" or \"keep\""));
     }
 }

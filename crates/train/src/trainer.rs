@@ -6,16 +6,18 @@
 //! ends with the same bits. Stages follow each other: each changes the reading and the schedule, and steps
 //! are counted on, so that no stage draws the batches of another.
 
+mod saving;
 mod validation;
 
-use crate::checkpoint::{self, Best, Checkpoint, Meta};
+use crate::checkpoint::{Best, Checkpoint};
 use crate::config::TrainConfig;
 use crate::feed::{Feed, Part};
+use crate::loss_scale::LossScale;
 use crate::metrics::{self, Metric, Metrics};
 use crate::optimizer::{Optimizer, clip};
 use crate::parameters;
 use crate::recurrence;
-use crate::restore::{begin, recorded, restore};
+use crate::restore::{begin, restore};
 use crate::run::{Run, Which};
 use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
@@ -23,6 +25,7 @@ use crate::stage::Moments;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result, file};
 use longwave_data::{Dataset, Split};
+use longwave_kernels::Precision;
 use longwave_model::config::Resolved;
 use longwave_model::{Dropout, Gpt, Memory, Pass};
 use longwave_position::{Init, Positions};
@@ -60,8 +63,12 @@ pub struct Advanced {
     pub loss: f64,
     /// The step size of the update.
     pub learning_rate: f64,
-    /// Euclidean norm of the gradient before clipping.
+    /// Euclidean norm of the gradient before clipping; 0 where the step was left out.
     pub gradient_norm: f64,
+    /// What the loss was multiplied by, where it was.
+    pub loss_scale: Option<f64>,
+    /// The step was left out, because its gradients overflowed f16.
+    pub skipped: bool,
 }
 
 /// A training in progress.
@@ -77,6 +84,10 @@ pub struct Trainer<'a> {
     optimizer: Optimizer,
     /// One for each part of a batch; empty where the encoding carries none.
     memories: Vec<Memory>,
+    /// In f16.
+    loss_scale: Option<LossScale>,
+    /// Steps left out since the moments began.
+    skipped: u64,
     stage: usize,
     step: u64,
     best: Option<Best>,
@@ -87,7 +98,8 @@ impl<'a> Trainer<'a> {
     /// Fresh weights, or those of a checkpoint. `device` is the plain device; gradients are added here.
     ///
     /// # Errors
-    /// The encoding does not fit the model, or the checkpoint does not fit the config.
+    /// The encoding does not fit the model, the checkpoint does not fit the config, or the device does not compute
+    /// in the precision.
     pub fn new(
         run: &'a Run,
         dataset: &'a Dataset,
@@ -96,6 +108,7 @@ impl<'a> Trainer<'a> {
         from: Option<&Checkpoint>,
     ) -> Result<Self> {
         let config = &run.config;
+        let precision = config.check_precision(device)?;
         let tracked = device.clone().autodiff();
         let init = Init::new(config.seed, &tracked);
         let stage = from.map_or(0, |checkpoint| checkpoint.meta.stage());
@@ -119,9 +132,13 @@ impl<'a> Trainer<'a> {
             dataset,
             device: tracked,
             positions: Positions::range(0..config.stage(stage).length),
-            model: Some(model),
+            model: Some(model.with_precision(precision)),
             optimizer,
             memories,
+            loss_scale: from
+                .and_then(|checkpoint| checkpoint.meta.loss_scale)
+                .or_else(|| LossScale::first(precision)),
+            skipped: from.map_or(0, |checkpoint| checkpoint.meta.skipped),
             stage,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
             best: from.and_then(|checkpoint| checkpoint.meta.best),
@@ -186,6 +203,8 @@ impl<'a> Trainer<'a> {
                 fresh.first[index] = self.optimizer.first[index].clone();
                 fresh.second[index] = self.optimizer.second[index].clone();
             }
+        } else {
+            self.skipped = 0;
         }
         self.optimizer = fresh;
         self.positions = Positions::range(0..self.config().length);
@@ -217,7 +236,7 @@ impl<'a> Trainer<'a> {
                     return Err(error);
                 }
             };
-            let Some(Advanced { loss, learning_rate, gradient_norm }) = advanced else {
+            let Some(Advanced { loss, learning_rate, gradient_norm, loss_scale, skipped }) = advanced else {
                 self.save_last(metrics, show)?;
                 return Ok(Outcome::Interrupted);
             };
@@ -232,6 +251,8 @@ impl<'a> Trainer<'a> {
                 loss,
                 learning_rate,
                 gradient_norm,
+                loss_scale,
+                skipped,
                 valid_loss,
                 seconds: start.elapsed().as_secs_f64(),
             };
@@ -254,7 +275,8 @@ impl<'a> Trainer<'a> {
     }
 
     /// One step of the stage at hand, whose schedule it is given: loss, gradients and update, without
-    /// validation, metrics or checkpoints; `None` where `stop` came first.
+    /// validation, metrics or checkpoints; `None` where `stop` came first. In f16, a step whose gradients overflow
+    /// changes no weight.
     ///
     /// # Errors
     /// A loss or gradient that is not finite, or a training text shorter than a sequence.
@@ -262,20 +284,30 @@ impl<'a> Trainer<'a> {
         let config = self.config();
         let learning_rate = schedule.learning_rate(self.stage_step());
         let Some((loss, gradients, memories)) = self.gradients(stop)? else { return Ok(None) };
-        let clip = clip(&gradients, config.clip);
-        if !loss.is_finite() || !clip.norm.is_finite() {
+        let factor = self.loss_scale.map(|scale| scale.factor);
+        let clip = clip(&gradients, config.clip * factor.unwrap_or(1.0)).unscaled(factor.unwrap_or(1.0));
+        let finite = clip.norm.is_finite();
+        let next = self.loss_scale.and_then(|scale| scale.after(finite));
+        if !loss.is_finite() || !(finite || next.is_some()) {
             return Err(self.not_finite(loss, clip.norm, learning_rate));
         }
-        let updates = self.step - self.run.config.moments_since(self.stage);
-        let optimizer = &mut self.optimizer;
-        let updated = |model| optimizer.update(model, gradients, config, learning_rate, updates, clip);
-        self.model = self.model.take().map(updated);
+        if finite {
+            let updates = self.step - self.run.config.moments_since(self.stage) - self.skipped;
+            let optimizer = &mut self.optimizer;
+            let updated = |model| optimizer.update(model, gradients, config, learning_rate, updates, clip);
+            self.model = self.model.take().map(updated);
+        } else {
+            self.skipped += 1;
+        }
+        self.loss_scale = next;
         self.memories = memories;
         self.step += 1;
-        Ok(Some(Advanced { loss, learning_rate, gradient_norm: clip.norm }))
+        let gradient_norm = if finite { clip.norm } else { 0.0 };
+        Ok(Some(Advanced { loss, learning_rate, gradient_norm, loss_scale: factor, skipped: !finite }))
     }
 
-    /// The loss and gradient of a step's batch, and the memories after it; `None` where `stop` came first.
+    /// The loss of a step's batch, its gradient, which is as many times larger as the loss scale says, and the memories
+    /// after it; `None` where `stop` came first.
     fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<Gradients>> {
         let config = self.config();
         let seed = self.run.config.seed;
@@ -307,7 +339,11 @@ impl<'a> Trainer<'a> {
                 Some(weights) => (nll * weights).sum(),
             };
             loss += f64::from(mean.clone().into_scalar::<f32>());
-            let gradients = parameters::gradients(self.model(), &mut mean.backward());
+            let scaled = match self.loss_scale {
+                Some(LossScale { factor, .. }) => mean.mul_scalar(factor),
+                None => mean,
+            };
+            let gradients = parameters::gradients(self.model(), &mut scaled.backward());
             sum = Some(match sum {
                 None => gradients,
                 Some(sum) => sum.into_iter().zip(gradients).map(|(a, b)| a + b).collect(),
@@ -317,38 +353,6 @@ impl<'a> Trainer<'a> {
             }
         }
         Ok(Some((loss, sum.unwrap_or_default(), memories)))
-    }
-
-    fn keep_best(&mut self, loss: f64) -> Result<()> {
-        if self.best.is_none_or(|best| loss < best.loss) {
-            self.best = Some(Best { step: self.step, loss });
-            let meta = self.meta()?;
-            checkpoint::save(&self.run.checkpoint(Which::Best), self.model(), None, &[], &meta)?;
-        }
-        Ok(())
-    }
-
-    /// Writes `last`, unless it holds this step already.
-    fn save_last(&mut self, metrics: &mut Metrics, show: &mut dyn FnMut(&Event)) -> Result<()> {
-        metrics.flush()?;
-        if self.saved == Some(self.step) {
-            return Ok(());
-        }
-        let path = self.save(Which::Last)?;
-        self.saved = Some(self.step);
-        show(&Event::Checkpoint { step: self.step, path });
-        Ok(())
-    }
-
-    fn save(&self, which: Which) -> Result<PathBuf> {
-        let path = self.run.checkpoint(which);
-        checkpoint::save(&path, self.model(), Some(&self.optimizer), &self.memories, &self.meta()?)?;
-        Ok(path)
-    }
-
-    fn meta(&self) -> Result<Meta> {
-        let stages = recorded(&self.run.config, self.stage)?;
-        Ok(Meta::new(self.step, &self.run.hash, self.best, stages))
     }
 
     fn not_finite(&self, loss: f64, norm: f64, learning_rate: f64) -> Error {
@@ -361,13 +365,17 @@ impl<'a> Trainer<'a> {
             }
             None => "there is no checkpoint yet".to_owned(),
         };
+        let section = RunConfig::section(self.stage);
+        let wider = match self.config().precision {
+            Precision::F16 => "use `train.precision = \"bf16\"` or \"f32\": f16 ends at 65,504; or ",
+            Precision::F32 | Precision::Bf16 => "",
+        };
         Error::failed(format!(
             "step {}: loss {loss}, gradient norm {norm} at learning rate {learning_rate:.3e}; {last}",
             self.step + 1
         ))
         .hint(format!(
-            "lower `{0}.learning_rate`, lengthen `{0}.warmup`, or lower `{0}.clip`",
-            RunConfig::section(self.stage)
+            "{wider}lower `{section}.learning_rate`, lengthen `{section}.warmup`, or lower `{section}.clip`"
         ))
     }
 }

@@ -5,8 +5,8 @@ use crate::numbers;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::Result;
 use longwave_kernels::{
-    AdamW, Attention, Bias, Far, Heads, Layout, RotationTable, adamw, attention, cross_entropy, gelu,
-    layer_norm, linear, rms_norm, rotate, split_rotate, swiglu,
+    AdamW, Attention, Bias, Far, Heads, Layout, Precision, RotationTable, adamw, attention, cross_entropy,
+    gelu, layer_norm, linear, rms_norm, rotate, split_rotate, swiglu,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -22,7 +22,14 @@ struct Operation {
 
 pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
     for operation in rotations().into_iter().chain(attentions()).chain(rows()) {
-        each(format!("kernel: {}", operation.name), &mut || operation.check(checked))?;
+        each(format!("kernel: {}", operation.name), &mut || operation.check(checked, Precision::F32))?;
+    }
+    for half in [Precision::F16, Precision::Bf16] {
+        let operation = feed_forward(half);
+        each(format!("kernel: {}", operation.name), &mut || match half.check("", &checked.device) {
+            Ok(()) => operation.check(checked, half),
+            Err(_) => Ok("the device does not compute in it".to_owned()),
+        })?;
     }
     each("kernel: adamw".to_owned(), &mut || update(checked))
 }
@@ -38,13 +45,13 @@ impl Operation {
         Self { name: name.into(), inputs: inputs.collect(), run: Box::new(run) }
     }
 
-    fn check(&self, checked: &Checked) -> Finding {
+    fn check(&self, checked: &Checked, precision: Precision) -> Finding {
         let actual = checked.here(|device| self.differentiate(device));
         let expected = checked.plainly(|device| self.differentiate(device));
         let mut worst = 0.0_f32;
         for (index, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
             let what = if index == 0 { "values".to_owned() } else { format!("gradient {index}") };
-            worst = worst.max(checked.compare(&what, actual, expected)?);
+            worst = worst.max(checked.compare_in(precision, &what, actual, expected)?);
         }
         Ok(format!("{} gradients, within {worst:.1e}", self.inputs.len()))
     }
@@ -176,6 +183,22 @@ fn rows() -> Vec<Operation> {
             flat(cross_entropy(logits, targets))
         }),
     ]
+}
+
+/// Linear maps and an activation in half precision.
+fn feed_forward(half: Precision) -> Operation {
+    const ROWS: usize = 19;
+    const WIDTH: usize = 74;
+    const INNER: usize = 38;
+    Operation::new(
+        format!("linear and gelu in {half}"),
+        &[ROWS * WIDTH, WIDTH * INNER, INNER * WIDTH],
+        move |inputs| {
+            let x = inputs[0].clone().reshape([1, ROWS, WIDTH]);
+            let inner = half.linear(x.clone(), inputs[1].clone().reshape([WIDTH, INNER]));
+            flat(half.into_stream(gelu(inner), inputs[2].clone().reshape([INNER, WIDTH]), Some(x)))
+        },
+    )
 }
 
 fn update(checked: &Checked) -> Finding {

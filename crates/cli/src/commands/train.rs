@@ -9,6 +9,7 @@ use burn::module::Module;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
 use longwave_eval::{Config, ResultRow, Subject, check, memory};
+use longwave_kernels::Precision;
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_position::Init;
@@ -43,6 +44,7 @@ pub(crate) fn complete(
     compute: &args::Compute,
 ) -> Result<Vec<ResultRow>> {
     let session = Session::open(compute)?;
+    config.run.check_precision(&session.device)?;
     let dataset = open_data(&config.run.data)?;
     let resolved = config.run.model.resolve(dataset.tokenizer().vocab_size(), config.run.train.length)?;
     let hash = config.run.hash(dataset.content_hash())?;
@@ -97,12 +99,16 @@ fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resol
     for stage in 0..=config.last_stage() {
         let train = config.stage(stage);
         let name = if stage == 0 { "train".to_owned() } else { format!("stage {stage}") };
+        let precision = match train.precision {
+            Precision::F32 => String::new(),
+            half => format!(", linear maps in {half}"),
+        };
         let extend = match stage.checked_sub(1).map(|stage| config.stages[stage].extend.kind()) {
             Some(kind) => format!(", read as `{kind}`"),
             None => String::new(),
         };
         tell(&format!(
-            "{name:<9} {} steps of {} x {} tokens, {} tokens in all{extend}",
+            "{name:<9} {} steps of {} x {} tokens, {} tokens in all{precision}{extend}",
             grouped(train.steps as usize),
             train.sequences(),
             train.length,
@@ -141,8 +147,10 @@ fn train(session: &Session, run: &Run, dataset: &Dataset, resolved: &Resolved, s
     let config = &run.config;
     let mut trainer = Trainer::new(run, dataset, resolved, &session.device, from)?;
     let mut bar: Option<Training> = None;
+    let mut skipped = 0;
     let outcome = trainer.train(&interrupt::asked, &mut |event| {
         if let Event::Step(metric) = event {
+            skipped += usize::from(metric.skipped);
             if let Some(old) = bar.take_if(|bar| bar.stage() != metric.stage) {
                 old.finish();
             }
@@ -151,6 +159,10 @@ fn train(session: &Session, run: &Run, dataset: &Dataset, resolved: &Resolved, s
     });
     if let Some(bar) = bar {
         bar.finish();
+    }
+    if skipped > 0 {
+        let steps = if skipped == 1 { "step was" } else { "steps were" };
+        tell(&format!("{} {steps} left out, whose gradients overflowed f16", grouped(skipped)));
     }
     match outcome? {
         Outcome::Done => Ok(()),

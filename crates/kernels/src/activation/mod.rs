@@ -7,9 +7,12 @@
 //!
 //! **Bytes:** for n numbers of output, GELU moves at least `8 n` forward (n in, n out) and `12 n` backward
 //! (input and gradient in, gradient out); `SwiGLU`, whose input is 2 n, `12 n` forward and `20 n` backward.
+//!
+//! Half-precision numbers come out as they went in and are computed with in f32: `half.rs`.
 
 mod autodiff;
 mod flex;
+mod half;
 mod reference;
 
 use crate::tape::{self, Input};
@@ -18,8 +21,12 @@ use burn::tensor::Tensor;
 /// `x Φ(x)`, with Φ the normal distribution function: GELU in its exact form, by the error function
 /// (Hendrycks & Gimpel 2016; torch's default).
 ///
-/// x `[batch, length, width]` -> the same shape.
+/// x `[batch, length, width]` -> the same shape and type.
 pub fn gelu(x: Tensor<3>) -> Tensor<3> {
+    let x = match half::activation(x, half::Kind::Gelu) {
+        Ok(output) => return output,
+        Err(x) => x,
+    };
     if !(tape::fused() && tape::on_cpu(&x)) {
         return reference::gelu(x);
     }
@@ -32,13 +39,17 @@ pub fn gelu(x: Tensor<3>) -> Tensor<3> {
 
 /// `silu(gate) * up` with `silu(x) = x / (1 + exp(-x))` (Shazeer 2020, "GLU variants improve transformer").
 ///
-/// packed `[batch, length, 2 hidden]` = `[gate | up]` -> `[batch, length, hidden]`.
+/// packed `[batch, length, 2 hidden]` = `[gate | up]` -> `[batch, length, hidden]` of the same type.
 ///
 /// # Panics
 /// The last dimension is odd, or 0.
 pub fn swiglu(packed: Tensor<3>) -> Tensor<3> {
     let [batch, length, width] = packed.dims();
     assert!(width > 0 && width.is_multiple_of(2), "swiglu takes [gate | up], an even width, not {width}");
+    let packed = match half::activation(packed, half::Kind::Swiglu) {
+        Ok(output) => return output,
+        Err(packed) => packed,
+    };
     if !(tape::fused() && tape::on_cpu(&packed)) {
         return reference::swiglu(packed);
     }
@@ -52,8 +63,9 @@ pub fn swiglu(packed: Tensor<3>) -> Tensor<3> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{flat, hold_against, list, numbers};
-    use burn::tensor::Device;
+    use crate::Precision;
+    use crate::testing::{flat, hold_against, list, numbers, tensor};
+    use burn::tensor::{DType, Device};
 
     /// x arrives with its first two dimensions exchanged, so that it does not lie contiguously.
     fn x(inputs: &[Tensor<1>], [batch, length, width]: [usize; 3]) -> Tensor<3> {
@@ -76,6 +88,34 @@ mod tests {
                 |inputs| swiglu(x(inputs, shape)),
                 |inputs| reference::swiglu(x(inputs, shape)),
             );
+        }
+    }
+
+    /// A half-precision activation is that of f32 at the same numbers, rounded, and its gradient too.
+    #[test]
+    fn halves_are_computed_in_f32_and_rounded() {
+        let device = Device::flex().autodiff();
+        let shape = [2, 5, 6];
+        for precision in [Precision::F16, Precision::Bf16] {
+            for activation in [gelu, swiglu] {
+                let leaf = || flat(numbers(1, 60), &device).mul_scalar(4.0).detach().require_grad();
+                let half = |leaf: &Tensor<1>| leaf.clone().cast(precision.dtype()).reshape(shape);
+                let (a, b) = (leaf(), leaf());
+                let calls = tape::calls();
+                let actual = activation(half(&a));
+                assert_eq!(actual.dtype(), precision.dtype());
+                assert!(tape::calls() > calls, "the fused form did not run");
+                let expected = activation(half(&b).cast(DType::F32)).cast(precision.dtype());
+                let weights = |y: &Tensor<3>| tensor::<3>(2, y.dims(), &device).cast(precision.dtype());
+                let slope = |y: &Tensor<3>| (y.clone() * weights(y)).cast(DType::F32).sum().backward();
+                let (a_slope, b_slope) = (slope(&actual), slope(&expected));
+                assert_eq!(list(actual.cast(DType::F32)), list(expected.cast(DType::F32)));
+                let [actual, expected] = [(a, a_slope), (b, b_slope)].map(|(x, g)| list(x.grad(&g).unwrap()));
+                // The formulas differ by rounding errors of f32, which may tip a rounding to half.
+                let off = precision.unit_roundoff() as f32 * 2.0;
+                crate::testing::assert_close("gradient", &actual, &expected, off);
+                assert!(expected.iter().any(|x| x.abs() > 0.5));
+            }
         }
     }
 

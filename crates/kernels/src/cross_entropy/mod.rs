@@ -12,13 +12,15 @@ mod autodiff;
 mod flex;
 mod reference;
 
+use crate::precision::widened;
 use crate::tape::{self, Input};
 use burn::tensor::{Int, Tensor};
 
 /// The negative log-likelihood of each target in nats: `log(sum(exp(logits))) - logits[target]`.
 ///
 /// logits `[rows, classes]`, targets `[rows]` (each in `0..classes`) -> `[rows]`. Neither the softmax
-/// nor a one-hot matrix is kept; the gradient is recomputed from the logits and one number per row.
+/// nor a one-hot matrix is kept; the gradient is recomputed from the logits and one number per row. Logits of half
+/// precision are made f32 first.
 ///
 /// # Panics
 /// The numbers of rows differ, there are no classes, or (fused) a target is not in `0..classes`.
@@ -26,6 +28,7 @@ pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     let [rows, classes] = logits.dims();
     assert_eq!(rows, targets.dims()[0], "cross_entropy: logits and targets differ in rows");
     assert!(classes > 0, "cross_entropy: no classes");
+    let logits = widened(logits);
     if tape::fused() && tape::on_cpu(&logits) {
         return fused(logits, targets);
     }

@@ -27,6 +27,7 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
+use crate::precision::widened;
 use crate::tape::{self, Input, View};
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -111,7 +112,8 @@ impl Heads {
 ///
 /// packed `[batch, length, (query + 2 key_value) * head_dim]` = `[q heads | k heads | v heads]` ->
 /// q `[batch, query, length, head_dim]`, k and v `[batch, key_value, length, head_dim]`. Without a
-/// table, q or k is split only. q and k may have different tables (xPos).
+/// table, q or k is split only. q and k may have different tables (xPos). Packed rows of half precision are made f32
+/// first.
 ///
 /// # Panics
 /// The shapes of packed, heads and tables do not agree.
@@ -126,6 +128,7 @@ pub fn split_rotate(
     for table in [q_table, k_table].into_iter().flatten() {
         table.check(batch, length, heads.head_dim);
     }
+    let packed = widened(packed);
     let tables = || [q_table, k_table].into_iter().flatten();
     if tape::fused() && tape::on_cpu(&packed) && tables().all(RotationTable::on_cpu) {
         return fused_split(packed, heads, q_table, k_table);

@@ -5,14 +5,20 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
 use longwave_data::{Split, TaskConfig, TokenFile};
-use longwave_model::Pass;
+use longwave_kernels::Precision;
+use longwave_model::{Gpt, Pass};
 
 impl Trainer<'_> {
+    /// What is validated: the weights without gradients, in f32 as everywhere but in training.
+    fn validated(&self) -> Gpt {
+        self.model().valid().with_precision(Precision::F32)
+    }
+
     /// Mean loss of the answers to a task's validation sequences.
     fn validate_task(&self, task: &TaskConfig) -> Result<f64> {
         let config = self.config();
         let rows = config.micro_batch();
-        let model = self.model().valid();
+        let model = self.validated();
         let device = self.device.clone().inner();
         let (mut sum, mut count) = (0.0, 0usize);
         for index in 0..config.validation_tokens.div_ceil(rows * config.length) {
@@ -42,7 +48,7 @@ impl Trainer<'_> {
         }
         let config = self.config();
         let tokens = self.dataset.tokens(Split::Valid);
-        let model = self.model().valid();
+        let model = self.validated();
         let device = self.device.clone().inner();
         let (mut sum, mut count) = (0.0, 0usize);
         for starts in windows.chunks(config.micro_batch()) {

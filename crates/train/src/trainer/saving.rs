@@ -1,0 +1,44 @@
+//! The checkpoints of a training in progress.
+
+use super::{Event, Trainer};
+use crate::checkpoint::{self, Best, Meta};
+use crate::metrics::Metrics;
+use crate::restore::recorded;
+use crate::run::Which;
+use longwave_core::Result;
+use std::path::PathBuf;
+
+impl Trainer<'_> {
+    pub(super) fn keep_best(&mut self, loss: f64) -> Result<()> {
+        if self.best.is_none_or(|best| loss < best.loss) {
+            self.best = Some(Best { step: self.step, loss });
+            let meta = self.meta()?;
+            checkpoint::save(&self.run.checkpoint(Which::Best), self.model(), None, &[], &meta)?;
+        }
+        Ok(())
+    }
+
+    /// Writes `last`, unless it holds this step already.
+    pub(super) fn save_last(&mut self, metrics: &mut Metrics, show: &mut dyn FnMut(&Event)) -> Result<()> {
+        metrics.flush()?;
+        if self.saved == Some(self.step) {
+            return Ok(());
+        }
+        let path = self.save(Which::Last)?;
+        self.saved = Some(self.step);
+        show(&Event::Checkpoint { step: self.step, path });
+        Ok(())
+    }
+
+    pub(super) fn save(&self, which: Which) -> Result<PathBuf> {
+        let path = self.run.checkpoint(which);
+        checkpoint::save(&path, self.model(), Some(&self.optimizer), &self.memories, &self.meta()?)?;
+        Ok(path)
+    }
+
+    fn meta(&self) -> Result<Meta> {
+        let stages = recorded(&self.run.config, self.stage)?;
+        let meta = Meta::new(self.step, &self.run.hash, self.best, stages);
+        Ok(Meta { loss_scale: self.loss_scale, skipped: self.skipped, ..meta })
+    }
+}

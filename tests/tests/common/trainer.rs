@@ -1,0 +1,49 @@
+//! Training in this process, stopped where a test says.
+
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part")]
+
+use crate::common::Project;
+use burn::tensor::Device;
+use longwave_data::Dataset;
+use longwave_eval::Config;
+use longwave_train::metrics::Metric;
+use longwave_train::trainer::open_folder;
+use longwave_train::{Outcome, Run, Start, Trainer};
+use std::cell::Cell;
+
+/// Trains `small.toml` in `folder` until `stop` has been asked so many times.
+pub fn train_until(
+    project: &Project,
+    folder: &str,
+    asked: usize,
+    changes: &[String],
+    device: &Device,
+) -> Outcome {
+    let mut config = Config::load(&project.path("small.toml"), changes).unwrap();
+    let data = &mut config.run.data;
+    for part in [&mut data.corpus, &mut data.cache].into_iter().filter(|part| !part.is_empty()) {
+        *part = project.path(part).to_string_lossy().into_owned();
+    }
+    let dataset = Dataset::open(&config.run.data, &mut |_| {}).unwrap();
+    let resolved =
+        config.run.model.resolve(dataset.tokenizer().vocab_size(), config.run.train.length).unwrap();
+    let hash = config.run.hash(dataset.content_hash()).unwrap();
+    let (run, start) = Run::prepare(&project.path(folder), config.run.clone(), hash, true).unwrap();
+    let from = match &start {
+        Start::Resume(checkpoint) => Some(&**checkpoint),
+        Start::Fresh | Start::Finished => None,
+    };
+    open_folder(&run, &config.to_table().unwrap(), &dataset).unwrap();
+    let count = Cell::new(0);
+    let stop = || {
+        count.set(count.get() + 1);
+        count.get() > asked
+    };
+    Trainer::new(&run, &dataset, &resolved, device, from).unwrap().train(&stop, &mut |_| {}).unwrap()
+}
+
+/// The lines of a run's `metrics.jsonl`.
+pub fn metrics(project: &Project, folder: &str) -> Vec<Metric> {
+    let text = String::from_utf8(project.read(&format!("{folder}/metrics.jsonl"))).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}

@@ -429,7 +429,7 @@ fn training_in_half_precision_agrees_with_f32_or_is_refused() {
     let project = project();
     for precision in [Precision::F16, Precision::Bf16] {
         if precision.check("train.precision", &gpu).is_ok() {
-            halves::hold_losses(precision, &gpu);
+            halves::hold_losses(precision, &gpu, 1);
             continue;
         }
         let set = format!("train.precision={precision}");

@@ -144,14 +144,14 @@ impl fmt::Display for Precision {
     }
 }
 
-/// The type of a half-precision tensor; `None` for any other.
-pub(crate) fn half_of<const D: usize>(tensor: &Tensor<D>) -> Option<DType> {
-    Some(tensor.dtype()).filter(|dtype| matches!(dtype, DType::F16 | DType::BF16))
+/// Whether the numbers of a tensor are of half precision.
+pub(crate) fn is_half<const D: usize>(tensor: &Tensor<D>) -> bool {
+    matches!(tensor.dtype(), DType::F16 | DType::BF16)
 }
 
 /// The same numbers in f32 if they are of half precision: for what does not compute in that.
 pub(crate) fn widened<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
-    if half_of(&tensor).is_some() { tensor.cast(DType::F32) } else { tensor }
+    if is_half(&tensor) { tensor.cast(DType::F32) } else { tensor }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! came, and everything else is computed again.
 
 use super::reference::{gelu_gradient, swiglu_gradient};
-use crate::precision::half_of;
 use crate::tape::{self, Gradient, Parts, Taken};
 #[cfg(feature = "gpu")]
 use burn::backend::Cube;
@@ -51,17 +50,17 @@ impl<B: Taken> Gradient<1, B> for Saved<B> {
     }
 }
 
-/// The activation of x where x is of half precision; `Err` with x where it is not.
-pub(super) fn activation(x: Tensor<3>, kind: Kind) -> Result<Tensor<3>, Tensor<3>> {
-    let Some(half) = half_of(&x) else { return Err(x) };
+/// The activation of half-precision numbers.
+pub(super) fn activation(x: Tensor<3>, kind: Kind) -> Tensor<3> {
     if tape::fused() && tape::lies_on_cpu(&x) {
-        return Ok(recorded::<Flex>(x, kind));
+        return recorded::<Flex>(x, kind);
     }
     #[cfg(feature = "gpu")]
     if tape::fused() && tape::lies_on_gpu(&x) {
-        return Ok(recorded::<Cube>(x, kind));
+        return recorded::<Cube>(x, kind);
     }
-    Ok(kind.of(x.cast(DType::F32)).cast(half))
+    let half = x.dtype();
+    kind.of(x.cast(DType::F32)).cast(half)
 }
 
 fn recorded<B: Taken>(x: Tensor<3>, kind: Kind) -> Tensor<3> {

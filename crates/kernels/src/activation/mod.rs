@@ -15,6 +15,7 @@ mod flex;
 mod half;
 mod reference;
 
+use crate::precision::is_half;
 use crate::tape::{self, Input};
 use burn::tensor::Tensor;
 
@@ -23,10 +24,9 @@ use burn::tensor::Tensor;
 ///
 /// x `[batch, length, width]` -> the same shape and type.
 pub fn gelu(x: Tensor<3>) -> Tensor<3> {
-    let x = match half::activation(x, half::Kind::Gelu) {
-        Ok(output) => return output,
-        Err(x) => x,
-    };
+    if is_half(&x) {
+        return half::activation(x, half::Kind::Gelu);
+    }
     if !(tape::fused() && tape::on_cpu(&x)) {
         return reference::gelu(x);
     }
@@ -46,10 +46,9 @@ pub fn gelu(x: Tensor<3>) -> Tensor<3> {
 pub fn swiglu(packed: Tensor<3>) -> Tensor<3> {
     let [batch, length, width] = packed.dims();
     assert!(width > 0 && width.is_multiple_of(2), "swiglu takes [gate | up], an even width, not {width}");
-    let packed = match half::activation(packed, half::Kind::Swiglu) {
-        Ok(output) => return output,
-        Err(packed) => packed,
-    };
+    if is_half(&packed) {
+        return half::activation(packed, half::Kind::Swiglu);
+    }
     if !(tape::fused() && tape::on_cpu(&packed)) {
         return reference::swiglu(packed);
     }

@@ -43,10 +43,10 @@ fn transposed(a: &[f32], columns: usize) -> Vec<f32> {
 #[track_caller]
 fn hold(what: &str, precision: Precision, actual: &[f32], expected: &[f64]) {
     assert_eq!(actual.len(), expected.len());
+    assert_eq!(all_rounded(precision, actual), actual, "{what}: not of {precision}");
     // 700 terms of up to 1 in f32, far below the rounding: sums that were rounded to f16 on the way would show.
     let sum = 1e-5;
     for (actual, expected) in actual.iter().zip(expected) {
-        assert_eq!(rounded(precision, *actual), *actual, "{what}: {actual} is not of {precision}");
         let off = (f64::from(*actual) - expected).abs();
         assert!(off <= precision.unit_roundoff() * expected.abs() + sum, "{what}: {actual}, not {expected}");
     }

@@ -114,6 +114,55 @@ fn a_batch_that_is_no_multiple() {
 }
 
 #[test]
+fn a_window_that_hides_nothing() {
+    let stack = "position={ kind = \"mixed\", layers = [{ kind = \"rope\", window = 4096 }, \"none\"] }";
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", stack]));
+    insta::assert_snapshot!(
+        "a_window_that_hides_nothing_of_what_is_read",
+        refused(2, extend("\"direct\", { kind = \"window\", window = \"4L\" }"), &[])
+    );
+}
+
+#[test]
+fn a_size_that_nothing_has() {
+    let convolution = "position={ kind = \"causal_conv\", kernel = 4000000000 }";
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", convolution]));
+    insta::assert_snapshot!(
+        "a_width_that_nothing_has",
+        refused(2, |_| CONFIG.to_owned(), &["--set", "model.width=1000000000"])
+    );
+}
+
+/// What is free is another amount at every time.
+fn without_the_free(message: &str) -> String {
+    let (before, after) = message.split_once(", and ").unwrap();
+    let (free, after) = after.split_once(" are free").unwrap();
+    assert!(free.ends_with("iB"), "{message}");
+    format!("{before}, and .. are free{after}")
+}
+
+#[test]
+fn a_training_that_no_memory_holds() {
+    let message = |set: &str| without_the_free(&refused(2, |_| CONFIG.to_owned(), &["--set", set]));
+    insta::assert_snapshot!(message("train.batch_tokens=32000000000000"));
+    insta::assert_snapshot!("weights_that_no_memory_holds", message("model.layers=9000000"));
+    let convolution = "position={ kind = \"causal_conv\", kernel = 16000000 }";
+    let message = |arguments: &[&str]| {
+        let project = Project::new();
+        project.write("wide.toml", &CONFIG.replace("width = 32", "width = 65536"));
+        let set = ["--set", convolution, "--set", "evaluate=[]"];
+        let outcome = project.run(&[arguments, &["wide.toml"], &set].concat());
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        assert!(!project.exists("runs"), "something was written");
+        without_the_free(&outcome.stderr)
+    };
+    let told = message(&["train", "--config"]);
+    insta::assert_snapshot!("an_encoding_that_no_memory_holds", told);
+    // Who only asks is told the same.
+    assert_eq!(message(&["validate"]), told);
+}
+
+#[test]
 fn a_missing_corpus() {
     insta::assert_snapshot!(refused(2, with("corpus = \"corpus\"", "corpus = \"nowhere\""), &[]));
 }

@@ -3,6 +3,7 @@
 use crate::clock::{Subject, subject};
 use crate::record::{Direction, Record};
 use crate::{Bench, numbers};
+use longwave_core::memory::available;
 use longwave_core::{Error, Result};
 use longwave_eval::memory;
 use longwave_model::config::Resolved;
@@ -55,8 +56,8 @@ pub fn run(
 }
 
 fn fits(model: &Gpt, resolved: &Resolved, length: usize, scored: usize) -> Result<()> {
-    let needed = Size::reading_bytes(resolved, length, scored) as u64;
-    memory::check(length, needed, memory::available())?;
+    let needed = Size::reading_bytes(resolved, length, scored);
+    memory::check(length, needed, available())?;
     model
         .position
         .check(&model.position.layout().positions(length))

@@ -192,7 +192,8 @@ fn explain(table: &Table, section: &str, path: &str, message: &str) -> Error {
 fn wanted(message: &str) -> String {
     let Some((_, expected)) = message.rsplit_once("expected ") else { return message.to_owned() };
     let expected = match expected {
-        "u64" | "usize" | "u32" | "i64" => "a whole number of at least 0",
+        "u64" | "usize" | "u32" => "a whole number of at least 0",
+        "i64" | "i32" => "a whole number",
         "f64" | "f32" => "a number",
         "a boolean" => "true or false",
         other => other,

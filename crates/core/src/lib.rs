@@ -4,6 +4,7 @@
 //! - [`canonical`]: one text for one JSON value, for hashes and identities.
 //! - [`config`]: strict reading of TOML tables, with errors that name the key.
 //! - [`mod@file`]: files that appear whole or not at all.
+//! - [`memory`]: how much there is, and whether it is enough.
 //! - [`random`]: one reproducible random stream per purpose.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -12,6 +13,7 @@ pub mod canonical;
 pub mod config;
 pub mod error;
 pub mod file;
+pub mod memory;
 pub mod random;
 
 pub use error::{Error, Result};

@@ -115,6 +115,15 @@ fn default_cache() -> String {
 }
 
 impl DataConfig {
+    /// Entries of the vocabulary; `None` where only the tokenizer's file says it.
+    pub fn vocab_size(&self) -> Option<usize> {
+        match self.tokenizer {
+            TokenizerConfig::Bytes => Some(BYTES),
+            TokenizerConfig::Bpe { vocab_size } => Some(vocab_size),
+            TokenizerConfig::File { .. } => None,
+        }
+    }
+
     /// The config that reads `corpus` and leaves every other key at its default.
     pub fn new(corpus: impl Into<String>) -> Self {
         Self {

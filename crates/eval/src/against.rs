@@ -39,7 +39,10 @@ impl JsonSchema for AgainstSchema {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let extension = generator.subschema_for::<ExtensionConfig>();
-        json_schema!({ "anyOf": [{ "const": WINDOW_BASELINE }, extension] })
+        json_schema!({
+            "description": "The window baseline, or one of the readings by its kind or with its keys.",
+            "anyOf": [{ "const": WINDOW_BASELINE }, extension]
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use crate::against::Against;
 use crate::choose::{Chosen, Open};
 use crate::config::{EvaluateConfig, Protocol, ResolvedEvaluate};
 use crate::entry::{Among, Entry};
+use crate::windows;
 use longwave_core::config::{read, set, take_tables};
 use longwave_core::{Error, Result, file};
 use longwave_data::Split;
@@ -72,7 +73,7 @@ impl Config {
             vec![default_block(&run)]
         };
         let config = Self { run, evaluate };
-        config.evaluations()?;
+        windows::check_trained(&config, &config.evaluations()?)?;
         Ok(config)
     }
 
@@ -116,7 +117,12 @@ impl Evaluation {
         let block = config.validate(section, train_length)?;
         let (mut extensions, mut open) = (Vec::new(), Vec::new());
         for (index, value) in block.extend.iter().enumerate() {
-            match Entry::from_value(value, &format!("{section}.extend[{index}]"))? {
+            let section = format!("{section}.extend[{index}]");
+            let entry = Entry::from_value(value, &section)?;
+            for extension in entry.extensions() {
+                windows::check_read(extension, &section, train_length, &block.lengths)?;
+            }
+            match entry {
                 Entry::One(extension) => extensions.push(extension),
                 // On the validation split itself there is nothing to keep apart.
                 Entry::Among(Among::Values { candidates, .. }) if block.split == Split::Valid => {

@@ -76,6 +76,15 @@ impl Entry {
             Err(candidates) => Self::Among(Among::Values { given, candidates }),
         })
     }
+
+    /// Every extension that may be read with; none where the factors are yet to be found.
+    pub(crate) fn extensions(&self) -> &[ExtensionConfig] {
+        match self {
+            Self::One(extension) => std::slice::from_ref(extension),
+            Self::Among(Among::Values { candidates, .. }) => candidates,
+            Self::Among(Among::Search(_)) => &[],
+        }
+    }
 }
 
 /// Whether every item is a list itself: then the outer list holds values to try.
@@ -111,16 +120,23 @@ impl JsonSchema for Entry {
     /// The schema of an extension, where every key that takes no list by itself may be a list of its values.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let one = generator.subschema_for::<ExtensionConfig>();
-        let search = generator.subschema_for::<crate::search::SearchConfig>();
+        let mut search = generator.subschema_for::<crate::search::SearchConfig>();
+        search.insert("description".to_owned(), "How the factors are searched for.".into());
         let mut listed = ExtensionConfig::json_schema(generator);
         let variants = listed.pointer_mut("/anyOf/1/oneOf").and_then(serde_json::Value::as_array_mut);
         for variant in variants.into_iter().flatten() {
             let kind = variant["properties"]["kind"]["const"].as_str().unwrap_or_default().to_owned();
             for (key, property) in variant["properties"].as_object_mut().into_iter().flatten() {
                 if key != "kind" && !ExtensionConfig::takes_list(&kind, key) {
-                    let value = property.take();
+                    let mut value = property.take();
+                    // What is said of the key stands at the key.
+                    let told = ["description", "default"]
+                        .map(|name| Some((name, value.as_object_mut()?.remove(name)?)));
                     *property =
                         json!({ "anyOf": [value, { "type": "array", "items": value, "minItems": 1 }] });
+                    for (name, told) in told.into_iter().flatten() {
+                        property[name] = told;
+                    }
                 }
             }
         }
@@ -133,6 +149,7 @@ impl JsonSchema for Entry {
                 lists,
                 {
                     "type": "object",
+                    "description": "`longrope` with factors that are searched for on the validation split.",
                     "properties": { "kind": { "const": "longrope" }, "search": search },
                     "required": ["kind", "search"]
                 }
@@ -200,12 +217,15 @@ mod tests {
 
     #[test]
     fn the_schema_allows_lists_where_they_are_tried() {
-        let schema = serde_json::to_value(schemars::schema_for!(Entry)).unwrap();
+        let schema = schemars::schema_for!(Entry).to_value();
         let variants = schema["anyOf"][1]["oneOf"].as_array().unwrap();
         let of = |kind: &str| {
             variants.iter().find(|variant| variant["properties"]["kind"]["const"] == kind).unwrap()
         };
-        assert_eq!(of("rerope")["properties"]["window"]["anyOf"][1]["type"], "array");
+        let window = &of("rerope")["properties"]["window"];
+        assert_eq!(window["anyOf"][1]["type"], "array");
+        assert_eq!(window["default"], "L/2", "the key's own, not that of a list's items");
+        assert!(window["description"].is_string() && window["anyOf"][1]["items"]["description"].is_null());
         assert_eq!(of("longrope")["properties"]["long_factor"]["type"], "array");
     }
 }

@@ -12,6 +12,7 @@ use crate::score::{Score, Scorer, by_position};
 use crate::text::{Source, Text};
 use crate::token_log::TokenLog;
 use burn::tensor::Device;
+use longwave_core::memory::available;
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
 use longwave_model::config::Resolved;
@@ -195,7 +196,7 @@ pub(crate) fn tasks(
 ) -> Result<Vec<Task>> {
     let block = &evaluation.block;
     source.check(block.protocol)?;
-    let free = memory::available();
+    let free = available();
     let mut tasks = Vec::new();
     for (place, extension) in evaluation.extensions.iter().enumerate() {
         let chosen = evaluation.chosen.iter().find(|chosen| chosen.place == place);
@@ -204,7 +205,7 @@ pub(crate) fn tasks(
             let plan = block.windows(length, &text)?;
             let scored = plan.windows.iter().map(crate::protocol::Window::targets).max().unwrap_or(0);
             let needed = Size::reading_bytes(resolved, plan.longest_reading(), scored);
-            memory::check(length, needed as u64, free)?;
+            memory::check(length, needed, free)?;
             let extend_config = serde_json::to_value(extension)
                 .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?;
             tasks.push(Task {

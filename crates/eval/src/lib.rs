@@ -15,6 +15,7 @@
 //! - [`metrics`]: sums per document, and what is told of them: perplexity, its error, bits per byte.
 //! - [`statistics`]: means over documents, paired differences, and their standard errors.
 //! - [`token_log`]: the loss of every scored token as a file.
+//! - [`mod@schema`]: the JSON schema of a config.
 //! - [`row`]: one line of `results.jsonl`, and the file itself.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -31,11 +32,13 @@ pub mod memory;
 pub mod metrics;
 pub mod protocol;
 pub mod row;
+pub mod schema;
 pub mod score;
 pub mod search;
 pub mod statistics;
 pub mod text;
 pub mod token_log;
+mod windows;
 
 pub use against::Against;
 pub use bigram::LastSeen;
@@ -47,6 +50,7 @@ pub use longwave_data::Split;
 pub use metrics::{PositionTally, Summary, Tally};
 pub use protocol::{Plan, Window};
 pub use row::{BigramRow, Difference, DocumentSums, PositionRow, ResultRow, Settings};
+pub use schema::schema;
 pub use score::{Score, Scorer};
 pub use statistics::{Mean, paired_difference};
 pub use text::{Source, Text};

@@ -11,6 +11,7 @@ use crate::config::Resolved;
 use crate::gpt::Gpt;
 use burn::tensor::kind::Basic;
 use burn::tensor::{Int, Tensor};
+use longwave_core::memory::product;
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::layout::TextLayout;
 use longwave_position::{Positions, Reading};
@@ -108,9 +109,9 @@ impl Cache {
     }
 
     /// Bytes that a cache of `length` tokens takes at most: an estimate.
-    pub fn bytes(resolved: &Resolved, length: usize) -> usize {
+    pub fn bytes(resolved: &Resolved, length: usize) -> u64 {
         let d = &resolved.dimensions;
-        d.layers * length * (2 * d.kv_heads * d.head_dim + d.width) * size_of::<f32>()
+        product(&[d.layers, length, 2 * d.kv_heads * d.head_dim + d.width, size_of::<f32>()])
     }
 }
 

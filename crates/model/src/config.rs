@@ -1,8 +1,11 @@
 //! `[model]`: a named size, explicit sizes, or a named size with some of them changed.
 
 use crate::field::Field;
+use crate::size::weight_bytes;
+use longwave_core::memory::{available, shortage};
 use longwave_core::{Error, Result};
 use longwave_position::Dimensions;
+use longwave_position::encoding::LARGEST;
 use longwave_position::reading::{AttentionKind, LogN};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -171,6 +174,32 @@ impl Resolved {
         if self.config.log_n { LogN::Trained { train_length } } else { LogN::Off }
     }
 
+    /// The largest of the sizes, with its key.
+    pub fn largest(&self) -> (&'static str, usize) {
+        let d = &self.dimensions;
+        let sizes = [
+            ("model.layers", d.layers),
+            ("model.heads", d.heads),
+            ("model.kv_heads", d.kv_heads),
+            ("model.head_dim", d.head_dim),
+            ("model.feed_forward_width", self.feed_forward_width),
+            ("data.tokenizer.vocab_size", d.vocab_size),
+        ];
+        // An inner width that follows from the width is no mistake of its own.
+        let sizes = sizes.into_iter().filter(|(key, _)| {
+            *key != "model.feed_forward_width" || self.config.feed_forward_width.is_some()
+        });
+        sizes.fold(("model.width", d.width), |most, size| if size.1 > most.1 { size } else { most })
+    }
+
+    /// The weights alone must fit.
+    fn check_memory(&self) -> Result<()> {
+        let Some(shortage) = shortage(weight_bytes(self), available()) else { return Ok(()) };
+        let (key, size) = self.largest();
+        Err(Error::value(key, size, format!("the model's weights alone take {shortage}"))
+            .hint("take a smaller one: `model.size` names sizes that fit together"))
+    }
+
     /// Whether linear maps can be over a field.
     ///
     /// # Errors
@@ -192,7 +221,8 @@ impl ModelConfig {
     /// Fills in the sizes and checks them.
     ///
     /// # Errors
-    /// A size of zero, heads that do not divide, or a dropout outside [0, 1).
+    /// A size of zero or far too large, heads that do not divide, a dropout outside [0, 1), or weights that do not fit
+    /// in memory.
     pub fn resolve(&self, vocab_size: usize, train_length: usize) -> Result<Resolved> {
         let (layers, width, heads) = self.size.sizes();
         let layers = positive("model.layers", self.layers.unwrap_or(layers))?;
@@ -242,7 +272,9 @@ impl ModelConfig {
             (None, FeedForwardKind::Swiglu) => (8 * width).div_ceil(24) * 8,
         };
         let dimensions = Dimensions { layers, width, heads, kv_heads, head_dim, train_length, vocab_size };
-        Ok(Resolved { dimensions, feed_forward_width, config: self.clone() })
+        let resolved = Resolved { dimensions, feed_forward_width, config: self.clone() };
+        resolved.check_memory()?;
+        Ok(resolved)
     }
 
     /// Linear attention has no scores.
@@ -261,7 +293,12 @@ impl ModelConfig {
 }
 
 fn positive(key: &str, value: usize) -> Result<usize> {
-    if value > 0 { Ok(value) } else { Err(Error::value(key, value, "it must be at least 1")) }
+    match value {
+        0 => Err(Error::value(key, value, "it must be at least 1")),
+        1..=LARGEST => Ok(value),
+        _ => Err(Error::value(key, value, format!("it must be at most {LARGEST}"))
+            .hint("no model comes near it: `model.size` names sizes that fit together")),
+    }
 }
 
 #[cfg(test)]
@@ -292,5 +329,31 @@ mod tests {
         assert!(error(ModelConfig { log_n: true, ..linear.clone() }).contains("`model.log_n` scales"));
         assert!(error(ModelConfig { qk_norm: QkNorm::Key, ..linear }).contains("`model.qk_norm` scales"));
         assert!(error(ModelConfig { layers: Some(0), ..ModelConfig::default() }).contains("at least 1"));
+    }
+
+    #[test]
+    fn sizes_that_no_memory_holds_are_named() {
+        let refused = |config: ModelConfig, start: &str, part: &str| {
+            let error = config.resolve(512, 128).unwrap_err();
+            assert!(error.message().starts_with(start) && error.message().contains(part), "{error}");
+            assert!(error.hint_text().is_some());
+        };
+        let default = ModelConfig::default;
+        let most = "it must be at most 16777216";
+        let absurd = usize::MAX / 2;
+        refused(ModelConfig { width: Some(absurd), ..default() }, "`model.width = 9223", most);
+        refused(ModelConfig { head_dim: Some(absurd), ..default() }, "`model.head_dim = 9223", most);
+        refused(
+            ModelConfig { feed_forward_width: Some(absurd), ..default() },
+            "`model.feed_forward_width",
+            most,
+        );
+        let weights = "the model's weights alone take about";
+        refused(ModelConfig { width: Some(LARGEST), ..default() }, "`model.width = 16777216`", weights);
+        refused(ModelConfig { layers: Some(LARGEST), ..default() }, "`model.layers = 16777216`", weights);
+        let heads = ModelConfig { heads: Some(LARGEST), head_dim: Some(LARGEST), ..default() };
+        refused(heads, "`model.heads = 16777216`", weights);
+        let error = default().resolve(1 << 50, 128).unwrap_err();
+        assert!(error.message().starts_with("`data.tokenizer.vocab_size = 1125899906842624`"), "{error}");
     }
 }

@@ -3,10 +3,14 @@
 use crate::config::{FeedForwardKind, Resolved};
 use crate::gpt::Gpt;
 use burn::module::Module;
+use longwave_core::memory::product;
 use longwave_position::reading::AttentionKind;
 
 /// Bytes of one f32.
 const F32: usize = 4;
+
+/// Bytes that the tensors of a block take besides their numbers, at least.
+const BLOCK: usize = 8 << 10;
 
 /// Parameters, FLOPs a token and memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,14 +22,14 @@ pub struct Size {
     /// Floating-point operations a training token, forward and backward.
     pub flops_per_token: usize,
     /// Memory of a training step, in bytes: an estimate.
-    pub training_bytes: usize,
+    pub training_bytes: u64,
 }
 
 impl Size {
     /// The size of a model that trains on micro-batches of `batch` sequences of `length` tokens.
     ///
-    /// FLOPs: see [`training_flops`]. Memory: weights, gradients and two moments, and what the backward pass
-    /// keeps of the activations.
+    /// FLOPs: see [`training_flops`]. Memory: weights, gradients and two moments, what the backward pass
+    /// keeps of the activations, and the memory that goes from segment to segment.
     pub fn of(model: &Gpt, resolved: &Resolved, batch: usize, length: usize) -> Self {
         let d = &resolved.dimensions;
         let parameters = model.num_params();
@@ -37,12 +41,15 @@ impl Size {
         let qkv = (d.heads + 2 * d.kv_heads) * d.head_dim;
         let kept = 6 * d.width + 2 * qkv + 2 * d.heads * d.head_dim + gate * resolved.feed_forward_width;
         let logits = 2 * d.vocab_size;
-        let activations = batch * length * (d.layers * kept + logits + 2 * d.width);
+        let carried = product(&[batch, model.position.memory(), d.layers, d.width]);
+        let numbers = product(&[batch, length, d.layers * kept + logits + 2 * d.width])
+            .saturating_add(carried)
+            .saturating_add(4 * parameters as u64);
         Self {
             parameters,
             block_parameters: parameters - tables,
             flops_per_token,
-            training_bytes: F32 * (4 * parameters + activations),
+            training_bytes: numbers.saturating_mul(F32 as u64),
         }
     }
 
@@ -50,14 +57,33 @@ impl Size {
     ///
     /// The hidden state, the widest activations of one block, the logits of `scored` targets and the
     /// scores of one block of queries; nothing grows with the square of the length.
-    pub fn reading_bytes(resolved: &Resolved, length: usize, scored: usize) -> usize {
+    pub fn reading_bytes(resolved: &Resolved, length: usize, scored: usize) -> u64 {
         let d = &resolved.dimensions;
         let qkv = (d.heads + 2 * d.kv_heads) * d.head_dim;
         let inner = resolved.feed_forward_width * 2;
         let per_token = 3 * d.width + (2 * qkv + d.heads * d.head_dim).max(inner);
-        let scores = (1 << 24).max(d.heads * length);
-        F32 * (length * per_token + 2 * scored * d.vocab_size + 2 * scores)
+        let scores = product(&[d.heads, length]).max(1 << 24);
+        product(&[length, per_token])
+            .saturating_add(product(&[2, scored, d.vocab_size]))
+            .saturating_add(scores.saturating_mul(2))
+            .saturating_mul(F32 as u64)
     }
+}
+
+/// Bytes of the weights of a model with these sizes, at least, without those of its encoding: a complex model holds
+/// half of every matrix.
+pub(crate) fn weight_bytes(resolved: &Resolved) -> u64 {
+    let d = &resolved.dimensions;
+    let gate = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 3 } else { 2 };
+    let heads = 2 * d.heads + 2 * d.kv_heads;
+    let block = product(&[d.width, heads, d.head_dim]).saturating_add(product(&[
+        gate,
+        d.width,
+        resolved.feed_forward_width,
+    ]));
+    let tables = product(&[d.vocab_size, d.width, if resolved.config.tied { 1 } else { 2 }]);
+    let numbers = block.saturating_mul(d.layers as u64).saturating_add(tables);
+    numbers.saturating_mul(F32 as u64 / 2).saturating_add(product(&[d.layers, BLOCK]))
 }
 
 /// Floating-point operations a training token of a sequence of `length` tokens, forward and backward; a
@@ -72,10 +98,10 @@ pub fn training_flops(resolved: &Resolved, length: usize) -> usize {
     let projections = d.width * (d.heads + 2 * d.kv_heads) * d.head_dim + d.heads * d.head_dim * d.width;
     let products = d.layers * (projections + gate * d.width * resolved.feed_forward_width);
     let attention = match resolved.config.attention {
-        AttentionKind::Softmax => 6 * d.layers * length * d.heads * d.head_dim,
+        AttentionKind::Softmax => (6 * d.layers * d.heads * d.head_dim).saturating_mul(length),
         AttentionKind::Linear => 12 * d.layers * d.heads * d.head_dim * d.head_dim,
     };
-    6 * (products + d.vocab_size * d.width) + attention
+    (6 * (products + d.vocab_size * d.width)).saturating_add(attention)
 }
 
 #[cfg(test)]

@@ -18,6 +18,10 @@ use std::ops::Range;
 
 pub use geometry::{Geometry, PositionMap, Selector};
 
+/// The largest size of a model or an encoding: whole numbers up to it are exact in f32, and products of two stay far
+/// from any overflow.
+pub const LARGEST: usize = 1 << 24;
+
 /// The sizes an encoding is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dimensions {

@@ -6,6 +6,7 @@
 use crate::encoding::{Geometry, Position};
 use crate::frequency::Frequencies;
 use crate::reading::{Mask, Reading};
+use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -50,6 +51,11 @@ pub trait Extend: Sized {
     /// # Errors
     /// The encoding has no such reading ([`not_applicable`]).
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()>;
+
+    /// The window of `window`, of an extension that hides the keys behind it.
+    fn window(&self) -> Option<Tokens> {
+        None
+    }
 }
 
 /// The error of an extension that means nothing for the encoding at hand.
@@ -233,7 +239,10 @@ impl JsonSchema for Scale {
     }
 
     fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "const": "auto" }, { "type": "number", "minimum": 1 }] })
+        json_schema!({
+            "description": "A factor of at least 1, or `auto`: the length that is read over L, where that is more than 1.",
+            "anyOf": [{ "const": "auto" }, { "type": "number", "minimum": 1 }]
+        })
     }
 }
 

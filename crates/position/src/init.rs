@@ -2,10 +2,15 @@
 //!
 //! Each parameter has a random stream of its own, named after it, so that weights are the same on
 //! every device and adding one parameter leaves every other as it was.
+//!
+//! What a model is made of can also be counted before any of it is drawn.
 
-use burn::module::Param;
+use burn::module::{Param, ParamId};
 use burn::tensor::{Device, Tensor, TensorData};
+use longwave_core::memory::product;
 use longwave_core::random::Stream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Makes initial parameters on a device.
 #[derive(Clone, Debug)]
@@ -14,12 +19,24 @@ pub struct Init {
     device: Device,
     /// Stands before every name.
     scope: String,
+    /// Numbers of the parameters so far, where they are counted and not drawn.
+    counted: Option<Arc<AtomicU64>>,
 }
 
 impl Init {
     /// Parameters for a run with `seed`, placed on `device`.
     pub fn new(seed: u64, device: &Device) -> Self {
-        Self { seed, device: device.clone(), scope: String::new() }
+        Self { seed, device: device.clone(), scope: String::new(), counted: None }
+    }
+
+    /// Parameters that have a shape and take no memory; their numbers are counted.
+    pub fn counting(device: &Device) -> Self {
+        Self { counted: Some(Arc::default()), ..Self::new(0, device) }
+    }
+
+    /// Numbers of all parameters made so far; `None` where they are drawn.
+    pub fn counted(&self) -> Option<u64> {
+        self.counted.as_ref().map(|counted| counted.load(Ordering::Relaxed))
     }
 
     /// The same with streams of its own: what is built twice from one name then differs.
@@ -82,6 +99,13 @@ impl Init {
     }
 
     fn fill<const D: usize>(&self, shape: [usize; D], mut draw: impl FnMut() -> f64) -> Param<Tensor<D>> {
+        if let Some(counted) = &self.counted {
+            let sum = |sum: u64| Some(sum.saturating_add(product(&shape)));
+            // An update that never gives up never fails.
+            let _ = counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
+            let empty = move |device: &Device, _: bool| Tensor::zeros(shape, device);
+            return Param::uninitialized(ParamId::new(), empty, self.device.clone(), true, shape.into());
+        }
         let values: Vec<f32> = (0..shape.iter().product()).map(|_| draw() as f32).collect();
         Param::from_data(TensorData::new(values, shape), &self.device)
     }
@@ -99,5 +123,15 @@ mod tests {
         assert_ne!(draw("a"), draw("b"));
         let scoped = init.scoped("layers[1]").normal("a", [2, 3], 1.0).val();
         assert_ne!(draw("a"), scoped.into_data().try_to_vec::<f32>().unwrap());
+    }
+
+    #[test]
+    fn what_is_counted_takes_no_memory() {
+        let init = Init::counting(&Device::flex());
+        let table = init.scoped("layers[1]").normal("a", [1 << 30, 1 << 30], 1.0);
+        assert_eq!((init.counted(), table.lazy_shape().dims()), (Some(1 << 60), [1 << 30, 1 << 30]));
+        let _ = init.constant([usize::MAX, 2, 3], 0.0);
+        assert_eq!(init.counted(), Some(u64::MAX));
+        assert_eq!(Init::new(0, &Device::flex()).counted(), None);
     }
 }

@@ -9,6 +9,7 @@
 //! enters "before the first block" enters before the first block of its entry, and stays in the residual
 //! stream for all that follow; what every layer has of its own exists for those layers alone.
 
+mod size;
 mod written;
 
 use crate::encoding::{Dimensions, HeadUse, Position};
@@ -153,6 +154,14 @@ impl PositionConfig {
         encodings.map(EncodingConfig::memory).max().unwrap_or_default()
     }
 
+    /// The windows that layers are trained with, each with its key.
+    pub fn windows(&self, section: &str) -> Vec<(String, Tokens)> {
+        let window = |(index, entry): (usize, &Entry)| {
+            Some((format!("{}.window", self.sections(section, index).0), entry.keys.window?))
+        };
+        self.entries.iter().enumerate().filter_map(window).collect()
+    }
+
     /// Checks the values against the model's sizes.
     ///
     /// # Errors
@@ -176,9 +185,10 @@ impl PositionConfig {
     /// Builds the reading of a fresh model; `log_n` is that of the layers that do not say otherwise.
     ///
     /// # Errors
-    /// As [`validate`](Self::validate), or encodings that cannot stand together.
+    /// As [`validate`](Self::validate), encodings that cannot stand together, or parameters that do not fit in memory.
     pub fn build(&self, section: &str, dimensions: &Dimensions, init: &Init, log_n: LogN) -> Result<Reading> {
         self.validate(section, dimensions)?;
+        self.check_memory(section, dimensions, init)?;
         let train_length = dimensions.train_length;
         let mut encodings = Vec::new();
         let mut layers = vec![None; dimensions.layers];

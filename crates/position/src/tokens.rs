@@ -71,8 +71,8 @@ impl Tokens {
         Some(Self::Share { factor, divisor })
     }
 
-    /// As it stands in a config.
-    pub(crate) fn written(self) -> String {
+    /// As it stands in a config, without quotes.
+    pub fn written(self) -> String {
         match self {
             Self::Count(tokens) => tokens.to_string(),
             Self::Share { factor, divisor } => {

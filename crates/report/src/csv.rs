@@ -1,76 +1,246 @@
-//! All rows as CSV.
+//! Rows of results as columns of plain values, and those as CSV (RFC 4180).
+//!
+//! A run's `results.csv` and a study's have the same columns, all of them whatever the rows measure, so that files can
+//! be put together; a study's begin with its axes. They are a row's fields by their names; `ppl_se`, `against`,
+//! `difference` and `difference_se` are made of some. Lists, such as the sums of each document, stay in
+//! `results.jsonl`.
 
-use crate::table::perplexity;
 use longwave_core::{Error, Result};
 use longwave_eval::token_log::quoted;
 use longwave_eval::{Difference, ResultRow};
+use serde_json::{Map, Value};
 
-const HEADER: &str = "run,seed,encoding,extend,extend_config,protocol,corpus,split,checkpoint,step,stage,\
-                      train_length,length,target,max_length,window_stride,windows_per_document,stride,passage,tokens,\
-                      documents,skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,\
-                      exact_match,exact_match_se,against,difference,difference_se,config_hash,device,threads,version\n";
+/// The columns of a row, in order.
+const COLUMNS: [&str; 45] = [
+    "run",
+    "seed",
+    "encoding",
+    "extend",
+    "extend_config",
+    "chosen_among",
+    "protocol",
+    "corpus",
+    "corpus_hash",
+    "split",
+    "checkpoint",
+    "step",
+    "stage",
+    "train_length",
+    "length",
+    "target",
+    "max_length",
+    "window_stride",
+    "windows_per_document",
+    "stride",
+    "bucket",
+    "passage",
+    "sequences",
+    "exact",
+    "tokens",
+    "documents",
+    "skipped_documents",
+    "bytes",
+    "nll",
+    "nll_se",
+    "ppl",
+    "ppl_se",
+    "bpb",
+    "accuracy",
+    "accuracy_se",
+    "exact_match",
+    "exact_match_se",
+    "against",
+    "difference",
+    "difference_se",
+    "config_hash",
+    "device",
+    "threads",
+    "version",
+    "format",
+];
 
-/// All rows as CSV, one line each, numbers in full.
-///
-/// # Errors
-/// An extension's config has no JSON form.
-pub fn csv(rows: &[ResultRow]) -> Result<String> {
-    let mut text = HEADER.to_owned();
-    for row in rows {
-        let settings = &row.settings;
-        let config = serde_json::to_string(&row.extend_config).map_err(|error| {
-            Error::failed(format!("the config of `{}` has no JSON form: {error}", row.extend))
-        })?;
-        let optional = |value: Option<usize>| value.map(|value| value.to_string()).unwrap_or_default();
-        let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-        let fields = [
-            row.run.clone(),
-            row.seed.to_string(),
-            row.encoding.clone(),
-            row.extend.clone(),
-            config,
-            settings.protocol.to_string(),
-            row.corpus.clone().unwrap_or_default(),
-            settings.split.to_string(),
-            row.checkpoint.clone(),
-            row.step.to_string(),
-            row.stage.to_string(),
-            settings.train_length.to_string(),
-            settings.length.to_string(),
-            optional(settings.target),
-            optional(settings.max_length),
-            optional(settings.window_stride),
-            optional(settings.windows_per_document),
-            optional(settings.stride),
-            optional(settings.passage),
-            row.tokens.to_string(),
-            row.documents.to_string(),
-            row.skipped_documents.to_string(),
-            row.bytes.to_string(),
-            number(Some(row.nll)),
-            number(row.nll_se),
-            number(Some(perplexity(row))),
-            number(row.ppl_se()),
-            number(row.bpb),
-            number(row.accuracy),
-            number(row.accuracy_se),
-            number(row.exact_match),
-            number(row.exact_match_se),
-            row.difference.as_ref().map_or_else(String::new, against),
-            number(row.difference.as_ref().map(|difference| difference.nll)),
-            number(row.difference.as_ref().and_then(|difference| difference.nll_se)),
-            row.config_hash.clone(),
-            row.device.clone(),
-            row.threads.to_string(),
-            row.version.clone(),
-        ];
-        text += &fields.map(|field| quoted(&field)).join(",");
-        text.push('\n');
+/// A named column; a missing value, and one that is no finite number, is null.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its values: numbers, words, true and false, or null.
+    pub values: Vec<Value>,
+}
+
+/// Columns of plain values, all of one length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tidy {
+    /// The columns, in order.
+    pub columns: Vec<Column>,
+}
+
+impl Tidy {
+    /// One line for each row, numbers in full.
+    ///
+    /// # Errors
+    /// A row has no JSON form.
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a ResultRow>) -> Result<Self> {
+        let mut columns = COLUMNS.map(|name| Column { name: name.to_owned(), values: Vec::new() });
+        for row in rows {
+            let fields = fields(row)?;
+            for column in &mut columns {
+                column.values.push(value(row, &fields, &column.name));
+            }
+        }
+        Ok(Self { columns: columns.into() })
     }
-    Ok(text)
+
+    /// Rows.
+    pub fn height(&self) -> usize {
+        self.columns.first().map_or(0, |column| column.values.len())
+    }
+
+    /// Whether one of the columns has the name.
+    pub fn has(&self, name: &str) -> bool {
+        self.columns.iter().any(|column| column.name == name)
+    }
+
+    /// The table as comma-separated values, with a line of names; nothing stands for null.
+    pub fn csv(&self) -> String {
+        let names: Vec<String> = self.columns.iter().map(|column| quoted(&column.name)).collect();
+        let mut text = names.join(",") + "\n";
+        for row in 0..self.height() {
+            let cells: Vec<String> = self.columns.iter().map(|column| cell(&column.values[row])).collect();
+            text.extend([cells.join(",").as_str(), "\n"]);
+        }
+        text
+    }
+}
+
+/// A row's fields without its lists.
+fn fields(row: &ResultRow) -> Result<Map<String, Value>> {
+    let row = ResultRow { positions: None, per_document: None, bigrams: None, ..row.clone() };
+    match serde_json::to_value(&row) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        _ => Err(Error::failed(format!("a result of `{}` is no JSON object", row.extend))),
+    }
+}
+
+/// A row's value in a column.
+fn value(row: &ResultRow, fields: &Map<String, Value>, name: &str) -> Value {
+    let difference = row.difference.as_ref();
+    match name {
+        "ppl_se" => row.ppl_se().into(),
+        "against" => difference.map(against).into(),
+        "difference" => difference.map(|difference| difference.nll).into(),
+        "difference_se" => difference.and_then(|difference| difference.nll_se).into(),
+        _ => plain(fields.get(name)),
+    }
+}
+
+/// A field as one number, word or JSON text.
+fn plain(field: Option<&Value>) -> Value {
+    match field {
+        Some(nested @ (Value::Object(_) | Value::Array(_))) => Value::String(nested.to_string()),
+        Some(value) => value.clone(),
+        None => Value::Null,
+    }
 }
 
 /// The reading that a difference is taken to: `window_baseline`, or the config of an extension as JSON.
 fn against(difference: &Difference) -> String {
     difference.against.as_str().map_or_else(|| difference.against.to_string(), str::to_owned)
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => quoted(text),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example;
+    use longwave_eval::{BigramRow, LastSeen, Settings};
+    use serde_json::json;
+    use std::collections::BTreeSet;
+
+    /// A row with a value in every field.
+    fn full() -> ResultRow {
+        let row = example::row("rope", "yarn", 256, 20.0);
+        let bigram =
+            BigramRow { last_seen: LastSeen::Never, tokens: 1, nll: 1.0, nll_se: None, accuracy: 0.0 };
+        ResultRow {
+            chosen_among: Some(json!({ "beta": [16, 32] })),
+            settings: Settings {
+                corpus_hash: Some("beef".into()),
+                windows_per_document: Some(8),
+                stride: Some(64),
+                bucket: Some(16),
+                passage: Some(128),
+                sequences: Some(256),
+                exact: Some(true),
+                ..row.settings.clone()
+            },
+            exact_match: Some(0.5),
+            exact_match_se: Some(0.1),
+            bigrams: Some(vec![bigram]),
+            positions: example::positions()[0].positions.clone(),
+            per_document: longwave_eval::row::example::row("yarn", 256, 3.0).per_document,
+            difference: Some(Difference { against: json!({ "kind": "ntk" }), nll: -0.5, nll_se: Some(0.01) }),
+            ..row
+        }
+    }
+
+    fn at<'a>(table: &'a Tidy, name: &str) -> &'a Value {
+        &table.columns.iter().find(|column| column.name == name).unwrap().values[0]
+    }
+
+    #[test]
+    fn every_plain_field_of_a_row_has_its_column() {
+        let table = Tidy::of([&full()]).unwrap();
+        let columns: BTreeSet<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(columns.len(), COLUMNS.len(), "a name stands twice");
+        let row = serde_json::to_value(full()).unwrap();
+        let lists = ["bigrams", "positions", "per_document"];
+        for (name, value) in row.as_object().unwrap() {
+            assert!(!value.is_null(), "`{name}` is not told by the test's row");
+            assert_eq!(columns.contains(name.as_str()), !lists.contains(&name.as_str()), "`{name}`");
+        }
+        assert!(COLUMNS.iter().all(|name| !at(&table, name).is_null()));
+        for (name, value) in [
+            ("bucket", json!(16)),
+            ("sequences", json!(256)),
+            ("exact", json!(true)),
+            ("extend_config", json!("{\"kind\":\"yarn\"}")),
+            ("against", json!("{\"kind\":\"ntk\"}")),
+            ("difference", json!(-0.5)),
+            ("difference_se", json!(0.01)),
+        ] {
+            assert_eq!(*at(&table, name), value, "`{name}`");
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_is_empty() {
+        let row = ResultRow { nll: f64::NAN, ..example::row("rope", "direct", 128, f64::INFINITY) };
+        let table = Tidy::of([&row]).unwrap();
+        for name in ["nll", "ppl", "ppl_se", "bucket", "difference", "against"] {
+            assert!(at(&table, name).is_null(), "`{name}`");
+        }
+        assert_eq!(Tidy::of([]).unwrap().csv().lines().count(), 1);
+    }
+
+    #[test]
+    fn csv_quotes_what_needs_it() {
+        let column = |name: &str, values: [Value; 2]| Column { name: name.to_owned(), values: values.into() };
+        let table = Tidy {
+            columns: vec![
+                column("label", [json!("a,b"), json!("say \"x\"")]),
+                column("length", [json!(128), Value::Null]),
+                column("nll", [json!(0.1), json!(2.0)]),
+                column("exact", [Value::Null, json!(true)]),
+            ],
+        };
+        assert_eq!(table.csv(), "label,length,nll,exact\n\"a,b\",128,0.1,\n\"say \"\"x\"\"\",,2.0,true\n");
+    }
 }

@@ -3,7 +3,7 @@
 //! - [`block`]: rows of results gathered into what can stand in one table.
 //! - [`metric`]: what a cell of a table says.
 //! - [`table`]: a block as Markdown and for the terminal.
-//! - [`mod@csv`]: all rows as CSV.
+//! - [`mod@csv`]: all rows as plain columns, and as CSV.
 //! - [`plot`]: charts as SVG and PNG.
 //! - [`picture`]: an encoding, as trained and as an extension reads it, as numbers and as text.
 //! - [`catalogue`]: the README's tables of encodings and extensions.
@@ -24,6 +24,6 @@ pub mod table;
 mod example;
 
 pub use block::{Block, blocks};
-pub use csv::csv;
+pub use csv::{Column, Tidy};
 pub use metric::Metric;
 pub use table::Table;

@@ -4,7 +4,7 @@ mod folder;
 mod html;
 
 use crate::block::{Block, blocks};
-use crate::csv::csv;
+use crate::csv::Tidy;
 use crate::plot::{Chart, by_length, positions, svg, training, write_png};
 use crate::table::Table;
 use folder::Run;
@@ -41,7 +41,7 @@ pub fn write(folder: &Path, against: Option<&Against>) -> Result<Vec<PathBuf>> {
     let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
     let mut written = Written { folder, paths: Vec::new(), charts: BTreeMap::new() };
     written.text("results.md", &markdown(&title, &tables.concat()))?;
-    written.text("results.csv", &csv(&rows)?)?;
+    written.text("results.csv", &Tidy::of(&rows)?.csv())?;
     let mut sections = Vec::new();
     for (block, tables) in blocks.iter().zip(&tables) {
         let mut pictures = Vec::new();

@@ -2,8 +2,9 @@
 
 use crate::plan::Plan;
 use crate::store::{Failure, Store};
-use longwave_core::{Error, Result};
+use longwave_core::Result;
 use longwave_eval::{ResultRow, WINDOW_BASELINE};
+use longwave_report::{Column, Tidy};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
@@ -90,43 +91,22 @@ impl Results {
         names
     }
 
-    /// All rows as a table: the axes, the extension's label, and every plain field of a row.
+    /// All rows as a table: the axes, the extension's label, and the [columns of a row](longwave_report::csv).
     ///
     /// # Errors
     /// A row has no JSON form.
     pub fn table(&self) -> Result<Tidy> {
-        let rows = self
-            .rows
-            .iter()
-            .map(|measured| {
-                // Lists stay in the runs' own files.
-                let row =
-                    ResultRow { positions: None, per_document: None, bigrams: None, ..measured.row.clone() };
-                match serde_json::to_value(&row) {
-                    Ok(Value::Object(fields)) => Ok(fields),
-                    _ => Err(Error::failed("a result row is no JSON object")),
-                }
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let mut names: Vec<String> = Vec::new();
-        for key in rows.iter().flat_map(Map::keys) {
-            if !names.contains(key) {
-                names.push(key.clone());
-            }
-        }
+        let mut table = Tidy::of(self.rows.iter().map(|measured| &measured.row))?;
         let mut columns: Vec<Column> = Vec::new();
         for (index, axis) in self.axes.iter().enumerate() {
-            let name = if names.contains(axis) { format!("axis.{axis}") } else { axis.clone() };
+            let name = if table.has(axis) { format!("axis.{axis}") } else { axis.clone() };
             let values = self.rows.iter().map(|row| Value::String(row.labels[index].clone())).collect();
             columns.push(Column { name, values });
         }
         let labels = self.rows.iter().map(|row| Value::String(row.extend.clone())).collect();
         columns.push(Column { name: "reading".to_owned(), values: labels });
-        for name in names {
-            let values = rows.iter().map(|fields| plain(fields, &name)).collect();
-            columns.push(Column { name, values });
-        }
-        Ok(Tidy { columns })
+        table.columns.splice(0..0, columns);
+        Ok(table)
     }
 }
 
@@ -180,15 +160,6 @@ impl Extensions {
     }
 }
 
-/// A field as one number, word or JSON text.
-fn plain(fields: &Map<String, Value>, name: &str) -> Value {
-    match fields.get(name) {
-        Some(nested @ (Value::Object(_) | Value::Array(_))) => Value::String(nested.to_string()),
-        Some(value) => value.clone(),
-        None => Value::Null,
-    }
-}
-
 /// The keys in which some of the configs differ, in their order.
 fn differing_keys(configs: &[Value]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
@@ -200,29 +171,6 @@ fn differing_keys(configs: &[Value]) -> Vec<String> {
         }
     }
     keys
-}
-
-/// Columns of plain values, all of one length.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tidy {
-    /// The columns, in order.
-    pub columns: Vec<Column>,
-}
-
-/// A named column; a missing value is null.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Column {
-    /// Its name.
-    pub name: String,
-    /// Its values: numbers, words, true and false, or null.
-    pub values: Vec<Value>,
-}
-
-impl Tidy {
-    /// Rows.
-    pub fn height(&self) -> usize {
-        self.columns.first().map_or(0, |column| column.values.len())
-    }
 }
 
 #[cfg(test)]
@@ -272,7 +220,7 @@ pub(crate) mod tests {
     fn the_table_has_axes_first_and_plain_fields_only() {
         let table = results().table().unwrap();
         let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
-        assert_eq!(names[..4], ["position", "reading", "format", "run"]);
+        assert_eq!(names[..4], ["position", "reading", "run", "seed"]);
         assert!(names.contains(&"nll") && !names.contains(&"per_document"));
         assert_eq!(names.iter().filter(|name| **name == "seed").count(), 1);
         assert!(table.columns.iter().all(|column| column.values.len() == table.height()));

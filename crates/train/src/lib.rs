@@ -9,6 +9,7 @@
 //! - [`checkpoint`]: one file that holds a step of training, whole; [`restore()`]: the model it holds.
 //! - [`trained`]: a trained run, opened without its corpus.
 //! - [`exchange`]: trained models in Hugging Face's layout.
+//! - [`memory`]: whether a training fits, before it starts.
 //! - [`metrics`]: the lines of `metrics.jsonl`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -18,6 +19,7 @@ pub mod config;
 pub mod exchange;
 pub mod feed;
 pub mod loss_scale;
+pub mod memory;
 pub mod metrics;
 pub mod optimizer;
 pub mod parameters;

@@ -3,8 +3,7 @@
 use super::{Checked, Each, Finding, list};
 use crate::numbers;
 use burn::tensor::{Device, Int, Tensor};
-use longwave_core::Result;
-use longwave_eval::memory;
+use longwave_core::{Result, memory};
 use longwave_kernels::{Attention, attention};
 
 /// The largest single tensor tried, in numbers: 128 MiB in f32, what every graphics device must bind at once.

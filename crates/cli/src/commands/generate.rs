@@ -5,6 +5,7 @@ use super::session::Session;
 use crate::args;
 use crate::interrupt;
 use crate::output::{data, tell};
+use longwave_core::memory::available;
 use longwave_core::{Error, Result};
 use longwave_eval::generate::{Context, Generator, Sampling, TextStream};
 use longwave_eval::memory;
@@ -54,9 +55,10 @@ pub(crate) fn run(arguments: &args::Generate) -> Result<()> {
     let Trained { config, resolved, model, meta, tokenizer } = &trained;
     let context = Context::new(&arguments.prompt, tokenizer, config.data.separator.as_deref())?;
     let lengths = [context.ids.len(), arguments.max_tokens];
-    let length = lengths[0] + lengths[1];
-    let needed = Size::reading_bytes(resolved, context.ids.len(), 1) + Cache::bytes(resolved, length);
-    memory::check(length, needed as u64, memory::available())?;
+    let length = lengths[0].saturating_add(lengths[1]);
+    let needed =
+        Size::reading_bytes(resolved, context.ids.len(), 1).saturating_add(Cache::bytes(resolved, length));
+    memory::check(length, needed, available())?;
     let generator = Generator::new(model, &session.device, &extend, config.train.length, lengths)?;
     session.introduce();
     if let Some(instead) = &context.instead {

@@ -2,8 +2,8 @@
 
 use crate::args::{self, RunsAction};
 use crate::output::{data, tell};
-use longwave_core::{Error, Result, file};
-use longwave_eval::{memory, row};
+use longwave_core::{Error, Result, file, memory};
+use longwave_eval::row;
 use longwave_study::Store;
 use longwave_study::document::studies;
 use longwave_train::Run;

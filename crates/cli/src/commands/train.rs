@@ -6,9 +6,11 @@ use crate::interrupt;
 use crate::output::{grouped, tell};
 use crate::progress::Training;
 use burn::module::Module;
+use burn::tensor::Device;
+use longwave_core::memory::shown;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
-use longwave_eval::{Config, ResultRow, Subject, check, memory};
+use longwave_eval::{Config, ResultRow, Subject, check};
 use longwave_kernels::Precision;
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
@@ -17,7 +19,7 @@ use longwave_train::config::ScheduleKind;
 use longwave_train::feed::Feed;
 use longwave_train::run::Which;
 use longwave_train::trainer::open_folder;
-use longwave_train::{Event, Outcome, Run, RunConfig, Start, Trainer, reading_after, restore};
+use longwave_train::{Event, Outcome, Run, RunConfig, Start, Trainer, memory, reading_after, restore};
 use std::path::Path;
 
 /// Runs the command.
@@ -47,6 +49,10 @@ pub(crate) fn complete(
     config.run.check_precision(&session.device)?;
     let dataset = open_data(&config.run.data)?;
     let resolved = config.run.model.resolve(dataset.tokenizer().vocab_size(), config.run.train.length)?;
+    // A GPU has a memory of its own.
+    if session.device == Device::flex() {
+        memory::check(&config.run, dataset.tokenizer().vocab_size())?;
+    }
     let hash = config.run.hash(dataset.content_hash())?;
     let (run, start) = Run::prepare(folder, config.run.clone(), hash, resume)?;
     let model = Gpt::new(&resolved, &config.run.position, &Init::new(config.run.seed, &session.device))?;
@@ -94,7 +100,7 @@ fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resol
         d.head_dim,
         grouped(size.parameters),
         size.flops_per_token as f64 / 1e6,
-        memory::shown(bytes as u64),
+        shown(bytes),
     ));
     for stage in 0..=config.last_stage() {
         let train = config.stage(stage);

@@ -6,7 +6,7 @@
 //! `w0 [layers, 1, hidden]`, `w_l [layers, hidden, hidden]`, `w_out [layers, hidden, heads]`: a network of
 //! its own in every layer. Interpolated by s, every distance is divided by s.
 
-use super::{Configure, Past, check_at_least};
+use super::{Configure, Past, check_at_least, check_at_most};
 use crate::distance::{DistanceBias, upload};
 use crate::encoding::Dimensions;
 use crate::init::Init;
@@ -73,7 +73,9 @@ impl Configure for Config {
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "hidden", self.hidden, 1)?;
-        check_at_least(section, "depth", self.depth, 1)
+        check_at_least(section, "depth", self.depth, 1)?;
+        check_at_most(section, "depth", self.depth, 64)
+            .map_err(|error| error.hint("the default of 2 is that of `DynamicPositionBias`"))
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Cpb {

@@ -3,7 +3,7 @@
 mod dispatch;
 mod written;
 
-use crate::encoding::{Dimensions, Position};
+use crate::encoding::{Dimensions, LARGEST, Position};
 use crate::init::Init;
 use burn::module::Module;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
@@ -130,6 +130,12 @@ macro_rules! encodings {
             /// # Errors
             /// A value that is not allowed, named by its key below `section`.
             pub fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+                let keys = self.keys().unwrap_or_default();
+                if let Some((key, value)) = largest(section, &keys).filter(|(_, value)| *value > LARGEST as u64) {
+                    return Err(Error::value(&key, value, format!("it must be at most {LARGEST}")).hint(
+                        "no encoding comes near it: `longwave schema` says what the key means and its default",
+                    ));
+                }
                 match self { $(Self::$Name(config) => config.validate(section, dimensions),)* }
             }
 
@@ -144,7 +150,7 @@ macro_rules! encodings {
             }
 
             /// The keys without the kind.
-            fn keys(&self) -> serde_json::Result<serde_json::Value> {
+            pub(crate) fn keys(&self) -> serde_json::Result<serde_json::Value> {
                 match self { $(Self::$Name(config) => serde_json::to_value(config),)* }
             }
 
@@ -223,6 +229,25 @@ pub(crate) fn check_at_least(section: &str, key: &str, value: usize, least: usiz
         return Ok(());
     }
     Err(Error::value(&format!("{section}.{key}"), value, format!("it must be at least {least}")))
+}
+
+/// A size must be at most `most`.
+pub(crate) fn check_at_most(section: &str, key: &str, value: usize, most: usize) -> Result<()> {
+    if value <= most {
+        return Ok(());
+    }
+    Err(Error::value(&format!("{section}.{key}"), value, format!("it must be at most {most}")))
+}
+
+/// The largest whole number among the keys at `section`, with its key; the first of several.
+pub(crate) fn largest(section: &str, keys: &serde_json::Value) -> Option<(String, u64)> {
+    match keys {
+        serde_json::Value::Object(keys) => {
+            let inner = |(key, value): (&String, _)| largest(&format!("{section}.{key}"), value);
+            keys.iter().filter_map(inner).rev().max_by_key(|(_, value)| *value)
+        }
+        value => Some((section.to_owned(), value.as_u64()?)),
+    }
 }
 
 /// A number must be above 0.

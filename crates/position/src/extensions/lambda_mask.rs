@@ -79,4 +79,8 @@ impl Extend for LambdaMask {
         set_window(reading, window, self.n_global);
         Ok(())
     }
+
+    fn window(&self) -> Option<Tokens> {
+        Some(self.window)
+    }
 }

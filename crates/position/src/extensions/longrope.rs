@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LongRope {
-    /// s: what the factors were searched for.
+    /// s: how much longer than L the texts are that the factors were searched for.
     #[serde(default)]
     pub scale: Scale,
     /// One factor a band, fastest first, past the training length.

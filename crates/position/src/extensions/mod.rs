@@ -13,6 +13,7 @@ use crate::encoding::Position;
 use crate::encodings::{Entry, serialize_tagged, tagged};
 use crate::extension::{Extend, Lengths};
 use crate::reading::Reading;
+use crate::tokens::Tokens;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -73,6 +74,10 @@ macro_rules! extensions {
 
             fn keys(&self) -> serde_json::Result<serde_json::Value> {
                 match self { $(Self::$Name(extension) => serde_json::to_value(extension),)* }
+            }
+
+            fn window(&self) -> Option<Tokens> {
+                match self { $(Self::$Name(extension) => extension.window(),)* }
             }
 
             fn change(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
@@ -149,6 +154,11 @@ impl ExtensionConfig {
     /// Its name in `extend = [...]`.
     pub fn kind(&self) -> &'static str {
         self.extension.kind()
+    }
+
+    /// The window of `window`, of an extension that hides the keys behind it.
+    pub fn window(&self) -> Option<Tokens> {
+        self.extension.window()
     }
 
     /// A model with a memory meets no distance past its training, whatever the length: only reading as

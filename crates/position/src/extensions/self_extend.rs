@@ -172,7 +172,10 @@ impl JsonSchema for Group {
     }
 
     fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "const": "auto" }, { "type": "integer", "minimum": 1 }] })
+        json_schema!({
+            "description": "So many tokens, or `auto`: as few as keep a text of the length at hand within trained distances.",
+            "anyOf": [{ "const": "auto" }, { "type": "integer", "minimum": 1 }]
+        })
     }
 }
 

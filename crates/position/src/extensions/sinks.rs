@@ -85,4 +85,8 @@ impl Extend for Sinks {
         set_window(reading, window, self.n_sink);
         Ok(())
     }
+
+    fn window(&self) -> Option<Tokens> {
+        self.window
+    }
 }

@@ -38,4 +38,8 @@ impl Extend for Window {
         set_window(reading, self.window.whole("window", lengths)?, 0);
         Ok(())
     }
+
+    fn window(&self) -> Option<Tokens> {
+        Some(self.window)
+    }
 }

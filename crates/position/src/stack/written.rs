@@ -45,7 +45,12 @@ impl JsonSchema for PositionConfig {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let one = generator.subschema_for::<EncodingConfig>();
-        let several = json_schema!({ "type": "array", "items": one, "minItems": 1 });
+        let several = json_schema!({
+            "description": "Encodings whose hooks compose in order.",
+            "type": "array",
+            "items": one,
+            "minItems": 1
+        });
         let own = EntryKeys::json_schema(generator).get("properties").cloned().unwrap_or_default();
         let mut entries = EncodingConfig::schemas(generator);
         entries.push(json_schema!({

@@ -1,7 +1,7 @@
 //! A table as Apache Parquet.
 
-use crate::results::{Column, Tidy};
 use longwave_core::{Error, Result};
+use longwave_report::{Column, Tidy};
 use parquet::basic::{ConvertedType, Repetition, Type as Physical};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -113,11 +113,25 @@ mod tests {
     use super::*;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
+    use serde_json::json;
+
+    fn table() -> Tidy {
+        let column = |name: &str, values: [Value; 2]| Column { name: name.to_owned(), values: values.into() };
+        Tidy {
+            columns: vec![
+                column("label", [json!("a,b"), json!("say \"x\"")]),
+                column("length", [json!(128), Value::Null]),
+                column("nll", [json!(0.1), json!(2.0)]),
+                column("exact", [Value::Null, json!(true)]),
+                column("stride", [Value::Null, Value::Null]),
+            ],
+        }
+    }
 
     #[test]
     fn a_reader_finds_types_and_values() {
-        let written = bytes(&super::super::tests::table()).unwrap();
-        assert_eq!(written, bytes(&super::super::tests::table()).unwrap());
+        let written = bytes(&table()).unwrap();
+        assert_eq!(written, bytes(&table()).unwrap());
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.parquet");
         std::fs::write(&path, &written).unwrap();

@@ -4,15 +4,16 @@ use super::Desk;
 use crate::args::{Compute, Kernels};
 use crate::commands::session::{Session, open_data};
 use crate::output::{data, tell};
+use burn::tensor::Device;
+use longwave_core::Result;
 use longwave_core::error::Kind;
-use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
-use longwave_eval::{ResolvedEvaluate, memory};
+use longwave_eval::ResolvedEvaluate;
 use longwave_model::size::training_flops;
 use longwave_study::cost::{Corpora, Cost};
 use longwave_study::execute::missing;
 use longwave_study::{Job, Study, Work};
-use longwave_train::{Event, Run, Trainer};
+use longwave_train::{Event, Run, Trainer, memory};
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -168,13 +169,8 @@ fn probe(job: &Job, session: &Session, place: usize) -> Result<f64> {
     config.train.steps = config.train.steps.max(STEPS + 2);
     let dataset = open_data(&config.data)?;
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
-    // A sixth of the operations on a lone token are parameters; each has a weight, a gradient and two moments.
-    let needed = 16 * (training_flops(&resolved, 1) / 6) as u64;
-    if let Some(free) = memory::available().filter(|free| needed > *free) {
-        let [needed, free] = [needed, free].map(memory::shown);
-        return Err(Error::failed(format!(
-            "its weights take at least {needed} to train, and {free} are free"
-        )));
+    if session.device == Device::flex() {
+        memory::check(&config, dataset.tokenizer().vocab_size())?;
     }
     let hash = config.hash(dataset.content_hash())?;
     let (run, _) = Run::prepare(&folder.0, config, hash, false)?;

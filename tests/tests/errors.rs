@@ -146,12 +146,11 @@ fn a_training_that_no_memory_holds() {
     let message = |set: &str| without_the_free(&refused(2, |_| CONFIG.to_owned(), &["--set", set]));
     insta::assert_snapshot!(message("train.batch_tokens=32000000000000"));
     insta::assert_snapshot!("weights_that_no_memory_holds", message("model.layers=9000000"));
-    let convolution = "position={ kind = \"causal_conv\", kernel = 16000000 }";
+    let network = "position={ kind = \"cpb\", hidden = 16777216 }";
     let message = |arguments: &[&str]| {
         let project = Project::new();
-        project.write("wide.toml", &CONFIG.replace("width = 32", "width = 65536"));
-        let set = ["--set", convolution, "--set", "evaluate=[]"];
-        let outcome = project.run(&[arguments, &["wide.toml"], &set].concat());
+        let set = ["--set", network, "--set", "evaluate=[]"];
+        let outcome = project.run(&[arguments, &["small.toml"], &set].concat());
         assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
         assert!(!project.exists("runs"), "something was written");
         without_the_free(&outcome.stderr)

@@ -201,6 +201,11 @@ pub(crate) fn tasks(
     for (place, extension) in evaluation.extensions.iter().enumerate() {
         let chosen = evaluation.chosen.iter().find(|chosen| chosen.place == place);
         for &length in &block.lengths {
+            if matches!(block.protocol, Protocol::Task | Protocol::RepeatedText) {
+                // Such a text is made for the length: it must fit before it is.
+                memory::check(length, Size::reading_bytes(resolved, length, 1), free)?;
+                memory::check_questions(block.sequences, length, free)?;
+            }
             let text = block.text(length, source)?;
             let plan = block.windows(length, &text)?;
             let scored = plan.windows.iter().map(crate::protocol::Window::targets).max().unwrap_or(0);

@@ -10,6 +10,8 @@
 //! | [`linear`](linear()) | a product with weights, and the addition to a residual stream |
 //! | [`adamw`](adamw()) | one optimizer update in one pass over memory |
 //!
+//! [`total`](total()) and [`mean()`] are no fused operations: burn's sums, taken over short rows in place of a long one.
+//!
 //! Each operation is one folder: `mod.rs` says what is fused, what is kept for the backward pass, which bytes
 //! must move and what did not pay; `reference.rs` says what is computed in plain tensor operations
 //! (differentiable, on every device), `flex.rs` computes the same on the CPU in few passes over memory, and
@@ -43,6 +45,7 @@ mod rotary;
 mod tape;
 #[cfg(test)]
 mod testing;
+mod total;
 
 pub mod device;
 
@@ -56,6 +59,7 @@ pub use linear::linear;
 pub use norm::{layer_norm, rms_norm};
 pub use precision::Precision;
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
+pub use total::{mean, total};
 
 static REFERENCE: AtomicBool = AtomicBool::new(false);
 

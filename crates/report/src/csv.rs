@@ -231,6 +231,23 @@ mod tests {
     }
 
     #[test]
+    fn csv_form() {
+        let expected = "\
+run,seed,encoding,extend,extend_config,chosen_among,protocol,corpus,corpus_hash,split,checkpoint,step,stage,train_length,length,\
+target,max_length,window_stride,windows_per_document,stride,bucket,passage,sequences,exact,tokens,documents,\
+skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,against,difference,\
+difference_se,config_hash,device,threads,version,format
+rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",,fixed_target,data/sotu,,test,last,600,0,128,128,\
+128,1024,1024,,,,,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,hash of rope,cpu,2,0.1.0,1
+";
+        let mut row = example::row("rope", "direct", 128, 12.0);
+        row.nll = 2.5;
+        row.ppl = 12.25;
+        row.extend_config = json!({ "kind": "direct", "note": "a, \"b\"" });
+        assert_eq!(Tidy::of([&row]).unwrap().csv(), expected);
+    }
+
+    #[test]
     fn csv_quotes_what_needs_it() {
         let column = |name: &str, values: [Value; 2]| Column { name: name.to_owned(), values: values.into() };
         let table = Tidy {

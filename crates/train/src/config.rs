@@ -175,6 +175,13 @@ impl TrainConfig {
             )
             .hint(format!("use {near}")));
         }
+        // Tokens are counted through all stages, and told as numbers that f64 holds.
+        let most = (1 << 53) / self.batch_tokens as u64;
+        if self.steps > most {
+            return Err(Error::value(&at("steps"), self.steps, format!("it must be at most {most}")).hint(
+                "that many steps are 2^53 tokens: no training comes near them, so a digit may be one too many",
+            ));
+        }
         if !self.sequences().is_multiple_of(self.accumulation) {
             return Err(Error::value(
                 &at("accumulation"),

@@ -27,13 +27,14 @@ pub fn check(config: &RunConfig, vocab_size: usize) -> Result<()> {
         let encoding = Init::counting(&Device::flex());
         config.position.build("position", &resolved.dimensions, &encoding, resolved.log_n())?;
         let own = config.position.largest("position").filter(|_| counted(&encoding) > parameters / 2);
-        let (key, size) = own.unwrap_or_else(|| {
-            let (key, size) = resolved.largest();
-            (key.to_owned(), size as u64)
-        });
+        let (model, size) = resolved.largest();
+        let hint = match own {
+            Some(_) => "take a smaller one: `longwave schema` prints the default of every key",
+            None => "take a smaller one: `model.size` names sizes that fit together",
+        };
+        let (key, size) = own.unwrap_or_else(|| (model.to_owned(), size as u64));
         let needed = format!("{parameters} parameters, their gradients and two moments take {shortage}");
-        return Err(Error::value(&key, size, needed)
-            .hint("take a smaller one: `model.size` names sizes that fit together"));
+        return Err(Error::value(&key, size, needed).hint(hint));
     }
     (0..=config.last_stage()).try_for_each(|stage| {
         let (train, section) = (config.stage(stage), RunConfig::section(stage));

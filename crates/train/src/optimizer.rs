@@ -7,7 +7,7 @@
 use crate::config::TrainConfig;
 use crate::parameters::{self, Parameter};
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{AdamW, adamw};
+use longwave_kernels::{AdamW, adamw, total};
 use longwave_model::Gpt;
 
 /// The moments of every parameter.
@@ -80,7 +80,7 @@ impl Optimizer {
 
 /// The gradient's norm, and the factor that clips it to `limit` (0: no limit).
 pub fn clip(gradients: &[Tensor<1>], limit: f64) -> Clip {
-    let squares = gradients.iter().map(|gradient| gradient.clone().square().sum());
+    let squares = gradients.iter().map(|gradient| total(gradient.clone().square()));
     // One number is read back, not one per parameter.
     let squares: Vec<Tensor<1>> = squares.collect();
     let square: f64 = Tensor::cat(squares, 0)

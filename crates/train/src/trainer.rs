@@ -25,7 +25,7 @@ use crate::stage::Moments;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result, file};
 use longwave_data::{Dataset, Split};
-use longwave_kernels::Precision;
+use longwave_kernels::{Precision, mean, total};
 use longwave_model::config::Resolved;
 use longwave_model::{Dropout, Gpt, Memory, Pass};
 use longwave_position::{Init, Positions};
@@ -335,8 +335,8 @@ impl<'a> Trainer<'a> {
             let hidden = recurrence::hidden(self.model(), &pass, memories.get_mut(part));
             let nll = self.model().nll_of(hidden, targets, 0..config.length); // [micro batch, length]
             let mean = match weights {
-                None => nll.mean().div_scalar(config.accumulation as f64),
-                Some(weights) => (nll * weights).sum(),
+                None => mean(nll).div_scalar(config.accumulation as f64),
+                Some(weights) => total(nll * weights),
             };
             loss += f64::from(mean.clone().into_scalar::<f32>());
             let scaled = match self.loss_scale {

@@ -9,9 +9,16 @@ use longwave_kernels::{Attention, attention};
 /// The largest single tensor tried, in numbers: 128 MiB in f32, what every graphics device must bind at once.
 const LARGEST: usize = 1 << 25;
 
+/// A row of numbers, and a text of tokens, that a device must be able to go through: more than the vocabularies, widths
+/// and batches that small models train with, and the longest texts that the evaluations here read.
+const ROW: usize = 1 << 17;
+const TEXT: usize = 1 << 14;
+
 pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
     each("device: memory".to_owned(), &mut free_memory)?;
     each("device: one tensor of 128 MiB".to_owned(), &mut || checked.here(large))?;
+    each("device: long rows".to_owned(), &mut || checked.here(long_rows))?;
+    each("device: long texts".to_owned(), &mut || checked.here(long_texts))?;
     each("device: whole numbers and comparisons".to_owned(), &mut || checked.here(whole_numbers))?;
     each("device: the same twice".to_owned(), &mut || repeats(checked))
 }
@@ -28,15 +35,75 @@ fn free_memory() -> Finding {
     }
 }
 
-/// Every part of a large tensor is there: its rows are numbered, and each sum is read back.
+/// Every part of a large tensor is there: its rows are numbered, and the mean of each is read back. Rows are short:
+/// sums of so few whole numbers are exact in f32 in any order.
 fn large(device: &Device) -> Finding {
-    const ROWS: usize = 64;
-    let rows = Tensor::<1, Int>::arange(0..ROWS as i64, device).float().reshape([ROWS, 1]);
-    let sums = list(rows.repeat_dim(1, LARGEST / ROWS).mean_dim(1));
-    let wrong = sums.iter().zip(0_u16..).position(|(sum, row)| (sum - f32::from(row)).abs() > 1e-3);
+    const SHORT: usize = 4096;
+    const NAMES: usize = 64;
+    let names = Tensor::<1, Int>::arange(0..NAMES as i64, device).float().reshape([NAMES, 1]);
+    let rows = LARGEST / SHORT;
+    let means = list(names.repeat_dim(1, LARGEST / NAMES).reshape([rows, SHORT]).mean_dim(1));
+    let name = |row: usize| (row * NAMES / rows) as f32;
+    match (0..rows).find(|&row| (means[row] - name(row)).abs() > 1e-3) {
+        None => Ok(String::new()),
+        Some(row) => {
+            Err(format!("row {row} of {rows} reads back as {} instead of {}", means[row], name(row)))
+        }
+    }
+}
+
+/// How long a row of numbers the device adds up whole. Of up to 2^24 ones every partial sum is exact in f32, in any
+/// order: a sum that is not their number has left some out, as on a device that ends loops before they are done.
+fn long_rows(device: &Device) -> Finding {
+    let sum = |count: usize| f64::from(list(Tensor::<2>::ones([1, count], device).sum_dim(1))[0]);
+    let mut sums = doubled(1 << 12, 1 << 24).map(|count| (count, sum(count)));
+    told(sums.find(|(count, sum)| (sum - *count as f64).abs() > 0.5), ROW, |count, sum| {
+        format!(
+            "of {count} ones in a row {sum} are added up: trust no run with a vocabulary, a width, or tokens that are \
+             computed at once (`train.batch_tokens` / `train.accumulation`) above {}",
+            count / 2
+        )
+    })
+}
+
+/// How long a text attention reads whole: the last query weighs all keys alike, and the first value alone is not zero,
+/// or the last.
+fn long_texts(device: &Device) -> Finding {
+    const DIM: usize = 32;
+    // 1 / (the share of one key among all), which is the number of keys that were read.
+    let read = |count: usize, place: usize| {
+        let zeros = |rows: usize| Tensor::<4>::zeros([1, 1, rows, DIM], device);
+        let one = Tensor::ones([1, 1, 1, DIM], device);
+        let v = zeros(count).slice_assign([0..1, 0..1, place..place + 1, 0..DIM], one);
+        let options = Attention { query_offset: count - 1, ..Attention::causal(DIM) };
+        1.0 / f64::from(list(attention(zeros(1), zeros(count), v, &options))[0])
+    };
+    let mut lengths = doubled(1 << 12, 1 << 17);
+    let wrong = lengths.find_map(|count| {
+        let found = [0, count - 1].map(|place| read(count, place));
+        let off = found.into_iter().find(|found| (found / count as f64 - 1.0).abs() > 1e-3 || found.is_nan());
+        off.map(|found| (count, found))
+    });
+    told(wrong, TEXT, |count, found| {
+        let seen = if found.is_finite() { format!("{found:.0}") } else { "not all".to_owned() };
+        format!(
+            "of {count} keys attention reads {seen}: trust no reading of texts above {} tokens",
+            count / 2
+        )
+    })
+}
+
+/// `first`, twice that, and so on to `last`.
+fn doubled(first: usize, last: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(first), |count| Some(2 * count)).take_while(move |count| *count <= last)
+}
+
+/// The finding of a device that is wrong from a size on: a failure up to the size that is `needed`, a warning beyond.
+fn told(wrong: Option<(usize, f64)>, needed: usize, words: impl Fn(usize, f64) -> String) -> Finding {
     match wrong {
         None => Ok(String::new()),
-        Some(row) => Err(format!("row {row} of {ROWS} reads back as {}", sums[row])),
+        Some((count, found)) if count > needed => Ok(words(count, found)),
+        Some((count, found)) => Err(words(count, found)),
     }
 }
 
@@ -63,5 +130,19 @@ fn repeats(checked: &Checked) -> Finding {
         (true, _) => Ok("bit for bit".to_owned()),
         (false, false) => Ok("within rounding".to_owned()),
         (false, true) => Err("two runs differ".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_from_a_size_on_is_told_with_the_size() {
+        let words = |count: usize, found: f64| format!("{found} of {count}");
+        assert_eq!(told(None, 8, words), Ok(String::new()));
+        assert_eq!(told(Some((16, 15.0)), 8, words), Ok("15 of 16".to_owned()));
+        assert_eq!(told(Some((8, 7.0)), 8, words), Err("7 of 8".to_owned()));
+        assert_eq!(doubled(4, 20).collect::<Vec<_>>(), [4, 8, 16]);
     }
 }

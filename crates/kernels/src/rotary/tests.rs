@@ -1,17 +1,28 @@
 use super::*;
-use crate::testing::{assert_close, hold_against, list, numbers, tensor};
+use crate::testing::{assert_close, flat, hold_on, list, numbers, tensor};
 use burn::tensor::Device;
 
-/// A table of proper rotations, times `factor`.
-fn table(rows: usize, length: usize, rotated: usize, layout: Layout, factor: f64) -> RotationTable {
-    let device = Device::flex();
-    let half = rotated / 2;
-    let angles: Vec<f64> = (0..rows * length * half).map(|i| 0.37 * i as f64 + 0.1).collect();
+/// A table of the angles `shape`, times `factor`.
+pub(super) fn table_of(
+    device: &Device,
+    angles: &[f64],
+    shape: [usize; 3],
+    layout: Layout,
+    factor: f64,
+) -> RotationTable {
     let of = |map: fn(f64) -> f64| {
         let values = angles.iter().map(|angle| (factor * map(*angle)) as f32).collect();
-        crate::testing::flat(values, &device).reshape([rows, length, half])
+        flat(values, device).reshape(shape)
     };
     RotationTable { cos: of(f64::cos), sin: of(f64::sin), layout }
+}
+
+/// A table of proper rotations `[rows, length, rotated / 2]`, times `factor`.
+fn table(device: &Device, shape: [usize; 3], layout: Layout, factor: f64) -> RotationTable {
+    let [rows, length, rotated] = shape;
+    let shape = [rows, length, rotated / 2];
+    let angles: Vec<f64> = (0..shape.iter().product()).map(|i: usize| 0.37 * i as f64 + 0.1).collect();
+    table_of(device, &angles, shape, layout, factor)
 }
 
 #[test]
@@ -34,22 +45,38 @@ fn one_pair_by_hand() {
 
 #[test]
 fn rotate_agrees_with_the_reference() {
+    rotate_agrees(&Device::flex());
+}
+
+/// Rows of one position, odd lengths, channels that vectors of 4, of 2 and of 1 divide, and all or some of them
+/// turned.
+pub(super) fn rotate_agrees(device: &Device) {
     for layout in [Layout::Half, Layout::Interleaved] {
-        for (shape, rows, rotated) in
-            [([1, 1, 1, 2], 1, 2), ([2, 3, 37, 10], 2, 10), ([2, 3, 37, 10], 1, 6), ([3, 2, 5, 7], 3, 2)]
-        {
+        for (shape, rows, rotated) in [
+            ([1, 1, 1, 2], 1, 2),
+            ([2, 3, 37, 16], 1, 16),
+            ([2, 3, 37, 16], 2, 8),
+            ([2, 2, 9, 12], 1, 4),
+            ([2, 3, 37, 10], 2, 10),
+            ([2, 3, 37, 10], 1, 6),
+            ([3, 2, 5, 7], 3, 2),
+        ] {
             let [batch, heads, length, head_dim] = shape;
-            let table = table(rows, length, rotated, layout, 1.3);
-            // x arrives with heads and rows exchanged, so that it does not lie contiguously.
-            let x = |inputs: &[Tensor<1>]| {
-                inputs[0].clone().reshape([batch, length, heads, head_dim]).swap_dims(1, 2)
-            };
-            hold_against(
-                &format!("{layout:?} {shape:?} {rows} {rotated}"),
-                &[numbers(1, shape.iter().product())],
-                |inputs| rotate(x(inputs), &table),
-                |inputs| reference::rotate(x(inputs), &table),
-            );
+            let table = table(device, [rows, length, rotated], layout, 1.3);
+            for apart in [false, true] {
+                // Apart: heads and rows arrive exchanged, so that x does not lie contiguously.
+                let x = |inputs: &[Tensor<1>]| match apart {
+                    false => inputs[0].clone().reshape(shape),
+                    true => inputs[0].clone().reshape([batch, length, heads, head_dim]).swap_dims(1, 2),
+                };
+                hold_on(
+                    device,
+                    &format!("{layout:?} {shape:?} {rows} {rotated} {apart}"),
+                    &[numbers(1, shape.iter().product())],
+                    |inputs| rotate(x(inputs), &table),
+                    |inputs| reference::rotate(x(inputs), &table),
+                );
+            }
         }
     }
 }
@@ -65,32 +92,57 @@ fn joined((q, k, v): Parts) -> Tensor<1> {
     Tensor::cat(vec![flat(q), flat(k), flat(v)], 0)
 }
 
+/// How the packed rows come to the split.
+#[derive(Clone, Copy, Debug)]
+enum Coming {
+    /// A leaf's view.
+    Leaf,
+    /// The result of an operation on rows that lie apart.
+    Result,
+    /// A view whose rows lie apart.
+    Apart,
+    /// As that, and with another use beside the split.
+    Shared,
+}
+
 #[test]
 fn split_agrees_with_the_reference() {
+    split_agrees(&Device::flex());
+}
+
+/// Heads that are shared or not, channels of all widths, tables for both, for one and for none.
+pub(super) fn split_agrees(device: &Device) {
     for (heads, batch, length, rotated) in [
         (Heads { query: 1, key_value: 1, head_dim: 2 }, 1, 1, 2),
+        (Heads { query: 4, key_value: 2, head_dim: 16 }, 2, 37, 16),
         (Heads { query: 4, key_value: 2, head_dim: 6 }, 2, 37, 4),
         (Heads { query: 3, key_value: 3, head_dim: 5 }, 3, 70, 4),
     ] {
-        let q_table = table(1, length, rotated, Layout::Half, 1.0);
-        let k_table = table(batch, length, rotated, Layout::Interleaved, 0.8);
-        for (q_table, k_table) in [(None, None), (Some(&q_table), Some(&k_table)), (None, Some(&q_table))] {
-            // As a leaf, as the result of an operation, and with another use beside the split.
-            for use_of in 0..3 {
-                let packed = |inputs: &[Tensor<1>]| match use_of {
-                    0 => inputs[0].clone().reshape([batch, length, heads.packed()]),
-                    _ => inputs[0]
-                        .clone()
-                        .reshape([length, batch, heads.packed()])
-                        .swap_dims(0, 1)
-                        .mul_scalar(1.5),
+        let q_table = table(device, [1, length, rotated], Layout::Half, 1.0);
+        let k_table = table(device, [batch, length, rotated], Layout::Interleaved, 0.8);
+        for (q_table, k_table) in [
+            (None, None),
+            (Some(&q_table), Some(&q_table)),
+            (Some(&q_table), Some(&k_table)),
+            (None, Some(&q_table)),
+        ] {
+            for coming in [Coming::Leaf, Coming::Result, Coming::Apart, Coming::Shared] {
+                let packed = |inputs: &[Tensor<1>]| {
+                    let x = inputs[0].clone();
+                    let apart = |x: Tensor<1>| x.reshape([length, batch, heads.packed()]).swap_dims(0, 1);
+                    match coming {
+                        Coming::Leaf => x.reshape([batch, length, heads.packed()]),
+                        Coming::Result => apart(x).mul_scalar(1.5),
+                        Coming::Apart | Coming::Shared => apart(x.mul_scalar(1.5)),
+                    }
                 };
-                let whole = |packed: Tensor<3>, parts: Parts| match use_of {
-                    2 => joined(parts) + packed.reshape([batch * length * heads.packed()]),
+                let whole = |packed: Tensor<3>, parts: Parts| match coming {
+                    Coming::Shared => joined(parts) + packed.reshape([batch * length * heads.packed()]),
                     _ => joined(parts),
                 };
-                hold_against(
-                    &format!("{heads:?} {use_of}"),
+                hold_on(
+                    device,
+                    &format!("{heads:?} {coming:?}"),
                     &[numbers(1, batch * length * heads.packed())],
                     |inputs| {
                         let packed = packed(inputs);
@@ -108,20 +160,24 @@ fn split_agrees_with_the_reference() {
 
 #[test]
 fn a_leaf_and_a_part_alone_receive_their_gradient() {
+    gradients_of_parts(&Device::flex());
+}
+
+/// The gradient of a leaf that is split, and of rows of which k alone has one.
+pub(super) fn gradients_of_parts(device: &Device) {
     let heads = Heads { query: 2, key_value: 1, head_dim: 3 };
-    let device = Device::flex().autodiff();
-    let leaf = tensor::<3>(1, [2, 5, heads.packed()], &device).require_grad();
+    let leaf = tensor::<3>(1, [2, 5, heads.packed()], &device.clone().autodiff()).require_grad();
+    let rows = |of: [f32; 3]| -> Vec<f32> {
+        let row = [of[0]; 6].into_iter().chain([of[1]; 3]).chain([of[2]; 3]);
+        row.cycle().take(2 * 5 * heads.packed()).collect()
+    };
     let (q, k, v) = split_rotate(leaf.clone(), heads, None, None);
     let gradients = (q.sum() + k.sum().mul_scalar(2.0) + v.sum().mul_scalar(3.0)).backward();
-    let row = [1.0; 6].into_iter().chain([2.0; 3]).chain([3.0; 3]);
-    let expected: Vec<f32> = row.cycle().take(2 * 5 * heads.packed()).collect();
-    assert_eq!(list(leaf.grad(&gradients).unwrap()), expected);
+    assert_eq!(list(leaf.grad(&gradients).unwrap()), rows([1.0, 2.0, 3.0]));
 
     let (_, k, _) = split_rotate(leaf.clone().mul_scalar(1.0), heads, None, None);
     let gradients = k.sum().backward();
-    let row = [0.0; 6].into_iter().chain([1.0; 3]).chain([0.0; 3]);
-    let expected: Vec<f32> = row.cycle().take(2 * 5 * heads.packed()).collect();
-    assert_eq!(list(leaf.grad(&gradients).unwrap()), expected);
+    assert_eq!(list(leaf.grad(&gradients).unwrap()), rows([0.0, 1.0, 0.0]));
 }
 
 /// What leaves the caches is written another way: the same numbers, whether channels fill whole vectors or not.
@@ -132,7 +188,7 @@ fn large_outputs_hold_the_same_numbers() {
     for head_dim in [64, 6] {
         let heads = Heads { query: 2, key_value: 1, head_dim };
         let half = (1_usize << 21).div_ceil(length * heads.packed());
-        let table = table(1, length, head_dim / 4 * 4, Layout::Half, 1.0);
+        let table = table(&device, [1, length, head_dim / 4 * 4], Layout::Half, 1.0);
         let packed = tensor::<3>(1, [2 * half, length, heads.packed()], &device);
         let split = |from: usize, count: usize| -> Vec<Tensor<4>> {
             let (q, k, v) =
@@ -164,7 +220,7 @@ fn turning_back_undoes_turning() {
     let device = Device::flex();
     let x = tensor::<4>(1, [2, 2, 9, 8], &device);
     for layout in [Layout::Half, Layout::Interleaved] {
-        let there = table(1, 9, 6, layout, 1.0);
+        let there = table(&device, [1, 9, 6], layout, 1.0);
         let back = RotationTable { sin: there.sin.clone().neg(), ..there.clone() };
         let round = list(rotate(rotate(x.clone(), &there), &back));
         assert_close("round trip", &round, &list(x.clone()), 1e-6);

@@ -90,22 +90,6 @@ Sorted by the perplexity at 1024 (8L).
 }
 
 #[test]
-fn csv_form() {
-    let expected = "\
-run,seed,encoding,extend,extend_config,protocol,corpus,split,checkpoint,step,stage,train_length,length,target,\
-max_length,window_stride,windows_per_document,stride,passage,tokens,documents,skipped_documents,bytes,nll,nll_se,ppl,\
-ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,against,difference,difference_se,config_hash,device,threads,version
-rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",fixed_target,data/sotu,test,last,600,0,128,128,128,\
-1024,1024,,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,hash of rope,cpu,2,0.1.0
-";
-    let mut row = example::row("rope", "direct", 128, 12.0);
-    row.nll = 2.5;
-    row.ppl = 12.25;
-    row.extend_config = serde_json::json!({ "kind": "direct", "note": "a, \"b\"" });
-    assert_eq!(crate::csv(&[row]).unwrap(), expected);
-}
-
-#[test]
 fn the_difference_to_the_baseline_is_paired() {
     let mut rows = few();
     for (row, nll) in rows.iter_mut().zip([[260.0, 80.0], [1.0, 1.0], [300.0, 100.0], [250.0, 80.0]]) {
@@ -125,7 +109,7 @@ fn the_difference_to_the_baseline_is_paired() {
         to_yarn.rows.iter().map(|row| row.cells[2].as_ref().map(|cell| cell.texts().0)).collect();
     assert_eq!(cells, [Some("+0.050".to_owned()), None, Some("+0.350".to_owned())]);
     assert!(to_yarn.notes.last().unwrap().contains("1024 tokens minus that of yarn, in nats"));
-    let csv = crate::csv(&rows).unwrap();
+    let csv = crate::Tidy::of(&rows).unwrap().csv();
     assert!(csv.contains(",\"{\"\"kind\"\":\"\"yarn\"\"}\",0.35"), "{csv}");
 }
 

@@ -176,11 +176,13 @@ impl TrainConfig {
             .hint(format!("use {near}")));
         }
         // Tokens are counted through all stages, and told as numbers that f64 holds.
-        let most = (1 << 53) / self.batch_tokens as u64;
-        if self.steps > most {
-            return Err(Error::value(&at("steps"), self.steps, format!("it must be at most {most}")).hint(
-                "that many steps are 2^53 tokens: no training comes near them, so a digit may be one too many",
-            ));
+        if self.steps.saturating_mul(self.batch_tokens as u64) > 1 << 53 {
+            let (key, value) = [("steps", self.steps), ("batch_tokens", self.batch_tokens as u64)]
+                .into_iter()
+                .max_by_key(|(_, value)| *value)
+                .unwrap_or_default();
+            return Err(Error::value(&at(key), value, "all steps together read more than 2^53 tokens")
+                .hint("no training comes near them: a digit may be one too many"));
         }
         if !self.sequences().is_multiple_of(self.accumulation) {
             return Err(Error::value(

@@ -83,15 +83,16 @@ mod tests {
                 "`model.feed_forward_width = 1",
                 "take",
             ),
+            ("train.steps = 9000000000000000000", "`train.steps = 9000000000000000000`", "2^53 tokens"),
             (
                 "train.batch_tokens = 1280000000000",
                 "`train.batch_tokens = 1280000000000`",
                 "10000000000 x 128",
             ),
             (
-                "train.length = 9000000000000000000\ntrain.batch_tokens = 9000000000000000000",
-                "`train.length = 9000000000000000000`",
-                "1 x 9000000000000000000 tokens at once",
+                "train.length = 9000000000000000\ntrain.batch_tokens = 9000000000000000\ntrain.steps = 1",
+                "`train.length = 9000000000000000`",
+                "1 x 9000000000000000 tokens at once",
             ),
             (
                 "position = { kind = 'causal_conv', kernel = 4000000000 }",

@@ -114,13 +114,14 @@ fn a_batch_that_is_no_multiple() {
 }
 
 #[test]
-fn a_window_that_hides_nothing() {
-    let stack = "position={ kind = \"mixed\", layers = [{ kind = \"rope\", window = 4096 }, \"none\"] }";
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", stack]));
-    insta::assert_snapshot!(
-        "a_window_that_hides_nothing_of_what_is_read",
-        refused(2, extend("\"direct\", { kind = \"window\", window = \"4L\" }"), &[])
-    );
+fn a_window_that_hides_nothing_is_told_once_and_taken() {
+    let project = Project::new();
+    let set = "evaluate=[{ lengths = [32, 64], extend = [{ kind = \"window\", window = \"4L\" }] }]";
+    let outcome = project.run(&["validate", "small.toml", "--set", set]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let told = "`evaluate[0].extend[0].window = \"4L\"` hides nothing: a window of 128 tokens, and the longest of \
+                `lengths` is 64";
+    assert_eq!(outcome.stderr.matches(told).count(), 1, "{}", outcome.stderr);
 }
 
 #[test]

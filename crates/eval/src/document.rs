@@ -73,7 +73,7 @@ impl Config {
             vec![default_block(&run)]
         };
         let config = Self { run, evaluate };
-        windows::check_trained(&config, &config.evaluations()?)?;
+        windows::tell(windows::trained(&config, &config.evaluations()?)?);
         Ok(config)
     }
 
@@ -120,7 +120,7 @@ impl Evaluation {
             let section = format!("{section}.extend[{index}]");
             let entry = Entry::from_value(value, &section)?;
             for extension in entry.extensions() {
-                windows::check_read(extension, &section, train_length, &block.lengths)?;
+                windows::tell(windows::read(extension, &section, train_length, &block.lengths)?);
             }
             match entry {
                 Entry::One(extension) => extensions.push(extension),

@@ -1,67 +1,91 @@
 //! Windows that hide no key of any text.
 //!
 //! A window hides the keys at distances of so many tokens and more, so it means something for longer texts alone. One
-//! that no text of a config exceeds reads everything, under a name that says otherwise. One of at most L is never
-//! refused: that it changes nothing at L is what it promises.
+//! that no text of a config exceeds reads everything, under a name that says otherwise: the user is told, and goes on,
+//! since one of several readings of a sweep may well be whole. Nothing is said of a window of at most L: that it
+//! changes nothing at L is what it promises.
 
 use crate::document::{Config, Evaluation};
-use longwave_core::{Error, Result};
+use longwave_core::Result;
 use longwave_position::{ExtensionConfig, Lengths, Tokens};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 /// Windows that layers or stages are trained with, against the longest text that is trained on or read. Nothing is
 /// said of a config without evaluations, which leaves open what will be read.
-pub(crate) fn check_trained(config: &Config, evaluations: &[Evaluation]) -> Result<()> {
+pub(crate) fn trained(config: &Config, evaluations: &[Evaluation]) -> Result<Vec<String>> {
     let run = &config.run;
     let Some(read) = evaluations.iter().flat_map(|it| &it.block.lengths).copied().max() else {
-        return Ok(());
+        return Ok(Vec::new());
     };
     let trained = (0..=run.last_stage()).map(|stage| run.stage(stage).length);
-    let longest = trained.fold(read, usize::max);
+    let longest = trained.fold(read, usize::max) + run.position.memory();
     let mut windows = run.position.windows("position");
     for (index, stage) in run.stages.iter().enumerate() {
         windows.extend(Some(format!("stage[{index}].extend.window")).zip(stage.extend.window()));
     }
     let told = format!("the longest text that is trained on or read has {longest} tokens");
-    windows.iter().try_for_each(|(key, window)| check(key, *window, run.train.length, longest, &told))
+    let notes = windows.iter().map(|(key, window)| note(key, *window, run.train.length, longest, &told));
+    Ok(notes.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 /// The window of an extension, which stands at `section`, against the lengths of its evaluation.
-pub(crate) fn check_read(
+pub(crate) fn read(
     extension: &ExtensionConfig,
     section: &str,
     train: usize,
     lengths: &[usize],
-) -> Result<()> {
-    let (Some(window), Some(&longest)) = (extension.window(), lengths.iter().max()) else { return Ok(()) };
+) -> Result<Option<String>> {
+    let (Some(window), Some(&longest)) = (extension.window(), lengths.iter().max()) else { return Ok(None) };
     let told = format!("the longest of `lengths` is {longest}");
-    check(&format!("{section}.window"), window, train, longest, &told)
+    note(&format!("{section}.window"), window, train, longest, &told)
 }
 
-fn check(key: &str, window: Tokens, train: usize, longest: usize, told: &str) -> Result<()> {
+fn note(key: &str, window: Tokens, train: usize, longest: usize, told: &str) -> Result<Option<String>> {
     let tokens = window.whole(key, Lengths { train, length: longest })?;
     if tokens <= train || tokens < longest {
-        return Ok(());
+        return Ok(None);
     }
     let shown = match window {
         Tokens::Count(_) => tokens.to_string(),
         Tokens::Share { .. } => format!("\"{}\"", window.written()),
     };
-    Err(Error::value(key, shown, format!("a window of {tokens} tokens hides nothing: {told}")).hint(format!(
-        "take fewer than {longest} tokens, list longer `lengths` to read, or leave the window out to see everything"
-    )))
+    Ok(Some(format!("`{key} = {shown}` hides nothing: a window of {tokens} tokens, and {told}")))
+}
+
+/// Tells each note once, however often a config is read.
+pub(crate) fn tell(notes: impl IntoIterator<Item = String>) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    for note in notes {
+        if !told.contains(&note) {
+            tracing::warn!("{note}");
+            told.insert(note);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The message for what is put into a config with L = 128 that is read at up to 512 tokens.
-    fn refused(position: &str, more: &str, extend: &str) -> Option<String> {
+    use crate::entry::Entry;
+
+    /// What is told of a config with L = 128 that is read at up to 512 tokens.
+    fn told(position: &str, more: &str, extend: &str) -> Vec<String> {
         let text = format!(
             "name = 'x'\nposition = {position}\n[data]\ncorpus = 'c'\n{more}\n[[evaluate]]\nlengths = [128, 512]\n\
              extend = [{extend}]"
         );
-        Config::from_table(text.parse().unwrap()).err().map(|error| error.to_string())
+        let config = Config::from_table(text.parse().unwrap()).unwrap();
+        let mut notes = trained(&config, &config.evaluations().unwrap()).unwrap();
+        for (index, value) in config.evaluate[0].extend.iter().enumerate() {
+            let section = format!("evaluate[0].extend[{index}]");
+            for extension in Entry::from_value(value, &section).unwrap().extensions() {
+                notes.extend(read(extension, &section, 128, &[128, 512]).unwrap());
+            }
+        }
+        notes
     }
 
     fn stack(window: &str) -> String {
@@ -71,26 +95,25 @@ mod tests {
     #[test]
     fn windows_that_hide_something_are_taken() {
         for window in ["64", "'L'", "128", "511", "'3L'"] {
-            assert_eq!(refused(&stack(window), "", "'direct'"), None, "{window}");
+            assert_eq!(told(&stack(window), "", "'direct'"), [""; 0], "{window}");
             let extend = format!("{{ kind = 'window', window = {window} }}");
-            assert_eq!(refused("'rope'", "", &extend), None, "{window}");
+            assert_eq!(told("'rope'", "", &extend), [""; 0], "{window}");
         }
         let later = "[[stage]]\nlength = 1024\nsteps = 3";
-        assert_eq!(refused(&stack("512"), later, "'direct'"), None, "a stage reads more than the evaluation");
+        assert_eq!(told(&stack("512"), later, "'direct'"), [""; 0], "a stage reads more than the evaluation");
     }
 
     #[test]
     fn those_that_hide_nothing_are_named() {
-        let message = refused(&stack("512"), "", "'direct'").unwrap();
+        let message = told(&stack("512"), "", "'direct'").remove(0);
         assert!(
             message.starts_with(
-                "`position.layers[1].window = 512` is not allowed: a window of 512 tokens hides nothing: the longest \
-                 text that is trained on or read has 512 tokens"
+                "`position.layers[1].window = 512` hides nothing: a window of 512 tokens, and the longest text that is \
+                 trained on or read has 512 tokens"
             ),
             "{message}"
         );
-        assert!(message.contains("hint: take fewer than 512 tokens"), "{message}");
-        let message = refused(&stack("'4L'"), "", "'direct'").unwrap();
+        let message = told(&stack("'4L'"), "", "'direct'").remove(0);
         assert!(message.starts_with("`position.layers[1].window = \"4L\"`"), "{message}");
         for (extend, key) in [
             ("{ kind = 'window', window = 4096 }", "`evaluate[0].extend[1].window = 4096`"),
@@ -101,20 +124,21 @@ mod tests {
                 "`evaluate[0].extend[1].window = 512`",
             ),
         ] {
-            let message = refused("'rope'", "", &format!("'direct', {extend}")).unwrap();
+            let message = told("'rope'", "", &format!("'direct', {extend}")).remove(0);
             assert!(
                 message.starts_with(key) && message.contains("the longest of `lengths` is 512"),
                 "{message}"
             );
         }
         let stage = "[[stage]]\nlength = 256\nsteps = 3\nextend = { kind = 'window', window = 2048 }";
-        let message = refused("'rope'", stage, "'direct'").unwrap();
+        let message = told("'rope'", stage, "'direct'").remove(0);
         assert!(message.starts_with("`stage[0].extend.window = 2048`"), "{message}");
     }
 
     #[test]
-    fn what_will_be_read_may_be_left_open() {
+    fn nothing_is_told_where_it_is_open_what_will_be_read() {
         let text = format!("name = 'x'\nevaluate = []\nposition = {}\n[data]\ncorpus = 'c'", stack("4096"));
-        assert!(Config::from_table(text.parse().unwrap()).is_ok());
+        let config = Config::from_table(text.parse().unwrap()).unwrap();
+        assert_eq!(trained(&config, &[]).unwrap(), [""; 0]);
     }
 }

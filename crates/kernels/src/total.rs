@@ -41,6 +41,7 @@ fn in_rows<const D: usize>(x: Tensor<D>) -> Tensor<1> {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "sums of ones and twos are exact")]
 mod tests {
     use super::*;
     use burn::tensor::{Device, Int};

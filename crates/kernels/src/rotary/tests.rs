@@ -65,9 +65,13 @@ pub(super) fn rotate_agrees(device: &Device) {
             let table = table(device, [rows, length, rotated], layout, 1.3);
             for apart in [false, true] {
                 // Apart: heads and rows arrive exchanged, so that x does not lie contiguously.
-                let x = |inputs: &[Tensor<1>]| match apart {
-                    false => inputs[0].clone().reshape(shape),
-                    true => inputs[0].clone().reshape([batch, length, heads, head_dim]).swap_dims(1, 2),
+                let x = |inputs: &[Tensor<1>]| {
+                    let x = inputs[0].clone();
+                    if apart {
+                        x.reshape([batch, length, heads, head_dim]).swap_dims(1, 2)
+                    } else {
+                        x.reshape(shape)
+                    }
                 };
                 hold_on(
                     device,

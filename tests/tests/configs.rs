@@ -5,6 +5,7 @@
 use burn::tensor::Device;
 use longwave_eval::Config;
 use longwave_model::Gpt;
+use longwave_position::encodings::ENCODINGS;
 use longwave_position::{Init, Lengths};
 use longwave_train::reading_after;
 use std::path::Path;
@@ -12,7 +13,7 @@ use std::path::Path;
 #[test]
 fn every_config_builds_its_model_and_reads_its_lengths() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs");
-    let mut found = 0;
+    let mut found = Vec::new();
     for entry in std::fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -36,11 +37,14 @@ fn every_config_builds_its_model_and_reads_its_lengths() {
             }
         }
         let text = std::fs::read_to_string(&path).unwrap();
+        let tells = ["# Command ", "# Time ", "# Result "].iter().all(|key| text.contains(key));
         assert!(
-            text.starts_with("# ") && text.contains("# Command "),
-            "{name} says what it is for and how to run it"
+            text.starts_with("# ") && tells,
+            "{name} says what it is for, how to run it, how long it takes and what comes out"
         );
-        found += 1;
+        found.push(name);
     }
-    assert!(found >= 5, "{found} configs");
+    for entry in ENCODINGS {
+        assert!(found.iter().any(|name| name == entry.kind), "no config for `{}`", entry.kind);
+    }
 }

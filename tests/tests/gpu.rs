@@ -25,7 +25,7 @@ use longwave_kernels::{Attention, DeviceChoice, Precision, attention, device};
 use longwave_model::config::NamedSize;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions};
-use longwave_train::optimizer::{Optimizer, clip};
+use longwave_train::optimizer::{Optimizer, clipped, squares};
 use longwave_train::parameters::Parameter;
 use longwave_train::trainer::{open_folder, upload};
 use longwave_train::{Checkpoint, Outcome, Run, Start, TrainConfig, Trainer, parameters};
@@ -141,8 +141,9 @@ fn trace(
         losses.push(values(nll.clone()));
         let gradient = parameters::gradients(&model, &mut nll.mean().backward());
         gradients.push(lists(gradient.clone()));
-        let clip = clip(&gradient, config.clip);
-        model = optimizer.update(model, gradient, &config, config.learning_rate, step, clip);
+        let squares = squares(&gradient);
+        let gradient = clipped(gradient, squares, config.clip);
+        model = optimizer.update(model, gradient, &config, config.learning_rate, step, 1.0);
     }
     let trained = lists(parameters::values(&model));
     let longer = longer(&model.valid()).into_iter().map(values).collect();

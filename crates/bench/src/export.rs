@@ -56,8 +56,8 @@ pub fn write(
         }
         batches.extend(batch.inputs.iter().chain(&batch.targets).flat_map(|token| token.to_le_bytes()));
         let Some(advanced) = trainer.advance(&schedule, &|| false)? else { break };
-        losses.push(advanced.loss);
         rates.push(advanced.learning_rate);
+        losses.push(advanced.found()?.loss);
         progress(step + 1)?;
     }
     file::write(&folder.join("batches.bin"), &batches)?;

@@ -77,7 +77,6 @@ fn steps<'a>(
     Ok(Box::new(move || {
         longwave_kernels::use_reference(reference);
         let start = Instant::now();
-        // The loss is read back within the step, so the device has finished all but the update.
         trainer.advance(&schedule, &|| false)?;
         bench.device.sync().map_err(|error| Error::failed(format!("the device failed: {error:?}")))?;
         Ok(start.elapsed())

@@ -29,6 +29,13 @@ pub struct Clip {
 }
 
 impl Clip {
+    /// The norm from the sums of squares of all gradients, and the factor that brings it to `limit` (0: no limit).
+    pub fn new(squares: &[f32], limit: f64) -> Self {
+        let norm = squares.iter().copied().map(f64::from).sum::<f64>().sqrt();
+        let factor = if limit > 0.0 && norm > limit { limit / norm } else { 1.0 };
+        Self { norm, factor }
+    }
+
     /// The norm of the gradient itself, and the factor for the gradient at hand, where that is `factor` times as large.
     #[must_use]
     pub fn unscaled(self, factor: f64) -> Self {
@@ -45,7 +52,7 @@ impl Optimizer {
         Self { first: zeros(), second: zeros() }
     }
 
-    /// One update; `step` counts from 0.
+    /// One update; `step` counts from 0, and `gradient_scale` is multiplied into the gradients first.
     pub fn update(
         &mut self,
         model: Gpt,
@@ -53,7 +60,7 @@ impl Optimizer {
         config: &TrainConfig,
         learning_rate: f64,
         step: u64,
-        clip: Clip,
+        gradient_scale: f64,
     ) -> Gpt {
         let decays: Vec<bool> = parameters::list(&model).iter().map(|p| p.shape.len() >= 2).collect();
         let mut gradients = gradients.into_iter();
@@ -66,7 +73,7 @@ impl Optimizer {
                 eps: config.eps,
                 weight_decay: if decays[index] { config.weight_decay } else { 0.0 },
                 step: step + 1,
-                gradient_scale: clip.factor,
+                gradient_scale,
             };
             let first = std::mem::replace(&mut self.first[index], gradient.clone());
             let second = std::mem::replace(&mut self.second[index], gradient.clone());
@@ -78,18 +85,20 @@ impl Optimizer {
     }
 }
 
-/// The gradient's norm, and the factor that clips it to `limit` (0: no limit).
-pub fn clip(gradients: &[Tensor<1>], limit: f64) -> Clip {
-    let squares = gradients.iter().map(|gradient| total(gradient.clone().square()));
-    // One number is read back, not one per parameter.
-    let squares: Vec<Tensor<1>> = squares.collect();
-    let square: f64 = Tensor::cat(squares, 0)
-        .into_data_as::<f32>()
-        .try_to_vec::<f32>()
-        .map_or(f64::NAN, |squares| squares.into_iter().map(f64::from).sum());
-    let norm = square.sqrt();
-    let factor = if limit > 0.0 && norm > limit { limit / norm } else { 1.0 };
-    Clip { norm, factor }
+/// The sums of squares of gradients, `[gradients]`, where they lie.
+pub fn squares(gradients: &[Tensor<1>]) -> Tensor<1> {
+    Tensor::cat(gradients.iter().map(|gradient| total(gradient.clone().square())).collect(), 0)
+}
+
+/// Brings gradients to a norm of at most `limit` (0: no limit) where they lie: nothing is read back. `squares` are
+/// theirs.
+pub fn clipped(gradients: Vec<Tensor<1>>, squares: Tensor<1>, limit: f64) -> Vec<Tensor<1>> {
+    if limit <= 0.0 {
+        return gradients;
+    }
+    // Without any gradient the quotient is infinite, and the factor 1.
+    let factor = squares.sum().sqrt().recip().mul_scalar(limit).clamp_max(1.0);
+    gradients.into_iter().map(|gradient| gradient * factor.clone()).collect()
 }
 
 #[cfg(test)]
@@ -98,17 +107,31 @@ mod tests {
 
     #[test]
     fn clips_to_the_limit() {
+        let clip = Clip::new(&[9.0, 16.0], 1.0);
+        assert!((clip.norm - 5.0).abs() < 1e-12 && (clip.factor - 0.2).abs() < 1e-12);
+        assert!((Clip::new(&[9.0, 16.0], 0.0).factor - 1.0).abs() < 1e-12);
+        assert!((Clip::new(&[9.0, 16.0], 6.0).factor - 1.0).abs() < 1e-12);
+        // The same gradient times 1024.
+        let scaled = Clip::new(&[9.0 * 1024.0 * 1024.0, 16.0 * 1024.0 * 1024.0], 1024.0).unscaled(1024.0);
+        assert_eq!(scaled, Clip { factor: clip.factor / 1024.0, ..clip });
+    }
+
+    #[test]
+    fn clips_where_the_gradients_lie_as_on_the_host() {
         let device = Device::flex();
         let gradients = [Tensor::<1>::from_floats([3.0], &device), Tensor::from_floats([0.0, 4.0], &device)];
-        let clipped = clip(&gradients, 1.0);
-        assert!((clipped.norm - 5.0).abs() < 1e-6 && (clipped.factor - 0.2).abs() < 1e-6);
-        assert!((clip(&gradients, 0.0).factor - 1.0).abs() < 1e-12);
-        assert!((clip(&gradients, 6.0).factor - 1.0).abs() < 1e-12);
-        // The same gradient times 1024.
-        let scaled = gradients.map(|gradient| gradient.mul_scalar(1024.0));
-        assert_eq!(
-            clip(&scaled, 1024.0).unscaled(1024.0),
-            Clip { factor: clipped.factor / 1024.0, ..clipped }
-        );
+        let list = |tensors: Vec<Tensor<1>>| -> Vec<f32> {
+            tensors.into_iter().flat_map(|tensor| tensor.into_data().try_to_vec::<f32>().unwrap()).collect()
+        };
+        assert_eq!(list(vec![squares(&gradients)]), [9.0, 16.0]);
+        let whole = [3.0, 0.0, 4.0];
+        for (times, limit, expected) in
+            [(1.0, 1.0, [0.6, 0.0, 0.8]), (1.0, 6.0, whole), (1.0, 0.0, whole), (0.0, 1.0, [0.0; 3])]
+        {
+            let gradients = gradients.clone().map(|gradient| gradient.mul_scalar(times)).to_vec();
+            let squares = squares(&gradients);
+            let clipped = list(clipped(gradients, squares, limit));
+            assert!(clipped.iter().zip(expected).all(|(a, e)| (a - e).abs() < 1e-6), "{clipped:?}");
+        }
     }
 }

@@ -6,28 +6,32 @@
 //! ends with the same bits. Stages follow each other: each changes the reading and the schedule, and steps
 //! are counted on, so that no stage draws the batches of another.
 
+mod found;
 mod saving;
+mod step;
+#[cfg(test)]
+mod tests;
 mod validation;
+
+pub use found::{Advanced, Found};
 
 use crate::checkpoint::{Best, Checkpoint};
 use crate::config::TrainConfig;
-use crate::feed::{Feed, Part};
 use crate::loss_scale::LossScale;
 use crate::metrics::{self, Metric, Metrics};
-use crate::optimizer::{Optimizer, clip};
+use crate::optimizer::Optimizer;
 use crate::parameters;
 use crate::recurrence;
 use crate::restore::{begin, restore};
 use crate::run::{Run, Which};
-use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
 use crate::stage::Moments;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use found::Waiting;
 use longwave_core::{Error, Result, file};
 use longwave_data::{Dataset, Split};
-use longwave_kernels::{Precision, mean, total};
 use longwave_model::config::Resolved;
-use longwave_model::{Dropout, Gpt, Memory, Pass};
+use longwave_model::{Gpt, Memory};
 use longwave_position::{Init, Positions};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -56,21 +60,6 @@ pub enum Outcome {
     Interrupted,
 }
 
-/// What one step showed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Advanced {
-    /// Mean loss of the batch before the update, nats per token.
-    pub loss: f64,
-    /// The step size of the update.
-    pub learning_rate: f64,
-    /// Euclidean norm of the gradient before clipping; 0 where the step was left out.
-    pub gradient_norm: f64,
-    /// What the loss was multiplied by, where it was.
-    pub loss_scale: Option<f64>,
-    /// The step was left out, because its gradients overflowed f16.
-    pub skipped: bool,
-}
-
 /// A training in progress.
 #[derive(Debug)]
 pub struct Trainer<'a> {
@@ -86,6 +75,8 @@ pub struct Trainer<'a> {
     memories: Vec<Memory>,
     /// In f16.
     loss_scale: Option<LossScale>,
+    /// Whether what a step finds stays on the device for a while.
+    reads_later: bool,
     /// Steps left out since the moments began.
     skipped: u64,
     stage: usize,
@@ -127,6 +118,8 @@ impl<'a> Trainer<'a> {
                 (model, optimizer, memories)
             }
         };
+        let loss_scale =
+            from.and_then(|checkpoint| checkpoint.meta.loss_scale).or_else(|| LossScale::first(precision));
         Ok(Self {
             run,
             dataset,
@@ -135,9 +128,8 @@ impl<'a> Trainer<'a> {
             model: Some(model.with_precision(precision)),
             optimizer,
             memories,
-            loss_scale: from
-                .and_then(|checkpoint| checkpoint.meta.loss_scale)
-                .or_else(|| LossScale::first(precision)),
+            loss_scale,
+            reads_later: *device != Device::flex() && loss_scale.is_none(),
             skipped: from.map_or(0, |checkpoint| checkpoint.meta.skipped),
             stage,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
@@ -227,161 +219,91 @@ impl<'a> Trainer<'a> {
         let schedule = Schedule::new(config);
         let windows =
             validation_windows(self.dataset.tokens(Split::Valid), config.length, config.validation_tokens);
+        let mut waiting = Waiting::new();
         while self.stage_step() < config.steps {
-            let start = Instant::now();
-            let advanced = match self.advance(&schedule, stop) {
-                Ok(advanced) => advanced,
-                Err(error) => {
+            waiting.begin();
+            match self.advance(&schedule, stop) {
+                Ok(Some(advanced)) => waiting.push(advanced),
+                ended => {
+                    self.settle(&mut waiting, None, metrics, show)?;
                     metrics.flush()?;
-                    return Err(error);
+                    ended?;
+                    self.save_last(metrics, show)?;
+                    return Ok(Outcome::Interrupted);
                 }
-            };
-            let Some(Advanced { loss, learning_rate, gradient_norm, loss_scale, skipped }) = advanced else {
-                self.save_last(metrics, show)?;
-                return Ok(Outcome::Interrupted);
-            };
+            }
             let step = self.stage_step();
             let due = |every: u64| step.is_multiple_of(every) || step == config.steps;
-            let valid_loss = if due(config.validate_every()) { self.validate(&windows)? } else { None };
-            let metric = Metric {
-                format: metrics::FORMAT,
-                stage: self.stage,
-                step: self.step,
-                tokens: run.tokens_before(self.stage) + step * config.batch_tokens as u64,
-                loss,
-                learning_rate,
-                gradient_norm,
-                loss_scale,
-                skipped,
-                valid_loss,
-                seconds: start.elapsed().as_secs_f64(),
-            };
-            metrics.push(&metric)?;
-            show(&Event::Step(metric));
-            if let Some(loss) = valid_loss {
-                self.keep_best(loss)?;
+            let (validates, saves) = (due(config.validate_every()), due(config.checkpoint_every()));
+            let stable = self.stage == 0 && step == schedule.stable_end();
+            if validates || saves || stable || waiting.is_full() {
+                self.settle(&mut waiting, validates.then_some(&*windows), metrics, show)?;
             }
-            if self.stage == 0 && step == schedule.stable_end() {
+            if stable {
                 self.save(Which::Stable)?;
             }
             if step == config.steps && run.last_stage() > 0 {
                 self.save(Which::Stage(self.stage))?;
             }
-            if due(config.checkpoint_every()) {
+            if saves {
                 self.save_last(metrics, show)?;
             }
         }
         Ok(Outcome::Done)
     }
 
-    /// One step of the stage at hand, whose schedule it is given: loss, gradients and update, without
-    /// validation, metrics or checkpoints; `None` where `stop` came first. In f16, a step whose gradients overflow
-    /// changes no weight.
-    ///
-    /// # Errors
-    /// A loss or gradient that is not finite, or a training text shorter than a sequence.
-    pub fn advance(&mut self, schedule: &Schedule, stop: &dyn Fn() -> bool) -> Result<Option<Advanced>> {
-        let config = self.config();
-        let learning_rate = schedule.learning_rate(self.stage_step());
-        let Some((loss, gradients, memories)) = self.gradients(stop)? else { return Ok(None) };
-        let factor = self.loss_scale.map(|scale| scale.factor);
-        let clip = clip(&gradients, config.clip * factor.unwrap_or(1.0)).unscaled(factor.unwrap_or(1.0));
-        let finite = clip.norm.is_finite();
-        let next = self.loss_scale.and_then(|scale| scale.after(finite));
-        if !loss.is_finite() || !(finite || next.is_some()) {
-            return Err(self.not_finite(loss, clip.norm, learning_rate));
-        }
-        if finite {
-            let updates = self.step - self.run.config.moments_since(self.stage) - self.skipped;
-            let optimizer = &mut self.optimizer;
-            let updated = |model| optimizer.update(model, gradients, config, learning_rate, updates, clip);
-            self.model = self.model.take().map(updated);
-        } else {
-            self.skipped += 1;
-        }
-        self.loss_scale = next;
-        self.memories = memories;
-        self.step += 1;
-        let gradient_norm = if finite { clip.norm } else { 0.0 };
-        Ok(Some(Advanced { loss, learning_rate, gradient_norm, loss_scale: factor, skipped: !finite }))
-    }
-
-    /// The loss of a step's batch, its gradient, which is as many times larger as the loss scale says, and the memories
-    /// after it; `None` where `stop` came first.
-    fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<Gradients>> {
-        let config = self.config();
-        let seed = self.run.config.seed;
-        let feed = Feed::of_step(&self.run.config, self.stage, self.dataset, self.step)?;
-        let mut memories = if feed.continues() {
-            self.memories.clone()
-        } else {
-            recurrence::fresh(self.model(), config.accumulation)
-        };
-        let mut sum: Option<Vec<Tensor<1>>> = None;
-        let mut loss = 0.0;
-        for part in 0..config.accumulation {
-            let dropout = Dropout {
-                rate: self.run.config.model.dropout,
-                seed,
-                pass: self.step * config.accumulation as u64 + part as u64,
-            };
-            let Part { inputs, targets, weights, positions } = feed.part(config, part, &self.device);
-            let pass = Pass {
-                tokens: inputs,
-                positions: &positions,
-                reading: &self.model().position,
-                dropout: Some(&dropout),
-            };
-            let hidden = recurrence::hidden(self.model(), &pass, memories.get_mut(part));
-            let nll = self.model().nll_of(hidden, targets, 0..config.length); // [micro batch, length]
-            let mean = match weights {
-                None => mean(nll).div_scalar(config.accumulation as f64),
-                Some(weights) => total(nll * weights),
-            };
-            loss += f64::from(mean.clone().into_scalar::<f32>());
-            let scaled = match self.loss_scale {
-                Some(LossScale { factor, .. }) => mean.mul_scalar(factor),
-                None => mean,
-            };
-            let gradients = parameters::gradients(self.model(), &mut scaled.backward());
-            sum = Some(match sum {
-                None => gradients,
-                Some(sum) => sum.into_iter().zip(gradients).map(|(a, b)| a + b).collect(),
-            });
-            if stop() {
-                return Ok(None);
+    /// Reads what the steps found that wait, validates on windows if there are any, writes and shows it.
+    fn settle(
+        &mut self,
+        waiting: &mut Waiting,
+        windows: Option<&[usize]>,
+        metrics: &mut Metrics,
+        show: &mut dyn FnMut(&Event),
+    ) -> Result<()> {
+        let first = self.step + 1 - waiting.len() as u64;
+        let (steps, seconds) = waiting.read()?;
+        let last = steps.len().saturating_sub(1);
+        for (index, (advanced, found)) in steps.into_iter().enumerate() {
+            let step = first + index as u64;
+            if !found.is_finite() {
+                metrics.flush()?;
+                return Err(self.not_finite(step, found, advanced.learning_rate));
+            }
+            let mut metric = Metric { seconds, ..self.metric(step, &advanced, found) };
+            if let Some(windows) = windows.filter(|_| index == last) {
+                let start = Instant::now();
+                metric.valid_loss = self.validate(windows)?;
+                metric.seconds += start.elapsed().as_secs_f64();
+            }
+            metrics.push(&metric)?;
+            let valid_loss = metric.valid_loss;
+            show(&Event::Step(metric));
+            if let Some(loss) = valid_loss {
+                self.keep_best(loss)?;
             }
         }
-        Ok(Some((loss, sum.unwrap_or_default(), memories)))
+        Ok(())
     }
 
-    fn not_finite(&self, loss: f64, norm: f64, learning_rate: f64) -> Error {
-        let last = match self.saved {
-            Some(step) => {
-                format!(
-                    "the last good checkpoint is `{}` (step {step})",
-                    self.run.checkpoint(Which::Last).display()
-                )
-            }
-            None => "there is no checkpoint yet".to_owned(),
-        };
-        let section = RunConfig::section(self.stage);
-        let wider = match self.config().precision {
-            Precision::F16 => "use `train.precision = \"bf16\"` or \"f32\": f16 ends at 65,504; or ",
-            Precision::F32 | Precision::Bf16 => "",
-        };
-        Error::failed(format!(
-            "step {}: loss {loss}, gradient norm {norm} at learning rate {learning_rate:.3e}; {last}",
-            self.step + 1
-        ))
-        .hint(format!(
-            "{wider}lower `{section}.learning_rate`, lengthen `{section}.warmup`, or lower `{section}.clip`"
-        ))
+    /// The line of a step of the stage at hand, before validation and without its time.
+    fn metric(&self, step: u64, advanced: &Advanced, found: Found) -> Metric {
+        let run = &self.run.config;
+        let in_stage = step - run.steps_before(self.stage);
+        Metric {
+            format: metrics::FORMAT,
+            stage: self.stage,
+            step,
+            tokens: run.tokens_before(self.stage) + in_stage * self.config().batch_tokens as u64,
+            loss: found.loss,
+            learning_rate: advanced.learning_rate,
+            gradient_norm: found.gradient_norm,
+            loss_scale: advanced.loss_scale,
+            skipped: advanced.skipped,
+            valid_loss: None,
+            seconds: 0.0,
+        }
     }
 }
-
-/// The loss and the gradients of a step, and the memories after it.
-type Gradients = (f64, Vec<Tensor<1>>, Vec<Memory>);
 
 /// Writes what a run's folder holds before training: the resolved config and the tokenizer.
 ///

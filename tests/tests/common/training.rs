@@ -8,7 +8,7 @@ use longwave_core::random::Stream;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::reading::LogN;
 use longwave_position::{Init, PositionConfig, Reading};
-use longwave_train::optimizer::{Optimizer, clip};
+use longwave_train::optimizer::{Optimizer, clipped, squares};
 use longwave_train::trainer::upload;
 use longwave_train::{TrainConfig, parameters};
 
@@ -114,8 +114,9 @@ pub fn train(text: &str, device: &Device) -> Trained {
     for step in 0..STEPS {
         let loss = losses(&model, &model.position, step, LENGTH, &tracked).mean();
         let gradient = parameters::gradients(&model, &mut loss.backward());
-        let clip = clip(&gradient, config.clip);
-        model = optimizer.update(model, gradient, &config, config.learning_rate, step, clip);
+        let squares = squares(&gradient);
+        let gradient = clipped(gradient, squares, config.clip);
+        model = optimizer.update(model, gradient, &config, config.learning_rate, step, 1.0);
     }
     let after = unseen(&model);
     assert!(after < before - 0.05, "{text}: the loss goes from {before:.4} to {after:.4}");

@@ -6,7 +6,6 @@ use crate::interrupt;
 use crate::output::{grouped, tell};
 use crate::progress::Training;
 use burn::module::Module;
-use burn::tensor::Device;
 use longwave_core::memory::shown;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
@@ -49,10 +48,7 @@ pub(crate) fn complete(
     config.run.check_precision(&session.device)?;
     let dataset = open_data(&config.run.data)?;
     let resolved = config.run.model.resolve(dataset.tokenizer().vocab_size(), config.run.train.length)?;
-    // A GPU has a memory of its own.
-    if session.device == Device::flex() {
-        memory::check(&config.run, dataset.tokenizer().vocab_size())?;
-    }
+    memory::check(&config.run, dataset.tokenizer().vocab_size(), &session.device)?;
     let hash = config.run.hash(dataset.content_hash())?;
     let (run, start) = Run::prepare(folder, config.run.clone(), hash, resume)?;
     let model = Gpt::new(&resolved, &config.run.position, &Init::new(config.run.seed, &session.device))?;

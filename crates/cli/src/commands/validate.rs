@@ -3,6 +3,7 @@
 use super::session::{find_config, reading_of};
 use crate::args;
 use crate::output::data;
+use burn::tensor::Device;
 use longwave_core::Result;
 use longwave_eval::Config;
 use longwave_train::memory;
@@ -11,7 +12,7 @@ use longwave_train::memory;
 pub(crate) fn run(arguments: &args::Validate) -> Result<()> {
     let config = Config::load(&find_config(&arguments.config)?, &arguments.set)?;
     // The vocabulary of a tokenizer's file is not known yet.
-    memory::check(&config.run, config.run.data.vocab_size().unwrap_or(1))?;
+    memory::check(&config.run, config.run.data.vocab_size().unwrap_or(1), &Device::flex())?;
     reading_of(&config.run)?;
     let text = toml::to_string(&config.to_table()?).map_err(|error| {
         longwave_core::Error::failed(format!("the config cannot be written as TOML: {error}"))

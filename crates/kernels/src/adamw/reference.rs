@@ -11,7 +11,10 @@ pub(super) fn adamw<const D: usize>(
     options: &AdamW,
 ) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
     let (correction1, root_correction2) = options.corrections();
-    let gradient = gradient.mul_scalar(options.gradient_scale);
+    // Most steps are not clipped, and on a GPU every operation is a launch.
+    #[allow(clippy::float_cmp, reason = "exactly 1 where nothing is scaled")]
+    let gradient =
+        if options.gradient_scale == 1.0 { gradient } else { gradient.mul_scalar(options.gradient_scale) };
     let m = m.mul_scalar(options.beta1) + gradient.clone().mul_scalar(1.0 - options.beta1);
     let v = v.mul_scalar(options.beta2) + (gradient.clone() * gradient).mul_scalar(1.0 - options.beta2);
     let denominator = v.clone().sqrt().div_scalar(root_correction2).add_scalar(options.eps);

@@ -4,7 +4,6 @@ use super::Desk;
 use crate::args::{Compute, Kernels};
 use crate::commands::session::{Session, open_data};
 use crate::output::{data, tell};
-use burn::tensor::Device;
 use longwave_core::error::Kind;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
@@ -169,9 +168,7 @@ fn probe(job: &Job, session: &Session, place: usize) -> Result<f64> {
     config.train.steps = config.train.steps.max(STEPS + 2);
     let dataset = open_data(&config.data)?;
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
-    if session.device == Device::flex() {
-        memory::check(&config, dataset.tokenizer().vocab_size())?;
-    }
+    memory::check(&config, dataset.tokenizer().vocab_size(), &session.device)?;
     let hash = config.hash(dataset.content_hash())?;
     let (run, _) = Run::prepare(&folder.0, config, hash, false)?;
     let mut trainer = Trainer::new(&run, &dataset, &resolved, &session.device, None)?;

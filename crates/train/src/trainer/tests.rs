@@ -1,0 +1,109 @@
+//! Training whose numbers are read later is training whose numbers are read at once. On the CPU they are read at once,
+//! so the trainer is told otherwise here.
+
+use super::*;
+use crate::RunConfig;
+use longwave_core::file;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+const STEPS: u64 = 20;
+
+/// What a training leaves: its lines but for the seconds, the error it ends with, and the step of its checkpoint.
+#[derive(Debug, PartialEq)]
+struct Left {
+    metrics: Vec<Metric>,
+    shown: Vec<u64>,
+    error: Option<String>,
+    saved: Option<u64>,
+}
+
+fn config(changes: &str) -> RunConfig {
+    let text = format!(
+        "name = \"x\"\n\
+         [data]\ntask = {{ kind = \"copy\" }}\n\
+         [model]\nlayers = 1\nwidth = 8\nheads = 2\n\
+         [position]\nkind = \"rope\"\n\
+         [train]\nlength = 16\nbatch_tokens = 64\naccumulation = 2\nsteps = {STEPS}\nvalidate_every = 8\n\
+         checkpoint_every = 6\nvalidation_tokens = 64\nclip = 0.5\n{changes}"
+    );
+    RunConfig::from_table(text.parse().unwrap()).unwrap()
+}
+
+fn lines(folder: &Path) -> Vec<Metric> {
+    let text = file::read_text(&folder.join("metrics.jsonl")).unwrap();
+    let line = |line| Metric { seconds: 0.0, ..serde_json::from_str(line).unwrap() };
+    text.lines().map(line).collect()
+}
+
+/// Trains until `stop` has been asked so many times.
+fn train(changes: &str, reads_later: bool, asked: usize) -> Left {
+    let config = config(changes);
+    let dataset = Dataset::open(&config.data, &mut |_| {}).unwrap();
+    let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length).unwrap();
+    let folder: TempDir = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("checkpoints")).unwrap();
+    let run = Run { folder: folder.path().to_owned(), config, hash: String::new() };
+    let mut trainer = Trainer::new(&run, &dataset, &resolved, &Device::flex(), None).unwrap();
+    assert!(!trainer.reads_later, "the CPU has its numbers at once");
+    trainer.reads_later = reads_later;
+    let (count, mut shown) = (std::cell::Cell::new(0), Vec::new());
+    let stop = || {
+        count.set(count.get() + 1);
+        count.get() > asked
+    };
+    let outcome = trainer.train(&stop, &mut |event| {
+        if let Event::Step(metric) = event {
+            shown.push(metric.step);
+        }
+    });
+    let last = Checkpoint::load(&run.checkpoint(Which::Last)).ok();
+    Left {
+        metrics: lines(&run.folder),
+        shown,
+        error: outcome.err().map(|error| error.to_string()),
+        saved: last.map(|checkpoint| checkpoint.meta.step),
+    }
+}
+
+#[test]
+fn numbers_are_the_same_whenever_they_are_read() {
+    let (at_once, later) = (train("", false, usize::MAX), train("", true, usize::MAX));
+    assert_eq!((&at_once.error, at_once.saved), (&None, Some(STEPS)));
+    assert_eq!(at_once.shown, (1..=STEPS).collect::<Vec<_>>());
+    assert_eq!((&later.shown, &later.error, later.saved), (&at_once.shown, &None, at_once.saved));
+    for (later, at_once) in later.metrics.iter().zip(&at_once.metrics) {
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-5;
+        assert!(near(later.loss, at_once.loss) && near(later.gradient_norm, at_once.gradient_norm));
+        assert_eq!(later.valid_loss.is_some(), [8, 16, STEPS].contains(&later.step));
+        assert!(near(later.valid_loss.unwrap_or_default(), at_once.valid_loss.unwrap_or_default()));
+        assert_eq!((later.step, later.tokens), (at_once.step, at_once.tokens));
+    }
+    // Clipping was at work, on some steps.
+    assert!(at_once.metrics.iter().any(|metric| metric.gradient_norm > 0.5));
+}
+
+#[test]
+fn a_stop_loses_no_line() {
+    for reads_later in [false, true] {
+        // In the middle of step 11.
+        let left = train("", reads_later, 21);
+        assert_eq!((left.shown.len(), left.metrics.len()), (10, 10));
+        assert_eq!((left.error, left.saved), (None, Some(10)));
+    }
+}
+
+#[test]
+fn a_loss_that_is_not_finite_is_told_by_its_step_and_never_saved() {
+    let changes = "learning_rate = 1e30\nwarmup = 3";
+    let (at_once, later) = (train(changes, false, usize::MAX), train(changes, true, usize::MAX));
+    let error = at_once.error.as_ref().unwrap();
+    assert!(error.starts_with("step 2: loss "), "{error}");
+    let told = |left: &Left| {
+        let step = left.error.as_ref().unwrap().split(':').next().unwrap().to_owned();
+        (step, left.shown.clone(), left.metrics.len(), left.saved)
+    };
+    assert_eq!(told(&later), told(&at_once));
+    assert_eq!(at_once.saved, None);
+}

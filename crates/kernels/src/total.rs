@@ -1,4 +1,4 @@
-//! Sum and mean of all numbers of a tensor.
+//! Sum and mean of all numbers of a tensor, and the sum of two.
 //!
 //! burn's GPU backends give a row of a tensor to one thread or one group of threads, which adds its numbers one after
 //! the other in f32. A flattened gradient is one such row, of millions. The rounding errors of n numbers of one sign,
@@ -7,8 +7,11 @@
 //! numbers, then over their sums, and so on. For up to [`ROW`]^2 = 2^24 numbers the bound is 2 [`ROW`] 2^-24 = 4.9e-4
 //! of the sum, whatever their number. The CPU backend adds in lanes, and keeps its bits.
 
-use crate::tape::on_cpu;
+use crate::buffers::GRAIN;
+use crate::tape::{Input, compact, fused, on_cpu, values};
+use burn::backend::Flex;
 use burn::tensor::Tensor;
+use rayon::prelude::*;
 
 /// Numbers that are added one after the other at most.
 const ROW: usize = 4096;
@@ -25,6 +28,26 @@ pub fn mean<const D: usize>(x: Tensor<D>) -> Tensor<1> {
     }
     let count = x.shape().num_elements();
     in_rows(x).div_scalar(count as f64)
+}
+
+/// `sum + x`, in place where nothing else holds `sum`: the parts of a gradient. On the CPU by all threads, where burn
+/// adds on one.
+///
+/// No gradient is tracked: tensors are taken out of autodiff, and the result is a plain tensor.
+///
+/// # Panics
+/// The shapes differ.
+pub fn accumulate<const D: usize>(sum: Tensor<D>, x: Tensor<D>) -> Tensor<D> {
+    assert_eq!(sum.dims(), x.dims(), "accumulate: the shapes differ");
+    let [sum, x] = [sum, x].map(Tensor::without_autodiff);
+    if !(fused() && on_cpu(&sum) && on_cpu(&x)) {
+        return sum + x;
+    }
+    let [sum, x] = [sum, x].map(|tensor| Input::new(tensor).into_data());
+    let (mut sum, x) = (compact(sum), values(&x));
+    let parts = sum.storage_mut::<f32>().par_chunks_mut(GRAIN).zip(x.par_chunks(GRAIN));
+    parts.for_each(|(sum, x)| sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += x));
+    Tensor::from_primitive::<Flex>(sum)
 }
 
 fn in_rows<const D: usize>(x: Tensor<D>) -> Tensor<1> {
@@ -44,6 +67,7 @@ fn in_rows<const D: usize>(x: Tensor<D>) -> Tensor<1> {
 #[allow(clippy::float_cmp, reason = "sums of ones and twos are exact")]
 mod tests {
     use super::*;
+    use crate::testing::{list, tensor};
     use burn::tensor::{Device, Int};
 
     #[test]
@@ -58,6 +82,17 @@ mod tests {
         assert_eq!(in_rows(shaped.clone()).into_scalar::<f32>(), 8815.0);
         assert_eq!(total(shaped.clone()).into_scalar::<f32>(), 8815.0);
         assert_eq!(mean(shaped).into_scalar::<f32>(), 1.0);
+    }
+
+    #[test]
+    fn accumulates_as_burn_adds() {
+        let device = Device::flex();
+        // More than one task, one operand transposed, one held elsewhere.
+        let [a, b] = [1, 2].map(|seed| tensor::<2>(seed, [301, 67], &device));
+        let (a, b) = (a.swap_dims(0, 1), b.reshape([67, 301]));
+        let expected = list(a.clone() + b.clone());
+        assert_eq!(list(accumulate(a.clone(), b.clone())), expected);
+        assert_eq!(list(accumulate(b, a)), expected);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
-use longwave_kernels::{Precision, mean, total};
+use longwave_kernels::{Precision, accumulate, mean, total};
 use longwave_model::{Dropout, Memory, Pass};
 
 /// What a step takes from its batch.
@@ -124,7 +124,9 @@ impl Trainer<'_> {
             let gradients = parameters::gradients(self.model(), &mut scaled.backward());
             sum = Some(match sum {
                 None => gradients,
-                Some(sum) => sum.into_iter().zip(gradients).map(|(a, b)| a + b).collect(),
+                Some(sum) => {
+                    sum.into_iter().zip(gradients).map(|(sum, part)| accumulate(sum, part)).collect()
+                }
             });
             if stop() {
                 return Ok(None);

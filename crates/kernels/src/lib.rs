@@ -5,7 +5,7 @@
 //! | [`attention`](attention()) | causal attention with a position bias, a window, sinks, a query scale and two rotations |
 //! | [`split_rotate`], [`rotate`] | the split of packed q, k, v into heads, with the rotation of q and k |
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
-//! | [`rms_norm`], [`layer_norm`] | normalisation and its gain |
+//! | [`rms_norm`], [`layer_norm`], [`unit_norm`] | normalisation of rows and its gain, also of the rows of heads |
 //! | [`gelu`], [`swiglu`] | the feed-forward activations |
 //! | [`linear`](linear()) | a product with weights, and the addition to a residual stream |
 //! | [`adamw`](adamw()) | one optimizer update in one pass over memory |
@@ -57,7 +57,7 @@ pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
 pub use given::with_gradients;
 pub use linear::linear;
-pub use norm::{layer_norm, rms_norm};
+pub use norm::{layer_norm, rms_norm, unit_norm};
 pub use precision::Precision;
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
 pub use total::{accumulate, mean, total};

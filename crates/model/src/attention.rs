@@ -12,7 +12,9 @@ use crate::config::{QkNorm, Resolved};
 use crate::field::{Field, Groups};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{self as kernels, Bias, Far, Heads, Precision, RotationTable, split_rotate};
+use longwave_kernels::{
+    self as kernels, Bias, Far, Heads, Precision, RotationTable, rms_norm, split_rotate, unit_norm,
+};
 use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Rows};
 use longwave_position::frequency::{Rotation, Side};
 use longwave_position::reading::AttentionKind;
@@ -225,15 +227,15 @@ impl Attention {
     /// `[batch, length, (heads + 2 kv_heads) head_dim]`: normalised as configured, not rotated.
     pub fn unrotated(&self, packed: Tensor<3>) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
         let (q, k, v) = split_rotate(packed, self.heads, None, None);
+        // Gains are those of RMS norms.
+        let rms = |x, gain: &Option<Param<Tensor<1>>>| match gain {
+            Some(gain) => rms_norm(x, self.field.gain(gain.val()), self.eps),
+            None => x,
+        };
         let (q, k) = match self.qk_norm {
-            QkNorm::None => (q, k),
-            QkNorm::Key => (q, unit(k)),
-            QkNorm::Cosine => (unit(q), unit(k)),
-            QkNorm::Rms => {
-                let gain =
-                    |gain: &Option<Param<Tensor<1>>>| gain.as_ref().map(|gain| self.field.gain(gain.val()));
-                (rms(q, gain(&self.query_gain), self.eps), rms(k, gain(&self.key_gain), self.eps))
-            }
+            QkNorm::None | QkNorm::Rms => (rms(q, &self.query_gain), rms(k, &self.key_gain)),
+            QkNorm::Key => (q, unit_norm(k, LEAST_NORM)),
+            QkNorm::Cosine => (unit_norm(q, LEAST_NORM), unit_norm(k, LEAST_NORM)),
         };
         match &self.logit_scale {
             Some(scale) => (q * scale.val().reshape([1, self.heads.query, 1, 1]), k, v),
@@ -328,21 +330,5 @@ fn options(reading: &Reading, scale: f64, block: QueryBlock<'_>, device: &Device
         query_scale: reading.query_scale(block.rows.layer, &positions, device),
         query_offset: block.queries.start,
         far: None,
-    }
-}
-
-/// `x / max(|x|, 1e-6)` over the last dimension.
-fn unit(x: Tensor<4>) -> Tensor<4> {
-    let norm = x.clone().square().sum_dim(3).sqrt().clamp_min(LEAST_NORM);
-    x / norm
-}
-
-/// `x / sqrt(mean(x^2) + eps) gain` over the last dimension.
-fn rms(x: Tensor<4>, gain: Option<Tensor<1>>, eps: f64) -> Tensor<4> {
-    let mean_square = x.clone().square().mean_dim(3);
-    let normalised = x / mean_square.add_scalar(eps).sqrt();
-    match gain {
-        Some(gain) => normalised * gain.unsqueeze(),
-        None => normalised,
     }
 }

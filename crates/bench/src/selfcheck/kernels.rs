@@ -6,7 +6,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::Result;
 use longwave_kernels::{
     AdamW, Attention, Bias, Far, Heads, Layout, Precision, RotationTable, adamw, attention, cross_entropy,
-    gelu, layer_norm, linear, rms_norm, rotate, split_rotate, swiglu,
+    gelu, layer_norm, linear, rms_norm, rotate, split_rotate, swiglu, unit_norm,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -165,6 +165,9 @@ fn rows() -> Vec<Operation> {
     vec![
         Operation::new("rms_norm", &[numbers, WIDTH], move |inputs| {
             flat(rms_norm(inputs[0].clone().reshape(shape), inputs[1].clone(), 1e-5))
+        }),
+        Operation::new("unit_norm", &[numbers], move |inputs| {
+            flat(unit_norm(inputs[0].clone().reshape(shape), 1e-6))
         }),
         Operation::new("layer_norm", &[numbers, WIDTH, WIDTH], move |inputs| {
             let x = inputs[0].clone().reshape(shape);

@@ -1,4 +1,4 @@
-//! Both normalisations on the CPU, row by row; they differ in whether the mean is taken away.
+//! The normalisations on the CPU, row by row; they differ in the mean and the scale of a row.
 
 use crate::buffers::zeros;
 use crate::lanes::{LANES, sum, vectorised};
@@ -8,16 +8,50 @@ use rayon::prelude::*;
 /// this number, and not the number of threads, decides how they round.
 const ROWS: usize = 64;
 
+/// What a row is divided by, after its mean is taken away or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The root of its mean square and eps.
+    Rms,
+    /// The same of what is left without the mean.
+    Layer,
+    /// Its length, or eps if that is more.
+    Unit,
+}
+
 /// What is done to each row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Norm {
     pub(super) width: usize,
     pub(super) eps: f32,
-    /// Whether the mean is taken away first.
-    pub(super) centred: bool,
+    pub(super) kind: Kind,
 }
 
-/// The mean (0 unless centred) and the inverse scale of a row.
+impl Norm {
+    fn is_centred(self) -> bool {
+        self.kind == Kind::Layer
+    }
+
+    /// One over what a row is divided by, from the sum of its squares.
+    fn inverse(self, squares: f32) -> f32 {
+        match self.kind {
+            Kind::Rms | Kind::Layer => 1.0 / (squares / self.width as f32 + self.eps).sqrt(),
+            Kind::Unit => 1.0 / squares.sqrt().max(self.eps),
+        }
+    }
+
+    /// How much of y the divisor takes out of a row's gradient, from `sum(h y)`.
+    fn along(self, sum: f32, inverse: f32) -> f32 {
+        match self.kind {
+            Kind::Rms | Kind::Layer => sum / self.width as f32,
+            Kind::Unit if inverse < 1.0 / self.eps => sum,
+            // It is eps, whatever the row.
+            Kind::Unit => 0.0,
+        }
+    }
+}
+
+/// The mean (0 where it is not taken away) and the inverse scale of a row.
 type Stats = [f32; 2];
 
 /// The output, and each row's mean and inverse scale.
@@ -74,8 +108,8 @@ vectorised! {
         let count = norm.width as f32;
         let rows = x.chunks_exact(norm.width).zip(out.chunks_exact_mut(norm.width));
         for ((x, out), stats) in rows.zip(stats) {
-            let mean = if norm.centred { sum(x) / count } else { 0.0 };
-            let inverse = 1.0 / (squares(x, mean) / count + norm.eps).sqrt();
+            let mean = if norm.is_centred() { sum(x) / count } else { 0.0 };
+            let inverse = norm.inverse(squares(x, mean));
             *stats = [mean, inverse];
             for ((out, x), gain) in out.iter_mut().zip(x).zip(gain) {
                 *out = (x - mean) * inverse * gain;
@@ -89,7 +123,8 @@ vectorised! {
     }
 
     /// With y = (x - mean) / scale and h = gain * gradient, x receives
-    /// `(h - y mean(h y) - mean(h)) / scale`; the last mean only if centred.
+    /// `(h - y mean(h y) - mean(h)) / scale`; the last mean only if centred, and for a unit length
+    /// `(h - y sum(h y)) / scale`.
     fn rows_backward(
         norm: Norm,
         x: &[f32],
@@ -106,8 +141,8 @@ vectorised! {
             rows.zip(out.chunks_exact_mut(norm.width).zip(stats))
         {
             let [along, level] = projections(x, gradient, gain, *mean);
-            let along = along * inverse / count;
-            let level = if norm.centred { level / count } else { 0.0 };
+            let along = norm.along(along * inverse, *inverse);
+            let level = if norm.is_centred() { level / count } else { 0.0 };
             for ((out, x), (gradient, gain)) in out.iter_mut().zip(x).zip(gradient.iter().zip(gain)) {
                 let y = (x - mean) * inverse;
                 *out = (gain * gradient - y * along - level) * inverse;

@@ -8,6 +8,8 @@
 //! **Bytes:** for n numbers of x in rows of w, at least `8 n + 8 n / w` forward (x in, the output and what is
 //! kept of each row out) and `12 n + 8 n / w` backward (x, the gradient and what was kept in, the gradient of
 //! x out). Gain and bias are w numbers each, and their gradients are summed over 64 rows at a time first.
+//!
+//! The width is that of a model (`[batch, length, width]`) or of a head (`qk_norm`, `[batch, heads, length, head_dim]`).
 
 mod autodiff;
 mod flex;
@@ -15,47 +17,84 @@ mod reference;
 
 use crate::tape::{self, Input};
 use burn::tensor::Tensor;
+use flex::Kind;
 
 /// `x / sqrt(mean(x²) + eps) * gain` over the last dimension (Zhang & Sennrich 2019).
 ///
-/// x `[batch, length, width]`, gain `[width]` -> the shape of x.
+/// x of any shape, such as `[batch, length, width]`, gain `[width]` -> the shape of x.
 ///
 /// # Panics
 /// The widths differ, or are 0.
-pub fn rms_norm(x: Tensor<3>, gain: Tensor<1>, eps: f64) -> Tensor<3> {
+pub fn rms_norm<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> Tensor<D> {
     check("rms_norm", &x, &gain);
     if tape::fused() && tape::on_cpu(&x) && tape::on_cpu(&gain) {
-        return fused(x, gain, None, eps, false);
+        return fused(x, gain, None, eps, Kind::Rms);
     }
     reference::rms_norm(x, gain, eps)
+}
+
+/// `x / max(|x|, least)` over the last dimension: rows of length 1, but for those shorter than `least`.
+///
+/// x of any shape, such as `[batch, heads, length, head_dim]` -> the shape of x.
+///
+/// # Panics
+/// The last dimension is 0.
+pub fn unit_norm<const D: usize>(x: Tensor<D>, least: f64) -> Tensor<D> {
+    let width = x.dims()[D - 1];
+    assert!(width > 0, "unit_norm: a width of 0");
+    if !(tape::fused() && tape::on_cpu(&x)) {
+        return reference::unit_norm(x, least);
+    }
+    let shape = x.dims();
+    let norm = flex::Norm { width, eps: least as f32, kind: Kind::Unit };
+    let x = Input::new(x);
+    let values = tape::compact(x.data().clone());
+    let gain = vec![1.0; width];
+    let (output, stats) = flex::forward(norm, &tape::values(&values), &gain, None);
+    let output = tape::tensor_of(output, shape);
+    tape::record(&[x], output, || {
+        let gain = tape::tensor_of(gain, [width]);
+        autodiff::Saved::<D> { norm, x: values, gain, stats }
+    })
 }
 
 /// `(x - mean) / sqrt(variance + eps) * gain + bias` over the last dimension, with the biased
 /// variance (Ba et al. 2016).
 ///
-/// x `[batch, length, width]`, gain `[width]`, bias `[width]` -> the shape of x.
+/// x of any shape, such as `[batch, length, width]`, gain `[width]`, bias `[width]` -> the shape of x.
 ///
 /// # Panics
 /// The widths differ, or are 0.
-pub fn layer_norm(x: Tensor<3>, gain: Tensor<1>, bias: Option<Tensor<1>>, eps: f64) -> Tensor<3> {
+pub fn layer_norm<const D: usize>(
+    x: Tensor<D>,
+    gain: Tensor<1>,
+    bias: Option<Tensor<1>>,
+    eps: f64,
+) -> Tensor<D> {
     check("layer_norm", &x, &gain);
     if let Some(bias) = &bias {
         check("layer_norm", &x, bias);
     }
     if tape::fused() && tape::on_cpu(&x) && tape::on_cpu(&gain) && bias.as_ref().is_none_or(tape::on_cpu) {
-        return fused(x, gain, bias, eps, true);
+        return fused(x, gain, bias, eps, Kind::Layer);
     }
     reference::layer_norm(x, gain, bias, eps)
 }
 
-fn check(operation: &str, x: &Tensor<3>, weight: &Tensor<1>) {
-    let (width, weights) = (x.dims()[2], weight.dims()[0]);
+fn check<const D: usize>(operation: &str, x: &Tensor<D>, weight: &Tensor<1>) {
+    let (width, weights) = (x.dims()[D - 1], weight.dims()[0]);
     assert!(width > 0 && width == weights, "{operation}: {weights} weights for a width of {width}");
 }
 
-fn fused(x: Tensor<3>, gain: Tensor<1>, bias: Option<Tensor<1>>, eps: f64, centred: bool) -> Tensor<3> {
+fn fused<const D: usize>(
+    x: Tensor<D>,
+    gain: Tensor<1>,
+    bias: Option<Tensor<1>>,
+    eps: f64,
+    kind: Kind,
+) -> Tensor<D> {
     let shape = x.dims();
-    let norm = flex::Norm { width: shape[2], eps: eps as f32, centred };
+    let norm = flex::Norm { width: shape[D - 1], eps: eps as f32, kind };
     let (x, gain, bias) = (Input::new(x), Input::new(gain), bias.map(Input::new));
     let x_values = tape::compact(x.data().clone());
     let gain_values = gain.data().clone();
@@ -64,7 +103,7 @@ fn fused(x: Tensor<3>, gain: Tensor<1>, bias: Option<Tensor<1>>, eps: f64, centr
         flex::forward(norm, &tape::values(&x_values), &tape::values(&gain_values), bias_values.as_deref());
     let output = tape::tensor_of(output, shape);
     drop(bias_values);
-    let saved = || autodiff::Saved { norm, x: x_values, gain: gain_values, stats };
+    let saved = || autodiff::Saved::<D> { norm, x: x_values, gain: gain_values, stats };
     match bias {
         Some(bias) => tape::record(&[x, gain, bias], output, saved),
         None => tape::record(&[x, gain], output, saved),
@@ -97,6 +136,31 @@ mod tests {
                 |inputs| reference::rms_norm(x(inputs, shape), inputs[1].clone(), 1e-2),
             );
         }
+    }
+
+    #[test]
+    fn unit_norm_agrees_with_the_reference() {
+        for shape in SHAPES {
+            // The whole range of lengths lies above the least one, or below.
+            for least in [1e-6, 1e3] {
+                hold_against(
+                    &format!("unit {shape:?} {least}"),
+                    &inputs(shape)[..1],
+                    |inputs| unit_norm(x(inputs, shape), least),
+                    |inputs| reference::unit_norm(x(inputs, shape), least),
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_heads_get_length_1_and_empty_ones_stay() {
+        let device = burn::tensor::Device::flex();
+        let x = crate::testing::tensor::<4>(1, [2, 3, 5, 8], &device);
+        let [rows, zeros] = [x.clone(), x.zeros_like()].map(|x| unit_norm(x, 1e-6));
+        let lengths = rows.square().sum_dim(3).sqrt();
+        assert!((lengths - 1.0).abs().max().into_scalar::<f32>() < 1e-6);
+        assert!(zeros.abs().max().into_scalar::<f32>() == 0.0);
     }
 
     #[test]

@@ -7,6 +7,9 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
+#[cfg(feature = "fusion")]
+#[path = "gpu/fusion.rs"]
+mod fusion;
 #[path = "common/halves.rs"]
 mod halves;
 #[path = "common/trainer.rs"]

@@ -27,8 +27,8 @@
 //!
 //! Rows of more than [`WIDEST`] channels go to the reference: a unit holds up to four of them in registers.
 
-// Kernels take their buffers, sizes and strides one by one, and an `if` of the compile time stays one of its own;
-// what the macros make of them is theirs.
+// Kernels take their rows and places one by one, and an `if` of the compile time stays one of its own; what the
+// macros make of them is theirs.
 #![allow(clippy::too_many_arguments, clippy::type_complexity, clippy::collapsible_if, clippy::pedantic)]
 
 mod backward;
@@ -37,14 +37,16 @@ mod launch;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub(super) use gradient::attention;
 pub(super) use launch::takes;
 
-use crate::gpu::{Strides, start};
+use crate::gpu::Strides;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
-use rows::{add, dot, read_side, stage, stage_side, write_row, zeros};
+use rows::{add, write_row, zeros};
+use walk::{Query, Take, TakeExpand, Tiles, each_key};
 
 /// The most channels of a key or a value that the kernels take.
 const WIDEST: usize = 128;
@@ -119,6 +121,21 @@ struct Sizes {
     scale: f32,
 }
 
+/// What all kernels are given: the inputs of a launch, where they lie, and how many there are.
+#[derive(CubeLaunch, CubeType)]
+struct Read<'a, N: Size> {
+    q: &'a [Vector<f32, N>],
+    k: &'a [Vector<f32, N>],
+    v: &'a [Vector<f32, N>],
+    far_q: &'a [Vector<f32, N>],
+    far_k: &'a [Vector<f32, N>],
+    first_bias: &'a [f32],
+    second_bias: &'a [f32],
+    query_scale: &'a [f32],
+    lies: Lies,
+    sizes: Sizes,
+}
+
 /// Whether the query at a position sees a key.
 #[cube]
 fn visible(position: usize, key: usize, sizes: Sizes, #[comptime] plan: Plan) -> bool {
@@ -147,9 +164,10 @@ fn far_end(position: usize, sizes: Sizes) -> usize {
 
 /// What q·k of a query row is multiplied by.
 #[cube]
-fn scale_of(query_scale: &[f32], batch: usize, row: usize, sizes: Sizes, #[comptime] plan: Plan) -> f32 {
+fn scale_of<N: Size>(read: &Read<'_, N>, batch: usize, row: usize, #[comptime] plan: Plan) -> f32 {
+    let sizes = read.sizes;
     if comptime!(plan.scaled) {
-        sizes.scale * query_scale[batch * sizes.scale_batch + row]
+        sizes.scale * read.query_scale[batch * sizes.scale_batch + row]
     } else {
         sizes.scale
     }
@@ -157,26 +175,25 @@ fn scale_of(query_scale: &[f32], batch: usize, row: usize, sizes: Sizes, #[compt
 
 /// What is added to the score of a visible pair.
 #[cube]
-fn bias_of(
-    first: &[f32],
-    second: &[f32],
+fn bias_of<N: Size>(
+    read: &Read<'_, N>,
     batch: usize,
     head: usize,
     row: usize,
     key: usize,
-    sizes: Sizes,
     #[comptime] plan: Plan,
 ) -> f32 {
+    let sizes = read.sizes;
     let distance = sizes.offset + row - key;
     let place = (batch * sizes.heads + head) * sizes.queries + row;
     if comptime!(plan.kind == Kind::ByDistance) {
-        first[head * sizes.distances + distance]
+        read.first_bias[head * sizes.distances + distance]
     } else if comptime!(plan.kind == Kind::Slopes) {
-        -first[head] * f32::cast_from(distance)
+        -read.first_bias[head] * f32::cast_from(distance)
     } else if comptime!(plan.kind == Kind::Pair) {
-        first[place] - second[(batch * sizes.heads + head) * sizes.keys + key]
+        read.first_bias[place] - read.second_bias[(batch * sizes.heads + head) * sizes.keys + key]
     } else if comptime!(plan.kind == Kind::Block) {
-        first[batch * sizes.bias_batch + (head * sizes.queries + row) * sizes.keys + key]
+        read.first_bias[batch * sizes.bias_batch + (head * sizes.queries + row) * sizes.keys + key]
     } else {
         f32::new(0.0)
     }
@@ -193,104 +210,52 @@ fn reached(lowest: usize, first: usize, sizes: Sizes, #[comptime] plan: Plan) ->
     }
 }
 
+/// A softmax of the keys so far.
+#[derive(CubeType)]
+struct Softmax<N: Size> {
+    highest: f32,
+    /// The sum of the exponentials, relative to that of the highest score.
+    total: f32,
+    /// The values' sum under those.
+    values: Array<Vector<f32, N>>,
+}
+
+#[cube]
+impl<N: Size> Take<N> for Softmax<N> {
+    fn take(&mut self, _key: usize, score: f32, tiles: &Tiles<N>, index: usize, #[comptime] plan: Plan) {
+        if score > self.highest {
+            let shrink = (self.highest - score).exp();
+            self.total *= shrink;
+            #[unroll]
+            for d in 0..plan.value_dim {
+                self.values[d] *= Vector::new(shrink);
+            }
+            self.highest = score;
+        }
+        let share = (score - self.highest).exp();
+        self.total += share;
+        add::<N>(&mut self.values, &tiles.v, index * plan.value_dim, share, plan.value_dim);
+    }
+}
+
 /// q, k, v -> the output and the logarithm of each row's sum.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn forward_kernel<N: Size>(
-    q: &[Vector<f32, N>],
-    k: &[Vector<f32, N>],
-    v: &[Vector<f32, N>],
-    far_q: &[Vector<f32, N>],
-    far_k: &[Vector<f32, N>],
-    first_bias: &[f32],
-    second_bias: &[f32],
-    query_scale: &[f32],
+    read: &Read<'_, N>,
     output: &mut [Vector<f32, N>],
     log_sums: &mut [f32],
-    lies: Lies,
-    sizes: Sizes,
     #[comptime] plan: Plan,
 ) {
-    let first_row = CUBE_POS_X as usize * QUERIES;
-    let row = first_row + UNIT_POS as usize;
-    let head = CUBE_POS_Y as usize;
-    let batch = CUBE_POS_Z as usize;
-    let key_head = head / comptime!(plan.group);
-    let real = row < sizes.queries;
-    let position = sizes.offset + row;
-    let lowest = sizes.offset + first_row;
-
-    let mut query = zeros::<N>(plan.dim);
-    let mut sum = zeros::<N>(plan.value_dim);
-    let mut highest = f32::new(-3.0e38);
-    let mut total = f32::new(0.0);
-    let scale = scale_of(query_scale, batch, select(real, row, 0), sizes, plan);
-
-    let mut k_tile = Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.dim));
-    let mut v_tile = Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.value_dim));
-    let q_from = start(lies.q, batch, head, row);
-    let far_q_from = start(lies.far_q, batch, head, row);
-    let k_from = start(lies.k, batch, key_head, 0);
-    let far_k_from = start(lies.far_k, batch, key_head, 0);
-    let v_from = start(lies.v, batch, key_head, 0);
+    let query = Query::of_unit(read.sizes);
+    let mut tiles = Tiles::<N>::new(plan);
+    let values = zeros::<N>(plan.value_dim);
+    let mut softmax = Softmax::<N> { highest: f32::new(-3.0e38), total: f32::new(0.0), values };
     for side in 0..plan.sides {
-        read_side::<N>(side, q, q_from, far_q, far_q_from, real, &mut query, plan);
-        let mut first = 0usize;
-        let mut end = min(sizes.keys, lowest + QUERIES);
-        if comptime!(plan.sides == 2) {
-            if side == 0 {
-                first = far_end(lowest, sizes);
-            } else {
-                end = min(end, far_end(lowest + comptime!(QUERIES - 1), sizes));
-            }
-        }
-        while first < end {
-            if reached(lowest, first, sizes, plan) {
-                sync_cube();
-                stage_side::<N>(
-                    side,
-                    k,
-                    k_from,
-                    lies.k.row,
-                    far_k,
-                    far_k_from,
-                    lies.far_k.row,
-                    first,
-                    end,
-                    &mut k_tile,
-                    plan,
-                );
-                stage::<N>(v, v_from, lies.v.row, first, end, &mut v_tile, plan.value_dim, plan.tile);
-                sync_cube();
-                for index in 0..plan.tile {
-                    let key = first + index;
-                    if real
-                        && key < end
-                        && visible(position, key, sizes, plan)
-                        && of_side(side, position, key, sizes, plan)
-                    {
-                        let score = dot::<N>(&query, &k_tile, index * plan.dim, plan.dim) * scale
-                            + bias_of(first_bias, second_bias, batch, head, row, key, sizes, plan);
-                        if score > highest {
-                            let shrink = (highest - score).exp();
-                            total *= shrink;
-                            #[unroll]
-                            for d in 0..plan.value_dim {
-                                sum[d] *= Vector::new(shrink);
-                            }
-                            highest = score;
-                        }
-                        let share = (score - highest).exp();
-                        total += share;
-                        add::<N>(&mut sum, &v_tile, index * plan.value_dim, share, plan.value_dim);
-                    }
-                }
-            }
-            first += plan.tile;
-        }
+        each_key::<N, Softmax<N>>(side, query, read, &mut tiles, &mut softmax, plan);
     }
-    if real {
-        let place = (batch * sizes.heads + head) * sizes.queries + row;
-        log_sums[place] = highest + total.ln();
-        write_row::<N>(&sum, output, place * plan.value_dim, 1.0 / total, plan.value_dim);
+    if query.real {
+        let place = query.place(read.sizes);
+        log_sums[place] = softmax.highest + softmax.total.ln();
+        write_row::<N>(&softmax.values, output, place * plan.value_dim, 1.0 / softmax.total, plan.value_dim);
     }
 }

@@ -1,8 +1,8 @@
 //! The launches of the kernels, as operations of a backend: so they can take their place among those that
 //! burn's fusion holds back.
 
-use super::backward::{distance_kernel, key_kernel, query_kernel};
-use super::{Kind, LiesLaunch, Plan, QUERIES, SHARED, SizesLaunch, WIDEST, forward_kernel};
+use super::backward::{AboveLaunch, distance_kernel, key_kernel, query_kernel};
+use super::{Kind, LiesLaunch, Plan, QUERIES, ReadLaunch, SHARED, SizesLaunch, WIDEST, forward_kernel};
 use crate::attention::{Attention, Bias, Far, Shape};
 use crate::gpu::{address, empty, head_strides, rows, strides, width};
 #[cfg(feature = "fusion")]
@@ -232,11 +232,6 @@ fn zeros(like: &CubeTensor, shape: Vec<usize>) -> CubeTensor {
     )
 }
 
-/// Cubes of [`QUERIES`] rows.
-fn cubes(rows: usize, heads: usize, batch: usize) -> CubeCount {
-    CubeCount::Static(rows.div_ceil(QUERIES) as u32, heads as u32, batch as u32)
-}
-
 /// A buffer as an argument.
 fn arg(tensor: &CubeTensor) -> BufferArg {
     tensor.clone().into_buffer_arg()
@@ -264,36 +259,71 @@ impl Inputs<CubeBackend> {
         [&self.q, &self.k, &self.v, &self.far_q, &self.far_k]
     }
 
-    fn lies(&self, width: usize) -> LiesLaunch {
+    /// All of it as the kernels read it, in vectors of `width`.
+    fn read<N: Size>(&self, call: &Call, width: usize) -> ReadLaunch<'static, N> {
         let [q, k, v, far_q, far_k] = self.in_rows().map(|tensor| head_strides(tensor, width));
-        LiesLaunch::new(q, k, v, far_q, far_k)
+        ReadLaunch::new(
+            arg(&self.q),
+            arg(&self.k),
+            arg(&self.v),
+            arg(&self.far_q),
+            arg(&self.far_k),
+            arg(&self.first_bias),
+            arg(&self.second_bias),
+            arg(&self.query_scale),
+            LiesLaunch::new(q, k, v, far_q, far_k),
+            call.sizes(&self.first_bias, &self.query_scale),
+        )
     }
 }
 
-/// Launches a kernel with what all of them take, and with its own arguments in between.
+/// The gradient of the output, in rows, and the logarithms of the sums, as the kernels read them.
+fn above<N: Size>(gradient: &CubeTensor, log_sums: &CubeTensor, width: usize) -> AboveLaunch<'static, N> {
+    AboveLaunch::new(arg(gradient), head_strides(gradient, width), arg(log_sums))
+}
+
+/// What the launches of one call have in common.
+struct Launches {
+    inputs: Inputs<CubeBackend>,
+    call: Call,
+    /// Numbers of a vector.
+    width: usize,
+    address: AddressType,
+}
+
+impl Launches {
+    /// Of a call that besides its inputs reads `in_rows`, and reads or writes `others`.
+    fn new(inputs: Inputs<CubeBackend>, call: Call, in_rows: &[&CubeTensor], others: &[&CubeTensor]) -> Self {
+        let Shape { head_dim, value_dim, .. } = call.shape;
+        let in_rows = [&inputs.in_rows(), in_rows].concat();
+        let distances: Vec<usize> = in_rows.iter().copied().flat_map(strides).collect();
+        let width = width(&inputs.q.client, distances.into_iter().chain([head_dim, value_dim]));
+        let address = address(&[&in_rows, &[&inputs.first_bias][..], others].concat());
+        Self { inputs, call, width, address }
+    }
+
+    /// A cube for each [`QUERIES`] of so many rows of a head.
+    fn cubes(&self, rows: usize, heads: usize) -> CubeCount {
+        CubeCount::Static(rows.div_ceil(QUERIES) as u32, heads as u32, self.call.shape.batch as u32)
+    }
+}
+
+/// Launches a kernel with what all of them read, what else it is given, and tensors of its own.
 macro_rules! launch {
-    ($kernel:ident, $cubes:expr, $address:expr, $width:expr, $inputs:expr, $call:expr, $($own:expr),+ $(,)?) => {
+    ($kernel:ident, $launches:expr, $cubes:expr $(, $given:expr)?; $($own:ident),+) => {
         // SAFETY: units without a row, a key or a distance read and write nothing, and the others stay within
         // the shapes.
         unsafe {
             $kernel::launch_unchecked(
-                &$inputs.q.client,
+                &$launches.inputs.q.client,
                 $cubes,
                 UNITS,
-                $address,
-                $width,
-                arg(&$inputs.q),
-                arg(&$inputs.k),
-                arg(&$inputs.v),
-                arg(&$inputs.far_q),
-                arg(&$inputs.far_k),
-                arg(&$inputs.first_bias),
-                arg(&$inputs.second_bias),
-                arg(&$inputs.query_scale),
-                $($own,)+
-                $inputs.lies($width),
-                $call.sizes(&$inputs.first_bias, &$inputs.query_scale),
-                $call.plan($width),
+                $launches.address,
+                $launches.width,
+                $launches.inputs.read(&$launches.call, $launches.width),
+                $($given,)?
+                $(arg(&$own),)+
+                $launches.call.plan($launches.width),
             );
         }
     };
@@ -303,13 +333,9 @@ impl Attend for CubeBackend {
     fn forward(inputs: Inputs<Self>, call: Call) -> (CubeTensor, CubeTensor) {
         let inputs = inputs.laid_out();
         let (output, log_sums) = (empty(&inputs.q, call.output()), empty(&inputs.q, call.log_sums()));
-        let Shape { batch, heads, queries, head_dim, value_dim, .. } = call.shape;
-        let distances: Vec<usize> = inputs.in_rows().into_iter().flat_map(strides).collect();
-        let width = width(&inputs.q.client, distances.into_iter().chain([head_dim, value_dim]));
-        let tensors = [&inputs.in_rows()[..], &[&output, &inputs.first_bias]].concat();
-        let address = address(&tensors);
-        let cubes = cubes(queries, heads, batch);
-        launch!(forward_kernel, cubes, address, width, inputs, call, arg(&output), arg(&log_sums));
+        let Shape { heads, queries, .. } = call.shape;
+        let launches = Launches::new(inputs, call, &[], &[&output]);
+        launch!(forward_kernel, launches, launches.cubes(queries, heads); output, log_sums);
         (output, log_sums)
     }
 
@@ -324,66 +350,29 @@ impl Attend for CubeBackend {
         let gradient = rows(gradient);
         let [output, log_sums] = [output, log_sums].map(into_contiguous);
         let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = call.shape;
-        let strided = [&inputs.in_rows()[..], &[&gradient]].concat();
-        let distances: Vec<usize> = strided.iter().copied().flat_map(strides).collect();
-        let width = width(&inputs.q.client, distances.into_iter().chain([head_dim, value_dim]));
-        let table = if call.kind == Kind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 };
+        let distances = if call.kind == Kind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 };
         // Hidden pairs of a block have the gradient 0, and no unit writes it; nor what is far, if nothing is.
-        let [first_bias, second_bias] = bias_shapes(&call, table).map(|shape| zeros(&inputs.q, shape));
+        let [first_bias, second_bias] = bias_shapes(&call, distances).map(|shape| zeros(&inputs.q, shape));
         let [far_q, far_k] = call.far_shapes().map(|shape| zeros(&inputs.q, shape));
         let q = empty(&inputs.q, [batch, heads, queries, head_dim]);
         let k = empty(&inputs.q, [batch, key_heads, keys, head_dim]);
         let v = empty(&inputs.q, [batch, key_heads, keys, value_dim]);
         let products = empty(&inputs.q, call.log_sums());
-        let address = address(&[&strided[..], &[&output, &inputs.first_bias, &first_bias]].concat());
-        let by_query = cubes(queries, heads, batch);
+        let launches = Launches::new(inputs, call, &[&gradient], &[&output, &first_bias]);
+        let width = launches.width;
         launch!(
-            query_kernel,
-            by_query,
-            address,
-            width,
-            inputs,
-            call,
-            arg(&output),
-            arg(&gradient),
-            arg(&log_sums),
-            arg(&q),
-            arg(&far_q),
-            arg(&products),
-            arg(&first_bias),
-            head_strides(&gradient, width),
+            query_kernel, launches, launches.cubes(queries, heads), above(&gradient, &log_sums, width);
+            output, q, far_q, products, first_bias
         );
-        let by_key = cubes(keys, key_heads, batch);
         launch!(
-            key_kernel,
-            by_key,
-            address,
-            width,
-            inputs,
-            call,
-            arg(&gradient),
-            arg(&log_sums),
-            arg(&products),
-            arg(&k),
-            arg(&far_k),
-            arg(&v),
-            arg(&second_bias),
-            head_strides(&gradient, width),
+            key_kernel, launches, launches.cubes(keys, key_heads), above(&gradient, &log_sums, width);
+            products, k, far_k, v, second_bias
         );
         if call.learned && call.kind == Kind::ByDistance {
-            let by_distance = cubes(table, heads, batch);
             launch!(
-                distance_kernel,
-                by_distance,
-                address,
-                width,
-                inputs,
-                call,
-                arg(&gradient),
-                arg(&log_sums),
-                arg(&products),
-                arg(&first_bias),
-                head_strides(&gradient, width),
+                distance_kernel, launches, launches.cubes(distances, heads),
+                above(&gradient, &log_sums, width);
+                products, first_bias
             );
         }
         Gradients { q, k, v, far_q, far_k, first_bias, second_bias }

@@ -126,11 +126,17 @@ pub(super) fn read_row<N: Size>(
 #[cube]
 pub(super) fn zeros<N: Size>(#[comptime] dim: usize) -> Array<Vector<f32, N>> {
     let mut row = Array::<Vector<f32, N>>::new(dim);
+    clear::<N>(&mut row, dim);
+    row
+}
+
+/// Sets a row to zeros.
+#[cube]
+pub(super) fn clear<N: Size>(row: &mut Array<Vector<f32, N>>, #[comptime] dim: usize) {
     #[unroll]
     for d in 0..dim {
         row[d] = Vector::new(0.0);
     }
-    row
 }
 
 /// The dot product of a row and a row of a tile.

@@ -17,7 +17,7 @@
 //! What was left out: sines computed in the kernel (WGSL bounds their error only on [-pi, pi], and the table is
 //! a small share of the bytes), and turning in place (tensors here are shared handles).
 
-// Kernels take their buffers, sizes and strides one by one; what the macros make of them is theirs.
+// Kernels take their rows and sizes one by one; what the macros make of them is theirs.
 #![allow(clippy::too_many_arguments, clippy::pedantic)]
 
 mod gradient;
@@ -72,6 +72,42 @@ impl Packed {
     }
 }
 
+/// A table of cosines and sines.
+#[derive(CubeLaunch, CubeType)]
+struct Turns<'a, N: Size> {
+    cos: &'a [Vector<f32, N>],
+    sin: &'a [Vector<f32, N>],
+    /// The vectors between batch rows; 0 if they share one.
+    per_batch: usize,
+}
+
+/// Rows of heads where they lie.
+#[derive(CubeLaunch, CubeType)]
+struct Rows<'a, N: Size> {
+    values: &'a [Vector<f32, N>],
+    strides: Strides,
+}
+
+/// A unit's share of a row of one head.
+#[derive(CubeType, Clone, Copy)]
+#[expand(derive(Clone, Copy))]
+struct Place {
+    batch: usize,
+    head: usize,
+    position: usize,
+    unit: usize,
+}
+
+/// The place of a unit where all heads of a position lie one behind the other.
+#[cube]
+fn place_in_packed(length: usize, #[comptime] packed: Packed) -> Place {
+    let units = comptime!(packed.units());
+    let heads = comptime!(packed.heads());
+    let head = ABSOLUTE_POS / units;
+    let row = head / heads;
+    Place { batch: row / length, head: head % heads, position: row % length, unit: ABSOLUTE_POS % units }
+}
+
 /// Number `index` of a, then b.
 #[cube]
 fn number<N: Size>(a: Vector<f32, N>, b: Vector<f32, N>, #[comptime] index: usize) -> f32 {
@@ -86,14 +122,13 @@ fn turn<N: Size>(
     from: usize,
     target: &mut [Vector<f32, N>],
     to: usize,
-    cos: &[Vector<f32, N>],
-    sin: &[Vector<f32, N>],
-    angles: usize,
-    unit: usize,
+    turns: &Turns<'_, N>,
+    place: Place,
     #[comptime] part: Part,
     #[comptime] back: bool,
 ) {
     let pairs = comptime!(part.pairs);
+    let unit = place.unit;
     if unit < pairs {
         let interleaved = comptime!(part.turned == Some(Layout::Interleaved));
         let first = if comptime!(interleaved) { 2 * unit } else { unit };
@@ -104,8 +139,9 @@ fn turn<N: Size>(
             target[to + first] = a;
             target[to + second] = b;
         } else {
-            let cos = cos[angles + unit];
-            let mut sin = sin[angles + unit];
+            let angle = place.batch * turns.per_batch + place.position * pairs + unit;
+            let cos = turns.cos[angle];
+            let mut sin = turns.sin[angle];
             if comptime!(back) {
                 sin = -sin;
             }
@@ -150,45 +186,43 @@ fn put<N: Size>(one: &mut Vector<f32, N>, two: &mut Vector<f32, N>, #[comptime] 
 /// A row of one head of the packed gradient: turned back, or 0 where nothing came.
 #[cube]
 fn merge_part<N: Size>(
-    source: &[Vector<f32, N>],
-    from: usize,
+    source: &Rows<'_, N>,
+    head: usize,
     target: &mut [Vector<f32, N>],
     to: usize,
-    cos: &[Vector<f32, N>],
-    sin: &[Vector<f32, N>],
-    angles: usize,
-    unit: usize,
+    turns: &Turns<'_, N>,
+    place: Place,
     #[comptime] part: Part,
 ) {
     if comptime!(part.given) {
-        turn::<N>(source, from, target, to, cos, sin, angles, unit, part, true);
+        let from = start(source.strides, place.batch, head, place.position);
+        turn::<N>(source.values, from, target, to, turns, place, part, true);
     } else {
         let units = comptime!(part.units());
-        if unit < units {
-            target[to + unit] = Vector::new(0.0);
+        if place.unit < units {
+            target[to + place.unit] = Vector::new(0.0);
         }
-        if unit + units < comptime!(part.head_dim) {
-            target[to + unit + units] = Vector::new(0.0);
+        if place.unit + units < comptime!(part.head_dim) {
+            target[to + place.unit + units] = Vector::new(0.0);
         }
     }
 }
 
+/// Where a row of q, k or v begins when they are contiguous.
+#[cube]
+fn row_of(place: Place, head: usize, length: usize, #[comptime] part: Part) -> usize {
+    ((place.batch * comptime!(part.heads) + head) * length + place.position) * comptime!(part.head_dim)
+}
+
 /// Packed rows into q, k and v, one unit for each `packed.units()`-th of a row of one head.
-///
-/// `tables`: the vectors of a table between batch rows (0: they share one), for q and for k.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn split_kernel<N: Size>(
-    source: &[Vector<f32, N>],
-    q_cos: &[Vector<f32, N>],
-    q_sin: &[Vector<f32, N>],
-    k_cos: &[Vector<f32, N>],
-    k_sin: &[Vector<f32, N>],
+    source: &Rows<'_, N>,
+    q_turns: &Turns<'_, N>,
+    k_turns: &Turns<'_, N>,
     q: &mut [Vector<f32, N>],
     k: &mut [Vector<f32, N>],
     v: &mut [Vector<f32, N>],
-    strides: Strides,
-    q_table: usize,
-    k_table: usize,
     length: usize,
     count: usize,
     #[comptime] packed: Packed,
@@ -196,52 +230,32 @@ fn split_kernel<N: Size>(
     if ABSOLUTE_POS >= count {
         terminate!();
     }
-    let units = comptime!(packed.units());
-    let heads = comptime!(packed.heads());
-    let unit = ABSOLUTE_POS % units;
-    let place = ABSOLUTE_POS / units;
-    let head = place % heads;
-    let row = place / heads;
-    let position = row % length;
-    let batch = row / length;
-    let from = start(strides, batch, head, position);
+    let place = place_in_packed(length, packed);
+    let head = place.head;
+    let from = start(source.strides, place.batch, head, place.position);
     let first_k = comptime!(packed.q.heads);
     let first_v = comptime!(packed.q.heads + packed.k.heads);
     if head < first_k {
-        let part = comptime!(packed.q);
-        let to = ((batch * comptime!(part.heads) + head) * length + position) * comptime!(part.head_dim);
-        let angles = batch * q_table + position * comptime!(part.pairs);
-        turn::<N>(source, from, q, to, q_cos, q_sin, angles, unit, part, false);
+        let to = row_of(place, head, length, packed.q);
+        turn::<N>(source.values, from, q, to, q_turns, place, packed.q, false);
     } else if head < first_v {
-        let part = comptime!(packed.k);
-        let head = head - first_k;
-        let to = ((batch * comptime!(part.heads) + head) * length + position) * comptime!(part.head_dim);
-        let angles = batch * k_table + position * comptime!(part.pairs);
-        turn::<N>(source, from, k, to, k_cos, k_sin, angles, unit, part, false);
+        let to = row_of(place, head - first_k, length, packed.k);
+        turn::<N>(source.values, from, k, to, k_turns, place, packed.k, false);
     } else {
-        let part = comptime!(packed.v);
-        let head = head - first_v;
-        let to = ((batch * comptime!(part.heads) + head) * length + position) * comptime!(part.head_dim);
-        turn::<N>(source, from, v, to, q_cos, q_sin, 0, unit, part, false);
+        let to = row_of(place, head - first_v, length, packed.v);
+        turn::<N>(source.values, from, v, to, q_turns, place, packed.v, false);
     }
 }
 
 /// The gradients of q, k and v into that of the packed rows.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn merge_kernel<N: Size>(
-    q: &[Vector<f32, N>],
-    k: &[Vector<f32, N>],
-    v: &[Vector<f32, N>],
-    q_cos: &[Vector<f32, N>],
-    q_sin: &[Vector<f32, N>],
-    k_cos: &[Vector<f32, N>],
-    k_sin: &[Vector<f32, N>],
+    q: &Rows<'_, N>,
+    k: &Rows<'_, N>,
+    v: &Rows<'_, N>,
+    q_turns: &Turns<'_, N>,
+    k_turns: &Turns<'_, N>,
     target: &mut [Vector<f32, N>],
-    q_strides: Strides,
-    k_strides: Strides,
-    v_strides: Strides,
-    q_table: usize,
-    k_table: usize,
     length: usize,
     count: usize,
     #[comptime] packed: Packed,
@@ -249,43 +263,26 @@ fn merge_kernel<N: Size>(
     if ABSOLUTE_POS >= count {
         terminate!();
     }
-    let units = comptime!(packed.units());
-    let heads = comptime!(packed.heads());
-    let unit = ABSOLUTE_POS % units;
-    let place = ABSOLUTE_POS / units;
-    let head = place % heads;
-    let row = place / heads;
-    let position = row % length;
-    let batch = row / length;
-    let to = place * comptime!(packed.q.head_dim);
+    let place = place_in_packed(length, packed);
+    let head = place.head;
+    let to = ABSOLUTE_POS / comptime!(packed.units()) * comptime!(packed.q.head_dim);
     let first_k = comptime!(packed.q.heads);
     let first_v = comptime!(packed.q.heads + packed.k.heads);
     if head < first_k {
-        let part = comptime!(packed.q);
-        let from = start(q_strides, batch, head, position);
-        let angles = batch * q_table + position * comptime!(part.pairs);
-        merge_part::<N>(q, from, target, to, q_cos, q_sin, angles, unit, part);
+        merge_part::<N>(q, head, target, to, q_turns, place, packed.q);
     } else if head < first_v {
-        let part = comptime!(packed.k);
-        let from = start(k_strides, batch, head - first_k, position);
-        let angles = batch * k_table + position * comptime!(part.pairs);
-        merge_part::<N>(k, from, target, to, k_cos, k_sin, angles, unit, part);
+        merge_part::<N>(k, head - first_k, target, to, k_turns, place, packed.k);
     } else {
-        let part = comptime!(packed.v);
-        let from = start(v_strides, batch, head - first_v, position);
-        merge_part::<N>(v, from, target, to, q_cos, q_sin, 0, unit, part);
+        merge_part::<N>(v, head - first_v, target, to, q_turns, place, packed.v);
     }
 }
 
 /// x `[batch, heads, length, head_dim]`, turned or turned back.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn rotate_kernel<N: Size>(
-    source: &[Vector<f32, N>],
-    cos: &[Vector<f32, N>],
-    sin: &[Vector<f32, N>],
+    source: &Rows<'_, N>,
+    turns: &Turns<'_, N>,
     target: &mut [Vector<f32, N>],
-    strides: Strides,
-    table: usize,
     length: usize,
     count: usize,
     #[comptime] part: Part,
@@ -295,13 +292,10 @@ fn rotate_kernel<N: Size>(
         terminate!();
     }
     let units = comptime!(part.units());
-    let unit = ABSOLUTE_POS % units;
-    let place = ABSOLUTE_POS / units;
-    let position = place % length;
-    let head = (place / length) % comptime!(part.heads);
-    let batch = place / length / comptime!(part.heads);
-    let from = start(strides, batch, head, position);
-    let to = place * comptime!(part.head_dim);
-    let angles = batch * table + position * comptime!(part.pairs);
-    turn::<N>(source, from, target, to, cos, sin, angles, unit, part, back);
+    let heads = comptime!(part.heads);
+    let row = ABSOLUTE_POS / units;
+    let (head, position) = (row / length % heads, row % length);
+    let place = Place { batch: row / length / heads, head, position, unit: ABSOLUTE_POS % units };
+    let from = start(source.strides, place.batch, head, position);
+    turn::<N>(source.values, from, target, row * comptime!(part.head_dim), turns, place, part, back);
 }

@@ -4,7 +4,7 @@
 //! packed rows pass through a step of their own, which q, k and v hang on: each of these leaves its gradient
 //! with it, and it runs when all have been there.
 
-use super::launch::{Rotary, Split};
+use super::launch::{Qkv, Rotary, Split, Tables};
 use crate::rotary::{Heads, Layout, RotationTable};
 use crate::tape::{self, Gradient, Parts};
 use burn::backend::Cube;
@@ -50,8 +50,7 @@ impl Backward<Cube, 1> for PartStep {
 /// What the gradient of the packed rows needs.
 #[derive(Clone, Debug)]
 struct Packed {
-    /// cos and sin for q, then for k.
-    tables: [Primitive; 4],
+    tables: Tables<Cube>,
     split: Split,
     left: Left,
 }
@@ -70,8 +69,7 @@ impl Backward<Cube, 1> for PackedStep {
         let left = std::mem::take(&mut *left.lock().unwrap_or_else(PoisonError::into_inner));
         split.given = left.each_ref().map(Option::is_some);
         let [q, k, v] = left.map(|gradient| gradient.unwrap_or_else(|| any.clone()));
-        let [q_cos, q_sin, k_cos, k_sin] = tables;
-        let gradient = Cube::merge(q, k, v, q_cos, q_sin, k_cos, k_sin, split);
+        let gradient = Cube::merge(Qkv { q, k, v }, tables, split);
         grads.register::<Cube>(parent.id, gradient);
     }
 }
@@ -110,9 +108,8 @@ pub(in crate::rotary) fn split_rotate(
     // Where one has no table, that of the other stands in its place, unread.
     let [q_cos, q_sin] = q_table.or(k_table).map_or_else(|| stand_in(&input[0]), taken_apart);
     let [k_cos, k_sin] = k_table.or(q_table).map_or_else(|| stand_in(&input[0]), taken_apart);
-    let tables = [q_cos, q_sin, k_cos, k_sin];
-    let [q_cos, q_sin, k_cos, k_sin] = tables.clone();
-    let (q, k, v) = Cube::split(input[0].data().clone(), q_cos, q_sin, k_cos, k_sin, split);
+    let tables = Tables { q_cos, q_sin, k_cos, k_sin };
+    let Qkv { q, k, v } = Cube::split(input[0].data().clone(), tables.clone(), split);
 
     let left = Left::default();
     let saved = || Packed { tables, split, left: left.clone() };

@@ -1,18 +1,20 @@
 //! The launches of the kernels, as operations of a backend: so they can take their place among those that
 //! burn's fusion holds back.
 
-use super::{Packed, Part, merge_kernel, rotate_kernel, split_kernel};
+use super::{Packed, Part, RowsLaunch, TurnsLaunch, merge_kernel, rotate_kernel, split_kernel};
 use crate::gpu::{StridesLaunch, empty, grid, head_strides, rows, strides, width};
 use crate::rotary::{Heads, Layout};
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, backend_extension};
+use burn::backend::{Backend, ExtensionType, backend_extension};
 #[cfg(feature = "fusion")]
 use burn::tensor::Shape;
 use burn_cubecl::CubeBackend;
+use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
 
 /// What a split is told besides its tensors.
 #[derive(Clone, Copy, Debug)]
@@ -49,19 +51,47 @@ impl Split {
         Packed { q: part(0, query), k: part(1, key_value), v: part(2, key_value) }
     }
 
-    fn tables(&self, [q_cos, q_sin]: [CubeTensor; 2], [k_cos, k_sin]: [CubeTensor; 2]) -> [Table; 2] {
-        let [q, k] = self.layouts.map(|layout| layout.is_some());
-        [Table::new(q_cos, q_sin, q), Table::new(k_cos, k_sin, k)]
+    /// What the launch of a split or of a merge is told, where what is strided lies `distances` apart.
+    fn launch(&self, tables: Tables<CubeBackend>, distances: impl Iterator<Item = usize>) -> Launch {
+        let [q_turned, k_turned] = self.layouts.map(|layout| layout.is_some());
+        let q = Table::new(tables.q_cos, tables.q_sin, q_turned);
+        let k = Table::new(tables.k_cos, tables.k_sin, k_turned);
+        let pairs = q_turned.then_some(q.half).into_iter().chain(k_turned.then_some(k.half));
+        let numbers: Vec<usize> = distances.chain(pairs).chain([self.heads.head_dim]).collect();
+        let width = width(&q.cos.client, numbers.into_iter());
+        let parts = self.parts(width, [q.half, k.half]);
+        Launch { q, k, width, parts, count: self.batch * self.length * parts.heads() * parts.units() }
     }
+}
 
-    /// The pairs that are turned in a row of each of q and k, where there is a table.
-    fn turned_pairs<'a>(&'a self, tables: [&'a Table; 2]) -> impl Iterator<Item = usize> + 'a {
-        tables
-            .into_iter()
-            .zip(self.layouts)
-            .filter(|(_, layout)| layout.is_some())
-            .map(|(table, _)| table.half)
-    }
+/// What the launches of the split and of the merge have in common.
+struct Launch {
+    q: Table,
+    k: Table,
+    /// Numbers of a vector.
+    width: usize,
+    parts: Packed,
+    /// Units.
+    count: usize,
+}
+
+/// q, k and v: their values, or their gradients.
+#[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub(super) struct Qkv<B: Backend> {
+    pub(super) q: FloatTensor<B>,
+    pub(super) k: FloatTensor<B>,
+    pub(super) v: FloatTensor<B>,
+}
+
+/// The cosines and sines for q and for k; where one of them has no table, other tensors in their place.
+#[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub(super) struct Tables<B: Backend> {
+    pub(super) q_cos: FloatTensor<B>,
+    pub(super) q_sin: FloatTensor<B>,
+    pub(super) k_cos: FloatTensor<B>,
+    pub(super) k_sin: FloatTensor<B>,
 }
 
 /// The split and the rotation, on the GPU.
@@ -72,25 +102,13 @@ impl Split {
 pub(super) trait Rotary: Backend {
     /// packed -> q, k, v; q and k turned.
     #[fusion(id = "longwave_split", meta = split_metadata)]
-    fn split(
-        packed: FloatTensor<Self>,
-        q_cos: FloatTensor<Self>,
-        q_sin: FloatTensor<Self>,
-        k_cos: FloatTensor<Self>,
-        k_sin: FloatTensor<Self>,
-        split: Split,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
+    fn split(packed: FloatTensor<Self>, #[extension_type] tables: Tables<Self>, split: Split) -> Qkv<Self>;
 
     /// The gradients of q, k, v -> that of packed; those of q and k turned back.
-    #[fusion(id = "longwave_merge", dtype = q, shape = Shape::from(split.packed()))]
+    #[fusion(id = "longwave_merge", dtype = gradients.q.dtype, shape = Shape::from(split.packed()))]
     fn merge(
-        q: FloatTensor<Self>,
-        k: FloatTensor<Self>,
-        v: FloatTensor<Self>,
-        q_cos: FloatTensor<Self>,
-        q_sin: FloatTensor<Self>,
-        k_cos: FloatTensor<Self>,
-        k_sin: FloatTensor<Self>,
+        #[extension_type] gradients: Qkv<Self>,
+        #[extension_type] tables: Tables<Self>,
         split: Split,
     ) -> FloatTensor<Self>;
 
@@ -106,16 +124,9 @@ pub(super) trait Rotary: Backend {
 }
 
 #[cfg(feature = "fusion")]
-fn split_metadata(
-    packed: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    split: &Split,
-) -> (TensorSpec, TensorSpec, TensorSpec) {
+fn split_metadata(packed: &TensorSpec, _: &TablesMetadata, split: &Split) -> QkvMetadata {
     let [q, k, v] = split.shapes().map(|shape| TensorSpec::new(shape.into(), packed.dtype));
-    (q, k, v)
+    QkvMetadata { q, k, v }
 }
 
 /// A table as the kernels read it.
@@ -135,107 +146,79 @@ impl Table {
         let (rows, length, half) = (shape[0], shape[1], shape[2]);
         Self { half, per_batch: if rows == 1 { 0 } else { length * half }, cos, sin }
     }
+
+    /// As the kernels read it, in vectors of `width`.
+    fn turns<N: Size>(&self, width: usize) -> TurnsLaunch<'static, N> {
+        let [cos, sin] = [&self.cos, &self.sin].map(|tensor| tensor.clone().into_buffer_arg());
+        TurnsLaunch::new(cos, sin, self.per_batch / width)
+    }
+}
+
+/// `[batch, heads, length, head_dim]` as the kernels read it, in vectors of `width`.
+fn rows_of<N: Size>(tensor: &CubeTensor, width: usize) -> RowsLaunch<'static, N> {
+    RowsLaunch::new(tensor.clone().into_buffer_arg(), head_strides(tensor, width))
 }
 
 impl Rotary for CubeBackend {
-    fn split(
-        packed: CubeTensor,
-        q_cos: CubeTensor,
-        q_sin: CubeTensor,
-        k_cos: CubeTensor,
-        k_sin: CubeTensor,
-        split: Split,
-    ) -> (CubeTensor, CubeTensor, CubeTensor) {
+    fn split(packed: CubeTensor, tables: Tables<Self>, split: Split) -> Qkv<Self> {
         let packed = rows(packed);
-        let (client, head_dim) = (packed.client.clone(), split.heads.head_dim);
         let [q, k, v] = split.shapes().map(|shape| empty(&packed, shape));
-        let [q_table, k_table] = split.tables([q_cos, q_sin], [k_cos, k_sin]);
-        let pairs: Vec<usize> = split.turned_pairs([&q_table, &k_table]).collect();
-        let width = width(&client, strides(&packed).chain([head_dim]).chain(pairs.iter().copied()));
-        let parts = split.parts(width, [q_table.half, k_table.half]);
-        let count = split.batch * split.length * parts.heads() * parts.units();
+        let launch = split.launch(tables, strides(&packed));
+        let Launch { width, count, .. } = launch;
         if count == 0 {
-            return (q, k, v);
+            return Qkv { q, k, v };
         }
-        let (cubes, dim, address) = grid(count, &[&packed, &q, &k, &q_table.cos, &k_table.cos]);
-        let strides = packed.meta.strides();
-        let strides = StridesLaunch::new(strides[0] / width, head_dim / width, strides[1] / width);
+        let (cubes, dim, address) = grid(count, &[&packed, &q, &k, &launch.q.cos, &launch.k.cos]);
+        let lies = packed.meta.strides();
+        let lies = StridesLaunch::new(lies[0] / width, split.heads.head_dim / width, lies[1] / width);
         // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
         unsafe {
             split_kernel::launch_unchecked(
-                &client,
+                &q.client,
                 cubes,
                 dim,
                 address,
                 width,
-                packed.into_buffer_arg(),
-                q_table.cos.into_buffer_arg(),
-                q_table.sin.into_buffer_arg(),
-                k_table.cos.into_buffer_arg(),
-                k_table.sin.into_buffer_arg(),
+                RowsLaunch::new(packed.into_buffer_arg(), lies),
+                launch.q.turns(width),
+                launch.k.turns(width),
                 q.clone().into_buffer_arg(),
                 k.clone().into_buffer_arg(),
                 v.clone().into_buffer_arg(),
-                strides,
-                q_table.per_batch / width,
-                k_table.per_batch / width,
                 split.length,
                 count,
-                parts,
+                launch.parts,
             );
         }
-        (q, k, v)
+        Qkv { q, k, v }
     }
 
-    fn merge(
-        q: CubeTensor,
-        k: CubeTensor,
-        v: CubeTensor,
-        q_cos: CubeTensor,
-        q_sin: CubeTensor,
-        k_cos: CubeTensor,
-        k_sin: CubeTensor,
-        split: Split,
-    ) -> CubeTensor {
-        let [q, k, v] = [q, k, v].map(rows);
-        let client = q.client.clone();
+    fn merge(gradients: Qkv<Self>, tables: Tables<Self>, split: Split) -> CubeTensor {
+        let [q, k, v] = [gradients.q, gradients.k, gradients.v].map(rows);
         let packed = empty(&q, split.packed());
-        let [q_table, k_table] = split.tables([q_cos, q_sin], [k_cos, k_sin]);
-        let pairs: Vec<usize> = split.turned_pairs([&q_table, &k_table]).collect();
-        let distances: Vec<usize> = [&q, &k, &v].into_iter().flat_map(strides).collect();
-        let numbers = distances.iter().chain(&pairs).copied().chain([split.heads.head_dim]);
-        let width = width(&client, numbers);
-        let parts = split.parts(width, [q_table.half, k_table.half]);
-        let count = split.batch * split.length * parts.heads() * parts.units();
+        let launch = split.launch(tables, [&q, &k, &v].into_iter().flat_map(strides));
+        let Launch { width, count, .. } = launch;
         if count == 0 {
             return packed;
         }
-        let (cubes, dim, address) = grid(count, &[&packed, &q, &k, &v, &q_table.cos, &k_table.cos]);
-        let [q_strides, k_strides, v_strides] = [&q, &k, &v].map(|part| head_strides(part, width));
+        let (cubes, dim, address) = grid(count, &[&packed, &q, &k, &v, &launch.q.cos, &launch.k.cos]);
         // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
         unsafe {
             merge_kernel::launch_unchecked(
-                &client,
+                &packed.client,
                 cubes,
                 dim,
                 address,
                 width,
-                q.into_buffer_arg(),
-                k.into_buffer_arg(),
-                v.into_buffer_arg(),
-                q_table.cos.into_buffer_arg(),
-                q_table.sin.into_buffer_arg(),
-                k_table.cos.into_buffer_arg(),
-                k_table.sin.into_buffer_arg(),
+                rows_of(&q, width),
+                rows_of(&k, width),
+                rows_of(&v, width),
+                launch.q.turns(width),
+                launch.k.turns(width),
                 packed.clone().into_buffer_arg(),
-                q_strides,
-                k_strides,
-                v_strides,
-                q_table.per_batch / width,
-                k_table.per_batch / width,
                 split.length,
                 count,
-                parts,
+                launch.parts,
             );
         }
         packed
@@ -243,12 +226,11 @@ impl Rotary for CubeBackend {
 
     fn rotate(x: CubeTensor, cos: CubeTensor, sin: CubeTensor, layout: Layout, back: bool) -> CubeTensor {
         let x = rows(x);
-        let client = x.client.clone();
         let shape: [usize; 4] = std::array::from_fn(|axis| x.meta.shape()[axis]);
         let [_, heads, length, head_dim] = shape;
         let table = Table::new(cos, sin, true);
         let output = empty(&x, shape);
-        let width = width(&client, strides(&x).chain([head_dim, table.half]));
+        let width = width(&x.client, strides(&x).chain([head_dim, table.half]));
         let part = Part {
             heads,
             head_dim: head_dim / width,
@@ -261,21 +243,17 @@ impl Rotary for CubeBackend {
             return output;
         }
         let (cubes, dim, address) = grid(count, &[&x, &output, &table.cos]);
-        let strides = head_strides(&x, width);
         // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
         unsafe {
             rotate_kernel::launch_unchecked(
-                &client,
+                &x.client,
                 cubes,
                 dim,
                 address,
                 width,
-                x.into_buffer_arg(),
-                table.cos.into_buffer_arg(),
-                table.sin.into_buffer_arg(),
+                rows_of(&x, width),
+                table.turns(width),
                 output.clone().into_buffer_arg(),
-                strides,
-                table.per_batch / width,
                 length,
                 count,
                 part,

@@ -43,7 +43,7 @@ pub struct Advanced {
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     Host(Found),
-    Device(Numbers),
+    Device(Box<Numbers>),
 }
 
 impl Advanced {
@@ -148,7 +148,12 @@ mod tests {
     fn waits(loss: f32) -> Advanced {
         let tensor = |numbers: &[f32]| Tensor::<1>::from_floats(numbers, &Device::flex());
         let numbers = Numbers::new(vec![tensor(&[loss]), tensor(&[0.5])], tensor(&[9.0, 16.0]));
-        Advanced { learning_rate: 1e-3, loss_scale: None, skipped: false, found: Place::Device(numbers) }
+        Advanced {
+            learning_rate: 1e-3,
+            loss_scale: None,
+            skipped: false,
+            found: Place::Device(Box::new(numbers)),
+        }
     }
 
     #[test]

@@ -15,8 +15,8 @@ use longwave_core::{Error, Result};
 use longwave_kernels::{Precision, accumulate, mean, total};
 use longwave_model::{Dropout, Memory, Pass};
 
-/// What a step takes from its batch.
-struct Gradients {
+/// What the passes over a batch give.
+struct Passed {
     /// Those of the parts; their sum is the step's.
     losses: Vec<Tensor<1>>,
     /// As many times larger as the loss scale says.
@@ -35,12 +35,17 @@ impl Trainer<'_> {
     pub fn advance(&mut self, schedule: &Schedule, stop: &dyn Fn() -> bool) -> Result<Option<Advanced>> {
         let config = self.config();
         let learning_rate = schedule.learning_rate(self.stage_step());
-        let Some(Gradients { losses, gradients, memories }) = self.gradients(stop)? else { return Ok(None) };
+        let Some(Passed { losses, gradients, memories }) = self.gradients(stop)? else { return Ok(None) };
         let squares = squares(&gradients);
         let numbers = Numbers::new(losses, squares.clone());
         let advanced = if self.reads_later {
             self.update(clipped(gradients, squares, config.clip), learning_rate, 1.0);
-            Advanced { learning_rate, loss_scale: None, skipped: false, found: Place::Device(numbers) }
+            Advanced {
+                learning_rate,
+                loss_scale: None,
+                skipped: false,
+                found: Place::Device(Box::new(numbers)),
+            }
         } else {
             self.update_known(gradients, numbers, learning_rate)?
         };
@@ -86,7 +91,7 @@ impl Trainer<'_> {
     }
 
     /// The losses and the gradients of a step's batch, and the memories after it; `None` where `stop` came first.
-    fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<Gradients>> {
+    fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<Passed>> {
         let config = self.config();
         let seed = self.run.config.seed;
         let feed = Feed::of_step(&self.run.config, self.stage, self.dataset, self.step)?;
@@ -132,7 +137,7 @@ impl Trainer<'_> {
                 return Ok(None);
             }
         }
-        Ok(Some(Gradients { losses, gradients: sum.unwrap_or_default(), memories }))
+        Ok(Some(Passed { losses, gradients: sum.unwrap_or_default(), memories }))
     }
 
     pub(super) fn not_finite(&self, step: u64, found: Found, learning_rate: f64) -> Error {

@@ -62,7 +62,7 @@ const STEPS: u64 = 3;
 /// The best adapter; `None`, having said so, where there is none and none is required.
 fn adapter(left_out: &str) -> Option<Device> {
     // Written past the capture of the test's output: a test that passes shows nothing of it.
-    let tell = |line: &str| writeln!(std::io::stderr(), "{line}").unwrap();
+    let tell = |line: &str| std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
     match device::open(DeviceChoice::Gpu(None)) {
         Ok((device, name)) => {
             tell(&format!("{left_out}: on {name}"));

@@ -7,12 +7,19 @@
 //!
 //! **Bytes:** 28 for each parameter: p, gradient, m and v in, p, m and v out. These three are written in
 //! place where nothing else holds the tensors; where something does, they are copied first.
+//!
+//! `flex.rs` says how it is done on the CPU, `cube.rs` on the GPU.
 
+#[cfg(feature = "gpu")]
+mod cube;
 mod flex;
 mod reference;
 
-use crate::tape::{self, Input};
+use crate::tape::{self, Parts, Taken};
+#[cfg(feature = "gpu")]
+use burn::backend::Cube;
 use burn::backend::Flex;
+use burn::backend::tensor::FloatTensor;
 use burn::tensor::Tensor;
 
 /// The settings of one `AdamW` update (Loshchilov & Hutter 2019).
@@ -66,19 +73,28 @@ pub fn adamw<const D: usize>(
     }
     let tensors = [parameter, gradient, m, v].map(Tensor::without_autodiff);
     if tape::fused() && tensors.iter().all(tape::on_cpu) {
-        let (parameter, m, v) = flex::adamw(tensors.map(|tensor| Input::new(tensor).into_data()), options);
-        return (
-            Tensor::from_primitive::<Flex>(parameter),
-            Tensor::from_primitive::<Flex>(m),
-            Tensor::from_primitive::<Flex>(v),
-        );
+        return fused::<Flex, D>(tensors, |tensors| flex::adamw(tensors, options));
+    }
+    #[cfg(feature = "gpu")]
+    if tape::fused() && tensors.iter().all(tape::on_gpu) {
+        return fused::<Cube, D>(tensors, |tensors| cube::adamw(tensors, options));
     }
     let [parameter, gradient, m, v] = tensors;
     reference::adamw(parameter, gradient, m, v, options)
 }
 
+/// The update on tensors of a backend: of the parameter, the gradient, m and v.
+fn fused<B: Taken, const D: usize>(
+    tensors: [Tensor<D>; 4],
+    update: impl FnOnce([FloatTensor<B>; 4]) -> (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>),
+) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
+    tape::ran();
+    let (parameter, m, v) = update(tensors.map(|tensor| Parts::<B>::new(tensor).into_data()));
+    (B::from_plain(parameter), B::from_plain(m), B::from_plain(v))
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::testing::{assert_close, list, tensor};
     use burn::tensor::Device;
@@ -95,15 +111,20 @@ mod tests {
 
     #[test]
     fn agrees_with_the_reference_over_steps() {
-        let device = Device::flex();
+        agrees_over_steps(&Device::flex());
+    }
+
+    pub(crate) fn agrees_over_steps(device: &Device) {
         // Transposed tensors, and more elements than one task takes.
-        let start = || tensor::<2>(1, [301, 67], &device).swap_dims(0, 1);
-        let zeros = || Tensor::<2>::zeros([67, 301], &device);
+        let start = || tensor::<2>(1, [301, 67], device).swap_dims(0, 1);
+        let zeros = || Tensor::<2>::zeros([67, 301], device);
         let (mut fused, mut expected) = ((start(), zeros(), zeros()), (start(), zeros(), zeros()));
         for step in 1..=20 {
-            let gradient = tensor::<2>(step, [67, 301], &device);
+            let gradient = tensor::<2>(step, [67, 301], device);
             let options = AdamW { step, ..OPTIONS };
+            let calls = tape::calls();
             fused = adamw(fused.0, gradient.clone(), fused.1, fused.2, &options);
+            assert!(tape::calls() > calls, "the fused form did not run");
             expected = reference::adamw(expected.0, gradient, expected.1, expected.2, &options);
         }
         assert_close("parameter", &list(fused.0), &list(expected.0), 1e-6);
@@ -128,8 +149,11 @@ mod tests {
 
     #[test]
     fn what_others_hold_stays_as_it_is() {
-        let device = Device::flex();
-        let tensors: [Tensor<1>; 4] = [1, 2, 3, 4].map(|seed| tensor::<1>(seed, [5], &device).abs());
+        others_stay_as_they_are(&Device::flex());
+    }
+
+    pub(crate) fn others_stay_as_they_are(device: &Device) {
+        let tensors: [Tensor<1>; 4] = [1, 2, 3, 4].map(|seed| tensor::<1>(seed, [5], device).abs());
         let before = tensors.clone().map(list);
         let [parameter, gradient, m, v] = tensors.clone();
         let (moved, ..) = adamw(parameter, gradient, m, v, &OPTIONS);

@@ -1,0 +1,14 @@
+use crate::adamw::tests::{agrees_over_steps, others_stay_as_they_are};
+use crate::device::adapter;
+
+#[test]
+fn agrees_with_the_reference_over_steps() {
+    let Some(device) = adapter("AdamW on the GPU") else { return };
+    agrees_over_steps(&device);
+}
+
+#[test]
+fn what_others_hold_stays_as_it_is() {
+    let Some(device) = adapter("AdamW on the GPU") else { return };
+    others_stay_as_they_are(&device);
+}

@@ -10,6 +10,12 @@
 //! x out). Gain and bias are w numbers each, and their gradients are summed over 64 rows at a time first.
 //!
 //! The width is that of a model (`[batch, length, width]`) or of a head (`qk_norm`, `[batch, heads, length, head_dim]`).
+//! There the norm has earned its place: a step of the main job (width 128, 4 heads) takes 1.11 times as long with
+//! `qk_norm = "rms"` as without, and took 1.3 times as long with plain operations (medians of 6 rounds in turn); with
+//! `"key"` 1.10, and 1.17 before.
+//!
+//! **Not built:** the norm of q and k within the pass that splits and turns them. It would save one more reading and
+//! writing of both, most of the tenth that is left.
 
 mod autodiff;
 mod flex;

@@ -12,6 +12,26 @@ import torch
 import torch.nn.functional as F
 
 
+def use(device, threads):
+    """Puts every tensor made from here on there: `cpu`, or `gpu` for PyTorch's own backend (CUDA or ROCm)."""
+    torch.set_num_threads(threads)
+    if device == "gpu":
+        if not torch.cuda.is_available():
+            raise SystemExit("PyTorch finds no GPU here: run with `--device cpu`")
+        torch.set_default_device("cuda")
+
+
+def here(tensor):
+    """A tensor on the device in use."""
+    return tensor.to(torch.get_default_device())
+
+
+def finish():
+    """Waits until the device has done all it was given; a CPU has."""
+    if torch.get_default_device().type == "cuda":
+        torch.cuda.synchronize()
+
+
 def load_weights(path):
     """Tensors by name, without the `model.` that a checkpoint puts before them."""
     with open(path, "rb") as file:
@@ -24,7 +44,7 @@ def load_weights(path):
             continue
         start, end = entry["data_offsets"]
         flat = torch.frombuffer(body, dtype=torch.float32, count=(end - start) // 4, offset=start)
-        tensors[name.removeprefix("model.")] = flat.reshape(entry["shape"]).clone()
+        tensors[name.removeprefix("model.")] = here(flat.reshape(entry["shape"]).clone())
     return tensors
 
 
@@ -153,7 +173,7 @@ def flex(run):
     def attention(q, k, v, layer):
         length = q.shape[2]
         if length not in masks:
-            masks[length] = create_block_mask(lambda b, h, q, k: q >= k, None, None, length, length, device="cpu")
+            masks[length] = create_block_mask(lambda b, h, q, k: q >= k, None, None, length, length, device=q.device.type)
         return compiled(q, k, v, score_mod=score, block_mask=masks[length])
 
     return attention

@@ -1,6 +1,6 @@
 """RoPE and attention alone in PyTorch, at the sizes of `longwave bench rope` and `longwave bench attention`.
 
-    ops.py rope --elements N | attention --length N [--alibi]   [--mode eager|compile] [--threads N] [--seconds S]
+    ops.py rope --elements N | attention --length N [--alibi]   [--mode eager|compile] [--device cpu|gpu] [--threads N] [--seconds S]
 
 Prints one JSON object for each direction, with the fields of ours; `copy_fraction` is over a copy timed in turn.
 """
@@ -21,10 +21,11 @@ parser.add_argument("--elements", type=int, default=1 << 22)
 parser.add_argument("--length", type=int, default=512)
 parser.add_argument("--alibi", action="store_true")
 parser.add_argument("--mode", choices=["eager", "compile"], default="eager")
+parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--seconds", type=float, default=0.7)
 arguments = parser.parse_args()
-torch.set_num_threads(arguments.threads)
+model.use(arguments.device, arguments.threads)
 HEADS, HEAD_DIM = 4, 64
 
 
@@ -39,8 +40,10 @@ def in_turn(subjects):
             if len(times[index]) >= 3 and (sum(times[index]) >= arguments.seconds or len(times[index]) >= 101):
                 continue
             prepared = prepare()
+            model.finish()
             start = time.perf_counter()
             result = run(prepared)
+            model.finish()
             times[index].append(time.perf_counter() - start)
             del result
             ran = True

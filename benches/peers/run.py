@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our program beside PyTorch on this machine: the same model, weights and batches, the same threads, in turn.
 
-    python3 benches/peers/run.py [train] [long] [rope] [attention] [--rounds 5] [--threads 2] [--steps 6]
+    python3 benches/peers/run.py [train] [long] [rope] [attention] [--rounds 5] [--device cpu|gpu] [--threads 2] [--steps 6]
 
 Run from the repository's root. A virtual environment with torch and numpy is made once in `.cache/peers`. Each
 round runs every program once, so that all of them meet the same machine; a ratio is PyTorch's time over ours in
@@ -30,6 +30,7 @@ LOSS_TOLERANCE = 2e-3
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("what", nargs="*", choices=["train", "long", "rope", "attention", []], default=[])
 parser.add_argument("--rounds", type=int, default=5)
+parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu", help="`gpu`: ours through wgpu, PyTorch through CUDA or ROCm")
 parser.add_argument("--threads", type=int, default=os.cpu_count())
 parser.add_argument("--steps", type=int, default=6, help="training steps of a round, two of them to warm up")
 parser.add_argument("--seconds", type=float, default=0.7, help="time for each operation of a round")
@@ -64,13 +65,16 @@ def measured(command):
     return records
 
 
+def there():
+    return ["--device", arguments.device, "--threads", arguments.threads]
+
+
 def ours(*command):
-    threads = ["--json", "--alone", "--device", "cpu", "--threads", arguments.threads]
-    return measured([PROGRAM, "bench", *command, *threads])
+    return measured([PROGRAM, "bench", *command, "--json", "--alone", *there()])
 
 
 def torch(script, *command):
-    return measured([PYTHON, HERE / script, *command, "--threads", arguments.threads])
+    return measured([PYTHON, HERE / script, *command, *there()])
 
 
 def export(config, name, steps, *changes):
@@ -154,6 +158,7 @@ def attention():
 
 
 install()
-subprocess.run(["cargo", "build", "-q", "-p", "longwave"], cwd=ROOT, check=True)
+features = ["--features", "gpu,fusion,autotune"] if arguments.device == "gpu" else []
+subprocess.run(["cargo", "build", "-q", "-p", "longwave", *features], cwd=ROOT, check=True)
 for each in arguments.what or ["train", "long", "rope", "attention"]:
     {"train": train, "long": long, "rope": rope, "attention": attention}[each]()

@@ -1,6 +1,6 @@
 """Trains our model in PyTorch on our batches, from our initial weights: losses must agree, then time counts.
 
-    train.py FOLDER --mode eager|compile --threads N --steps N --warmup N
+    train.py FOLDER --mode eager|compile --device cpu|gpu --threads N --steps N --warmup N
 
 FOLDER is what `longwave bench train --export` wrote. Prints one JSON object: the median step's seconds,
 the losses and the largest difference to ours.
@@ -21,18 +21,19 @@ import model
 parser = argparse.ArgumentParser()
 parser.add_argument("folder", type=pathlib.Path)
 parser.add_argument("--mode", choices=["eager", "compile"], default="eager")
+parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--warmup", type=int, default=2)
 arguments = parser.parse_args()
 
-torch.set_num_threads(arguments.threads)
+model.use(arguments.device, arguments.threads)
 run = json.loads((arguments.folder / "run.json").read_text())
 weights = model.load_weights(arguments.folder / "weights.safetensors")
 if run["encoding"] not in ("rope", "none"):
     raise SystemExit("train.py trains `rope` and `none`; long.py reads the others")
 shape = (run["steps"], 2, run["sequences"], run["length"])
 batches = numpy.fromfile(arguments.folder / "batches.bin", dtype="<u4").reshape(shape).astype("int64")
-batches = torch.from_numpy(batches)
+batches = model.here(torch.from_numpy(batches))
 
 gpt = model.Gpt(run, weights, model.causal)
 gpt.prepare(run["length"])
@@ -58,6 +59,7 @@ for step in range(run["steps"]):
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     losses.append(loss.item())
+    model.finish()
     seconds.append(time.perf_counter() - start)
 
 timed = seconds[arguments.warmup :]

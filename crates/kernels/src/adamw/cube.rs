@@ -1,6 +1,9 @@
 //! The update on the GPU: one launch for a parameter, where plain tensor operations take 15.
 //!
 //! A unit owns a vector of each tensor. The parameter, m and v are written where they lie if nothing else holds them.
+//!
+//! On a software device (llvmpipe) 26 parameters of 65,536 numbers take 7 ms, and took 82 ms in plain operations
+//! (medians of 5 rounds in turn). burn's fusion merges those too: with it, whole steps take as long either way.
 
 // What the macros make of this file is theirs.
 #![allow(clippy::too_many_arguments, clippy::pedantic)]

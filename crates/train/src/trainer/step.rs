@@ -28,10 +28,10 @@ struct Passed {
 impl Trainer<'_> {
     /// One step of the stage at hand, whose schedule it is given: loss, gradients and update, without
     /// validation, metrics or checkpoints; `None` where `stop` came first. In f16, a step whose gradients overflow
-    /// changes no weight.
+    /// changes no weight. What the step found may still be on its way ([`Advanced::found`] waits for it).
     ///
     /// # Errors
-    /// A loss or gradient that is not finite, or a training text shorter than a sequence.
+    /// A loss or gradient that is read here and is not finite, or a training text shorter than a sequence.
     pub fn advance(&mut self, schedule: &Schedule, stop: &dyn Fn() -> bool) -> Result<Option<Advanced>> {
         let config = self.config();
         let learning_rate = schedule.learning_rate(self.stage_step());

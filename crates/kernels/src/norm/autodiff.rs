@@ -16,7 +16,7 @@ pub(super) struct Saved<const D: usize> {
     pub(super) stats: Vec<[f32; 2]>,
 }
 
-/// x, the gain and the bias, as far as the operation has them.
+/// x, the gain and, if there is one, the bias.
 impl<const N: usize, const D: usize> Gradient<N> for Saved<D> {
     fn gradients(self, output: FlexTensor, wanted: [bool; N]) -> [Option<FlexTensor>; N] {
         let shape = self.x.layout().shape().dims::<D>();

@@ -48,20 +48,11 @@ pub fn rms_norm<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> Tens
 pub fn unit_norm<const D: usize>(x: Tensor<D>, least: f64) -> Tensor<D> {
     let width = x.dims()[D - 1];
     assert!(width > 0, "unit_norm: a width of 0");
-    if !(tape::fused() && tape::on_cpu(&x)) {
-        return reference::unit_norm(x, least);
+    if tape::fused() && tape::on_cpu(&x) {
+        let gain = Tensor::ones([width], &x.device());
+        return fused(x, gain, None, least, Kind::Unit);
     }
-    let shape = x.dims();
-    let norm = flex::Norm { width, eps: least as f32, kind: Kind::Unit };
-    let x = Input::new(x);
-    let values = tape::compact(x.data().clone());
-    let gain = vec![1.0; width];
-    let (output, stats) = flex::forward(norm, &tape::values(&values), &gain, None);
-    let output = tape::tensor_of(output, shape);
-    tape::record(&[x], output, || {
-        let gain = tape::tensor_of(gain, [width]);
-        autodiff::Saved::<D> { norm, x: values, gain, stats }
-    })
+    reference::unit_norm(x, least)
 }
 
 /// `(x - mean) / sqrt(variance + eps) * gain + bias` over the last dimension, with the biased

@@ -25,14 +25,13 @@ use cubecl::prelude::*;
 
 type Primitive = FloatTensor<Cube>;
 
-/// The numbers of one update.
+/// [`Factors`](super::Factors) as a kernel takes them.
 #[derive(CubeLaunch, CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 struct Step {
     gradient_scale: f32,
     beta1: f32,
     beta2: f32,
-    /// 1 - beta, rounded from f64.
     rest1: f32,
     rest2: f32,
     learning_rate: f32,
@@ -117,7 +116,8 @@ impl Update for CubeBackend {
         let width = width(&parameter.client, std::iter::once(numbers));
         let count = numbers / width;
         let (cubes, dim, address) = grid(count, &[&parameter, &gradient]);
-        let (correction1, root_correction2) = options.corrections();
+        let factors = options.factors();
+        let ([beta1, beta2], [rest1, rest2]) = (factors.betas, factors.rests);
         // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
         unsafe {
             update_kernel::launch_unchecked(
@@ -131,15 +131,15 @@ impl Update for CubeBackend {
                 m.clone().into_buffer_arg(),
                 v.clone().into_buffer_arg(),
                 StepLaunch::new(
-                    options.gradient_scale as f32,
-                    options.beta1 as f32,
-                    options.beta2 as f32,
-                    (1.0 - options.beta1) as f32,
-                    (1.0 - options.beta2) as f32,
-                    (options.learning_rate / correction1) as f32,
-                    (1.0 / root_correction2) as f32,
-                    options.eps as f32,
-                    (1.0 - options.learning_rate * options.weight_decay) as f32,
+                    factors.gradient_scale,
+                    beta1,
+                    beta2,
+                    rest1,
+                    rest2,
+                    factors.learning_rate,
+                    factors.inverse_root_correction,
+                    factors.eps,
+                    factors.decay,
                 ),
                 count,
             );

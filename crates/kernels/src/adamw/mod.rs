@@ -41,7 +41,34 @@ pub struct AdamW {
     pub gradient_scale: f64,
 }
 
+/// What the kernels multiply by in one update, rounded from f64.
+#[derive(Clone, Copy)]
+struct Factors {
+    gradient_scale: f32,
+    betas: [f32; 2],
+    /// 1 - beta.
+    rests: [f32; 2],
+    /// Over the correction of m.
+    learning_rate: f32,
+    inverse_root_correction: f32,
+    eps: f32,
+    decay: f32,
+}
+
 impl AdamW {
+    fn factors(&self) -> Factors {
+        let (correction1, root_correction2) = self.corrections();
+        Factors {
+            gradient_scale: self.gradient_scale as f32,
+            betas: [self.beta1 as f32, self.beta2 as f32],
+            rests: [(1.0 - self.beta1) as f32, (1.0 - self.beta2) as f32],
+            learning_rate: (self.learning_rate / correction1) as f32,
+            inverse_root_correction: (1.0 / root_correction2) as f32,
+            eps: self.eps as f32,
+            decay: (1.0 - self.learning_rate * self.weight_decay) as f32,
+        }
+    }
+
     /// (1 - beta1^step, sqrt(1 - beta2^step)), in f64.
     fn corrections(&self) -> (f64, f64) {
         let step = self.step as f64;

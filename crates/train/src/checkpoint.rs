@@ -171,10 +171,7 @@ fn collect(
 
 /// The numbers of a tensor as they are stored.
 fn bytes(name: &str, value: Tensor<1>) -> Result<Vec<u8>> {
-    let numbers = value
-        .into_data_as::<f32>()
-        .try_to_vec::<f32>()
-        .map_err(|error| Error::failed(format!("cannot read `{name}` back: {error:?}")))?;
+    let numbers = parameters::numbers(&format!("`{name}`"), value)?;
     Ok(numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
 }
 

@@ -2,6 +2,7 @@
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor};
+use longwave_core::{Error, Result};
 use longwave_model::Gpt;
 
 /// A parameter's place in the model.
@@ -90,6 +91,12 @@ impl ModuleVisitor for Lister {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         self.found.push(Parameter { name: self.path.join("."), shape: param.dims().to_vec() });
     }
+}
+
+/// The numbers of a tensor on the host; waits for the device. `what` says in the error what they are.
+pub(crate) fn numbers<const D: usize>(what: &str, tensor: Tensor<D>) -> Result<Vec<f32>> {
+    let read = tensor.into_data_as::<f32>().try_to_vec::<f32>();
+    read.map_err(|error| Error::failed(format!("cannot read {what} back: {error:?}")))
 }
 
 #[cfg(test)]

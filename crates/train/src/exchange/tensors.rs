@@ -32,10 +32,7 @@ const BUFFERS: [&str; 5] =
 pub fn of_model(model: &Gpt) -> Result<Tensors> {
     let parameters = parameters::list(model);
     let one = |(parameter, value): (parameters::Parameter, Tensor<1>)| {
-        let numbers = value
-            .into_data_as::<f32>()
-            .try_to_vec::<f32>()
-            .map_err(|error| Error::failed(format!("cannot read `{}` back: {error:?}", parameter.name)))?;
+        let numbers = parameters::numbers(&format!("`{}`", parameter.name), value)?;
         Ok((parameter.name, Stored { shape: parameter.shape, numbers }))
     };
     parameters.into_iter().zip(parameters::values(model)).map(one).collect()

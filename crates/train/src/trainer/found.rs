@@ -8,8 +8,9 @@
 //! and the message names its step. In f16 a step is left out where its gradient overflows: there each is read.
 
 use crate::optimizer::Clip;
+use crate::parameters::numbers;
 use burn::tensor::Tensor;
-use longwave_core::{Error, Result};
+use longwave_core::Result;
 use std::time::{Duration, Instant};
 
 /// Steps that wait at most.
@@ -87,11 +88,9 @@ impl Numbers {
 
     /// The loss and the sums of squares.
     pub(super) fn read(self) -> Result<(f64, Vec<f32>)> {
-        let read = self.tensor.into_data_as::<f32>().try_to_vec::<f32>();
-        let mut numbers =
-            read.map_err(|error| Error::failed(format!("cannot read the loss back: {error:?}")))?;
-        let squares = numbers.split_off(self.parts);
-        Ok((numbers.into_iter().map(f64::from).sum(), squares))
+        let mut losses = numbers("the loss", self.tensor)?;
+        let squares = losses.split_off(self.parts);
+        Ok((losses.into_iter().map(f64::from).sum(), squares))
     }
 }
 

@@ -1,9 +1,9 @@
 //! The loss on the validation split, or on a task's validation sequences.
 
 use super::{Trainer, upload};
+use crate::parameters::numbers;
 use burn::module::Module;
-use burn::tensor::Tensor;
-use longwave_core::{Error, Result};
+use longwave_core::Result;
 use longwave_data::{Split, TaskConfig, TokenFile};
 use longwave_kernels::Precision;
 use longwave_model::{Gpt, Pass};
@@ -30,7 +30,8 @@ impl Trainer<'_> {
                 reading: &model.position,
                 dropout: None,
             };
-            let nll = numbers(model.nll(&pass, upload(&batch.targets, shape, &device), 0..config.length))?;
+            let nll = model.nll(&pass, upload(&batch.targets, shape, &device), 0..config.length);
+            let nll = numbers("the losses", nll)?;
             let scored = batch.scored.unwrap_or_default();
             let scored = nll.iter().zip(scored).filter(|(_, scored)| *scored).map(|(nll, _)| f64::from(*nll));
             scored.for_each(|nll| (sum, count) = (sum + nll, count + 1));
@@ -59,18 +60,12 @@ impl Trainer<'_> {
             };
             let pass =
                 Pass { tokens: read(0), positions: &self.positions, reading: &model.position, dropout: None };
-            let nll = numbers(model.nll(&pass, read(1), 0..config.length))?;
+            let nll = numbers("the losses", model.nll(&pass, read(1), 0..config.length))?;
             sum += nll.iter().copied().map(f64::from).sum::<f64>();
             count += nll.len();
         }
         Ok(Some(sum / count as f64))
     }
-}
-
-/// Losses on the host.
-fn numbers(losses: Tensor<2>) -> Result<Vec<f32>> {
-    let read = losses.into_data_as::<f32>().try_to_vec::<f32>();
-    read.map_err(|error| Error::failed(format!("cannot read the losses back: {error:?}")))
 }
 
 /// Starts of windows of `length` tokens and their targets, spread evenly over the split, none of them

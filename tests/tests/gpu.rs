@@ -21,7 +21,6 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use common::{PROGRAM, Project};
 use longwave_core::random::Stream;
-use longwave_data::Dataset;
 use longwave_eval::Config;
 use longwave_eval::row::read_rows;
 use longwave_kernels::{Attention, DeviceChoice, Precision, attention, device};
@@ -30,9 +29,8 @@ use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions};
 use longwave_train::optimizer::{Optimizer, clipped, squares};
 use longwave_train::parameters::Parameter;
-use longwave_train::trainer::{open_folder, upload};
-use longwave_train::{Checkpoint, Outcome, Run, Start, TrainConfig, Trainer, parameters};
-use std::cell::Cell;
+use longwave_train::trainer::upload;
+use longwave_train::{Checkpoint, Outcome, TrainConfig, parameters};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -288,22 +286,10 @@ fn long_attention_agrees() {
     }
 }
 
-/// The run of `small.toml` in `folder`, in this process, until `stop` has been asked so many times.
+/// A fresh run of `small.toml` in `folder`, in this process, until `stop` has been asked so many times.
 fn train_until(project: &Project, folder: &str, asked: usize, device: &Device) -> Outcome {
-    let config = Config::load(&project.path("small.toml"), &[]).unwrap();
-    let dataset = Dataset::open(&config.run.data, &mut |_| {}).unwrap();
-    let resolved =
-        config.run.model.resolve(dataset.tokenizer().vocab_size(), config.run.train.length).unwrap();
-    let hash = config.run.hash(dataset.content_hash()).unwrap();
-    let (run, start) = Run::prepare(&project.path(folder), config.run.clone(), hash, false).unwrap();
-    assert!(matches!(start, Start::Fresh));
-    open_folder(&run, &config.to_table().unwrap(), &dataset).unwrap();
-    let count = Cell::new(0);
-    let stop = || {
-        count.set(count.get() + 1);
-        count.get() > asked
-    };
-    Trainer::new(&run, &dataset, &resolved, device, None).unwrap().train(&stop, &mut |_| {}).unwrap()
+    assert!(!project.exists(folder), "the run is not fresh");
+    trainer::train_until(project, folder, asked, &[], device)
 }
 
 /// A project whose config names its folders in full, so that this process can read it too.

@@ -6,10 +6,10 @@ use crate::encodings::{ENCODINGS, Encoding, EncodingConfig, Past};
 use crate::extension::Lengths;
 use crate::extensions::{EXTENSIONS, ExtensionConfig};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::reading::{LogN, Reading};
 use crate::stack::PositionConfig;
-use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Int, Tensor};
 use longwave_core::Result;
 use longwave_kernels::Bias;
@@ -17,7 +17,7 @@ use schemars::SchemaGenerator;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Sizes that tell each other apart in a shape.
+/// Sizes that the encodings and extensions of the tables are built for.
 const SIZES: Dimensions = Dimensions {
     layers: 7,
     width: 118,
@@ -77,7 +77,7 @@ pub struct AboutEncoding {
     pub source: &'static str,
     /// Where it acts.
     pub acts: Vec<Place>,
-    /// Each parameter and its shape, such as `table [L, width]`.
+    /// Each parameter and its shape, such as `table [table_size, width]`.
     pub parameters: Vec<String>,
     /// What happens past the training length.
     pub past: &'static str,
@@ -120,7 +120,7 @@ pub fn encodings() -> Result<Vec<AboutEncoding>> {
                 summary: entry.summary,
                 source: entry.source,
                 acts: acts(&encoding, &SIZES),
-                parameters: parameters(&encoding),
+                parameters: encoding.parameters().iter().map(ParameterSpec::to_string).collect(),
                 past,
                 refuses,
             })
@@ -158,58 +158,6 @@ pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<Place> {
 
 fn changed<const D: usize>(before: &Tensor<D>, after: &Tensor<D>) -> bool {
     before.dims() != after.dims() || (after.clone() - before.clone()).abs().max().into_scalar::<f32>() > 0.0
-}
-
-/// The parameters of an encoding built for [`SIZES`], with the names of the sizes in place of the numbers.
-fn parameters(encoding: &Encoding) -> Vec<String> {
-    let named = |shape: Vec<usize>| shape.into_iter().map(size_name).collect::<Vec<_>>().join(", ");
-    shapes(encoding).into_iter().map(|(name, shape)| format!("{name} [{}]", named(shape))).collect()
-}
-
-/// Name and shape of every parameter of an encoding.
-pub fn shapes(encoding: &Encoding) -> Vec<(String, Vec<usize>)> {
-    struct Lister {
-        path: Vec<String>,
-        found: Vec<(String, Vec<usize>)>,
-    }
-    impl ModuleVisitor for Lister {
-        fn enter_module(&mut self, name: &str, _container_type: &str) {
-            self.path.push(name.to_owned());
-        }
-        fn exit_module(&mut self, _name: &str, _container_type: &str) {
-            self.path.pop();
-        }
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            // The variant of the list is no part of the name.
-            let named = self.path.iter().filter(|part| !part.starts_with(char::is_uppercase));
-            let name: Vec<&str> = named.map(String::as_str).collect();
-            self.found.push((name.join("."), param.dims().to_vec()));
-        }
-    }
-    let mut lister = Lister { path: Vec::new(), found: Vec::new() };
-    encoding.visit(&mut lister);
-    lister.found
-}
-
-/// A size of [`SIZES`] by name, another one as it is.
-fn size_name(size: usize) -> String {
-    let Dimensions { layers, width, heads, kv_heads, head_dim, train_length, vocab_size } = SIZES;
-    let names = [
-        (layers, "layers"),
-        (width, "width"),
-        (width / 2, "width/2"),
-        (width + 1, "width+1"),
-        (heads, "heads"),
-        (2 * heads, "2 heads"),
-        (heads * head_dim, "heads head_dim"),
-        (kv_heads, "kv_heads"),
-        (kv_heads * head_dim, "kv_heads head_dim"),
-        (head_dim, "head_dim"),
-        (train_length, "L"),
-        (vocab_size, "vocab_size"),
-    ];
-    let name = names.iter().find(|(known, _)| *known == size);
-    name.map_or_else(|| size.to_string(), |(_, name)| (*name).to_owned())
 }
 
 /// Every extension, in the order of the list.
@@ -298,7 +246,7 @@ mod tests {
         let of = |kind: &str| all.iter().find(|about| about.kind == kind).unwrap();
         assert_eq!(of("none").acts, []);
         assert_eq!(of("learned").acts, [Place::Input]);
-        assert_eq!(of("learned").parameters, ["table [L, width]"]);
+        assert_eq!(of("learned").parameters, ["table [table_size, width]"]);
         assert_eq!(of("floater").acts, [Place::EveryInput]);
         assert_eq!(of("xpos").acts, [Place::Rotation]);
         assert_eq!(of("transformer_xl").acts, [Place::Heads]);

@@ -6,6 +6,7 @@
 
 use crate::detail::Detail;
 use crate::encoding::{Position, PositionUse, QueryBlock};
+use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::table::indices;
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -13,6 +14,9 @@ use longwave_kernels::Bias;
 
 /// An encoding that adds a bias by distance and does nothing else: its [`Position`] follows from this.
 pub trait DistanceBias {
+    /// As [`Position::parameters`].
+    fn parameters(&self) -> Vec<ParameterSpec>;
+
     /// The bias of a layer at distances of at least 0 that are divided by the scale already:
     /// `[heads, distances]`.
     fn at(&self, layer: usize, distances: &[f64], device: &Device) -> Tensor<2>;
@@ -42,6 +46,10 @@ pub trait DistanceBias {
 }
 
 impl<E: DistanceBias> Position for E {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        DistanceBias::parameters(self)
+    }
+
     fn position_use(&self) -> PositionUse {
         PositionUse::Distances
     }

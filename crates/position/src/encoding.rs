@@ -9,6 +9,7 @@ mod geometry;
 
 use crate::detail::Detail;
 use crate::frequency::{Frequencies, Rotation};
+use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::table::Longer;
 use burn::tensor::{Int, Tensor};
@@ -123,6 +124,10 @@ pub enum PositionUse {
 
 /// A positional encoding: the hooks the model calls, in this order.
 pub trait Position {
+    /// Every parameter of the encoding as it stands, in the order of its fields: what its axes count, whether weight
+    /// decay applies, and its bounds.
+    fn parameters(&self) -> Vec<ParameterSpec>;
+
     /// (a) Before every block: add to, multiply or replace the hidden state
     /// `[batch, length, width]`. Encodings that enter once act at layer 0, the first that reads them.
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {

@@ -83,6 +83,18 @@ impl Init {
         self.fill(shape, || low + (high - low) * stream.uniform())
     }
 
+    /// Uniform in `[low, high)`; what falls outside `bounds` is set to the nearest bound.
+    pub fn uniform_within<const D: usize>(
+        &self,
+        name: &str,
+        shape: [usize; D],
+        [low, high]: [f64; 2],
+        [least, most]: [f64; 2],
+    ) -> Param<Tensor<D>> {
+        let mut stream = self.stream(name);
+        self.fill(shape, || (low + (high - low) * stream.uniform()).clamp(least, most))
+    }
+
     /// The same value everywhere.
     pub fn constant<const D: usize>(&self, shape: [usize; D], value: f64) -> Param<Tensor<D>> {
         self.fill(shape, || value)

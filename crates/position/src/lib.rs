@@ -13,7 +13,8 @@
 //! - [`distance`]: biases that are a function of the distance.
 //! - [`table`]: rows of a table, also between them.
 //! - [`about`]: what there is, for people; [`detail`]: an encoding's own numbers.
-//! - [`init`]: parameters drawn on the host; [`layered`]: those every layer has of its own.
+//! - [`parameter`]: what an encoding says of its parameters (axes, weight decay, bounds); [`init`]: parameters drawn
+//!   on the host; [`layered`]: those every layer has of its own.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
@@ -28,6 +29,7 @@ pub mod frequency;
 pub mod init;
 pub mod layered;
 pub mod layout;
+pub mod parameter;
 pub mod positions;
 pub mod reading;
 pub mod sampling;
@@ -42,6 +44,7 @@ pub use encodings::{Encoding, EncodingConfig};
 pub use extension::{Extend, Lengths};
 pub use extensions::ExtensionConfig;
 pub use init::Init;
+pub use parameter::ParameterSpec;
 pub use positions::Positions;
 pub use reading::Reading;
 pub use sampling::TrainingPositions;

@@ -9,6 +9,7 @@ use crate::encoding::{Geometry, HeadUse, Heads, Position, PositionUse, QueryBloc
 use crate::encodings::Encoding;
 use crate::frequency::Rotation;
 use crate::layout::TextLayout;
+use crate::parameter::{self, ParameterSpec};
 use crate::positions::Positions;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -181,6 +182,15 @@ impl Reading {
     /// The encodings, each once.
     pub fn encodings(&self) -> &[Encoding] {
         &self.encodings
+    }
+
+    /// Every parameter of the encodings, in the order of their fields.
+    ///
+    /// # Errors
+    /// An encoding does not list its parameters as they are.
+    pub fn parameters(&self) -> Result<Vec<ParameterSpec>> {
+        let listed = self.encodings.iter().map(parameter::listed).collect::<Result<Vec<_>>>()?;
+        Ok(listed.into_iter().flatten().collect())
     }
 
     /// The encodings, for an extension to change.

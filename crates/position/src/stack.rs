@@ -234,6 +234,7 @@ impl PositionConfig {
         }
         // Every layer is that of one entry.
         let mut reading = Reading::new(self.name(), encodings, layers.into_iter().flatten().collect());
+        reading.parameters()?;
         reading.set_layout(TextLayout::fresh(&reading, self.only().is_some(), section, dimensions)?);
         Ok(reading)
     }

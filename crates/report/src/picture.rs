@@ -13,6 +13,7 @@ use longwave_position::about::{self, AboutEncoding};
 use longwave_position::detail::Detail;
 use longwave_position::frequency::Frequencies;
 use longwave_position::layout::TextLayout;
+use longwave_position::parameter;
 use longwave_position::reading::{LayerReading, LogN, Mask};
 use longwave_position::{Dimensions, ExtensionConfig, Lengths, Position, Positions, Reading};
 use serde::Serialize;
@@ -190,7 +191,7 @@ fn picture(
         source: facts.source,
         acts: about::acts(encodings[0], dimensions),
         past: facts.past,
-        parameters: about::shapes(encodings[0]),
+        parameters: parameter::shapes(encodings[0]),
         train_length: lengths.train,
         length: lengths.length,
         extend: extend.clone(),

@@ -11,8 +11,9 @@ use serde_json::json;
 use std::collections::HashMap;
 use toml::{Table, Value};
 
-/// The version of a run's identity: raised when the same config would be kept in another form.
-pub const FORMAT: u32 = 1;
+/// The version of a run's identity: raised when the same config would be kept in another form, or trained to other
+/// weights (2: weight decay, bounds and units of encodings' parameters).
+pub const FORMAT: u32 = 2;
 
 /// All runs of a study, in the order of axes (the last one fastest) and then seeds.
 #[derive(Clone, Debug)]

@@ -2,7 +2,9 @@
 //!
 //! The update of one parameter is a fused kernel ([`longwave_kernels::adamw()`]); what is kept here are the
 //! two moments, in the order of [`parameters`], so that a checkpoint stores them by name and bit for bit.
-//! Matrices decay, vectors (gains, biases, scales) do not (Loshchilov and Hutter 2019, arXiv:1711.05101).
+//! Weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101) applies to the model's matrices and not to its vectors
+//! (gains, biases, scales); of its parameters an encoding says itself which decay, and within which bounds each stays
+//! ([`longwave_position::parameter`]). An update that leaves the bounds is projected back onto them.
 
 use crate::config::TrainConfig;
 use crate::parameters::{self, Parameter};
@@ -52,7 +54,8 @@ impl Optimizer {
         Self { first: zeros(), second: zeros() }
     }
 
-    /// One update; `step` counts from 0, and `gradient_scale` is multiplied into the gradients first.
+    /// One update by gradients [in the units of the parameters](in_units); `step` counts from 0, and `gradient_scale` is
+    /// multiplied into the gradients first.
     pub fn update(
         &mut self,
         model: Gpt,
@@ -62,16 +65,18 @@ impl Optimizer {
         step: u64,
         gradient_scale: f64,
     ) -> Gpt {
-        let decays: Vec<bool> = parameters::list(&model).iter().map(|p| p.shape.len() >= 2).collect();
+        let listed = parameters::list(&model);
         let mut gradients = gradients.into_iter();
         parameters::replace(model, |index, value| {
             let Some(gradient) = gradients.next() else { return value };
+            let parameter = &listed[index];
             let options = AdamW {
-                learning_rate,
+                learning_rate: learning_rate * parameter.unit,
                 beta1: config.beta1,
                 beta2: config.beta2,
                 eps: config.eps,
-                weight_decay: if decays[index] { config.weight_decay } else { 0.0 },
+                // The decay is a share of the parameter, whatever the unit.
+                weight_decay: if parameter.decays { config.weight_decay / parameter.unit } else { 0.0 },
                 step: step + 1,
                 gradient_scale,
             };
@@ -80,9 +85,29 @@ impl Optimizer {
             let (value, first, second) = adamw(value, gradient, first, second, &options);
             self.first[index] = first;
             self.second[index] = second;
-            value
+            match parameter.bounds {
+                Some(bounds) => projected(value, bounds),
+                None => value,
+            }
         })
     }
+}
+
+/// The nearest values within `[least, most]`; either may be infinite.
+fn projected(value: Tensor<1>, [least, most]: [f64; 2]) -> Tensor<1> {
+    let value = if least.is_finite() { value.clamp_min(least) } else { value };
+    if most.is_finite() { value.clamp_max(most) } else { value }
+}
+
+/// Gradients of a model's parameters, each in the unit that the optimizer measures its parameter in: the gradient with
+/// respect to `parameter / unit`.
+pub fn in_units(model: &Gpt, gradients: Vec<Tensor<1>>) -> Vec<Tensor<1>> {
+    let listed = parameters::list(model);
+    let measured = |(gradient, parameter): (Tensor<1>, &Parameter)| {
+        let is_one = parameter.unit.to_bits() == 1.0f64.to_bits();
+        if is_one { gradient } else { gradient.mul_scalar(parameter.unit) }
+    };
+    gradients.into_iter().zip(&listed).map(measured).collect()
 }
 
 /// The sums of squares of gradients, `[gradients]`, where they lie.
@@ -102,36 +127,4 @@ pub fn clipped(gradients: Vec<Tensor<1>>, squares: Tensor<1>, limit: f64) -> Vec
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clips_to_the_limit() {
-        let clip = Clip::new(&[9.0, 16.0], 1.0);
-        assert!((clip.norm - 5.0).abs() < 1e-12 && (clip.factor - 0.2).abs() < 1e-12);
-        assert!((Clip::new(&[9.0, 16.0], 0.0).factor - 1.0).abs() < 1e-12);
-        assert!((Clip::new(&[9.0, 16.0], 6.0).factor - 1.0).abs() < 1e-12);
-        // The same gradient times 1024.
-        let scaled = Clip::new(&[9.0 * 1024.0 * 1024.0, 16.0 * 1024.0 * 1024.0], 1024.0).unscaled(1024.0);
-        assert_eq!(scaled, Clip { factor: clip.factor / 1024.0, ..clip });
-    }
-
-    #[test]
-    fn clips_where_the_gradients_lie_as_on_the_host() {
-        let device = Device::flex();
-        let gradients = [Tensor::<1>::from_floats([3.0], &device), Tensor::from_floats([0.0, 4.0], &device)];
-        let list = |tensors: Vec<Tensor<1>>| -> Vec<f32> {
-            tensors.into_iter().flat_map(|tensor| tensor.into_data().try_to_vec::<f32>().unwrap()).collect()
-        };
-        assert_eq!(list(vec![squares(&gradients)]), [9.0, 16.0]);
-        let whole = [3.0, 0.0, 4.0];
-        for (times, limit, expected) in
-            [(1.0, 1.0, [0.6, 0.0, 0.8]), (1.0, 6.0, whole), (1.0, 0.0, whole), (0.0, 1.0, [0.0; 3])]
-        {
-            let gradients = gradients.clone().map(|gradient| gradient.mul_scalar(times)).to_vec();
-            let squares = squares(&gradients);
-            let clipped = list(clipped(gradients, squares, limit));
-            assert!(clipped.iter().zip(expected).all(|(a, e)| (a - e).abs() < 1e-6), "{clipped:?}");
-        }
-    }
-}
+mod tests;

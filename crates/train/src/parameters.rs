@@ -4,21 +4,33 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor};
 use longwave_core::{Error, Result};
 use longwave_model::Gpt;
+use longwave_position::ParameterSpec;
 
-/// A parameter's place in the model.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A parameter's place in the model, and how training treats it.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// Path of fields and indices, such as `blocks.0.attention.qkv`.
     pub name: String,
     /// Its shape.
     pub shape: Vec<usize>,
+    /// Whether weight decay applies: to matrices of the model, and to what an encoding says of its own parameters
+    /// ([`ParameterSpec`]).
+    pub decays: bool,
+    /// The least and the largest value; an update is projected onto them.
+    pub bounds: Option<[f64; 2]>,
+    /// The unit that the optimizer measures it in.
+    pub unit: f64,
 }
 
 /// Names and shapes of all parameters, in the order every function here uses.
+///
+/// # Panics
+/// Never: a model is built only where its encodings list their parameters.
 pub fn list(model: &Gpt) -> Vec<Parameter> {
-    let mut visitor = Lister::default();
+    let specs = model.position.parameters().expect("checked when the model was built");
+    let mut visitor = Lister { path: Vec::new(), specs: specs.into_iter(), listed: Vec::new() };
     model.visit(&mut visitor);
-    visitor.found
+    visitor.listed
 }
 
 /// The values of all parameters, each flattened to `[numbers]`.
@@ -73,10 +85,11 @@ fn flat<const D: usize>(x: Tensor<D>) -> Tensor<1> {
     x.reshape([numbers])
 }
 
-#[derive(Default)]
 struct Lister {
     path: Vec<String>,
-    found: Vec<Parameter>,
+    /// Of the parameters of the encodings that are still to come.
+    specs: std::vec::IntoIter<ParameterSpec>,
+    listed: Vec<Parameter>,
 }
 
 impl ModuleVisitor for Lister {
@@ -89,7 +102,17 @@ impl ModuleVisitor for Lister {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.found.push(Parameter { name: self.path.join("."), shape: param.dims().to_vec() });
+        let of_encoding = self.path.first().is_some_and(|field| field == "position");
+        let spec = if of_encoding { self.specs.next() } else { None };
+        let (decays, bounds, unit) =
+            spec.map_or((D >= 2, None, 1.0), |spec| (spec.decays, spec.bounds, spec.unit));
+        self.listed.push(Parameter {
+            name: self.path.join("."),
+            shape: param.dims().to_vec(),
+            decays,
+            bounds,
+            unit,
+        });
     }
 }
 

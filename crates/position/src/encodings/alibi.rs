@@ -11,6 +11,7 @@ use crate::detail::Detail;
 use crate::distance::{DistanceBias, upload};
 use crate::encoding::Dimensions;
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::layered::at_layer;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
@@ -78,6 +79,11 @@ impl Alibi {
 }
 
 impl DistanceBias for Alibi {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let learned = self.slopes.as_ref();
+        learned.map(|_| ParameterSpec::undecayed("slopes", &["layers", "heads"])).into_iter().collect()
+    }
+
     fn at(&self, layer: usize, distances: &[f64], device: &Device) -> Tensor<2> {
         let slopes = self.of_layer(layer, device);
         upload(distances, device).unsqueeze::<2>() * slopes.neg().unsqueeze_dim::<2>(1)

@@ -8,6 +8,7 @@
 use super::{Configure, Past, check_at_least};
 use crate::encoding::{Dimensions, Position, PositionUse, Rows};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
@@ -76,6 +77,13 @@ impl CausalConv {
 }
 
 impl Position for CausalConv {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        vec![
+            ParameterSpec::decayed("w", &["kernel", "width"]),
+            ParameterSpec::undecayed("b", &["width"]),
+        ]
+    }
+
     fn position_use(&self) -> PositionUse {
         PositionUse::Order
     }

@@ -24,6 +24,7 @@ use crate::distance::upload;
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
@@ -55,6 +56,17 @@ impl Share {
     }
 }
 
+/// Where the phases of `complex_order` start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InitPhase {
+    /// Uniform on the circle.
+    #[default]
+    Uniform,
+    /// At 0, as in the published code.
+    Zero,
+}
+
 /// Keys of `kind = "complex_order"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -68,6 +80,9 @@ pub struct Config {
     /// Who shares the phases.
     #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub share_phase: Share,
+    /// Where the phases start.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
+    pub init_phase: InitPhase,
     /// Ties every linear map of the model as a complex one.
     #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub complex: bool,
@@ -86,6 +101,9 @@ pub struct ComplexOrder {
     complex: bool,
     #[module(skip)]
     scale: f64,
+    /// 1 over the last position of training, which multiplies the frequencies.
+    #[module(skip)]
+    unit: f64,
 }
 
 impl Configure for Config {
@@ -128,14 +146,35 @@ impl Configure for Config {
         ComplexOrder {
             r: init.normal("position.complex_order.r", r, 0.02),
             w: init.values(w, &frequencies.repeat(w[0])),
-            th: init.uniform("position.complex_order.th", th, [-PI, PI]),
+            th: match self.init_phase {
+                InitPhase::Uniform => init.uniform("position.complex_order.th", th, [-PI, PI]),
+                InitPhase::Zero => init.constant(th, 0.0),
+            },
             complex: self.complex,
             scale: 1.0,
+            unit: 1.0 / dimensions.train_length as f64,
         }
     }
 }
 
+/// What the axes of a table count, some of them shared.
+fn axes([words, channels]: [usize; 2]) -> &'static [&'static str] {
+    match (words, channels) {
+        (1, 1) => &["1", "1"],
+        (1, _) => &["1", "width/2"],
+        (_, 1) => &["vocab_size", "1"],
+        _ => &["vocab_size", "width/2"],
+    }
+}
+
 impl Position for ComplexOrder {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let tables = [&self.r, &self.w, &self.th].map(|table| axes(table.lazy_shape().dims()));
+        let [r, w, th] = tables;
+        // Amplitudes are the embeddings of the tokens; frequencies and phases are angles.
+        vec![ParameterSpec::decayed("r", r), ParameterSpec::undecayed("w", w).in_units_of(self.unit), ParameterSpec::undecayed("th", th)]
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;
@@ -195,7 +234,7 @@ mod tests {
                 let [r, w, th] = [&shared.r, &shared.w, &shared.th]
                     .map(|table| Param::from_tensor(table.val().expand(shape)));
                 assert!(shared.r.dims() != shape || shared.w.dims() != shape || shared.th.dims() != shape);
-                let full = ComplexOrder { r, w, th, complex: false, scale: 1.0 };
+                let full = ComplexOrder { r, w, th, complex: false, scale: 1.0, unit: 1.0 };
                 let off: f32 =
                     (shared.embed(hidden.clone(), rows) - full.embed(hidden.clone(), rows)).abs().max().into_scalar();
                 assert!(off == 0.0, "{text}: {off}");

@@ -10,6 +10,7 @@
 use super::{Configure, Past, check_at_least};
 use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::layered::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
@@ -77,6 +78,10 @@ impl Cope {
 }
 
 impl Position for Cope {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        vec![ParameterSpec::decayed("table", &["layers", "npos", "head_dim"])]
+    }
+
     fn position_use(&self) -> PositionUse {
         PositionUse::Order
     }

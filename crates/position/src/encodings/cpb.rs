@@ -10,6 +10,7 @@ use super::{Configure, Past, check_at_least, check_at_most};
 use crate::distance::{DistanceBias, upload};
 use crate::encoding::Dimensions;
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::layered::{at_layer, linear};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, activation::silu};
@@ -93,6 +94,21 @@ impl Configure for Config {
 }
 
 impl DistanceBias for Cpb {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        // Swin V2 leaves its network of biases out of weight decay.
+        let weights = (0..self.w.len()).map(|index| {
+            let axes: &[&str] = if index == 0 { &["layers", "1", "hidden"] } else { &["layers", "hidden", "hidden"] };
+            ParameterSpec::undecayed(format!("w.{index}"), axes)
+        });
+        let biases = (0..self.b.len())
+            .map(|index| ParameterSpec::undecayed(format!("b.{index}"), &["layers", "hidden"]));
+        let last = [
+            ParameterSpec::undecayed("w_out", &["layers", "hidden", "heads"]),
+            ParameterSpec::undecayed("b_out", &["layers", "heads"]),
+        ];
+        weights.chain(biases).chain(last).collect()
+    }
+
     fn at(&self, layer: usize, distances: &[f64], device: &Device) -> Tensor<2> {
         let inputs: Vec<f64> = match self.variant {
             Variant::Linear => distances.to_vec(),

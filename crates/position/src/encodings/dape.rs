@@ -5,10 +5,11 @@
 //! arXiv:2405.14722, section 3; the authors' code). p, a `[layers, heads]` as in `kerple`; w1
 //! `[layers, 2 heads, hidden]`, w2 `[layers, hidden, heads]`. Interpolated by s, distances are divided by s.
 
-use super::{Configure, Past, check_at_least, kerple::logarithmic};
+use super::{Configure, Past, check_at_least, kerple::LEAST, kerple::logarithmic};
 use crate::distance::{as_block, of_block};
 use crate::encoding::{Dimensions, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::layered::{at_layer, linear};
 use crate::positions::Positions;
 use burn::module::{Module, Param};
@@ -66,8 +67,8 @@ impl Configure for Config {
         let (w1, b1) = linear(init, ["dape.w1", "dape.b1"], [layers, 2 * heads, self.hidden]);
         let (w2, b2) = linear(init, ["dape.w2", "dape.b2"], [layers, self.hidden, heads]);
         Dape {
-            p: init.uniform("position.dape.p", [layers, heads], [0.0, 2.0]),
-            a: init.uniform("position.dape.a", [layers, heads], [0.0, 1.0]),
+            p: init.uniform_within("position.dape.p", [layers, heads], [0.0, 2.0], [LEAST, f64::INFINITY]),
+            a: init.uniform_within("position.dape.a", [layers, heads], [0.0, 1.0], [LEAST, f64::INFINITY]),
             w1,
             b1,
             w2,
@@ -78,6 +79,17 @@ impl Configure for Config {
 }
 
 impl Position for Dape {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        vec![
+            ParameterSpec::undecayed("p", &["layers", "heads"]).bounded(LEAST, f64::INFINITY),
+            ParameterSpec::undecayed("a", &["layers", "heads"]).bounded(LEAST, f64::INFINITY),
+            ParameterSpec::decayed("w1", &["layers", "2 heads", "hidden"]),
+            ParameterSpec::undecayed("b1", &["layers", "hidden"]),
+            ParameterSpec::decayed("w2", &["layers", "hidden", "heads"]),
+            ParameterSpec::undecayed("b2", &["layers", "heads"]),
+        ]
+    }
+
     fn position_use(&self) -> PositionUse {
         PositionUse::Distances
     }

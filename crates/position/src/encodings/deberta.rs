@@ -18,6 +18,7 @@ use crate::distance::chosen_by_distance;
 use super::learned::Learned;
 use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::layered::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
@@ -116,6 +117,16 @@ impl Deberta {
 }
 
 impl Position for Deberta {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let relative = [
+            ParameterSpec::decayed("rel", &["2 span", "width"]),
+            ParameterSpec::decayed("w_pos_k", &["layers", "width", "heads head_dim"]),
+            ParameterSpec::decayed("w_pos_q", &["layers", "width", "heads head_dim"]),
+        ];
+        let absolute = self.absolute.iter().flat_map(Position::parameters);
+        relative.into_iter().chain(absolute.map(|spec| spec.below("absolute"))).collect()
+    }
+
     fn position_use(&self) -> PositionUse {
         if self.absolute.is_some() { PositionUse::Positions } else { PositionUse::Distances }
     }

@@ -4,6 +4,7 @@ use super::Encoding;
 use crate::detail::Detail;
 use crate::encoding::{Geometry, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
 use crate::frequency::{Frequencies, Rotation};
+use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::table::Longer;
 use burn::tensor::Tensor;
@@ -11,6 +12,9 @@ use longwave_core::Result;
 use longwave_kernels::Bias;
 
 impl Position for Encoding {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        self.hooks().parameters()
+    }
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         self.hooks().embed(hidden, rows)
     }

@@ -13,6 +13,7 @@ use super::{Configure, Past, check_at_least, check_positive};
 use crate::distance::{as_block, of_block, upload, whole};
 use crate::encoding::{Dimensions, Position, QueryBlock};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::layered::{at_layer, linear};
 use crate::positions::Positions;
 use burn::module::{Module, Param};
@@ -119,6 +120,17 @@ impl Fire {
 }
 
 impl Position for Fire {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        vec![
+            ParameterSpec::undecayed("c", &["layers", "1"]),
+            ParameterSpec::undecayed("multiplier", &["layers", "1"]),
+            ParameterSpec::decayed("w1", &["layers", "1", "hidden"]),
+            ParameterSpec::undecayed("b1", &["layers", "hidden"]),
+            ParameterSpec::decayed("w2", &["layers", "hidden", "heads"]),
+            ParameterSpec::undecayed("b2", &["layers", "heads"]),
+        ]
+    }
+
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         let (layer, device) = (block.rows.layer, block.input.device());
         if !self.by_block(block.rows.positions) {

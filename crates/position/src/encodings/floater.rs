@@ -14,6 +14,7 @@
 use super::{Configure, Past, check_at_least, check_positive};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::distance::upload;
 use crate::positions::Positions;
 use crate::table::indices;
@@ -205,6 +206,17 @@ impl Floater {
 }
 
 impl Position for Floater {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        // A start is a vector of each layer; the flows' matrices are stacked by rows.
+        vec![
+            ParameterSpec::undecayed("start", &["layers", "width"]),
+            ParameterSpec::decayed("w1", &["flows (width+1)", "hidden"]),
+            ParameterSpec::undecayed("b1", &["flows hidden"]),
+            ParameterSpec::decayed("w2", &["flows hidden", "width"]),
+            ParameterSpec::undecayed("b2", &["flows width"]),
+        ]
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         hidden + self.path(rows.layer, rows.positions)
     }

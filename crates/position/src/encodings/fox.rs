@@ -10,6 +10,7 @@
 use super::{Configure, Past};
 use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::layered::at_layer;
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation::log_sigmoid};
@@ -53,6 +54,13 @@ impl Configure for Config {
 }
 
 impl Position for Fox {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        vec![
+            ParameterSpec::decayed("w_f", &["layers", "width", "heads"]),
+            ParameterSpec::undecayed("b_f", &["layers", "heads"]),
+        ]
+    }
+
     fn position_use(&self) -> PositionUse {
         PositionUse::Order
     }

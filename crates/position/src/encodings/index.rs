@@ -1,14 +1,16 @@
 //! `index`: the bare index, the baseline that every encoding improves on.
 //!
 //! `h_t = x_t + c weight`, c the position, or with `normalized` the position over `length - 1`, weight
-//! `[width]` from N(0, 0.02). Enters once, before the first block. Normalised, the same place reads
+//! `[width]` from N(0, `init_std`). Enters once, before the first block. Normalised, the same place reads
 //! differently in a text of another length; bare, it grows without bound. Interpolated by s, the bare
 //! index is divided by s.
 
-use super::{Configure, Past, check_at_least};
+use super::learned::INIT_STD;
+use super::{Configure, Past, check_at_least, check_positive};
 use crate::distance::upload;
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
@@ -24,6 +26,10 @@ pub struct Config {
     /// The length to normalise by; that of the text at hand unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<usize>,
+    /// Standard deviation of the weight at the start; unless given such that the vectors of a training text are as large
+    /// as token embeddings, with a root mean square of 0.02.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_std: Option<f64>,
 }
 
 /// The direction of the index.
@@ -35,6 +41,9 @@ pub struct Index {
     config: Config,
     #[module(skip)]
     scale: f64,
+    /// 1 over the largest number that training multiplies the weight by.
+    #[module(skip)]
+    unit: f64,
 }
 
 impl Configure for Config {
@@ -47,6 +56,7 @@ impl Configure for Config {
     const VARIANTS: &'static [&'static str] = &["normalized = true"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        self.init_std.map_or(Ok(()), |std| check_positive(section, "init_std", std))?;
         match self.length {
             Some(length) if self.normalized => check_at_least(section, "length", length, 2),
             _ => Ok(()),
@@ -54,12 +64,20 @@ impl Configure for Config {
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Index {
-        let weight = init.normal("position.index.weight", [dimensions.width], 0.02);
-        Index { weight, config: self.clone(), scale: 1.0 }
+        let last = dimensions.train_length.saturating_sub(1).max(1) as f64;
+        let largest = if self.normalized { 1.0 } else { last };
+        // The numbers 0 to `largest` have a root mean square of largest / sqrt(3).
+        let std = self.init_std.unwrap_or(INIT_STD * 3.0f64.sqrt() / largest);
+        let weight = init.normal("position.index.weight", [dimensions.width], std);
+        Index { weight, config: self.clone(), scale: 1.0, unit: largest.recip() }
     }
 }
 
 impl Position for Index {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        vec![ParameterSpec::undecayed("weight", &["width"]).in_units_of(self.unit)]
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;

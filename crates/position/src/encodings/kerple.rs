@@ -1,8 +1,10 @@
 //! `kerple`: kernelised biases with two learned numbers a head.
 //!
 //! `variant = "log"`: `logit_ij += -p_h ln(1 + a_h n)`; `"power"`: `-a_h n^(p_h)`; n = i - j (Chi et al.
-//! 2022, arXiv:2205.09921, equations 5 and 6). p, a `[layers, heads]`; p from U(0, 2), a from U(0, 1);
-//! clamped when used, as in the authors' code: `a >= 0.01`, `p >= 0.01`, for `power` also `p <= 2`.
+//! 2022, arXiv:2205.09921, equations 5 and 6). p, a `[layers, heads]`; p from U(0, 2), a from U(0, 1).
+//! Bounds as in the authors' code: `a >= 0.01`, `p >= 0.01`, for `power` also `p <= 2`. They start within them, and
+//! training projects them back after each update, so that a number at its bound still learns; one that was set
+//! outside is clamped where it is used.
 //!
 //! The power is learned, so `n^p = exp(p ln n)` runs in f32 on a device from `ln n` made in f64: at
 //! n = 65,535 and p = 2 it is right to about 3e-6 of itself. Interpolated by s, distances are divided by s.
@@ -11,6 +13,7 @@ use super::{Configure, Past};
 use crate::distance::{DistanceBias, upload};
 use crate::encoding::Dimensions;
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::layered::at_layer;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
@@ -18,8 +21,11 @@ use longwave_core::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The least p and a that are used.
-const LEAST: f64 = 0.01;
+/// The least p and a.
+pub(super) const LEAST: f64 = 0.01;
+
+/// The largest p of `power`.
+const MOST_POWER: f64 = 2.0;
 
 /// Which kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,8 +74,8 @@ impl Configure for Config {
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Kerple {
         let shape = [dimensions.layers, dimensions.heads];
         Kerple {
-            p: init.uniform("position.kerple.p", shape, [0.0, 2.0]),
-            a: init.uniform("position.kerple.a", shape, [0.0, 1.0]),
+            p: init.uniform_within("position.kerple.p", shape, [0.0, 2.0], [LEAST, f64::INFINITY]),
+            a: init.uniform_within("position.kerple.a", shape, [0.0, 1.0], [LEAST, f64::INFINITY]),
             variant: self.variant,
             scale: 1.0,
         }
@@ -90,12 +96,24 @@ fn power(p: Tensor<1>, a: Tensor<1>, distances: &[f64]) -> Tensor<2> {
     let logs: Vec<f64> = distances.iter().map(|&n| if n > 0.0 { n.ln() } else { 0.0 }).collect();
     let present: Vec<f64> = distances.iter().map(|&n| f64::from(n > 0.0)).collect();
     let [logs, present] = [logs, present].map(|x| upload(&x, &device).unsqueeze::<2>());
-    let p = p.clamp(LEAST, 2.0).unsqueeze_dim::<2>(1);
+    let p = p.clamp(LEAST, MOST_POWER).unsqueeze_dim::<2>(1);
     let a = a.clamp_min(LEAST).unsqueeze_dim::<2>(1);
     (logs * p).exp() * present * a.neg()
 }
 
 impl DistanceBias for Kerple {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let p = ParameterSpec::undecayed("p", &["layers", "heads"]);
+        let most = match self.variant {
+            Variant::Log => f64::INFINITY,
+            Variant::Power => MOST_POWER,
+        };
+        vec![
+            p.bounded(LEAST, most),
+            ParameterSpec::undecayed("a", &["layers", "heads"]).bounded(LEAST, f64::INFINITY),
+        ]
+    }
+
     fn at(&self, layer: usize, distances: &[f64], _device: &Device) -> Tensor<2> {
         let (p, a) = (at_layer(&self.p, layer), at_layer(&self.a, layer));
         match self.variant {

@@ -1,6 +1,6 @@
 //! `learned`: a table of vectors, one per position, added to the token embeddings.
 //!
-//! `h_t = x_t + p[position_t]`, p of shape `[table_size, width]`, drawn from N(0, 0.02) (Radford et
+//! `h_t = x_t + p[position_t]`, p of shape `[table_size, width]`, drawn from N(0, `init_std`), 0.02 (Radford et
 //! al. 2019, GPT-2; Vaswani et al. 2017, arXiv:1706.03762, section 3.5, learned variant). Enters once,
 //! before the first block; one table for the whole model.
 //!
@@ -15,9 +15,10 @@
 //!
 //! The extension `linear` divides every position by its scale before any of them.
 
-use super::{Configure, Past};
+use super::{Configure, Past, check_positive};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::table::{Between, Fresh, Longer, read};
 use burn::module::{Module, Param};
@@ -26,8 +27,8 @@ use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Standard deviation of fresh vectors.
-const DEVIATION: f64 = 0.02;
+/// GPT-2's standard deviation of vectors at the start, which the token embeddings have too.
+pub(super) const INIT_STD: f64 = 0.02;
 
 /// What a position past the table reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -60,12 +61,22 @@ pub struct Config {
     /// `interpolate`: the length the table is stretched over; that of the text at hand unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<usize>,
+    /// Standard deviation of the vectors at the start.
+    #[serde(skip_serializing_if = "is_usual_std")]
+    pub init_std: f64,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { table_size: None, past_table: PastTable::Error, alpha: 0.4, length: None }
+        let init_std = INIT_STD;
+        Self { table_size: None, past_table: PastTable::Error, alpha: 0.4, length: None, init_std }
     }
+}
+
+/// Left out of resolved configs, whose hashes are older than the key.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+pub(super) fn is_usual_std(std: &f64) -> bool {
+    std.to_bits() == INIT_STD.to_bits()
 }
 
 /// The table and how it is read.
@@ -79,6 +90,8 @@ pub struct Learned {
     alpha: f64,
     #[module(skip)]
     length: Option<usize>,
+    #[module(skip)]
+    init_std: f64,
     /// Decides the vectors of `random`.
     #[module(skip)]
     seed: u64,
@@ -98,6 +111,7 @@ impl Configure for Config {
     const VARIANTS: &'static [&'static str] = &["past_table = 'hierarchical'", "past_table = 'segment'"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        check_positive(section, "init_std", self.init_std)?;
         if !(self.alpha > 0.0 && self.alpha < 1.0) || (self.alpha - 0.5).abs() < 1e-9 {
             return Err(Error::value(
                 &format!("{section}.alpha"),
@@ -120,10 +134,11 @@ impl Configure for Config {
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Learned {
         let size = self.table_size.unwrap_or(dimensions.train_length);
         Learned {
-            table: init.normal("position.learned.table", [size, dimensions.width], DEVIATION),
+            table: init.normal("position.learned.table", [size, dimensions.width], self.init_std),
             past_table: self.past_table,
             alpha: self.alpha,
             length: self.length,
+            init_std: self.init_std,
             seed: init.seed(),
             scale: 1.0,
         }
@@ -159,7 +174,7 @@ pub(super) fn extend(
 
 impl Learned {
     fn fresh(&self) -> Fresh {
-        Fresh { seed: self.seed, mean: 0.0, deviation: DEVIATION }
+        Fresh { seed: self.seed, mean: 0.0, deviation: self.init_std }
     }
 
     fn size(&self) -> usize {
@@ -230,6 +245,10 @@ impl Learned {
 }
 
 impl Position for Learned {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        vec![ParameterSpec::decayed("table", &["table_size", "width"])]
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         if rows.layer == 0 { hidden + self.vectors(rows.positions) } else { hidden }
     }

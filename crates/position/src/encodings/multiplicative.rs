@@ -1,13 +1,14 @@
 //! `multiplicative`: token embeddings times a learned vector per position.
 //!
-//! `h_t = x_t * table[position_t]`, channel by channel, table `[table_size, width]` from 1 + N(0, 0.02)
+//! `h_t = x_t * table[position_t]`, channel by channel, table `[table_size, width]` from 1 + N(0, `init_std`)
 //! (kexue.fm/archives/8130, multiplicative encoding). Enters once, before the first block. A position at or
 //! past `table_size` is refused; interpolated by s, the table is read at m / s, between rows.
 
 use super::learned::{extend, past_the_table};
-use super::{Configure, Past, check_at_least};
+use super::{Configure, Past, check_at_least, check_positive};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::table::{Between, Fresh, Longer, read};
 use burn::module::{Module, Param};
@@ -17,12 +18,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Keys of `kind = "multiplicative"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Positions the table holds; the training length unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table_size: Option<usize>,
+    /// Standard deviation of the factors around 1 at the start.
+    pub init_std: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { table_size: None, init_std: 0.5 }
+    }
 }
 
 /// The table.
@@ -32,6 +41,8 @@ pub struct Multiplicative {
     pub table: Param<Tensor<2>>,
     #[module(skip)]
     scale: f64,
+    #[module(skip)]
+    init_std: f64,
     /// Decides the rows of a longer table that is filled at random.
     #[module(skip)]
     seed: u64,
@@ -45,18 +56,23 @@ impl Configure for Config {
     const PAST: Past = Past::Refuses("no vector there; `linear` interpolates, `table` makes it longer");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        check_positive(section, "init_std", self.init_std)?;
         self.table_size
             .map_or(Ok(()), |size| check_at_least(section, "table_size", size, dimensions.train_length))
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Multiplicative {
         let shape = [self.table_size.unwrap_or(dimensions.train_length), dimensions.width];
-        let table = init.normal_around("position.multiplicative.table", shape, 1.0, 0.02);
-        Multiplicative { table, scale: 1.0, seed: init.seed() }
+        let table = init.normal_around("position.multiplicative.table", shape, 1.0, self.init_std);
+        Multiplicative { table, scale: 1.0, init_std: self.init_std, seed: init.seed() }
     }
 }
 
 impl Position for Multiplicative {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        vec![ParameterSpec::undecayed("table", &["table_size", "width"])]
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;
@@ -79,7 +95,7 @@ impl Position for Multiplicative {
     }
 
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
-        let fresh = Fresh { seed: self.seed, mean: 1.0, deviation: 0.02 };
+        let fresh = Fresh { seed: self.seed, mean: 1.0, deviation: self.init_std };
         extend(&mut self.table, self.scale, longer, fresh)
     }
 

@@ -7,6 +7,7 @@
 use super::{Configure, Past};
 use crate::encoding::{Dimensions, Position, PositionUse};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use burn::module::Module;
 use longwave_core::Result;
 use schemars::JsonSchema;
@@ -38,6 +39,10 @@ impl Configure for Config {
 }
 
 impl Position for NoPosition {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        Vec::new()
+    }
+
     fn position_use(&self) -> PositionUse {
         PositionUse::Order
     }

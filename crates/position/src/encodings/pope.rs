@@ -5,8 +5,8 @@
 //! theta)]`, `k' = [sp(k) cos(n theta + delta) | sp(k) sin(n theta + delta)]`, so that
 //! `q'.k' = sum_c sp(q_c) sp(k_c) cos((n - m) theta_c + delta_c)` (Gopalakrishnan et al. 2025,
 //! arXiv:2509.10534, section 3; the sign of delta as in the published code). delta
-//! `[layers, kv_heads, head_dim]` is learned, starts at 0 and is clamped to [-2 pi, 0] when used. q and k end
-//! twice as wide as v; the scores keep `1/sqrt(head_dim)`.
+//! `[layers, kv_heads, head_dim]` is learned, starts at 0 and stays within [-2 pi, 0]: training projects it back after
+//! each update, and a value set outside is clamped where it is used. q and k end twice as wide as v; the scores keep `1/sqrt(head_dim)`.
 //!
 //! Angles of positions are computed in f64; delta is turned in by the sum formulas of cos and sin.
 
@@ -14,6 +14,7 @@ use super::{Configure, Past, check_base};
 use crate::encoding::{Dimensions, HeadUse, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::layered::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
@@ -85,6 +86,10 @@ impl Pope {
 }
 
 impl Position for Pope {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        vec![ParameterSpec::undecayed("delta", &["layers", "kv_heads", "head_dim"]).bounded(-TAU, 0.0)]
+    }
+
     fn position_use(&self) -> PositionUse {
         PositionUse::Distances
     }

@@ -1,11 +1,13 @@
 //! Properties that hold for many encodings, tested on all that have them.
 
 use super::{ENCODINGS, EncodingConfig, every};
-use crate::encoding::Position;
+use crate::encoding::{Dimensions, Position, Rows};
+use crate::init::Init;
+use crate::parameter;
 use crate::positions::Positions;
-use crate::testing::{assert_learns, attend, bias, build, random};
-use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use crate::testing::{assert_learns, attend, bias, build, dimensions, random};
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Int, Tensor};
 
 fn distance(a: &Tensor<4>, b: &Tensor<4>) -> f32 {
     (a.clone() - b.clone()).abs().max().into_scalar()
@@ -33,6 +35,82 @@ fn gradients_reach_every_parameter() {
         }
     }
 }
+
+#[test]
+fn every_parameter_is_listed() {
+    let sizes = dimensions();
+    let known = [
+        ("layers", sizes.layers),
+        ("width", sizes.width),
+        ("heads", sizes.heads),
+        ("kv_heads", sizes.kv_heads),
+        ("head_dim", sizes.head_dim),
+        ("vocab_size", sizes.vocab_size),
+        ("1", 1),
+    ];
+    for text in every() {
+        let encoding = build(&text, &Device::flex());
+        let specs = parameter::listed(&encoding).unwrap_or_else(|error| panic!("{text}: {error}"));
+        for (spec, (_, shape)) in specs.iter().zip(parameter::shapes(&encoding)) {
+            for (axis, size) in spec.axes.iter().zip(&shape) {
+                let expected = known.iter().find(|(name, _)| name == axis).map(|(_, size)| size);
+                assert!(expected.is_none_or(|expected| expected == size), "{text}: {spec} is {shape:?}");
+            }
+            let stacked = spec.axes.iter().filter(|axis| **axis != "layers").count();
+            assert!(!spec.decays || stacked >= 2, "{text}: {spec} is a vector, and vectors do not decay");
+        }
+    }
+}
+
+#[test]
+fn parameters_start_where_training_leaves_them() {
+    struct Values(Vec<Vec<f32>>);
+    impl ModuleVisitor for Values {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.0.push(param.val().into_data().try_to_vec().unwrap());
+        }
+    }
+    for text in every() {
+        let encoding = build(&text, &Device::flex());
+        let mut visitor = Values(Vec::new());
+        encoding.visit(&mut visitor);
+        for (spec, values) in encoding.parameters().iter().zip(visitor.0) {
+            let [least, most] =
+                spec.bounds.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]).map(|bound| bound as f32);
+            assert!(values.iter().all(|value| (least..=most).contains(value)), "{text}: {spec} {values:?}");
+            // What decays towards zero has its start around zero: a mean within five standard errors.
+            let count = values.len() as f32;
+            let mean = values.iter().sum::<f32>() / count;
+            let square = values.iter().map(|value| value * value).sum::<f32>() / count;
+            assert!(!spec.decays || mean.abs() <= 5.0 * (square / count).sqrt(), "{text}: {spec} {values:?}");
+        }
+    }
+}
+
+#[test]
+fn positions_start_about_as_large_as_tokens() {
+    let device = Device::flex();
+    let d = Dimensions { width: 64, head_dim: 32, train_length: 128, ..dimensions() };
+    let positions = Positions::range(0..d.train_length);
+    let tokens = Tensor::<2, Int>::zeros([1, d.train_length], &device);
+    for text in every() {
+        let config =
+            EncodingConfig::from_value(&toml::Value::Table(text.parse().unwrap()), "position").unwrap();
+        let encoding = config.build(&d, &Init::new(0, &device));
+        // The embeddings of a fresh model, N(0, 0.02).
+        let x = random::<3>("x", [1, d.train_length, d.width], &device).mul_scalar(0.02);
+        let added = encoding.embed(x.clone(), Rows::new(0, &tokens, &positions)) - x.clone();
+        let rms = |x: Tensor<3>| x.square().mean().into_scalar::<f32>().sqrt();
+        let ratio = rms(added) / rms(x);
+        if ratio > 0.0 && !encoding.replaces_hidden() && !UNBALANCED.contains(&encoding.kind()) {
+            assert!((0.3..=3.0).contains(&ratio), "{text}: positions are {ratio} times as large as tokens");
+        }
+    }
+}
+
+/// Kinds that are not meant to be as large as tokens at the start: a convolution of the tokens and a recurrent network of
+/// them, whose size is that of their weights.
+const UNBALANCED: &[&str] = &["causal_conv"];
 
 #[test]
 fn relative_encodings_read_distances_alone() {
@@ -128,6 +206,6 @@ fn interpolation_divides_the_distances() {
 fn every_kind_builds_from_its_name() {
     for entry in ENCODINGS {
         let config = EncodingConfig::from_value(&toml::Value::String(entry.kind.into()), "position").unwrap();
-        config.validate("position", &crate::testing::dimensions()).unwrap_or_else(|error| panic!("{error}"));
+        config.validate("position", &dimensions()).unwrap_or_else(|error| panic!("{error}"));
     }
 }

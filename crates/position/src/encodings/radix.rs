@@ -15,12 +15,14 @@
 //! `beta_new`; rows, and numbers with `reading = "rescaled"`, take each digit d' to the centre of its cell,
 //! `clamp((d' + 1/2) beta / beta_new - 1/2, 0, beta - 1)`; `reading = "raw"` takes the number as it is.
 
-use super::{Configure, Past, check_at_least};
+use super::learned::INIT_STD;
+use super::{Configure, Past, check_at_least, check_positive};
 use crate::detail::Detail;
 use crate::distance::upload;
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::extension::Lengths;
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::table::{Between, read};
 use burn::module::{Module, Param};
@@ -83,6 +85,10 @@ pub struct Config {
     pub beta_new: Option<usize>,
     /// `convert` of numbers: how the digits of the larger base are read.
     pub reading: DigitReading,
+    /// Standard deviation of the rows or weights at the start; 0.02 over the root of `digits` unless given, so that
+    /// their sum is as large as a token embedding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_std: Option<f64>,
 }
 
 impl Default for Config {
@@ -95,6 +101,7 @@ impl Default for Config {
             s: 1.0,
             beta_new: None,
             reading: DigitReading::Rescaled,
+            init_std: None,
         }
     }
 }
@@ -180,6 +187,7 @@ impl Configure for Config {
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "beta", self.beta, 2)?;
         check_at_least(section, "digits", self.digits, 1)?;
+        self.init_std.map_or(Ok(()), |std| check_positive(section, "init_std", std))?;
         if !(self.s.is_finite() && self.s >= 1.0) {
             return Err(Error::value(&format!("{section}.s"), self.s, "it must be a number of at least 1"));
         }
@@ -214,9 +222,10 @@ impl Configure for Config {
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Radix {
         let (digits, width) = (self.digits, dimensions.width);
         let rows = self.digits_as == DigitsAs::Rows;
+        let std = self.init_std.unwrap_or(INIT_STD / (digits as f64).sqrt());
         Radix {
-            table: rows.then(|| init.normal("position.radix.table", [digits, self.beta, width], 0.02)),
-            weights: (!rows).then(|| init.normal("position.radix.weights", [digits, width], 0.02)),
+            table: rows.then(|| init.normal("position.radix.table", [digits, self.beta, width], std)),
+            weights: (!rows).then(|| init.normal("position.radix.weights", [digits, width], std)),
             config: self.clone(),
         }
     }
@@ -288,6 +297,12 @@ impl Radix {
 }
 
 impl Position for Radix {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let table = self.table.as_ref().map(|_| ParameterSpec::decayed("table", &["digits", "beta", "width"]));
+        let weights = self.weights.as_ref().map(|_| ParameterSpec::decayed("weights", &["digits", "width"]));
+        table.into_iter().chain(weights).collect()
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;

@@ -11,10 +11,12 @@
 //! `1 / sqrt(width)`. It is added like the others, so that the token itself stays readable. Positions do not
 //! enter: the order of the rows does. Sequential in the rows.
 
-use super::{Configure, Past, check_at_least};
+use super::learned::{INIT_STD, is_usual_std};
+use super::{Configure, Past, check_at_least, check_positive};
 use crate::encoding::{Dimensions, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::table::indices;
 use burn::module::{Module, Param};
@@ -55,11 +57,14 @@ pub struct Config {
     pub hidden: usize,
     /// `mlp`: its nonlinearity.
     pub activation: Activation,
+    /// Standard deviation of `p0` at the start.
+    #[serde(skip_serializing_if = "is_usual_std")]
+    pub init_std: f64,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { variant: Variant::Linear, hidden: 64, activation: Activation::Tanh }
+        Self { variant: Variant::Linear, hidden: 64, activation: Activation::Tanh, init_std: INIT_STD }
     }
 }
 
@@ -85,6 +90,9 @@ pub struct Recursive {
     /// The vectors of the first positions, where they are computed once for many readings.
     #[module(skip)]
     made: Option<Tensor<2>>,
+    /// 1 over the number of steps to the last position of training; 1 for `rnn`, which has no such path.
+    #[module(skip)]
+    unit: f64,
 }
 
 /// `[width, width]`: turns channels 2i and 2i + 1 by the sinusoidal frequency of band i.
@@ -112,6 +120,7 @@ impl Configure for Config {
     const VARIANTS: &'static [&'static str] = &["variant = 'mlp'", "variant = 'rnn'"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        check_positive(section, "init_std", self.init_std)?;
         check_at_least(section, "hidden", self.hidden, 1)
     }
 
@@ -120,7 +129,7 @@ impl Configure for Config {
         let mlp = self.variant == Variant::Mlp;
         let reach = 1.0 / (width as f64).sqrt();
         Recursive {
-            p0: init.normal("position.recursive.p0", [width], 0.02),
+            p0: init.normal("position.recursive.p0", [width], self.init_std),
             w: (!mlp).then(|| init.values([width, width], &rotations(width))),
             b: (!mlp).then(|| init.constant([width], 0.0)),
             w_x: (self.variant == Variant::Rnn)
@@ -130,6 +139,7 @@ impl Configure for Config {
             w2: mlp.then(|| init.normal("position.recursive.w2", [hidden, width], 0.02)),
             b2: mlp.then(|| init.constant([width], 0.0)),
             made: None,
+            unit: if self.variant == Variant::Rnn { 1.0 } else { 1.0 / dimensions.train_length as f64 },
         }
     }
 }
@@ -184,6 +194,23 @@ fn states(x: &Tensor<3>, state: &mut Tensor<3>, [w, b, w_x]: [Tensor<2>; 3]) -> 
 }
 
 impl Position for Recursive {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let all = [
+            (true, ParameterSpec::undecayed("p0", &["width"])),
+            // It starts as rotations, and zero would forget the position before.
+            (self.w.is_some(), ParameterSpec::undecayed("w", &["width", "width"])),
+            (self.b.is_some(), ParameterSpec::undecayed("b", &["width"])),
+            (self.w_x.is_some(), ParameterSpec::decayed("w_x", &["width", "width"])),
+            (self.w1.is_some(), ParameterSpec::decayed("w1", &["width", "hidden"])),
+            (self.b1.is_some(), ParameterSpec::undecayed("b1", &["hidden"])),
+            (self.w2.is_some(), ParameterSpec::decayed("w2", &["hidden", "width"])),
+            (self.b2.is_some(), ParameterSpec::undecayed("b2", &["width"])),
+        ];
+        // What every step applies again moves the last position as many times over as there are steps.
+        let measured = |spec: ParameterSpec| if spec.name == "p0" { spec } else { spec.in_units_of(self.unit) };
+        all.into_iter().filter_map(|(present, spec)| present.then(|| measured(spec))).collect()
+    }
+
     fn position_use(&self) -> PositionUse {
         if self.w_x.is_some() { PositionUse::Order } else { PositionUse::Positions }
     }

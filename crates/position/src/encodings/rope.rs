@@ -18,6 +18,7 @@ use super::{Configure, Past, check_base};
 use crate::encoding::{Dimensions, Position, PositionUse};
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use burn::module::Module;
 use longwave_core::{Error, Result};
 use longwave_kernels::Layout;
@@ -115,6 +116,10 @@ impl Configure for Config {
 }
 
 impl Position for Rope {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        Vec::new()
+    }
+
     fn position_use(&self) -> PositionUse {
         PositionUse::Distances
     }

@@ -8,6 +8,7 @@ use super::{Configure, Past, check_at_least, check_base};
 use crate::distance::{DistanceBias, upload};
 use crate::encoding::Dimensions;
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
@@ -74,6 +75,10 @@ impl Sandwich {
 }
 
 impl DistanceBias for Sandwich {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        Vec::new()
+    }
+
     fn at(&self, _layer: usize, distances: &[f64], device: &Device) -> Tensor<2> {
         let sums: Vec<f64> = distances.iter().map(|&n| self.sum(n)).collect();
         let factors: Vec<f64> = (1..=self.heads).map(|h| self.heads as f64 / (8.0 * h as f64)).collect();

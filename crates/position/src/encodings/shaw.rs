@@ -11,6 +11,7 @@ use super::{Configure, Past};
 use crate::distance::chosen_by_distance;
 use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::layered::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
@@ -93,6 +94,12 @@ impl Shaw {
 }
 
 impl Position for Shaw {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let keys = ParameterSpec::decayed("rel_k", &["layers", "distances", "head_dim"]);
+        let values = self.rel_v.as_ref().map(|_| ParameterSpec::decayed("rel_v", &["layers", "distances", "head_dim"]));
+        std::iter::once(keys).chain(values).collect()
+    }
+
     fn position_use(&self) -> PositionUse {
         PositionUse::Distances
     }

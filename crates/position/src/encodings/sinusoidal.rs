@@ -4,19 +4,25 @@
 //! `h = x + scale p` (Vaswani et al. 2017, arXiv:1706.03762, section 3.5). Enters once, before the first
 //! block; no parameters.
 //!
-//! The waves have a root mean square of 0.7, the token embeddings of a fresh model 0.02: with
-//! `scale = 1` the positions drown the tokens at the start, so small models train better with less.
+//! The waves have a root mean square of 0.7, the token embeddings of a fresh model 0.02: with `scale = 1` the
+//! positions drown the tokens at the start. Vaswani et al. multiply the embeddings by `sqrt(width)`, which leaves waves
+//! 0.7 times as large as tokens; here the waves are scaled, by default to the size of the tokens. With `learned_scale`
+//! the factor is trained, from `scale`.
 
 use super::{Configure, Past, check_base};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// The scale that makes waves, whose root mean square is 1 / sqrt(2), as large as token embeddings, 0.02.
+const TOKENS: f64 = 0.02 * std::f64::consts::SQRT_2;
 
 /// Keys of `kind = "sinusoidal"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,21 +32,27 @@ pub struct Config {
     pub base: f64,
     /// Factor on the waves.
     pub scale: f64,
+    /// Train the factor, which starts at `scale`.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
+    pub learned_scale: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { base: 10_000.0, scale: 1.0 }
+        Self { base: 10_000.0, scale: TOKENS, learned_scale: false }
     }
 }
 
 /// The waves.
 #[derive(Module, Debug)]
 pub struct Sinusoidal {
+    /// The factor on the waves `[1]`, where it is learned.
+    pub scale: Option<Param<Tensor<1>>>,
     #[module(skip)]
     frequencies: Frequencies,
+    /// The factor where it is fixed; 1 where it is learned.
     #[module(skip)]
-    scale: f64,
+    fixed: f64,
 }
 
 impl Configure for Config {
@@ -49,6 +61,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "fixed sine and cosine waves, added to the token embeddings";
     const SOURCE: &'static str = "arXiv:1706.03762, section 3.5";
     const PAST: Past = Past::Reads("defined: the waves go on");
+    const VARIANTS: &'static [&'static str] = &["learned_scale = true"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;
@@ -66,8 +79,12 @@ impl Configure for Config {
         Ok(())
     }
 
-    fn build(&self, dimensions: &Dimensions, _init: &Init) -> Sinusoidal {
-        Sinusoidal { frequencies: Frequencies::geometric(self.base, dimensions.width), scale: self.scale }
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Sinusoidal {
+        Sinusoidal {
+            scale: self.learned_scale.then(|| init.constant([1], self.scale)),
+            frequencies: Frequencies::geometric(self.base, dimensions.width),
+            fixed: if self.learned_scale { 1.0 } else { self.scale },
+        }
     }
 }
 
@@ -77,7 +94,7 @@ impl Sinusoidal {
         let values: Vec<f32> = self
             .frequencies
             .angles(positions.values())
-            .flat_map(|angle| [(self.scale * angle.sin()) as f32, (self.scale * angle.cos()) as f32])
+            .flat_map(|angle| [(self.fixed * angle.sin()) as f32, (self.fixed * angle.cos()) as f32])
             .collect();
         let shape = [positions.rows(), positions.length(), self.frequencies.dim()];
         Tensor::from_data(TensorData::new(values, shape), device)
@@ -85,12 +102,19 @@ impl Sinusoidal {
 }
 
 impl Position for Sinusoidal {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        self.scale.iter().map(|_| ParameterSpec::undecayed("scale", &["1"])).collect()
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;
         }
         let waves = self.waves(rows.positions, &hidden.device());
-        hidden + waves
+        match &self.scale {
+            Some(scale) => hidden + waves * scale.val().unsqueeze::<3>(),
+            None => hidden + waves,
+        }
     }
 
     fn frequencies(&self) -> Option<&Frequencies> {
@@ -109,7 +133,7 @@ mod tests {
     #[test]
     fn norm_is_the_same_everywhere() {
         let waves =
-            Sinusoidal { frequencies: Frequencies::geometric(1e4, 16), scale: 1.0 };
+            Sinusoidal { scale: None, frequencies: Frequencies::geometric(1e4, 16), fixed: 1.0 };
         let values = waves.waves(&Positions::range(0..50), &Device::flex()).into_data().try_to_vec::<f32>().unwrap();
         for row in values.chunks(16) {
             assert!((row.iter().map(|x| x * x).sum::<f32>() - 8.0).abs() < 1e-5);

@@ -13,6 +13,7 @@ use crate::detail::Detail;
 use crate::distance::{DistanceBias, whole};
 use crate::encoding::Dimensions;
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result};
@@ -138,6 +139,10 @@ impl Configure for Config {
 }
 
 impl DistanceBias for T5 {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        vec![ParameterSpec::undecayed("table", &["heads", "buckets"])]
+    }
+
     fn at(&self, _layer: usize, distances: &[f64], _device: &Device) -> Tensor<2> {
         self.buckets.read(self.table.val(), distances)
     }

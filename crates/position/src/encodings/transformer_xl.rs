@@ -26,6 +26,7 @@ use super::{Configure, Past, check_base};
 use crate::encoding::{Dimensions, HeadUse, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::layered::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
@@ -137,6 +138,16 @@ impl TransformerXl {
 }
 
 impl Position for TransformerXl {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let projection =
+            self.w_r.as_ref().map(|_| ParameterSpec::decayed("w_r", &["layers", "width", "heads head_dim"]));
+        let biases = [
+            ParameterSpec::undecayed("u", &["layers", "heads", "head_dim"]),
+            ParameterSpec::undecayed("v_bias", &["layers", "heads", "head_dim"]),
+        ];
+        biases.into_iter().chain(projection).collect()
+    }
+
     fn position_use(&self) -> PositionUse {
         PositionUse::Distances
     }

@@ -17,6 +17,7 @@ use crate::detail::Detail;
 use crate::distance::bias_by_distance;
 use crate::encoding::{Dimensions, HeadUse, Position, QueryBlock, Rows};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::table::{Between, Fresh, Longer, read};
 use burn::module::{Module, Param};
@@ -145,6 +146,18 @@ impl Tupe {
 }
 
 impl Position for Tupe {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let absolute = [
+            ParameterSpec::decayed("table", &["table_size", "width"]),
+            ParameterSpec::undecayed("ln_gain", &["width"]),
+            ParameterSpec::undecayed("ln_bias", &["width"]),
+            ParameterSpec::decayed("u_q", &["width", "heads head_dim"]),
+            ParameterSpec::decayed("u_k", &["width", "kv_heads head_dim"]),
+        ];
+        let relative = self.rel_table.as_ref().map(|_| ParameterSpec::undecayed("rel_table", &["heads", "buckets"]));
+        absolute.into_iter().chain(relative).collect()
+    }
+
     fn head_use(&self) -> HeadUse {
         HeadUse::Widens
     }

@@ -15,6 +15,7 @@ use crate::detail::Detail;
 use crate::encoding::{Dimensions, Position, PositionUse};
 use crate::frequency::{Decay, Frequencies, Rotation};
 use crate::init::Init;
+use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use burn::module::Module;
 use longwave_core::{Error, Result};
@@ -102,6 +103,10 @@ impl Xpos {
 }
 
 impl Position for Xpos {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        Vec::new()
+    }
+
     fn position_use(&self) -> PositionUse {
         PositionUse::Distances
     }

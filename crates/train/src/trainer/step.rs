@@ -4,7 +4,7 @@ use super::Trainer;
 use super::found::{Advanced, Found, Numbers, Place};
 use crate::feed::{Feed, Part};
 use crate::loss_scale::LossScale;
-use crate::optimizer::{Clip, clipped, squares};
+use crate::optimizer::{Clip, clipped, in_units, squares};
 use crate::parameters;
 use crate::recurrence;
 use crate::run::Which;
@@ -36,6 +36,7 @@ impl Trainer<'_> {
         let config = self.config();
         let learning_rate = schedule.learning_rate(self.stage_step());
         let Some(Passed { losses, gradients, memories }) = self.gradients(stop)? else { return Ok(None) };
+        let gradients = in_units(self.model(), gradients);
         let squares = squares(&gradients);
         let numbers = Numbers::new(losses, squares.clone());
         let advanced = if self.reads_later {

@@ -1,0 +1,122 @@
+//! What an encoding says of each of its parameters: the axes, and how training treats it.
+//!
+//! - **Weight decay** pulls a parameter towards zero. That is a mild prior for a matrix or a vector of features drawn
+//!   around zero, and wrong for a number whose value means something: a slope, a gate's bias, a threshold, an angle,
+//!   a table that starts at ones. Published practice decides where there is some (Loshchilov and Hutter 2019,
+//!   arXiv:1711.05101, decays everything; GPT-2 and its successors leave out biases and gains; Swin,
+//!   arXiv:2111.09883, leaves out tables and networks of biases). The axis `layers` only stacks what every layer has
+//!   of its own, so a stacked bias stays a bias.
+//! - **Bounds** are kept by projection: after each update of the optimizer a number outside is set to the nearest
+//!   bound. A clamp in the forward pass alone would give such a number no gradient, and it would never come back.
+//! - **The unit** is what a step of the optimizer counts in. A frequency, a slope over positions or the matrix of a
+//!   recursion acts L times over at position L: a step that suits other parameters turns the last position by half a
+//!   circle, and the gradient, L times as large, decides the clipping of the whole model. Measured in units of `1 / L`
+//!   (the parameter is `unit` times what the optimizer sees) it learns like the others.
+//!
+//! Every encoding lists all of its parameters ([`Position::parameters`](crate::Position::parameters)); a model whose
+//! encoding leaves one out is not built.
+
+use crate::encoding::Position;
+use crate::encodings::Encoding;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::Tensor;
+use longwave_core::{Error, Result};
+use std::borrow::Cow;
+use std::fmt;
+
+/// One parameter of an encoding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParameterSpec {
+    /// Path of fields and indices below the encoding, such as `table` or `w.0`.
+    pub name: Cow<'static, str>,
+    /// What each axis counts, such as `["layers", "heads"]`; a size by its name in [`Dimensions`](crate::Dimensions)
+    /// where it is one of these.
+    pub axes: &'static [&'static str],
+    /// Whether weight decay applies.
+    pub decays: bool,
+    /// The least and the largest value that training allows.
+    pub bounds: Option<[f64; 2]>,
+    /// The unit that training measures it in; 1 for most.
+    pub unit: f64,
+}
+
+impl ParameterSpec {
+    /// A parameter that weight decay pulls towards zero: features and linear maps, drawn around zero.
+    pub fn decayed(name: impl Into<Cow<'static, str>>, axes: &'static [&'static str]) -> Self {
+        Self { name: name.into(), axes, decays: true, bounds: None, unit: 1.0 }
+    }
+
+    /// A parameter without weight decay: biases, gains, and whatever starts at a value that means something.
+    pub fn undecayed(name: impl Into<Cow<'static, str>>, axes: &'static [&'static str]) -> Self {
+        Self { name: name.into(), axes, decays: false, bounds: None, unit: 1.0 }
+    }
+
+    /// The same, kept within `[least, most]` by training; either may be infinite.
+    #[must_use]
+    pub fn bounded(self, least: f64, most: f64) -> Self {
+        Self { bounds: Some([least, most]), ..self }
+    }
+
+    /// The same, measured in another unit by training.
+    #[must_use]
+    pub fn in_units_of(self, unit: f64) -> Self {
+        Self { unit, ..self }
+    }
+
+    /// The same below a field of another encoding.
+    #[must_use]
+    pub(crate) fn below(self, field: &str) -> Self {
+        Self { name: format!("{field}.{}", self.name).into(), ..self }
+    }
+}
+
+impl fmt::Display for ParameterSpec {
+    /// Name and axes, such as `p [layers, heads]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} [{}]", self.name, self.axes.join(", "))
+    }
+}
+
+/// What an encoding says of its parameters, which must be all of them.
+///
+/// # Errors
+/// One that it has is not listed, one that is listed it does not have, or a shape has another number of axes.
+pub fn listed(encoding: &Encoding) -> Result<Vec<ParameterSpec>> {
+    let specs = encoding.parameters();
+    let shapes = shapes(encoding);
+    let fits = |(spec, (name, shape)): (&ParameterSpec, &(String, Vec<usize>))| {
+        spec.name == *name && spec.axes.len() == shape.len()
+    };
+    if specs.len() == shapes.len() && specs.iter().zip(&shapes).all(fits) {
+        return Ok(specs);
+    }
+    let specs: Vec<String> = specs.iter().map(ParameterSpec::to_string).collect();
+    Err(Error::failed(format!("`{}` lists the parameters {specs:?}, and has {shapes:?}", encoding.kind()))
+        .hint("`Position::parameters` must name each field and its axes, in their order"))
+}
+
+/// Name and shape of every parameter of an encoding, in the order of its fields.
+pub fn shapes(encoding: &Encoding) -> Vec<(String, Vec<usize>)> {
+    struct Lister {
+        path: Vec<String>,
+        listed: Vec<(String, Vec<usize>)>,
+    }
+    impl ModuleVisitor for Lister {
+        fn enter_module(&mut self, name: &str, _container_type: &str) {
+            self.path.push(name.to_owned());
+        }
+        fn exit_module(&mut self, _name: &str, _container_type: &str) {
+            self.path.pop();
+        }
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            // The variant of an enum stands in the path, and is no part of the name.
+            let named = self.path.iter().filter(|part| !part.starts_with(char::is_uppercase));
+            let name: Vec<&str> = named.map(String::as_str).collect();
+            // A model that is only counted has shapes and no memory.
+            self.listed.push((name.join("."), param.lazy_shape().to_vec()));
+        }
+    }
+    let mut lister = Lister { path: Vec::new(), listed: Vec::new() };
+    encoding.visit(&mut lister);
+    lister.listed
+}

@@ -3,8 +3,9 @@
 //! `h_t = x_t + p_{position_t}`, `p_0 = p0`, `p_{k+1} = f(p_k)` from position 0 on, whatever the first row's
 //! position (kexue.fm/archives/8130, recursive encoding). `variant = "linear"`: `f(p) = p w + b`, w
 //! `[width, width]`; it starts as the rotations of a sinusoidal encoding, so that nothing grows at first.
-//! `"mlp"`: `f(p) = p + tanh(p w1 + b1) w2 + b2`, w1 `[width, hidden]`, w2 `[hidden, width]`. p0 from
-//! N(0, 0.02). Enters once, before the first block; sequential in the position. Whole positions only.
+//! `"mlp"`: `f(p) = p + tanh(p w1 + b1) w2 + b2`, w1 `[width, hidden]`, w2 `[hidden, width]` from
+//! N(0, 1 / (2 L)), so that L steps do not outgrow the tokens. p0 from N(0, `init_std`), 0.02 by default. Enters once,
+//! before the first block; sequential in the position. Whole positions only.
 //!
 //! `"rnn"` runs over the tokens, after which, the same source says, no other encoding is needed:
 //! `h_t = x_t + s_t`, `s_t = tanh(s_{t-1} w + x_t w_x + b)`, `s_{-1} = p0`, `w_x` `[width, width]` uniform within
@@ -128,6 +129,7 @@ impl Configure for Config {
         let (width, hidden) = (dimensions.width, self.hidden);
         let mlp = self.variant == Variant::Mlp;
         let reach = 1.0 / (width as f64).sqrt();
+        let unit = if self.variant == Variant::Rnn { 1.0 } else { 1.0 / dimensions.train_length as f64 };
         Recursive {
             p0: init.normal("position.recursive.p0", [width], self.init_std),
             w: (!mlp).then(|| init.values([width, width], &rotations(width))),
@@ -136,10 +138,10 @@ impl Configure for Config {
                 .then(|| init.uniform("position.recursive.w_x", [width, width], [-reach, reach])),
             w1: mlp.then(|| init.normal("position.recursive.w1", [width, hidden], 0.02)),
             b1: mlp.then(|| init.constant([hidden], 0.0)),
-            w2: mlp.then(|| init.normal("position.recursive.w2", [hidden, width], 0.02)),
+            w2: mlp.then(|| init.normal("position.recursive.w2", [hidden, width], 0.5 * unit)),
             b2: mlp.then(|| init.constant([width], 0.0)),
             made: None,
-            unit: if self.variant == Variant::Rnn { 1.0 } else { 1.0 / dimensions.train_length as f64 },
+            unit,
         }
     }
 }

@@ -47,8 +47,12 @@ fn extensions() -> Vec<ExtensionConfig> {
     let listed = EXTENSIONS.iter().map(|entry| needs_keys(entry.kind));
     listed
         .chain(
-            ["{ kind = 'linear', log_n = true, temperature = 0.8 }", "{ kind = 'segments', length = 7 }"]
-                .map(str::to_owned),
+            [
+                "{ kind = 'linear', log_n = true, temperature = 0.8 }",
+                "{ kind = 'direct', temperature = 0.6 }",
+                "{ kind = 'segments', length = 7 }",
+            ]
+            .map(str::to_owned),
         )
         .map(|text| {
             ExtensionConfig::from_value(&value(&text), "extend")

@@ -80,8 +80,10 @@ pub struct LayerReading {
     pub mask: Mask,
     /// Query scale.
     pub log_n: LogN,
-    /// Multiplies the logits (`temperature` divides them).
+    /// Multiplies q.k, beside `1 / sqrt(head_dim)`; what encodings add to the logits stays as it is.
     pub logit_scale: f64,
+    /// Divides the logits, all that goes into the softmax: the scaled q.k and what encodings make of it and add.
+    pub temperature: f64,
 }
 
 /// The encodings of a model and how each layer reads them.
@@ -156,7 +158,8 @@ impl Reading {
                 return refused("log-n scales scores");
             }
             let factor = self.rotation(index).map_or(1.0, |rotation| rotation.frequencies.attention_factor);
-            if [factor, layer.logit_scale].iter().any(|scale| (scale - 1.0).abs() > f64::EPSILON) {
+            let scales = [factor, layer.logit_scale, layer.temperature];
+            if scales.iter().any(|scale| (scale - 1.0).abs() > f64::EPSILON) {
                 return refused("a temperature or an attention factor scales scores");
             }
         }
@@ -218,8 +221,8 @@ impl Reading {
         self.of(rows.layer).fold(k, |k, (encoding, layer)| encoding.map_key(k, rows.at(layer)))
     }
 
-    /// Hook (c): what the encodings of the layer add to the logits of the queries at hand. One
-    /// description stays a description; several are summed into a block.
+    /// Hook (c): what the encodings of the layer add to the logits of the queries at hand, before the layer's
+    /// temperature divides them. One description stays a description; several are summed into a block.
     pub fn bias(&self, block: QueryBlock<'_>) -> Bias {
         let mut biases: Vec<Bias> = self
             .of(block.rows.layer)

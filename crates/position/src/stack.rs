@@ -228,6 +228,7 @@ impl PositionConfig {
                     mask: Mask { window, sinks: keys.sinks.unwrap_or(0) },
                     log_n,
                     logit_scale: 1.0,
+                    temperature: 1.0,
                 });
             }
             encodings.extend(built);

@@ -82,7 +82,7 @@ pub struct Spectrum {
     pub base: f64,
     /// The base as read.
     pub base_read: f64,
-    /// Multiplier on cos and sin as read.
+    /// Multiplier on cos and sin as read; a temperature t counts as `1 / sqrt(t)`, which divides q.k as it does.
     pub attention_factor: f64,
     /// Fastest first.
     pub bands: Vec<Band>,
@@ -199,7 +199,7 @@ fn picture(
         spectrum: encodings[0]
             .frequencies()
             .zip(encodings[1].frequencies())
-            .map(|(trained, read)| spectrum(trained, read, lengths.train)),
+            .map(|(trained, read)| spectrum(trained, read, probes[1].temperature(), lengths.train)),
         bias: by_distance(&|probe| probe.bias(&distances)),
         decay: by_distance(&|probe| probe.decay(&distances)),
         details: encodings[1].details(&sampled),
@@ -230,12 +230,12 @@ fn alike(read: &Reading) -> bool {
         .all(|layer| layer.mask == Mask::default() && layer.log_n == LogN::Off && encodings(layer) == first)
 }
 
-fn spectrum(trained: &Frequencies, read: &Frequencies, train_length: usize) -> Spectrum {
+fn spectrum(trained: &Frequencies, read: &Frequencies, temperature: f64, train_length: usize) -> Spectrum {
     let bands = trained.inv_freq.iter().zip(&read.inv_freq);
     Spectrum {
         base: trained.base,
         base_read: read.base,
-        attention_factor: read.attention_factor,
+        attention_factor: read.attention_factor / temperature.sqrt(),
         bands: bands
             .map(|(&inv_freq, &inv_freq_read)| Band {
                 inv_freq,

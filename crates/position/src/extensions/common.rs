@@ -69,7 +69,7 @@ impl Common {
             if scaled {
                 layer.log_n = LogN::PostHoc { train_length: lengths.train };
             }
-            layer.logit_scale /= self.temperature.unwrap_or(1.0);
+            layer.temperature *= self.temperature.unwrap_or(1.0);
         }
         Ok(())
     }

@@ -30,18 +30,22 @@ pub enum AttentionKind {
     Linear,
 }
 
-/// Scaling of the queries by the logarithm of their position (kexue.fm/archives/8823 and 9708).
+/// Scaling of the queries by the logarithm of the number n of keys that they see (kexue.fm/archives/8823 and 9708).
+///
+/// n is the query's position + 1, also where the rows at hand are a piece of a text. Where positions are drawn at
+/// random (`train.positions`, the extension `randpos`), they say nothing of n, and rows are counted: the query's own
+/// and those before it, in a cache too. A window changes nothing of n.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogN {
     /// Queries stay as they are.
     #[default]
     Off,
-    /// Trained with it: `ln(m + 1) / ln L` at position m.
+    /// Trained with it: `ln n / ln L`.
     Trained {
         /// L in tokens.
         train_length: usize,
     },
-    /// Added to a model trained without it: `max(1, ln(m + 1) / ln L)`.
+    /// Added to a model trained without it: `max(1, ln n / ln L)`.
     PostHoc {
         /// L in tokens.
         train_length: usize,
@@ -49,9 +53,9 @@ pub enum LogN {
 }
 
 impl LogN {
-    /// The factor on the query at position m.
-    pub fn factor(self, position: f64) -> f64 {
-        let ratio = |length: usize| (position + 1.0).ln() / (length as f64).ln();
+    /// The factor on a query that sees `keys` keys.
+    pub fn factor(self, keys: f64) -> f64 {
+        let ratio = |length: usize| keys.ln() / (length as f64).ln();
         match self {
             Self::Off => 1.0,
             Self::Trained { train_length } => ratio(train_length),
@@ -305,13 +309,14 @@ impl Reading {
             .unwrap_or_else(Geometry::plain)
     }
 
-    /// The log-n factors of the queries of a layer, `[rows, length]`, where it scales them.
+    /// The log-n factors of the queries of a layer, `[rows, length]`, where it scales them; `positions` are those
+    /// of the queries.
     pub fn query_scale(&self, layer: usize, positions: &Positions, device: &Device) -> Option<Tensor<2>> {
         let log_n = self.layers[layer].log_n;
         if log_n == LogN::Off {
             return None;
         }
-        let factors: Vec<f32> = positions.values().iter().map(|&m| log_n.factor(m) as f32).collect();
+        let factors: Vec<f32> = positions.keys_seen().map(|keys| log_n.factor(keys) as f32).collect();
         Some(Tensor::from_data(TensorData::new(factors, [positions.rows(), positions.length()]), device))
     }
 
@@ -363,8 +368,8 @@ mod tests {
     #[test]
     fn log_n_as_published() {
         let trained = LogN::Trained { train_length: 8 };
-        assert!(trained.factor(0.0).abs() < 1e-15 && (trained.factor(7.0) - 1.0).abs() < 1e-15);
+        assert!(trained.factor(1.0).abs() < 1e-15 && (trained.factor(8.0) - 1.0).abs() < 1e-15);
         let later = LogN::PostHoc { train_length: 8 };
-        assert!((later.factor(3.0) - 1.0).abs() < 1e-15 && (later.factor(63.0) - 2.0).abs() < 1e-12);
+        assert!((later.factor(4.0) - 1.0).abs() < 1e-15 && (later.factor(64.0) - 2.0).abs() < 1e-12);
     }
 }

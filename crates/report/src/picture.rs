@@ -71,7 +71,7 @@ pub struct Layer {
     pub window: Option<usize>,
     /// Keys at positions below this stay visible past the window.
     pub sinks: usize,
-    /// Whether queries are scaled by the logarithm of their position.
+    /// Whether queries are scaled by the logarithm of the number of keys that they see.
     pub log_n: bool,
 }
 

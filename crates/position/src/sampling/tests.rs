@@ -83,6 +83,15 @@ fn a_draw_depends_on_seed_and_step_alone() {
 }
 
 #[test]
+fn a_draw_does_not_change_how_many_keys_a_row_sees() {
+    for text in EVERY {
+        let positions = read(text).unwrap().draw(3, 5, 4, LENGTHS).positions;
+        let row: Vec<f64> = (1..=16).map(f64::from).collect();
+        assert_eq!(positions.keys_seen().collect::<Vec<_>>(), row.repeat(positions.rows()), "{text}");
+    }
+}
+
+#[test]
 fn draws_never_change() {
     // Runs of earlier versions resume only as long as these stand.
     let draw = |text: &str| read(text).unwrap().draw(0, 0, 1, LENGTHS).positions.values().to_vec();

@@ -330,13 +330,14 @@ impl Reading {
         self.layout = layout;
     }
 
-    /// What of the positions is read by any layer: its encodings, its mask, its log-n scaling.
+    /// What of the positions is read by any layer: its encodings and its mask. Log-n scaling counts keys, which drawn
+    /// positions leave as they are.
     pub fn position_use(&self) -> PositionUse {
-        let of_layer = |layer: &LayerReading| match (layer.log_n, layer.mask) {
-            (LogN::Off, Mask { window: None, .. }) => PositionUse::Order,
-            (LogN::Off, Mask { sinks: 0, .. }) => PositionUse::Distances,
-            // Sinks are places of the text, and so is what log-n scales by.
-            _ => PositionUse::Positions,
+        let of_layer = |layer: &LayerReading| match layer.mask {
+            Mask { window: None, .. } => PositionUse::Order,
+            Mask { sinks: 0, .. } => PositionUse::Distances,
+            // Sinks are places of the text.
+            Mask { .. } => PositionUse::Positions,
         };
         let encodings = self.encodings.iter().map(Position::position_use);
         encodings.chain(self.layers.iter().map(of_layer)).max().unwrap_or(PositionUse::Order)

@@ -142,6 +142,18 @@ fn a_temperature_divides_what_is_shown() {
 }
 
 #[test]
+fn rows_that_are_never_trained_are_named() {
+    for kind in ["learned", "multiplicative", "tupe"] {
+        let past = |keys: &str| numbers(&format!("{{ kind = \"{kind}\"{keys} }}"), &[])["past"].clone();
+        assert!(past("").as_str().unwrap().starts_with("no vector there"), "{kind}: {}", past(""));
+        let larger = past(", table_size = 99");
+        let rows =
+            "rows 32 to 98 of the table, which texts of 32 tokens never train; past those: no vector there";
+        assert!(larger.as_str().unwrap().starts_with(rows), "{kind}: {larger}");
+    }
+}
+
+#[test]
 fn a_length_that_is_refused_is_refused_here_too() {
     let project = Project::new();
     let arguments = ["--set", "position.kind=learned", "--length", "64"];

@@ -14,7 +14,7 @@ use longwave_position::detail::Detail;
 use longwave_position::frequency::Frequencies;
 use longwave_position::layout::TextLayout;
 use longwave_position::reading::{LayerReading, LogN, Mask};
-use longwave_position::{Dimensions, ExtensionConfig, Lengths, Position, Positions, Reading};
+use longwave_position::{Dimensions, Encoding, ExtensionConfig, Lengths, Position, Positions, Reading};
 use serde::Serialize;
 use std::f64::consts::TAU;
 
@@ -35,7 +35,7 @@ pub struct Picture {
     /// Where it acts.
     pub acts: Vec<about::Place>,
     /// What happens past the training length.
-    pub past: &'static str,
+    pub past: String,
     /// Name and shape of each parameter.
     pub parameters: Vec<(String, Vec<usize>)>,
     /// L in tokens.
@@ -189,7 +189,7 @@ fn picture(
         summary: facts.summary,
         source: facts.source,
         acts: about::acts(encodings[0], dimensions),
-        past: facts.past,
+        past: past(facts, encodings[0], lengths.train),
         parameters: about::shapes(encodings[0]),
         train_length: lengths.train,
         length: lengths.length,
@@ -204,6 +204,18 @@ fn picture(
         decay: by_distance(&|probe| probe.decay(&distances)),
         details: encodings[1].details(&sampled),
         matrix: probes[1].matrix(spread(lengths.length, ROWS)),
+    }
+}
+
+/// What happens past the training length, with the rows of a larger table.
+fn past(facts: &AboutEncoding, trained: &Encoding, train_length: usize) -> String {
+    match trained.table_rows() {
+        Some(rows) if rows > train_length => format!(
+            "rows {train_length} to {} of the table, which texts of {train_length} tokens never train; past those: {}",
+            rows - 1,
+            facts.past
+        ),
+        _ => facts.past.to_owned(),
     }
 }
 

@@ -8,6 +8,7 @@ use longwave_core::random::Stream;
 use longwave_model::{Cache, Gpt, ModelConfig, Pass};
 use longwave_position::encodings::every;
 use longwave_position::extensions::EXTENSIONS;
+use longwave_position::layout::TextLayout;
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Reading};
 use longwave_train::parameters;
 
@@ -47,8 +48,12 @@ fn extensions() -> Vec<ExtensionConfig> {
     let listed = EXTENSIONS.iter().map(|entry| needs_keys(entry.kind));
     listed
         .chain(
-            ["{ kind = 'linear', log_n = true, temperature = 0.8 }", "{ kind = 'segments', length = 7 }"]
-                .map(str::to_owned),
+            [
+                "{ kind = 'linear', log_n = true, temperature = 0.8 }",
+                "{ kind = 'direct', temperature = 0.6 }",
+                "{ kind = 'segments', length = 7 }",
+            ]
+            .map(str::to_owned),
         )
         .map(|text| {
             ExtensionConfig::from_value(&value(&text), "extend")
@@ -127,6 +132,18 @@ fn every_encoding_under_every_extension_reads_the_same_in_pieces() {
             distance(in_one(&model, &model.position, TRAIN), in_pieces(&model, &model.position, &[5, 1, 10]));
         assert!(short < 1e-4, "{encoding}: {short}");
     }
+}
+
+#[test]
+fn log_n_counts_the_rows_before_a_piece_whatever_their_positions() {
+    // Nothing else reads positions here, so that drawn ones change nothing.
+    let model = model("{ kind = 'mixed', layers = [{ kind = 'none', log_n = true }] }");
+    let mut drawn = model.position.clone();
+    drawn.set_layout(TextLayout::Drawn { max_position: 16 * LENGTH, seed: 0 });
+    let (whole, pieces) = (in_one(&model, &drawn, LENGTH), in_pieces(&model, &drawn, &PIECES));
+    let counted = in_one(&model, &model.position, LENGTH);
+    assert!(distance(whole, counted.clone()) == 0.0);
+    assert!(distance(pieces, counted) < 1e-5);
 }
 
 #[test]

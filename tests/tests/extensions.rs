@@ -200,7 +200,9 @@ fn scale_one_is_the_identity_where_the_method_says_so() {
         for length in [TRAIN, TRAIN / 2] {
             let read = extension(extend).apply(&trained, Lengths { train: TRAIN, length }).unwrap();
             same &= read_alike(&read, &trained, length);
-            same &= (read.layer(1).logit_scale - 1.0).abs() < 1e-15 && pairs_are_plain(&read, length);
+            let layer = read.layer(1);
+            same &= [layer.logit_scale, layer.temperature].iter().all(|scale| (scale - 1.0).abs() < 1e-15);
+            same &= pairs_are_plain(&read, length);
             same &= read.layout().positions(length) == Positions::range(0..length);
         }
         assert_eq!(same, keeps == Keeps::Trained, "{extend}: {keeps:?}");

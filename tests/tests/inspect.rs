@@ -124,6 +124,36 @@ fn what_is_shown_is_what_is_computed() {
 }
 
 #[test]
+fn a_temperature_divides_what_is_shown() {
+    let halved = ["--length", "16", "--extend", "{ kind = \"direct\", temperature = 2.0 }"];
+    let alibi = numbers("{ kind = \"alibi\" }", &halved);
+    let row = |of: &str| alibi["bias"][of][0].as_array().unwrap().clone();
+    for (trained, read) in row("trained").iter().zip(row("read")) {
+        assert!((trained.as_f64().unwrap() / 2.0 - read.as_f64().unwrap()).abs() < 1e-12);
+    }
+    let far = alibi["matrix"]["values"][0][15][0].as_f64().unwrap();
+    assert!((far + 0.0625 * 15.0 / 2.0).abs() < 1e-4, "{far}");
+    // As a factor on cos and sin of q and of k.
+    let yarn = numbers("{ kind = \"rope\" }", &["--extend", "{ kind = \"yarn\", temperature = 0.8 }"]);
+    let factor = yarn["spectrum"]["attention_factor"].as_f64().unwrap();
+    assert!((factor - 1.0 / 0.8f64.sqrt()).abs() < 1e-12, "{factor}");
+    let own = yarn["decay"]["read"][0][0].as_f64().unwrap();
+    assert!((own - 1.0 / 0.8).abs() < 1e-12, "{own}");
+}
+
+#[test]
+fn rows_that_are_never_trained_are_named() {
+    for kind in ["learned", "multiplicative", "tupe"] {
+        let past = |keys: &str| numbers(&format!("{{ kind = \"{kind}\"{keys} }}"), &[])["past"].clone();
+        assert!(past("").as_str().unwrap().starts_with("no vector there"), "{kind}: {}", past(""));
+        let larger = past(", table_size = 99");
+        let rows =
+            "rows 32 to 98 of the table, which texts of 32 tokens never train; past those: no vector there";
+        assert!(larger.as_str().unwrap().starts_with(rows), "{kind}: {larger}");
+    }
+}
+
+#[test]
 fn a_length_that_is_refused_is_refused_here_too() {
     let project = Project::new();
     let arguments = ["--set", "position.kind=learned", "--length", "64"];

@@ -7,7 +7,8 @@ use longwave_model::config::NamedSize;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::encoding::{Geometry, PositionMap, Selector};
 use longwave_position::encodings::ENCODINGS;
-use longwave_position::{Dimensions, Init, PositionConfig, Positions, Reading};
+use longwave_position::sampling::TrainingPositions;
+use longwave_position::{Dimensions, Init, Lengths, PositionConfig, Positions, Reading};
 use longwave_train::parameters;
 
 const LENGTH: usize = 24;
@@ -101,6 +102,44 @@ fn a_relative_encoding_does_not_see_where_the_text_begins() {
         let off = distance(at(0), at(5000));
         assert!(off < 2e-5, "{kind}: {off}");
     }
+}
+
+#[test]
+fn trained_log_n_counts_rows_where_positions_are_drawn() {
+    let config = ModelConfig { size: NamedSize::Nano, log_n: true, ..ModelConfig::default() };
+    let resolved = config.resolve(50, LENGTH).unwrap();
+    let model = |kind: &str| {
+        let position = PositionConfig::from_value(&kind.into(), "position").unwrap();
+        Gpt::new(&resolved, &position, &Init::new(0, &Device::flex())).unwrap()
+    };
+    let lengths = Lengths { train: LENGTH, length: LENGTH };
+    let draw = |text: &str| {
+        let table: toml::Table = text.parse().unwrap();
+        longwave_core::config::read::<TrainingPositions>(&table, "train.positions")
+            .unwrap()
+            .draw(0, 3, 2, lengths)
+            .positions
+    };
+    let both = || Tensor::cat(vec![tokens(None), tokens(Some(3))], 0);
+    let read = |model: &Gpt, positions: &Positions| logits(model, &model.position, positions, both());
+    let plain = Positions::range(0..LENGTH);
+    let none = model("none");
+    for text in [
+        "kind = 'randpos'",
+        "kind = 'pose'",
+        "kind = 'offset'\nmax_position = 4096",
+        "kind = 'segments'\ncount = 2\nmax_position = 99",
+    ] {
+        assert_ne!(draw(text), plain);
+        let off = distance(read(&none, &draw(text)), read(&none, &plain));
+        assert!(off == 0.0, "{text}: nothing else reads positions ({off})");
+    }
+    let rope = model("rope");
+    let off = distance(read(&rope, &draw("kind = 'offset'\nmax_position = 4096")), read(&rope, &plain));
+    assert!(off < 2e-5, "a shift is nothing to see for rope: {off}");
+    // A piece of a text that begins further on sees what lies before it.
+    let piece = Positions::range(1000..1000 + LENGTH);
+    assert!(distance(read(&none, &piece), read(&none, &plain)) > 1e-3);
 }
 
 #[test]

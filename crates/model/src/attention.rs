@@ -311,13 +311,36 @@ fn described(
     reading: &Reading,
 ) -> Tensor<4> {
     let mut options = options(reading, scale, block, &q.device());
-    options.bias = reading.bias(block);
+    let temperature = reading.layer(block.rows.layer).temperature;
+    options.scale /= temperature;
+    options.bias = divided(reading.bias(block), temperature);
     options.far = far;
     kernels::attention(q, k, v, &options)
 }
 
-/// Scales and masks of the queries at hand, without a bias. A mask that cannot be told by index is left to
-/// the caller.
+/// A bias over a temperature, still described; at 1 the bias itself.
+fn divided(bias: Bias, temperature: f64) -> Bias {
+    if is_one(temperature) {
+        return bias;
+    }
+    match bias {
+        Bias::None => Bias::None,
+        Bias::ByDistance(table) => Bias::ByDistance(table.div_scalar(temperature)),
+        Bias::Slopes(slopes) => Bias::Slopes(slopes.div_scalar(temperature)),
+        Bias::Pair { query, key } => {
+            Bias::Pair { query: query.div_scalar(temperature), key: key.div_scalar(temperature) }
+        }
+        Bias::Block(block) => Bias::Block(block.div_scalar(temperature)),
+    }
+}
+
+/// Whether a temperature changes nothing.
+fn is_one(temperature: f64) -> bool {
+    (temperature - 1.0).abs() < f64::EPSILON
+}
+
+/// Scales and masks of the queries at hand, without a bias and before the temperature. A mask that cannot be told by
+/// index is left to the caller.
 fn options(reading: &Reading, scale: f64, block: QueryBlock<'_>, device: &Device) -> kernels::Attention {
     let layer = reading.layer(block.rows.layer);
     let positions = block.rows.positions.columns(block.queries.clone());

@@ -129,7 +129,7 @@ pub struct ModelConfig {
     pub qk_norm: QkNorm,
     /// Added to the mean square that `qk_norm = "rms"` divides by.
     pub qk_norm_eps: f64,
-    /// Queries are scaled by `ln(position + 1) / ln(train length)` (kexue.fm/archives/8823).
+    /// Queries are scaled by `ln(keys they see) / ln(train length)` (kexue.fm/archives/8823).
     pub log_n: bool,
 }
 

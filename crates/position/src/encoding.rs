@@ -278,6 +278,11 @@ pub trait Position {
         let _ = frequencies;
     }
 
+    /// Rows of a learned table of vectors by position; texts of L tokens train the first L of them.
+    fn table_rows(&self) -> Option<usize> {
+        None
+    }
+
     /// Makes a learned table of vectors by position longer; `false` where the encoding has none.
     ///
     /// # Errors

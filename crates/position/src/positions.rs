@@ -2,6 +2,9 @@
 //!
 //! They are whole numbers in order for plain reading, but an interpolated reading makes them
 //! fractional, a random one makes them gap, and a chunked one starts anywhere.
+//!
+//! A position also says how many tokens lie before its row, unless it was drawn at random: then rows are counted
+//! ([`Positions::keys_seen`]).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,12 +15,23 @@ pub struct Positions {
     rows: usize,
     values: Arc<[f64]>,
     consecutive: bool,
+    /// Where positions are drawn, the tokens before the first column.
+    drawn_after: Option<usize>,
 }
 
 impl Positions {
     /// `range.start, range.start + 1, ..`, shared by the batch.
     pub fn range(range: Range<usize>) -> Self {
-        Self { rows: 1, values: range.map(|position| position as f64).collect(), consecutive: true }
+        let values = range.map(|position| position as f64).collect();
+        Self { rows: 1, values, consecutive: true, drawn_after: None }
+    }
+
+    /// Positions drawn at random, row after row; every row begins a text.
+    ///
+    /// # Panics
+    /// The values do not divide into `rows` rows.
+    pub fn drawn(rows: usize, values: impl Into<Arc<[f64]>>) -> Self {
+        Self { drawn_after: Some(0), ..Self::explicit(rows, values) }
     }
 
     /// Explicit positions, row after row.
@@ -32,7 +46,7 @@ impl Positions {
             row.windows(2).all(|pair| (pair[1] - pair[0] - 1.0).abs() < f64::EPSILON)
                 && row.first().is_none_or(|first| first.fract() == 0.0)
         });
-        Self { rows, values, consecutive }
+        Self { rows, values, consecutive, drawn_after: None }
     }
 
     /// 1, or the number of sequences in the batch.
@@ -56,6 +70,17 @@ impl Positions {
         self.consecutive
     }
 
+    /// How many keys a causal query sees at each of these places, row after row: its own and those of the tokens
+    /// before it. That is its position + 1, also where the rows at hand are a piece of a text; where positions are
+    /// drawn, it is the number of the column, counted from 1 with the columns of the text before these.
+    pub fn keys_seen(&self) -> impl Iterator<Item = f64> {
+        let length = self.length().max(1);
+        self.values.iter().enumerate().map(move |(index, position)| match self.drawn_after {
+            Some(before) => (before + index % length + 1) as f64,
+            None => position + 1.0,
+        })
+    }
+
     /// The largest position; `None` when there is none.
     pub fn largest(&self) -> Option<f64> {
         self.values.iter().copied().reduce(f64::max)
@@ -66,7 +91,11 @@ impl Positions {
     pub fn columns(&self, columns: Range<usize>) -> Self {
         let length = self.length();
         let values = self.values.chunks(length.max(1)).flat_map(|row| row[columns.clone()].iter().copied());
-        Self { rows: self.rows, values: values.collect(), consecutive: self.consecutive }
+        Self {
+            values: values.collect(),
+            drawn_after: self.drawn_after.map(|before| before + columns.start),
+            ..*self
+        }
     }
 
     /// The positions of some rows; all where the rows share them.
@@ -76,11 +105,12 @@ impl Positions {
             return self.clone();
         }
         let length = self.length();
-        Self::explicit(rows.len(), &self.values[rows.start * length..rows.end * length])
+        let values = &self.values[rows.start * length..rows.end * length];
+        Self { drawn_after: self.drawn_after, ..Self::explicit(rows.len(), values) }
     }
 
     /// The positions of some columns of a batch, cut into rows of `length`: those of every row one after
-    /// the other, and shared where all pieces agree.
+    /// the other, and shared where all pieces agree. Each piece is a text of its own.
     ///
     /// # Panics
     /// `length` does not divide the columns.
@@ -89,14 +119,17 @@ impl Positions {
         assert!(columns.len().is_multiple_of(length), "{} columns in rows of {length}", columns.len());
         let chosen = self.columns(columns);
         let first = &chosen.values[..length];
-        if chosen.values.chunks(length).all(|row| row == first) {
-            return Self::explicit(1, first);
-        }
-        let copies = if self.rows == 1 { batch } else { 1 };
-        Self::explicit(chosen.values.len() / length * copies, chosen.values.repeat(copies))
+        let cut = if chosen.values.chunks(length).all(|row| row == first) {
+            Self::explicit(1, first)
+        } else {
+            let copies = if self.rows == 1 { batch } else { 1 };
+            Self::explicit(chosen.values.len() / length * copies, chosen.values.repeat(copies))
+        };
+        Self { drawn_after: self.drawn_after.map(|_| 0), ..cut }
     }
 
-    /// The same rows with `count` more positions before each, counting down from its first.
+    /// The same rows with `count` more positions before each, counting down from its first. They are all that is seen
+    /// of the text before.
     #[must_use]
     pub fn preceded(&self, count: usize) -> Self {
         let row = |row: &[f64]| -> Vec<f64> {
@@ -104,13 +137,14 @@ impl Positions {
             (1..=count).rev().map(|back| first - back as f64).chain(row.iter().copied()).collect()
         };
         let values: Vec<f64> = self.values.chunks(self.length().max(1)).flat_map(row).collect();
-        Self::explicit(self.rows, values)
+        Self { drawn_after: self.drawn_after.map(|_| 0), ..Self::explicit(self.rows, values) }
     }
 
     /// Every position through a function.
     #[must_use]
     pub fn map(&self, function: impl Fn(f64) -> f64) -> Self {
-        Self::explicit(self.rows, self.values.iter().map(|&p| function(p)).collect::<Vec<_>>())
+        let values: Vec<f64> = self.values.iter().map(|&position| function(position)).collect();
+        Self { drawn_after: self.drawn_after, ..Self::explicit(self.rows, values) }
     }
 }
 
@@ -147,5 +181,21 @@ mod tests {
         let before = Positions::explicit(2, vec![0.0, 1.0, 7.0, 8.0]).preceded(2);
         assert_eq!(before.values(), [-2.0, -1.0, 0.0, 1.0, 5.0, 6.0, 7.0, 8.0]);
         assert!(before.consecutive());
+    }
+
+    #[test]
+    fn counts_the_keys_of_drawn_rows_and_of_pieces() {
+        let seen = |positions: &Positions| positions.keys_seen().collect::<Vec<_>>();
+        assert_eq!(seen(&Positions::range(5..8)), [6.0, 7.0, 8.0], "a piece of a text");
+        assert_eq!(seen(&Positions::explicit(1, vec![3.0, 30.0])), [4.0, 31.0]);
+        let drawn = Positions::drawn(2, vec![4.0, 9.0, 11.0, 0.0, 1.0, 70.0]);
+        assert_eq!(seen(&drawn), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
+        assert_eq!(seen(&drawn.columns(1..3)), [2.0, 3.0, 2.0, 3.0]);
+        assert_eq!(seen(&drawn.columns(1..3).columns(1..2)), [3.0, 3.0]);
+        assert_eq!(seen(&drawn.of_rows(1..2)), [1.0, 2.0, 3.0]);
+        assert_eq!(seen(&drawn.map(|p| p / 2.0)), seen(&drawn));
+        // A piece is a text of its own, and of the text before a segment only its memory is seen.
+        assert_eq!(seen(&drawn.cut(1..3, 1, 2)), [1.0; 4]);
+        assert_eq!(seen(&drawn.columns(2..3).preceded(1)), [1.0, 2.0, 1.0, 2.0]);
     }
 }

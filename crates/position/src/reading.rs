@@ -31,18 +31,22 @@ pub enum AttentionKind {
     Linear,
 }
 
-/// Scaling of the queries by the logarithm of their position (kexue.fm/archives/8823 and 9708).
+/// Scaling of the queries by the logarithm of the number n of keys that they see (kexue.fm/archives/8823 and 9708).
+///
+/// n is the query's position + 1, also where the rows at hand are a piece of a text. Where positions are drawn at
+/// random (`train.positions`, the extension `randpos`), they say nothing of n, and rows are counted: the query's own
+/// and those before it, in a cache too. A window changes nothing of n.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogN {
     /// Queries stay as they are.
     #[default]
     Off,
-    /// Trained with it: `ln(m + 1) / ln L` at position m.
+    /// Trained with it: `ln n / ln L`.
     Trained {
         /// L in tokens.
         train_length: usize,
     },
-    /// Added to a model trained without it: `max(1, ln(m + 1) / ln L)`.
+    /// Added to a model trained without it: `max(1, ln n / ln L)`.
     PostHoc {
         /// L in tokens.
         train_length: usize,
@@ -50,9 +54,9 @@ pub enum LogN {
 }
 
 impl LogN {
-    /// The factor on the query at position m.
-    pub fn factor(self, position: f64) -> f64 {
-        let ratio = |length: usize| (position + 1.0).ln() / (length as f64).ln();
+    /// The factor on a query that sees `keys` keys.
+    pub fn factor(self, keys: f64) -> f64 {
+        let ratio = |length: usize| keys.ln() / (length as f64).ln();
         match self {
             Self::Off => 1.0,
             Self::Trained { train_length } => ratio(train_length),
@@ -81,8 +85,10 @@ pub struct LayerReading {
     pub mask: Mask,
     /// Query scale.
     pub log_n: LogN,
-    /// Multiplies the logits (`temperature` divides them).
+    /// Multiplies q.k, beside `1 / sqrt(head_dim)`; what encodings add to the logits stays as it is.
     pub logit_scale: f64,
+    /// Divides the logits, all that goes into the softmax: the scaled q.k and what encodings make of it and add.
+    pub temperature: f64,
 }
 
 /// The encodings of a model and how each layer reads them.
@@ -157,7 +163,8 @@ impl Reading {
                 return refused("log-n scales scores");
             }
             let factor = self.rotation(index).map_or(1.0, |rotation| rotation.frequencies.attention_factor);
-            if [factor, layer.logit_scale].iter().any(|scale| (scale - 1.0).abs() > f64::EPSILON) {
+            let scales = [factor, layer.logit_scale, layer.temperature];
+            if scales.iter().any(|scale| (scale - 1.0).abs() > f64::EPSILON) {
                 return refused("a temperature or an attention factor scales scores");
             }
         }
@@ -228,8 +235,8 @@ impl Reading {
         self.of(rows.layer).fold(k, |k, (encoding, layer)| encoding.map_key(k, rows.at(layer)))
     }
 
-    /// Hook (c): what the encodings of the layer add to the logits of the queries at hand. One
-    /// description stays a description; several are summed into a block.
+    /// Hook (c): what the encodings of the layer add to the logits of the queries at hand, before the layer's
+    /// temperature divides them. One description stays a description; several are summed into a block.
     pub fn bias(&self, block: QueryBlock<'_>) -> Bias {
         let mut biases: Vec<Bias> = self
             .of(block.rows.layer)
@@ -312,13 +319,14 @@ impl Reading {
             .unwrap_or_else(Geometry::plain)
     }
 
-    /// The log-n factors of the queries of a layer, `[rows, length]`, where it scales them.
+    /// The log-n factors of the queries of a layer, `[rows, length]`, where it scales them; `positions` are those
+    /// of the queries.
     pub fn query_scale(&self, layer: usize, positions: &Positions, device: &Device) -> Option<Tensor<2>> {
         let log_n = self.layers[layer].log_n;
         if log_n == LogN::Off {
             return None;
         }
-        let factors: Vec<f32> = positions.values().iter().map(|&m| log_n.factor(m) as f32).collect();
+        let factors: Vec<f32> = positions.keys_seen().map(|keys| log_n.factor(keys) as f32).collect();
         Some(Tensor::from_data(TensorData::new(factors, [positions.rows(), positions.length()]), device))
     }
 
@@ -332,13 +340,14 @@ impl Reading {
         self.layout = layout;
     }
 
-    /// What of the positions is read by any layer: its encodings, its mask, its log-n scaling.
+    /// What of the positions is read by any layer: its encodings and its mask. Log-n scaling counts keys, which drawn
+    /// positions leave as they are.
     pub fn position_use(&self) -> PositionUse {
-        let of_layer = |layer: &LayerReading| match (layer.log_n, layer.mask) {
-            (LogN::Off, Mask { window: None, .. }) => PositionUse::Order,
-            (LogN::Off, Mask { sinks: 0, .. }) => PositionUse::Distances,
-            // Sinks are places of the text, and so is what log-n scales by.
-            _ => PositionUse::Positions,
+        let of_layer = |layer: &LayerReading| match layer.mask {
+            Mask { window: None, .. } => PositionUse::Order,
+            Mask { sinks: 0, .. } => PositionUse::Distances,
+            // Sinks are places of the text.
+            Mask { .. } => PositionUse::Positions,
         };
         let encodings = self.encodings.iter().map(Position::position_use);
         encodings.chain(self.layers.iter().map(of_layer)).max().unwrap_or(PositionUse::Order)
@@ -370,8 +379,8 @@ mod tests {
     #[test]
     fn log_n_as_published() {
         let trained = LogN::Trained { train_length: 8 };
-        assert!(trained.factor(0.0).abs() < 1e-15 && (trained.factor(7.0) - 1.0).abs() < 1e-15);
+        assert!(trained.factor(1.0).abs() < 1e-15 && (trained.factor(8.0) - 1.0).abs() < 1e-15);
         let later = LogN::PostHoc { train_length: 8 };
-        assert!((later.factor(3.0) - 1.0).abs() < 1e-15 && (later.factor(63.0) - 2.0).abs() < 1e-12);
+        assert!((later.factor(4.0) - 1.0).abs() < 1e-15 && (later.factor(64.0) - 2.0).abs() < 1e-12);
     }
 }

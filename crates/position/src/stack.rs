@@ -53,7 +53,7 @@ struct EntryKeys {
     /// Keys at positions below it stay visible past the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     sinks: Option<usize>,
-    /// Scales the queries by `ln(position + 1) / ln(train length)`; `model.log_n` unless given.
+    /// Scales the queries by `ln(keys they see) / ln(train length)`; `model.log_n` unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     log_n: Option<bool>,
 }
@@ -228,6 +228,7 @@ impl PositionConfig {
                     mask: Mask { window, sinks: keys.sinks.unwrap_or(0) },
                     log_n,
                     logit_scale: 1.0,
+                    temperature: 1.0,
                 });
             }
             encodings.extend(built);

@@ -15,7 +15,7 @@ use longwave_position::frequency::Frequencies;
 use longwave_position::layout::TextLayout;
 use longwave_position::parameter;
 use longwave_position::reading::{LayerReading, LogN, Mask};
-use longwave_position::{Dimensions, ExtensionConfig, Lengths, Position, Positions, Reading};
+use longwave_position::{Dimensions, Encoding, ExtensionConfig, Lengths, Position, Positions, Reading};
 use serde::Serialize;
 use std::f64::consts::TAU;
 
@@ -36,7 +36,7 @@ pub struct Picture {
     /// Where it acts.
     pub acts: Vec<about::Place>,
     /// What happens past the training length.
-    pub past: &'static str,
+    pub past: String,
     /// Name and shape of each parameter.
     pub parameters: Vec<(String, Vec<usize>)>,
     /// L in tokens.
@@ -72,7 +72,7 @@ pub struct Layer {
     pub window: Option<usize>,
     /// Keys at positions below this stay visible past the window.
     pub sinks: usize,
-    /// Whether queries are scaled by the logarithm of their position.
+    /// Whether queries are scaled by the logarithm of the number of keys that they see.
     pub log_n: bool,
 }
 
@@ -83,7 +83,7 @@ pub struct Spectrum {
     pub base: f64,
     /// The base as read.
     pub base_read: f64,
-    /// Multiplier on cos and sin as read.
+    /// Multiplier on cos and sin as read; a temperature t counts as `1 / sqrt(t)`, which divides q.k as it does.
     pub attention_factor: f64,
     /// Fastest first.
     pub bands: Vec<Band>,
@@ -190,7 +190,7 @@ fn picture(
         summary: facts.summary,
         source: facts.source,
         acts: about::acts(encodings[0], dimensions),
-        past: facts.past,
+        past: past(facts, encodings[0], lengths.train),
         parameters: parameter::shapes(encodings[0]),
         train_length: lengths.train,
         length: lengths.length,
@@ -200,11 +200,23 @@ fn picture(
         spectrum: encodings[0]
             .frequencies()
             .zip(encodings[1].frequencies())
-            .map(|(trained, read)| spectrum(trained, read, lengths.train)),
+            .map(|(trained, read)| spectrum(trained, read, probes[1].temperature(), lengths.train)),
         bias: by_distance(&|probe| probe.bias(&distances)),
         decay: by_distance(&|probe| probe.decay(&distances)),
         details: encodings[1].details(&sampled),
         matrix: probes[1].matrix(spread(lengths.length, ROWS)),
+    }
+}
+
+/// What happens past the training length, with the rows of a larger table.
+fn past(facts: &AboutEncoding, trained: &Encoding, train_length: usize) -> String {
+    match trained.table_rows() {
+        Some(rows) if rows > train_length => format!(
+            "rows {train_length} to {} of the table, which texts of {train_length} tokens never train; past those: {}",
+            rows - 1,
+            facts.past
+        ),
+        _ => facts.past.to_owned(),
     }
 }
 
@@ -231,12 +243,12 @@ fn alike(read: &Reading) -> bool {
         .all(|layer| layer.mask == Mask::default() && layer.log_n == LogN::Off && encodings(layer) == first)
 }
 
-fn spectrum(trained: &Frequencies, read: &Frequencies, train_length: usize) -> Spectrum {
+fn spectrum(trained: &Frequencies, read: &Frequencies, temperature: f64, train_length: usize) -> Spectrum {
     let bands = trained.inv_freq.iter().zip(&read.inv_freq);
     Spectrum {
         base: trained.base,
         base_read: read.base,
-        attention_factor: read.attention_factor,
+        attention_factor: read.attention_factor / temperature.sqrt(),
         bands: bands
             .map(|(&inv_freq, &inv_freq_read)| Band {
                 inv_freq,

@@ -43,7 +43,9 @@ pub fn check(name: &str, case: &Case) {
     let frequencies = reading.encodings()[0].frequencies().expect("frequencies");
     let mut outputs = case.outputs();
     outputs.compare_f64("theta", &frequencies.inv_freq);
-    outputs.compare_f64("attention_factor", &[frequencies.attention_factor]);
+    // Where nothing is added to q.k, a temperature t is a factor 1 / sqrt(t) on cos and sin of q and k.
+    let temperature = reading.layer(0).temperature;
+    outputs.compare_f64("attention_factor", &[frequencies.attention_factor / temperature.sqrt()]);
     if outputs.has("base") {
         outputs.compare_f64("base", &[frequencies.base]);
     }

@@ -113,6 +113,11 @@ fn one_block(
         let held = bias.dims()[3];
         scores = scores + if held > keys { bias.slice_dim(3, 0..keys) } else { bias };
     }
+    // Last, so that hooks see the scores that they were trained on.
+    let temperature = reading.layer(block.rows.layer).temperature;
+    if !super::is_one(temperature) {
+        scores = scores.div_scalar(temperature);
+    }
     let later: Tensor<4, Bool> = options.hidden(queries, keys, &device).unsqueeze();
     let mut scores = scores.mask_fill(later, f32::NEG_INFINITY);
     let mask = reading.layer(block.rows.layer).mask;

@@ -87,6 +87,9 @@ impl Position for Encoding {
     fn set_frequencies(&mut self, frequencies: Frequencies) {
         self.hooks_mut().set_frequencies(frequencies);
     }
+    fn table_rows(&self) -> Option<usize> {
+        self.hooks().table_rows()
+    }
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
         self.hooks_mut().extend_table(longer)
     }

@@ -106,7 +106,8 @@ impl Configure for Config {
     const SUMMARY: &'static str = "a learned vector per position, added to the token embeddings (GPT-2)";
     const SOURCE: &'static str = "arXiv:1706.03762, section 3.5";
     const PAST: Past = Past::Refuses(
-        "no vector there; `past_table` chooses another reading, `linear` interpolates, `table` makes it longer",
+        "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `past_table` chooses \
+         another reading, `linear` interpolates, `table` makes it longer",
     );
     const VARIANTS: &'static [&'static str] = &["past_table = 'hierarchical'", "past_table = 'segment'"];
 
@@ -260,6 +261,10 @@ impl Position for Learned {
             }
             _ => Ok(()),
         }
+    }
+
+    fn table_rows(&self) -> Option<usize> {
+        Some(self.table.dims()[0])
     }
 
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {

@@ -53,7 +53,10 @@ impl Configure for Config {
     const KIND: &'static str = "multiplicative";
     const SUMMARY: &'static str = "a learned vector per position, multiplied with the token embeddings";
     const SOURCE: &'static str = "kexue.fm/archives/8130";
-    const PAST: Past = Past::Refuses("no vector there; `linear` interpolates, `table` makes it longer");
+    const PAST: Past = Past::Refuses(
+        "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `linear` interpolates, \
+         `table` makes it longer",
+    );
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_positive(section, "init_std", self.init_std)?;
@@ -92,6 +95,10 @@ impl Position for Multiplicative {
             }
             _ => Ok(()),
         }
+    }
+
+    fn table_rows(&self) -> Option<usize> {
+        Some(self.table.dims()[0])
     }
 
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {

@@ -97,7 +97,10 @@ impl Configure for Config {
     const KIND: &'static str = "tupe";
     const SUMMARY: &'static str = "positions with projections of their own, untied from the content (TUPE)";
     const SOURCE: &'static str = "arXiv:2006.15595";
-    const PAST: Past = Past::Refuses("no vector there; `linear` interpolates, `table` makes it longer");
+    const PAST: Past = Past::Refuses(
+        "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `linear` interpolates, \
+         `table` makes it longer",
+    );
     const VARIANTS: &'static [&'static str] = &["relative = 't5'"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
@@ -196,6 +199,10 @@ impl Position for Tupe {
             }
             _ => Ok(()),
         }
+    }
+
+    fn table_rows(&self) -> Option<usize> {
+        Some(self.table.dims()[0])
     }
 
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {

@@ -1,9 +1,9 @@
 //! What every extension takes besides its own keys: post-hoc log-n scaling and a temperature.
 //!
-//! `log_n = true` multiplies the query at position m by `max(1, ln(m + 1) / ln L)` (Su 2023,
-//! kexue.fm/archives/9708, for models trained without it): the entropy of attention then stays about
-//! the same as the text grows. `temperature` divides the logits of every layer (arXiv:2404.12224 tunes it for
-//! models without positional encoding).
+//! `log_n = true` multiplies a query that sees n keys by `max(1, ln n / ln L)` (Su 2023, kexue.fm/archives/9708, for
+//! models trained without it): the entropy of attention then stays about the same as the text grows. n is the
+//! query's position + 1, and the number of its row where positions are drawn ([`LogN`]). `temperature` divides the logits of every layer, all that goes into the softmax: q.k
+//! and what encodings add to it (arXiv:2404.12224 tunes it for models without positional encoding, where q.k is all).
 
 use crate::extension::Lengths;
 use crate::reading::{LayerReading, LogN, Reading};
@@ -17,7 +17,7 @@ use toml::Table;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Common {
-    /// Scales queries past the training length by the logarithm of their position.
+    /// Scales queries past the training length by the logarithm of the number of keys that they see.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub log_n: bool,
     /// Divides the logits.
@@ -69,7 +69,7 @@ impl Common {
             if scaled {
                 layer.log_n = LogN::PostHoc { train_length: lengths.train };
             }
-            layer.logit_scale /= self.temperature.unwrap_or(1.0);
+            layer.temperature *= self.temperature.unwrap_or(1.0);
         }
         Ok(())
     }
@@ -78,7 +78,7 @@ impl Common {
     pub(super) fn properties(own_temperature: bool) -> serde_json::Map<String, serde_json::Value> {
         let mut properties = serde_json::Map::new();
         let log_n = json!({ "type": "boolean", "description": "Scales queries past the training length by the \
-                             logarithm of their position." });
+                             logarithm of the number of keys that they see." });
         properties.insert("log_n".to_owned(), log_n);
         if !own_temperature {
             let temperature =

@@ -218,7 +218,10 @@ fn check_numbers(kind: &str, reading: &Reading, lengths: Lengths) -> Result<()> 
             return error("logits that no f32 holds");
         }
     }
-    let mut scales = reading.layers().iter().map(|layer| layer.logit_scale);
+    let mut scales = reading
+        .layers()
+        .iter()
+        .flat_map(|layer| [layer.logit_scale, 1.0].map(|scale| scale / layer.temperature));
     if scales.all(|scale| scale <= LARGEST_FACTOR) { Ok(()) } else { error("logits that no f32 holds") }
 }
 

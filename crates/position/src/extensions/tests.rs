@@ -147,11 +147,12 @@ fn log_n_and_temperature_go_with_every_extension() {
             (both.apply(&rope(), LENGTHS).unwrap(), extension(text).apply(&rope(), LENGTHS).unwrap());
         let layer = with.layer(1);
         assert_eq!(layer.log_n, LogN::PostHoc { train_length: TRAIN }, "{text}");
-        // What multiplies the logits: `yarn` has a temperature of its own, in place of its formula.
-        let logits =
+        assert!((layer.temperature - 0.5).abs() < 1e-15, "{text}: {}", layer.temperature);
+        // What multiplies q.k stays; but `yarn` has a temperature in place of its formula.
+        let factor =
             |reading: &Reading| reading.layer(1).logit_scale * frequencies(reading).attention_factor.powi(2);
-        let expected = if both.kind() == "yarn" { 2.0 } else { 2.0 * logits(&without) };
-        assert!((logits(&with) - expected).abs() < 1e-12, "{text}: {}", logits(&with));
+        let expected = if both.kind() == "yarn" { 1.0 } else { factor(&without) };
+        assert!((factor(&with) - expected).abs() < 1e-12, "{text}: {}", factor(&with));
         let written = serde_json::to_value(&both).unwrap();
         assert_eq!((&written["log_n"], &written["temperature"]), (&true.into(), &0.5.into()));
         let plain = serde_json::to_value(extension(text)).unwrap();
@@ -184,6 +185,11 @@ fn waves_that_are_added_are_extended_too() {
     assert!((read.layer(0).logit_scale - factor.powi(2)).abs() < 1e-12, "the logits are scaled instead");
     let both = extension("'yarn'").apply(&reading("['sinusoidal', 'rope']"), LENGTHS).unwrap();
     assert!((both.layer(0).logit_scale - 1.0).abs() < 1e-15, "once is enough");
+    // A temperature takes the place of the factor, wherever frequencies change.
+    let stack = "{ kind = 'mixed', layers = [{ encodings = ['rope', 'alibi'] }, 'none'] }";
+    let divided = extension("{ kind = 'yarn', temperature = 0.5 }").apply(&reading(stack), LENGTHS).unwrap();
+    let scales = divided.layers().iter().map(|layer| (layer.logit_scale, layer.temperature));
+    assert_eq!(scales.collect::<Vec<_>>(), [(1.0, 0.5), (1.0, 1.0)]);
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! `yarn`: NTK by parts, with a temperature on the logits.
 //!
 //! Frequencies as `ntk_by_parts`; cos and sin of q and k are multiplied by `0.1 mscale ln s + 1` where s > 1,
-//! so logits by its square (Peng et al. 2023, arXiv:2309.00071, section 3.4). `temperature = t` divides the
-//! logits by t instead, at every scale. With waves that are added (`sinusoidal`) the logits are scaled.
+//! so q.k by its square (Peng et al. 2023, arXiv:2309.00071, section 3.4). With waves that are added (`sinusoidal`)
+//! q.k is scaled. `temperature = t` takes the place of the formula at every scale: it divides the logits by t, in the
+//! layers whose frequencies change, which for q.k of rotated channels alone is a factor `1 / sqrt(t)` on cos and sin.
 
 use super::common::check_temperature;
 use super::ramp::{Parts, Ramp, yarn_factor};
+use crate::encoding::Position;
 use crate::extension::{Extend, Lengths, Scale, change_frequencies};
 use crate::frequency::Frequencies;
 use crate::reading::Reading;
@@ -78,11 +80,19 @@ impl Extend for Yarn {
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let scale = self.scale.at(lengths);
-        let factor = self.temperature.map_or_else(|| yarn_factor(self.mscale, scale), |t| 1.0 / t.sqrt());
+        let factor = if self.temperature.is_some() { 1.0 } else { yarn_factor(self.mscale, scale) };
         change_frequencies(Self::KIND, reading, |frequencies| {
             let attention_factor = frequencies.attention_factor * factor;
             let parts = self.parts().interpolated(Self::KIND, frequencies, scale, lengths)?;
             Ok(Frequencies { attention_factor, ..parts })
-        })
+        })?;
+        let changed: Vec<bool> =
+            reading.encodings().iter().map(|encoding| encoding.frequencies().is_some()).collect();
+        for layer in reading.layers_mut() {
+            if layer.encodings.iter().any(|place| changed[place.encoding]) {
+                layer.temperature *= self.temperature.unwrap_or(1.0);
+            }
+        }
+        Ok(())
     }
 }

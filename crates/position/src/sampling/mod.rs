@@ -251,7 +251,7 @@ impl TrainingPositions {
         let up_to = |stream: &mut Stream, most: usize| stream.below(most as u64 + 1) as usize;
         let from = |starts: Vec<usize>| {
             let segments = Segments::new(vec![length; starts.len()], starts);
-            Draw { positions: Positions::explicit(segments.count(), segments.positions()), tokens: None }
+            Draw { positions: Positions::drawn(segments.count(), segments.positions()), tokens: None }
         };
         match self {
             Self::Contiguous | Self::Segments { max_position: None, .. } => {
@@ -269,7 +269,7 @@ impl TrainingPositions {
                 let rows: Vec<Pose> = (0..rows).map(|_| Pose::draw(&mut stream, length, most)).collect();
                 let positions: Vec<f64> = rows.iter().flat_map(Pose::positions).collect();
                 let tokens = rows.iter().map(|row| row.token_indices().collect()).collect();
-                Draw { positions: Positions::explicit(rows.len(), positions), tokens: Some(tokens) }
+                Draw { positions: Positions::drawn(rows.len(), positions), tokens: Some(tokens) }
             }
         }
     }

@@ -29,5 +29,5 @@ pub fn sample(stream: &mut Stream, count: usize, max_position: usize) -> Vec<usi
 /// The positions of a sample, `[1, count]`: the same for all rows, in order.
 pub fn positions(mut sample: Vec<usize>) -> Positions {
     sample.sort_unstable();
-    Positions::explicit(1, sample.into_iter().map(|position| position as f64).collect::<Vec<_>>())
+    Positions::drawn(1, sample.into_iter().map(|position| position as f64).collect::<Vec<_>>())
 }

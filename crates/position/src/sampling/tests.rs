@@ -83,6 +83,15 @@ fn a_draw_depends_on_seed_and_step_alone() {
 }
 
 #[test]
+fn a_draw_does_not_change_how_many_keys_a_row_sees() {
+    for text in EVERY {
+        let positions = read(text).unwrap().draw(3, 5, 4, LENGTHS).positions;
+        let row: Vec<f64> = (1..=16).map(f64::from).collect();
+        assert_eq!(positions.keys_seen().collect::<Vec<_>>(), row.repeat(positions.rows()), "{text}");
+    }
+}
+
+#[test]
 fn draws_never_change() {
     // Runs of earlier versions resume only as long as these stand.
     let draw = |text: &str| read(text).unwrap().draw(0, 0, 1, LENGTHS).positions.values().to_vec();
@@ -146,7 +155,12 @@ fn what_an_encoding_cannot_learn_from_is_refused() {
     assert!(message(randpos, "kind = \"radix\"\nbeta = 4\ndigits = 2").contains("digits"));
     assert!(check(randpos, "kind = \"learned\"\ntable_size = 64", LogN::Off).is_ok());
     assert!(check(offset, "kind = \"sinusoidal\"", LogN::Off).is_ok());
-    assert!(check(offset, "kind = \"rope\"", LogN::Trained { train_length: 16 }).is_ok());
+    // Log-n counts keys, whatever their positions.
+    let scaled = LogN::Trained { train_length: 16 };
+    let hidden = |text, position| check(text, position, scaled).unwrap_err().to_string();
+    assert!(hidden(offset, "kind = \"rope\"").contains("does not see a shift"));
+    assert!(hidden(randpos, "kind = \"none\"").contains("reads the order of the tokens alone"));
+    assert!(check(randpos, "kind = \"rope\"", scaled).is_ok());
     for entry in crate::encodings::ENCODINGS {
         let position = format!("kind = \"{}\"", entry.kind);
         assert!(check("kind = \"segments\"\ncount = 4", &position, LogN::Off).is_ok(), "{position}");
@@ -163,7 +177,8 @@ fn what_is_read_of_positions_is_the_most_that_any_layer_reads() {
     assert_eq!(of("\"none\", { kind = \"none\", window = 4 }"), PositionUse::Distances);
     assert_eq!(of("\"none\", \"rope\""), PositionUse::Distances);
     assert_eq!(of("\"none\", { kind = \"rope\", window = 4, sinks = 1 }"), PositionUse::Positions);
-    assert_eq!(of("\"rope\", { kind = \"none\", log_n = true }"), PositionUse::Positions);
+    assert_eq!(of("\"rope\", { kind = \"none\", log_n = true }"), PositionUse::Distances);
+    assert_eq!(of("\"fox\", { kind = \"none\", log_n = true }"), PositionUse::Order);
     assert_eq!(of("\"rope\", \"recursive\""), PositionUse::Positions);
     assert_eq!(of("\"none\", { kind = \"recursive\", variant = \"rnn\" }"), PositionUse::Order);
     let deberta = |keys: &str| reading(&format!("kind = \"deberta\"\n{keys}"), LogN::Off).position_use();

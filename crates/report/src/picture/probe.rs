@@ -53,7 +53,12 @@ impl<'a> Probe<'a> {
         then(QueryBlock { rows, queries: &queries, input: &input })
     }
 
-    /// What is added to the logits of the last query at some distances, a row per head.
+    /// What divides the logits in the layer.
+    pub(super) fn temperature(&self) -> f64 {
+        self.reading.layer(self.layer).temperature
+    }
+
+    /// What is added to the logits of the last query at some distances, over the temperature: a row per head.
     pub(super) fn bias(&self, distances: &[usize]) -> Option<Vec<Row>> {
         if !self.encoding().adds_bias() {
             return None;
@@ -64,12 +69,13 @@ impl<'a> Probe<'a> {
         let bias = self.with_block(&positions, last..self.length, |block| self.reading.bias(block));
         let options = Attention { bias, query_offset: last, ..Attention::causal(self.dimensions.head_dim) };
         let values = numbers(options.bias_block(1, self.length, &device)?);
-        let of_head = |row: &[f64]| distances.iter().map(|&n| Some(row[last - n])).collect();
+        let of_head =
+            |row: &[f64]| distances.iter().map(|&n| Some(row[last - n] / self.temperature())).collect();
         Some(values.chunks(self.length).map(of_head).collect())
     }
 
-    /// The mean of `zeta^(n / scale_base) cos(angle)` over the bands, where the last query reads the key at some
-    /// distances: one row.
+    /// The mean of `zeta^(n / scale_base) cos(angle)` over the bands, times the factor on q.k, where the last query
+    /// reads the key at some distances: one row.
     pub(super) fn decay(&self, distances: &[usize]) -> Option<Vec<Row>> {
         let encoding = self.encoding();
         let frequencies = encoding.frequencies()?;
@@ -77,6 +83,7 @@ impl<'a> Probe<'a> {
         let geometry = self.reading.geometry(self.layer);
         let mask = self.reading.layer(self.layer).mask;
         let query = (self.length - 1) as f64;
+        let factor = frequencies.attention_factor.powi(2) / self.temperature();
         let at = |distance: usize| {
             let key = query - distance as f64;
             if mask.hides(query, key) {
@@ -96,7 +103,7 @@ impl<'a> Probe<'a> {
                     faded * (query_angle - key_angle).cos()
                 })
                 .sum();
-            Some(frequencies.attention_factor.powi(2) * sum / frequencies.inv_freq.len() as f64)
+            Some(factor * sum / frequencies.inv_freq.len() as f64)
         };
         Some(vec![distances.iter().map(|&distance| at(distance)).collect()])
     }

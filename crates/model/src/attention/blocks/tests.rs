@@ -116,7 +116,7 @@ fn extensions_by_distance() {
     }
 }
 
-/// A geometry beside log-n, a temperature, a window and a bias, each kind that is described.
+/// A geometry beside log-n, a factor on q.k, a temperature, a window and a bias, each kind that is described.
 #[test]
 fn scales_and_biases_beside_two_rotations() {
     let geometry =
@@ -126,6 +126,7 @@ fn scales_and_biases_beside_two_rotations() {
         let layer = &mut reading.layers_mut()[0];
         layer.geometry = Some(geometry.clone());
         layer.logit_scale = 1.3;
+        layer.temperature = 1.7;
         hold(encoding, &reading);
         reading.layers_mut()[0].mask.window = Some(20);
         hold(&format!("{encoding}, window"), &reading);

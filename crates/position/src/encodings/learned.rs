@@ -95,6 +95,7 @@ impl Configure for Config {
     const PAST: Past = Past::Refuses(
         "no vector there; `past_table` chooses another reading, `linear` interpolates, `table` makes it longer",
     );
+    const LENGTHS: &'static [&'static str] = &["table_size", "length"];
     const VARIANTS: &'static [&'static str] = &["past_table = 'hierarchical'", "past_table = 'segment'"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {

@@ -42,6 +42,7 @@ impl Configure for Config {
     const KIND: &'static str = "multiplicative";
     const SUMMARY: &'static str = "a learned vector per position, multiplied with the token embeddings";
     const SOURCE: &'static str = "kexue.fm/archives/8130";
+    const LENGTHS: &'static [&'static str] = &["table_size"];
     const PAST: Past = Past::Refuses("no vector there; `linear` interpolates, `table` makes it longer");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {

@@ -97,6 +97,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "positions with projections of their own, untied from the content (TUPE)";
     const SOURCE: &'static str = "arXiv:2006.15595";
     const PAST: Past = Past::Refuses("no vector there; `linear` interpolates, `table` makes it longer");
+    const LENGTHS: &'static [&'static str] = &["table_size", "max_distance"];
     const VARIANTS: &'static [&'static str] = &["relative = 't5'"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {

@@ -114,6 +114,40 @@ fn a_batch_that_is_no_multiple() {
 }
 
 #[test]
+fn a_length_that_is_none() {
+    insta::assert_snapshot!(refused(2, with("lengths = [32, 64]", "lengths = [32, \"2l\"]"), &[]));
+}
+
+#[test]
+fn a_length_below_one_token() {
+    insta::assert_snapshot!(refused(2, with("lengths = [32, 64]", "target = \"L/64\""), &[]));
+}
+
+#[test]
+fn a_table_whose_size_is_no_length() {
+    let learned = "position={ kind = \"learned\", table_size = \"four L\" }";
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", learned]));
+}
+
+#[test]
+fn a_length_on_the_command_line_that_is_none() {
+    let project = Project::new();
+    for arguments in [
+        &["eval", "runs/x", "--lengths", "L,2x"][..],
+        &["inspect", "--config", "small.toml", "--length", "2x"],
+    ] {
+        let outcome = project.run(arguments);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("invalid value '2x'"), "{}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("a whole number of tokens, at least 1, or a multiple"),
+            "{}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
 fn a_window_that_hides_nothing_is_told_once_and_taken() {
     let project = Project::new();
     let set = "evaluate=[{ lengths = [32, 64], extend = [{ kind = \"window\", window = \"4L\" }] }]";

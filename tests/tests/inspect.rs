@@ -28,6 +28,12 @@ fn rotations_show_frequencies_decay_and_logits() {
 }
 
 #[test]
+fn a_length_may_be_a_multiple_of_the_training_length() {
+    let at = |length: &str| shown("{ kind = \"rope\" }", &["--length", length, "--extend", "ntk"]);
+    assert_eq!(at("4L"), at("128"));
+}
+
+#[test]
 fn a_geometry_bounds_the_distances() {
     insta::assert_snapshot!(shown("{ kind = \"rope\" }", &["--length", "64", "--extend", "rerope"]));
 }

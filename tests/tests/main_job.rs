@@ -74,6 +74,10 @@ fn eval_reads_a_run_by_every_protocol() {
         "{ kind = \"linear\", scale = 2.0 }",
     ]);
     assert_eq!(fixed.len(), 4);
+    let multiples = lines(&["--lengths", "L,1.5L,64", "--extend", "direct", "--set", "max_length=4L"]);
+    let lengths: Vec<u64> = multiples.iter().map(|row| row["length"].as_u64().unwrap()).collect();
+    assert_eq!(lengths, [32, 48, 64, 32, 48, 64]);
+    assert!(multiples.iter().all(|row| row["max_length"] == 128));
     assert_eq!(fixed[2]["extend_config"]["scale"], 2.0);
     let sliding =
         lines(&["--protocol", "sliding", "--set", "stride=16", "--lengths", "64", "--extend", "direct"]);

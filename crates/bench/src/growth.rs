@@ -130,7 +130,7 @@ impl Curve {
 
     /// The chart: what was measured, the fit, and where its terms are equal.
     pub fn chart(&self) -> Chart {
-        let point = |(x, seconds): (f64, f64)| Point { x, y: 1e6 * seconds, error: None };
+        let point = |(x, seconds): (f64, f64)| Point { x, y: 1e6 * seconds, bar: None };
         let series =
             |name: &str, points: Vec<Point>, reference| Series { name: name.into(), points, reference };
         let measured: Vec<Point> = self.points.iter().copied().map(point).collect();

@@ -9,6 +9,7 @@ pub(crate) use study::{Compare, Launcher, Runs, RunsAction, Study, Task};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use longwave_data::Split;
 use longwave_kernels::DeviceChoice;
+use longwave_position::Tokens;
 use longwave_train::run::Which;
 use std::path::PathBuf;
 
@@ -105,9 +106,10 @@ pub(crate) struct Eval {
     /// A run's folder, such as `runs/rope-0`
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
-    /// Lengths in tokens, separated by commas; those of the run's config unless given
-    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
-    pub(crate) lengths: Vec<usize>,
+    /// Lengths separated by commas, in tokens or as multiples of the training length such as `2L`; those of the run's
+    /// config unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,2L,..")]
+    pub(crate) lengths: Vec<Tokens>,
     /// Extensions by kind, separated by commas, or one as an inline TOML table; repeatable
     #[arg(long, value_name = "KIND,KIND,..")]
     pub(crate) extend: Vec<String>,
@@ -225,9 +227,10 @@ pub(crate) struct Inspect {
     /// Change a key of the config, as `position.base=500000.0`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// The length that is read, in tokens; the training length unless given
-    #[arg(long, value_name = "N")]
-    pub(crate) length: Option<usize>,
+    /// The length that is read, in tokens or as a multiple of the training length such as `4L`; the training length
+    /// unless given
+    #[arg(long, value_name = "N|4L")]
+    pub(crate) length: Option<Tokens>,
     /// The extension it is read with: a kind, or an inline TOML table
     #[arg(long, value_name = "KIND")]
     pub(crate) extend: Option<String>,

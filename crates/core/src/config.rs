@@ -161,8 +161,10 @@ fn join(section: &str, path: &str) -> String {
     }
 }
 
-/// Turns serde's message into ours: key, value, what is allowed, a hint.
+/// Turns serde's message into ours: key, value, what is allowed, a hint. A type may give the hint itself, in a line of
+/// its message that begins with `hint: `.
 fn explain(table: &Table, section: &str, path: &str, message: &str) -> Error {
+    let hint = message.lines().find_map(|line| line.strip_prefix("hint: "));
     // Further lines repeat the key.
     let message = message.lines().next().unwrap_or_default();
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
@@ -185,7 +187,7 @@ fn explain(table: &Table, section: &str, path: &str, message: &str) -> Error {
         Some(value) => Error::value(&key, value, wanted),
         None => Error::usage(format!("`{key}`: {wanted}")),
     };
-    error.hint("`longwave schema` prints every key and what it allows")
+    error.hint(hint.unwrap_or("`longwave schema` prints every key and what it allows"))
 }
 
 /// What serde expected, in the words of a config rather than those of the program.

@@ -8,6 +8,7 @@ use crate::text::{Source, Text};
 use check::Block;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
+use longwave_position::{Lengths, Tokens};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
@@ -58,12 +59,14 @@ impl Display for Protocol {
     }
 }
 
-/// One `[[evaluate]]` block, as written.
+/// One `[[evaluate]]` block, as written. Every length is a number of tokens or a multiple of the training length L,
+/// such as `"2L"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EvaluateConfig {
-    /// Context lengths to read the test at, in tokens.
-    pub lengths: Vec<usize>,
+    /// Context lengths to read the test at. Default: `["L", "2L", "4L", "8L"]`.
+    #[serde(default = "lengths")]
+    pub lengths: Vec<Tokens>,
     /// Extensions to read with, each a kind (`"yarn"`) or a table (`{ kind = "yarn", ramp = "paper" }`). A list in
     /// the place of a value (`window = ["L/4", "L/2"]`) tries each on the validation split and reads this block's split
     /// with the best. Default: `["direct"]`.
@@ -85,29 +88,29 @@ pub struct EvaluateConfig {
     /// The part of the corpus to read. Default: `test`.
     #[serde(default)]
     pub split: Split,
-    /// `fixed_target`: scored tokens of each window. Default: `train.length`.
+    /// `fixed_target`: scored tokens of each window. Default: `"L"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target: Option<usize>,
+    pub target: Option<Tokens>,
     /// `fixed_target`: length that the windows are laid out for. Default: the longest of `lengths`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_length: Option<usize>,
+    pub max_length: Option<Tokens>,
     /// `fixed_target`: tokens from one window's beginning to the next. Default: `max_length`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window_stride: Option<usize>,
+    pub window_stride: Option<Tokens>,
     /// Keeps the first so many windows of each document. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows_per_document: Option<usize>,
     /// `sliding`: tokens that a window advances by, at every length. Default: half of `train.length`
     /// or of the shortest of `lengths`, whichever is less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stride: Option<usize>,
-    /// `by_position`: places that are averaged into one point. Default: an eighth of `train.length`.
+    pub stride: Option<Tokens>,
+    /// `by_position`: places that are averaged into one point. Default: `"L/8"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bucket: Option<usize>,
+    pub bucket: Option<Tokens>,
     /// `repeated_text`: tokens of a passage. Default: `train.length` or half of the shortest of
     /// `lengths`, whichever is less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub passage: Option<usize>,
+    pub passage: Option<Tokens>,
     /// `task`: sequences asked at each length. Default: 256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequences: Option<usize>,
@@ -115,6 +118,10 @@ pub struct EvaluateConfig {
     /// per target, instead of reading blocks of `train.length / 8` targets together. Default: false.
     #[serde(default)]
     pub exact: bool,
+}
+
+fn lengths() -> Vec<Tokens> {
+    [1.0, 2.0, 4.0, 8.0].map(Tokens::times).to_vec()
 }
 
 fn direct() -> Vec<Value> {
@@ -157,7 +164,55 @@ pub struct ResolvedEvaluate {
     pub exact: bool,
 }
 
+/// The block where nothing is written: how the test split is read as trained, at up to eight times L.
+impl Default for EvaluateConfig {
+    fn default() -> Self {
+        Self {
+            lengths: lengths(),
+            extend: direct(),
+            against: None,
+            protocol: Protocol::default(),
+            corpus: None,
+            split: Split::default(),
+            target: None,
+            max_length: None,
+            window_stride: None,
+            windows_per_document: None,
+            stride: None,
+            bucket: None,
+            passage: None,
+            sequences: None,
+            exact: false,
+        }
+    }
+}
+
 impl EvaluateConfig {
+    /// The same block with every length as a number of tokens: what resolved configs hold, so that a run is
+    /// identified by what it reads, however that is written.
+    ///
+    /// # Errors
+    /// A length is less than one token.
+    pub fn in_tokens(&self, section: &str, train_length: usize) -> Result<Self> {
+        let lengths = Lengths { train: train_length, length: train_length };
+        let count =
+            |key: &str, tokens: Tokens| tokens.whole(&format!("{section}.{key}"), lengths).map(Tokens::Count);
+        let if_given =
+            |key: &str, tokens: Option<Tokens>| tokens.map(|tokens| count(key, tokens)).transpose();
+        let listed = self.lengths.iter().enumerate();
+        let listed = listed.map(|(index, tokens)| count(&format!("lengths[{index}]"), *tokens));
+        Ok(Self {
+            lengths: listed.collect::<Result<_>>()?,
+            target: if_given("target", self.target)?,
+            max_length: if_given("max_length", self.max_length)?,
+            window_stride: if_given("window_stride", self.window_stride)?,
+            stride: if_given("stride", self.stride)?,
+            bucket: if_given("bucket", self.bucket)?,
+            passage: if_given("passage", self.passage)?,
+            ..self.clone()
+        })
+    }
+
     /// Checks the block and fills in its defaults.
     ///
     /// `section` is its place in the file (`evaluate[0]`), `train_length` the tokens of a training
@@ -166,13 +221,14 @@ impl EvaluateConfig {
     /// # Errors
     /// A value out of range, or a key that means nothing under the protocol.
     pub fn validate(&self, section: &str, train_length: usize) -> Result<ResolvedEvaluate> {
-        let block = Block { config: self, section, train_length };
-        let (shortest, longest) = block.lengths()?;
+        let block = Block { config: &self.in_tokens(section, train_length)?, section, train_length };
+        let lengths = block.lengths();
+        let (shortest, longest) = block.ends(&lengths)?;
         block.extend()?;
         block.keys_of_other_protocols()?;
         block.not_zero("windows_per_document", self.windows_per_document)?;
         let mut resolved = ResolvedEvaluate {
-            lengths: self.lengths.clone(),
+            lengths,
             extend: self.extend.clone(),
             protocol: self.protocol,
             corpus: self.corpus.clone(),
@@ -192,7 +248,7 @@ impl EvaluateConfig {
             Protocol::FixedTarget => block.fixed_target(shortest, longest, &mut resolved)?,
             Protocol::NonOverlapping => {}
             Protocol::Sliding => resolved.stride = Some(block.stride(shortest)?),
-            Protocol::ByPosition => resolved.bucket = Some(block.bucket()?),
+            Protocol::ByPosition => resolved.bucket = Some(block.bucket()),
             Protocol::RepeatedText => resolved.passage = Some(block.passage(shortest)?),
             Protocol::Task => resolved.sequences = Some(block.sequences()?),
         }

@@ -21,7 +21,7 @@ pub struct Config {
     /// What is trained.
     #[serde(flatten)]
     pub run: RunConfig,
-    /// How it is evaluated, block by block.
+    /// How it is evaluated, block by block; lengths are numbers of tokens.
     pub evaluate: Vec<EvaluateConfig>,
 }
 
@@ -66,12 +66,17 @@ impl Config {
         let given = document.contains_key("evaluate");
         let blocks = take_tables(&mut document, "evaluate")?;
         let run = RunConfig::from_table(document)?;
-        let evaluate = if given {
+        let blocks = if given {
             let read = |(index, table): (usize, &Table)| read(table, &format!("evaluate[{index}]"));
-            blocks.iter().enumerate().map(read).collect::<Result<_>>()?
+            blocks.iter().enumerate().map(read).collect::<Result<Vec<EvaluateConfig>>>()?
         } else {
-            vec![default_block(&run)]
+            let protocol = if run.data.task.is_some() { Protocol::Task } else { Protocol::default() };
+            vec![EvaluateConfig { protocol, ..EvaluateConfig::default() }]
         };
+        let in_tokens = |(index, block): (usize, &EvaluateConfig)| {
+            block.in_tokens(&format!("evaluate[{index}]"), run.train.length)
+        };
+        let evaluate = blocks.iter().enumerate().map(in_tokens).collect::<Result<_>>()?;
         let config = Self { run, evaluate };
         windows::tell(windows::trained(&config, &config.evaluations()?)?);
         Ok(config)
@@ -156,26 +161,6 @@ impl Evaluation {
     }
 }
 
-fn default_block(run: &RunConfig) -> EvaluateConfig {
-    EvaluateConfig {
-        lengths: [1, 2, 4, 8].map(|times| times * run.train.length).to_vec(),
-        extend: vec![Value::String("direct".to_owned())],
-        against: None,
-        protocol: if run.data.task.is_some() { Protocol::Task } else { Protocol::default() },
-        corpus: None,
-        split: Split::Test,
-        target: None,
-        max_length: None,
-        window_stride: None,
-        windows_per_document: None,
-        stride: None,
-        bucket: None,
-        passage: None,
-        sequences: None,
-        exact: false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,11 +195,23 @@ mod tests {
 
     #[test]
     fn without_a_block_there_is_one() {
-        assert_eq!(config("").unwrap().evaluate[0].lengths, [128, 256, 512, 1024]);
-        assert!(config("[train]\nlength = 64").unwrap().evaluate[0].lengths.ends_with(&[512]));
+        let lengths = |text: &str| config(text).unwrap().evaluations().unwrap()[0].block.lengths.clone();
+        assert_eq!(lengths(""), [128, 256, 512, 1024]);
+        assert_eq!(lengths("[train]\nlength = 64"), [64, 128, 256, 512]);
         let task = TEXT.replace("corpus = \"data/sotu\"", "task = { kind = \"copy\" }");
         let task = Config::from_table(task.parse().unwrap()).unwrap();
         assert_eq!(task.evaluate[0].protocol, Protocol::Task);
+    }
+
+    #[test]
+    fn multiples_are_resolved_and_identify_a_run_as_numbers_do() {
+        let written = "[[evaluate]]\nlengths = [\"L\", \"2L\"]\nmax_length = \"8L\"";
+        let first = config(written).unwrap();
+        let numbers = config("[[evaluate]]\nlengths = [128, 256]\nmax_length = 1024").unwrap();
+        assert_eq!(first, numbers);
+        assert_eq!(first.to_table().unwrap().to_string(), numbers.to_table().unwrap().to_string());
+        let longer = config(&format!("[train]\nlength = 256\n{written}")).unwrap();
+        assert_eq!(longer.evaluations().unwrap()[0].block.lengths, [256, 512]);
     }
 
     #[test]

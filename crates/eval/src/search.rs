@@ -22,7 +22,7 @@ use longwave_core::config::read;
 use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
 use longwave_data::Split;
-use longwave_position::{ExtensionConfig, Lengths, Position, Reading};
+use longwave_position::{ExtensionConfig, Lengths, Position, Reading, Tokens};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -35,9 +35,9 @@ use trials::Trials;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SearchConfig {
-    /// Length the factors are searched for, in tokens; the longest of the block unless given.
+    /// Length the factors are searched for; the longest of the block unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub length: Option<usize>,
+    pub length: Option<Tokens>,
     /// Readings that are measured.
     pub budget: usize,
     /// New readings of a generation, half of them changes and half of them crossings.
@@ -121,7 +121,8 @@ impl Search {
 
     /// The length that is searched for.
     fn length(&self, block: &ResolvedEvaluate) -> usize {
-        self.config.length.unwrap_or_else(|| block.lengths.iter().copied().max().unwrap_or_default())
+        let given = self.config.length.map(|length| length.rounded_down(block.train_length));
+        given.unwrap_or_else(|| block.lengths.iter().copied().max().unwrap_or_default())
     }
 
     /// The windows a reading is measured on.
@@ -147,7 +148,7 @@ impl Search {
 
     /// What rows tell of the search.
     pub(crate) fn told(&self, block: &ResolvedEvaluate) -> Result<serde_json::Value> {
-        let config = SearchConfig { length: Some(self.length(block)), ..self.config.clone() };
+        let config = SearchConfig { length: Some(Tokens::Count(self.length(block))), ..self.config.clone() };
         Ok(json!({ "search": as_json(&config)?, "with": as_json(&self.with)? }))
     }
 

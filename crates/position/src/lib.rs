@@ -9,7 +9,7 @@
 //! - [`frequency`]: frequency tables in f64, and the rotation tables made from them.
 //! - [`positions`]: positions are data, also fractional or drawn at random; [`sampling`]: those of a training
 //!   step; [`layout`]: those of a text that is read.
-//! - [`tokens`]: windows and distances in a config, also as a share of the training length.
+//! - [`tokens`]: lengths in a config, in tokens or as multiples of the training length.
 //! - [`distance`]: biases that are a function of the distance.
 //! - [`table`]: rows of a table, also between them.
 //! - [`about`]: what there is, for people; [`detail`]: an encoding's own numbers.

@@ -13,7 +13,7 @@ mod size;
 mod written;
 
 use crate::encoding::{Dimensions, HeadUse, Position};
-use crate::encodings::{ENCODINGS, Encoding, EncodingConfig};
+use crate::encodings::{ENCODINGS, Encoding, EncodingConfig, in_tokens};
 use crate::extension::Lengths;
 use crate::init::Init;
 use crate::layout::TextLayout;
@@ -85,6 +85,15 @@ impl PositionConfig {
             return Ok(Self { entries, pattern: None });
         }
         Self::mixed(value, section)
+    }
+
+    /// The same where L is known: lengths of encodings may be multiples of it, such as `table_size = "8L"`.
+    ///
+    /// # Errors
+    /// As [`from_value`](Self::from_value), or a length is none.
+    pub fn for_length(value: &Value, section: &str, train_length: usize) -> Result<Self> {
+        let lengths = Lengths { train: train_length, length: train_length };
+        Self::from_value(&in_tokens(value, section, lengths)?, section)
     }
 
     fn mixed(value: &Value, section: &str) -> Result<Self> {

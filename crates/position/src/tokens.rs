@@ -1,17 +1,25 @@
-//! A number of tokens in a config: a count, or a share of the training length.
+//! A length in a config: a number of tokens, or a multiple of the training length.
+//!
+//! One type serves every key that is a length in tokens: `64` is 64 tokens, `"2L"`, `"1.5L"`, `"3L/4"` and `"L/4"` are
+//! multiples of L, the length of `[train]`. A multiple that is no whole number of tokens is rounded down, and one below
+//! a token is an error: at L = 100, `"L/3"` is 33 tokens and `"1.125L"` is 112. Only `far_end` of `leaky_rerope` keeps
+//! its fraction: it is a distance that need not be a token's.
 
 use crate::extension::Lengths;
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
+use std::str::FromStr;
 
-/// What a number of tokens may look like in a config.
-const ALLOWED: &str = "it must be a whole number of tokens, at least 1, or a share of the training length such as \
-                       \"L/4\", \"3L/4\" or \"0.6L\"";
+/// More tokens than any text has; up to here f64 counts them one by one.
+const MOST: f64 = (1u64 << 53) as f64;
+/// What a length may look like in a config.
+const ALLOWED: &str = "it must be a whole number of tokens, at least 1, or a multiple of the training length L such as \
+                       \"L\", \"2L\", \"1.5L\" or \"L/4\"";
 
-/// A number of tokens: `64`, or a share of the training length L such as `"L/4"`, `"3L/4"` or
-/// `"0.6L"`, so that one config serves every length.
+/// A number of tokens: `64`, or a multiple of the training length L such as `"2L"`, `"1.5L"`, `"3L/4"` or `"L/4"`, so
+/// that one config serves every training length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tokens {
     /// So many tokens.
@@ -36,7 +44,7 @@ impl Tokens {
         Self::Share { factor, divisor: 1.0 }
     }
 
-    /// The number of tokens for a training length; a share may be fractional.
+    /// The number of tokens for a training length; a multiple may be fractional.
     pub fn at(self, lengths: Lengths) -> f64 {
         match self {
             Self::Count(tokens) => tokens as f64,
@@ -44,26 +52,50 @@ impl Tokens {
         }
     }
 
-    /// The number of whole tokens, a share rounded down.
+    /// The number of whole tokens, a multiple rounded down.
     ///
     /// # Errors
-    /// The share is less than one token; `key` names it.
+    /// The multiple is less than one token, or more than 2^53; `key` names it.
     pub fn whole(self, key: &str, lengths: Lengths) -> Result<usize> {
-        // 0.1 * 30 is a little below 3 in binary.
-        let tokens = (self.at(lengths) + 1e-9).floor();
-        if tokens >= 1.0 {
-            return Ok(tokens as usize);
-        }
-        Err(Error::value(key, self.written(), format!("at L = {} it is less than one token", lengths.train))
-            .hint("give a larger share or a number of tokens"))
+        let tokens = self.rounded_down(lengths.train);
+        let (is, other) = match tokens {
+            0 => ("less than one token", "larger"),
+            tokens if tokens as f64 > MOST => ("more than 2^53 tokens", "smaller"),
+            tokens => return Ok(tokens),
+        };
+        Err(Error::value(key, self.in_toml(), format!("at L = {} it is {is}", lengths.train))
+            .hint(format!("give a {other} multiple or a number of tokens")))
     }
 
+    /// The number of whole tokens where L is `train_length`, a multiple rounded down; 0 below one token.
+    pub fn rounded_down(self, train_length: usize) -> usize {
+        match self {
+            Self::Count(tokens) => tokens,
+            // 0.1 * 30 is a little below 3 in binary.
+            Self::Share { factor, divisor } => {
+                (factor * train_length as f64 / divisor + 1e-9).floor() as usize
+            }
+        }
+    }
+
+    /// Reads a value of a config; `key` is its place in the file.
+    ///
+    /// # Errors
+    /// It is no length.
+    pub fn from_value(value: &toml::Value, key: &str) -> Result<Self> {
+        Self::deserialize(value.clone()).map_err(|_| {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            Error::value(key, value, ALLOWED).hint(hint(&text))
+        })
+    }
+
+    /// Reads a multiple.
     fn parse(text: &str) -> Option<Self> {
         let (factor, divisor) = text.split_once('L')?;
-        let number =
-            |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
-        let factor =
-            if factor.trim().is_empty() { 1.0 } else { number(factor.trim().trim_end_matches('*'))? };
+        let factor = match factor.trim().trim_end_matches('*') {
+            "" => 1.0,
+            factor => number(factor)?,
+        };
         let divisor = match divisor.trim() {
             "" => 1.0,
             divisor => number(divisor.strip_prefix('/')?)?,
@@ -82,6 +114,46 @@ impl Tokens {
                 format!("{factor}L{divisor}")
             }
         }
+    }
+
+    /// As it stands in a config, with the quotes of a multiple.
+    pub fn in_toml(self) -> String {
+        match self {
+            Self::Count(tokens) => tokens.to_string(),
+            Self::Share { .. } => format!("\"{}\"", self.written()),
+        }
+    }
+}
+
+/// A number above 0.
+fn number(text: &str) -> Option<f64> {
+    text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0)
+}
+
+/// What somebody who wrote `text` probably meant.
+fn hint(text: &str) -> String {
+    let upper = text.to_uppercase();
+    let (before, after) = upper.split_once('L').unwrap_or((&upper, ""));
+    let after = after.trim().trim_start_matches('*');
+    match (text.trim().parse::<usize>(), Tokens::parse(&upper), number(after)) {
+        (Ok(tokens), ..) if tokens > 0 => format!("write `{tokens}` without quotes"),
+        (_, Some(meant), _) => format!("did you mean `\"{}\"`?", meant.written()),
+        (_, _, Some(factor)) if before.trim().is_empty() => {
+            format!("did you mean `\"{}\"`?", Tokens::times(factor).written())
+        }
+        _ => "`\"2L\"` is twice the training length, `256` is 256 tokens".to_owned(),
+    }
+}
+
+/// Reads what stands on a command line: a number or a multiple.
+impl FromStr for Tokens {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let count = text.trim().parse::<usize>().ok().filter(|tokens| *tokens > 0).map(Self::Count);
+        count
+            .or_else(|| Self::parse(text))
+            .ok_or_else(|| Error::usage(ALLOWED.replace('"', "`")).hint(hint(text).replace('"', "")))
     }
 }
 
@@ -102,14 +174,15 @@ impl<'de> Deserialize<'de> for Tokens {
             Number(f64),
             Text(String),
         }
-        let tokens = match Raw::deserialize(deserializer) {
-            Ok(Raw::Number(number)) if number >= 1.0 && number.fract() == 0.0 && number < 2f64.powi(53) => {
-                Some(Self::Count(number as usize))
+        let (tokens, text) = match Raw::deserialize(deserializer) {
+            Ok(Raw::Number(number)) if number >= 1.0 && number.fract() == 0.0 && number < MOST => {
+                return Ok(Self::Count(number as usize));
             }
-            Ok(Raw::Text(text)) => Self::parse(&text),
-            _ => None,
+            Ok(Raw::Number(number)) => (None, Self::times(number).written()),
+            Ok(Raw::Text(text)) => (Self::parse(&text), text),
+            Err(_) => (None, String::new()),
         };
-        tokens.ok_or_else(|| serde::de::Error::custom(ALLOWED))
+        tokens.ok_or_else(|| serde::de::Error::custom(format!("{ALLOWED}\nhint: {}", hint(&text))))
     }
 }
 
@@ -120,8 +193,12 @@ impl JsonSchema for Tokens {
 
     fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A number of tokens, or a share of the training length L.",
-            "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "L" }]
+            "description": "A length: a number of tokens, or a multiple of the training length L such as \"L\", \"2L\", \
+                            \"1.5L\" or \"L/4\", rounded down to whole tokens.",
+            "anyOf": [
+                { "type": "integer", "minimum": 1 },
+                { "type": "string", "pattern": r"^\s*([0-9.]+\s*\*?\s*)?L\s*(/\s*[0-9.]+\s*)?$" }
+            ]
         })
     }
 }
@@ -138,10 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_shares() {
+    fn counts_and_multiples() {
         for (text, tokens) in [
             ("7", 7),
             ("\"L\"", 30),
+            ("\"2L\"", 60),
+            ("\"1.5L\"", 45),
             ("\"L/4\"", 7),
             ("\"3L/4\"", 22),
             ("\"0.1L\"", 3),
@@ -149,21 +228,56 @@ mod tests {
         ] {
             let read = read(text).unwrap();
             assert_eq!(read.whole("extend.window", LENGTHS).unwrap(), tokens, "{text}");
+            assert_eq!(text.trim_matches('"').parse::<Tokens>().unwrap(), read, "{text} on a command line");
         }
+    }
+
+    #[test]
+    fn a_fraction_of_a_token_is_rounded_down() {
+        let whole = |text: &str, train| {
+            text.parse::<Tokens>().unwrap().whole("key", Lengths { train, length: train }).unwrap()
+        };
+        assert_eq!([whole("L/3", 100), whole("1.125L", 100), whole("1.5L", 125)], [33, 112, 187]);
+        let refused = |text: &str| {
+            let error = text.parse::<Tokens>().unwrap().whole("key", LENGTHS).unwrap_err();
+            assert!(error.hint_text().is_some());
+            error.message().to_owned()
+        };
+        assert_eq!(refused("L/64"), "`key = \"L/64\"` is not allowed: at L = 30 it is less than one token");
+        assert!(refused("1e30L").ends_with("it is more than 2^53 tokens"));
     }
 
     #[test]
     fn what_is_read_is_written() {
-        for text in ["7", "\"L\"", "\"L/4\"", "\"3L/4\"", "\"0.6L\""] {
+        for text in ["7", "\"L\"", "\"2L\"", "\"L/4\"", "\"3L/4\"", "\"0.6L\""] {
             assert_eq!(toml::Value::try_from(read(text).unwrap()).unwrap().to_string(), text);
+            assert_eq!(read(text).unwrap().in_toml(), text);
         }
     }
 
     #[test]
-    fn nonsense_is_refused() {
-        for text in ["0", "-3", "4.5", "\"half\"", "\"L4\"", "\"L/0\"", "\"-L\"", "true"] {
-            assert!(read(text).unwrap_err().to_string().contains("a share of the training length"), "{text}");
+    fn nonsense_is_refused_with_what_is_allowed() {
+        for text in ["0", "-3", "4.5", "\"half\"", "\"L4\"", "\"L/0\"", "\"-L\"", "\"2LL\"", "\"\"", "true"] {
+            let message = read(text).unwrap_err().to_string();
+            assert!(
+                message.contains("a multiple of the training length L such as") && message.contains("hint: ")
+            );
+            let shell = text.trim_matches('"');
+            assert!(shell.parse::<Tokens>().unwrap_err().message().contains("`2L`"), "{text}");
         }
-        assert!(Tokens::part(64.0).whole("extend.window", LENGTHS).is_err());
+    }
+
+    #[test]
+    fn a_slip_of_the_keyboard_has_its_hint() {
+        for (text, meant) in [
+            ("\"2l\"", "2L"),
+            ("1.5", "1.5L"),
+            ("\"L2\"", "2L"),
+            ("\"L*4\"", "4L"),
+            ("\"4\"", "`4` without quotes"),
+        ] {
+            let message = read(text).unwrap_err().to_string();
+            assert!(message.lines().nth(1).unwrap().contains(meant), "{message}");
+        }
     }
 }

@@ -75,8 +75,8 @@ pub struct Point {
     pub x: f64,
     /// Value.
     pub y: f64,
-    /// Half the length of the error bar, in the units of `y`.
-    pub error: Option<f64>,
+    /// Both ends of the error bar.
+    pub bar: Option<(f64, f64)>,
 }
 
 impl Chart {

@@ -1,5 +1,6 @@
 //! A block as a table: for the terminal and as Markdown.
 
+mod cell;
 mod form;
 mod order;
 mod words;
@@ -9,6 +10,8 @@ use crate::metric::Metric;
 use longwave_eval::ResultRow;
 use order::sorted;
 use words::{counts, layout, notes, text_of};
+
+pub use cell::{Cell, Spread, percent};
 
 /// The title of a table names up to so many runs.
 const NAMED: usize = 4;
@@ -42,52 +45,9 @@ pub struct TableRow {
     pub cells: Vec<Option<Cell>>,
 }
 
-/// One measured value.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cell {
-    /// What it says.
-    pub metric: Metric,
-    /// The value; the mean over seeds where there are several.
-    pub value: f64,
-    /// Its standard error over documents (of a perplexity `ppl * nll_se`, the delta method), or its
-    /// standard deviation over seeds where there are several.
-    pub error: Option<f64>,
-    /// How many seeds it is the mean of.
-    pub seeds: usize,
-    /// Whether it is the best of its run and length, the window baseline aside.
-    pub best: bool,
-}
-
 /// A row's perplexity: infinite where it is too large for a number, NaN where the loss is none.
 pub fn perplexity(row: &ResultRow) -> f64 {
     if row.ppl.is_finite() { row.ppl } else { row.nll.exp() }
-}
-
-impl Cell {
-    /// The cell of the rows of one length, one per seed; `None` where none says it.
-    pub fn new(metric: Metric, rows: &[&ResultRow]) -> Option<Self> {
-        Self::of(metric, rows.iter().filter_map(|row| metric.measured(row)).collect())
-    }
-
-    /// The cell of values with their errors, one per seed.
-    fn of(metric: Metric, values: Vec<(f64, Option<f64>)>) -> Option<Self> {
-        let seeds = values.len();
-        let value = values.iter().map(|(value, _)| value).sum::<f64>() / seeds as f64;
-        let error = match values.as_slice() {
-            [] => return None,
-            [(_, error)] => *error,
-            _ => {
-                let squares: f64 = values.iter().map(|(other, _)| (other - value).powi(2)).sum();
-                Some((squares / (seeds as f64 - 1.0)).sqrt()).filter(|error| error.is_finite())
-            }
-        };
-        Some(Self { metric, value, error, seeds, best: false })
-    }
-
-    /// The value, and its error to the same decimal place.
-    pub fn texts(&self) -> (String, Option<String>) {
-        self.metric.texts(self.value, self.error)
-    }
 }
 
 impl Table {
@@ -113,6 +73,7 @@ impl Table {
             .map(|&length| format!("{length} ({})", multiple(length, settings.train_length)))
             .collect();
         columns.extend(push_differences(block, &mut rows, metric));
+        leave_out_other_errors(&mut rows);
         let checkpoint = if block.checkpoint == "last" {
             String::new()
         } else {
@@ -146,6 +107,16 @@ fn push_differences(block: &Block, rows: &mut [TableRow], metric: Metric) -> Opt
         row.cells.push(difference);
     }
     Some(format!("\u{394} at {}", multiple(*longest, block.settings.train_length)))
+}
+
+/// Where some cells tell a spread over seeds, those of one seed tell no error, which would be over documents.
+fn leave_out_other_errors(rows: &mut [TableRow]) {
+    let cells = || rows.iter().flat_map(|row| row.cells.iter().flatten());
+    if cells().any(|cell| cell.seeds > 1) {
+        for cell in rows.iter_mut().flat_map(|row| row.cells.iter_mut().flatten()) {
+            cell.error = cell.error.filter(|_| cell.seeds > 1);
+        }
+    }
 }
 
 fn table_row(block: &Block, line: &Line, several: bool, metric: Metric) -> TableRow {

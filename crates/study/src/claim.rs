@@ -2,7 +2,8 @@
 //!
 //! A claim is a sentence: `"yarn < ntk at 8L"`, `"alibi, direct < rope, direct at 1024"`,
 //! `"yarn = mrrope at 4L"`. Each side names an extension (`direct` unless given) and a label on each axis
-//! that has several, separated by commas; `axis=label` tells two alike apart.
+//! that has several, separated by commas; `axis=label` tells two alike apart. The length is in tokens or a multiple
+//! of the training length, as everywhere.
 //!
 //! With the loss `a` of the left side and `b` of the right, in nats per token and paired by seed and by
 //! document, `a < b` with `tolerance = t` says that `a - b < t`: a little worse is still no worse. A
@@ -261,7 +262,7 @@ fn evidence(
 ) -> Result<(Option<Difference>, Option<Interval>)> {
     let here = |measured: &&Measured| {
         let settings = &measured.row.settings;
-        claim.sentence.length.is(&measured.row) && claim.is_about(settings.protocol, settings.split)
+        claim.sentence.is_at(&measured.row) && claim.is_about(settings.protocol, settings.split)
     };
     let rows: Vec<&Measured> = results.rows.iter().filter(here).collect();
     let samples: Vec<Option<Sample<'_>>> = rows

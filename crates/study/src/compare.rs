@@ -112,7 +112,7 @@ pub struct Comparison {
     pub value: f64,
     /// The measure of the second run.
     pub other_value: f64,
-    /// Perplexity of the first run.
+    /// Perplexity of the first run: exp of its loss, of several seeds of their mean loss.
     pub ppl: f64,
     /// Perplexity of the second run.
     pub other_ppl: f64,
@@ -218,7 +218,7 @@ fn comparison(left: &[Sample<'_>], right: &[Sample<'_>], metric: Metric) -> Opti
     let interval = difference.interval();
     let mean_of = |numbers: Vec<f64>| mean(&numbers).unwrap_or(f64::NAN);
     let value = |samples: &[Sample<'_>]| mean_of(samples.iter().map(Sample::value).collect());
-    let ppl = |samples: &[Sample<'_>]| mean_of(samples.iter().map(|sample| sample.row().ppl).collect());
+    let ppl = |samples: &[Sample<'_>]| mean_of(samples.iter().map(|sample| sample.row().nll).collect()).exp();
     let row = left.first()?.row();
     Some(Comparison {
         extend: row.extend.clone(),
@@ -322,6 +322,14 @@ pub(crate) mod tests {
         assert_eq!((found[0].p, found[0].documents), (found[0].p_holm, 3));
         let error = compare(&a[..1], &b[1..], Metric::Loss).unwrap_err();
         assert!(error.message().contains("no measurement in common"));
+    }
+
+    #[test]
+    fn a_perplexity_over_seeds_is_that_of_the_mean_loss() {
+        let a: Vec<ResultRow> =
+            [2.0, 4.0].iter().zip(0..).map(|(nll, s)| row("ntk", 256, s, &[*nll])).collect();
+        let found = compare(&a, &a, Metric::Loss).unwrap().remove(0);
+        assert_eq!((found.ppl, found.other_ppl, found.value), (3f64.exp(), 3f64.exp(), 3.0));
     }
 
     #[test]

@@ -231,6 +231,12 @@ pub(crate) mod tests {
         plan.runs.iter().map(|run| run.job.as_ref().unwrap().key.clone()).collect()
     }
 
+    /// The lengths that the first evaluation of each run reads.
+    fn lengths(plan: &Plan) -> Vec<Vec<usize>> {
+        let first = |run: &Planned| run.job.as_ref().unwrap().config.evaluations().unwrap().remove(0);
+        plan.runs.iter().map(|run| first(run).block.lengths).collect()
+    }
+
     const AXES: &str = "[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]\n\
                         [[axis]]\nkey = \"train.steps\"\nvalues = [3, 6]\n";
     const EVALUATE: &str = "[[evaluate]]\nlengths = [128]\n";
@@ -281,8 +287,26 @@ pub(crate) mod tests {
 
     #[test]
     fn without_a_block_there_is_the_default_one() {
-        let plan = plan("");
-        assert_eq!(plan.runs[0].job.as_ref().unwrap().config.evaluate[0].lengths, [128, 256, 512, 1024]);
+        assert_eq!(lengths(&plan("")), [[128, 256, 512, 1024]]);
+    }
+
+    #[test]
+    fn a_training_length_is_swept_in_one_line() {
+        let axis = "[[axis]]\nkey = \"train.length\"\nvalues = [64, 128, 256]\n";
+        let plan = plan(&format!(
+            "{axis}[[evaluate]]\nlengths = [\"L\", \"1.5L\", \"8L\", 4096]\nstride = \"L/2\"\nprotocol = \"sliding\""
+        ));
+        assert_eq!(lengths(&plan), [[64, 96, 512, 4096], [128, 192, 1024, 4096], [256, 384, 2048, 4096]]);
+    }
+
+    #[test]
+    fn multiples_make_the_same_runs_and_evaluations_as_numbers() {
+        let ids = |study: &str| plan(study).jobs().map(|(_, job)| job.id()).collect::<Vec<_>>();
+        let stage = |length: &str| format!("[[stage]]\nlength = {length}\nsteps = 2\n");
+        let numbers = ids(&(stage("512") + "[[evaluate]]\nlengths = [128, 1024]\nmax_length = 2048"));
+        let multiples =
+            ids(&(stage("\"4L\"") + "[[evaluate]]\nlengths = [\"L\", \"8L\"]\nmax_length = \"16L\""));
+        assert_eq!(multiples, numbers);
     }
 
     #[test]

@@ -60,7 +60,9 @@ impl RunConfig {
         })?;
         let data = read::<DataConfig>(&take_table(&mut document, "data")?, "data")?;
         let model = read(&take_table(&mut document, "model")?, "model")?;
-        let train = read::<TrainConfig>(&take_table(&mut document, "train")?, "train")?;
+        let train = take_table(&mut document, "train")?;
+        check_is_number(&train)?;
+        let train = read::<TrainConfig>(&train, "train")?;
         let stages = take_tables(&mut document, "stage")?;
         let top = read_top(&document)?;
         data.validate()?;
@@ -74,7 +76,7 @@ impl RunConfig {
         for (stage, train) in std::iter::once(&train).chain(later).enumerate() {
             check_task(data.task.as_ref(), &Self::section(stage), train)?;
         }
-        let position = PositionConfig::from_value(&position, "position")?;
+        let position = PositionConfig::for_length(&position, "position", train.length)?;
         let config = Self {
             name: top.name,
             seed: top.seed,
@@ -190,6 +192,17 @@ impl RunConfig {
             format!("\"{}\"", self.name),
             "it names a folder: letters, digits, `-`, `_` and `.`",
         ))
+    }
+}
+
+/// L is what other lengths are multiples of, and no multiple itself.
+fn check_is_number(train: &Table) -> Result<()> {
+    match train.get("length") {
+        Some(length @ Value::String(_)) => {
+            Err(Error::value("train.length", length, "it is L itself, a whole number of tokens")
+                .hint("write `length = 128` in `[train]`, and multiples such as \"2L\" elsewhere"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -332,6 +345,11 @@ mod tests {
         let error = config(&format!("{TEXT}[trian]\nsteps = 1")).unwrap_err();
         assert_eq!(error.hint_text(), Some("did you mean `train`?"));
         assert!(config(&TEXT.replace("\"x\"", "\"a/b\"")).is_err());
+        let length = config(&format!("{TEXT}[train]\nlength = \"2L\"")).unwrap_err();
+        assert!(
+            length.message().starts_with("`train.length = \"2L\"` is not allowed: it is L itself"),
+            "{length}"
+        );
         assert!(config("name = \"x\"").unwrap_err().message().contains("`position` is missing"));
     }
 }

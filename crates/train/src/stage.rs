@@ -10,8 +10,9 @@
 use crate::config::TrainConfig;
 use longwave_core::config::{read, unknown_key};
 use longwave_core::{Error, Result};
-use longwave_position::ExtensionConfig;
-use schemars::JsonSchema;
+use longwave_position::{ExtensionConfig, Lengths, Tokens};
+use schemars::generate::SchemaGenerator;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -29,9 +30,11 @@ pub enum Moments {
 
 /// One `[[stage]]`: every key of `[train]`, an extension, and what becomes of the moments.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(transform = describe_length)]
 pub struct StageConfig {
     /// The keys of `[train]`. What is left out is as there, but for `learning_rate` (a tenth), `validate_every` and
-    /// `checkpoint_every`; `length` and `steps` must be given. Shares of steps are of the stage's own.
+    /// `checkpoint_every`; `length` and `steps` must be given. Shares of steps are of the stage's own, and a `length`
+    /// such as `"4L"` is a multiple of that of `[train]`.
     #[serde(flatten)]
     pub train: TrainConfig,
     /// The extension that is on from here on, applied for this stage's length. Default: `direct`.
@@ -53,6 +56,7 @@ impl StageConfig {
                     .hint("a stage says how long its sequences are and for how many steps it trains"));
             }
         }
+        resolve_length(&mut table, section, first.length)?;
         let direct = Value::String("direct".to_owned());
         let extend = table.remove("extend").unwrap_or(direct);
         let extend = ExtensionConfig::from_value(&extend, &format!("{section}.extend"))?;
@@ -88,6 +92,27 @@ impl StageConfig {
     }
 }
 
+/// Puts the number of tokens in the place of a `length` that is a multiple of L.
+fn resolve_length(table: &mut Table, section: &str, train_length: usize) -> Result<()> {
+    let Some(length) = table.get_mut("length") else { return Ok(()) };
+    let key = format!("{section}.length");
+    let lengths = Lengths { train: train_length, length: train_length };
+    *length = Value::Integer(Tokens::from_value(length, &key)?.whole(&key, lengths)? as i64);
+    Ok(())
+}
+
+/// In a stage, `length` may be a multiple of that of `[train]`.
+fn describe_length(schema: &mut Schema) {
+    let mut length = Tokens::json_schema(&mut SchemaGenerator::default());
+    length.insert(
+        "description".to_owned(),
+        "Tokens a sequence, or a multiple of the length of `[train]`.".into(),
+    );
+    if let Some(properties) = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut) {
+        properties.insert("length".to_owned(), length.to_value());
+    }
+}
+
 /// Every key must be one of the struct's, flattened.
 fn check_keys(table: &Table, section: &str) -> Result<()> {
     let schema = schemars::schema_for!(StageConfig);
@@ -119,8 +144,25 @@ mod tests {
     }
 
     #[test]
+    fn a_length_may_be_a_multiple_of_that_of_train() {
+        let multiple = stage("length = \"4L\"\nsteps = 200").unwrap();
+        assert_eq!(multiple, stage("length = 512\nsteps = 200").unwrap());
+        assert_eq!(Table::try_from(&multiple).unwrap()["length"].as_integer(), Some(512));
+        let schema = schemars::schema_for!(StageConfig).to_value();
+        assert!(schema["properties"]["length"]["anyOf"][1]["pattern"].is_string(), "{schema}");
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let message = |text: &str| stage(text).unwrap_err().to_string();
+        let length = message("length = \"four\"\nsteps = 2");
+        assert!(
+            length.starts_with(
+                "`stage[0].length = \"four\"` is not allowed: it must be a whole number of tokens"
+            ),
+            "{length}"
+        );
+        assert!(message("length = \"L/200\"\nsteps = 2").contains("at L = 128 it is less than one token"));
         assert!(message("length = 512").starts_with("`stage[0].steps` is missing"));
         let both = "length = 512\nsteps = 2\n";
         assert!(message(&format!("{both}extned = 1")).ends_with("did you mean `extend`?"));

@@ -2,6 +2,7 @@
 
 use super::Compute;
 use clap::{Args, Subcommand};
+use longwave_position::Tokens;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -87,18 +88,20 @@ pub(crate) struct BenchTrain {
 pub(crate) struct BenchEval {
     #[command(flatten)]
     pub(crate) model: BenchModel,
-    /// Lengths in tokens, separated by commas; 1, 2, 4 and 8 training lengths unless given
-    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
-    pub(crate) lengths: Vec<usize>,
+    /// Lengths separated by commas, in tokens or as multiples of the training length such as `2L`; `L,2L,4L,8L` unless
+    /// given
+    #[arg(long, value_delimiter = ',', value_name = "N,2L,..")]
+    pub(crate) lengths: Vec<Tokens>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct BenchGrowth {
     #[command(flatten)]
     pub(crate) model: BenchModel,
-    /// Lengths to read, separated by commas; 128 to 16,384 unless given
-    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
-    pub(crate) lengths: Vec<usize>,
+    /// Lengths to read, separated by commas, in tokens or as multiples of the training length such as `2L`; 128 to
+    /// 16,384 tokens unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,2L,..")]
+    pub(crate) lengths: Vec<Tokens>,
     /// Widths to train, separated by commas; 64 to 512 unless given
     #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
     pub(crate) widths: Vec<usize>,

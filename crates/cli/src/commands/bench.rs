@@ -7,6 +7,7 @@ use crate::{interrupt, output};
 use longwave_bench::{Bench, Clock, Record, attention, eval, export, growth, record, rope, train};
 use longwave_core::{Error, Result, file};
 use longwave_eval::Config;
+use longwave_position::{Lengths, Tokens};
 use longwave_report::plot;
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub(crate) fn run(arguments: &args::Bench) -> Result<()> {
             let vocab = open_data(&config.data)?.tokenizer().vocab_size();
             let lengths = match &own.lengths[..] {
                 [] => eval::TIMES.map(|times| times * config.train.length).to_vec(),
-                lengths => lengths.to_vec(),
+                lengths => in_tokens(lengths, config.train.length)?,
             };
             shown(&own.model.measuring, |show| eval::run(&bench, &config, vocab, &lengths, show))
         }
@@ -58,7 +59,8 @@ fn run_growth(own: &args::BenchGrowth) -> Result<()> {
     let config = Config::load(&find_config(&own.model.config)?, &own.model.set)?.run;
     let bench = open(&own.model.measuring)?;
     let dataset = open_data(&config.data)?;
-    let lengths = if own.lengths.is_empty() { &growth::LENGTHS[..] } else { &own.lengths };
+    let given = in_tokens(&own.lengths, config.train.length)?;
+    let lengths = if given.is_empty() { &growth::LENGTHS[..] } else { &given };
     let widths = if own.widths.is_empty() { &growth::WIDTHS[..] } else { &own.widths };
     let mut curves = None;
     shown(&own.model.measuring, |show| {
@@ -78,6 +80,11 @@ fn run_growth(own: &args::BenchGrowth) -> Result<()> {
     file::write(&own.out.join("growth.md"), tables.as_bytes())?;
     tell(&format!("charts and tables are in {}", own.out.display()));
     Ok(())
+}
+
+/// `--lengths` in tokens.
+fn in_tokens(lengths: &[Tokens], train: usize) -> Result<Vec<usize>> {
+    lengths.iter().map(|length| length.whole("--lengths", Lengths { train, length: train })).collect()
 }
 
 fn open(measuring: &args::Measuring) -> Result<Bench> {

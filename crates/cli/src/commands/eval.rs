@@ -91,8 +91,9 @@ fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
     }
     if !arguments.lengths.is_empty() {
         block.remove("max_length");
-        let lengths = arguments.lengths.iter().map(|&length| Value::Integer(length as i64)).collect();
-        block.insert("lengths".to_owned(), Value::Array(lengths));
+        let lengths = Value::try_from(&arguments.lengths)
+            .map_err(|error| Error::failed(format!("`--lengths` cannot be written as TOML: {error}")))?;
+        block.insert("lengths".to_owned(), lengths);
     }
     if !arguments.extend.is_empty() {
         let extend =

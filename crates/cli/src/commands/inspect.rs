@@ -15,10 +15,9 @@ pub(crate) fn run(arguments: &args::Inspect) -> Result<()> {
     let Some(path) = &arguments.config else { return list(arguments.json) };
     let config = Config::load(&find_config(path)?, &arguments.set)?;
     let train = config.run.train.length;
-    if arguments.length == Some(0) {
-        return Err(Error::value("--length", 0, "it must be at least 1"));
-    }
-    let lengths = Lengths { train, length: arguments.length.unwrap_or(train) };
+    let at_training = Lengths { train, length: train };
+    let length = arguments.length.map(|length| length.whole("--length", at_training)).transpose()?;
+    let lengths = Lengths { length: length.unwrap_or(train), ..at_training };
     let extend = super::eval::one_extension(arguments.extend.as_deref())?;
     let (trained, dimensions) = reading_of(&config.run)?;
     let read = extend.apply(&trained, lengths)?;

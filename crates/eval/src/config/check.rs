@@ -3,8 +3,9 @@
 use super::{EvaluateConfig, Protocol, ResolvedEvaluate};
 use longwave_core::{Error, Result};
 use longwave_data::Split;
+use longwave_position::Tokens;
 
-/// A block while it is checked.
+/// A block while it is checked; its lengths are numbers of tokens already.
 pub(super) struct Block<'a> {
     pub(super) config: &'a EvaluateConfig,
     pub(super) section: &'a str,
@@ -16,21 +17,24 @@ impl Block<'_> {
         format!("{}.{key}", self.section)
     }
 
-    /// The shortest and the longest length.
-    pub(super) fn lengths(&self) -> Result<(usize, usize)> {
-        let lengths = &self.config.lengths;
+    /// A length in tokens, where it is given.
+    fn count(&self, tokens: Option<Tokens>) -> Option<usize> {
+        tokens.map(|tokens| tokens.rounded_down(self.train_length))
+    }
+
+    /// The lengths in tokens, as listed.
+    pub(super) fn lengths(&self) -> Vec<usize> {
+        self.config.lengths.iter().filter_map(|tokens| self.count(Some(*tokens))).collect()
+    }
+
+    /// The shortest and the longest of them.
+    pub(super) fn ends(&self, lengths: &[usize]) -> Result<(usize, usize)> {
         let key = self.key("lengths");
         let (Some(&shortest), Some(&longest)) = (lengths.iter().min(), lengths.iter().max()) else {
-            return Err(Error::value(&key, "[]", "there must be a length to read at").hint(format!(
-                "list multiples of the training length, such as `[{0}, {1}]`",
-                self.train_length,
-                2 * self.train_length
-            )));
+            return Err(Error::value(&key, "[]", "there must be a length to read at").hint(
+                "list lengths in tokens or as multiples of the training length, such as `[\"L\", \"2L\"]`",
+            ));
         };
-        if shortest == 0 {
-            return Err(Error::value(&key, format!("{lengths:?}"), "a length is 1 token at least")
-                .hint("remove the 0"));
-        }
         let twice = lengths.iter().enumerate().find(|(index, length)| lengths[..*index].contains(length));
         if let Some((_, length)) = twice {
             let allowed = format!("{length} is listed twice");
@@ -59,7 +63,7 @@ impl Block<'_> {
             ("stride", config.stride, Sliding),
             ("bucket", config.bucket, ByPosition),
             ("passage", config.passage, RepeatedText),
-            ("sequences", config.sequences, Task),
+            ("sequences", config.sequences.map(Tokens::Count), Task),
         ];
         for (key, value, protocol) in keys {
             if let Some(value) = value
@@ -67,7 +71,7 @@ impl Block<'_> {
             {
                 let allowed = format!("it has no meaning for `protocol = \"{}\"`", config.protocol);
                 let hint = format!("remove it, or use `protocol = \"{protocol}\"`");
-                return Err(Error::value(&self.key(key), value, allowed).hint(hint));
+                return Err(Error::value(&self.key(key), value.written(), allowed).hint(hint));
             }
         }
         if config.protocol == Task {
@@ -116,15 +120,8 @@ impl Block<'_> {
         resolved: &mut ResolvedEvaluate,
     ) -> Result<()> {
         let config = self.config;
-        for (key, value) in [
-            ("target", config.target),
-            ("max_length", config.max_length),
-            ("window_stride", config.window_stride),
-        ] {
-            self.not_zero(key, value)?;
-        }
-        let target = config.target.unwrap_or(self.train_length);
-        let max_length = config.max_length.unwrap_or(longest);
+        let target = self.count(config.target).unwrap_or(self.train_length);
+        let max_length = self.count(config.max_length).unwrap_or(longest);
         if longest > max_length {
             let allowed = format!("it must be at least the longest of `lengths`, {longest}");
             return Err(Error::value(&self.key("max_length"), max_length, allowed)
@@ -142,7 +139,7 @@ impl Block<'_> {
                 "remove it, or score fewer tokens at every length with `target = {shortest}`"
             )));
         }
-        let window_stride = config.window_stride.unwrap_or(max_length);
+        let window_stride = self.count(config.window_stride).unwrap_or(max_length);
         if window_stride < target {
             let allowed = format!("it must be at least `target = {target}`, or tokens are scored twice");
             return Err(Error::value(&self.key("window_stride"), window_stride, allowed)
@@ -156,8 +153,8 @@ impl Block<'_> {
 
     /// One stride for all lengths, so that they score the same tokens with as much overlap.
     pub(super) fn stride(&self, shortest: usize) -> Result<usize> {
-        let stride = self.config.stride.unwrap_or_else(|| (self.train_length.min(shortest) / 2).max(1));
-        self.not_zero("stride", Some(stride))?;
+        let given = self.count(self.config.stride);
+        let stride = given.unwrap_or_else(|| (self.train_length.min(shortest) / 2).max(1));
         if stride > shortest {
             let allowed = format!("it must be at most the shortest of `lengths`, {shortest}");
             return Err(Error::value(&self.key("stride"), stride, allowed)
@@ -166,16 +163,14 @@ impl Block<'_> {
         Ok(stride)
     }
 
-    pub(super) fn bucket(&self) -> Result<usize> {
-        let bucket = self.config.bucket.unwrap_or_else(|| (self.train_length / 8).max(1));
-        self.not_zero("bucket", Some(bucket))?;
-        Ok(bucket)
+    pub(super) fn bucket(&self) -> usize {
+        self.count(self.config.bucket).unwrap_or_else(|| (self.train_length / 8).max(1))
     }
 
     /// One passage for all lengths, so that they score the same tokens, each after a whole copy.
     pub(super) fn passage(&self, shortest: usize) -> Result<usize> {
-        let passage = self.config.passage.unwrap_or_else(|| (shortest / 2).min(self.train_length).max(1));
-        self.not_zero("passage", Some(passage))?;
+        let given = self.count(self.config.passage);
+        let passage = given.unwrap_or_else(|| (shortest / 2).min(self.train_length).max(1));
         if 2 * passage > shortest {
             let allowed = format!("it must be at most half of the shortest of `lengths`, {shortest}");
             return Err(Error::value(&self.key("passage"), passage, allowed)

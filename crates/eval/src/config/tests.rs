@@ -29,9 +29,53 @@ fn defaults_of_each_protocol() {
 }
 
 #[test]
+fn lengths_are_tokens_or_multiples_of_the_training_length() {
+    let block =
+        read("lengths = [\"L\", \"1.5L\", 512, \"8L\"]\ntarget = \"L/2\"\nwindow_stride = \"4L\"").unwrap();
+    assert_eq!(block.lengths, [128, 192, 512, 1024]);
+    assert_eq!((block.target, block.max_length, block.window_stride), (Some(64), Some(1024), Some(512)));
+    assert_eq!(read("").unwrap().lengths, [128, 256, 512, 1024]);
+    let longer = read("lengths = [\"L\"]\nmax_length = \"8L\"").unwrap();
+    assert_eq!((longer.lengths, longer.max_length), (vec![128], Some(1024)));
+    assert_eq!(read("protocol = \"sliding\"\nstride = \"L/4\"").unwrap().stride, Some(32));
+    assert_eq!(read("protocol = \"by_position\"\nbucket = \"L/16\"").unwrap().bucket, Some(8));
+    assert_eq!(read("protocol = \"repeated_text\"\npassage = \"L/2\"").unwrap().passage, Some(64));
+}
+
+#[test]
+fn a_wrong_length_is_told_with_its_key_and_what_is_meant() {
+    let error = read("lengths = [\"L\", \"2l\"]").unwrap_err();
+    assert!(
+        error.message().starts_with("`evaluate[0].lengths[1] = \"2l\"` is not allowed: it must be"),
+        "{error}"
+    );
+    assert_eq!(error.hint_text(), Some("did you mean `\"2L\"`?"));
+    let small = message("lengths = [\"L\"]\ntarget = \"L/200\"");
+    assert_eq!(
+        small,
+        "`evaluate[0].target = \"L/200\"` is not allowed: at L = 128 it is less than one token"
+    );
+    assert!(message("lengths = [\"L\", 128]").contains("128 is listed twice"));
+}
+
+#[test]
+fn a_block_in_tokens_is_written_as_before() {
+    let table = "lengths = [\"L\", 256]\nmax_length = \"8L\"".parse().unwrap();
+    let block: EvaluateConfig = longwave_core::config::read(&table, "evaluate[0]").unwrap();
+    let counts = block.in_tokens("evaluate[0]", 128).unwrap();
+    let written = toml::Table::try_from(&counts).unwrap();
+    assert_eq!(written["lengths"].to_string(), "[128, 256]");
+    assert_eq!(written["max_length"].to_string(), "1024");
+    assert_eq!(counts.in_tokens("evaluate[0]", 64).unwrap(), counts);
+}
+
+#[test]
 fn refuses_lengths_that_cannot_be_read() {
     assert!(message("lengths = []").starts_with("`evaluate[0].lengths = []` is not allowed"));
-    assert!(message("lengths = [0, 128]").contains("a length is 1 token at least"));
+    assert!(
+        message("lengths = [0, 128]")
+            .starts_with("`evaluate[0].lengths[0] = 0` is not allowed: it must be a whole")
+    );
     assert!(message("lengths = [128, 128]").contains("128 is listed twice"));
     assert!(message("lengths = [64, 128]").contains("at least `target = 128`"));
     assert!(message("lengths = [128]\nextend = []").contains("evaluate[0].extend"));
@@ -42,14 +86,14 @@ fn refuses_a_layout_that_scores_twice_or_never() {
     assert!(message("lengths = [256]\nmax_length = 128").contains("`evaluate[0].max_length = 128`"));
     assert!(message("lengths = [256]\ntarget = 512").contains("at most `max_length = 256`"));
     assert!(message("lengths = [256]\nwindow_stride = 64").contains("at least `target = 128`"));
-    assert!(message("lengths = [256]\ntarget = 0").contains("it must be 1 at least"));
+    assert!(message("lengths = [256]\ntarget = 0").contains("at least 1"));
     assert!(message("lengths = [256]\nwindows_per_document = 0").contains("it must be 1 at least"));
     let sliding = "protocol = \"sliding\"\nlengths = [32, 64]\nstride = ";
     assert!(message(&format!("{sliding}33")).contains("at most the shortest of `lengths`, 32"));
-    assert!(message(&format!("{sliding}0")).contains("it must be 1 at least"));
+    assert!(message(&format!("{sliding}0")).contains("at least 1"));
     let repeated = "protocol = \"repeated_text\"\nlengths = [256, 512]\npassage = ";
     assert!(message(&format!("{repeated}129")).contains("at most half of the shortest of `lengths`, 256"));
-    assert!(message(&format!("{repeated}0")).contains("it must be 1 at least"));
+    assert!(message(&format!("{repeated}0")).contains("at least 1"));
 }
 
 #[test]

@@ -71,6 +71,7 @@ impl Configure for Config {
     const SUMMARY: &'static str = "content to position and position to content terms (DeBERTa)";
     const SOURCE: &'static str = "arXiv:2006.03654";
     const PAST: Past = Past::Reads("defined: distances past `span` share a vector");
+    const LENGTHS: &'static [&'static str] = &["span", "table_size"];
     const VARIANTS: &'static [&'static str] = &["span = 5", "absolute_layers = 1"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {

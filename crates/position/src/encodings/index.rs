@@ -53,6 +53,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "the baseline of kexue.fm/archives/9675";
     const PAST: Past =
         Past::Reads("defined: larger numbers than training showed; normalised, a denser grid");
+    const LENGTHS: &'static [&'static str] = &["length"];
     const VARIANTS: &'static [&'static str] = &["normalized = true"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {

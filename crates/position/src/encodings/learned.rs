@@ -109,6 +109,7 @@ impl Configure for Config {
         "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `past_table` chooses \
          another reading, `linear` interpolates, `table` makes it longer",
     );
+    const LENGTHS: &'static [&'static str] = &["table_size", "length"];
     const VARIANTS: &'static [&'static str] = &["past_table = 'hierarchical'", "past_table = 'segment'"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {

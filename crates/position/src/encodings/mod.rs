@@ -1,11 +1,14 @@
 //! Every positional encoding, one file each. Adding one is one new file and one line here.
 
 mod dispatch;
+mod lengths;
 mod written;
 
 use crate::encoding::{Dimensions, LARGEST, Position};
 use crate::init::Init;
 use burn::module::Module;
+pub(crate) use lengths::in_tokens;
+use lengths::with_lengths;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
 use longwave_core::{Error, Result};
 use schemars::{Schema, SchemaGenerator};
@@ -26,6 +29,8 @@ pub trait Configure: Sized {
     const PAST: Past;
     /// Other names that `position.kind` may have; written out it has its own.
     const ALIASES: &'static [&'static str] = &[];
+    /// Keys that are lengths: in a config they may be multiples of the training length, such as `"2L"`.
+    const LENGTHS: &'static [&'static str] = &[];
     /// Keys with which the formula is another, each in TOML: what holds of every encoding is tested with them too.
     const VARIANTS: &'static [&'static str] = &[];
 
@@ -115,6 +120,16 @@ macro_rules! encodings {
                 Err(unknown_kind(&format!("{section}.kind"), &kind, ENCODINGS.iter().map(|entry| entry.kind)))
             }
 
+            /// The keys that are lengths, of the encoding that is written as this kind; none of a stranger.
+            fn lengths(kind: &str) -> &'static [&'static str] {
+                $(if kind == <$module::Config as Configure>::KIND
+                    || <$module::Config as Configure>::ALIASES.contains(&kind)
+                {
+                    return <$module::Config as Configure>::LENGTHS;
+                })*
+                &[]
+            }
+
             /// `position.kind`.
             pub fn kind(&self) -> &'static str {
                 match self { $(Self::$Name(_) => <$module::Config as Configure>::KIND,)* }
@@ -157,11 +172,11 @@ macro_rules! encodings {
             /// One schema for each encoding.
             pub(crate) fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
                 vec![$(with_aliases(
-                    tagged::<$module::Config>(
+                    with_lengths::<$module::Config>(tagged::<$module::Config>(
                         <$module::Config as Configure>::KIND,
                         <$module::Config as Configure>::SUMMARY,
                         generator,
-                    ),
+                    )),
                     <$module::Config as Configure>::KIND,
                     <$module::Config as Configure>::ALIASES,
                 ),)*]

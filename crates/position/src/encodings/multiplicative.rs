@@ -53,6 +53,7 @@ impl Configure for Config {
     const KIND: &'static str = "multiplicative";
     const SUMMARY: &'static str = "a learned vector per position, multiplied with the token embeddings";
     const SOURCE: &'static str = "kexue.fm/archives/8130";
+    const LENGTHS: &'static [&'static str] = &["table_size"];
     const PAST: Past = Past::Refuses(
         "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `linear` interpolates, \
          `table` makes it longer",

@@ -126,6 +126,7 @@ impl Configure for Config {
     const KIND: &'static str = "t5";
     const SUMMARY: &'static str = "a learned bias per bucket of distances, shared by all layers (T5)";
     const SOURCE: &'static str = "arXiv:1910.10683";
+    const LENGTHS: &'static [&'static str] = &["max_distance"];
     const PAST: Past = Past::Reads("defined: distances of `max_distance` and more share the last bucket");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {

@@ -78,6 +78,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:1901.02860";
     const ALIASES: &'static [&'static str] = &["xlnet"];
     const PAST: Past = Past::Reads("defined: waves of distances that training never showed");
+    const LENGTHS: &'static [&'static str] = &["memory"];
     const VARIANTS: &'static [&'static str] = &["memory = 5", "shared_key = true"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {

@@ -101,6 +101,7 @@ impl Configure for Config {
         "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `linear` interpolates, \
          `table` makes it longer",
     );
+    const LENGTHS: &'static [&'static str] = &["table_size", "max_distance"];
     const VARIANTS: &'static [&'static str] = &["relative = 't5'"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {

@@ -117,7 +117,7 @@ fn a_stack_that_cannot_be_is_refused() {
         ("layers = [\"rope\", \"none\", \"none\"]", "no layer reads `position.layers[2]`"),
         ("layers = [\"rope\", \"complex_order\"]", "`position.layers[1]` is first read by layer 1"),
         ("layers = [{ kind = \"rope\", sinks = 2 }]", "`position.layers[0].sinks = 2`"),
-        ("layers = [{ kind = \"rope\", window = \"L/100\" }]", "`position.layers[0].window = L/100`"),
+        ("layers = [{ kind = \"rope\", window = \"L/100\" }]", "`position.layers[0].window = \"L/100\"`"),
         ("layers = [{ kind = \"rope\", window = -1 }]", "`position.layers[0].window = -1`"),
         ("layers = [{ kind = \"rope\", basis = 2.0 }]", "unknown key `position.layers[0].basis`"),
         ("layers = [{ encodings = [\"rope\"], base = 2.0 }]", "`position.layers[0].base` stands beside"),

@@ -68,7 +68,8 @@ fn a_folder_of_runs_has_all_rows_together_each_once() {
     assert_eq!(csv.lines().count(), 1 + 2 * 32);
     let tables = fs::read_to_string(folder.path().join("results.md")).unwrap();
     assert!(tables.starts_with("## Results of 3 runs\n"));
-    assert!(tables.contains("standard deviation over seeds (up to 2 per cell"), "{tables}");
+    assert!(tables.contains("standard deviation over seeds, in per cent of the perplexity"), "{tables}");
+    assert!(tables.contains("(up to 2 per cell"), "{tables}");
     // A second report reads the same runs again, not its own output.
     write(folder.path(), None).unwrap();
     assert_eq!(fs::read_to_string(folder.path().join("results.csv")).unwrap(), csv);

@@ -253,14 +253,16 @@ impl<DB: DrawingBackend> Picture<'_, DB> {
     }
 
     fn error_bar(&self, point: &Point, color: RGBColor) -> Result<()> {
-        let Some(error) = point.error.filter(|error| error.is_finite() && *error > 0.0) else {
+        let Some((low, high)) =
+            point.bar.filter(|(low, high)| low.is_finite() && high.is_finite() && low < high)
+        else {
             return Ok(());
         };
         let frame = &self.frame;
         let x = frame.x(point.x);
-        let low = frame.y(point.y - error);
+        let low = frame.y(low);
         let low = if low.is_finite() { low.min(frame.bottom) } else { frame.bottom };
-        let high = frame.y(point.y + error).max(frame.top);
+        let high = frame.y(high).max(frame.top);
         self.canvas.stroke(&[(x, low), (x, high)], color, 1.2)?;
         self.canvas.stroke(&[(x - 4.0, low), (x + 4.0, low)], color, 1.2)?;
         self.canvas.stroke(&[(x - 4.0, high), (x + 4.0, high)], color, 1.2)

@@ -56,21 +56,25 @@ fn by_length_of(block: &Block, title: &str, lines: &[&Line], name: impl Fn(&Line
     let metric = first_metric(block);
     let train_length = block.settings.train_length;
     let tick = |length: usize| (length as f64, vec![length.to_string(), multiple(length, train_length)]);
+    let seeds = lines.iter().flat_map(|line| line.rows.values()).any(|rows| rows.len() > 1);
+    // Errors of many lines on one another say nothing; the table tells them.
+    let has_bars = lines.len() <= READABLE;
+    // As in the table, one seed's error over documents does not stand beside spreads over seeds.
+    let bar = |cell: &Cell| {
+        let error = cell.error.filter(|_| has_bars && (cell.seeds > 1 || !seeds));
+        error.map(|error| error.ends(cell.value))
+    };
     let series = lines.iter().map(|line| Series {
         name: name(line),
         points: line
             .rows
             .iter()
             .filter_map(|(length, rows)| Cell::new(metric, rows).map(|cell| (*length as f64, cell)))
-            // Errors of many lines on one another say nothing; the table tells them.
-            .map(|(x, cell)| Point {
-                x,
-                y: cell.value,
-                error: cell.error.filter(|_| lines.len() <= READABLE),
-            })
+            .map(|(x, cell)| Point { x, y: cell.value, bar: bar(&cell) })
             .collect(),
         reference: line.is_baseline(),
     });
+    let bars = if seeds && has_bars { ", bars: one standard deviation over seeds" } else { "" };
     Chart {
         title: title.to_owned(),
         subtitle: Table::new(block, metric).setting,
@@ -81,9 +85,13 @@ fn by_length_of(block: &Block, title: &str, lines: &[&Line], name: impl Fn(&Line
         },
         y: match metric {
             Metric::Perplexity => {
-                Axis { label: "perplexity (log scale)".into(), scale: Scale::Log, ticks: vec![] }
+                Axis { label: format!("perplexity (log scale{bars})"), scale: Scale::Log, ticks: vec![] }
             }
-            _ => Axis { label: metric.name().to_lowercase(), scale: Scale::Linear, ticks: vec![] },
+            _ => Axis {
+                label: format!("{}{bars}", metric.name().to_lowercase()),
+                scale: Scale::Linear,
+                ticks: vec![],
+            },
         },
         mark: None,
         series: series.collect(),
@@ -140,7 +148,7 @@ fn mean_curve(line: &Line, length: usize, bucket: usize) -> Vec<Point> {
             let end = (place.position + bucket).min(length);
             // Place p has p + 1 tokens of context.
             let x = (place.position + 1 + end) as f64 / 2.0;
-            Point { x, y: values.iter().sum::<f64>() / values.len() as f64, error: None }
+            Point { x, y: values.iter().sum::<f64>() / values.len() as f64, bar: None }
         })
         .collect()
 }
@@ -155,7 +163,7 @@ pub fn training(curves: &[(String, Vec<(f64, f64)>)]) -> Chart {
         let point = |values: &[(f64, f64)]| Point {
             x: mean(&|value| value.0, values),
             y: mean(&|value| value.1, values),
-            error: None,
+            bar: None,
         };
         Series { name: name.clone(), points: values.chunks(size).map(point).collect(), reference: false }
     });

@@ -48,8 +48,8 @@ impl Range {
     /// Room for the points and their error bars, but not for what explodes.
     pub(super) fn vertical(axis: &Axis, series: &[Series]) -> Option<Self> {
         let ends = |point: &Point| {
-            let error = point.error.unwrap_or(0.0);
-            [point.y, point.y - error, point.y + error]
+            let (low, high) = point.bar.filter(|_| point.y.is_finite()).unwrap_or((point.y, point.y));
+            [point.y, low, high]
         };
         let finite: Vec<f64> = points(series)
             .flat_map(ends)
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn series(values: &[f64]) -> Vec<Series> {
-        let points = values.iter().map(|&y| Point { x: 1.0, y, error: None }).collect();
+        let points = values.iter().map(|&y| Point { x: 1.0, y, bar: None }).collect();
         vec![Series { name: "a".into(), points, reference: false }]
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::block::blocks;
 use crate::example;
+use longwave_eval::ResultRow;
 
 fn chart() -> Chart {
     let rows = example::rows();
@@ -84,14 +85,27 @@ fn many_runs_have_an_overview_and_a_chart_each() {
     let few = by_length(&blocks(&rows)[0]);
     assert_eq!(few.len(), 1);
     for name in ["alibi", "none"] {
-        rows.extend(
-            example::rows().into_iter().map(|row| longwave_eval::ResultRow { run: name.into(), ..row }),
-        );
+        rows.extend(example::rows().into_iter().map(|row| ResultRow { run: name.into(), ..row }));
     }
     let charts = by_length(&blocks(&rows)[0]);
     let names: Vec<&str> = charts[0].series.iter().map(|series| series.name.as_str()).collect();
     assert_eq!(names, ["rope", "alibi", "none"]);
     assert_eq!(charts.len(), 4);
+}
+
+#[test]
+fn seeds_have_bars_of_the_loss() {
+    let seed = |seed: u64, ppl: f64| ResultRow { seed, ..example::row("rope", "direct", 128, ppl) };
+    let rows = [seed(0, 500.0), seed(1, 600.0), seed(2, 5000.0), example::row("rope", "direct", 256, 40.0)];
+    let chart = by_length(&blocks(&rows)[0]).remove(0);
+    assert_eq!(chart.y.label, "perplexity (log scale, bars: one standard deviation over seeds)");
+    let [several, one] = chart.series[0].points[..] else { panic!("{chart:?}") };
+    let (low, high) = several.bar.unwrap();
+    assert!((several.y - (500.0 * 600.0 * 5000.0f64).cbrt()).abs() < 1e-6);
+    // As far below as above, on the scale that is drawn.
+    assert!((several.y / low - high / several.y).abs() < 1e-9 && low > 300.0);
+    assert_eq!(one.bar, None);
+    assert!(svg(&chart).is_ok());
 }
 
 #[test]
@@ -111,5 +125,5 @@ fn long_training_curves_are_averaged() {
     let curve: Vec<(f64, f64)> = (0..3000).map(|step| (f64::from(step), 2.0)).collect();
     let chart = training(&[("loss".into(), curve)]);
     assert_eq!(chart.series[0].points.len(), 300);
-    assert_eq!(chart.series[0].points[0], Point { x: 4.5, y: 2.0, error: None });
+    assert_eq!(chart.series[0].points[0], Point { x: 4.5, y: 2.0, bar: None });
 }

@@ -161,10 +161,23 @@ fn several_runs_have_a_column_of_their_own() {
 #[test]
 fn seeds_have_their_mean_and_deviation() {
     let seed = |seed: u64, ppl: f64| ResultRow { seed, ..example::row("rope", "direct", 128, ppl) };
-    let table = table(&[seed(0, 10.0), seed(1, 12.0), seed(2, 14.0)]);
-    let cell = table.rows[0].cells[0].as_ref().unwrap();
-    assert_eq!((cell.value, cell.error, cell.seeds), (12.0, Some(2.0), 3));
-    assert!(table.notes[0].contains("up to 3 per cell"));
+    let mut rows = vec![seed(0, 10.0 * (-0.2f64).exp()), seed(1, 10.0), seed(2, 10.0 * 0.2f64.exp())];
+    let several = table(&rows);
+    let cell = several.rows[0].cells[0].as_ref().unwrap();
+    assert_eq!((cell.texts(), cell.seeds), (("10.00".to_owned(), Some("20.0%".to_owned())), 3));
+    assert!(several.terminal(None).contains("direct  10.00 ±20.0%"), "{}", several.terminal(None));
+    assert!(several.markdown().contains("| direct | 10.00 ±20.0% |"));
+    assert_eq!(
+        several.notes[0],
+        "± is one standard deviation over seeds, in per cent of the perplexity: 100 times that of the loss in nats (up \
+         to 3 per cell; none for one seed)"
+    );
+    assert_eq!(several.notes[1], "the perplexity of several seeds is exp of the mean of their losses");
+    // The error over documents of a reading with one seed would be another thing, in another unit.
+    rows.push(example::row("rope", "yarn", 128, 9.0));
+    let mixed = table(&rows);
+    let yarn = mixed.rows.iter().find(|row| row.labels == ["yarn"]).unwrap().cells[0].as_ref().unwrap();
+    assert_eq!(yarn.error, None);
 }
 
 #[test]

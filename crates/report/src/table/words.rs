@@ -77,9 +77,16 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     let seeds = cells.iter().map(|cell| cell.seeds).max().unwrap_or(0);
     let mut notes = Vec::new();
     if seeds > 1 {
+        let unit = match metric {
+            Metric::Perplexity => ", in per cent of the perplexity: 100 times that of the loss in nats",
+            _ => "",
+        };
         notes.push(format!(
-            "± is one standard deviation over seeds (up to {seeds} per cell; none for one seed)"
+            "± is one standard deviation over seeds{unit} (up to {seeds} per cell; none for one seed)"
         ));
+        if metric == Metric::Perplexity {
+            notes.push("the perplexity of several seeds is exp of the mean of their losses".into());
+        }
     } else if cells.iter().any(|cell| cell.error.is_some()) {
         let of = if block.settings.protocol == Protocol::Task { "sequences" } else { "documents" };
         notes.push(format!("± is one standard error over {of}"));

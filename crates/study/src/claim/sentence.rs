@@ -2,6 +2,7 @@
 
 use longwave_core::{Error, Result};
 use longwave_eval::ResultRow;
+use longwave_position::Tokens;
 
 /// A claim taken apart.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,8 +13,8 @@ pub(super) struct Sentence {
     pub(super) relation: Relation,
     /// Words of the right side.
     pub(super) right: Vec<String>,
-    /// Where.
-    pub(super) length: Length,
+    /// Where the sides are compared.
+    length: Tokens,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,15 +22,6 @@ pub(super) enum Relation {
     Less,
     More,
     Same,
-}
-
-/// Where the sides are compared.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Length {
-    /// So many tokens.
-    Tokens(usize),
-    /// So many times the training length.
-    Times(f64),
 }
 
 impl Sentence {
@@ -40,7 +32,7 @@ impl Sentence {
                 .hint("write a claim as \"yarn < ntk at 8L\" or \"alibi, direct < rope, ntk at 1024\"")
         };
         let (sides, length) = text.rsplit_once(" at ").ok_or_else(|| wrong("it has no ` at LENGTH`"))?;
-        let length = Length::parse(length.trim()).ok_or_else(|| wrong("a length is `8L`, `L` or `1024`"))?;
+        let length = length.trim().parse().map_err(|_| wrong("a length is `8L`, `1.5L`, `L` or `1024`"))?;
         let signs = [(" < ", Relation::Less), (" > ", Relation::More), (" = ", Relation::Same)];
         let split = signs.into_iter().find_map(|(sign, relation)| Some((sides.split_once(sign)?, relation)));
         let ((left, right), relation) = split.ok_or_else(|| wrong("it has no ` < `, ` > ` or ` = `"))?;
@@ -51,25 +43,9 @@ impl Sentence {
         }
         Ok(Self { left, relation, right, length })
     }
-}
 
-impl Length {
-    fn parse(text: &str) -> Option<Self> {
-        match text.strip_suffix('L') {
-            Some("") => Some(Self::Times(1.0)),
-            Some(times) => times.parse().ok().filter(|times: &f64| *times > 0.0).map(Self::Times),
-            None => text.parse().ok().map(Self::Tokens),
-        }
-    }
-
-    /// Whether a row was read there.
-    pub(super) fn is(self, row: &ResultRow) -> bool {
-        match self {
-            Self::Tokens(tokens) => row.settings.length == tokens,
-            Self::Times(times) => {
-                let wanted = times * row.settings.train_length as f64;
-                (row.settings.length as f64 - wanted).abs() < 1e-6
-            }
-        }
+    /// Whether a row was read at the length.
+    pub(super) fn is_at(&self, row: &ResultRow) -> bool {
+        row.settings.length == self.length.rounded_down(row.settings.train_length)
     }
 }

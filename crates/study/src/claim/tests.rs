@@ -45,6 +45,27 @@ fn what_is_sure_alone_may_be_undecided_among_others() {
 }
 
 #[test]
+fn a_length_is_in_tokens_or_a_multiple_of_the_training_length() {
+    let difference = |length: &str| {
+        let judged = judged(&[&format!("says = \"rope, yarn < rope, ntk at {length}\"")]).remove(0);
+        judged.difference.map(|difference| difference.mean)
+    };
+    let expected = difference("512").unwrap();
+    assert!(["4L", "8L/2", "4.005L"].into_iter().all(|length| difference(length) == Some(expected)));
+    assert_eq!(difference("3L"), None);
+}
+
+#[test]
+fn claims_may_be_about_runs_of_several_training_lengths() {
+    let axis = "[[axis]]\nkey = \"train.length\"\nvalues = [64, 128, 256]\n";
+    let plan = crate::plan::tests::plan(&format!("{axis}[[evaluate]]\nextend = [\"ntk\", \"yarn\"]"));
+    let check = |says: &str| claim(&format!("says = \"{says}\"")).unwrap().check(&plan);
+    check("64, yarn < 64, ntk at 8L").unwrap();
+    check("256, yarn < 64, yarn at 1.5L").unwrap();
+    assert!(check("yarn < ntk at 8L").unwrap_err().message().contains("leaves `train.length` open"));
+}
+
+#[test]
 fn what_was_not_measured_is_undecided() {
     let missing = &judged(&["says = \"rope, yarn < alibi, yarn at 64L\""])[0];
     assert_eq!((missing.verdict, missing.p, &missing.difference), (Verdict::Undecided, None, &None));

@@ -4,9 +4,10 @@ use crate::claim::Judged;
 use crate::metric;
 use crate::plan::Plan;
 use crate::results::{Measured, Results};
-use crate::statistics::{mean, standard_deviation};
+use crate::statistics::mean;
 use longwave_eval::{Protocol, ResultRow, Split};
 use longwave_report::Metric;
+use longwave_report::table::{Cell, Spread, percent};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
@@ -104,7 +105,15 @@ fn table(
         let names = labels.iter().map(|label| escaped(label)).chain([escaped(extend)]);
         let _ = writeln!(text, "| {} |", names.chain(cells).collect::<Vec<_>>().join(" | "));
     }
-    text + "\nMean over seeds ± standard deviation over seeds; in parentheses the standard error over documents.\n"
+    text + match metric {
+        Metric::Perplexity => {
+            "\nexp of the mean loss over seeds ± standard deviation over seeds; in parentheses the standard error over \
+             documents. Both are in per cent of the perplexity: 100 times those of the loss in nats.\n"
+        }
+        _ => {
+            "\nMean over seeds ± standard deviation over seeds; in parentheses the standard error over documents.\n"
+        }
+    }
 }
 
 /// A name as it may stand in a table's cell.
@@ -120,20 +129,21 @@ fn heading(length: usize, train_length: usize) -> String {
     }
 }
 
+/// The value over seeds, their spread, and the mean of their errors over documents; of a perplexity both in per cent.
 fn cell(metric: Metric, rows: &[&ResultRow]) -> String {
-    let measured: Vec<(f64, Option<f64>)> = rows.iter().filter_map(|row| metric.measured(row)).collect();
-    let values: Vec<f64> = measured.iter().map(|(value, _)| *value).collect();
-    let number =
-        |value: f64| if metric == Metric::Perplexity { number(value) } else { format!("{value:.1}") };
-    let Some(middle) = mean(&values) else { return String::new() };
-    let mut text = number(middle);
-    if let Some(deviation) = standard_deviation(&values).filter(|deviation| deviation.is_finite()) {
-        let _ = write!(text, " ±{}", number(deviation));
-    }
-    let errors: Vec<f64> = measured.iter().filter_map(|(_, error)| *error).collect();
-    if let Some(error) = mean(&errors) {
-        let _ = write!(text, " ({})", number(error));
-    }
+    let Some(cell) = Cell::new(metric, rows) else { return String::new() };
+    let is_perplexity = metric == Metric::Perplexity;
+    let mut text = if is_perplexity { number(cell.value) } else { format!("{:.1}", cell.value) };
+    let deviation = cell.error.filter(|_| cell.seeds > 1).map(|spread| match spread {
+        Spread::Relative(nats) => percent(nats),
+        Spread::Absolute(deviation) => format!("{deviation:.1}"),
+    });
+    let error = |row: &&ResultRow| if is_perplexity { row.nll_se } else { metric.measured(row)?.1 };
+    let errors: Vec<f64> = rows.iter().filter_map(error).collect();
+    let error = mean(&errors).map(|error| if is_perplexity { percent(error) } else { format!("{error:.1}") });
+    // Writing into a string cannot fail.
+    let _ = deviation.map(|deviation| write!(text, " ±{deviation}"));
+    let _ = error.map(|error| write!(text, " ({error})"));
     text
 }
 
@@ -202,6 +212,24 @@ mod tests {
         assert_eq!(text.lines().filter(|line| line.starts_with("| rope |")).count(), 2);
         let line = text.lines().find(|line| line.starts_with("| alibi | ntk |")).unwrap();
         assert_eq!(line.matches('±').count(), 2, "{line}");
+    }
+
+    #[test]
+    fn a_perplexity_over_seeds_is_that_of_the_mean_loss() {
+        let mut results = results();
+        results
+            .rows
+            .retain(|measured| (measured.extend.as_str(), measured.row.settings.length) == ("ntk", 256));
+        for measured in &mut results.rows {
+            let row = &mut measured.row;
+            row.nll = 3.0 + 0.2 * (row.seed as f64 - 1.0);
+            (row.ppl, row.nll_se) = (row.nll.exp(), Some(0.05));
+        }
+        let text = tables(&results);
+        assert!(text.contains("| rope | ntk | 20.09 ±20.0% (5.0%) |"), "{text}");
+        assert!(text.contains("Both are in per cent of the perplexity"), "{text}");
+        results.rows.retain(|measured| measured.row.seed == 0);
+        assert!(tables(&results).contains("| rope | ntk | 16.44 (5.0%) |"), "{}", tables(&results));
     }
 
     #[test]

@@ -1,0 +1,127 @@
+//! Keys of encodings that are lengths: a multiple of the training length becomes a number of tokens before the encoding
+//! reads it, so that a run is identified by the number, however it is written.
+
+use super::{Configure, EncodingConfig};
+use crate::extension::Lengths;
+use crate::tokens::Tokens;
+use longwave_core::Result;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::Value as Json;
+use toml::Value;
+
+/// A `[position]` value with numbers of tokens in the place of lengths such as `"2L"`; `section` is its place in the
+/// file.
+///
+/// # Errors
+/// A text that is no length, or less than one token.
+pub(crate) fn in_tokens(value: &Value, section: &str, lengths: Lengths) -> Result<Value> {
+    within(value, section, "", lengths)
+}
+
+/// The same of a value inside an encoding of this `kind`.
+fn within(value: &Value, section: &str, kind: &str, lengths: Lengths) -> Result<Value> {
+    match value {
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            items
+                .map(|(index, item)| within(item, &format!("{section}[{index}]"), kind, lengths))
+                .collect::<Result<_>>()
+                .map(Value::Array)
+        }
+        Value::Table(table) => {
+            let kind = table.get("kind").and_then(Value::as_str).unwrap_or(kind);
+            let keys = EncodingConfig::lengths(kind);
+            let inner = table.iter().map(|(key, value)| {
+                let section = format!("{section}.{key}");
+                let value = if value.is_str() && keys.contains(&key.as_str()) {
+                    let tokens = Tokens::from_value(value, &section)?.whole(&section, lengths)?;
+                    Value::Integer(tokens as i64)
+                } else {
+                    within(value, &section, kind, lengths)?
+                };
+                Ok((key.clone(), value))
+            });
+            inner.collect::<Result<_>>().map(Value::Table)
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+/// The schema of a configuration whose lengths may be multiples of L.
+pub(super) fn with_lengths<C: Configure>(mut schema: Schema) -> Schema {
+    let length = Tokens::json_schema(&mut SchemaGenerator::default()).to_value();
+    for key in C::LENGTHS {
+        let property = schema.pointer_mut(&format!("/properties/{key}")).and_then(Json::as_object_mut);
+        if let Some(property) = property {
+            property.retain(|name, _| matches!(name.as_str(), "description" | "default"));
+            property.insert("anyOf".to_owned(), length["anyOf"].clone());
+        }
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encodings::ENCODINGS;
+    use crate::stack::PositionConfig;
+
+    fn read(text: &str) -> Result<PositionConfig> {
+        let mut table: toml::Table = format!("position = {text}").parse().unwrap();
+        PositionConfig::for_length(&table.remove("position").unwrap(), "position", 100)
+    }
+
+    #[test]
+    fn multiples_are_numbers_for_an_encoding() {
+        for (multiples, numbers) in [
+            ("{ kind = 'learned', table_size = '8L' }", "{ kind = 'learned', table_size = 800 }"),
+            (
+                "[{ kind = 'tupe', table_size = '1.5L', max_distance = 'L' }, 'rope']",
+                "[{ kind = 'tupe', table_size = 150, max_distance = 100 }, 'rope']",
+            ),
+            ("{ kind = 'xlnet', memory = 'L/3' }", "{ kind = 'xlnet', memory = 33 }"),
+            (
+                "{ kind = 'deberta', span = 'L', absolute_layers = 1, absolute = { table_size = '2L' } }",
+                "{ kind = 'deberta', span = 100, absolute_layers = 1, absolute = { table_size = 200 } }",
+            ),
+            (
+                "{ kind = 'mixed', layers = [{ kind = 't5', max_distance = '2L', window = 'L' }, 'none'] }",
+                "{ kind = 'mixed', layers = [{ kind = 't5', max_distance = 200, window = 'L' }, 'none'] }",
+            ),
+            (
+                "{ kind = 'mixed', layers = [{ encodings = [{ kind = 'learned', table_size = '4L' }, 'rope'] }] }",
+                "{ kind = 'mixed', layers = [{ encodings = [{ kind = 'learned', table_size = 400 }, 'rope'] }] }",
+            ),
+        ] {
+            assert_eq!(read(multiples).unwrap(), read(numbers).unwrap(), "{multiples}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_length_is_named() {
+        let error = read("{ kind = 'learned', table_size = '8l' }").unwrap_err();
+        assert!(
+            error.message().starts_with("`position.table_size = \"8l\"` is not allowed: it must be"),
+            "{error}"
+        );
+        assert_eq!(error.hint_text(), Some("did you mean `\"8L\"`?"));
+        let small = read("['none', { kind = 't5', max_distance = 'L/200' }]").unwrap_err();
+        assert!(small.message().starts_with("`position[1].max_distance = \"L/200\"`"), "{small}");
+        assert!(read("{ kind = 'rope', base = 'L' }").unwrap_err().message().contains("position.base"));
+    }
+
+    #[test]
+    fn every_length_is_a_key_with_its_schema() {
+        let schema = schemars::schema_for!(EncodingConfig).to_value();
+        let variants = schema["oneOf"].as_array().unwrap();
+        let of =
+            |kind: &str| variants[ENCODINGS.iter().position(|entry| entry.kind == kind).unwrap()].clone();
+        for (kind, key) in [("learned", "table_size"), ("transformer_xl", "memory"), ("deberta", "span")] {
+            let property = &of(kind)["properties"][key];
+            assert!(
+                property["anyOf"][1]["pattern"].is_string() && property["description"].is_string(),
+                "{property}"
+            );
+        }
+    }
+}

@@ -8,7 +8,7 @@ use longwave_core::random::Stream;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::reading::LogN;
 use longwave_position::{Init, PositionConfig, Reading};
-use longwave_train::optimizer::{Optimizer, clipped, squares};
+use longwave_train::optimizer::{Optimizer, clipped, in_units, squares};
 use longwave_train::trainer::upload;
 use longwave_train::{TrainConfig, parameters};
 
@@ -20,7 +20,7 @@ pub const LENGTH: usize = 16;
 pub const LONGER: usize = 4 * LENGTH;
 const BATCH: usize = 16;
 const VOCABULARY: usize = 12;
-const STEPS: u64 = 48;
+const STEPS: u64 = 64;
 
 /// The seed of the text that nothing is trained on.
 const UNSEEN: u64 = 1000;
@@ -113,7 +113,7 @@ pub fn train(text: &str, device: &Device) -> Trained {
     let mut optimizer = Optimizer::new(&parameters::list(&model), device);
     for step in 0..STEPS {
         let loss = losses(&model, &model.position, step, LENGTH, &tracked).mean();
-        let gradient = parameters::gradients(&model, &mut loss.backward());
+        let gradient = in_units(&model, parameters::gradients(&model, &mut loss.backward()));
         let squares = squares(&gradient);
         let gradient = clipped(gradient, squares, config.clip);
         model = optimizer.update(model, gradient, &config, config.learning_rate, step, 1.0);
@@ -219,10 +219,16 @@ impl Trained {
         };
         // As near as rounding allows: the further, the more bends and kinks lie within the step.
         let near = 2.0 * ROUNDING / (NOISE * slope.abs());
-        let h = near.clamp(1e-4, FURTHEST);
+        let first = near.clamp(1e-4, FURTHEST);
+        let steps = std::iter::successors(Some(first), |h| Some(4.0 * h)).take_while(|h| *h <= FURTHEST);
+        let differences: Vec<[f64; 3]> = steps.map(|h| [h, at(-h), at(h)]).collect();
+        let slope_of = |[h, below, above]: [f64; 3]| (above - below) / (2.0 * h);
+        // Rounding falls with the step, bends and kinks grow: where two steps agree best, there is least of both.
+        let apart = |pair: &&[[f64; 3]]| (slope_of(pair[0]) - slope_of(pair[1])).abs();
+        let best = differences.windows(2).min_by(|a, b| apart(&a).total_cmp(&apart(&b)));
+        let [h, below, above] = best.map_or(differences[0], |pair| pair[0]);
+        let found = slope_of([h, below, above]);
         let rounding = 2.0 * ROUNDING / h;
-        let (below, above) = (at(-h), at(h));
-        let found = (above - below) / (2.0 * h);
         if may_kink {
             let here = at(0.0);
             let [left, right] = [(here - below) / h, (above - here) / h];

@@ -24,7 +24,7 @@ fn shift(s: f64, f: f64) -> [[f64; 2]; 2] {
 
 #[test]
 fn the_vector_of_a_shifted_position_is_one_linear_map_of_the_vector() {
-    let p = added(&build("kind = 'sinusoidal'"), &Positions::range(0..200));
+    let p = added(&build("kind = 'sinusoidal'\nscale = 1.0"), &Positions::range(0..200));
     for s in [1, 7, 100] {
         for t in 0..200 - s {
             for (band, &f) in bands().iter().enumerate() {
@@ -71,7 +71,7 @@ fn a_linear_recursion_by_the_shift_is_the_sinusoidal_encoding() {
     recursive.w = Some(tensor([width, width], &blocks(transposed)));
     recursive.b = Some(tensor([width], &vec![0.0; width]));
     let positions = Positions::range(0..200);
-    let waves = added(&build("kind = 'sinusoidal'"), &positions);
+    let waves = added(&build("kind = 'sinusoidal'\nscale = 1.0"), &positions);
     for (t, (found, expected)) in added(&encoding, &positions).iter().zip(&waves).enumerate() {
         for (found, expected) in found.iter().zip(expected) {
             assert_close(*found, *expected, 1e-4, &format!("position {t}"));
@@ -98,7 +98,7 @@ fn a_flow_that_is_linear_is_the_sinusoidal_encoding() {
     floater.w2 = tensor([width, width], &identity.collect::<Vec<_>>());
     floater.b2 = tensor([width], &vec![0.0; width]);
     let positions = Positions::range(0..32);
-    let waves = added(&build("kind = 'sinusoidal'"), &positions);
+    let waves = added(&build("kind = 'sinusoidal'\nscale = 1.0"), &positions);
     for (t, (found, expected)) in added(&encoding, &positions).iter().zip(&waves).enumerate() {
         for (found, expected) in found.iter().zip(expected) {
             assert_close(*found, *expected, 1e-3, &format!("position {t}"));
@@ -157,26 +157,34 @@ fn every_row_is_unique_to_65536() {
     assert!((1.0 - alike(&Frequencies::geometric(1e4, 4).inv_freq, 13_823)) * 4.0 < 0.1);
     // And the rows are those of the formula.
     let sizes = Dimensions { width: 16, ..SIZES };
-    let rows = added(&sized("kind = 'sinusoidal'", &sizes), &Positions::explicit(1, vec![3.0, 40_003.0]));
+    let rows = added(
+        &sized("kind = 'sinusoidal'\nscale = 1.0", &sizes),
+        &Positions::explicit(1, vec![3.0, 40_003.0]),
+    );
     let frequencies = Frequencies::geometric(1e4, 16).inv_freq;
     assert_close(dot(&rows[0], &rows[1]), 8.0 * alike(&frequencies, 40_000), 1e-5, "inner product");
 }
 
 #[test]
 fn rows_are_bounded_and_do_not_know_the_length() {
-    let encoding = build("kind = 'sinusoidal'");
+    let encoding = build("kind = 'sinusoidal'\nscale = 1.0");
     let (short, long) =
         (added(&encoding, &Positions::range(0..16)), added(&encoding, &Positions::range(0..4096)));
     assert_eq!(short[..], long[..16]);
     assert!(long.iter().flatten().all(|value| value.abs() <= 1.0));
-    assert_eq!(long, added(&build("kind = 'sinusoidal'"), &Positions::range(0..4096)), "nothing is drawn");
+    assert_eq!(
+        long,
+        added(&build("kind = 'sinusoidal'\nscale = 1.0"), &Positions::range(0..4096)),
+        "nothing is drawn"
+    );
 }
 
 #[test]
 fn i_am_a_robot() {
     // The worked example: base 100, width 4.
     let sizes = Dimensions { width: 4, ..SIZES };
-    let rows = added(&sized("kind = 'sinusoidal'\nbase = 100.0", &sizes), &Positions::range(0..4));
+    let rows =
+        added(&sized("kind = 'sinusoidal'\nscale = 1.0\nbase = 100.0", &sizes), &Positions::range(0..4));
     let expected =
         [[0.0, 1.0, 0.0, 1.0], [0.84, 0.54, 0.10, 1.0], [0.91, -0.42, 0.20, 0.98], [0.14, -0.99, 0.30, 0.96]];
     for (row, expected) in rows.iter().zip(expected) {

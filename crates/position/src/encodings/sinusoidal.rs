@@ -21,8 +21,8 @@ use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The scale that makes waves, whose root mean square is 1 / sqrt(2), as large as token embeddings, 0.02.
-const TOKENS: f64 = 0.02 * std::f64::consts::SQRT_2;
+/// The scale that makes waves, whose root mean square is 1 / sqrt(2), as large as token embeddings, with 0.02.
+const TOKENS: f64 = 0.0283;
 
 /// Keys of `kind = "sinusoidal"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,8 +10,8 @@
 //! | [`linear`](linear()) | a product with weights, and the addition to a residual stream |
 //! | [`adamw`](adamw()) | one optimizer update in one pass over memory |
 //!
-//! [`total`](total()) and [`mean()`] are no fused operations: burn's sums, taken over short rows in place of a long one;
-//! [`accumulate`] is burn's addition by all threads.
+//! [`total`](total()), [`mean()`] and [`sum_of_squares`] add all numbers of a tensor, on the CPU in an order that no
+//! number of threads changes; [`accumulate`] is burn's addition by all threads.
 //!
 //! Each operation is one folder: `mod.rs` says what is fused, what is kept for the backward pass, which bytes
 //! must move and what did not pay; `reference.rs` says what is computed in plain tensor operations
@@ -60,7 +60,7 @@ pub use linear::linear;
 pub use norm::{layer_norm, rms_norm, unit_norm};
 pub use precision::Precision;
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
-pub use total::{accumulate, mean, total};
+pub use total::{accumulate, mean, sum_of_squares, total};
 
 static REFERENCE: AtomicBool = AtomicBool::new(false);
 

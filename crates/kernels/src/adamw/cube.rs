@@ -59,8 +59,15 @@ fn update_kernel<N: Size>(
     let denominator = second.sqrt() * Vector::new(step.inverse_root_correction) + Vector::new(step.eps);
     let update = first * Vector::new(step.learning_rate) / denominator;
     parameter[at] = parameter[at] * Vector::new(step.decay) - update;
-    m[at] = first;
-    v[at] = second;
+    m[at] = flushed::<N>(first);
+    v[at] = flushed::<N>(second);
+}
+
+/// x with 0 in the place of subnormal numbers.
+#[cube]
+fn flushed<N: Size>(x: Vector<f32, N>) -> Vector<f32, N> {
+    let subnormal = x.abs().less_than(&Vector::new(f32::MIN_POSITIVE));
+    select_many(subnormal, Vector::new(0.0), x)
 }
 
 /// A parameter and its moments, of one shape.

@@ -5,6 +5,7 @@
 //! | [`attention`](attention()) | causal attention with a position bias, a window, sinks, a query scale and two rotations |
 //! | [`split_rotate`], [`rotate`] | the split of packed q, k, v into heads, with the rotation of q and k |
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
+//! | [`softmax`](softmax()) | the softmax of scores, with zeros for a row whose scores are all hidden |
 //! | [`rms_norm`], [`layer_norm`], [`unit_norm`] | normalisation of rows and its gain, also of the rows of heads |
 //! | [`gelu`], [`swiglu`] | the feed-forward activations |
 //! | [`linear`](linear()) | a product with weights, and the addition to a residual stream |
@@ -43,6 +44,7 @@ mod norm;
 mod precision;
 mod product;
 mod rotary;
+mod softmax;
 mod tape;
 #[cfg(test)]
 mod testing;
@@ -60,6 +62,7 @@ pub use linear::linear;
 pub use norm::{layer_norm, rms_norm, unit_norm};
 pub use precision::Precision;
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
+pub use softmax::softmax;
 pub use total::{accumulate, mean, sum_of_squares, total};
 
 static REFERENCE: AtomicBool = AtomicBool::new(false);

@@ -255,7 +255,10 @@ fn forward_kernel<N: Size>(
     }
     if query.real {
         let place = query.place(read.sizes);
-        log_sums[place] = softmax.highest + softmax.total.ln();
-        write_row::<N>(&softmax.values, output, place * plan.value_dim, 1.0 / softmax.total, plan.value_dim);
+        // A row that sees no key gives zeros, and 0 in the place of its logarithm: exp(score - 0) is 0 again.
+        let none = softmax.total == f32::new(0.0);
+        log_sums[place] = select(none, f32::new(0.0), softmax.highest + softmax.total.ln());
+        let inverse = select(none, f32::new(0.0), 1.0 / softmax.total);
+        write_row::<N>(&softmax.values, output, place * plan.value_dim, inverse, plan.value_dim);
     }
 }

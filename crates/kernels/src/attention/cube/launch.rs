@@ -126,9 +126,9 @@ impl Call {
             queries,
             keys,
             self.offset,
-            self.window.unwrap_or(0),
-            self.sinks,
-            // As much as no distance reaches is enough, and stays small.
+            // Kernels may count in 32 bits. What no distance and no key reaches is enough, and stays small.
+            self.window.unwrap_or(0).min(self.offset + queries),
+            self.sinks.min(keys),
             self.near.unwrap_or(0).min(self.offset + queries),
             if self.kind == Kind::ByDistance { bias_shape[1] } else { 0 },
             if shared(bias) { 0 } else { heads * queries * keys },

@@ -1,3 +1,4 @@
+use crate::attention::tests::rows_without_keys;
 use crate::attention::{Attention, Bias, Far, attention, reference};
 use crate::device::adapter;
 use crate::testing::{flat, hold_on, numbers, tensor};
@@ -218,4 +219,26 @@ fn wide_rows_go_to_the_reference() {
     let output = attention(q, k, v, &Attention::causal(130));
     assert_eq!(crate::tape::calls(), calls);
     assert_eq!(output.dims(), [1, 1, 2, 130]);
+}
+
+/// Windows and sinks at the end of 32 bits and past it hide no key.
+#[test]
+fn windows_past_32_bits_hide_nothing() {
+    let Some(device) = adapter("attention on the GPU") else { return };
+    let [q, k, v] = [1, 2, 3].map(|seed| tensor::<4>(seed, [1, 2, 70, 4], &device));
+    let read = |window: Option<usize>, sinks: usize| {
+        let options = Attention { window, sinks, ..Attention::causal(4) };
+        crate::testing::list(attention(q.clone(), k.clone(), v.clone(), &options))
+    };
+    let expected = read(None, 0);
+    for window in [(1 << 32) - 71, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, usize::MAX] {
+        assert_eq!(read(Some(window), 0), expected, "{window}");
+        assert_eq!(read(Some(1), window), expected, "sinks {window}");
+    }
+}
+
+#[test]
+fn rows_that_see_no_key_give_zeros() {
+    let Some(device) = adapter("attention on the GPU") else { return };
+    rows_without_keys(&device);
 }

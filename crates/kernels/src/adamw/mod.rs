@@ -130,7 +130,7 @@ fn fused<B: Taken, const D: usize>(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::testing::{assert_close, list, tensor};
+    use crate::testing::{assert_close, list, padded, tensor};
     use burn::tensor::Device;
 
     const OPTIONS: AdamW = AdamW {
@@ -164,6 +164,26 @@ pub(crate) mod tests {
         assert_close("parameter", &list(fused.0), &list(expected.0), 1e-6);
         assert_close("m", &list(fused.1), &list(expected.1), 1e-6);
         assert_close("v", &list(fused.2), &list(expected.2), 1e-6);
+    }
+
+    #[test]
+    fn odd_shapes_agree_with_the_reference() {
+        odd_shapes(&Device::flex());
+    }
+
+    /// Sizes that no vector divides, in rows that lie apart.
+    pub(crate) fn odd_shapes(device: &Device) {
+        for shape in [[1, 1], [3, 1], [1, 37], [37, 3], [7, 1001]] {
+            let tensors = || [1, 2, 3, 4].map(|seed| padded(tensor::<2>(seed, shape, device).abs()));
+            let [parameter, gradient, m, v] = tensors();
+            let fused = adamw(parameter, gradient, m, v, &OPTIONS);
+            let [parameter, gradient, m, v] = tensors();
+            let expected = reference::adamw(parameter, gradient, m, v, &OPTIONS);
+            let pairs = [(fused.0, expected.0), (fused.1, expected.1), (fused.2, expected.2)];
+            for (fused, expected) in pairs {
+                assert_close(&format!("{shape:?}"), &list(fused), &list(expected), 1e-6);
+            }
+        }
     }
 
     /// The first step moves against the gradient's sign by the learning rate, whatever its size.

@@ -239,7 +239,7 @@ impl<N: Size> Take<N> for Softmax<N> {
 }
 
 /// q, k, v -> the output and the logarithm of each row's sum.
-#[cube(launch_unchecked, address_type = "dynamic")]
+#[cube(launch, launch_unchecked, address_type = "dynamic")]
 fn forward_kernel<N: Size>(
     read: &Read<'_, N>,
     output: &mut [Vector<f32, N>],

@@ -6,6 +6,7 @@
 //! A buffer that no cache holds is written past the caches: an ordinary store first reads the line that it
 //! is about to overwrite, a third of all bytes that an operation of one input and one output moves.
 
+use crate::lanes::LANES;
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
@@ -18,7 +19,6 @@ const STREAMED: usize = 1 << 22;
 const STREAMED_CHUNK: usize = 1 << 14;
 
 /// Elements of the narrowest vector instruction.
-#[cfg(target_arch = "x86_64")]
 const FOUR: usize = 4;
 
 /// `count` values, filled in chunks of `chunk` in parallel: `compute` receives the chunk's index and
@@ -49,7 +49,7 @@ fn streamed(count: usize, chunk: usize, compute: impl Fn(usize, &mut [f32]) + Sy
             let made = &mut made[..chunk.len()];
             made.fill(0.0);
             compute(index, made);
-            move_past_caches(made, chunk);
+            StreamingWriter::new(true).copy(made, chunk);
         },
     );
     // SAFETY: the chunks cover the first `count` elements, and each was written.
@@ -62,58 +62,83 @@ pub(crate) fn past_caches(count: usize) -> bool {
     count >= STREAMED
 }
 
-/// `to = x`; past the caches if `past`, where `to` lies at a multiple of 16 bytes and N is one of 4. Whoever
-/// writes so calls [`settle`] before another thread reads.
-#[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-pub(crate) fn put<const N: usize>(to: &mut [MaybeUninit<f32>; N], x: &[f32; N], past: bool) {
-    #[cfg(target_arch = "x86_64")]
-    if past && N.is_multiple_of(FOUR) && to.as_ptr().addr().is_multiple_of(FOUR * size_of::<f32>()) {
-        use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps};
-        for at in (0..N).step_by(FOUR) {
-            // SAFETY: four elements from `at` lie inside both arrays, and `to[at]` is aligned to 16 bytes. SSE is
-            // part of every x86-64 processor.
-            unsafe { _mm_stream_ps(to.as_mut_ptr().add(at).cast(), _mm_loadu_ps(x.as_ptr().add(at))) };
-        }
-        return;
-    }
-    let _ = past;
-    *to = x.map(MaybeUninit::new);
+/// Writes numbers, past the caches if asked to.
+///
+/// What goes past the caches may reach the memory after later writes of other threads. The writer's end, also by a
+/// panic, therefore waits for it (a store fence): whoever uses the buffer next, or the memory once the buffer is freed,
+/// finds it complete. A task makes one, and hands on nothing before it ends.
+#[derive(Debug)]
+pub(crate) struct StreamingWriter {
+    past: bool,
 }
 
-/// Lets other threads see what this one wrote past the caches.
-pub(crate) fn settle(past: bool) {
+impl StreamingWriter {
+    /// A writer past the caches, or an ordinary one.
+    pub(crate) fn new(past: bool) -> Self {
+        Self { past }
+    }
+
+    /// `to = x`; past the caches only if `to` lies at a multiple of 16 bytes and N is one of 4.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+    pub(crate) fn put<const N: usize>(&self, to: &mut [MaybeUninit<f32>; N], x: &[f32; N]) {
+        #[cfg(target_arch = "x86_64")]
+        if self.past && N.is_multiple_of(FOUR) && to.as_ptr().addr().is_multiple_of(FOUR * size_of::<f32>()) {
+            for at in (0..N).step_by(FOUR) {
+                // SAFETY: four elements from `at` lie inside both arrays, and `to[at]` is aligned to 16 bytes.
+                unsafe { store_past_caches(to.as_mut_ptr().add(at), x.as_ptr().add(at)) };
+            }
+            return;
+        }
+        *to = x.map(MaybeUninit::new);
+    }
+
+    /// Writes all of `to`, of the length of `from`.
+    fn copy(&self, from: &[f32], to: &mut [MaybeUninit<f32>]) {
+        assert_eq!(from.len(), to.len());
+        // Lines are written whole if they begin where the processor's do.
+        let head = to.as_ptr().align_offset(FOUR * size_of::<f32>()).min(to.len());
+        let (from_head, from) = from.split_at(head);
+        let (to_head, to) = to.split_at_mut(head);
+        let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<LANES>(), to.as_chunks_mut::<LANES>());
+        to_head.write_copy_of_slice(from_head);
+        to_rest.write_copy_of_slice(from_rest);
+        for (to, from) in to.iter_mut().zip(from) {
+            self.put(to, from);
+        }
+    }
+}
+
+impl Drop for StreamingWriter {
+    fn drop(&mut self) {
+        if self.past {
+            fence();
+        }
+    }
+}
+
+/// Writes four numbers past the caches.
+///
+/// # Safety
+/// Four numbers may be read at `from` and written at `to`, and `to` is aligned to 16 bytes.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+unsafe fn store_past_caches(to: *mut MaybeUninit<f32>, from: *const f32) {
+    use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps};
+    // SAFETY: the caller's promise. SSE is part of every x86-64 processor.
+    unsafe { _mm_stream_ps(to.cast(), _mm_loadu_ps(from)) };
+}
+
+/// Waits until what this thread wrote past the caches is where other threads find it.
+fn fence() {
     #[cfg(target_arch = "x86_64")]
-    if past {
+    {
         // SAFETY: SSE is part of every x86-64 processor.
         unsafe { std::arch::x86_64::_mm_sfence() };
     }
-    let _ = past;
-}
-
-/// Writes all of `to`.
-#[cfg(target_arch = "x86_64")]
-fn move_past_caches(from: &[f32], to: &mut [MaybeUninit<f32>]) {
-    use std::arch::x86_64::{_mm_loadu_ps, _mm_sfence, _mm_stream_ps};
-    assert_eq!(from.len(), to.len());
-    // Lines are written whole if they begin where the processor's do.
-    let head = to.as_ptr().align_offset(FOUR * size_of::<f32>()).min(to.len());
-    let body = head + (to.len() - head) / FOUR * FOUR;
-    to[..head].write_copy_of_slice(&from[..head]);
-    to[body..].write_copy_of_slice(&from[body..]);
-    for at in (head..body).step_by(FOUR) {
-        // SAFETY: four elements from `at` lie inside both slices, and `to[at]` is aligned to 16 bytes. SSE is
-        // part of every x86-64 processor.
-        unsafe { _mm_stream_ps(to.as_mut_ptr().add(at).cast(), _mm_loadu_ps(from.as_ptr().add(at))) };
-    }
-    // SAFETY: as above. Whoever reads the buffer next sees what was written here.
-    unsafe { _mm_sfence() };
-}
-
-/// Writes all of `to`.
-#[cfg(not(target_arch = "x86_64"))]
-fn move_past_caches(from: &[f32], to: &mut [MaybeUninit<f32>]) {
-    to.write_copy_of_slice(from);
+    #[cfg(test)]
+    tests::FENCES.with(|fences| fences.set(fences.get() + 1));
 }
 
 /// `count` zeros.
@@ -124,6 +149,58 @@ pub(crate) fn zeros(count: usize) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    thread_local! {
+        /// Fences of this thread.
+        pub(super) static FENCES: Cell<usize> = const { Cell::new(0) };
+    }
+
+    fn fences() -> usize {
+        FENCES.with(Cell::get)
+    }
+
+    #[test]
+    fn a_writer_past_the_caches_ends_with_a_fence() {
+        let mut out = [MaybeUninit::uninit(); 64];
+        let before = fences();
+        {
+            let writer = StreamingWriter::new(true);
+            out.as_chunks_mut::<16>().0.iter_mut().for_each(|out| writer.put(out, &[2.0; 16]));
+            assert_eq!(fences(), before, "one fence for all that a task writes");
+        }
+        assert_eq!(fences(), before + 1);
+        // SAFETY: all of it was written.
+        assert!(out.iter().all(|x| unsafe { x.assume_init() }.to_bits() == 2.0_f32.to_bits()));
+        drop(StreamingWriter::new(false));
+        assert_eq!(fences(), before + 1, "an ordinary write needs none");
+    }
+
+    #[test]
+    fn a_panic_does_not_leave_without_the_fence() {
+        let before = fences();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let writer = StreamingWriter::new(true);
+            writer.put(&mut [MaybeUninit::uninit(); 4], &[1.0; 4]);
+            panic!("in the middle of a task");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(fences(), before + 1);
+    }
+
+    #[test]
+    fn copies_of_every_length_from_every_address() {
+        for (start, length) in [(0, 0), (1, 2), (2, 3), (3, 40), (1, 64), (0, 17), (2, 100)] {
+            let from: Vec<f32> = (0..start + length).map(|n| n as f32).collect();
+            let mut out = vec![MaybeUninit::new(-1.0); 128];
+            StreamingWriter::new(true).copy(&from[start..], &mut out[start..start + length]);
+            // SAFETY: it held numbers from the start.
+            let out: Vec<f32> = out.into_iter().map(|x| unsafe { x.assume_init() }).collect();
+            assert_eq!(out[start..start + length], from[start..], "{start} {length}");
+            assert!(out[..start].iter().chain(&out[start + length..]).all(|x| *x < 0.0), "{start} {length}");
+        }
+    }
 
     #[test]
     fn a_streamed_buffer_holds_the_same() {

@@ -1,15 +1,49 @@
-//! What the launches of the GPU's kernels share: strides, vector widths, grids.
+//! What the launches of the GPU's kernels share: buffers, strides, vector widths, grids.
+//!
+//! **Layout.** A runtime may pad the rows of a tensor of several axes (CUDA's does, so that every row begins at an
+//! aligned address), and burn allocates its tensors so. Kernels here read rows by strides ([`strided`]), or count
+//! numbers in row-major order ([`linear`]). What they count in was made contiguous (`into_contiguous`, which never
+//! pads) or allocated so ([`empty`], [`zeros`], [`copied`]), and [`linear`] stops a launch with anything else.
+//!
+//! **Bound checks.** Kernels run without. A test runs each over odd shapes with them: see [`launch`].
 
 // What the macros make of this file is theirs.
 #![allow(clippy::pedantic)]
+
+#[cfg(test)]
+mod tests;
 
 use burn::tensor::{DType, Shape};
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::calculate_cube_count_elemwise;
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros_client};
 use burn_cubecl::tensor::CubeTensor;
+use cubecl::ir::{ElemType, FloatKind};
 use cubecl::prelude::*;
+
+/// Launches a kernel without bound checks, or with them in a process of tests that asks for it ([`checked`]).
+///
+/// It stands in an `unsafe` block whose comment says why the kernel stays within its buffers.
+macro_rules! launch {
+    ($kernel:ident, $($argument:expr),+ $(,)?) => {
+        if $crate::gpu::checked(stringify!($kernel)) {
+            $kernel::launch($($argument),+);
+        } else {
+            $kernel::launch_unchecked($($argument),+);
+        }
+    };
+}
+pub(crate) use launch;
+
+/// Whether kernels check their bounds: then a read or write past a buffer's end goes to its last number.
+#[cfg(not(test))]
+pub(crate) const fn checked(_: &str) -> bool {
+    false
+}
+
+#[cfg(test)]
+pub(crate) use tests::checked;
 
 /// Where a row of one head begins in `[batch, heads, length, head_dim]`, in vectors.
 #[derive(CubeLaunch, CubeType, Clone, Copy)]
@@ -52,9 +86,45 @@ pub(crate) fn head_strides(tensor: &CubeTensor, width: usize) -> StridesLaunch {
     StridesLaunch::new(strides[0] / width, strides[1] / width, strides[2] / width)
 }
 
-/// A new tensor beside another one; its values are whatever was there.
+/// A new tensor beside another one, contiguous; its values are whatever was there.
 pub(crate) fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
     empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), Shape::from(shape), DType::F32)
+}
+
+/// A new tensor of zeros beside another one.
+pub(crate) fn zeros(like: &CubeTensor, shape: Vec<usize>) -> CubeTensor {
+    // Of several axes, the rows might be padded.
+    let count = Shape::from([shape.iter().product::<usize>()]);
+    let flat = zeros_client(like.client.clone(), like.device.clone(), count, DType::F32);
+    CubeTensor::new_contiguous(flat.client, flat.device, shape.into(), flat.handle, flat.dtype)
+}
+
+/// The same numbers in a new tensor.
+pub(crate) fn copied(tensor: CubeTensor) -> CubeTensor {
+    let (client, device) = (tensor.client.clone(), tensor.device.clone());
+    let copy = empty_device_contiguous_dtype(client.clone(), device, tensor.meta.shape().clone(), DType::F32);
+    let dtype = ElemType::Float(FloatKind::F32);
+    cubecl::std::tensor::copy_into(&client, tensor.binding(), copy.clone().binding(), dtype);
+    copy
+}
+
+/// A tensor as an argument of a kernel that counts its numbers in row-major order.
+///
+/// # Panics
+/// They do not lie so.
+pub(crate) fn linear(tensor: &CubeTensor) -> BufferArg {
+    assert!(
+        tensor.is_contiguous(),
+        "a kernel counts in a tensor {:?} whose numbers lie {:?} apart",
+        tensor.meta.shape(),
+        tensor.meta.strides()
+    );
+    tensor.clone().into_buffer_arg()
+}
+
+/// A tensor as an argument of a kernel that reads it by strides.
+pub(crate) fn strided(tensor: &CubeTensor) -> BufferArg {
+    tensor.clone().into_buffer_arg()
 }
 
 /// The type that can index the largest of the tensors.

@@ -5,13 +5,14 @@
 //! | [`attention`](attention()) | causal attention with a position bias, a window, sinks, a query scale and two rotations |
 //! | [`split_rotate`], [`rotate`] | the split of packed q, k, v into heads, with the rotation of q and k |
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
+//! | [`softmax`](softmax()) | the softmax of scores, with zeros for a row whose scores are all hidden |
 //! | [`rms_norm`], [`layer_norm`], [`unit_norm`] | normalisation of rows and its gain, also of the rows of heads |
 //! | [`gelu`], [`swiglu`] | the feed-forward activations |
 //! | [`linear`](linear()) | a product with weights, and the addition to a residual stream |
 //! | [`adamw`](adamw()) | one optimizer update in one pass over memory |
 //!
-//! [`total`](total()) and [`mean()`] are no fused operations: burn's sums, taken over short rows in place of a long one;
-//! [`accumulate`] is burn's addition by all threads.
+//! [`total`](total()), [`mean()`] and [`sum_of_squares`] add all numbers of a tensor, on the CPU in an order that no
+//! number of threads changes; [`accumulate`] is burn's addition by all threads.
 //!
 //! Each operation is one folder: `mod.rs` says what is fused, what is kept for the backward pass, which bytes
 //! must move and what did not pay; `reference.rs` says what is computed in plain tensor operations
@@ -43,6 +44,7 @@ mod norm;
 mod precision;
 mod product;
 mod rotary;
+mod softmax;
 mod tape;
 #[cfg(test)]
 mod testing;
@@ -60,7 +62,8 @@ pub use linear::linear;
 pub use norm::{layer_norm, rms_norm, unit_norm};
 pub use precision::Precision;
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
-pub use total::{accumulate, mean, total};
+pub use softmax::softmax;
+pub use total::{accumulate, mean, sum_of_squares, total};
 
 static REFERENCE: AtomicBool = AtomicBool::new(false);
 

@@ -29,6 +29,14 @@ pub(crate) fn list<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().try_to_vec().unwrap()
 }
 
+/// The same numbers in rows of which each is followed by a gap (of NaN), as runtimes that pad rows allocate them.
+pub(crate) fn padded<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    let mut gap = x.dims();
+    let columns = std::mem::replace(&mut gap[D - 1], 64);
+    let gap = Tensor::full(gap, f32::NAN, &x.device());
+    Tensor::cat(vec![x, gap], D - 1).slice_dim(D - 1, 0..columns)
+}
+
 /// The output of an operation, and the gradients of its inputs under a fixed weighting of the output.
 pub(crate) fn differentiate<const D: usize>(
     device: &Device,

@@ -1,33 +1,83 @@
-//! Sum and mean of all numbers of a tensor, and the sum of two.
+//! Sum and mean of all numbers of a tensor, the sum of their squares, and the sum of two tensors.
 //!
-//! burn's GPU backends give a row of a tensor to one thread or one group of threads, which adds its numbers one after
-//! the other in f32. A flattened gradient is one such row, of millions. The rounding errors of n numbers of one sign,
-//! added so, are bounded by n 2^-24 of their sum; and a software device that ends long loops leaves the rest of the
-//! row out (`longwave selfcheck` tells). Elsewhere than on the CPU the sum is therefore taken over rows of [`ROW`]
+//! **On the CPU** every number of threads gives the same bits. Below [`THREADED`] numbers burn adds on one thread, and
+//! its sums are kept: the weights of earlier runs depend on their bits. From there on burn adds parts in the order in
+//! which threads finish them. So more numbers are cut into chunks of [`GRAIN`], whatever the number of threads: each
+//! chunk is added in lanes on one thread, and the sums of the chunks are added in f64, in their order. Squares are then
+//! added as they are computed; no large tensor of squares is written.
+//!
+//! **Elsewhere** burn's GPU backends give a row of a tensor to one thread or one group of threads, which adds its
+//! numbers one after the other in f32. A flattened gradient is one such row, of millions. The rounding errors of n
+//! numbers of one sign, added so, are bounded by n 2^-24 of their sum; and a software device that ends long loops
+//! leaves the rest of the row out (`longwave selfcheck` tells). The sum is therefore taken over rows of [`ROW`]
 //! numbers, then over their sums, and so on. For up to [`ROW`]^2 = 2^24 numbers the bound is 2 [`ROW`] 2^-24 = 4.9e-4
-//! of the sum, whatever their number. The CPU backend adds in lanes, and keeps its bits.
+//! of the sum, whatever their number. This is also the reference on the CPU: burn adds each row on one thread.
 
 use crate::buffers::GRAIN;
-use crate::tape::{Input, compact, fused, on_cpu, values};
+use crate::lanes::{dot, sum, vectorised};
+use crate::tape::{Gradient, Input, compact, fused, on_cpu, record, tensor_of, values};
 use burn::backend::Flex;
 use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 /// Numbers that are added one after the other at most.
 const ROW: usize = 4096;
 
+/// From so many numbers on, burn adds on several threads.
+const THREADED: usize = 1 << 22;
+
+/// Where a sum is computed.
+enum Place {
+    /// By burn, on one thread of the CPU.
+    OneThread,
+    /// Here, in chunks, on the CPU.
+    Chunks,
+    /// By burn, in short rows: elsewhere, and as the reference for chunks.
+    Rows,
+}
+
+fn place<const D: usize>(x: &Tensor<D>) -> Place {
+    match (on_cpu(x), x.shape().num_elements() < THREADED) {
+        (true, true) => Place::OneThread,
+        (true, false) if fused() => Place::Chunks,
+        _ => Place::Rows,
+    }
+}
+
 /// The sum of all numbers, `[1]`, of a tensor of any shape.
 pub fn total<const D: usize>(x: Tensor<D>) -> Tensor<1> {
-    if on_cpu(&x) { x.sum() } else { in_rows(x) }
+    match place(&x) {
+        Place::OneThread => x.sum(),
+        Place::Chunks => in_chunks(x, 1.0),
+        Place::Rows => in_rows(x),
+    }
 }
 
 /// The mean of all numbers, `[1]`, of a tensor of any shape.
 pub fn mean<const D: usize>(x: Tensor<D>) -> Tensor<1> {
-    if on_cpu(&x) {
-        return x.mean();
+    let count = x.shape().num_elements() as f64;
+    match place(&x) {
+        Place::OneThread => x.mean(),
+        Place::Chunks => in_chunks(x, 1.0 / count),
+        Place::Rows => in_rows(x).div_scalar(count),
     }
-    let count = x.shape().num_elements();
-    in_rows(x).div_scalar(count as f64)
+}
+
+/// The sum of the squares of all numbers, `[1]`, of a tensor of any shape.
+///
+/// No gradient is tracked: the tensor is taken out of autodiff, and the result is a plain tensor.
+pub fn sum_of_squares<const D: usize>(x: Tensor<D>) -> Tensor<1> {
+    let x = x.without_autodiff();
+    match place(&x) {
+        Place::OneThread => x.square().sum(),
+        Place::Chunks => {
+            let x = Input::new(x).into_data();
+            let sum = chunks(&values(&x), squares_of_chunk);
+            Tensor::from_primitive::<Flex>(tensor_of(vec![sum as f32], [1]))
+        }
+        Place::Rows => in_rows(x.clone() * x),
+    }
 }
 
 /// `sum + x`, in place where nothing else holds `sum`: the parts of a gradient. On the CPU by all threads, where burn
@@ -50,6 +100,45 @@ pub fn accumulate<const D: usize>(sum: Tensor<D>, x: Tensor<D>) -> Tensor<D> {
     Tensor::from_primitive::<Flex>(sum)
 }
 
+/// What the gradient of `factor` times a sum needs.
+#[derive(Clone, Debug)]
+struct Saved<const D: usize> {
+    shape: [usize; D],
+    factor: f32,
+}
+
+impl<const D: usize> Gradient<1> for Saved<D> {
+    fn gradients(self, output: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
+        let each = values(&output)[0] * self.factor;
+        [Some(tensor_of(vec![each; self.shape.iter().product()], self.shape))]
+    }
+}
+
+/// `factor` times the sum, on the CPU.
+fn in_chunks<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<1> {
+    let shape = x.dims();
+    let input = Input::new(x);
+    let sum = chunks(&values(input.data()), sum_of_chunk) * factor;
+    let output = tensor_of(vec![sum as f32], [1]);
+    record(&[input], output, || Saved { shape, factor: factor as f32 })
+}
+
+/// The sum of what `of_chunk` makes of each chunk, in the order of the chunks.
+fn chunks(x: &[f32], of_chunk: fn(&[f32]) -> f32) -> f64 {
+    let sums: Vec<f32> = x.par_chunks(GRAIN).map(of_chunk).collect();
+    sums.into_iter().map(f64::from).sum()
+}
+
+vectorised! {
+    fn sum_of_chunk(x: &[f32]) -> f32 {
+        sum(x)
+    }
+
+    fn squares_of_chunk(x: &[f32]) -> f32 {
+        dot(x, x)
+    }
+}
+
 fn in_rows<const D: usize>(x: Tensor<D>) -> Tensor<1> {
     let mut left = x.flatten::<1>(0, D - 1);
     loop {
@@ -67,7 +156,7 @@ fn in_rows<const D: usize>(x: Tensor<D>) -> Tensor<1> {
 #[allow(clippy::float_cmp, reason = "sums of ones and twos are exact")]
 mod tests {
     use super::*;
-    use crate::testing::{list, tensor};
+    use crate::testing::{assert_close, hold_against, list, numbers, tensor};
     use burn::tensor::{Device, Int};
 
     #[test]
@@ -76,12 +165,84 @@ mod tests {
         for count in [1, 7, ROW - 1, ROW, ROW + 1, 3 * ROW + 5, ROW * ROW + ROW + 1] {
             // Zeros and ones: every sum on the way is exact.
             let x = Tensor::<1, Int>::arange(0..count as i64, &device).remainder_scalar(2).float();
-            assert_eq!(in_rows(x).into_scalar::<f32>(), (count / 2) as f32, "{count}");
+            assert_eq!(in_rows(x.clone()).into_scalar::<f32>(), (count / 2) as f32, "{count}");
+            assert_eq!(total(x.clone()).into_scalar::<f32>(), (count / 2) as f32, "{count}");
+            assert_eq!(sum_of_squares(x).into_scalar::<f32>(), (count / 2) as f32, "{count}");
         }
         let shaped = Tensor::<3>::ones([5, 41, 43], &device);
         assert_eq!(in_rows(shaped.clone()).into_scalar::<f32>(), 8815.0);
         assert_eq!(total(shaped.clone()).into_scalar::<f32>(), 8815.0);
         assert_eq!(mean(shaped).into_scalar::<f32>(), 1.0);
+    }
+
+    /// More numbers than burn adds on one thread (2^22), and chunks of several lengths.
+    const MANY: usize = 5_300_021;
+
+    #[test]
+    fn threads_change_no_bit() {
+        let sums = |threads: usize| {
+            rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| {
+                let x = tensor::<1>(1, [MANY], &Device::flex());
+                [total(x.clone()), mean(x.clone()), sum_of_squares(x)].map(|sum| list(sum)[0].to_bits())
+            })
+        };
+        let expected = sums(1);
+        for threads in [1, 2, 3] {
+            for round in 0..5 {
+                assert_eq!(sums(threads), expected, "{threads} threads, round {round}");
+            }
+        }
+    }
+
+    /// burn's own sums of rows and of 4,096 numbers, which the reference is made of.
+    #[test]
+    fn threads_change_no_bit_of_the_reference() {
+        let sum = |threads: usize| {
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap()
+                .install(|| list(in_rows(tensor::<1>(1, [MANY], &Device::flex())))[0].to_bits())
+        };
+        let expected = sum(1);
+        assert!([1, 2, 3, 3].into_iter().all(|threads| sum(threads) == expected));
+    }
+
+    #[test]
+    fn sums_are_those_of_f64() {
+        for count in [1, 15, GRAIN, 3 * GRAIN + 17, MANY] {
+            // Of one sign, so that errors are relative to the sum.
+            let x = tensor::<1>(2, [count], &Device::flex()).abs();
+            let exact = |power: i32| list(x.clone()).iter().map(|x| f64::from(*x).powi(power)).sum::<f64>();
+            let close = |actual: Tensor<1>, expected: f64| {
+                let actual = f64::from(list(actual)[0]);
+                assert!((actual - expected).abs() <= 1e-6 * expected, "{count}: {actual}, {expected}");
+            };
+            close(total(x.clone()), exact(1));
+            close(mean(x.clone()), exact(1) / count as f64);
+            close(sum_of_squares(x.clone()), exact(2));
+            close(in_rows(x.clone() * x.clone()), exact(2));
+        }
+    }
+
+    #[test]
+    fn sums_agree_with_the_reference() {
+        let shaped = |inputs: &[Tensor<1>]| inputs[0].clone().reshape([41, 3, 43]).swap_dims(0, 2);
+        let inputs = [numbers(1, 41 * 3 * 43)];
+        let count = (41 * 3 * 43) as f64;
+        let mean_in_rows = |x: &[Tensor<1>]| in_rows(shaped(x)).div_scalar(count);
+        hold_against("chunks", &inputs, |x| in_chunks(shaped(x), 1.0), |x| in_rows(shaped(x)));
+        hold_against("mean of chunks", &inputs, |x| in_chunks(shaped(x), 1.0 / count), mean_in_rows);
+        hold_against("total", &inputs, |x| total(shaped(x)), |x| in_rows(shaped(x)));
+        hold_against("mean", &inputs, |x| mean(shaped(x)), mean_in_rows);
+    }
+
+    #[test]
+    fn squares_are_added_without_a_gradient() {
+        let x = tensor::<2>(3, [3, 5], &Device::flex().autodiff()).require_grad();
+        let sum = sum_of_squares(x.clone().transpose());
+        assert!(!sum.is_autodiff());
+        assert_close("squares", &list(sum), &list(x.square().sum()), 1e-6);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use crate::config::TrainConfig;
 use crate::parameters::{self, Parameter};
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{AdamW, adamw, total};
+use longwave_kernels::{AdamW, adamw, sum_of_squares};
 use longwave_model::Gpt;
 
 /// The moments of every parameter.
@@ -112,7 +112,7 @@ pub fn in_units(model: &Gpt, gradients: Vec<Tensor<1>>) -> Vec<Tensor<1>> {
 
 /// The sums of squares of gradients, `[gradients]`, where they lie.
 pub fn squares(gradients: &[Tensor<1>]) -> Tensor<1> {
-    Tensor::cat(gradients.iter().map(|gradient| total(gradient.clone().square())).collect(), 0)
+    Tensor::cat(gradients.iter().map(|gradient| sum_of_squares(gradient.clone())).collect(), 0)
 }
 
 /// Brings gradients to a norm of at most `limit` (0: no limit) where they lie: nothing is read back. `squares` are

@@ -6,7 +6,7 @@ use crate::common::Project;
 use burn::tensor::Device;
 use longwave_data::Dataset;
 use longwave_eval::Config;
-use longwave_train::metrics::Metric;
+pub use longwave_train::metrics::Metric;
 use longwave_train::trainer::open_folder;
 use longwave_train::{Outcome, Run, Start, Trainer};
 use std::cell::Cell;
@@ -19,14 +19,32 @@ pub fn train_until(
     changes: &[String],
     device: &Device,
 ) -> Outcome {
+    train(project, folder, asked, changes, device, None)
+}
+
+/// Trains `small.toml` in `folder` to its end on the CPU, with a model of a vocabulary that is larger than the corpus has
+/// tokens.
+pub fn train_with_vocabulary(project: &Project, folder: &str, vocabulary: usize, changes: &[String]) {
+    let outcome = train(project, folder, usize::MAX, changes, &Device::flex(), Some(vocabulary));
+    assert_eq!(outcome, Outcome::Done);
+}
+
+fn train(
+    project: &Project,
+    folder: &str,
+    asked: usize,
+    changes: &[String],
+    device: &Device,
+    vocabulary: Option<usize>,
+) -> Outcome {
     let mut config = Config::load(&project.path("small.toml"), changes).unwrap();
     let data = &mut config.run.data;
     for part in [&mut data.corpus, &mut data.cache].into_iter().filter(|part| !part.is_empty()) {
         *part = project.path(part).to_string_lossy().into_owned();
     }
     let dataset = Dataset::open(&config.run.data, &mut |_| {}).unwrap();
-    let resolved =
-        config.run.model.resolve(dataset.tokenizer().vocab_size(), config.run.train.length).unwrap();
+    let vocabulary = vocabulary.unwrap_or_else(|| dataset.tokenizer().vocab_size());
+    let resolved = config.run.model.resolve(vocabulary, config.run.train.length).unwrap();
     let hash = config.run.hash(dataset.content_hash()).unwrap();
     let (run, start) = Run::prepare(&project.path(folder), config.run.clone(), hash, true).unwrap();
     let from = match &start {

@@ -2,7 +2,7 @@
 
 use super::{Checked, Each, Finding, list};
 use crate::numbers;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Result, memory};
 use longwave_kernels::{Attention, attention};
 
@@ -20,6 +20,9 @@ pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
     each("device: long rows".to_owned(), &mut || checked.here(long_rows))?;
     each("device: long texts".to_owned(), &mut || checked.here(long_texts))?;
     each("device: whole numbers and comparisons".to_owned(), &mut || checked.here(whole_numbers))?;
+    each("device: products of f32".to_owned(), &mut || {
+        checked.here(|device| bits_kept(device, Tensor::matmul))
+    })?;
     each("device: the same twice".to_owned(), &mut || repeats(checked))
 }
 
@@ -118,6 +121,30 @@ fn whole_numbers(device: &Device) -> Finding {
     }
 }
 
+/// Numbers of 24 bits times an identity matrix come out as they were, in any order of the sums. A product that rounds
+/// them first, as tensor cores do to the 11 bits of TF32, gives other numbers.
+fn bits_kept(device: &Device, product: impl Fn(Tensor<2>, Tensor<2>) -> Tensor<2>) -> Finding {
+    const SIZE: usize = 128;
+    // From 1 to 2, with bits in every place.
+    let bits = (0..SIZE * SIZE).map(|n| 1.0_f32.to_bits() + (n * 511 + 1) as u32);
+    let values: Vec<f32> = bits.map(f32::from_bits).collect();
+    let x = Tensor::from_data(TensorData::new(values.clone(), [SIZE, SIZE]), device);
+    let identity = Tensor::eye(SIZE, device);
+    let found = [product(x.clone(), identity.clone()), product(identity, x)].map(list);
+    let off = |(found, value): (&f32, &f32)| {
+        let off = f64::from((found - value).abs());
+        if off.is_finite() { off } else { 1.0 }
+    };
+    let worst = found.iter().flat_map(|found| found.iter().zip(&values)).map(off).fold(0.0, f64::max);
+    if worst > 0.0 {
+        let kept = -worst.log2();
+        return Err(format!(
+            "matrix products in f32 keep about {kept:.0} of 24 bits, as TF32 or half precision does"
+        ));
+    }
+    Ok(String::new())
+}
+
 /// The CPU promises the same bits; of another device it is only told.
 fn repeats(checked: &Checked) -> Finding {
     let once = || {
@@ -136,6 +163,16 @@ fn repeats(checked: &Checked) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn products_that_round_their_numbers_are_found() {
+        let device = Device::flex();
+        assert_eq!(bits_kept(&device, Tensor::matmul), Ok(String::new()));
+        // TF32 keeps 11 bits of 24: adding and taking away 2^13 units of the last place rounds to that.
+        let rounded = |x: Tensor<2>| (x.clone() + x.clone() * 8192.0) - x * 8192.0;
+        let error = bits_kept(&device, |a, b| rounded(a).matmul(rounded(b))).unwrap_err();
+        assert!(error.contains("keep about 11 of 24 bits"), "{error}");
+    }
 
     #[test]
     fn what_is_wrong_from_a_size_on_is_told_with_the_size() {

@@ -2,11 +2,11 @@
 
 use super::{Checked, Each, Finding, list};
 use crate::numbers;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use longwave_core::Result;
 use longwave_kernels::{
     AdamW, Attention, Bias, Far, Heads, Layout, Precision, RotationTable, adamw, attention, cross_entropy,
-    gelu, layer_norm, linear, rms_norm, rotate, split_rotate, swiglu, unit_norm,
+    gelu, layer_norm, linear, rms_norm, rotate, softmax, split_rotate, swiglu, unit_norm,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -178,6 +178,12 @@ fn rows() -> Vec<Operation> {
         Operation::new("linear", &[numbers, WIDTH * ROWS, ROWS * ROWS], move |inputs| {
             let (x, weight) = (inputs[0].clone().reshape(shape), inputs[1].clone().reshape([WIDTH, ROWS]));
             flat(linear(x, weight, Some(inputs[2].clone().reshape([1, ROWS, ROWS]))))
+        }),
+        Operation::new("softmax, some rows hidden", &[numbers], move |inputs| {
+            let scores = inputs[0].clone().mul_scalar(5.0).reshape(shape);
+            let hidden: Vec<bool> = (0..numbers).map(|n| n / WIDTH % 5 == 0 || n % WIDTH > 60).collect();
+            let hidden = Tensor::<3, Bool>::from_data(TensorData::new(hidden, shape), &scores.device());
+            flat(softmax(scores.mask_fill(hidden, f32::NEG_INFINITY)))
         }),
         Operation::new("cross_entropy", &[numbers], |inputs| {
             let logits = inputs[0].clone().mul_scalar(5.0).reshape([ROWS, WIDTH]);

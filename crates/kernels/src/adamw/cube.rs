@@ -12,7 +12,7 @@
 mod tests;
 
 use super::AdamW;
-use crate::gpu::{grid, width};
+use crate::gpu::{copied, grid, launch, linear, width};
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::FloatTensor;
@@ -40,7 +40,7 @@ struct Step {
     decay: f32,
 }
 
-#[cube(launch_unchecked, address_type = "dynamic")]
+#[cube(launch, launch_unchecked, address_type = "dynamic")]
 fn update_kernel<N: Size>(
     gradient: &[Vector<f32, N>],
     parameter: &mut [Vector<f32, N>],
@@ -59,8 +59,15 @@ fn update_kernel<N: Size>(
     let denominator = second.sqrt() * Vector::new(step.inverse_root_correction) + Vector::new(step.eps);
     let update = first * Vector::new(step.learning_rate) / denominator;
     parameter[at] = parameter[at] * Vector::new(step.decay) - update;
-    m[at] = first;
-    v[at] = second;
+    m[at] = flushed::<N>(first);
+    v[at] = flushed::<N>(second);
+}
+
+/// x with 0 in the place of subnormal numbers.
+#[cube]
+fn flushed<N: Size>(x: Vector<f32, N>) -> Vector<f32, N> {
+    let subnormal = x.abs().less_than(&Vector::new(f32::MIN_POSITIVE));
+    select_many(subnormal, Vector::new(0.0), x)
 }
 
 /// A parameter and its moments, of one shape.
@@ -102,7 +109,7 @@ pub(super) fn adamw(
 /// A tensor that may be written to: contiguous, and held by nothing else.
 fn writable(tensor: CubeTensor) -> CubeTensor {
     let tensor = into_contiguous(tensor);
-    if tensor.can_mut() { tensor } else { tensor.copy() }
+    if tensor.can_mut() { tensor } else { copied(tensor) }
 }
 
 impl Update for CubeBackend {
@@ -120,16 +127,17 @@ impl Update for CubeBackend {
         let ([beta1, beta2], [rest1, rest2]) = (factors.betas, factors.rests);
         // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
         unsafe {
-            update_kernel::launch_unchecked(
+            launch!(
+                update_kernel,
                 &parameter.client,
                 cubes,
                 dim,
                 address,
                 width,
-                gradient.clone().into_buffer_arg(),
-                parameter.clone().into_buffer_arg(),
-                m.clone().into_buffer_arg(),
-                v.clone().into_buffer_arg(),
+                linear(&gradient),
+                linear(&parameter),
+                linear(&m),
+                linear(&v),
                 StepLaunch::new(
                     factors.gradient_scale,
                     beta1,

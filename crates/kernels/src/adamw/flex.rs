@@ -29,10 +29,19 @@ vectorised! {
     fn update(factors: Factors, parameter: &mut [f32], gradient: &[f32], m: &mut [f32], v: &mut [f32]) {
         for ((p, g), (m, v)) in parameter.iter_mut().zip(gradient).zip(m.iter_mut().zip(v)) {
             let g = g * factors.gradient_scale;
-            *m = *m * factors.betas[0] + g * factors.rests[0];
-            *v = *v * factors.betas[1] + g * g * factors.rests[1];
-            let denominator = v.sqrt() * factors.inverse_root_correction + factors.eps;
-            *p = *p * factors.decay - *m * factors.learning_rate / denominator;
+            let first = *m * factors.betas[0] + g * factors.rests[0];
+            let second = *v * factors.betas[1] + g * g * factors.rests[1];
+            let denominator = second.sqrt() * factors.inverse_root_correction + factors.eps;
+            *p = *p * factors.decay - first * factors.learning_rate / denominator;
+            *m = flushed(first);
+            *v = flushed(second);
         }
     }
+}
+
+/// x, or 0 where x is subnormal.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+fn flushed(x: f32) -> f32 {
+    if x.abs() < f32::MIN_POSITIVE { 0.0 } else { x }
 }

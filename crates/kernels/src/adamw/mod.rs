@@ -8,6 +8,11 @@
 //! **Bytes:** 28 for each parameter: p, gradient, m and v in, p, m and v out. These three are written in
 //! place where nothing else holds the tensors; where something does, they are copied first.
 //!
+//! **Subnormal moments become 0.** Without gradients (rows of tokens that no batch holds) a moment shrinks by its beta
+//! in every step, and in f32 it never reaches 0: 4 times the least subnormal number, 5.6e-45, times 0.9 rounds to itself. On
+//! many processors an operation on subnormal numbers takes a hundred times as long as on others. The update is
+//! computed from what the moments were before they were set to 0.
+//!
 //! `flex.rs` says how it is done on the CPU, `cube.rs` on the GPU.
 
 #[cfg(feature = "gpu")]
@@ -64,7 +69,8 @@ impl AdamW {
             rests: [(1.0 - self.beta1) as f32, (1.0 - self.beta2) as f32],
             learning_rate: (self.learning_rate / correction1) as f32,
             inverse_root_correction: (1.0 / root_correction2) as f32,
-            eps: self.eps as f32,
+            // An eps that f32 rounds to 0 would divide 0 by 0 where there was no gradient.
+            eps: (self.eps as f32).max(f32::MIN_POSITIVE),
             decay: (1.0 - self.learning_rate * self.weight_decay) as f32,
         }
     }
@@ -80,7 +86,8 @@ impl AdamW {
 ///
 /// With `g = gradient_scale * gradient`: `m <- beta1 m + (1 - beta1) g`, `v <- beta2 v + (1 - beta2) g²`,
 /// `p <- p (1 - learning_rate * weight_decay) - learning_rate * m̂ / (sqrt(v̂) + eps)`, where
-/// `m̂ = m / (1 - beta1^step)` and `v̂ = v / (1 - beta2^step)`.
+/// `m̂ = m / (1 - beta1^step)` and `v̂ = v / (1 - beta2^step)`. Where the new m or v is subnormal, 0 is returned in its
+/// place.
 ///
 /// No gradient is tracked: tensors are taken out of autodiff, and the results are plain tensors.
 ///
@@ -123,7 +130,7 @@ fn fused<B: Taken, const D: usize>(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::testing::{assert_close, list, tensor};
+    use crate::testing::{assert_close, list, padded, tensor};
     use burn::tensor::Device;
 
     const OPTIONS: AdamW = AdamW {
@@ -159,6 +166,26 @@ pub(crate) mod tests {
         assert_close("v", &list(fused.2), &list(expected.2), 1e-6);
     }
 
+    #[test]
+    fn odd_shapes_agree_with_the_reference() {
+        odd_shapes(&Device::flex());
+    }
+
+    /// Sizes that no vector divides, in rows that lie apart.
+    pub(crate) fn odd_shapes(device: &Device) {
+        for shape in [[1, 1], [3, 1], [1, 37], [37, 3], [7, 1001]] {
+            let tensors = || [1, 2, 3, 4].map(|seed| padded(tensor::<2>(seed, shape, device).abs()));
+            let [parameter, gradient, m, v] = tensors();
+            let fused = adamw(parameter, gradient, m, v, &OPTIONS);
+            let [parameter, gradient, m, v] = tensors();
+            let expected = reference::adamw(parameter, gradient, m, v, &OPTIONS);
+            let pairs = [(fused.0, expected.0), (fused.1, expected.1), (fused.2, expected.2)];
+            for (fused, expected) in pairs {
+                assert_close(&format!("{shape:?}"), &list(fused), &list(expected), 1e-6);
+            }
+        }
+    }
+
     /// The first step moves against the gradient's sign by the learning rate, whatever its size.
     #[test]
     fn the_first_step_is_the_learning_rate() {
@@ -172,6 +199,51 @@ pub(crate) mod tests {
         assert_close("parameter", &list(moved), &[decay - 1e-2, 2.0 * decay + 1e-2, -4.0 * decay], 2e-6);
         assert_close("m", &list(m), &[5e-5, -0.35, 0.0], 1e-7);
         assert_close("v", &list(v), &[1.25e-8, 0.6125, 0.0], 1e-7);
+    }
+
+    /// Without a gradient, moments shrink to exactly 0 and are never subnormal.
+    #[test]
+    fn moments_without_gradients_become_zero() {
+        moments_become_zero(&Device::flex());
+    }
+
+    pub(crate) fn moments_become_zero(device: &Device) {
+        let fused = |tensors: [Tensor<1>; 4], options: &AdamW| {
+            let [parameter, gradient, m, v] = tensors;
+            adamw(parameter, gradient, m, v, options)
+        };
+        let reference = |tensors: [Tensor<1>; 4], options: &AdamW| {
+            let [parameter, gradient, m, v] = tensors;
+            reference::adamw(parameter, gradient, m, v, options)
+        };
+        type Update<'a> = &'a dyn Fn([Tensor<1>; 4], &AdamW) -> (Tensor<1>, Tensor<1>, Tensor<1>);
+        for (name, update) in [("fused", &fused as Update<'_>), ("reference", &reference)] {
+            let zeros = || Tensor::<1>::zeros([5], device);
+            // m has the factor 0.9 and v 0.95: from 1e-37 both are below every normal f32 after 42 steps.
+            let small = || Tensor::<1>::from_floats([1e-37, 3e-38, 1.2e-38, 5e-39, 5.6e-45], device);
+            let (mut parameter, mut m, mut v) = (small(), small().neg(), small());
+            for step in 1..=45 {
+                let options = AdamW { step, ..OPTIONS };
+                (parameter, m, v) = update([parameter, zeros(), m, v], &options);
+                for (moment, x) in [("m", list(m.clone())), ("v", list(v.clone()))] {
+                    assert!(!x.iter().any(|x| x.is_subnormal()), "{name} {step}: {moment} {x:?}");
+                }
+            }
+            let zero = |x: Tensor<1>| list(x).iter().all(|x| *x == 0.0);
+            assert!(zero(m) && zero(v) && list(parameter).iter().all(|x| x.is_finite()), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_eps_below_f32_divides_nothing_by_zero() {
+        let zeros = || Tensor::<1>::zeros([3], &Device::flex());
+        let options = AdamW { eps: 1e-60, ..OPTIONS };
+        let expected = [1.0 - 1e-3; 3];
+        let (fused, ..) = adamw(Tensor::ones([3], &Device::flex()), zeros(), zeros(), zeros(), &options);
+        assert_close("fused", &list(fused), &expected, 1e-7);
+        let one = Tensor::ones([3], &Device::flex());
+        let (reference, ..) = reference::adamw(one, zeros(), zeros(), zeros(), &options);
+        assert_close("reference", &list(reference), &expected, 1e-7);
     }
 
     #[test]

@@ -17,8 +17,14 @@ pub(super) fn adamw<const D: usize>(
         if options.gradient_scale == 1.0 { gradient } else { gradient.mul_scalar(options.gradient_scale) };
     let m = m.mul_scalar(options.beta1) + gradient.clone().mul_scalar(1.0 - options.beta1);
     let v = v.mul_scalar(options.beta2) + (gradient.clone() * gradient).mul_scalar(1.0 - options.beta2);
-    let denominator = v.clone().sqrt().div_scalar(root_correction2).add_scalar(options.eps);
+    let denominator = v.clone().sqrt().div_scalar(root_correction2).add_scalar(options.factors().eps);
     let update = m.clone().mul_scalar(options.learning_rate / correction1) / denominator;
     let decayed = parameter.mul_scalar(1.0 - options.learning_rate * options.weight_decay);
-    (decayed - update, m, v)
+    (decayed - update, flushed(m), flushed(v))
+}
+
+/// x with 0 in the place of subnormal numbers.
+fn flushed<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    let subnormal = x.clone().abs().lower_elem(f32::MIN_POSITIVE);
+    x.mask_fill(subnormal, 0.0)
 }

@@ -239,7 +239,7 @@ impl<N: Size> Take<N> for Softmax<N> {
 }
 
 /// q, k, v -> the output and the logarithm of each row's sum.
-#[cube(launch_unchecked, address_type = "dynamic")]
+#[cube(launch, launch_unchecked, address_type = "dynamic")]
 fn forward_kernel<N: Size>(
     read: &Read<'_, N>,
     output: &mut [Vector<f32, N>],
@@ -255,7 +255,10 @@ fn forward_kernel<N: Size>(
     }
     if query.real {
         let place = query.place(read.sizes);
-        log_sums[place] = softmax.highest + softmax.total.ln();
-        write_row::<N>(&softmax.values, output, place * plan.value_dim, 1.0 / softmax.total, plan.value_dim);
+        // A row that sees no key gives zeros, and 0 in the place of its logarithm: exp(score - 0) is 0 again.
+        let none = softmax.total == f32::new(0.0);
+        log_sums[place] = select(none, f32::new(0.0), softmax.highest + softmax.total.ln());
+        let inverse = select(none, f32::new(0.0), 1.0 / softmax.total);
+        write_row::<N>(&softmax.values, output, place * plan.value_dim, inverse, plan.value_dim);
     }
 }

@@ -127,7 +127,7 @@ fn attend(
         product(out, heads * value_dim, index > 0, 1.0, probabilities, values);
     }
     for (row, sum) in sums.iter().enumerate().take(block.rows) {
-        let inverse = 1.0 / sum;
+        let inverse = if *sum == 0.0 { 0.0 } else { 1.0 / sum };
         for x in &mut out[row * heads * value_dim..][..value_dim] {
             *x *= inverse;
         }
@@ -136,7 +136,8 @@ fn attend(
 
 vectorised! {
     /// Replaces logits by exp(logit - largest of the row), zero where hidden; `sums` are the rows'
-    /// sums, and `log_sums` (one every `heads`) the logs of the sums of exp(logit).
+    /// sums, and `log_sums` (one every `heads`) the logs of the sums of exp(logit). A row whose logits are all
+    /// minus infinity has the sum 0, and 0 in the place of its log: exp(logit - 0) is 0 again.
     fn softmax(
         operands: &Operands<'_>,
         block: &Block,
@@ -149,10 +150,11 @@ vectorised! {
             let end = operands.row_end(block, row).next_multiple_of(LANES);
             let (seen, rest) = logits.split_at_mut(end);
             let top = largest(seen);
-            let sum = exp_in_place(seen, top);
+            let shift = if top == f32::NEG_INFINITY { 0.0 } else { top };
+            let sum = exp_in_place(seen, shift);
             rest.fill(0.0);
             sums[row] = sum;
-            log_sums[row * operands.shape.heads] = top + sum.ln();
+            log_sums[row * operands.shape.heads] = if sum == 0.0 { 0.0 } else { shift + sum.ln() };
         }
     }
 }

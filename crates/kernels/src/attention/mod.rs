@@ -114,7 +114,8 @@ pub struct Attention {
     /// `[1 or batch, queries]`: multiplies q·k row by row, before the bias (log-n scaling). A
     /// constant: it receives no gradient.
     pub query_scale: Option<Tensor<2>>,
-    /// The position of the first query row among the keys: row r sees the keys `0..=query_offset + r`.
+    /// The position of the first query row among the keys: row r sees the keys `0..=query_offset + r`, of which the
+    /// last is its own. So `query_offset` and the number of queries together are at most the number of keys.
     pub query_offset: usize,
     /// What takes the place of q and k in the scores of pairs that are far apart.
     pub far: Option<Far>,
@@ -158,7 +159,11 @@ impl Attention {
             "attention: {heads} query heads for {key_heads} key heads"
         );
         assert!(self.window != Some(0), "attention: a window of 0 hides every key");
-        assert!(queries == 0 || keys > 0, "attention: no keys");
+        assert!(
+            self.query_offset.checked_add(queries).is_some_and(|end| end <= keys),
+            "attention: {queries} queries from position {} on, for {keys} keys",
+            self.query_offset
+        );
         if let Some(scale) = &self.query_scale {
             let [rows, columns] = scale.dims();
             assert!(
@@ -235,13 +240,16 @@ impl Shape {
 /// q `[batch, heads, queries, head_dim]`, k `[batch, key_heads, keys, head_dim]`, v
 /// `[batch, key_heads, keys, value_dim]` -> `[batch, heads, queries, value_dim]`; `key_heads` divides
 /// `heads`, and query head h reads key head `h / (heads / key_heads)`. The softmax is in f32. Far pairs
-/// have the q·k of [`Attention::far`].
+/// have the q·k of [`Attention::far`]. A row that sees no key, since all its logits are minus infinity, gives zeros and
+/// takes part in no gradient.
 ///
 /// The fused form keeps nothing of size queries x keys: it works on blocks of queries, and its
 /// gradient recomputes the probabilities from one number per query row.
 ///
 /// # Panics
-/// The shapes do not agree, a distance is past the end of the bias table, or the window is 0.
+/// The shapes do not agree, a query lies past the last key, a distance is past the end of the bias table, or the
+/// window is 0. No config leads there: a model's queries are rows of its keys, a window of 0 is an error when a config
+/// is read, and encodings make their tables for the positions at hand.
 pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> Tensor<4> {
     let shape = Shape::of(&q, &k, &v);
     options.check(&shape);

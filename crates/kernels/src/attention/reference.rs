@@ -1,7 +1,8 @@
 //! What attention computes, in plain tensor operations.
 
 use super::{Attention, Bias, Far, Shape};
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation::softmax};
+use crate::softmax::plain_softmax;
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
 /// Logits computed at once where no gradient needs them all: 64 MiB in f32.
 const LOGITS_AT_ONCE: usize = 1 << 24;
@@ -101,7 +102,7 @@ fn attend(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> Tens
         logits = logits + bias;
     }
     let logits = logits.mask_fill(hidden(options, queries, keys, &device).unsqueeze(), f32::NEG_INFINITY);
-    softmax(logits, 3).matmul(v)
+    plain_softmax(logits).matmul(v)
 }
 
 /// The bias that broadcasts to `[batch, heads, queries, keys]`.

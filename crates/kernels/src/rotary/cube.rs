@@ -215,7 +215,7 @@ fn row_of(place: Place, head: usize, length: usize, #[comptime] part: Part) -> u
 }
 
 /// Packed rows into q, k and v, one unit for each `packed.units()`-th of a row of one head.
-#[cube(launch_unchecked, address_type = "dynamic")]
+#[cube(launch, launch_unchecked, address_type = "dynamic")]
 fn split_kernel<N: Size>(
     source: &Rows<'_, N>,
     q_turns: &Turns<'_, N>,
@@ -248,7 +248,7 @@ fn split_kernel<N: Size>(
 }
 
 /// The gradients of q, k and v into that of the packed rows.
-#[cube(launch_unchecked, address_type = "dynamic")]
+#[cube(launch, launch_unchecked, address_type = "dynamic")]
 fn merge_kernel<N: Size>(
     q: &Rows<'_, N>,
     k: &Rows<'_, N>,
@@ -278,7 +278,7 @@ fn merge_kernel<N: Size>(
 }
 
 /// x `[batch, heads, length, head_dim]`, turned or turned back.
-#[cube(launch_unchecked, address_type = "dynamic")]
+#[cube(launch, launch_unchecked, address_type = "dynamic")]
 fn rotate_kernel<N: Size>(
     source: &Rows<'_, N>,
     turns: &Turns<'_, N>,

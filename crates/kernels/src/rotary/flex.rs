@@ -6,7 +6,7 @@
 //! lines by the program's allocator.
 
 use super::{Heads, Layout};
-use crate::buffers::{past_caches, put, settle};
+use crate::buffers::{StreamingWriter, past_caches};
 use crate::lanes::{LANES, vectorised};
 use crate::tape::{View, values};
 use burn_flex::FlexTensor;
@@ -172,8 +172,7 @@ fn turned_heads<const N: usize>(
     }
     tasks.into_par_iter().for_each(|mut task| {
         let rows = ROWS.min(length - task.first);
-        turn_rows(&source, parts, &mut task, rows, head_dim, sign, past);
-        settle(past);
+        turn_rows(&source, parts, &mut task, rows, head_dim, sign, &StreamingWriter::new(past));
     });
     for (out, size) in outs.iter_mut().zip(sizes) {
         // SAFETY: the tasks cover all rows of all heads, and every number of a row was written.
@@ -197,8 +196,8 @@ pub(super) fn merge(
     let mut packed = Vec::with_capacity(count);
     let chunks = packed.spare_capacity_mut()[..count].par_chunks_mut((ROWS * width).max(1));
     chunks.enumerate().for_each(|(task, packed)| {
-        merge_rows(gradients, &parts, task * ROWS, length, heads.head_dim, packed, past);
-        settle(past);
+        let writer = StreamingWriter::new(past);
+        merge_rows(gradients, &parts, task * ROWS, length, heads.head_dim, packed, &writer);
     });
     // SAFETY: the chunks cover the first `count` elements, and every number of a row was written.
     unsafe { packed.set_len(count) };
@@ -214,7 +213,7 @@ vectorised! {
         rows: usize,
         head_dim: usize,
         sign: f32,
-        past: bool,
+        writer: &StreamingWriter,
     ) {
         for row in 0..rows {
             let position = task.first + row;
@@ -224,7 +223,7 @@ vectorised! {
                 for (head, out) in outs.by_ref().take(part.count) {
                     let x = source.row(task.batch, head, position);
                     prefetch(x, AHEAD * source.row_stride, head_dim);
-                    turn(&x[..head_dim], angles, &mut out[row * head_dim..][..head_dim], past);
+                    turn(&x[..head_dim], angles, &mut out[row * head_dim..][..head_dim], writer);
                 }
             }
         }
@@ -238,7 +237,7 @@ vectorised! {
         length: usize,
         head_dim: usize,
         packed: &mut [MaybeUninit<f32>],
-        past: bool,
+        writer: &StreamingWriter,
     ) {
         let width: usize = parts.iter().map(|part| part.count * head_dim).sum();
         for (row, packed) in packed.chunks_exact_mut(width).enumerate() {
@@ -254,7 +253,7 @@ vectorised! {
                 let from = batch * batch_stride + position * row_stride;
                 for (head, out) in out.chunks_exact_mut(head_dim).enumerate() {
                     let x = &gradient.data()[from + head * head_stride..];
-                    turn(&x[..head_dim], angles, out, past);
+                    turn(&x[..head_dim], angles, out, writer);
                 }
             }
         }
@@ -264,9 +263,9 @@ vectorised! {
 /// Turns one row of one head, or, without angles, copies it; all of `y` is written.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-fn turn(x: &[f32], angles: Option<Angles<'_>>, y: &mut [MaybeUninit<f32>], past: bool) {
+fn turn(x: &[f32], angles: Option<Angles<'_>>, y: &mut [MaybeUninit<f32>], writer: &StreamingWriter) {
     let Some(Angles { cos, sin, half, layout, sign }) = angles else {
-        copy(x, y, past);
+        copy(x, y, writer);
         return;
     };
     let (x, x_rest) = x.split_at(2 * half);
@@ -275,20 +274,20 @@ fn turn(x: &[f32], angles: Option<Angles<'_>>, y: &mut [MaybeUninit<f32>], past:
         Layout::Half => {
             let (a, b) = x.split_at(half);
             let (first, second) = y.split_at_mut(half);
-            turn_halves([a, b, &cos[..half], &sin[..half]], first, second, sign, past);
+            turn_halves([a, b, &cos[..half], &sin[..half]], first, second, sign, writer);
         }
-        Layout::Interleaved => turn_pairs(x, &cos[..2 * half], &sin[..2 * half], y, sign, past),
+        Layout::Interleaved => turn_pairs(x, &cos[..2 * half], &sin[..2 * half], y, sign, writer),
     }
-    copy(x_rest, y_rest, past);
+    copy(x_rest, y_rest, writer);
 }
 
 /// `y = x`.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-fn copy(x: &[f32], y: &mut [MaybeUninit<f32>], past: bool) {
+fn copy(x: &[f32], y: &mut [MaybeUninit<f32>], writer: &StreamingWriter) {
     let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks_mut::<LANES>());
     for (x, y) in x.iter().zip(y) {
-        put(y, x, past);
+        writer.put(y, x);
     }
     y_rest.write_copy_of_slice(x_rest);
 }
@@ -303,7 +302,7 @@ fn turn_halves(
     first: &mut [MaybeUninit<f32>],
     second: &mut [MaybeUninit<f32>],
     sign: f32,
-    past: bool,
+    writer: &StreamingWriter,
 ) {
     let [(a, a_rest), (b, b_rest), (cos, cos_rest), (sin, sin_rest)] = of.map(<[f32]>::as_chunks::<LANES>);
     let (first, first_rest) = first.as_chunks_mut::<LANES>();
@@ -315,8 +314,8 @@ fn turn_halves(
         for lane in 0..LANES {
             (one[lane], two[lane]) = turned(a[lane], b[lane], cos[lane], sign * sin[lane]);
         }
-        put(first, &one, past);
-        put(second, &two, past);
+        writer.put(first, &one);
+        writer.put(second, &two);
     }
     let rest = a_rest.iter().zip(b_rest).zip(cos_rest.iter().zip(sin_rest));
     for (((a, b), (cos, sin)), (first, second)) in rest.zip(first_rest.iter_mut().zip(second_rest)) {
@@ -329,7 +328,14 @@ fn turn_halves(
 /// One row of pairs that lie side by side.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-fn turn_pairs(x: &[f32], cos: &[f32], sin: &[f32], y: &mut [MaybeUninit<f32>], sign: f32, past: bool) {
+fn turn_pairs(
+    x: &[f32],
+    cos: &[f32],
+    sin: &[f32],
+    y: &mut [MaybeUninit<f32>],
+    sign: f32,
+    writer: &StreamingWriter,
+) {
     let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks_mut::<LANES>());
     let ((cos, cos_rest), (sin, sin_rest)) = (cos.as_chunks::<LANES>(), sin.as_chunks::<LANES>());
     for ((x, y), (cos, sin)) in x.iter().zip(y).zip(cos.iter().zip(sin)) {
@@ -337,7 +343,7 @@ fn turn_pairs(x: &[f32], cos: &[f32], sin: &[f32], y: &mut [MaybeUninit<f32>], s
         for lane in 0..LANES {
             out[lane] = x[lane] * cos[lane] + x[lane ^ 1] * (sign * sin[lane]);
         }
-        put(y, &out, past);
+        writer.put(y, &out);
     }
     for (lane, y) in y_rest.iter_mut().enumerate() {
         y.write(x_rest[lane] * cos_rest[lane] + x_rest[lane ^ 1] * (sign * sin_rest[lane]));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{assert_close, flat, hold_on, list, numbers, tensor};
+use crate::testing::{assert_close, flat, hold_on, list, numbers, padded, tensor};
 use burn::tensor::Device;
 
 /// A table of the angles `shape`, times `factor`.
@@ -158,6 +158,46 @@ pub(super) fn split_agrees(device: &Device) {
                     },
                 );
             }
+        }
+    }
+}
+
+#[test]
+fn odd_shapes_agree_with_the_reference() {
+    odd_shapes(&Device::flex());
+}
+
+/// Channels and lengths that no vector and no task divides; everything comes in rows that lie apart.
+pub(super) fn odd_shapes(device: &Device) {
+    for (layout, batch, length, head_dim, rotated) in [
+        (Layout::Half, 1, 1, 3, 2),
+        (Layout::Interleaved, 2, 3, 37, 36),
+        (Layout::Half, 3, 37, 37, 26),
+        (Layout::Interleaved, 1, 65, 5, 2),
+    ] {
+        let table = table(device, [batch, length, rotated], layout, 1.1);
+        let table = RotationTable { cos: padded(table.cos), sin: padded(table.sin), layout };
+        let x = |inputs: &[Tensor<1>]| padded(inputs[0].clone().reshape([batch, 3, length, head_dim]));
+        hold_on(
+            device,
+            &format!("{layout:?} {length} {head_dim}"),
+            &[numbers(1, batch * 3 * length * head_dim)],
+            |inputs| rotate(x(inputs), &table),
+            |inputs| reference::rotate(x(inputs), &table),
+        );
+        for (heads, table) in [
+            (Heads { query: 3, key_value: 1, head_dim }, Some(&table)),
+            (Heads { query: 1, key_value: 1, head_dim: 1 }, None),
+        ] {
+            let packed =
+                |inputs: &[Tensor<1>]| padded(inputs[0].clone().reshape([batch, length, heads.packed()]));
+            hold_on(
+                device,
+                &format!("{heads:?} {layout:?} {length}"),
+                &[numbers(1, batch * length * heads.packed())],
+                |inputs| joined(split_rotate(packed(inputs), heads, table, table)),
+                |inputs| joined(reference::split_rotate(&packed(inputs), heads, table, table)),
+            );
         }
     }
 }

@@ -6,9 +6,8 @@
 //! take at most 64 MiB.
 
 use super::Rotations;
-use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Tensor, TensorData};
-use longwave_kernels::{repeat_heads, rotate};
+use longwave_kernels::{repeat_heads, rotate, softmax};
 use longwave_position::encoding::{Geometry, Heads, PositionMap, QueryBlock, Rows};
 use longwave_position::{Positions, Reading};
 
@@ -125,7 +124,7 @@ fn one_block(
         let hidden = pairs(block, keys, |query, key| mask.hides(query, key), &scores);
         scores = scores.mask_fill(hidden, f32::NEG_INFINITY);
     }
-    let probabilities = softmax(scores, 3);
+    let probabilities = softmax(scores);
     let output = probabilities.clone().matmul(v.clone());
     match reading.values(&probabilities, block) {
         Some(addition) => output + addition,

@@ -1,4 +1,4 @@
-use crate::adamw::tests::{agrees_over_steps, others_stay_as_they_are};
+use crate::adamw::tests::{agrees_over_steps, moments_become_zero, odd_shapes, others_stay_as_they_are};
 use crate::device::adapter;
 
 #[test]
@@ -11,4 +11,16 @@ fn agrees_with_the_reference_over_steps() {
 fn what_others_hold_stays_as_it_is() {
     let Some(device) = adapter("AdamW on the GPU") else { return };
     others_stay_as_they_are(&device);
+}
+
+#[test]
+fn moments_without_gradients_become_zero() {
+    let Some(device) = adapter("AdamW on the GPU") else { return };
+    moments_become_zero(&device);
+}
+
+#[test]
+fn odd_shapes_agree_with_the_reference() {
+    let Some(device) = adapter("AdamW on the GPU") else { return };
+    odd_shapes(&device);
 }

@@ -87,7 +87,7 @@ impl<'a, N: Size> Take<N> for QueryGradient<'a, N> {
 
 /// The gradient of q; for each row the product of output and its gradient; and what belongs to a query of the
 /// bias' gradient: `[batch, heads, queries]` for slopes and pairs, all of it for a block.
-#[cube(launch_unchecked, address_type = "dynamic")]
+#[cube(launch, launch_unchecked, address_type = "dynamic")]
 pub(super) fn query_kernel<N: Size>(
     read: &Read<'_, N>,
     above: &Above<'_, N>,
@@ -124,7 +124,7 @@ pub(super) fn query_kernel<N: Size>(
 }
 
 /// The gradients of k and v, and the keys' part of a bias by pairs, `[batch, heads, keys]`.
-#[cube(launch_unchecked, address_type = "dynamic")]
+#[cube(launch, launch_unchecked, address_type = "dynamic")]
 pub(super) fn key_kernel<N: Size>(
     read: &Read<'_, N>,
     above: &Above<'_, N>,
@@ -251,7 +251,7 @@ fn dot_of<N: Size>(
 }
 
 /// The gradient of a table of distances, for each batch row: `[batch, heads, distances]`.
-#[cube(launch_unchecked, address_type = "dynamic")]
+#[cube(launch, launch_unchecked, address_type = "dynamic")]
 pub(super) fn distance_kernel<N: Size>(
     read: &Read<'_, N>,
     above: &Above<'_, N>,

@@ -4,7 +4,7 @@
 use super::backward::{AboveLaunch, distance_kernel, key_kernel, query_kernel};
 use super::{Kind, LiesLaunch, Plan, QUERIES, ReadLaunch, SHARED, SizesLaunch, WIDEST, forward_kernel};
 use crate::attention::{Attention, Bias, Far, Shape};
-use crate::gpu::{address, empty, head_strides, rows, strides, width};
+use crate::gpu::{address, empty, head_strides, launch, linear, rows, strided, strides, width, zeros};
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::FloatTensor;
@@ -126,9 +126,9 @@ impl Call {
             queries,
             keys,
             self.offset,
-            self.window.unwrap_or(0),
-            self.sinks,
-            // As much as no distance reaches is enough, and stays small.
+            // Kernels may count in 32 bits. What no distance and no key reaches is enough, and stays small.
+            self.window.unwrap_or(0).min(self.offset + queries),
+            self.sinks.min(keys),
             self.near.unwrap_or(0).min(self.offset + queries),
             if self.kind == Kind::ByDistance { bias_shape[1] } else { 0 },
             if shared(bias) { 0 } else { heads * queries * keys },
@@ -222,21 +222,6 @@ fn backward_metadata(
     GradientsMetadata { q, k, v, far_q, far_k, first_bias, second_bias }
 }
 
-/// A new tensor of zeros beside another one.
-fn zeros(like: &CubeTensor, shape: Vec<usize>) -> CubeTensor {
-    burn_cubecl::ops::numeric::zeros_client(
-        like.client.clone(),
-        like.device.clone(),
-        shape.into(),
-        burn::tensor::DType::F32,
-    )
-}
-
-/// A buffer as an argument.
-fn arg(tensor: &CubeTensor) -> BufferArg {
-    tensor.clone().into_buffer_arg()
-}
-
 const UNITS: CubeDim = CubeDim::new_1d(QUERIES as u32);
 
 impl Inputs<CubeBackend> {
@@ -263,14 +248,14 @@ impl Inputs<CubeBackend> {
     fn read<N: Size>(&self, call: &Call, width: usize) -> ReadLaunch<'static, N> {
         let [q, k, v, far_q, far_k] = self.in_rows().map(|tensor| head_strides(tensor, width));
         ReadLaunch::new(
-            arg(&self.q),
-            arg(&self.k),
-            arg(&self.v),
-            arg(&self.far_q),
-            arg(&self.far_k),
-            arg(&self.first_bias),
-            arg(&self.second_bias),
-            arg(&self.query_scale),
+            strided(&self.q),
+            strided(&self.k),
+            strided(&self.v),
+            strided(&self.far_q),
+            strided(&self.far_k),
+            linear(&self.first_bias),
+            linear(&self.second_bias),
+            linear(&self.query_scale),
             LiesLaunch::new(q, k, v, far_q, far_k),
             call.sizes(&self.first_bias, &self.query_scale),
         )
@@ -279,7 +264,7 @@ impl Inputs<CubeBackend> {
 
 /// The gradient of the output, in rows, and the logarithms of the sums, as the kernels read them.
 fn above<N: Size>(gradient: &CubeTensor, log_sums: &CubeTensor, width: usize) -> AboveLaunch<'static, N> {
-    AboveLaunch::new(arg(gradient), head_strides(gradient, width), arg(log_sums))
+    AboveLaunch::new(strided(gradient), head_strides(gradient, width), linear(log_sums))
 }
 
 /// What the launches of one call have in common.
@@ -309,12 +294,13 @@ impl Launches {
 }
 
 /// Launches a kernel with what all of them read, what else it is given, and tensors of its own.
-macro_rules! launch {
+macro_rules! launch_reading {
     ($kernel:ident, $launches:expr, $cubes:expr $(, $given:expr)?; $($own:ident),+) => {
         // SAFETY: units without a row, a key or a distance read and write nothing, and the others stay within
         // the shapes.
         unsafe {
-            $kernel::launch_unchecked(
+            launch!(
+                $kernel,
                 &$launches.inputs.q.client,
                 $cubes,
                 UNITS,
@@ -322,7 +308,7 @@ macro_rules! launch {
                 $launches.width,
                 $launches.inputs.read(&$launches.call, $launches.width),
                 $($given,)?
-                $(arg(&$own),)+
+                $(linear(&$own),)+
                 $launches.call.plan($launches.width),
             );
         }
@@ -335,7 +321,7 @@ impl Attend for CubeBackend {
         let (output, log_sums) = (empty(&inputs.q, call.output()), empty(&inputs.q, call.log_sums()));
         let Shape { heads, queries, .. } = call.shape;
         let launches = Launches::new(inputs, call, &[], &[&output]);
-        launch!(forward_kernel, launches, launches.cubes(queries, heads); output, log_sums);
+        launch_reading!(forward_kernel, launches, launches.cubes(queries, heads); output, log_sums);
         (output, log_sums)
     }
 
@@ -360,16 +346,16 @@ impl Attend for CubeBackend {
         let products = empty(&inputs.q, call.log_sums());
         let launches = Launches::new(inputs, call, &[&gradient], &[&output, &first_bias]);
         let width = launches.width;
-        launch!(
+        launch_reading!(
             query_kernel, launches, launches.cubes(queries, heads), above(&gradient, &log_sums, width);
             output, q, far_q, products, first_bias
         );
-        launch!(
+        launch_reading!(
             key_kernel, launches, launches.cubes(keys, key_heads), above(&gradient, &log_sums, width);
             products, k, far_k, v, second_bias
         );
         if call.learned && call.kind == Kind::ByDistance {
-            launch!(
+            launch_reading!(
                 distance_kernel, launches, launches.cubes(distances, heads),
                 above(&gradient, &log_sums, width);
                 products, first_bias

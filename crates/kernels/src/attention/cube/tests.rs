@@ -1,6 +1,7 @@
+use crate::attention::tests::rows_without_keys;
 use crate::attention::{Attention, Bias, Far, attention, reference};
 use crate::device::adapter;
-use crate::testing::{flat, hold_on, numbers, tensor};
+use crate::testing::{flat, hold_on, numbers, padded, tensor};
 use burn::tensor::{Device, Tensor};
 
 /// The sizes and settings of one test.
@@ -18,6 +19,8 @@ struct Case {
     scaled: bool,
     /// The first distance that is read with the far q and k.
     near: Option<usize>,
+    /// Whether everything comes in rows that lie apart.
+    apart: bool,
 }
 
 const PLAIN: Case = Case {
@@ -32,6 +35,7 @@ const PLAIN: Case = Case {
     sinks: 0,
     scaled: false,
     near: None,
+    apart: false,
 };
 
 const KINDS: [&str; 6] = ["none", "distance", "slopes", "pair", "block", "shared block"];
@@ -53,19 +57,23 @@ impl Case {
         }
     }
 
+    fn lay<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        if self.apart { padded(x) } else { x }
+    }
+
     fn bias(&self, kind: &str, inputs: &[Tensor<1>]) -> Bias {
         let Self { batch, heads, queries, keys, .. } = *self;
         let input = |index: usize| inputs[index].clone();
         match kind {
             "none" => Bias::None,
-            "distance" => Bias::ByDistance(input(0).reshape([heads, keys])),
-            "slopes" => Bias::Slopes(input(0)),
+            "distance" => Bias::ByDistance(self.lay(input(0).reshape([heads, keys]))),
+            "slopes" => Bias::Slopes(self.lay(input(0))),
             "pair" => Bias::Pair {
-                query: input(0).reshape([batch, heads, queries]),
-                key: input(1).reshape([batch, heads, keys]),
+                query: self.lay(input(0).reshape([batch, heads, queries])),
+                key: self.lay(input(1).reshape([batch, heads, keys])),
             },
-            "block" => Bias::Block(input(0).reshape([batch, heads, queries, keys])),
-            _ => Bias::Block(input(0).reshape([1, heads, queries, keys])),
+            "block" => Bias::Block(self.lay(input(0).reshape([batch, heads, queries, keys]))),
+            _ => Bias::Block(self.lay(input(0).reshape([1, heads, queries, keys]))),
         }
     }
 
@@ -84,15 +92,17 @@ impl Case {
         sizes.extend(self.bias_sizes(kind));
         let inputs: Vec<Vec<f32>> =
             sizes.iter().enumerate().map(|(index, &size)| numbers(index as u64 + 1, size)).collect();
-        let query_scale = self.scaled.then(|| tensor::<2>(50, [batch, queries], device).add_scalar(1.5));
+        let query_scale =
+            self.scaled.then(|| self.lay(tensor::<2>(50, [batch, queries], device).add_scalar(1.5)));
         let call = |inputs: &[Tensor<1>]| {
             // Keys arrive with heads and rows exchanged, so that they do not lie contiguously.
-            let query = |index: usize| inputs[index].clone().reshape([batch, heads, queries, head_dim]);
+            let query =
+                |index: usize| self.lay(inputs[index].clone().reshape([batch, heads, queries, head_dim]));
             let key = |index: usize| {
-                inputs[index].clone().reshape([batch, keys, key_heads, head_dim]).swap_dims(1, 2)
+                self.lay(inputs[index].clone().reshape([batch, keys, key_heads, head_dim])).swap_dims(1, 2)
             };
             let (q, k) = (query(0), key(1));
-            let v = inputs[2].clone().reshape([batch, key_heads, keys, value_dim]);
+            let v = self.lay(inputs[2].clone().reshape([batch, key_heads, keys, value_dim]));
             let options = Attention {
                 scale: 0.7,
                 bias: self.bias(kind, &inputs[bias..]),
@@ -197,6 +207,26 @@ fn two_rotations_agree_with_the_reference() {
     }
 }
 
+/// Queries, keys and channels that no tile and no vector divides; everything comes in rows that lie apart.
+#[test]
+fn odd_shapes_agree_with_the_reference() {
+    let Some(device) = adapter("attention on the GPU") else { return };
+    let apart = Case { batch: 1, heads: 3, key_heads: 1, apart: true, ..PLAIN };
+    let cases = [
+        Case { heads: 1, queries: 1, keys: 1, head_dim: 1, value_dim: 1, ..apart },
+        Case { queries: 37, keys: 37, head_dim: 3, value_dim: 37, ..apart },
+        Case { queries: 3, keys: 67, head_dim: 37, value_dim: 1, scaled: true, ..apart },
+        Case { batch: 2, queries: 65, keys: 67, head_dim: 3, value_dim: 3, near: Some(37), ..apart },
+        Case { queries: 37, keys: 65, head_dim: 1, value_dim: 3, window: Some(9), sinks: 3, ..apart },
+        Case { batch: 2, queries: 1, keys: 3, head_dim: 37, value_dim: 37, near: Some(1), ..apart },
+    ];
+    // Slopes have the smallest case: far along, their gradient in the reference is off by more than is allowed.
+    let kinds = ["slopes", "distance", "pair", "block", "distance", "shared block"];
+    for (case, kind) in cases.into_iter().zip(kinds) {
+        case.hold(&device, kind);
+    }
+}
+
 /// Logits far apart: the highest is found on the way, and nothing overflows.
 #[test]
 fn large_logits_do_not_overflow() {
@@ -218,4 +248,26 @@ fn wide_rows_go_to_the_reference() {
     let output = attention(q, k, v, &Attention::causal(130));
     assert_eq!(crate::tape::calls(), calls);
     assert_eq!(output.dims(), [1, 1, 2, 130]);
+}
+
+/// Windows and sinks at the end of 32 bits and past it hide no key.
+#[test]
+fn windows_past_32_bits_hide_nothing() {
+    let Some(device) = adapter("attention on the GPU") else { return };
+    let [q, k, v] = [1, 2, 3].map(|seed| tensor::<4>(seed, [1, 2, 70, 4], &device));
+    let read = |window: Option<usize>, sinks: usize| {
+        let options = Attention { window, sinks, ..Attention::causal(4) };
+        crate::testing::list(attention(q.clone(), k.clone(), v.clone(), &options))
+    };
+    let expected = read(None, 0);
+    for window in [(1 << 32) - 71, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, usize::MAX] {
+        assert_eq!(read(Some(window), 0), expected, "{window}");
+        assert_eq!(read(Some(1), window), expected, "sinks {window}");
+    }
+}
+
+#[test]
+fn rows_that_see_no_key_give_zeros() {
+    let Some(device) = adapter("attention on the GPU") else { return };
+    rows_without_keys(&device);
 }

@@ -2,7 +2,7 @@
 //! burn's fusion holds back.
 
 use super::{Packed, Part, RowsLaunch, TurnsLaunch, merge_kernel, rotate_kernel, split_kernel};
-use crate::gpu::{StridesLaunch, empty, grid, head_strides, rows, strides, width};
+use crate::gpu::{StridesLaunch, empty, grid, head_strides, launch, linear, rows, strided, strides, width};
 use crate::rotary::{Heads, Layout};
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
@@ -136,6 +136,8 @@ struct Table {
     half: usize,
     /// Numbers between batch rows; 0 if they share one.
     per_batch: usize,
+    /// Whether it is a table, and not another tensor in the place of one.
+    used: bool,
 }
 
 impl Table {
@@ -144,19 +146,21 @@ impl Table {
         let (cos, sin) = if used { (into_contiguous(cos), into_contiguous(sin)) } else { (cos, sin) };
         let shape = cos.meta.shape();
         let (rows, length, half) = (shape[0], shape[1], shape[2]);
-        Self { half, per_batch: if rows == 1 { 0 } else { length * half }, cos, sin }
+        Self { half, per_batch: if rows == 1 { 0 } else { length * half }, cos, sin, used }
     }
 
     /// As the kernels read it, in vectors of `width`.
     fn turns<N: Size>(&self, width: usize) -> TurnsLaunch<'static, N> {
-        let [cos, sin] = [&self.cos, &self.sin].map(|tensor| tensor.clone().into_buffer_arg());
+        // What stands in the place of a table is not read.
+        let argument = if self.used { linear } else { strided };
+        let [cos, sin] = [&self.cos, &self.sin].map(argument);
         TurnsLaunch::new(cos, sin, self.per_batch / width)
     }
 }
 
 /// `[batch, heads, length, head_dim]` as the kernels read it, in vectors of `width`.
 fn rows_of<N: Size>(tensor: &CubeTensor, width: usize) -> RowsLaunch<'static, N> {
-    RowsLaunch::new(tensor.clone().into_buffer_arg(), head_strides(tensor, width))
+    RowsLaunch::new(strided(tensor), head_strides(tensor, width))
 }
 
 impl Rotary for CubeBackend {
@@ -173,18 +177,19 @@ impl Rotary for CubeBackend {
         let lies = StridesLaunch::new(lies[0] / width, split.heads.head_dim / width, lies[1] / width);
         // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
         unsafe {
-            split_kernel::launch_unchecked(
+            launch!(
+                split_kernel,
                 &q.client,
                 cubes,
                 dim,
                 address,
                 width,
-                RowsLaunch::new(packed.into_buffer_arg(), lies),
+                RowsLaunch::new(strided(&packed), lies),
                 launch.q.turns(width),
                 launch.k.turns(width),
-                q.clone().into_buffer_arg(),
-                k.clone().into_buffer_arg(),
-                v.clone().into_buffer_arg(),
+                linear(&q),
+                linear(&k),
+                linear(&v),
                 split.length,
                 count,
                 launch.parts,
@@ -204,7 +209,8 @@ impl Rotary for CubeBackend {
         let (cubes, dim, address) = grid(count, &[&packed, &q, &k, &v, &launch.q.cos, &launch.k.cos]);
         // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
         unsafe {
-            merge_kernel::launch_unchecked(
+            launch!(
+                merge_kernel,
                 &packed.client,
                 cubes,
                 dim,
@@ -215,7 +221,7 @@ impl Rotary for CubeBackend {
                 rows_of(&v, width),
                 launch.q.turns(width),
                 launch.k.turns(width),
-                packed.clone().into_buffer_arg(),
+                linear(&packed),
                 split.length,
                 count,
                 launch.parts,
@@ -245,7 +251,8 @@ impl Rotary for CubeBackend {
         let (cubes, dim, address) = grid(count, &[&x, &output, &table.cos]);
         // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
         unsafe {
-            rotate_kernel::launch_unchecked(
+            launch!(
+                rotate_kernel,
                 &x.client,
                 cubes,
                 dim,
@@ -253,7 +260,7 @@ impl Rotary for CubeBackend {
                 width,
                 rows_of(&x, width),
                 table.turns(width),
-                output.clone().into_buffer_arg(),
+                linear(&output),
                 length,
                 count,
                 part,

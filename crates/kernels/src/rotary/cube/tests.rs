@@ -1,6 +1,6 @@
 use crate::device::adapter;
 use crate::rotary::Layout;
-use crate::rotary::tests::{gradients_of_parts, rotate_agrees, split_agrees, table_of};
+use crate::rotary::tests::{gradients_of_parts, odd_shapes, rotate_agrees, split_agrees, table_of};
 use crate::rotate;
 use crate::testing::{assert_close, list};
 use burn::tensor::Tensor;
@@ -15,6 +15,12 @@ fn rotate_agrees_with_the_reference() {
 fn split_agrees_with_the_reference() {
     let Some(device) = adapter("rotation on the GPU") else { return };
     split_agrees(&device);
+}
+
+#[test]
+fn odd_shapes_agree_with_the_reference() {
+    let Some(device) = adapter("rotation on the GPU") else { return };
+    odd_shapes(&device);
 }
 
 #[test]

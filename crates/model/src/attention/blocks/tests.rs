@@ -4,7 +4,7 @@ use super::*;
 use crate::attention::{Pairs, attend, is_described};
 use burn::tensor::{Device, Int};
 use longwave_position::encoding::{Dimensions, Selector};
-use longwave_position::reading::LogN;
+use longwave_position::reading::{LogN, Mask};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig};
 use std::ops::Range;
 
@@ -155,5 +155,19 @@ fn what_is_not_by_index_stays_in_blocks() {
         assert!(Pairs::of(&reading.geometry(0), positions).is_none());
         let [read, plain] = both(reading, positions, 0..LENGTH);
         assert_eq!(read, plain);
+    }
+}
+
+/// A mask that leaves a query no key, not even its own: the output and the gradients are zeros.
+#[test]
+fn rows_that_see_no_key_give_zeros() {
+    // Half positions: such a mask is asked pair by pair.
+    let positions = Positions::range(0..LENGTH).map(|position| 0.5 * position);
+    for encoding in ["'rope'", "'alibi'"] {
+        let mut reading = reading(encoding, LogN::Off);
+        reading.layers_mut()[0].mask = Mask { window: Some(0), sinks: 0 };
+        for found in both(&reading, &positions, 0..LENGTH) {
+            assert!(found.iter().flatten().all(|x| *x == 0.0), "{encoding}");
+        }
     }
 }

@@ -110,3 +110,59 @@ pub(crate) fn keep_freed_memory() {
 /// Tells glibc to keep what is freed; elsewhere nothing changes.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn keep_freed_memory() {}
+
+#[cfg(test)]
+mod memory_safety {
+    use super::{HUGE_PAGE, LARGE, LINE, Lined};
+    use std::alloc::{GlobalAlloc, Layout};
+
+    /// Sizes on both sides of the border, and, where the system is asked for huge pages, one that holds some. Miri
+    /// knows no `madvise`.
+    fn sizes() -> Vec<usize> {
+        let mut sizes = vec![1, 100, LARGE - 1, LARGE, LARGE + 1, 2 * LARGE];
+        if !cfg!(miri) {
+            sizes.push(3 * HUGE_PAGE + 5);
+        }
+        sizes
+    }
+
+    #[test]
+    fn blocks_are_aligned_and_keep_their_bytes_when_they_grow_and_shrink() {
+        for size in sizes() {
+            for align in [1, 16, 2 * LINE] {
+                for new_size in sizes() {
+                    for zeroed in [false, true] {
+                        check_block(Layout::from_size_align(size, align).unwrap(), new_size, zeroed);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a block, fills it, changes its size and gives it back.
+    fn check_block(layout: Layout, new_size: usize, zeroed: bool) {
+        let new_layout = Layout::from_size_align(new_size, layout.align()).unwrap();
+        // SAFETY: neither size is 0; every block is used within its size, and given back once with its layout.
+        unsafe {
+            let block = if zeroed { Lined.alloc_zeroed(layout) } else { Lined.alloc(layout) };
+            check_address(block, layout);
+            if zeroed {
+                let bytes = std::slice::from_raw_parts(block, layout.size());
+                assert!(bytes.iter().all(|byte| *byte == 0), "{layout:?}");
+            }
+            block.write_bytes(7, layout.size());
+            let block = Lined.realloc(block, layout, new_size);
+            check_address(block, new_layout);
+            let kept = std::slice::from_raw_parts(block, layout.size().min(new_size));
+            assert!(kept.iter().all(|byte| *byte == 7), "{layout:?} to {new_size}");
+            block.write_bytes(1, new_size);
+            Lined.dealloc(block, new_layout);
+        }
+    }
+
+    fn check_address(block: *mut u8, layout: Layout) {
+        assert!(!block.is_null(), "{layout:?}");
+        let align = if layout.size() < LARGE { layout.align() } else { layout.align().max(LINE) };
+        assert!(block.addr().is_multiple_of(align), "{layout:?}");
+    }
+}

@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 pub(crate) const GRAIN: usize = 1 << 14;
 
 /// From so many elements on (16 MiB) a buffer is taken to leave the caches before it is read again.
-const STREAMED: usize = 1 << 22;
+const STREAMED: usize = if cfg!(miri) { 1 << 6 } else { 1 << 22 };
 /// The most elements (64 KiB) of a chunk that is made in the nearest caches and then moved out.
 const STREAMED_CHUNK: usize = 1 << 14;
 
@@ -121,7 +121,7 @@ impl Drop for StreamingWriter {
 ///
 /// # Safety
 /// Four numbers may be read at `from` and written at `to`, and `to` is aligned to 16 bytes.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(any(miri, instrumented))))]
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 unsafe fn store_past_caches(to: *mut MaybeUninit<f32>, from: *const f32) {
@@ -130,9 +130,21 @@ unsafe fn store_past_caches(to: *mut MaybeUninit<f32>, from: *const f32) {
     unsafe { _mm_stream_ps(to.cast(), _mm_loadu_ps(from)) };
 }
 
+/// The same with an ordinary store: the streaming one is inline assembly, which Miri cannot run and which sanitizers do
+/// not see.
+///
+/// # Safety
+/// As above.
+#[cfg(all(target_arch = "x86_64", any(miri, instrumented)))]
+unsafe fn store_past_caches(to: *mut MaybeUninit<f32>, from: *const f32) {
+    assert!(to.addr().is_multiple_of(FOUR * size_of::<f32>()), "a streaming store needs an aligned address");
+    // SAFETY: the caller's promise.
+    unsafe { to.cast::<[f32; FOUR]>().write(from.cast::<[f32; FOUR]>().read()) };
+}
+
 /// Waits until what this thread wrote past the caches is where other threads find it.
 fn fence() {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, instrumented))))]
     {
         // SAFETY: SSE is part of every x86-64 processor.
         unsafe { std::arch::x86_64::_mm_sfence() };

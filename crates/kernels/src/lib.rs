@@ -40,6 +40,8 @@ mod given;
 mod gpu;
 mod lanes;
 mod linear;
+#[cfg(test)]
+mod memory_safety;
 mod norm;
 mod precision;
 mod product;

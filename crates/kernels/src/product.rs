@@ -145,11 +145,11 @@ unsafe fn product_at(
 
 /// Columns of a tile where rows are few or the inner size is large: the width of the innermost loop on the widest
 /// registers.
-const COLUMNS: usize = 64;
+const COLUMNS: usize = if cfg!(miri) { 4 } else { 64 };
 /// The fewest and the most rows of a tile of whole rows.
-const ROWS: (usize, usize) = (64, 512);
+const ROWS: (usize, usize) = if cfg!(miri) { (4, 8) } else { (64, 512) };
 /// Multiplications that other threads cannot help with: waking them takes longer.
-const ALONE: usize = 1 << 17;
+const ALONE: usize = if cfg!(miri) { 1 << 6 } else { 1 << 17 };
 /// Tiles that a product is cut into if its shape allows: work for so many threads.
 const TILES: usize = 16;
 

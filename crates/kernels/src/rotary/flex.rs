@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 const AHEAD: usize = 2;
 
 /// Rows per task.
-const ROWS: usize = 64;
+const ROWS: usize = if cfg!(miri) { 4 } else { 64 };
 
 /// A rotation table's tensors, `[rows, length, rotated / 2]`.
 #[derive(Clone, Debug)]

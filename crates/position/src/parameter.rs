@@ -13,7 +13,7 @@
 //!   circle, and the gradient, L times as large, decides the clipping of the whole model. Measured in units of `1 / L`
 //!   (the parameter is `unit` times what the optimizer sees) it learns like the others.
 //!
-//! Every encoding lists all of its parameters ([`Position::parameters`](crate::Position::parameters)); a model whose
+//! Every encoding lists all of its parameters ([`Position::parameters`]); a model whose
 //! encoding leaves one out is not built.
 
 use crate::encoding::Position;

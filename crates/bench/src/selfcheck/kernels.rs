@@ -181,7 +181,8 @@ fn rows() -> Vec<Operation> {
         }),
         Operation::new("softmax, some rows hidden", &[numbers], move |inputs| {
             let scores = inputs[0].clone().mul_scalar(5.0).reshape(shape);
-            let hidden: Vec<bool> = (0..numbers).map(|n| n / WIDTH % 5 == 0 || n % WIDTH > 60).collect();
+            let hidden: Vec<bool> =
+                (0..numbers).map(|n| (n / WIDTH).is_multiple_of(5) || n % WIDTH > 60).collect();
             let hidden = Tensor::<3, Bool>::from_data(TensorData::new(hidden, shape), &scores.device());
             flat(softmax(scores.mask_fill(hidden, f32::NEG_INFINITY)))
         }),

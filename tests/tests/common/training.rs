@@ -225,7 +225,7 @@ impl Trained {
         let slope_of = |[h, below, above]: [f64; 3]| (above - below) / (2.0 * h);
         // Rounding falls with the step, bends and kinks grow: where two steps agree best, there is least of both.
         let apart = |pair: &&[[f64; 3]]| (slope_of(pair[0]) - slope_of(pair[1])).abs();
-        let best = differences.windows(2).min_by(|a, b| apart(&a).total_cmp(&apart(&b)));
+        let best = differences.windows(2).min_by(|a, b| apart(a).total_cmp(&apart(b)));
         let [h, below, above] = best.map_or(differences[0], |pair| pair[0]);
         let found = slope_of([h, below, above]);
         let rounding = 2.0 * ROUNDING / h;

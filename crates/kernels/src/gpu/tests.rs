@@ -7,6 +7,7 @@ use burn::tensor::{Device, TensorData};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::slice;
 use burn_cubecl::ops::into_data_sync;
+use std::io::Write;
 use std::sync::LazyLock;
 
 /// In a process with this variable, kernels check their bounds and say so.
@@ -27,7 +28,7 @@ const KERNELS: [&str; 8] = [
 pub(crate) fn checked(kernel: &str) -> bool {
     static ASKED: LazyLock<bool> = LazyLock::new(|| std::env::var_os(CHECKED).is_some());
     if *ASKED {
-        eprintln!("checked {kernel}");
+        writeln!(std::io::stderr(), "checked {kernel}").unwrap();
     }
     *ASKED
 }

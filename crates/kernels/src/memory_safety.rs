@@ -4,6 +4,8 @@
 //! `product` and `rotary::flex`). So these inputs reach the code that large ones reach elsewhere. All numbers are
 //! small and whole, so that every sum is exact.
 
+#![allow(clippy::float_cmp, reason = "sums of small whole numbers are exact")]
+
 use crate::buffers::computed;
 use crate::product::{Matrix, parallel_product, product};
 use crate::testing::list;

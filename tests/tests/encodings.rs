@@ -7,7 +7,7 @@
 mod training;
 
 use burn::tensor::Device;
-use longwave_position::about::{self, AboutEncoding};
+use longwave_position::catalog::{self, AboutEncoding};
 use longwave_position::encodings::ENCODINGS;
 use std::panic::catch_unwind;
 
@@ -25,7 +25,7 @@ fn prove(text: &str, facts: &[AboutEncoding]) {
 
 #[test]
 fn every_encoding_trains_and_is_used() {
-    let facts = about::encodings().unwrap();
+    let facts = catalog::encodings().unwrap();
     // All are tried: one that fails says nothing of the others.
     let fails = |text: &String| catch_unwind(|| prove(text, &facts)).is_err();
     let failed: Vec<String> = training::every().into_iter().filter(fails).collect();

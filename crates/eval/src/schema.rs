@@ -110,7 +110,7 @@ mod tests {
         let encodings = schema["$defs"]["EncodingConfig"]["oneOf"].as_array().unwrap();
         assert_eq!(encodings.len(), ENCODINGS.len());
         for (encoding, entry) in encodings.iter().zip(ENCODINGS) {
-            assert_eq!(encoding["properties"]["kind"]["description"], entry.summary);
+            assert_eq!(encoding["properties"]["kind"]["description"], entry.description);
         }
     }
 }

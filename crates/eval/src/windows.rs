@@ -48,7 +48,7 @@ fn note(key: &str, window: Tokens, train: usize, longest: usize, told: &str) -> 
     }
     let shown = match window {
         Tokens::Count(_) => tokens.to_string(),
-        Tokens::Share { .. } => format!("\"{}\"", window.written()),
+        Tokens::Share { .. } => format!("\"{}\"", window.text()),
     };
     Ok(Some(format!("`{key} = {shown}` hides nothing: a window of {tokens} tokens, and {told}")))
 }

@@ -298,7 +298,7 @@ impl Pairs {
 
 /// Whether the layer masks by index and describes what it adds.
 fn is_described(reading: &Reading, rows: Rows<'_>) -> bool {
-    !reading.by_block(rows.layer, rows.positions)
+    !reading.needs_scores(rows.layer, rows.positions)
         && reading.layer(rows.layer).mask.by_index(rows.positions).is_some()
 }
 

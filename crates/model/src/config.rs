@@ -5,7 +5,7 @@ use crate::size::weight_bytes;
 use longwave_core::memory::{available, shortage};
 use longwave_core::{Error, Result};
 use longwave_position::Dimensions;
-use longwave_position::encoding::LARGEST;
+use longwave_position::encoding::MAX_SIZE;
 use longwave_position::reading::{AttentionKind, LogN};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -295,8 +295,8 @@ impl ModelConfig {
 fn positive(key: &str, value: usize) -> Result<usize> {
     match value {
         0 => Err(Error::value(key, value, "it must be at least 1")),
-        1..=LARGEST => Ok(value),
-        _ => Err(Error::value(key, value, format!("it must be at most {LARGEST}"))
+        1..=MAX_SIZE => Ok(value),
+        _ => Err(Error::value(key, value, format!("it must be at most {MAX_SIZE}"))
             .hint("no model comes near it: `model.size` names sizes that fit together")),
     }
 }
@@ -349,9 +349,9 @@ mod tests {
             most,
         );
         let weights = "the model's weights alone take about";
-        refused(ModelConfig { width: Some(LARGEST), ..default() }, "`model.width = 16777216`", weights);
-        refused(ModelConfig { layers: Some(LARGEST), ..default() }, "`model.layers = 16777216`", weights);
-        let heads = ModelConfig { heads: Some(LARGEST), head_dim: Some(LARGEST), ..default() };
+        refused(ModelConfig { width: Some(MAX_SIZE), ..default() }, "`model.width = 16777216`", weights);
+        refused(ModelConfig { layers: Some(MAX_SIZE), ..default() }, "`model.layers = 16777216`", weights);
+        let heads = ModelConfig { heads: Some(MAX_SIZE), head_dim: Some(MAX_SIZE), ..default() };
         refused(heads, "`model.heads = 16777216`", weights);
         let error = default().resolve(1 << 50, 128).unwrap_err();
         assert!(error.message().starts_with("`data.tokenizer.vocab_size = 1125899906842624`"), "{error}");

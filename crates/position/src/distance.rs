@@ -4,10 +4,10 @@
 //! whatever the length. Fractional or drawn positions give one block for the queries at hand. Distances
 //! are formed in f64; positions near 70,000 with a fraction would lose it in f32.
 
-use crate::detail::Detail;
 use crate::encoding::{Position, PositionUse, QueryBlock};
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
+use crate::summary::Summary;
 use crate::table::indices;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_kernels::Bias;
@@ -33,13 +33,13 @@ pub trait DistanceBias {
         None
     }
 
-    /// As [`Position::numbers_per_score`].
-    fn numbers_per_score(&self) -> usize {
+    /// As [`Position::scratch_per_score`].
+    fn scratch_per_score(&self) -> usize {
         1
     }
 
-    /// As [`Position::details`].
-    fn details(&self, positions: &[f64]) -> Vec<Detail> {
+    /// As [`Position::summaries`].
+    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
         let _ = positions;
         Vec::new()
     }
@@ -68,12 +68,12 @@ impl<E: DistanceBias> Position for E {
         true
     }
 
-    fn by_block(&self, positions: &Positions) -> bool {
+    fn needs_scores(&self, positions: &Positions) -> bool {
         !positions.consecutive()
     }
 
-    fn numbers_per_score(&self) -> usize {
-        DistanceBias::numbers_per_score(self)
+    fn scratch_per_score(&self) -> usize {
+        DistanceBias::scratch_per_score(self)
     }
 
     fn interpolate(&mut self, scale: f64) -> bool {
@@ -81,8 +81,8 @@ impl<E: DistanceBias> Position for E {
         true
     }
 
-    fn details(&self, positions: &[f64]) -> Vec<Detail> {
-        DistanceBias::details(self, positions)
+    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
+        DistanceBias::summaries(self, positions)
     }
 }
 

@@ -34,7 +34,7 @@ pub trait Extend: Sized {
     /// Its name in `extend = [...]`.
     const KIND: &'static str;
     /// One line for the list of extensions.
-    const SUMMARY: &'static str;
+    const DESCRIPTION: &'static str;
     /// Where it was published.
     const SOURCE: &'static str;
     /// Whether `temperature` is a key of its own, in place of the one that every extension takes.
@@ -104,10 +104,10 @@ pub fn change_frequencies(
 /// # Errors
 /// No layer does.
 pub fn set_geometry(kind: &str, reading: &mut Reading, geometry: &Geometry) -> Result<()> {
-    let reads_pairs: Vec<bool> = reading.encodings().iter().map(Position::reads_pairs).collect();
+    let is_relative_qk: Vec<bool> = reading.encodings().iter().map(Position::is_relative_qk).collect();
     let mut any = false;
     for layer in reading.layers_mut() {
-        if layer.encodings.iter().any(|place| reads_pairs[place.encoding]) {
+        if layer.encodings.iter().any(|place| is_relative_qk[place.encoding]) {
             layer.geometry = Some(geometry.clone());
             any = true;
         }

@@ -51,16 +51,16 @@ impl TextLayout {
         dimensions: &Dimensions,
     ) -> Result<Self> {
         let memory = reading.memory();
-        let refused =
+        let rejected =
             |why: &str, hint: &str| Err(Error::value(&format!("{section}.memory"), memory, why).hint(hint));
         if memory > 0 && !alone {
-            return refused(
+            return rejected(
                 "it carries what one encoding reads in every layer, without others, windows or sinks",
                 "keep `transformer_xl` alone, or leave `memory` out",
             );
         }
         if memory > 0 && reading.layers().iter().any(|layer| layer.log_n != LogN::Off) {
-            return refused(
+            return rejected(
                 "`model.log_n` scales queries by their position in the text, and a segment does not know its own",
                 "leave `model.log_n` or `memory` out",
             );

@@ -12,14 +12,13 @@
 //! - [`tokens`]: lengths in a config, in tokens or as multiples of the training length.
 //! - [`distance`]: biases that are a function of the distance.
 //! - [`table`]: rows of a table, also between them.
-//! - [`about`]: what there is, for people; [`detail`]: an encoding's own numbers.
+//! - [`catalog`]: what there is, for people; [`summary`]: an encoding's own numbers.
 //! - [`parameter`]: what an encoding says of its parameters (axes, weight decay, bounds); [`init`]: parameters drawn
-//!   on the host; [`layered`]: those every layer has of its own.
+//!   on the host; [`per_layer`]: those every layer has of its own.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
-pub mod about;
-pub mod detail;
+pub mod catalog;
 pub mod distance;
 pub mod encoding;
 pub mod encodings;
@@ -27,13 +26,14 @@ pub mod extension;
 pub mod extensions;
 pub mod frequency;
 pub mod init;
-pub mod layered;
 pub mod layout;
 pub mod parameter;
+pub mod per_layer;
 pub mod positions;
 pub mod reading;
 pub mod sampling;
 pub mod stack;
+pub mod summary;
 pub mod table;
 #[cfg(test)]
 mod testing;

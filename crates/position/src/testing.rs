@@ -24,7 +24,7 @@ pub(crate) fn build(text: &str, device: &Device) -> Encoding {
 }
 
 /// The message of a refused `[position]` table.
-pub(crate) fn refused(text: &str) -> String {
+pub(crate) fn message_of(text: &str) -> String {
     let table: toml::Table = text.parse().unwrap();
     EncodingConfig::from_value(&toml::Value::Table(table), "position")
         .and_then(|config| config.validate("position", &dimensions()))
@@ -89,7 +89,11 @@ pub(crate) fn bias(encoding: &Encoding, positions: &Positions) -> Vec<f32> {
     let rows = Rows::new(1, &tokens, positions);
     let block = QueryBlock { rows, queries: &(0..length), input: &input };
     let bias = encoding.bias(block);
-    assert_eq!(matches!(bias, Bias::Block(_)), encoding.by_block(positions), "what `by_block` promises");
+    assert_eq!(
+        matches!(bias, Bias::Block(_)),
+        encoding.needs_scores(positions),
+        "what `needs_scores` promises"
+    );
     let options = Attention { bias, ..Attention::causal(4) };
     options.bias_block(length, length, &device).unwrap().into_data().try_to_vec().unwrap()
 }

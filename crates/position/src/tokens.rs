@@ -104,7 +104,7 @@ impl Tokens {
     }
 
     /// As it stands in a config, without quotes.
-    pub fn written(self) -> String {
+    pub fn text(self) -> String {
         match self {
             Self::Count(tokens) => tokens.to_string(),
             Self::Share { factor, divisor } => {
@@ -120,7 +120,7 @@ impl Tokens {
     pub fn in_toml(self) -> String {
         match self {
             Self::Count(tokens) => tokens.to_string(),
-            Self::Share { .. } => format!("\"{}\"", self.written()),
+            Self::Share { .. } => format!("\"{}\"", self.text()),
         }
     }
 }
@@ -137,9 +137,9 @@ fn hint(text: &str) -> String {
     let after = after.trim().trim_start_matches('*');
     match (text.trim().parse::<usize>(), Tokens::parse(&upper), number(after)) {
         (Ok(tokens), ..) if tokens > 0 => format!("write `{tokens}` without quotes"),
-        (_, Some(meant), _) => format!("did you mean `\"{}\"`?", meant.written()),
+        (_, Some(meant), _) => format!("did you mean `\"{}\"`?", meant.text()),
         (_, _, Some(factor)) if before.trim().is_empty() => {
-            format!("did you mean `\"{}\"`?", Tokens::times(factor).written())
+            format!("did you mean `\"{}\"`?", Tokens::times(factor).text())
         }
         _ => "`\"2L\"` is twice the training length, `256` is 256 tokens".to_owned(),
     }
@@ -161,7 +161,7 @@ impl Serialize for Tokens {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         match self {
             Self::Count(tokens) => tokens.serialize(serializer),
-            share @ Self::Share { .. } => serializer.serialize_str(&share.written()),
+            share @ Self::Share { .. } => serializer.serialize_str(&share.text()),
         }
     }
 }
@@ -178,7 +178,7 @@ impl<'de> Deserialize<'de> for Tokens {
             Ok(Raw::Number(number)) if number >= 1.0 && number.fract() == 0.0 && number < MOST => {
                 return Ok(Self::Count(number as usize));
             }
-            Ok(Raw::Number(number)) => (None, Self::times(number).written()),
+            Ok(Raw::Number(number)) => (None, Self::times(number).text()),
             Ok(Raw::Text(text)) => (Self::parse(&text), text),
             Err(_) => (None, String::new()),
         };
@@ -238,13 +238,16 @@ mod tests {
             text.parse::<Tokens>().unwrap().whole("key", Lengths { train, length: train }).unwrap()
         };
         assert_eq!([whole("L/3", 100), whole("1.125L", 100), whole("1.5L", 125)], [33, 112, 187]);
-        let refused = |text: &str| {
+        let message_of = |text: &str| {
             let error = text.parse::<Tokens>().unwrap().whole("key", LENGTHS).unwrap_err();
             assert!(error.hint_text().is_some());
             error.message().to_owned()
         };
-        assert_eq!(refused("L/64"), "`key = \"L/64\"` is not allowed: at L = 30 it is less than one token");
-        assert!(refused("1e30L").ends_with("it is more than 2^53 tokens"));
+        assert_eq!(
+            message_of("L/64"),
+            "`key = \"L/64\"` is not allowed: at L = 30 it is less than one token"
+        );
+        assert!(message_of("1e30L").ends_with("it is more than 2^53 tokens"));
     }
 
     #[test]

@@ -2,19 +2,19 @@
 //!
 //! A [`Picture`] is made by asking the encoding, as trained and as an extension reads it: its frequencies, its
 //! bias by distance, how the inner product of a rotated vector with itself falls with the distance, its own
-//! tables ([`Detail`]), and a matrix: the vectors that enter the hidden state, or the logits of tokens that are
+//! tables ([`Summary`]), and a matrix: the vectors that enter the hidden state, or the logits of tokens that are
 //! all alike.
 
 mod probe;
 mod text;
 
 use longwave_core::{Error, Result};
-use longwave_position::about::{self, AboutEncoding};
-use longwave_position::detail::Detail;
+use longwave_position::catalog::{self, AboutEncoding};
 use longwave_position::frequency::Frequencies;
 use longwave_position::layout::TextLayout;
 use longwave_position::parameter;
 use longwave_position::reading::{LayerReading, LogN, Mask};
+use longwave_position::summary::Summary;
 use longwave_position::{Dimensions, Encoding, ExtensionConfig, Lengths, Position, Positions, Reading};
 use serde::Serialize;
 use std::f64::consts::TAU;
@@ -34,7 +34,7 @@ pub struct Picture {
     /// Where it was published.
     pub source: &'static str,
     /// Where it acts.
-    pub acts: Vec<about::Place>,
+    pub acts: Vec<catalog::HookPoint>,
     /// What happens past the training length.
     pub past: String,
     /// Name and shape of each parameter.
@@ -58,7 +58,7 @@ pub struct Picture {
     /// left of the inner product of a vector with itself. Absent where the encoding has no frequencies.
     pub decay: Option<ByDistance>,
     /// Numbers of the encoding's own.
-    pub details: Vec<Detail>,
+    pub details: Vec<Summary>,
     /// The encoding at a glance.
     pub matrix: Matrix,
 }
@@ -156,7 +156,7 @@ pub fn pictures(
         .hint("leave `--extend` out: the encoding itself is read as trained"));
     }
     read.check(&Positions::range(0..lengths.length))?;
-    let facts = about::encodings()?;
+    let facts = catalog::encodings()?;
     let mut pictures = Vec::new();
     for (index, encoding) in trained.encodings().iter().enumerate() {
         if let Some(facts) = facts.iter().find(|facts| facts.kind == encoding.kind()) {
@@ -189,7 +189,7 @@ fn picture(
         encoding: facts.kind,
         summary: facts.summary,
         source: facts.source,
-        acts: about::acts(encodings[0], dimensions),
+        acts: catalog::acts(encodings[0], dimensions),
         past: past(facts, encodings[0], lengths.train),
         parameters: parameter::shapes(encodings[0]),
         train_length: lengths.train,
@@ -203,7 +203,7 @@ fn picture(
             .map(|(trained, read)| spectrum(trained, read, probes[1].temperature(), lengths.train)),
         bias: by_distance(&|probe| probe.bias(&distances)),
         decay: by_distance(&|probe| probe.decay(&distances)),
-        details: encodings[1].details(&sampled),
+        details: encodings[1].summaries(&sampled),
         matrix: probes[1].matrix(spread(lengths.length, ROWS)),
     }
 }

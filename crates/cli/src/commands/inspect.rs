@@ -5,7 +5,7 @@ use crate::args;
 use crate::output::data;
 use longwave_core::{Error, Result};
 use longwave_eval::Config;
-use longwave_position::{Lengths, about};
+use longwave_position::{Lengths, catalog};
 use longwave_report::catalogue;
 use longwave_report::picture::{Picture, pictures};
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &args::Inspect) -> Result<()> {
 fn list(as_json: bool) -> Result<()> {
     if as_json {
         return json(
-            &serde_json::json!({ "encodings": about::encodings()?, "extensions": about::extensions()? }),
+            &serde_json::json!({ "encodings": catalog::encodings()?, "extensions": catalog::extensions()? }),
         );
     }
     data(&(catalogue::encodings()? + "\n" + &catalogue::extensions()?))

@@ -71,7 +71,7 @@ impl Block<'_> {
             {
                 let allowed = format!("it has no meaning for `protocol = \"{}\"`", config.protocol);
                 let hint = format!("remove it, or use `protocol = \"{protocol}\"`");
-                return Err(Error::value(&self.key(key), value.written(), allowed).hint(hint));
+                return Err(Error::value(&self.key(key), value.text(), allowed).hint(hint));
             }
         }
         if config.protocol == Task {

@@ -28,7 +28,7 @@ pub(super) fn attention(
     let [batch, heads, count, _] = q.dims();
     let [_, kv_heads, length, _] = k.dims();
     let geometry = reading.geometry(block.rows.layer);
-    let whole_rows = reading.by_block(block.rows.layer, block.rows.positions);
+    let whole_rows = reading.needs_scores(block.rows.layer, block.rows.positions);
     let entries: Vec<[Tensor<4>; 2]> = geometry
         .maps
         .iter()
@@ -38,7 +38,7 @@ pub(super) fn attention(
         })
         .collect();
     let v = repeat_heads(v, heads / kv_heads);
-    let held = entries.len().max(reading.numbers_per_score(block.rows.layer));
+    let held = entries.len().max(reading.scratch_per_score(block.rows.layer));
     let rows = (SCORES_AT_ONCE / (batch * heads * length * held).max(1)).max(1);
     let rows = if whole_rows { rows } else { rows.min(QUERIES_AT_ONCE) };
     let outputs = (0..count).step_by(rows).map(|first| {

@@ -6,13 +6,13 @@
 //! same in every layer; with `learned_slopes` they are trained, `[layers, heads]`, unclamped (the paper
 //! reports that this extrapolates worse). Interpolated by s, every distance is divided by s.
 
-use super::{Configure, Past};
-use crate::detail::Detail;
+use super::{Configure, Extrapolation};
+use crate::summary::Summary;
 use crate::distance::{DistanceBias, upload};
 use crate::encoding::Dimensions;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::layered::at_layer;
+use crate::per_layer::at_layer;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_core::Result;
@@ -51,9 +51,9 @@ pub fn slopes(heads: usize) -> Vec<f64> {
 impl Configure for Config {
     type Encoding = Alibi;
     const KIND: &'static str = "alibi";
-    const SUMMARY: &'static str = "a penalty that grows linearly with the distance (ALiBi)";
+    const DESCRIPTION: &'static str = "a penalty that grows linearly with the distance (ALiBi)";
     const SOURCE: &'static str = "arXiv:2108.12409";
-    const PAST: Past = Past::Reads("defined: the penalty goes on growing");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the penalty goes on growing");
     const VARIANTS: &'static [&'static str] = &["learned_slopes = true"];
 
     fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
@@ -101,12 +101,12 @@ impl DistanceBias for Alibi {
         self.scale = scale;
     }
 
-    fn details(&self, _positions: &[f64]) -> Vec<Detail> {
+    fn summaries(&self, _positions: &[f64]) -> Vec<Summary> {
         if self.slopes.is_some() {
             return Vec::new();
         }
         let rows = self.fixed.iter().enumerate().map(|(head, slope)| vec![head as f64, slope / self.scale]);
-        vec![Detail::new("slopes", &["head", "slope"], rows.collect())]
+        vec![Summary::new("slopes", &["head", "slope"], rows.collect())]
     }
 }
 

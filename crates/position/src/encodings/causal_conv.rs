@@ -5,7 +5,7 @@
 //! kexue.fm/archives/8130). w `[kernel, width]` from N(0, 0.02), b `[width]` starts at 0. Enters once, before
 //! the first block. Positions do not enter: the order of the rows does.
 
-use super::{Configure, Past, check_at_least};
+use super::{Configure, Extrapolation, check_at_least};
 use crate::encoding::{Dimensions, Position, PositionUse, Rows};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -41,9 +41,9 @@ pub struct CausalConv {
 impl Configure for Config {
     type Encoding = CausalConv;
     const KIND: &'static str = "causal_conv";
-    const SUMMARY: &'static str = "a causal convolution; its zero padding marks the start";
+    const DESCRIPTION: &'static str = "a causal convolution; its zero padding marks the start";
     const SOURCE: &'static str = "arXiv:2001.08248, kexue.fm/archives/8130";
-    const PAST: Past = Past::Reads("defined: only the first rows see the padding");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: only the first rows see the padding");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "kernel", self.kernel, 1)

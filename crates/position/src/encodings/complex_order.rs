@@ -19,7 +19,7 @@
 //! geometric mean where channels share one). They are learned, so angles are f32: at an angle of 1000 rad
 //! they are right to 6e-5 rad. Interpolated by s, positions are divided by s.
 
-use super::{Configure, Past};
+use super::{Configure, Extrapolation};
 use crate::distance::upload;
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::frequency::Frequencies;
@@ -109,9 +109,9 @@ pub struct ComplexOrder {
 impl Configure for Config {
     type Encoding = ComplexOrder;
     const KIND: &'static str = "complex_order";
-    const SUMMARY: &'static str = "each token is a wave and its position the time (complex order)";
+    const DESCRIPTION: &'static str = "each token is a wave and its position the time (complex order)";
     const SOURCE: &'static str = "arXiv:1912.12333";
-    const PAST: Past = Past::Reads("defined: the waves go on");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the waves go on");
     const VARIANTS: &'static [&'static str] = &["complex = true\nshare_frequency = 'words'\nshare_phase = 'channels'", "share_amplitude = 'channels'\nshare_frequency = 'channels'"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {

@@ -7,11 +7,11 @@
 //! divided by `sqrt(d)`. Positions do not enter: the order of the rows does. Every query needs its whole row
 //! of scores.
 
-use super::{Configure, Past, check_at_least};
+use super::{Configure, Extrapolation, check_at_least};
 use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::layered::at_layer;
+use crate::per_layer::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Bool, Tensor, TensorData, activation::sigmoid};
@@ -47,9 +47,9 @@ pub struct Cope {
 impl Configure for Config {
     type Encoding = Cope;
     const KIND: &'static str = "cope";
-    const SUMMARY: &'static str = "positions counted by the content, with gates (CoPE)";
+    const DESCRIPTION: &'static str = "positions counted by the content, with gates (CoPE)";
     const SOURCE: &'static str = "arXiv:2405.18719";
-    const PAST: Past = Past::Reads("defined: counts stop at `npos - 1`");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: counts stop at `npos - 1`");
     const VARIANTS: &'static [&'static str] = &["gate_scaled = false"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
@@ -90,11 +90,11 @@ impl Position for Cope {
         HeadUse::Reads
     }
 
-    fn by_block(&self, _positions: &Positions) -> bool {
+    fn needs_scores(&self, _positions: &Positions) -> bool {
         true
     }
 
-    fn numbers_per_score(&self) -> usize {
+    fn scratch_per_score(&self) -> usize {
         4
     }
 

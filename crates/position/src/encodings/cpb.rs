@@ -6,12 +6,12 @@
 //! `w0 [layers, 1, hidden]`, `w_l [layers, hidden, hidden]`, `w_out [layers, hidden, heads]`: a network of
 //! its own in every layer. Interpolated by s, every distance is divided by s.
 
-use super::{Configure, Past, check_at_least, check_at_most};
+use super::{Configure, Extrapolation, check_at_least, check_at_most};
 use crate::distance::{DistanceBias, upload};
 use crate::encoding::Dimensions;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::layered::{at_layer, linear};
+use crate::per_layer::{at_layer, linear};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, activation::silu};
 use longwave_core::Result;
@@ -67,9 +67,9 @@ pub struct Cpb {
 impl Configure for Config {
     type Encoding = Cpb;
     const KIND: &'static str = "cpb";
-    const SUMMARY: &'static str = "a small network of the distance, or of its logarithm, as a bias";
+    const DESCRIPTION: &'static str = "a small network of the distance, or of its logarithm, as a bias";
     const SOURCE: &'static str = "arXiv:2111.09883, section 3.3";
-    const PAST: Past = Past::Reads("defined: the network is read at distances that training never showed");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the network is read at distances that training never showed");
     const VARIANTS: &'static [&'static str] = &["variant = 'log'"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
@@ -130,7 +130,7 @@ impl DistanceBias for Cpb {
         self.scale = scale;
     }
 
-    fn numbers_per_score(&self) -> usize {
+    fn scratch_per_score(&self) -> usize {
         let [_, hidden, heads] = self.w_out.dims();
         2 * hidden.div_ceil(heads)
     }

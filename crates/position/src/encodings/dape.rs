@@ -5,12 +5,12 @@
 //! arXiv:2405.14722, section 3; the authors' code). p, a `[layers, heads]` as in `kerple`; w1
 //! `[layers, 2 heads, hidden]`, w2 `[layers, hidden, heads]`. Interpolated by s, distances are divided by s.
 
-use super::{Configure, Past, check_at_least, kerple::LEAST, kerple::logarithmic};
+use super::{Configure, Extrapolation, check_at_least, kerple::LEAST, kerple::logarithmic};
 use crate::distance::{as_block, of_block};
 use crate::encoding::{Dimensions, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::layered::{at_layer, linear};
+use crate::per_layer::{at_layer, linear};
 use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation::leaky_relu};
@@ -54,9 +54,9 @@ pub struct Dape {
 impl Configure for Config {
     type Encoding = Dape;
     const KIND: &'static str = "dape";
-    const SUMMARY: &'static str = "a small network of all heads' scores and biases (DAPE with KERPLE)";
+    const DESCRIPTION: &'static str = "a small network of all heads' scores and biases (DAPE with KERPLE)";
     const SOURCE: &'static str = "arXiv:2405.14722";
-    const PAST: Past = Past::Reads("defined: the network reads penalties that go on growing");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the network reads penalties that go on growing");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "hidden", self.hidden, 1)
@@ -94,11 +94,11 @@ impl Position for Dape {
         PositionUse::Distances
     }
 
-    fn by_block(&self, _positions: &Positions) -> bool {
+    fn needs_scores(&self, _positions: &Positions) -> bool {
         true
     }
 
-    fn numbers_per_score(&self) -> usize {
+    fn scratch_per_score(&self) -> usize {
         let [_, hidden, heads] = self.w2.dims();
         4 + 2 * hidden.div_ceil(heads)
     }

@@ -13,13 +13,13 @@
 //! block before, which makes sense for masked tokens; a causal model has none, and every block is its own.
 //! `absolute` takes the keys of [`learned`], which the embeddings are.
 
-use super::{Configure, Past, check_at_least, learned};
+use super::{Configure, Extrapolation, check_at_least, learned};
 use crate::distance::chosen_by_distance;
 use super::learned::Learned;
 use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::layered::at_layer;
+use crate::per_layer::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -68,9 +68,9 @@ pub struct Deberta {
 impl Configure for Config {
     type Encoding = Deberta;
     const KIND: &'static str = "deberta";
-    const SUMMARY: &'static str = "content to position and position to content terms (DeBERTa)";
+    const DESCRIPTION: &'static str = "content to position and position to content terms (DeBERTa)";
     const SOURCE: &'static str = "arXiv:2006.03654";
-    const PAST: Past = Past::Reads("defined: distances past `span` share a vector");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: distances past `span` share a vector");
     const LENGTHS: &'static [&'static str] = &["span", "table_size"];
     const VARIANTS: &'static [&'static str] = &["span = 5", "absolute_layers = 1"];
 
@@ -155,7 +155,7 @@ impl Position for Deberta {
         HeadUse::Reads
     }
 
-    fn by_block(&self, _positions: &Positions) -> bool {
+    fn needs_scores(&self, _positions: &Positions) -> bool {
         true
     }
 
@@ -182,7 +182,7 @@ impl Position for Deberta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{build, dimensions, random, refused};
+    use crate::testing::{build, dimensions, random, message_of};
     use burn::tensor::Device;
 
     #[test]
@@ -214,10 +214,10 @@ mod tests {
         assert!(encoding.interpolate(2.0) && encoding.check(&Positions::range(0..32)).is_ok());
         let segment = build(&format!("{text}\nabsolute.past_table = \"segment\""), &Device::flex());
         assert!(segment.check(&Positions::range(0..17)).is_ok());
-        let message = refused("kind = \"deberta\"\nabsolute_layers = 3");
+        let message = message_of("kind = \"deberta\"\nabsolute_layers = 3");
         assert!(message.starts_with("`position.absolute_layers = 3`"), "{message}");
-        assert!(refused("kind = \"deberta\"\nabsolute = {}").contains("has no layer to enter"));
-        let message = refused(&format!("{text}\nabsolute = {{ alpha = 0.5 }}"));
+        assert!(message_of("kind = \"deberta\"\nabsolute = {}").contains("has no layer to enter"));
+        let message = message_of(&format!("{text}\nabsolute = {{ alpha = 0.5 }}"));
         assert!(message.starts_with("`position.absolute.alpha = 0.5`"), "{message}");
     }
 }

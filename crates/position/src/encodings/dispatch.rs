@@ -1,11 +1,11 @@
 //! Every hook of [`Encoding`], passed on to the encoding that it is.
 
 use super::Encoding;
-use crate::detail::Detail;
 use crate::encoding::{Geometry, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
 use crate::frequency::{Frequencies, Rotation};
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
+use crate::summary::Summary;
 use crate::table::Longer;
 use burn::tensor::Tensor;
 use longwave_core::Result;
@@ -42,11 +42,11 @@ impl Position for Encoding {
     fn adds_bias(&self) -> bool {
         self.hooks().adds_bias()
     }
-    fn by_block(&self, positions: &Positions) -> bool {
-        self.hooks().by_block(positions)
+    fn needs_scores(&self, positions: &Positions) -> bool {
+        self.hooks().needs_scores(positions)
     }
-    fn numbers_per_score(&self) -> usize {
-        self.hooks().numbers_per_score()
+    fn scratch_per_score(&self) -> usize {
+        self.hooks().scratch_per_score()
     }
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         self.hooks().scores(scores, heads, block)
@@ -66,8 +66,8 @@ impl Position for Encoding {
     fn prepare(&mut self, length: usize) {
         self.hooks_mut().prepare(length);
     }
-    fn reads_pairs(&self) -> bool {
-        self.hooks().reads_pairs()
+    fn is_relative_qk(&self) -> bool {
+        self.hooks().is_relative_qk()
     }
     fn geometry(&self, layer: usize) -> Option<Geometry> {
         self.hooks().geometry(layer)
@@ -96,7 +96,7 @@ impl Position for Encoding {
     fn interpolate(&mut self, scale: f64) -> bool {
         self.hooks_mut().interpolate(scale)
     }
-    fn details(&self, positions: &[f64]) -> Vec<Detail> {
-        self.hooks().details(positions)
+    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
+        self.hooks().summaries(positions)
     }
 }

@@ -9,12 +9,12 @@
 //! depends on the query too, and is computed for one block of queries at a time. c is learned, so psi
 //! runs in f32 on a device, from distances made in f64. Interpolated by s, both positions are divided by s.
 
-use super::{Configure, Past, check_at_least, check_positive};
+use super::{Configure, Extrapolation, check_at_least, check_positive};
 use crate::distance::{as_block, of_block, upload, whole};
 use crate::encoding::{Dimensions, Position, QueryBlock};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::layered::{at_layer, linear};
+use crate::per_layer::{at_layer, linear};
 use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation::relu};
@@ -68,10 +68,10 @@ pub struct Fire {
 impl Configure for Config {
     type Encoding = Fire;
     const KIND: &'static str = "fire";
-    const SUMMARY: &'static str = "a small network of the distance over the query's position (FIRE)";
+    const DESCRIPTION: &'static str = "a small network of the distance over the query's position (FIRE)";
     const SOURCE: &'static str = "arXiv:2310.04418";
-    const PAST: Past =
-        Past::Reads("defined: past the threshold, distances are shares of the query's position");
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined: past the threshold, distances are shares of the query's position");
     const VARIANTS: &'static [&'static str] = &["init_length = 5.0"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
@@ -133,7 +133,7 @@ impl Position for Fire {
 
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         let (layer, device) = (block.rows.layer, block.input.device());
-        if !self.by_block(block.rows.positions) {
+        if !self.needs_scores(block.rows.positions) {
             let normaliser = self.psi(layer, self.threshold(layer)).add_scalar(self.eps);
             let distances = upload(&whole(block.queries.end, self.scale), &device);
             return Bias::ByDistance(self.network(layer, self.psi(layer, distances) / normaliser));
@@ -154,7 +154,7 @@ impl Position for Fire {
     }
 
     /// Past the least threshold of all layers, or where positions are not consecutive.
-    fn by_block(&self, positions: &Positions) -> bool {
+    fn needs_scores(&self, positions: &Positions) -> bool {
         if !positions.consecutive() {
             return true;
         }
@@ -163,7 +163,7 @@ impl Position for Fire {
         largest > f64::from(least) * self.init_length
     }
 
-    fn numbers_per_score(&self) -> usize {
+    fn scratch_per_score(&self) -> usize {
         let [_, hidden, heads] = self.w2.dims();
         2 * hidden.div_ceil(heads)
     }

@@ -11,7 +11,7 @@
 //! one before it by as many, shorter steps, so that its vector does not depend on which others are asked.
 //! Interpolated by s, position m is read at m / s.
 
-use super::{Configure, Past, check_at_least, check_positive};
+use super::{Configure, Extrapolation, check_at_least, check_positive};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -74,9 +74,9 @@ pub struct Floater {
 impl Configure for Config {
     type Encoding = Floater;
     const KIND: &'static str = "floater";
-    const SUMMARY: &'static str = "positions as the path of a learned flow, one start per layer (FLOATER)";
+    const DESCRIPTION: &'static str = "positions as the path of a learned flow, one start per layer (FLOATER)";
     const SOURCE: &'static str = "arXiv:2003.09229";
-    const PAST: Past = Past::Reads("defined: the flow goes on");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the flow goes on");
     const VARIANTS: &'static [&'static str] = &["shared = false"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {

@@ -7,11 +7,11 @@
 //!
 //! F is a running sum in f32: at F = 1000 a difference is right to 6e-5.
 
-use super::{Configure, Past};
+use super::{Configure, Extrapolation};
 use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::layered::at_layer;
+use crate::per_layer::at_layer;
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation::log_sigmoid};
 use longwave_core::Result;
@@ -36,9 +36,9 @@ pub struct Fox {
 impl Configure for Config {
     type Encoding = Fox;
     const KIND: &'static str = "fox";
-    const SUMMARY: &'static str = "a learned gate forgets what lies behind (FoX)";
+    const DESCRIPTION: &'static str = "a learned gate forgets what lies behind (FoX)";
     const SOURCE: &'static str = "arXiv:2503.02130";
-    const PAST: Past = Past::Reads("defined: the gates go on forgetting");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the gates go on forgetting");
 
     fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
         Ok(())

@@ -6,7 +6,7 @@
 //! index is divided by s.
 
 use super::learned::INIT_STD;
-use super::{Configure, Past, check_at_least, check_positive};
+use super::{Configure, Extrapolation, check_at_least, check_positive};
 use crate::distance::upload;
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
@@ -49,10 +49,10 @@ pub struct Index {
 impl Configure for Config {
     type Encoding = Index;
     const KIND: &'static str = "index";
-    const SUMMARY: &'static str = "the index itself, or its share of the length, times a learned vector";
+    const DESCRIPTION: &'static str = "the index itself, or its share of the length, times a learned vector";
     const SOURCE: &'static str = "the baseline of kexue.fm/archives/9675";
-    const PAST: Past =
-        Past::Reads("defined: larger numbers than training showed; normalised, a denser grid");
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined: larger numbers than training showed; normalised, a denser grid");
     const LENGTHS: &'static [&'static str] = &["length"];
     const VARIANTS: &'static [&'static str] = &["normalized = true"];
 

@@ -9,12 +9,12 @@
 //! The power is learned, so `n^p = exp(p ln n)` runs in f32 on a device from `ln n` made in f64: at
 //! n = 65,535 and p = 2 it is right to about 3e-6 of itself. Interpolated by s, distances are divided by s.
 
-use super::{Configure, Past};
+use super::{Configure, Extrapolation};
 use crate::distance::{DistanceBias, upload};
 use crate::encoding::Dimensions;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::layered::at_layer;
+use crate::per_layer::at_layer;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_core::Result;
@@ -62,9 +62,9 @@ pub struct Kerple {
 impl Configure for Config {
     type Encoding = Kerple;
     const KIND: &'static str = "kerple";
-    const SUMMARY: &'static str = "a learned penalty, logarithm or power of the distance (KERPLE)";
+    const DESCRIPTION: &'static str = "a learned penalty, logarithm or power of the distance (KERPLE)";
     const SOURCE: &'static str = "arXiv:2205.09921";
-    const PAST: Past = Past::Reads("defined: the penalty goes on growing, ever more slowly as a logarithm");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the penalty goes on growing, ever more slowly as a logarithm");
     const VARIANTS: &'static [&'static str] = &["variant = 'power'"];
 
     fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {

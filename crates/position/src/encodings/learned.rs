@@ -15,7 +15,7 @@
 //!
 //! The extension `linear` divides every position by its scale before any of them.
 
-use super::{Configure, Past, check_positive};
+use super::{Configure, Extrapolation, check_positive};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -103,9 +103,9 @@ pub struct Learned {
 impl Configure for Config {
     type Encoding = Learned;
     const KIND: &'static str = "learned";
-    const SUMMARY: &'static str = "a learned vector per position, added to the token embeddings (GPT-2)";
+    const DESCRIPTION: &'static str = "a learned vector per position, added to the token embeddings (GPT-2)";
     const SOURCE: &'static str = "arXiv:1706.03762, section 3.5";
-    const PAST: Past = Past::Refuses(
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Rejected(
         "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `past_table` chooses \
          another reading, `linear` interpolates, `table` makes it longer",
     );
@@ -341,7 +341,7 @@ mod tests {
         let hierarchical = reading(&Config { past_table: PastTable::Hierarchical, ..Config::default() });
         assert!(hierarchical.check(&Positions::range(0..10)).is_err(), "it reaches the size squared");
         assert!(
-            crate::testing::refused("kind = \"learned\"\nalpha = 0.5").starts_with("`position.alpha = 0.5`")
+            crate::testing::message_of("kind = \"learned\"\nalpha = 0.5").starts_with("`position.alpha = 0.5`")
         );
     }
 }

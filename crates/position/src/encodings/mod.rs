@@ -2,9 +2,9 @@
 
 mod dispatch;
 mod lengths;
-mod written;
+mod serialization;
 
-use crate::encoding::{Dimensions, LARGEST, Position};
+use crate::encoding::{Dimensions, MAX_SIZE, Position};
 use crate::init::Init;
 use burn::module::Module;
 pub(crate) use lengths::in_tokens;
@@ -12,8 +12,8 @@ use lengths::with_lengths;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
 use longwave_core::{Error, Result};
 use schemars::{Schema, SchemaGenerator};
-use written::with_aliases;
-pub(crate) use written::{serialize_tagged, tagged};
+use serialization::with_aliases;
+pub(crate) use serialization::{serialize_tagged, tagged};
 
 /// The configuration of one encoding: what its file must say.
 pub trait Configure: Sized {
@@ -22,16 +22,16 @@ pub trait Configure: Sized {
     /// `position.kind` in a config.
     const KIND: &'static str;
     /// One line for the list of encodings.
-    const SUMMARY: &'static str;
+    const DESCRIPTION: &'static str;
     /// Where it was published.
     const SOURCE: &'static str;
     /// What happens past the training length, with the default keys.
-    const PAST: Past;
-    /// Other names that `position.kind` may have; written out it has its own.
+    const EXTRAPOLATION: Extrapolation;
+    /// Other names that `position.kind` may have; a resolved config has `KIND`.
     const ALIASES: &'static [&'static str] = &[];
     /// Keys that are lengths: in a config they may be multiples of the training length, such as `"2L"`.
     const LENGTHS: &'static [&'static str] = &[];
-    /// Keys with which the formula is another, each in TOML: what holds of every encoding is tested with them too.
+    /// Keys that change the formula, each in TOML: tests cover each of them.
     const VARIANTS: &'static [&'static str] = &[];
 
     /// Checks the values against the model's sizes.
@@ -43,28 +43,28 @@ pub trait Configure: Sized {
     /// Builds the encoding with its initial parameters; the config is valid.
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Self::Encoding;
 
-    /// Tokens of the segment before that every layer also attends to; see [`Position::memory`].
+    /// Tokens of the previous segment that every layer also attends to; see [`Position::memory`].
     fn memory(&self) -> usize {
         0
     }
 }
 
-/// What happens to a text longer than those of the training, in one line.
+/// What happens past the training length, in one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Past {
-    /// It is read, at positions that training never showed.
-    Reads(&'static str),
-    /// It is refused before anything is computed.
-    Refuses(&'static str),
+pub enum Extrapolation {
+    /// The encoding is defined there.
+    Supported(&'static str),
+    /// The encoding has no value there: reading the text is an error.
+    Rejected(&'static str),
 }
 
 /// A line of the list of encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct KindInfo {
     /// `position.kind`.
     pub kind: &'static str,
     /// What it does, in one line.
-    pub summary: &'static str,
+    pub description: &'static str,
     /// Where it was published.
     pub source: &'static str,
 }
@@ -87,13 +87,13 @@ macro_rules! encodings {
         }
 
         /// Every encoding there is.
-        pub const ENCODINGS: &[Entry] = &[$(Entry {
+        pub const ENCODINGS: &[KindInfo] = &[$(KindInfo {
             kind: <$module::Config as Configure>::KIND,
-            summary: <$module::Config as Configure>::SUMMARY,
+            description: <$module::Config as Configure>::DESCRIPTION,
             source: <$module::Config as Configure>::SOURCE,
         },)*];
 
-        /// Every encoding with its default keys, and in each of its [`VARIANTS`](Configure::VARIANTS): tables in TOML.
+        /// Every encoding with its default keys and with each of its [`VARIANTS`](Configure::VARIANTS), as TOML tables.
         pub fn every() -> Vec<String> {
             let mut every = Vec::new();
             $(
@@ -120,7 +120,7 @@ macro_rules! encodings {
                 Err(unknown_kind(&format!("{section}.kind"), &kind, ENCODINGS.iter().map(|entry| entry.kind)))
             }
 
-            /// The keys that are lengths, of the encoding that is written as this kind; none of a stranger.
+            /// The keys of this kind that are lengths; none where the kind is unknown.
             fn lengths(kind: &str) -> &'static [&'static str] {
                 $(if kind == <$module::Config as Configure>::KIND
                     || <$module::Config as Configure>::ALIASES.contains(&kind)
@@ -136,8 +136,8 @@ macro_rules! encodings {
             }
 
             /// What happens past the training length, with the default keys.
-            pub fn past(&self) -> Past {
-                match self { $(Self::$Name(_) => <$module::Config as Configure>::PAST,)* }
+            pub fn extrapolation(&self) -> Extrapolation {
+                match self { $(Self::$Name(_) => <$module::Config as Configure>::EXTRAPOLATION,)* }
             }
 
             /// Checks the values against the model's sizes.
@@ -146,8 +146,8 @@ macro_rules! encodings {
             /// A value that is not allowed, named by its key below `section`.
             pub fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
                 let keys = self.keys().unwrap_or_default();
-                if let Some((key, value)) = largest(section, &keys).filter(|(_, value)| *value > LARGEST as u64) {
-                    return Err(Error::value(&key, value, format!("it must be at most {LARGEST}")).hint(
+                if let Some((key, value)) = largest(section, &keys).filter(|(_, value)| *value > MAX_SIZE as u64) {
+                    return Err(Error::value(&key, value, format!("it must be at most {MAX_SIZE}")).hint(
                         "no encoding comes near it: `longwave schema` says what the key means and its default",
                     ));
                 }
@@ -174,7 +174,7 @@ macro_rules! encodings {
                 vec![$(with_aliases(
                     with_lengths::<$module::Config>(tagged::<$module::Config>(
                         <$module::Config as Configure>::KIND,
-                        <$module::Config as Configure>::SUMMARY,
+                        <$module::Config as Configure>::DESCRIPTION,
                         generator,
                     )),
                     <$module::Config as Configure>::KIND,
@@ -286,7 +286,7 @@ mod tests {
         kinds.sort_unstable();
         kinds.dedup();
         assert_eq!(kinds.len(), ENCODINGS.len());
-        assert!(ENCODINGS.iter().all(|entry| !entry.summary.is_empty() && !entry.source.is_empty()));
+        assert!(ENCODINGS.iter().all(|entry| !entry.description.is_empty() && !entry.source.is_empty()));
     }
 
     #[test]

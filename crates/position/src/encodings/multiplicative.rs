@@ -5,7 +5,7 @@
 //! past `table_size` is refused; interpolated by s, the table is read at m / s, between rows.
 
 use super::learned::{extend, past_the_table};
-use super::{Configure, Past, check_at_least, check_positive};
+use super::{Configure, Extrapolation, check_at_least, check_positive};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -51,10 +51,10 @@ pub struct Multiplicative {
 impl Configure for Config {
     type Encoding = Multiplicative;
     const KIND: &'static str = "multiplicative";
-    const SUMMARY: &'static str = "a learned vector per position, multiplied with the token embeddings";
+    const DESCRIPTION: &'static str = "a learned vector per position, multiplied with the token embeddings";
     const SOURCE: &'static str = "kexue.fm/archives/8130";
     const LENGTHS: &'static [&'static str] = &["table_size"];
-    const PAST: Past = Past::Refuses(
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Rejected(
         "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `linear` interpolates, \
          `table` makes it longer",
     );

@@ -4,7 +4,7 @@
 //! of another length (Haviv et al. 2022, arXiv:2203.16634; Kazemnejad et al. 2023, arXiv:2305.19466).
 //! No formula, no parameters.
 
-use super::{Configure, Past};
+use super::{Configure, Extrapolation};
 use crate::encoding::{Dimensions, Position, PositionUse};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -25,9 +25,9 @@ pub struct NoPosition {}
 impl Configure for Config {
     type Encoding = NoPosition;
     const KIND: &'static str = "none";
-    const SUMMARY: &'static str = "nothing beyond the causal mask (NoPE)";
+    const DESCRIPTION: &'static str = "nothing beyond the causal mask (NoPE)";
     const SOURCE: &'static str = "arXiv:2305.19466";
-    const PAST: Past = Past::Reads("defined: nothing depends on the length");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: nothing depends on the length");
 
     fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
         Ok(())

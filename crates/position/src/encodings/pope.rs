@@ -10,12 +10,12 @@
 //!
 //! Angles of positions are computed in f64; delta is turned in by the sum formulas of cos and sin.
 
-use super::{Configure, Past, check_base};
+use super::{Configure, Extrapolation, check_base};
 use crate::encoding::{Dimensions, HeadUse, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::layered::at_layer;
+use crate::per_layer::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData, activation::softplus};
@@ -50,9 +50,9 @@ pub struct Pope {
 impl Configure for Config {
     type Encoding = Pope;
     const KIND: &'static str = "pope";
-    const SUMMARY: &'static str = "channels give lengths, positions alone give angles (PoPE)";
+    const DESCRIPTION: &'static str = "channels give lengths, positions alone give angles (PoPE)";
     const SOURCE: &'static str = "arXiv:2509.10534";
-    const PAST: Past = Past::Reads("defined: angles that training never showed");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: angles that training never showed");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)
@@ -115,7 +115,7 @@ impl Position for Pope {
         Tensor::cat(vec![length.clone() * turned_cos, length * turned_sin], 3)
     }
 
-    fn reads_pairs(&self) -> bool {
+    fn is_relative_qk(&self) -> bool {
         true
     }
 

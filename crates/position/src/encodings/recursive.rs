@@ -13,7 +13,7 @@
 //! enter: the order of the rows does. Sequential in the rows.
 
 use super::learned::{INIT_STD, is_usual_std};
-use super::{Configure, Past, check_at_least, check_positive};
+use super::{Configure, Extrapolation, check_at_least, check_positive};
 use crate::encoding::{Dimensions, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
@@ -114,10 +114,10 @@ fn rotations(width: usize) -> Vec<f64> {
 impl Configure for Config {
     type Encoding = Recursive;
     const KIND: &'static str = "recursive";
-    const SUMMARY: &'static str =
+    const DESCRIPTION: &'static str =
         "each position's vector is a learned function of the one before, or of the token too (RNN)";
     const SOURCE: &'static str = "kexue.fm/archives/8130";
-    const PAST: Past = Past::Reads("defined: the recursion goes on");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the recursion goes on");
     const VARIANTS: &'static [&'static str] = &["variant = 'mlp'", "variant = 'rnn'"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {

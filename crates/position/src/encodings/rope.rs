@@ -14,7 +14,7 @@
 //! that complete a turn within the training length, `inv_freq_i >= 2 pi / L` (Chen et al. 2024,
 //! arXiv:2410.21216). Extensions leave an unrotated band unrotated.
 
-use super::{Configure, Past, check_base};
+use super::{Configure, Extrapolation, check_base};
 use crate::encoding::{Dimensions, Position, PositionUse};
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
@@ -68,9 +68,9 @@ impl Config {
 impl Configure for Config {
     type Encoding = Rope;
     const KIND: &'static str = "rope";
-    const SUMMARY: &'static str = "rotates q and k by angles that grow with the position (RoPE)";
+    const DESCRIPTION: &'static str = "rotates q and k by angles that grow with the position (RoPE)";
     const SOURCE: &'static str = "arXiv:2104.09864";
-    const PAST: Past = Past::Reads("defined: angles that training never showed");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: angles that training never showed");
     const VARIANTS: &'static [&'static str] = &["layout = 'interleaved'\nfraction = 0.5", "hope = true", "p = 0.5"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {

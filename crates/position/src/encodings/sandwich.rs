@@ -4,7 +4,7 @@
 //! (Chi et al. 2023, arXiv:2212.10356, equation 7): 0 at distance 0 and never above it. No parameters, the
 //! same in every layer, computed in f64. Interpolated by s, every distance is divided by s.
 
-use super::{Configure, Past, check_at_least, check_base};
+use super::{Configure, Extrapolation, check_at_least, check_base};
 use crate::distance::{DistanceBias, upload};
 use crate::encoding::Dimensions;
 use crate::init::Init;
@@ -45,9 +45,9 @@ pub struct Sandwich {
 impl Configure for Config {
     type Encoding = Sandwich;
     const KIND: &'static str = "sandwich";
-    const SUMMARY: &'static str = "the inner product of sinusoidal embeddings as a penalty (Sandwich)";
+    const DESCRIPTION: &'static str = "the inner product of sinusoidal embeddings as a penalty (Sandwich)";
     const SOURCE: &'static str = "arXiv:2212.10356";
-    const PAST: Past = Past::Reads("defined: the penalty goes on growing, about as a logarithm");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the penalty goes on growing, about as a logarithm");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;

@@ -7,12 +7,12 @@
 //! Clipping defines every length. Fractional distances are rounded down; interpolated by s, distances are divided
 //! by s first.
 
-use super::{Configure, Past};
+use super::{Configure, Extrapolation};
 use crate::distance::chosen_by_distance;
 use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::layered::at_layer;
+use crate::per_layer::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor};
@@ -56,9 +56,9 @@ pub struct Shaw {
 impl Configure for Config {
     type Encoding = Shaw;
     const KIND: &'static str = "shaw";
-    const SUMMARY: &'static str = "learned vectors of clipped distances, added to keys and values (Shaw)";
+    const DESCRIPTION: &'static str = "learned vectors of clipped distances, added to keys and values (Shaw)";
     const SOURCE: &'static str = "arXiv:1803.02155";
-    const PAST: Past = Past::Reads("defined: distances past `p_max` share a vector");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: distances past `p_max` share a vector");
     const VARIANTS: &'static [&'static str] = &["p_max = 5", "values = false"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
@@ -108,7 +108,7 @@ impl Position for Shaw {
         HeadUse::Reads
     }
 
-    fn by_block(&self, _positions: &Positions) -> bool {
+    fn needs_scores(&self, _positions: &Positions) -> bool {
         true
     }
 
@@ -139,11 +139,11 @@ impl Position for Shaw {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::refused;
+    use crate::testing::message_of;
 
     #[test]
     fn distances_must_enclose_zero() {
-        assert!(refused("kind = \"shaw\"\np_min = 1").contains("must enclose 0"));
-        assert!(refused("kind = \"shaw\"\np_max = -1").contains("must enclose 0"));
+        assert!(message_of("kind = \"shaw\"\np_min = 1").contains("must enclose 0"));
+        assert!(message_of("kind = \"shaw\"\np_max = -1").contains("must enclose 0"));
     }
 }

@@ -9,7 +9,7 @@
 //! 0.7 times as large as tokens; here the waves are scaled, by default to the size of the tokens. With `learned_scale`
 //! the factor is trained, from `scale`.
 
-use super::{Configure, Past, check_base};
+use super::{Configure, Extrapolation, check_base};
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
@@ -58,9 +58,9 @@ pub struct Sinusoidal {
 impl Configure for Config {
     type Encoding = Sinusoidal;
     const KIND: &'static str = "sinusoidal";
-    const SUMMARY: &'static str = "fixed sine and cosine waves, added to the token embeddings";
+    const DESCRIPTION: &'static str = "fixed sine and cosine waves, added to the token embeddings";
     const SOURCE: &'static str = "arXiv:1706.03762, section 3.5";
-    const PAST: Past = Past::Reads("defined: the waves go on");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the waves go on");
     const VARIANTS: &'static [&'static str] = &["learned_scale = true"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {

@@ -8,8 +8,8 @@
 //! Buckets are computed in f64. A fractional distance is rounded down first, also where it is
 //! interpolated: `floor(n / s)`.
 
-use super::{Configure, Past, check_at_least};
-use crate::detail::Detail;
+use super::{Configure, Extrapolation, check_at_least};
+use crate::summary::Summary;
 use crate::distance::{DistanceBias, whole};
 use crate::encoding::Dimensions;
 use crate::init::Init;
@@ -44,7 +44,7 @@ impl Buckets {
     }
 
     /// The distances of each bucket in a text that ends at the last of these positions.
-    pub(super) fn detail(self, positions: &[f64], scale: f64) -> Detail {
+    pub(super) fn summary(self, positions: &[f64], scale: f64) -> Summary {
         let last = positions.iter().copied().fold(0.0, f64::max) as usize;
         let mut rows: Vec<Vec<f64>> = Vec::new();
         for (distance, n) in whole(last + 1, scale).into_iter().enumerate() {
@@ -54,7 +54,7 @@ impl Buckets {
                 _ => rows.push(vec![bucket, distance, distance]),
             }
         }
-        Detail::new("buckets of distances", &["bucket", "from", "to"], rows)
+        Summary::new("buckets of distances", &["bucket", "from", "to"], rows)
     }
 
     /// Checks the numbers.
@@ -124,10 +124,10 @@ pub struct T5 {
 impl Configure for Config {
     type Encoding = T5;
     const KIND: &'static str = "t5";
-    const SUMMARY: &'static str = "a learned bias per bucket of distances, shared by all layers (T5)";
+    const DESCRIPTION: &'static str = "a learned bias per bucket of distances, shared by all layers (T5)";
     const SOURCE: &'static str = "arXiv:1910.10683";
     const LENGTHS: &'static [&'static str] = &["max_distance"];
-    const PAST: Past = Past::Reads("defined: distances of `max_distance` and more share the last bucket");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: distances of `max_distance` and more share the last bucket");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         self.buckets().check(section)
@@ -156,15 +156,15 @@ impl DistanceBias for T5 {
         self.scale = scale;
     }
 
-    fn details(&self, positions: &[f64]) -> Vec<Detail> {
-        vec![self.buckets.detail(positions, self.scale)]
+    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
+        vec![self.buckets.summary(positions, self.scale)]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::refused;
+    use crate::testing::message_of;
 
     #[test]
     fn the_usual_buckets() {
@@ -184,6 +184,6 @@ mod tests {
     fn odd_or_empty_buckets_are_refused() {
         assert!(Buckets { buckets: 7, max_distance: 128 }.check("position").is_err());
         assert!(Buckets { buckets: 32, max_distance: 16 }.check("position").is_err());
-        assert!(refused("kind = \"t5\"\nbuckets = 0").starts_with("`position.buckets = 0`"));
+        assert!(message_of("kind = \"t5\"\nbuckets = 0").starts_with("`position.buckets = 0`"));
     }
 }

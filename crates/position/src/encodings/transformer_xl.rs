@@ -22,12 +22,12 @@
 //! and cosines of i and of j, so that q and k, each made `width` channels wider, have the whole logit as
 //! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`.
 
-use super::{Configure, Past, check_base};
+use super::{Configure, Extrapolation, check_base};
 use crate::encoding::{Dimensions, HeadUse, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::layered::at_layer;
+use crate::per_layer::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -74,10 +74,10 @@ pub struct TransformerXl {
 impl Configure for Config {
     type Encoding = TransformerXl;
     const KIND: &'static str = "transformer_xl";
-    const SUMMARY: &'static str = "relative sinusoids with a key matrix and biases of their own";
+    const DESCRIPTION: &'static str = "relative sinusoids with a key matrix and biases of their own";
     const SOURCE: &'static str = "arXiv:1901.02860";
     const ALIASES: &'static [&'static str] = &["xlnet"];
-    const PAST: Past = Past::Reads("defined: waves of distances that training never showed");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: waves of distances that training never showed");
     const LENGTHS: &'static [&'static str] = &["memory"];
     const VARIANTS: &'static [&'static str] = &["memory = 5", "shared_key = true"];
 
@@ -157,7 +157,7 @@ impl Position for TransformerXl {
         self.memory
     }
 
-    fn reads_pairs(&self) -> bool {
+    fn is_relative_qk(&self) -> bool {
         true
     }
 

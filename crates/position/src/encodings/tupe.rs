@@ -12,8 +12,8 @@
 
 use super::learned::{extend, past_the_table};
 use super::t5::Buckets;
-use super::{Configure, Past, check_at_least};
-use crate::detail::Detail;
+use super::{Configure, Extrapolation, check_at_least};
+use crate::summary::Summary;
 use crate::distance::bias_by_distance;
 use crate::encoding::{Dimensions, HeadUse, Position, QueryBlock, Rows};
 use crate::init::Init;
@@ -95,9 +95,9 @@ impl Config {
 impl Configure for Config {
     type Encoding = Tupe;
     const KIND: &'static str = "tupe";
-    const SUMMARY: &'static str = "positions with projections of their own, untied from the content (TUPE)";
+    const DESCRIPTION: &'static str = "positions with projections of their own, untied from the content (TUPE)";
     const SOURCE: &'static str = "arXiv:2006.15595";
-    const PAST: Past = Past::Refuses(
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Rejected(
         "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `linear` interpolates, \
          `table` makes it longer",
     );
@@ -188,7 +188,7 @@ impl Position for Tupe {
         self.rel_table.is_some()
     }
 
-    fn by_block(&self, positions: &Positions) -> bool {
+    fn needs_scores(&self, positions: &Positions) -> bool {
         self.adds_bias() && !positions.consecutive()
     }
 
@@ -216,7 +216,7 @@ impl Position for Tupe {
         true
     }
 
-    fn details(&self, positions: &[f64]) -> Vec<Detail> {
-        self.rel_table.iter().map(|_| self.buckets.detail(positions, self.scale)).collect()
+    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
+        self.rel_table.iter().map(|_| self.buckets.summary(positions, self.scale)).collect()
     }
 }

@@ -10,8 +10,8 @@
 //! unless given. Past about 300 `scale_base` positions on one side the factors leave f32: refused.
 //! Interpolated by s, positions are divided by s in angles and decay.
 
-use super::{Configure, Past, check_base, check_positive};
-use crate::detail::Detail;
+use super::{Configure, Extrapolation, check_base, check_positive};
+use crate::summary::Summary;
 use crate::encoding::{Dimensions, Position, PositionUse};
 use crate::frequency::{Decay, Frequencies, Rotation};
 use crate::init::Init;
@@ -61,9 +61,9 @@ pub struct Xpos {
 impl Configure for Config {
     type Encoding = Xpos;
     const KIND: &'static str = "xpos";
-    const SUMMARY: &'static str = "rotates q and k, and lets fast bands fade with the distance (xPos)";
+    const DESCRIPTION: &'static str = "rotates q and k, and lets fast bands fade with the distance (xPos)";
     const SOURCE: &'static str = "arXiv:2212.10554";
-    const PAST: Past = Past::Reads("defined, decaying on; refused where the scales leave f32");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined, decaying on; refused where the scales leave f32");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;
@@ -155,13 +155,13 @@ impl Position for Xpos {
         .hint(hint))
     }
 
-    fn details(&self, _positions: &[f64]) -> Vec<Detail> {
+    fn summaries(&self, _positions: &[f64]) -> Vec<Summary> {
         let rows = self.decay.zeta.iter().enumerate().map(|(band, &zeta)| {
             // zeta^(n / scale_base) = 1/2.
             let half = self.decay.scale_base * 0.5f64.ln() / zeta.ln();
             vec![band as f64, zeta, half]
         });
-        vec![Detail::new("decay of the bands", &["band", "zeta", "half at distance"], rows.collect())]
+        vec![Summary::new("decay of the bands", &["band", "zeta", "half at distance"], rows.collect())]
     }
 }
 

@@ -27,7 +27,7 @@ impl Default for Abf {
 
 impl Extend for Abf {
     const KIND: &'static str = "abf";
-    const SUMMARY: &'static str =
+    const DESCRIPTION: &'static str =
         "another base at every length (adjusted base frequency), for continued training";
     const SOURCE: &'static str = "arXiv:2309.16039";
 

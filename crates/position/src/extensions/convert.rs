@@ -31,7 +31,7 @@ pub struct Convert {
 
 impl Extend for Convert {
     const KIND: &'static str = "convert";
-    const SUMMARY: &'static str = "writes positions as digits of a larger base";
+    const DESCRIPTION: &'static str = "writes positions as digits of a larger base";
     const SOURCE: &'static str = "kexue.fm/archives/9675";
 
     fn validate(&self, section: &str) -> Result<()> {

@@ -16,7 +16,7 @@ pub struct Direct {}
 
 impl Extend for Direct {
     const KIND: &'static str = "direct";
-    const SUMMARY: &'static str = "as last trained: plain extrapolation";
+    const DESCRIPTION: &'static str = "as last trained: plain extrapolation";
     const SOURCE: &'static str = "the identity";
 
     fn validate(&self, _section: &str) -> Result<()> {

@@ -44,7 +44,7 @@ impl Default for DualChunk {
 
 impl Extend for DualChunk {
     const KIND: &'static str = "dual_chunk";
-    const SUMMARY: &'static str = "positions start again in every chunk (dual chunk attention)";
+    const DESCRIPTION: &'static str = "positions start again in every chunk (dual chunk attention)";
     const SOURCE: &'static str = "arXiv:2402.17463 and its repository";
 
     fn validate(&self, _section: &str) -> Result<()> {

@@ -18,7 +18,7 @@ pub struct DynamicLinear {}
 
 impl Extend for DynamicLinear {
     const KIND: &'static str = "dynamic_linear";
-    const SUMMARY: &'static str = "position interpolation by the length at hand (dynamic PI)";
+    const DESCRIPTION: &'static str = "position interpolation by the length at hand (dynamic PI)";
     const SOURCE: &'static str = "arXiv:2306.15595, in the dynamic form of the YaRN repository";
 
     fn validate(&self, _section: &str) -> Result<()> {

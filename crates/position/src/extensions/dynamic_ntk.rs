@@ -28,7 +28,7 @@ impl Default for DynamicNtk {
 
 impl Extend for DynamicNtk {
     const KIND: &'static str = "dynamic_ntk";
-    const SUMMARY: &'static str = "NTK-aware base conversion by the length at hand";
+    const DESCRIPTION: &'static str = "NTK-aware base conversion by the length at hand";
     const SOURCE: &'static str = "arXiv:2309.00071, section 3.3; \"dynamic\" in transformers";
 
     fn validate(&self, section: &str) -> Result<()> {

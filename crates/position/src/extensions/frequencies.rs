@@ -28,7 +28,7 @@ fn one() -> f64 {
 
 impl Extend for CustomFrequencies {
     const KIND: &'static str = "frequencies";
-    const SUMMARY: &'static str = "the frequencies given in `inv_freq`";
+    const DESCRIPTION: &'static str = "the frequencies given in `inv_freq`";
     const SOURCE: &'static str = "given by the user";
 
     fn validate(&self, section: &str) -> Result<()> {

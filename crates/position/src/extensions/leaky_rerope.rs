@@ -74,7 +74,7 @@ impl LeakyReRope {
         match self.far_end {
             Some(far_end) if self.k.is_none() => {
                 let better = || "take a `far_end` between the window and L, such as \"0.6L\"".to_owned();
-                farthest.check(Self::KIND, ("far_end", far_end.written()), lengths, better)
+                farthest.check(Self::KIND, ("far_end", far_end.text()), lengths, better)
             }
             _ => farthest.check(Self::KIND, ("k", k), lengths, || {
                 let least = ((last - window) / (train - window)).floor() + 1.0;
@@ -86,7 +86,7 @@ impl LeakyReRope {
 
 impl Extend for LeakyReRope {
     const KIND: &'static str = "leaky_rerope";
-    const SUMMARY: &'static str = "distances grow k times slower past the window (Leaky ReRoPE)";
+    const DESCRIPTION: &'static str = "distances grow k times slower past the window (Leaky ReRoPE)";
     const SOURCE: &'static str = "kexue.fm/archives/9708";
 
     fn validate(&self, section: &str) -> Result<()> {

@@ -34,7 +34,7 @@ impl Linear {
 
 impl Extend for Linear {
     const KIND: &'static str = "linear";
-    const SUMMARY: &'static str = "divides every position by the scale (position interpolation, PI)";
+    const DESCRIPTION: &'static str = "divides every position by the scale (position interpolation, PI)";
     const SOURCE: &'static str = "arXiv:2306.15595";
 
     fn validate(&self, section: &str) -> Result<()> {

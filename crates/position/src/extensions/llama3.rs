@@ -33,7 +33,7 @@ impl Default for Llama3 {
 
 impl Extend for Llama3 {
     const KIND: &'static str = "llama3";
-    const SUMMARY: &'static str = "the frequency scaling of Llama 3.1: a short ramp over turns";
+    const DESCRIPTION: &'static str = "the frequency scaling of Llama 3.1: a short ramp over turns";
     const SOURCE: &'static str = "\"llama3\" in transformers; arXiv:2407.21783";
 
     fn validate(&self, section: &str) -> Result<()> {

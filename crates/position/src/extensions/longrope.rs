@@ -76,7 +76,7 @@ fn attention_factor(scale: f64, train: usize) -> f64 {
 
 impl Extend for LongRope {
     const KIND: &'static str = "longrope";
-    const SUMMARY: &'static str = "divides each frequency by a factor found by search (LongRoPE)";
+    const DESCRIPTION: &'static str = "divides each frequency by a factor found by search (LongRoPE)";
     const SOURCE: &'static str = "arXiv:2402.13753; \"longrope\" in transformers";
 
     fn validate(&self, section: &str) -> Result<()> {

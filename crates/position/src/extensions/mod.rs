@@ -10,7 +10,7 @@ mod tests;
 use common::Common;
 
 use crate::encoding::Position;
-use crate::encodings::{Entry, serialize_tagged, tagged};
+use crate::encodings::{KindInfo, serialize_tagged, tagged};
 use crate::extension::{Extend, Lengths};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
@@ -31,9 +31,9 @@ macro_rules! extensions {
         }
 
         /// Every extension there is.
-        pub const EXTENSIONS: &[Entry] = &[$(Entry {
+        pub const EXTENSIONS: &[KindInfo] = &[$(KindInfo {
             kind: <$module::$Name as Extend>::KIND,
-            summary: <$module::$Name as Extend>::SUMMARY,
+            description: <$module::$Name as Extend>::DESCRIPTION,
             source: <$module::$Name as Extend>::SOURCE,
         },)*];
 
@@ -58,7 +58,7 @@ macro_rules! extensions {
                 vec![$(with_common(
                     tagged::<$module::$Name>(
                         <$module::$Name as Extend>::KIND,
-                        <$module::$Name as Extend>::SUMMARY,
+                        <$module::$Name as Extend>::DESCRIPTION,
                         generator,
                     ),
                     <$module::$Name as Extend>::OWN_TEMPERATURE,

@@ -66,7 +66,7 @@ impl MrRope {
 
 impl Extend for MrRope {
     const KIND: &'static str = "mrrope";
-    const SUMMARY: &'static str = "mixed-radix conversion of the middle bands (MrRoPE), with YaRN's scaling";
+    const DESCRIPTION: &'static str = "mixed-radix conversion of the middle bands (MrRoPE), with YaRN's scaling";
     const SOURCE: &'static str = "arXiv:2601.22181";
 
     fn validate(&self, section: &str) -> Result<()> {

@@ -39,7 +39,7 @@ pub fn converted(kind: &str, frequencies: &Frequencies, scale: f64) -> Result<Fr
 
 impl Extend for Ntk {
     const KIND: &'static str = "ntk";
-    const SUMMARY: &'static str = "NTK-aware base conversion: the base grows to b s^(d/(d-2))";
+    const DESCRIPTION: &'static str = "NTK-aware base conversion: the base grows to b s^(d/(d-2))";
     const SOURCE: &'static str = "arXiv:2309.00071, definition 1";
 
     fn validate(&self, section: &str) -> Result<()> {

@@ -44,7 +44,7 @@ impl NtkByParts {
 
 impl Extend for NtkByParts {
     const KIND: &'static str = "ntk_by_parts";
-    const SUMMARY: &'static str =
+    const DESCRIPTION: &'static str =
         "interpolates bands that never turned in training, keeps those that often did";
     const SOURCE: &'static str = "arXiv:2309.00071, section 3.2, and its repository";
 

@@ -34,7 +34,7 @@ impl Default for RandPos {
 
 impl Extend for RandPos {
     const KIND: &'static str = "randpos";
-    const SUMMARY: &'static str = "positions drawn from a longer range, as randomised training draws them";
+    const DESCRIPTION: &'static str = "positions drawn from a longer range, as randomised training draws them";
     const SOURCE: &'static str = "arXiv:2305.16843";
 
     fn validate(&self, _section: &str) -> Result<()> {

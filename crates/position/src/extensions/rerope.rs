@@ -32,7 +32,7 @@ impl Default for ReRope {
 
 impl Extend for ReRope {
     const KIND: &'static str = "rerope";
-    const SUMMARY: &'static str = "distances stop growing at the window (ReRoPE)";
+    const DESCRIPTION: &'static str = "distances stop growing at the window (ReRoPE)";
     const SOURCE: &'static str = "kexue.fm/archives/9708";
 
     fn validate(&self, _section: &str) -> Result<()> {

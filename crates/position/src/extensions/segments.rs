@@ -33,7 +33,7 @@ impl Default for Segments {
 
 impl Extend for Segments {
     const KIND: &'static str = "segments";
-    const SUMMARY: &'static str =
+    const DESCRIPTION: &'static str =
         "independent segments: positions begin anew, and attention stops at the border";
     const SOURCE: &'static str = "segment-wise reading, the baseline of a table that ends";
 

@@ -113,7 +113,7 @@ impl SelfExtend {
 
 impl Extend for SelfExtend {
     const KIND: &'static str = "self_extend";
-    const SUMMARY: &'static str = "far positions are shared by groups of tokens (Self-Extend)";
+    const DESCRIPTION: &'static str = "far positions are shared by groups of tokens (Self-Extend)";
     const SOURCE: &'static str = "arXiv:2401.01325";
 
     fn validate(&self, section: &str) -> Result<()> {

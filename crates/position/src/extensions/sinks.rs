@@ -52,7 +52,7 @@ impl Sinks {
 
 impl Extend for Sinks {
     const KIND: &'static str = "sinks";
-    const SUMMARY: &'static str =
+    const DESCRIPTION: &'static str =
         "the first tokens and a window, as a bounded cache holds them (StreamingLLM)";
     const SOURCE: &'static str = "arXiv:2309.17453";
 

@@ -20,7 +20,7 @@ pub struct SuNtkFixed {
 
 impl Extend for SuNtkFixed {
     const KIND: &'static str = "su_ntk_fixed";
-    const SUMMARY: &'static str = "Su's corrected base conversion: the slowest band is exactly interpolated";
+    const DESCRIPTION: &'static str = "Su's corrected base conversion: the slowest band is exactly interpolated";
     const SOURCE: &'static str = "kexue.fm/archives/9706";
 
     fn validate(&self, section: &str) -> Result<()> {

@@ -28,7 +28,7 @@ impl Default for SuNtkMixed {
 
 impl Extend for SuNtkMixed {
     const KIND: &'static str = "su_ntk_mixed";
-    const SUMMARY: &'static str = "Su's mixed-radix base conversion, between interpolation and su_ntk_fixed";
+    const DESCRIPTION: &'static str = "Su's mixed-radix base conversion, between interpolation and su_ntk_fixed";
     const SOURCE: &'static str = "kexue.fm/archives/9706";
 
     fn validate(&self, section: &str) -> Result<()> {

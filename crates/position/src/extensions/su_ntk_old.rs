@@ -28,7 +28,7 @@ pub(super) fn times(frequencies: &Frequencies, factor: f64) -> Frequencies {
 
 impl Extend for SuNtkOld {
     const KIND: &'static str = "su_ntk_old";
-    const SUMMARY: &'static str = "Su's first base conversion: the base grows to b s";
+    const DESCRIPTION: &'static str = "Su's first base conversion: the base grows to b s";
     const SOURCE: &'static str = "kexue.fm/archives/9675";
 
     fn validate(&self, section: &str) -> Result<()> {

@@ -30,7 +30,7 @@ impl Default for LongerTable {
 
 impl Extend for LongerTable {
     const KIND: &'static str = "table";
-    const SUMMARY: &'static str = "makes a learned table as long as the text: interpolated, random or hierarchical";
+    const DESCRIPTION: &'static str = "makes a learned table as long as the text: interpolated, random or hierarchical";
     const SOURCE: &'static str = "arXiv:2306.15595; kexue.fm/archives/7947";
 
     fn validate(&self, section: &str) -> Result<()> {

@@ -27,7 +27,7 @@ impl Default for Window {
 
 impl Extend for Window {
     const KIND: &'static str = "window";
-    const SUMMARY: &'static str = "every layer sees the last tokens only";
+    const DESCRIPTION: &'static str = "every layer sees the last tokens only";
     const SOURCE: &'static str = "sliding window attention, arXiv:2004.05150";
 
     fn validate(&self, _section: &str) -> Result<()> {

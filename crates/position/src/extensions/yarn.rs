@@ -58,7 +58,7 @@ impl Yarn {
 
 impl Extend for Yarn {
     const KIND: &'static str = "yarn";
-    const SUMMARY: &'static str = "ntk_by_parts with sharper attention (YaRN)";
+    const DESCRIPTION: &'static str = "ntk_by_parts with sharper attention (YaRN)";
     const SOURCE: &'static str = "arXiv:2309.00071 and its repository";
     const OWN_TEMPERATURE: bool = true;
 

@@ -103,23 +103,23 @@ enum Kind {
 impl<'de> Deserialize<'de> for TrainingPositions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let Written { kind, max_position, max_skip, count } = Written::deserialize(deserializer)?;
-        let refused = |what: &str| Err(D::Error::custom(what));
+        let rejected = |what: &str| Err(D::Error::custom(what));
         match (kind, max_position, max_skip, count) {
             (Kind::Contiguous, None, None, None) => Ok(Self::Contiguous),
-            (Kind::Contiguous, ..) => refused("kind \"contiguous\" takes no other key"),
+            (Kind::Contiguous, ..) => rejected("kind \"contiguous\" takes no other key"),
             (Kind::Randpos, max_position, None, None) => {
                 Ok(Self::Randpos { max_position: max_position.unwrap_or_else(randpos_positions) })
             }
-            (Kind::Randpos, ..) => refused("kind \"randpos\" takes `max_position` and no other key"),
+            (Kind::Randpos, ..) => rejected("kind \"randpos\" takes `max_position` and no other key"),
             (Kind::Pose, max_position, max_skip, None) => {
                 Ok(Self::Pose { max_position: max_position.unwrap_or_else(pose_positions), max_skip })
             }
-            (Kind::Pose, ..) => refused("kind \"pose\" takes `max_position`, `max_skip` and no other key"),
+            (Kind::Pose, ..) => rejected("kind \"pose\" takes `max_position`, `max_skip` and no other key"),
             (Kind::Offset, Some(max_position), None, None) => Ok(Self::Offset { max_position }),
-            (Kind::Offset, ..) => refused("kind \"offset\" takes `max_position` and no other key"),
+            (Kind::Offset, ..) => rejected("kind \"offset\" takes `max_position` and no other key"),
             (Kind::Segments, max_position, None, Some(count)) => Ok(Self::Segments { count, max_position }),
             (Kind::Segments, ..) => {
-                refused("kind \"segments\" takes `count`, may take `max_position`, and no other key")
+                rejected("kind \"segments\" takes `count`, may take `max_position`, and no other key")
             }
         }
     }
@@ -205,7 +205,7 @@ impl TrainingPositions {
     /// encoding carries a memory, whose positions come before the row's.
     pub fn check(&self, section: &str, reading: &Reading, lengths: Lengths) -> Result<()> {
         let name = reading.name();
-        let refused = |why: String, hint: &str| {
+        let rejected = |why: String, hint: &str| {
             Err(Error::value(section, format!("{{ kind = \"{}\" }}", self.kind()), why).hint(hint))
         };
         let wanted = match self {
@@ -215,7 +215,7 @@ impl TrainingPositions {
         };
         match (wanted, reading.position_use()) {
             (PositionUse::Distances, PositionUse::Order) => {
-                return refused(
+                return rejected(
                     format!(
                         "`{name}` reads the order of the tokens alone, which drawn positions leave as it is"
                     ),
@@ -223,7 +223,7 @@ impl TrainingPositions {
                 );
             }
             (PositionUse::Positions, PositionUse::Order | PositionUse::Distances) => {
-                return refused(
+                return rejected(
                     format!("`{name}` does not see a shift of all positions"),
                     "random starts are for encodings that read absolute positions, such as `learned`; `randpos` and \
                      `pose` draw distances",
@@ -232,7 +232,7 @@ impl TrainingPositions {
             _ => {}
         }
         if reading.memory() > 0 && !self.is_contiguous() {
-            return refused(
+            return rejected(
                 format!("`{name}` carries a memory, whose positions lie just before those of the row"),
                 "leave `train.positions` out, or train without `memory`",
             );

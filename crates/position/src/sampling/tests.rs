@@ -13,7 +13,7 @@ fn read(text: &str) -> Result<TrainingPositions> {
     Ok(positions)
 }
 
-fn refused(text: &str) -> String {
+fn message_of(text: &str) -> String {
     read(text).unwrap_err().to_string()
 }
 
@@ -49,12 +49,12 @@ fn what_is_read_is_written() {
 
 #[test]
 fn strangers_and_too_few_positions_are_named() {
-    assert!(refused("kind = \"randpos\"\nmax_positon = 3").contains("did you mean `max_position`?"));
-    assert!(refused("kind = \"rand\"").contains("randpos"));
-    assert!(refused("kind = \"randpos\"\ncount = 3").contains("no other key"));
-    assert!(refused("kind = \"offset\"").contains("takes `max_position`"));
-    assert!(refused("kind = \"segments\"\ncount = 0").starts_with("`train.positions.count = 0`"));
-    let few = refused("kind = \"pose\"\nmax_position = 12");
+    assert!(message_of("kind = \"randpos\"\nmax_positon = 3").contains("did you mean `max_position`?"));
+    assert!(message_of("kind = \"rand\"").contains("randpos"));
+    assert!(message_of("kind = \"randpos\"\ncount = 3").contains("no other key"));
+    assert!(message_of("kind = \"offset\"").contains("takes `max_position`"));
+    assert!(message_of("kind = \"segments\"\ncount = 0").starts_with("`train.positions.count = 0`"));
+    let few = message_of("kind = \"pose\"\nmax_position = 12");
     assert!(few.contains("`train.positions.max_position = 12` is not allowed: a row of 16 tokens"), "{few}");
 }
 

@@ -1,6 +1,6 @@
 //! Whether the parameters of a stack's encodings fit in memory, before any is drawn.
 
-use super::{Entry, PositionConfig};
+use super::{PositionConfig, StackEntry};
 use crate::encoding::Dimensions;
 use crate::encodings::{EncodingConfig, largest};
 use crate::init::Init;
@@ -13,7 +13,7 @@ const F32: u64 = 4;
 impl PositionConfig {
     /// The largest whole number among the keys of all encodings, with its key.
     pub fn largest(&self, section: &str) -> Option<(String, u64)> {
-        let of_entry = |(index, entry): (usize, &Entry)| {
+        let of_entry = |(index, entry): (usize, &StackEntry)| {
             let (section, list) = self.sections(section, index);
             let alone = entry.encodings.len() == 1;
             let at = move |place| if alone { section.clone() } else { format!("{list}[{place}]") };

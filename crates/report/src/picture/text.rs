@@ -1,6 +1,6 @@
 //! A picture as text for the terminal.
 
-use super::{ByDistance, Detail, Layer, Matrix, Picture, Row, Spectrum};
+use super::{ByDistance, Layer, Matrix, Picture, Row, Spectrum, Summary};
 use std::fmt::Write as _;
 
 /// From the lowest number to the highest.
@@ -123,7 +123,7 @@ fn zero(number: f64) -> f64 {
     if number.abs() < 5e-5 { 0.0 } else { number }
 }
 
-fn detail(detail: &Detail) -> String {
+fn detail(detail: &Summary) -> String {
     let width = |name: &String| name.len().max(8);
     let line = |cells: Vec<String>| cells.join("  ") + "\n";
     let header = detail.columns.iter().map(|name| format!("{name:>0$}", width(name))).collect();

@@ -46,9 +46,9 @@ fn the_least_base_keeps_the_highest_digit_in_range() {
 
 #[test]
 fn too_few_digits_are_refused() {
-    let error = crate::testing::refused("kind = \"radix\"\nbeta = 2\ndigits = 3");
+    let error = crate::testing::message_of("kind = \"radix\"\nbeta = 2\ndigits = 3");
     assert!(error.starts_with("`position.digits = 3`"), "{error}");
-    let error = crate::testing::refused(
+    let error = crate::testing::message_of(
         "kind = \"radix\"\nvariant = \"convert\"\nbeta_new = 16\nreading = \"raw\"",
     );
     assert!(error.starts_with("`position.reading = \"raw\"`"), "{error}");

@@ -16,8 +16,8 @@
 //! `clamp((d' + 1/2) beta / beta_new - 1/2, 0, beta - 1)`; `reading = "raw"` takes the number as it is.
 
 use super::learned::INIT_STD;
-use super::{Configure, Past, check_at_least, check_positive};
-use crate::detail::Detail;
+use super::{Configure, Extrapolation, check_at_least, check_positive};
+use crate::summary::Summary;
 use crate::distance::upload;
 use crate::encoding::{Dimensions, Position, Rows};
 use crate::extension::Lengths;
@@ -178,10 +178,10 @@ pub struct Radix {
 impl Configure for Config {
     type Encoding = Radix;
     const KIND: &'static str = "radix";
-    const SUMMARY: &'static str = "the digits of the position, as rows of tables or as numbers";
+    const DESCRIPTION: &'static str = "the digits of the position, as rows of tables or as numbers";
     const SOURCE: &'static str = "kexue.fm/archives/9675";
-    const PAST: Past =
-        Past::Reads("defined up to `beta^digits`, with digits that training saw only as 0; `convert` needs none");
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined up to `beta^digits`, with digits that training saw only as 0; `convert` needs none");
     const VARIANTS: &'static [&'static str] = &["digits_as = 'numbers'\nbeta = 3"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
@@ -349,12 +349,12 @@ impl Position for Radix {
         true
     }
 
-    fn details(&self, positions: &[f64]) -> Vec<Detail> {
+    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
         let rows = positions.iter().map(|&m| [vec![m], self.config.coordinates(m)].concat());
         // The lowest digit comes first.
         let names: Vec<String> = (0..self.config.digits).map(|j| format!("digit {j}")).collect();
         let columns: Vec<&str> = std::iter::once("position").chain(names.iter().map(String::as_str)).collect();
-        vec![Detail::new("digits as they are read, the lowest first", &columns, rows.collect())]
+        vec![Summary::new("digits as they are read, the lowest first", &columns, rows.collect())]
     }
 }
 

@@ -1,6 +1,6 @@
 //! `[position]` as it is written into resolved configs, and its schema.
 
-use super::{Entry, EntryKeys, MIXED, PositionConfig};
+use super::{MIXED, PositionConfig, StackEntry, StackEntryKeys};
 use crate::encodings::{ENCODINGS, EncodingConfig};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
@@ -23,7 +23,7 @@ impl Serialize for PositionConfig {
     }
 }
 
-impl Serialize for Entry {
+impl Serialize for StackEntry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let encodings = match self.encodings.as_slice() {
             [one] => serde_json::to_value(one),
@@ -51,7 +51,7 @@ impl JsonSchema for PositionConfig {
             "items": one,
             "minItems": 1
         });
-        let own = EntryKeys::json_schema(generator).get("properties").cloned().unwrap_or_default();
+        let own = StackEntryKeys::json_schema(generator).get("properties").cloned().unwrap_or_default();
         let mut entries = EncodingConfig::schemas(generator);
         entries.push(json_schema!({
             "type": "object",

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// A small table of numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Detail {
+pub struct Summary {
     /// What it shows.
     pub title: String,
     /// Names of the columns.
@@ -13,7 +13,7 @@ pub struct Detail {
     pub rows: Vec<Vec<f64>>,
 }
 
-impl Detail {
+impl Summary {
     /// A table; every row has a number for each column.
     pub fn new(title: &str, columns: &[&str], rows: Vec<Vec<f64>>) -> Self {
         Self { title: title.to_owned(), columns: columns.iter().map(|&name| name.to_owned()).collect(), rows }

@@ -2,7 +2,7 @@
 //! parameters and keys show. The tables of the README are made of it.
 
 use crate::encoding::{Dimensions, Position, QueryBlock, Rows};
-use crate::encodings::{ENCODINGS, Encoding, EncodingConfig, Past};
+use crate::encodings::{ENCODINGS, Encoding, EncodingConfig, Extrapolation};
 use crate::extension::Lengths;
 use crate::extensions::{EXTENSIONS, ExtensionConfig};
 use crate::init::Init;
@@ -34,7 +34,7 @@ const ROWS: usize = 4;
 /// Where an encoding acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum HookPoint {
     /// The hidden state before the first block.
     Input,
     /// The hidden state before every block.
@@ -51,7 +51,7 @@ pub enum Place {
     Values,
 }
 
-impl Place {
+impl HookPoint {
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ pub struct AboutEncoding {
     /// Where it was published.
     pub source: &'static str,
     /// Where it acts.
-    pub acts: Vec<Place>,
+    pub acts: Vec<HookPoint>,
     /// Each parameter and its shape, such as `table [table_size, width]`.
     pub parameters: Vec<String>,
     /// What happens past the training length.
@@ -111,13 +111,13 @@ pub fn encodings() -> Result<Vec<AboutEncoding>> {
             let config = EncodingConfig::from_value(&entry.kind.into(), "position")?;
             config.validate("position", &SIZES)?;
             let encoding = config.build(&SIZES, &Init::new(0, &Device::flex()));
-            let (past, refuses) = match config.past() {
-                Past::Reads(text) => (text, false),
-                Past::Refuses(text) => (text, true),
+            let (past, refuses) = match config.extrapolation() {
+                Extrapolation::Supported(text) => (text, false),
+                Extrapolation::Rejected(text) => (text, true),
             };
             Ok(AboutEncoding {
                 kind: entry.kind,
-                summary: entry.summary,
+                summary: entry.description,
                 source: entry.source,
                 acts: acts(&encoding, &SIZES),
                 parameters: encoding.parameters().iter().map(ParameterSpec::to_string).collect(),
@@ -129,7 +129,7 @@ pub fn encodings() -> Result<Vec<AboutEncoding>> {
 }
 
 /// Where an encoding on the CPU, built for these sizes, acts: what its hooks do to a short text.
-pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<Place> {
+pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<HookPoint> {
     let device = Device::flex();
     let count = ROWS.min(sizes.train_length);
     let tokens = Tensor::<2, Int>::zeros([1, count], &device);
@@ -140,16 +140,16 @@ pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<Place> {
     let q = Tensor::<4>::ones([1, sizes.heads, count, sizes.head_dim], &device);
     let block = QueryBlock { rows: rows(0), queries: &(0..count), input: &input };
     let adds = encoding.adds_bias() || !matches!(encoding.bias(block), Bias::None);
-    let reads_scores = encoding.by_block(&positions) && !adds;
+    let reads_scores = encoding.needs_scores(&positions) && !adds;
     let probabilities = Tensor::<4>::ones([1, sizes.heads, count, count], &device);
     [
-        (Place::EveryInput, enters(1)),
-        (Place::Input, enters(0) && !enters(1)),
-        (Place::Rotation, encoding.rotation(0).is_some()),
-        (Place::Heads, changed(&q, &encoding.map_query(q.clone(), rows(0)))),
-        (Place::Bias, adds),
-        (Place::Scores, reads_scores),
-        (Place::Values, reads_scores && encoding.values(&probabilities, block).is_some()),
+        (HookPoint::EveryInput, enters(1)),
+        (HookPoint::Input, enters(0) && !enters(1)),
+        (HookPoint::Rotation, encoding.rotation(0).is_some()),
+        (HookPoint::Heads, changed(&q, &encoding.map_query(q.clone(), rows(0)))),
+        (HookPoint::Bias, adds),
+        (HookPoint::Scores, reads_scores),
+        (HookPoint::Values, reads_scores && encoding.values(&probabilities, block).is_some()),
     ]
     .into_iter()
     .filter_map(|(place, acts)| acts.then_some(place))
@@ -187,7 +187,7 @@ pub fn extensions() -> Result<Vec<AboutExtension>> {
             };
             AboutExtension {
                 kind: entry.kind,
-                summary: entry.summary,
+                summary: entry.description,
                 source: entry.source,
                 applies_to: readings.iter().filter_map(applies).collect(),
                 keys: keys.texts(),
@@ -245,15 +245,15 @@ mod tests {
         let all = encodings().unwrap();
         let of = |kind: &str| all.iter().find(|about| about.kind == kind).unwrap();
         assert_eq!(of("none").acts, []);
-        assert_eq!(of("learned").acts, [Place::Input]);
+        assert_eq!(of("learned").acts, [HookPoint::Input]);
         assert_eq!(of("learned").parameters, ["table [table_size, width]"]);
-        assert_eq!(of("floater").acts, [Place::EveryInput]);
-        assert_eq!(of("xpos").acts, [Place::Rotation]);
-        assert_eq!(of("transformer_xl").acts, [Place::Heads]);
-        assert_eq!(of("kerple").acts, [Place::Bias]);
+        assert_eq!(of("floater").acts, [HookPoint::EveryInput]);
+        assert_eq!(of("xpos").acts, [HookPoint::Rotation]);
+        assert_eq!(of("transformer_xl").acts, [HookPoint::Heads]);
+        assert_eq!(of("kerple").acts, [HookPoint::Bias]);
         assert_eq!(of("kerple").parameters, ["p [layers, heads]", "a [layers, heads]"]);
-        assert_eq!(of("shaw").acts, [Place::Scores, Place::Values]);
-        assert_eq!(of("cope").acts, [Place::Scores]);
+        assert_eq!(of("shaw").acts, [HookPoint::Scores, HookPoint::Values]);
+        assert_eq!(of("cope").acts, [HookPoint::Scores]);
         for about in &all {
             assert_eq!(about.acts.is_empty(), about.kind == "none", "{} acts nowhere", about.kind);
             assert!(!about.past.is_empty(), "{}", about.kind);

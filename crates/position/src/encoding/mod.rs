@@ -7,10 +7,10 @@
 
 mod geometry;
 
-use crate::detail::Detail;
 use crate::frequency::{Frequencies, Rotation};
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
+use crate::summary::Summary;
 use crate::table::Longer;
 use burn::tensor::{Int, Tensor};
 use longwave_core::Result;
@@ -21,7 +21,7 @@ pub use geometry::{Geometry, PositionMap, Selector};
 
 /// The largest size of a model or an encoding: whole numbers up to it are exact in f32, and products of two stay far
 /// from any overflow.
-pub const LARGEST: usize = 1 << 24;
+pub const MAX_SIZE: usize = 1 << 24;
 
 /// The sizes an encoding is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,26 +183,26 @@ pub trait Position {
 
     /// Whether the encoding needs one block of queries at a time: its bias is a [`Bias::Block`], or
     /// it overrides `scores` or `values`.
-    fn by_block(&self, positions: &Positions) -> bool {
+    fn needs_scores(&self, positions: &Positions) -> bool {
         let _ = positions;
         false
     }
 
     /// How many numbers per score the encoding holds at once where it is read by blocks of queries (the
     /// hidden layer of a network of the distance): blocks are chosen so many times smaller.
-    fn numbers_per_score(&self) -> usize {
+    fn scratch_per_score(&self) -> usize {
         1
     }
 
     /// (d) The scaled scores `[batch, heads, queries, length]`, transformed before any bias is added.
-    /// Asked only where [`by_block`](Self::by_block) says so.
+    /// Asked only where [`needs_scores`](Self::needs_scores) says so.
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         let _ = (heads, block);
         scores
     }
 
     /// (d) An addition to the output `[batch, heads, queries, head_dim]` from the probabilities
-    /// `[batch, heads, queries, length]`. Asked only where [`by_block`](Self::by_block) says so.
+    /// `[batch, heads, queries, length]`. Asked only where [`needs_scores`](Self::needs_scores) says so.
     fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
         let _ = (probabilities, block);
         None
@@ -237,7 +237,7 @@ pub trait Position {
     /// [`Geometry`] bounds: encodings that rotate do, and maps of q and k to waves must say so. Others read
     /// distances in a bias or in scores, of pairs at their own positions, or places of a table (`tupe`), whose
     /// difference means nothing.
-    fn reads_pairs(&self) -> bool {
+    fn is_relative_qk(&self) -> bool {
         self.rotation(0).is_some()
     }
 
@@ -302,7 +302,7 @@ pub trait Position {
 
     /// Numbers of the encoding's own, for people to look at, as they are read now; `positions` are some of the
     /// text at hand.
-    fn details(&self, positions: &[f64]) -> Vec<Detail> {
+    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
         let _ = positions;
         Vec::new()
     }

@@ -67,7 +67,7 @@ impl LogN {
 
 /// An encoding as one layer reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LayerEncoding {
     /// Index into the encodings of the reading.
     pub encoding: usize,
     /// The layer's number among those that read this encoding: the one its hooks are given.
@@ -78,7 +78,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerReading {
     /// The encodings, composed in this order.
-    pub encodings: Vec<Place>,
+    pub encodings: Vec<LayerEncoding>,
     /// Positions that pairs are read at, where an extension says so; else as the encoding says.
     pub geometry: Option<Geometry>,
     /// Window and sinks.
@@ -139,7 +139,7 @@ impl Reading {
         if self.attention == AttentionKind::Softmax {
             return Ok(());
         }
-        let refused = |what: &str| {
+        let rejected = |what: &str| {
             Err(Error::usage(format!(
                 "{what}, and `model.attention = \"linear\"` has no scores of pairs that it could act on"
             )))
@@ -148,24 +148,24 @@ impl Reading {
             for (encoding, _) in self.of(index) {
                 let on_scores = encoding.adds_bias()
                     || encoding.head_use() != HeadUse::None
-                    || encoding.by_block(&Positions::range(0..1));
+                    || encoding.needs_scores(&Positions::range(0..1));
                 if on_scores {
-                    return refused(&format!("`{}` acts on softmax scores", encoding.kind()));
+                    return rejected(&format!("`{}` acts on softmax scores", encoding.kind()));
                 }
             }
             if !self.geometry(index).is_plain() {
-                return refused("a geometry chooses between scores");
+                return rejected("a geometry chooses between scores");
             }
             if layer.mask != Mask::default() {
-                return refused("a window masks scores");
+                return rejected("a window masks scores");
             }
             if layer.log_n != LogN::Off {
-                return refused("log-n scales scores");
+                return rejected("log-n scales scores");
             }
             let factor = self.rotation(index).map_or(1.0, |rotation| rotation.frequencies.attention_factor);
             let scales = [factor, layer.logit_scale, layer.temperature];
             if scales.iter().any(|scale| (scale - 1.0).abs() > f64::EPSILON) {
-                return refused("a temperature or an attention factor scales scores");
+                return rejected("a temperature or an attention factor scales scores");
             }
         }
         Ok(())
@@ -257,14 +257,14 @@ impl Reading {
 
     /// Whether the layer must be read one block of queries at a time: an encoding says so, or several
     /// add a bias, whose sum is a block.
-    pub fn by_block(&self, layer: usize, positions: &Positions) -> bool {
-        self.of(layer).any(|(encoding, _)| encoding.by_block(positions))
+    pub fn needs_scores(&self, layer: usize, positions: &Positions) -> bool {
+        self.of(layer).any(|(encoding, _)| encoding.needs_scores(positions))
             || self.of(layer).filter(|(encoding, _)| encoding.adds_bias()).count() > 1
     }
 
     /// How many numbers per score the encodings of the layer hold at once.
-    pub fn numbers_per_score(&self, layer: usize) -> usize {
-        self.of(layer).map(|(encoding, _)| encoding.numbers_per_score()).max().unwrap_or(1).max(1)
+    pub fn scratch_per_score(&self, layer: usize) -> usize {
+        self.of(layer).map(|(encoding, _)| encoding.scratch_per_score()).max().unwrap_or(1).max(1)
     }
 
     /// Hook (a) for a piece of a text; `before` has what the rows before it left behind for each encoding of

@@ -9,15 +9,15 @@
 //! enters "before the first block" enters before the first block of its entry, and stays in the residual
 //! stream for all that follow; what every layer has of its own exists for those layers alone.
 
+mod serialization;
 mod size;
-mod written;
 
 use crate::encoding::{Dimensions, HeadUse, Position};
 use crate::encodings::{ENCODINGS, Encoding, EncodingConfig, in_tokens};
 use crate::extension::Lengths;
 use crate::init::Init;
 use crate::layout::TextLayout;
-use crate::reading::{LayerReading, LogN, Mask, Place, Reading};
+use crate::reading::{LayerEncoding, LayerReading, LogN, Mask, Reading};
 use crate::tokens::Tokens;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
 use longwave_core::{Error, Result};
@@ -31,22 +31,22 @@ const MIXED: &str = "mixed";
 /// `[position]`: one encoding, a list of them, or a mixed stack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PositionConfig {
-    entries: Vec<Entry>,
+    entries: Vec<StackEntry>,
     /// The entry of each layer, repeated; `None` where every layer reads the same.
     pattern: Option<Vec<usize>>,
 }
 
 /// What a layer may read.
 #[derive(Clone, Debug, PartialEq)]
-struct Entry {
+struct StackEntry {
     encodings: Vec<EncodingConfig>,
-    keys: EntryKeys,
+    keys: StackEntryKeys,
 }
 
 /// Keys of an entry besides those of its encodings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct EntryKeys {
+struct StackEntryKeys {
     /// The layer sees keys at distances below it; all of them without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<Tokens>,
@@ -81,7 +81,7 @@ impl PositionConfig {
                         .map_err(|error| or_mixed(one, section, error))?,
                 ],
             };
-            let entries = vec![Entry { encodings, keys: EntryKeys::default() }];
+            let entries = vec![StackEntry { encodings, keys: StackEntryKeys::default() }];
             return Ok(Self { entries, pattern: None });
         }
         Self::mixed(value, section)
@@ -105,7 +105,7 @@ impl PositionConfig {
         let entries = layers
             .iter()
             .enumerate()
-            .map(|(index, entry)| Entry::from_value(entry, &format!("{section}.layers[{index}]")))
+            .map(|(index, entry)| StackEntry::from_value(entry, &format!("{section}.layers[{index}]")))
             .collect::<Result<Vec<_>>>()?;
         let pattern = pattern.unwrap_or_else(|| (0..entries.len()).collect());
         let key = format!("{section}.pattern");
@@ -165,7 +165,7 @@ impl PositionConfig {
 
     /// The windows that layers are trained with, each with its key.
     pub fn windows(&self, section: &str) -> Vec<(String, Tokens)> {
-        let window = |(index, entry): (usize, &Entry)| {
+        let window = |(index, entry): (usize, &StackEntry)| {
             Some((format!("{}.window", self.sections(section, index).0), entry.keys.window?))
         };
         self.entries.iter().enumerate().filter_map(window).collect()
@@ -232,7 +232,7 @@ impl PositionConfig {
             for (local, &layer) in own.iter().enumerate() {
                 let places = (encodings.len()..).take(built.len());
                 layers[layer] = Some(LayerReading {
-                    encodings: places.map(|encoding| Place { encoding, layer: local }).collect(),
+                    encodings: places.map(|encoding| LayerEncoding { encoding, layer: local }).collect(),
                     geometry: None,
                     mask: Mask { window, sinks: keys.sinks.unwrap_or(0) },
                     log_n,
@@ -273,7 +273,7 @@ fn listed(list: &[Value], section: &str) -> Result<Vec<EncodingConfig>> {
         .collect()
 }
 
-impl Entry {
+impl StackEntry {
     fn from_value(value: &Value, section: &str) -> Result<Self> {
         let mut table = match value {
             Value::Table(table) => table.clone(),
@@ -307,7 +307,7 @@ impl Entry {
         let name = kinds.join("+");
         let name = if grouped && kinds.len() > 1 { format!("({name})") } else { name };
         match self.keys.window {
-            Some(window) => format!("{name}[{}]", window.written()),
+            Some(window) => format!("{name}[{}]", window.text()),
             None => name,
         }
     }

@@ -6,7 +6,7 @@
 //! A buffer that no cache holds is written past the caches: an ordinary store first reads the line that it
 //! is about to overwrite, a third of all bytes that an operation of one input and one output moves.
 
-use crate::lanes::LANES;
+use crate::simd::LANES;
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 

@@ -11,14 +11,14 @@
 //! | [`linear`](linear()) | a product with weights, and the addition to a residual stream |
 //! | [`adamw`](adamw()) | one optimizer update in one pass over memory |
 //!
-//! [`total`](total()), [`mean()`] and [`sum_of_squares`] add all numbers of a tensor, on the CPU in an order that no
+//! [`sum()`], [`mean()`] and [`sum_of_squares`] add all numbers of a tensor, on the CPU in an order that no
 //! number of threads changes; [`accumulate`] is burn's addition by all threads.
 //!
 //! Each operation is one folder: `mod.rs` says what is fused, what is kept for the backward pass, which bytes
 //! must move and what did not pay; `reference.rs` says what is computed in plain tensor operations
 //! (differentiable, on every device), `flex.rs` computes the same on the CPU in few passes over memory, and
-//! `autodiff.rs` holds the gradient of the fused form (an optimizer's update has none). Those with a kernel
-//! for the GPU (behind the feature `gpu`) have it in `cube.rs`.
+//! `gradient.rs` holds the gradient of the fused form (an optimizer's update has none). Those with a kernel
+//! for the GPU (behind the feature `gpu`) have it in `cube/`.
 //!
 //! The fused form runs where all tensors are f32 on the CPU, or on the GPU where there is a kernel (with or
 //! without autodiff, but without gradient checkpointing); everything else goes to the reference.
@@ -33,24 +33,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 mod activation;
 mod adamw;
 mod attention;
+mod autodiff;
 mod buffers;
 mod cross_entropy;
-mod given;
 #[cfg(feature = "gpu")]
 mod gpu;
-mod lanes;
 mod linear;
+mod matmul;
 #[cfg(test)]
 mod memory_safety;
 mod norm;
 mod precision;
-mod product;
+mod reduce;
 mod rotary;
+mod simd;
 mod softmax;
-mod tape;
 #[cfg(test)]
 mod testing;
-mod total;
+mod vjp;
 
 pub mod device;
 
@@ -59,13 +59,13 @@ pub use adamw::{AdamW, adamw};
 pub use attention::{Attention, Bias, Far, attention, repeat_heads};
 pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
-pub use given::with_gradients;
 pub use linear::linear;
 pub use norm::{layer_norm, rms_norm, unit_norm};
 pub use precision::Precision;
+pub use reduce::{accumulate, mean, sum, sum_of_squares};
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
 pub use softmax::softmax;
-pub use total::{accumulate, mean, sum_of_squares, total};
+pub use vjp::with_gradients;
 
 static REFERENCE: AtomicBool = AtomicBool::new(false);
 

@@ -7,7 +7,7 @@
 #![allow(clippy::float_cmp, reason = "sums of small whole numbers are exact")]
 
 use crate::buffers::computed;
-use crate::product::{Matrix, parallel_product, product};
+use crate::matmul::{Matrix, matmul, parallel_matmul};
 use crate::testing::list;
 use crate::{Heads, Layout, RotationTable, rotate, split_rotate, with_gradients};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -82,8 +82,8 @@ fn tiles_of_a_product_cover_it_once() {
         let from_zero = expected_product(&left, &right, shape, &vec![0.0; rows * columns]);
         let added = expected_product(&left, &right, shape, &onto);
         for (left, right) in [(lefts[0], rights[0]), (lefts[1], rights[0]), (lefts[0], rights[1])] {
-            assert!(on_threads(|| parallel_product(left, right, None)) == from_zero, "{shape:?}");
-            assert!(on_threads(|| parallel_product(left, right, Some(&onto))) == added, "{shape:?} onto");
+            assert!(on_threads(|| parallel_matmul(left, right, None)) == from_zero, "{shape:?}");
+            assert!(on_threads(|| parallel_matmul(left, right, Some(&onto))) == added, "{shape:?} onto");
         }
     }
 }
@@ -95,8 +95,8 @@ fn a_product_leaves_what_lies_between_its_rows() {
     let expected = expected_product(&left, &right, [3, 4, 2], &[0.0; 12]);
     // Rows of 4, 6 apart; the last one ends with the buffer.
     let mut out = vec![0.5; 2 * 6 + 4];
-    product(&mut out, 6, false, 2.0, a, b);
-    product(&mut out, 6, true, 1.0, a, b);
+    matmul(&mut out, 6, false, 2.0, a, b);
+    matmul(&mut out, 6, true, 1.0, a, b);
     for (row, out) in out.chunks(6).enumerate() {
         for (column, x) in out.iter().enumerate() {
             let expected = if column < 4 { 3.0 * expected[row * 4 + column] } else { 0.5 };

@@ -66,33 +66,33 @@ pub(crate) fn assert_close(what: &str, actual: &[f32], expected: &[f32], toleran
     }
 }
 
-/// [`hold_on`] the CPU.
+/// [`assert_matches_on`] the CPU.
 #[track_caller]
-pub(crate) fn hold_against<const D: usize>(
+pub(crate) fn assert_matches<const D: usize>(
     what: &str,
     inputs: &[Vec<f32>],
     fused: impl Fn(&[Tensor<1>]) -> Tensor<D>,
     reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
 ) {
-    hold_on(&Device::flex(), what, inputs, fused, reference);
+    assert_matches_on(&Device::flex(), what, inputs, fused, reference);
 }
 
 /// Holds a fused operation against its reference, with gradients, against itself run again, and
 /// its gradients against central differences.
 #[track_caller]
-pub(crate) fn hold_on<const D: usize>(
+pub(crate) fn assert_matches_on<const D: usize>(
     device: &Device,
     what: &str,
     inputs: &[Vec<f32>],
     fused: impl Fn(&[Tensor<1>]) -> Tensor<D>,
     reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
 ) {
-    let calls = crate::tape::calls();
+    let calls = crate::autodiff::calls();
     let (output, gradients) = differentiate(device, inputs, &fused);
-    assert!(crate::tape::calls() > calls, "{what}: the fused form did not run");
-    let calls = crate::tape::calls();
+    assert!(crate::autodiff::calls() > calls, "{what}: the fused form did not run");
+    let calls = crate::autodiff::calls();
     let (expected, expected_gradients) = differentiate(device, inputs, reference);
-    assert_eq!(crate::tape::calls(), calls, "{what}: the reference ran a fused form");
+    assert_eq!(crate::autodiff::calls(), calls, "{what}: the reference ran a fused form");
     assert_close(what, &output, &expected, 2e-6);
     for (index, (gradient, expected)) in gradients.iter().zip(&expected_gradients).enumerate() {
         assert_close(&format!("{what}: gradient {index}"), gradient, expected, 5e-6);

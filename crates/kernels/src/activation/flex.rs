@@ -1,7 +1,7 @@
 //! The activations on the CPU.
 
 use crate::buffers::{GRAIN, computed};
-use crate::lanes::{normal, sigmoid, vectorised};
+use crate::simd::{normal, sigmoid, vectorised};
 
 pub(super) fn gelu(x: &[f32]) -> Vec<f32> {
     computed(x.len(), GRAIN, |task, out| gelu_chunk(&x[task * GRAIN..], out))

@@ -4,7 +4,7 @@
 //! came, and everything else is computed again.
 
 use super::reference::{gelu_gradient, swiglu_gradient};
-use crate::tape::{self, Gradient, Parts, Taken};
+use crate::autodiff::{self, FusedBackend, Gradient, OpTensor};
 #[cfg(feature = "gpu")]
 use burn::backend::Cube;
 use burn::backend::tensor::FloatTensor;
@@ -37,12 +37,12 @@ impl Kind {
 
 /// What the gradient needs.
 #[derive(Clone, Debug)]
-struct Saved<B: Taken> {
+struct Saved<B: FusedBackend> {
     x: FloatTensor<B>,
     kind: Kind,
 }
 
-impl<B: Taken> Gradient<1, B> for Saved<B> {
+impl<B: FusedBackend> Gradient<1, B> for Saved<B> {
     fn gradients(self, output: FloatTensor<B>, _: [bool; 1]) -> [Option<FloatTensor<B>>; 1] {
         let half = self.x.dtype();
         let [x, output] = [self.x, output].map(|tensor| B::from_plain::<3>(tensor).cast(DType::F32));
@@ -52,20 +52,20 @@ impl<B: Taken> Gradient<1, B> for Saved<B> {
 
 /// The activation of half-precision numbers.
 pub(super) fn activation(x: Tensor<3>, kind: Kind) -> Tensor<3> {
-    if tape::fused() && tape::lies_on_cpu(&x) {
+    if autodiff::kernels_enabled() && autodiff::is_on_cpu(&x) {
         return recorded::<Flex>(x, kind);
     }
     #[cfg(feature = "gpu")]
-    if tape::fused() && tape::lies_on_gpu(&x) {
+    if autodiff::kernels_enabled() && autodiff::is_on_gpu(&x) {
         return recorded::<Cube>(x, kind);
     }
     let half = x.dtype();
     kind.of(x.cast(DType::F32)).cast(half)
 }
 
-fn recorded<B: Taken>(x: Tensor<3>, kind: Kind) -> Tensor<3> {
-    let input = [Parts::<B>::new(x)];
+fn recorded<B: FusedBackend>(x: Tensor<3>, kind: Kind) -> Tensor<3> {
+    let input = [OpTensor::<B>::new(x)];
     let x = input[0].data().clone();
     let output = kind.of(B::from_plain::<3>(x.clone()).cast(DType::F32)).cast(x.dtype());
-    tape::record(&input, B::plain(output), || Saved { x, kind })
+    autodiff::record(&input, B::plain(output), || Saved { x, kind })
 }

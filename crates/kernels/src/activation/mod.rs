@@ -10,13 +10,13 @@
 //!
 //! Half-precision numbers come out as they went in and are computed with in f32: `half.rs`.
 
-mod autodiff;
 mod flex;
+mod gradient;
 mod half;
 mod reference;
 
+use crate::autodiff::{self, CpuTensor};
 use crate::precision::is_half;
-use crate::tape::{self, Input};
 use burn::tensor::Tensor;
 
 /// `x Φ(x)`, with Φ the normal distribution function: GELU in its exact form, by the error function
@@ -27,14 +27,14 @@ pub fn gelu(x: Tensor<3>) -> Tensor<3> {
     if is_half(&x) {
         return half::activation(x, half::Kind::Gelu);
     }
-    if !(tape::fused() && tape::on_cpu(&x)) {
+    if !autodiff::cpu_kernel_applies(&x) {
         return reference::gelu(x);
     }
     let shape = x.dims();
-    let input = Input::new(x);
-    let x = tape::compact(input.data().clone());
-    let output = tape::tensor_of(flex::gelu(&tape::values(&x)), shape);
-    tape::record(&[input], output, || autodiff::Gelu(x))
+    let input = CpuTensor::new(x);
+    let x = autodiff::compact(input.data().clone());
+    let output = autodiff::tensor_of(flex::gelu(&autodiff::values(&x)), shape);
+    autodiff::record(&[input], output, || gradient::Gelu(x))
 }
 
 /// `silu(gate) * up` with `silu(x) = x / (1 + exp(-x))` (Shazeer 2020, "GLU variants improve transformer").
@@ -49,21 +49,21 @@ pub fn swiglu(packed: Tensor<3>) -> Tensor<3> {
     if is_half(&packed) {
         return half::activation(packed, half::Kind::Swiglu);
     }
-    if !(tape::fused() && tape::on_cpu(&packed)) {
+    if !autodiff::cpu_kernel_applies(&packed) {
         return reference::swiglu(packed);
     }
-    let input = Input::new(packed);
-    let packed = tape::compact(input.data().clone());
-    let output = flex::swiglu(&tape::values(&packed), width / 2);
-    let output = tape::tensor_of(output, [batch, length, width / 2]);
-    tape::record(&[input], output, || autodiff::Swiglu(packed))
+    let input = CpuTensor::new(packed);
+    let packed = autodiff::compact(input.data().clone());
+    let output = flex::swiglu(&autodiff::values(&packed), width / 2);
+    let output = autodiff::tensor_of(output, [batch, length, width / 2]);
+    autodiff::record(&[input], output, || gradient::Swiglu(packed))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Precision;
-    use crate::testing::{flat, hold_against, list, numbers, tensor};
+    use crate::testing::{assert_matches, flat, list, numbers, tensor};
     use burn::tensor::{DType, Device};
 
     /// x arrives with its first two dimensions exchanged, so that it does not lie contiguously.
@@ -75,13 +75,13 @@ mod tests {
     fn both_agree_with_the_reference() {
         for shape in [[1, 1, 2], [2, 37, 6], [3, 50, 130]] {
             let inputs = [numbers(1, shape.iter().product())];
-            hold_against(
+            assert_matches(
                 &format!("gelu {shape:?}"),
                 &inputs,
                 |inputs| gelu(x(inputs, shape)),
                 |inputs| reference::gelu(x(inputs, shape)),
             );
-            hold_against(
+            assert_matches(
                 &format!("swiglu {shape:?}"),
                 &inputs,
                 |inputs| swiglu(x(inputs, shape)),
@@ -100,10 +100,10 @@ mod tests {
                 let leaf = || flat(numbers(1, 60), &device).mul_scalar(4.0).detach().require_grad();
                 let half = |leaf: &Tensor<1>| leaf.clone().cast(precision.dtype()).reshape(shape);
                 let (a, b) = (leaf(), leaf());
-                let calls = tape::calls();
+                let calls = autodiff::calls();
                 let actual = activation(half(&a));
                 assert_eq!(actual.dtype(), precision.dtype());
-                assert!(tape::calls() > calls, "the fused form did not run");
+                assert!(autodiff::calls() > calls, "the fused form did not run");
                 let expected = activation(half(&b).cast(DType::F32)).cast(precision.dtype());
                 let weights = |y: &Tensor<3>| tensor::<3>(2, y.dims(), &device).cast(precision.dtype());
                 let slope = |y: &Tensor<3>| (y.clone() * weights(y)).cast(DType::F32).sum().backward();

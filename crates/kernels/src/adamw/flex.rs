@@ -1,9 +1,9 @@
 //! The update on the CPU: one pass over the four tensors.
 
 use super::{AdamW, Factors};
+use crate::autodiff::{compact, values};
 use crate::buffers::GRAIN;
-use crate::lanes::vectorised;
-use crate::tape::{compact, values};
+use crate::simd::vectorised;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 

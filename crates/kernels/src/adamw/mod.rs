@@ -13,14 +13,14 @@
 //! to itself. Operations on such numbers are slow: this update takes 1.7 times as long on a Zen 4 processor. It is
 //! computed from what the moments were before they were set to 0.
 //!
-//! `flex.rs` says how it is done on the CPU, `cube.rs` on the GPU.
+//! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
 
 #[cfg(feature = "gpu")]
 mod cube;
 mod flex;
 mod reference;
 
-use crate::tape::{self, Parts, Taken};
+use crate::autodiff::{self, FusedBackend, OpTensor};
 #[cfg(feature = "gpu")]
 use burn::backend::Cube;
 use burn::backend::Flex;
@@ -106,11 +106,11 @@ pub fn adamw<const D: usize>(
         assert_eq!(shape, other, "adamw: {name} has another shape than the parameter");
     }
     let tensors = [parameter, gradient, m, v].map(Tensor::without_autodiff);
-    if tape::fused() && tensors.iter().all(tape::on_cpu) {
+    if tensors.iter().all(autodiff::cpu_kernel_applies) {
         return fused::<Flex, D>(tensors, |tensors| flex::adamw(tensors, options));
     }
     #[cfg(feature = "gpu")]
-    if tape::fused() && tensors.iter().all(tape::on_gpu) {
+    if tensors.iter().all(autodiff::gpu_kernel_applies) {
         return fused::<Cube, D>(tensors, |tensors| cube::adamw(tensors, options));
     }
     let [parameter, gradient, m, v] = tensors;
@@ -118,12 +118,12 @@ pub fn adamw<const D: usize>(
 }
 
 /// The update on tensors of a backend: of the parameter, the gradient, m and v.
-fn fused<B: Taken, const D: usize>(
+fn fused<B: FusedBackend, const D: usize>(
     tensors: [Tensor<D>; 4],
     update: impl FnOnce([FloatTensor<B>; 4]) -> (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>),
 ) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
-    tape::ran();
-    let (parameter, m, v) = update(tensors.map(|tensor| Parts::<B>::new(tensor).into_data()));
+    autodiff::count_call();
+    let (parameter, m, v) = update(tensors.map(|tensor| OpTensor::<B>::new(tensor).into_data()));
     (B::from_plain(parameter), B::from_plain(m), B::from_plain(v))
 }
 
@@ -156,9 +156,9 @@ pub(crate) mod tests {
         for step in 1..=20 {
             let gradient = tensor::<2>(step, [67, 301], device);
             let options = AdamW { step, ..OPTIONS };
-            let calls = tape::calls();
+            let calls = autodiff::calls();
             fused = adamw(fused.0, gradient.clone(), fused.1, fused.2, &options);
-            assert!(tape::calls() > calls, "the fused form did not run");
+            assert!(autodiff::calls() > calls, "the fused form did not run");
             expected = reference::adamw(expected.0, gradient, expected.1, expected.2, &options);
         }
         assert_close("parameter", &list(fused.0), &list(expected.0), 1e-6);

@@ -3,9 +3,9 @@
 use super::Shape;
 use super::call::{BiasValues, Call};
 use super::keys::{Keys, Segment, Transposed};
-use crate::lanes::{LANES, vectorised};
-use crate::product::{Matrix, product};
-use crate::tape::{View, values};
+use crate::autodiff::{View, values};
+use crate::matmul::{Matrix, matmul};
+use crate::simd::{LANES, vectorised};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -275,12 +275,12 @@ impl<'a> Operands<'a> {
         for (side, keys) in [(Side::Near, &keys.near), (Side::Far, &keys.far)] {
             for Pairs { segment, q, .. } in self.pairs(block, side) {
                 let keys = keys.of(&segment);
-                product(&mut logits[segment.at..], block.stride, false, self.scale, q, keys);
+                matmul(&mut logits[segment.at..], block.stride, false, self.scale, q, keys);
             }
         }
         for Pairs { segment, q, .. } in self.pairs(block, Side::Mixed) {
             let mut own: Mixed = [0.0; ROWS * ROWS];
-            product(&mut own, ROWS, false, self.scale, q, keys.far.of(&segment));
+            matmul(&mut own, ROWS, false, self.scale, q, keys.far.of(&segment));
             for (row, own) in own.chunks(ROWS).take(block.rows).enumerate() {
                 let far = self.far_columns(block, row, &segment);
                 logits[row * block.stride + segment.at..][..far].copy_from_slice(&own[..far]);

@@ -1,7 +1,7 @@
 //! The tensors and settings of one call of fused attention.
 
 use super::{Attention, Bias, Shape};
-use crate::tape::{Input, values};
+use crate::autodiff::{CpuTensor, values};
 use burn_flex::FlexTensor;
 use std::borrow::Cow;
 
@@ -41,7 +41,7 @@ pub(super) enum BiasTensors {
 
 impl Call {
     /// A call of the [`inputs`](super::inputs) of the options.
-    pub(super) fn new(inputs: &[Input], options: &Attention, shape: Shape) -> Self {
+    pub(super) fn new(inputs: &[CpuTensor], options: &Attention, shape: Shape) -> Self {
         let mut inputs = inputs.iter().map(|input| input.data().clone());
         let mut next = || inputs.next().expect("the inputs of these options");
         Self {
@@ -57,7 +57,7 @@ impl Call {
                 Bias::Pair { .. } => BiasTensors::Pair(next(), next()),
                 Bias::Block(_) => BiasTensors::Block(next()),
             },
-            query_scale: options.query_scale.clone().map(|scale| Input::new(scale).into_data()),
+            query_scale: options.query_scale.clone().map(|scale| CpuTensor::new(scale).into_data()),
             scale: options.scale as f32,
             window: options.window,
             sinks: options.sinks,

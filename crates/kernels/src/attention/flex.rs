@@ -1,7 +1,7 @@
 //! Attention on the CPU, a block of queries at a time.
 //!
 //! A block is 32 query rows of one head, with all keys that any of them sees: its logits take 2 MiB at 16,384
-//! keys. The gradient (`autodiff.rs`) takes one batch row and key head at a time, so that what a key receives
+//! keys. The gradient (`gradient.rs`) takes one batch row and key head at a time, so that what a key receives
 //! is added in one order. The products take 75% to 90% of the time: at 64 channels they run at 100 to 114
 //! GFLOP/s on a Zen 4 core.
 //!
@@ -13,10 +13,10 @@ use super::Shape;
 use super::block::{Block, Operands, ROWS};
 use super::call::Call;
 use super::keys::Keys;
+use crate::autodiff::permuted_tensor_of;
 use crate::buffers::zeros;
-use crate::lanes::{LANES, exp_in_place, largest, vectorised};
-use crate::product::{Matrix, product};
-use crate::tape::permuted_tensor_of;
+use crate::matmul::{Matrix, matmul};
+use crate::simd::{LANES, exp_in_place, largest, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
@@ -124,7 +124,7 @@ fn attend(
         }
         let probabilities = Matrix::new(&logits[segment.at..], block.rows, segment.len(), block.stride);
         let values = operands.value_matrix(block, segment);
-        product(out, heads * value_dim, index > 0, 1.0, probabilities, values);
+        matmul(out, heads * value_dim, index > 0, 1.0, probabilities, values);
     }
     for (row, sum) in sums.iter().enumerate().take(block.rows) {
         let inverse = if *sum == 0.0 { 0.0 } else { 1.0 / sum };

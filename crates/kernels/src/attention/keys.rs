@@ -1,7 +1,7 @@
 //! Stretches of keys, and keys with the channels as rows.
 
-use crate::lanes::LANES;
-use crate::product::Matrix;
+use crate::matmul::Matrix;
+use crate::simd::LANES;
 use std::ops::Range;
 
 /// A stretch of keys `start..end`, from column `at` of the logits.

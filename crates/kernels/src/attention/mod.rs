@@ -22,14 +22,14 @@
 //! GPU has it. At 16,384 keys the first product of a block runs 6% slower than on few keys and the second as
 //! fast, so that little is to be won, and long rows would be added in another order.
 //!
-//! `flex.rs` says how it is done on the CPU, `cube.rs` on the GPU.
+//! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
 
-mod autodiff;
 mod block;
 mod call;
 #[cfg(feature = "gpu")]
 mod cube;
 mod flex;
+mod gradient;
 mod keys;
 mod reference;
 #[cfg(test)]
@@ -37,7 +37,7 @@ mod tests;
 
 pub use reference::repeat_heads;
 
-use crate::tape::{self, Gradient, Parts, Taken};
+use crate::autodiff::{self, FusedBackend, Gradient, OpTensor};
 use burn::backend::tensor::FloatTensor;
 use burn::tensor::{Bool, Device, Tensor};
 
@@ -69,10 +69,12 @@ impl Bias {
     fn on_cpu(&self) -> bool {
         match self {
             Self::None => true,
-            Self::ByDistance(table) => tape::on_cpu(table),
-            Self::Slopes(slopes) => tape::on_cpu(slopes),
-            Self::Pair { query, key } => tape::on_cpu(query) && tape::on_cpu(key),
-            Self::Block(block) => tape::on_cpu(block),
+            Self::ByDistance(table) => autodiff::cpu_kernel_applies(table),
+            Self::Slopes(slopes) => autodiff::cpu_kernel_applies(slopes),
+            Self::Pair { query, key } => {
+                autodiff::cpu_kernel_applies(query) && autodiff::cpu_kernel_applies(key)
+            }
+            Self::Block(block) => autodiff::cpu_kernel_applies(block),
         }
     }
 
@@ -81,10 +83,12 @@ impl Bias {
     fn on_gpu(&self) -> bool {
         match self {
             Self::None => true,
-            Self::ByDistance(table) => tape::on_gpu(table),
-            Self::Slopes(slopes) => tape::on_gpu(slopes),
-            Self::Pair { query, key } => tape::on_gpu(query) && tape::on_gpu(key),
-            Self::Block(block) => tape::on_gpu(block),
+            Self::ByDistance(table) => autodiff::gpu_kernel_applies(table),
+            Self::Slopes(slopes) => autodiff::gpu_kernel_applies(slopes),
+            Self::Pair { query, key } => {
+                autodiff::gpu_kernel_applies(query) && autodiff::gpu_kernel_applies(key)
+            }
+            Self::Block(block) => autodiff::gpu_kernel_applies(block),
         }
     }
 }
@@ -257,18 +261,16 @@ pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) 
         let far = options.far.iter().flat_map(|far| [&far.q, &far.k]);
         [&q, &k, &v].into_iter().chain(far).all(taken)
     };
-    if tape::fused()
-        && all(tape::on_cpu)
+    if all(autodiff::cpu_kernel_applies)
         && options.bias.on_cpu()
-        && options.query_scale.as_ref().is_none_or(tape::on_cpu)
+        && options.query_scale.as_ref().is_none_or(autodiff::cpu_kernel_applies)
     {
         return fused([q, k, v], options, shape);
     }
     #[cfg(feature = "gpu")]
-    if tape::fused()
-        && all(tape::on_gpu)
+    if all(autodiff::gpu_kernel_applies)
         && options.bias.on_gpu()
-        && options.query_scale.as_ref().is_none_or(tape::on_gpu)
+        && options.query_scale.as_ref().is_none_or(autodiff::gpu_kernel_applies)
         && cube::takes(&q, &shape)
     {
         return cube::attention([q, k, v], options, shape);
@@ -280,38 +282,42 @@ fn fused(qkv: [Tensor<4>; 3], options: &Attention, shape: Shape) -> Tensor<4> {
     let inputs = inputs(qkv, options);
     let call = call::Call::new(&inputs, options, shape);
     let (output, log_sums) = flex::forward(&call);
-    record(&inputs, output, || autodiff::Saved { call, log_sums })
+    record(&inputs, output, || gradient::Saved { call, log_sums })
 }
 
 /// What a call is differentiated by: q, k, v, the far q and k, the tensors of the bias, as far as there are.
-fn inputs<B: Taken>(qkv: [Tensor<4>; 3], options: &Attention) -> Vec<Parts<B>> {
-    let mut inputs: Vec<Parts<B>> = qkv.into_iter().map(Parts::new).collect();
+fn inputs<B: FusedBackend>(qkv: [Tensor<4>; 3], options: &Attention) -> Vec<OpTensor<B>> {
+    let mut inputs: Vec<OpTensor<B>> = qkv.into_iter().map(OpTensor::new).collect();
     if let Some(Far { q, k, .. }) = &options.far {
-        inputs.extend([q, k].map(|x| Parts::new(x.clone())));
+        inputs.extend([q, k].map(|x| OpTensor::new(x.clone())));
     }
     match &options.bias {
         Bias::None => {}
-        Bias::ByDistance(table) => inputs.push(Parts::new(table.clone())),
-        Bias::Slopes(slopes) => inputs.push(Parts::new(slopes.clone())),
-        Bias::Pair { query, key } => inputs.extend([query, key].map(|x| Parts::new(x.clone()))),
-        Bias::Block(block) => inputs.push(Parts::new(block.clone())),
+        Bias::ByDistance(table) => inputs.push(OpTensor::new(table.clone())),
+        Bias::Slopes(slopes) => inputs.push(OpTensor::new(slopes.clone())),
+        Bias::Pair { query, key } => inputs.extend([query, key].map(|x| OpTensor::new(x.clone()))),
+        Bias::Block(block) => inputs.push(OpTensor::new(block.clone())),
     }
     inputs
 }
 
-/// [`tape::record`] for as many [`inputs`] as there are.
-fn record<B: Taken, G>(inputs: &[Parts<B>], output: FloatTensor<B>, state: impl FnOnce() -> G) -> Tensor<4>
+/// [`autodiff::record`] for as many [`inputs`] as there are.
+fn record<B: FusedBackend, G>(
+    inputs: &[OpTensor<B>],
+    output: FloatTensor<B>,
+    state: impl FnOnce() -> G,
+) -> Tensor<4>
 where
     G: Gradient<3, B> + Gradient<4, B> + Gradient<5, B> + Gradient<6, B> + Gradient<7, B>,
 {
-    fn counted<B: Taken, const N: usize>(inputs: &[Parts<B>]) -> &[Parts<B>; N] {
+    fn counted<B: FusedBackend, const N: usize>(inputs: &[OpTensor<B>]) -> &[OpTensor<B>; N] {
         inputs.try_into().expect("as many as were counted")
     }
     match inputs.len() {
-        3 => tape::record::<B, G, 3, 4>(counted(inputs), output, state),
-        4 => tape::record::<B, G, 4, 4>(counted(inputs), output, state),
-        5 => tape::record::<B, G, 5, 4>(counted(inputs), output, state),
-        6 => tape::record::<B, G, 6, 4>(counted(inputs), output, state),
-        _ => tape::record::<B, G, 7, 4>(counted(inputs), output, state),
+        3 => autodiff::record::<B, G, 3, 4>(counted(inputs), output, state),
+        4 => autodiff::record::<B, G, 4, 4>(counted(inputs), output, state),
+        5 => autodiff::record::<B, G, 5, 4>(counted(inputs), output, state),
+        6 => autodiff::record::<B, G, 6, 4>(counted(inputs), output, state),
+        _ => autodiff::record::<B, G, 7, 4>(counted(inputs), output, state),
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{assert_close, differentiate, hold_against, list, numbers, tensor};
+use crate::testing::{assert_close, assert_matches, differentiate, list, numbers, tensor};
 use burn::tensor::Device;
 
 /// The sizes and settings of one test.
@@ -110,7 +110,7 @@ impl Case {
             let (q, k, v, options) = self.call(kind, inputs);
             reference::attention(q, k, v, &options, &self.shape)
         };
-        hold_against(&format!("{self:?} {kind:?}"), &self.inputs(kind), fused, reference);
+        assert_matches(&format!("{self:?} {kind:?}"), &self.inputs(kind), fused, reference);
     }
 }
 
@@ -353,7 +353,7 @@ fn windows_of_any_size_hide_nothing() {
 
 #[test]
 #[should_panic(expected = "attention: 3 queries from position 7 on, for 9 keys")]
-fn queries_past_the_keys_are_refused() {
+fn queries_past_the_keys_are_rejected() {
     let x = |rows: usize| tensor::<4>(1, [1, 1, rows, 4], &Device::flex());
     let options = Attention { query_offset: 7, window: Some(2), ..Attention::causal(4) };
     attention(x(3), x(9), x(9), &options);
@@ -377,7 +377,7 @@ fn threads_change_no_bit() {
 
 #[test]
 #[should_panic(expected = "attention: the far k")]
-fn far_keys_of_other_shapes_are_refused() {
+fn far_keys_of_other_shapes_are_rejected() {
     let case = Case { near: Some(3), ..PLAIN };
     let inputs: Vec<Tensor<1>> =
         case.inputs(Kind::None).into_iter().map(|x| crate::testing::flat(x, &Device::flex())).collect();
@@ -389,7 +389,7 @@ fn far_keys_of_other_shapes_are_refused() {
 
 #[test]
 #[should_panic(expected = "a bias table [2, 36] for 2 heads and 37 distances")]
-fn a_short_table_is_refused() {
+fn a_short_table_is_rejected() {
     let case = PLAIN;
     let inputs: Vec<Tensor<1>> =
         case.inputs(Kind::None).into_iter().map(|x| crate::testing::flat(x, &Device::flex())).collect();

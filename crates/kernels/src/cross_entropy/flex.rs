@@ -1,7 +1,7 @@
 //! The loss on the CPU, row by row.
 
 use crate::buffers::{GRAIN, computed};
-use crate::lanes::{exp, exp_sum, largest, vectorised};
+use crate::simd::{exp, exp_sum, largest, vectorised};
 use rayon::prelude::*;
 
 /// The loss of each row, and the log of each row's sum of exp(logits).

@@ -8,12 +8,12 @@
 //! **Bytes:** for n logits at least `4 n` forward (logits in; a row's loss and log sum are two numbers) and
 //! `8 n` backward (logits in, their gradient out).
 
-mod autodiff;
 mod flex;
+mod gradient;
 mod reference;
 
+use crate::autodiff::{self, CpuTensor};
 use crate::precision::widened;
-use crate::tape::{self, Input};
 use burn::tensor::{Int, Tensor};
 
 /// The negative log-likelihood of each target in nats: `log(sum(exp(logits))) - logits[target]`.
@@ -29,7 +29,7 @@ pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     assert_eq!(rows, targets.dims()[0], "cross_entropy: logits and targets differ in rows");
     assert!(classes > 0, "cross_entropy: no classes");
     let logits = widened(logits);
-    if tape::fused() && tape::on_cpu(&logits) {
+    if autodiff::cpu_kernel_applies(&logits) {
         return fused(logits, targets);
     }
     reference::cross_entropy(logits, targets)
@@ -37,18 +37,18 @@ pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
 
 fn fused(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     let classes = logits.dims()[1];
-    let targets = tape::indices(targets, classes);
-    let input = Input::new(logits);
-    let logits = tape::compact(input.data().clone());
-    let (losses, log_sums) = flex::forward(&tape::values(&logits), classes, &targets);
-    let output = tape::tensor_of(losses, [targets.len()]);
-    tape::record(&[input], output, || autodiff::Saved { logits, targets, log_sums })
+    let targets = autodiff::indices(targets, classes);
+    let input = CpuTensor::new(logits);
+    let logits = autodiff::compact(input.data().clone());
+    let (losses, log_sums) = flex::forward(&autodiff::values(&logits), classes, &targets);
+    let output = autodiff::tensor_of(losses, [targets.len()]);
+    autodiff::record(&[input], output, || gradient::Saved { logits, targets, log_sums })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{hold_against, list, numbers};
+    use crate::testing::{assert_matches, list, numbers};
     use burn::tensor::{Device, TensorData};
 
     fn targets(rows: usize, classes: usize, device: &Device) -> Tensor<1, Int> {
@@ -63,7 +63,7 @@ mod tests {
             let logits = |inputs: &[Tensor<1>]| {
                 inputs[0].clone().mul_scalar(8.0).reshape([classes, rows]).swap_dims(0, 1)
             };
-            hold_against(
+            assert_matches(
                 &format!("{rows} x {classes}"),
                 &[numbers(1, rows * classes)],
                 |inputs| cross_entropy(logits(inputs), targets(rows, classes, &inputs[0].device())),
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "class 3 of 3 classes")]
-    fn a_target_out_of_range_is_refused() {
+    fn a_target_out_of_range_is_rejected() {
         let device = Device::flex();
         cross_entropy(Tensor::zeros([1, 3], &device), Tensor::from_ints([3], &device));
     }

@@ -1,7 +1,7 @@
 //! Linear maps on the CPU.
 
-use crate::product::{Matrix, parallel_product};
-use crate::tape::{compact, values};
+use crate::autodiff::{compact, values};
+use crate::matmul::{Matrix, parallel_matmul};
 use burn_flex::FlexTensor;
 use std::borrow::Cow;
 
@@ -44,14 +44,14 @@ pub(super) fn forward(
     weights: &Weights,
     onto: Option<&[f32]>,
 ) -> Vec<f32> {
-    parallel_product(Matrix::new(x, rows, inputs, inputs), weights.matrix(&weights.values()), onto)
+    parallel_matmul(Matrix::new(x, rows, inputs, inputs), weights.matrix(&weights.values()), onto)
 }
 
 /// The gradient of x, `[rows, in]`, from that of the output, `[rows, out]`.
 pub(super) fn input_gradient(gradient: &[f32], rows: usize, weights: &Weights) -> Vec<f32> {
     let outputs = weights.outputs();
     let gradient = Matrix::new(gradient, rows, outputs, outputs);
-    parallel_product(gradient, weights.matrix(&weights.values()).transposed(), None)
+    parallel_matmul(gradient, weights.matrix(&weights.values()).transposed(), None)
 }
 
 /// The gradient of the weights, in the order in which they lie.
@@ -65,8 +65,8 @@ pub(super) fn weight_gradient(
     let x = Matrix::new(x, rows, inputs, inputs);
     let gradient = Matrix::new(gradient, rows, outputs, outputs);
     if weights.turned {
-        let values = parallel_product(gradient.transposed(), x, None);
-        return crate::tape::permuted_tensor_of(values, [outputs, inputs], [1, 0]);
+        let values = parallel_matmul(gradient.transposed(), x, None);
+        return crate::autodiff::permuted_tensor_of(values, [outputs, inputs], [1, 0]);
     }
-    crate::tape::tensor_of(parallel_product(x.transposed(), gradient, None), [inputs, outputs])
+    crate::autodiff::tensor_of(parallel_matmul(x.transposed(), gradient, None), [inputs, outputs])
 }

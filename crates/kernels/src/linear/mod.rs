@@ -18,11 +18,11 @@
 //! cleared or copied before the product fills it, as a tensor library hands it out (a tenth of a step). **As
 //! fast, for more memory:** sums over parts of the rows, added afterwards.
 
-mod autodiff;
 mod flex;
+mod gradient;
 mod reference;
 
-use crate::tape::{self, Input};
+use crate::autodiff::{self, CpuTensor};
 use burn::tensor::Tensor;
 
 /// `x W`, or `onto + x W`.
@@ -37,29 +37,32 @@ pub fn linear(x: Tensor<3>, weight: Tensor<2>, onto: Option<Tensor<3>>) -> Tenso
     if let Some(onto) = &onto {
         assert_eq!(onto.dims(), [batch, length, outputs], "linear: the shape that is added to");
     }
-    let on_cpu = tape::on_cpu(&x) && tape::on_cpu(&weight) && onto.as_ref().is_none_or(tape::on_cpu);
-    if !(tape::fused() && on_cpu) {
+    let on_cpu = autodiff::cpu_kernel_applies(&x)
+        && autodiff::cpu_kernel_applies(&weight)
+        && onto.as_ref().is_none_or(autodiff::cpu_kernel_applies);
+    if !on_cpu {
         return reference::linear(x, weight, onto);
     }
     let shape = [batch, length, outputs];
-    let (x, weight, onto) = (Input::new(x), Input::new(weight), onto.map(Input::new));
-    let x_values = tape::compact(x.data().clone());
+    let (x, weight, onto) = (CpuTensor::new(x), CpuTensor::new(weight), onto.map(CpuTensor::new));
+    let x_values = autodiff::compact(x.data().clone());
     let weights = flex::Weights::new(weight.data());
-    let added = onto.as_ref().map(|onto| tape::values(onto.data()));
-    let output = flex::forward(&tape::values(&x_values), [batch * length, width], &weights, added.as_deref());
+    let added = onto.as_ref().map(|onto| autodiff::values(onto.data()));
+    let output =
+        flex::forward(&autodiff::values(&x_values), [batch * length, width], &weights, added.as_deref());
     drop(added);
-    let output = tape::tensor_of(output, shape);
-    let saved = || autodiff::Saved { x: x_values, weights };
+    let output = autodiff::tensor_of(output, shape);
+    let saved = || gradient::Saved { x: x_values, weights };
     match onto {
-        Some(onto) => tape::record(&[x, weight, onto], output, saved),
-        None => tape::record(&[x, weight], output, saved),
+        Some(onto) => autodiff::record(&[x, weight, onto], output, saved),
+        None => autodiff::record(&[x, weight], output, saved),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{hold_against, list, numbers, tensor};
+    use crate::testing::{assert_matches, list, numbers, tensor};
     use burn::tensor::Device;
 
     const SHAPES: [[usize; 4]; 4] = [[1, 1, 1, 1], [2, 37, 5, 3], [3, 50, 16, 130], [2, 65, 9, 64]];
@@ -92,7 +95,7 @@ mod tests {
                     let onto = |given: &[Tensor<1>]| {
                         added.then(|| given[2].clone().reshape([batch, length, outputs]))
                     };
-                    hold_against(
+                    assert_matches(
                         &format!("{shape:?} {turned} {added}"),
                         &given[..2 + usize::from(added)],
                         |given| {

@@ -1,7 +1,7 @@
 //! The normalisations on the CPU, row by row; they differ in the mean and the scale of a row.
 
 use crate::buffers::zeros;
-use crate::lanes::{LANES, sum, vectorised};
+use crate::simd::{LANES, sum, vectorised};
 use rayon::prelude::*;
 
 /// Rows per task. Sums over rows are taken within a task and then over the tasks in their order, so

@@ -17,11 +17,11 @@
 //! **Not built:** the norm of q and k within the pass that splits and turns them. It would save one more reading and
 //! writing of both, most of the tenth that is left.
 
-mod autodiff;
 mod flex;
+mod gradient;
 mod reference;
 
-use crate::tape::{self, Input};
+use crate::autodiff::{self, CpuTensor};
 use burn::tensor::Tensor;
 use flex::Kind;
 
@@ -33,7 +33,7 @@ use flex::Kind;
 /// The widths differ, or are 0.
 pub fn rms_norm<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> Tensor<D> {
     check("rms_norm", &x, &gain);
-    if tape::fused() && tape::on_cpu(&x) && tape::on_cpu(&gain) {
+    if autodiff::cpu_kernel_applies(&x) && autodiff::cpu_kernel_applies(&gain) {
         return fused(x, gain, None, eps, Kind::Rms);
     }
     reference::rms_norm(x, gain, eps)
@@ -48,7 +48,7 @@ pub fn rms_norm<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> Tens
 pub fn unit_norm<const D: usize>(x: Tensor<D>, least: f64) -> Tensor<D> {
     let width = x.dims()[D - 1];
     assert!(width > 0, "unit_norm: a width of 0");
-    if tape::fused() && tape::on_cpu(&x) {
+    if autodiff::cpu_kernel_applies(&x) {
         let gain = Tensor::ones([width], &x.device());
         return fused(x, gain, None, least, Kind::Unit);
     }
@@ -72,7 +72,10 @@ pub fn layer_norm<const D: usize>(
     if let Some(bias) = &bias {
         check("layer_norm", &x, bias);
     }
-    if tape::fused() && tape::on_cpu(&x) && tape::on_cpu(&gain) && bias.as_ref().is_none_or(tape::on_cpu) {
+    if autodiff::cpu_kernel_applies(&x)
+        && autodiff::cpu_kernel_applies(&gain)
+        && bias.as_ref().is_none_or(autodiff::cpu_kernel_applies)
+    {
         return fused(x, gain, bias, eps, Kind::Layer);
     }
     reference::layer_norm(x, gain, bias, eps)
@@ -92,25 +95,29 @@ fn fused<const D: usize>(
 ) -> Tensor<D> {
     let shape = x.dims();
     let norm = flex::Norm { width: shape[D - 1], eps: eps as f32, kind };
-    let (x, gain, bias) = (Input::new(x), Input::new(gain), bias.map(Input::new));
-    let x_values = tape::compact(x.data().clone());
+    let (x, gain, bias) = (CpuTensor::new(x), CpuTensor::new(gain), bias.map(CpuTensor::new));
+    let x_values = autodiff::compact(x.data().clone());
     let gain_values = gain.data().clone();
-    let bias_values = bias.as_ref().map(|bias| tape::values(bias.data()));
-    let (output, stats) =
-        flex::forward(norm, &tape::values(&x_values), &tape::values(&gain_values), bias_values.as_deref());
-    let output = tape::tensor_of(output, shape);
+    let bias_values = bias.as_ref().map(|bias| autodiff::values(bias.data()));
+    let (output, stats) = flex::forward(
+        norm,
+        &autodiff::values(&x_values),
+        &autodiff::values(&gain_values),
+        bias_values.as_deref(),
+    );
+    let output = autodiff::tensor_of(output, shape);
     drop(bias_values);
-    let saved = || autodiff::Saved::<D> { norm, x: x_values, gain: gain_values, stats };
+    let saved = || gradient::Saved::<D> { norm, x: x_values, gain: gain_values, stats };
     match bias {
-        Some(bias) => tape::record(&[x, gain, bias], output, saved),
-        None => tape::record(&[x, gain], output, saved),
+        Some(bias) => autodiff::record(&[x, gain, bias], output, saved),
+        None => autodiff::record(&[x, gain], output, saved),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{hold_against, numbers};
+    use crate::testing::{assert_matches, numbers};
 
     const SHAPES: [[usize; 3]; 4] = [[1, 1, 1], [2, 37, 5], [3, 50, 16], [2, 41, 130]];
 
@@ -126,7 +133,7 @@ mod tests {
     #[test]
     fn rms_norm_agrees_with_the_reference() {
         for shape in SHAPES {
-            hold_against(
+            assert_matches(
                 &format!("rms {shape:?}"),
                 &inputs(shape)[..2],
                 |inputs| rms_norm(x(inputs, shape), inputs[1].clone(), 1e-2),
@@ -140,7 +147,7 @@ mod tests {
         for shape in SHAPES {
             // The whole range of lengths lies above the least one, or below.
             for least in [1e-6, 1e3] {
-                hold_against(
+                assert_matches(
                     &format!("unit {shape:?} {least}"),
                     &inputs(shape)[..1],
                     |inputs| unit_norm(x(inputs, shape), least),
@@ -165,7 +172,7 @@ mod tests {
         for shape in SHAPES {
             for biased in [false, true] {
                 let bias = |inputs: &[Tensor<1>]| biased.then(|| inputs[2].clone());
-                hold_against(
+                assert_matches(
                     &format!("layer {shape:?} {biased}"),
                     &inputs(shape)[..2 + usize::from(biased)],
                     |inputs| layer_norm(x(inputs, shape), inputs[1].clone(), bias(inputs), 1e-2),

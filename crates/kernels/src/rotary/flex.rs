@@ -6,9 +6,9 @@
 //! lines by the program's allocator.
 
 use super::{Heads, Layout};
+use crate::autodiff::{View, values};
 use crate::buffers::{StreamingWriter, past_caches};
-use crate::lanes::{LANES, vectorised};
-use crate::tape::{View, values};
+use crate::simd::{LANES, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::borrow::Cow;

@@ -17,22 +17,21 @@
 //! in place of 2 n); asking for the rows of several gradients ahead of their use (a third slower: the
 //! processor follows the streams by itself).
 //!
-//! `flex.rs` says how it is done on the CPU, `cube.rs` on the GPU.
+//! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
 
-mod autodiff;
 #[cfg(feature = "gpu")]
 mod cube;
 mod flex;
+mod gradient;
 mod reference;
 #[cfg(test)]
 mod tests;
 
+use crate::autodiff::{self, CpuTensor, View};
 use crate::precision::widened;
-use crate::tape::{self, Input, View};
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// Which two channels turn together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -67,17 +66,17 @@ impl RotationTable {
     }
 
     fn on_cpu(&self) -> bool {
-        tape::on_cpu(&self.cos) && tape::on_cpu(&self.sin)
+        autodiff::cpu_kernel_applies(&self.cos) && autodiff::cpu_kernel_applies(&self.sin)
     }
 
     #[cfg(feature = "gpu")]
     fn on_gpu(&self) -> bool {
-        tape::on_gpu(&self.cos) && tape::on_gpu(&self.sin)
+        autodiff::gpu_kernel_applies(&self.cos) && autodiff::gpu_kernel_applies(&self.sin)
     }
 
     /// The tensors of the table, for the fused form.
-    fn taken_apart(&self) -> flex::Table {
-        let data = |tensor: &Tensor<3>| Input::new(tensor.clone()).into_data();
+    fn to_flex(&self) -> flex::Table {
+        let data = |tensor: &Tensor<3>| CpuTensor::new(tensor.clone()).into_data();
         flex::Table { cos: data(&self.cos), sin: data(&self.sin), layout: self.layout }
     }
 
@@ -130,11 +129,11 @@ pub fn split_rotate(
     }
     let packed = widened(packed);
     let tables = || [q_table, k_table].into_iter().flatten();
-    if tape::fused() && tape::on_cpu(&packed) && tables().all(RotationTable::on_cpu) {
+    if autodiff::cpu_kernel_applies(&packed) && tables().all(RotationTable::on_cpu) {
         return fused_split(packed, heads, q_table, k_table);
     }
     #[cfg(feature = "gpu")]
-    if tape::fused() && tape::on_gpu(&packed) && tables().all(RotationTable::on_gpu) {
+    if autodiff::gpu_kernel_applies(&packed) && tables().all(RotationTable::on_gpu) {
         return cube::split_rotate(packed, heads, q_table, k_table);
     }
     reference::split_rotate(&packed, heads, q_table, k_table)
@@ -147,26 +146,14 @@ fn fused_split(
     k_table: Option<&RotationTable>,
 ) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
     let [batch, length, _] = packed.dims();
-    let Heads { query, key_value, head_dim } = heads;
-    let tables = [q_table, k_table].map(|table| table.map(RotationTable::taken_apart));
-    let input = [Input::new(packed)];
+    let tables = [q_table, k_table].map(|table| table.map(RotationTable::to_flex));
+    let input = [CpuTensor::new(packed)];
     let view = View::new(input[0].data());
-    let values = flex::split(&view, batch, length, heads, tables.each_ref().map(Option::as_ref));
-    let left = Arc::default();
-    let whole: Tensor<3> = tape::record_step(&input, input[0].data().clone(), autodiff::SplitStep, || {
-        autodiff::Split { batch, length, heads, tables, left: Arc::clone(&left) }
-    });
-    let whole = [Input::new(whole)];
-    let mut outputs =
-        values.into_iter().zip([query, key_value, key_value]).enumerate().map(|(index, (values, count))| {
-            let output = tape::tensor_of(values, [batch, count, length, head_dim]);
-            tape::record_step(&whole, output, autodiff::PartStep, || autodiff::Part {
-                index,
-                left: Arc::clone(&left),
-            })
-        });
-    let mut next = || outputs.next().expect("q, k and v");
-    (next(), next(), next())
+    let [q, k, v] = flex::split(&view, batch, length, heads, tables.each_ref().map(Option::as_ref));
+    let tensor = |values, count| autodiff::tensor_of(values, [batch, count, length, heads.head_dim]);
+    let outputs = [tensor(q, heads.query), tensor(k, heads.key_value), tensor(v, heads.key_value)];
+    let state = || gradient::Split { batch, length, heads, tables };
+    autodiff::record_joint(&input, outputs, state).map(CpuTensor::into_tensor).into()
 }
 
 /// Rotates x `[batch, heads, length, head_dim]` by a table -> the same shape.
@@ -177,16 +164,16 @@ pub fn rotate(x: Tensor<4>, table: &RotationTable) -> Tensor<4> {
     let [batch, _, length, head_dim] = x.dims();
     table.check(batch, length, head_dim);
     #[cfg(feature = "gpu")]
-    if tape::fused() && tape::on_gpu(&x) && table.on_gpu() {
+    if autodiff::gpu_kernel_applies(&x) && table.on_gpu() {
         return cube::rotate(x, table);
     }
-    if !(tape::fused() && tape::on_cpu(&x) && table.on_cpu()) {
+    if !(autodiff::cpu_kernel_applies(&x) && table.on_cpu()) {
         return reference::rotate(x, table);
     }
     let shape = x.dims();
-    let input = Input::new(x);
-    let table = table.taken_apart();
+    let input = CpuTensor::new(x);
+    let table = table.to_flex();
     let output = flex::rotate(&View::new(input.data()), shape, &table, 1.0);
-    let output = tape::tensor_of(output, shape);
-    tape::record(&[input], output, || autodiff::Rotated { shape, table })
+    let output = autodiff::tensor_of(output, shape);
+    autodiff::record(&[input], output, || gradient::Rotated { shape, table })
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{assert_close, flat, hold_on, list, numbers, padded, tensor};
+use crate::testing::{assert_close, assert_matches_on, flat, list, numbers, padded, tensor};
 use burn::tensor::Device;
 
 /// A table of the angles `shape`, times `factor`.
@@ -73,7 +73,7 @@ pub(super) fn rotate_agrees(device: &Device) {
                         x.reshape(shape)
                     }
                 };
-                hold_on(
+                assert_matches_on(
                     device,
                     &format!("{layout:?} {shape:?} {rows} {rotated} {apart}"),
                     &[numbers(1, shape.iter().product())],
@@ -85,10 +85,10 @@ pub(super) fn rotate_agrees(device: &Device) {
     }
 }
 
-type Parts = (Tensor<4>, Tensor<4>, Tensor<4>);
+type OpTensor = (Tensor<4>, Tensor<4>, Tensor<4>);
 
 /// q, k and v, flat and one after the other.
-fn joined((q, k, v): Parts) -> Tensor<1> {
+fn joined((q, k, v): OpTensor) -> Tensor<1> {
     let flat = |x: Tensor<4>| {
         let count = x.shape().num_elements();
         x.reshape([count])
@@ -140,11 +140,11 @@ pub(super) fn split_agrees(device: &Device) {
                         Coming::Apart | Coming::Shared => apart(x.mul_scalar(1.5)),
                     }
                 };
-                let whole = |packed: Tensor<3>, parts: Parts| match coming {
+                let whole = |packed: Tensor<3>, parts: OpTensor| match coming {
                     Coming::Shared => joined(parts) + packed.reshape([batch * length * heads.packed()]),
                     _ => joined(parts),
                 };
-                hold_on(
+                assert_matches_on(
                     device,
                     &format!("{heads:?} {coming:?}"),
                     &[numbers(1, batch * length * heads.packed())],
@@ -178,7 +178,7 @@ pub(super) fn odd_shapes(device: &Device) {
         let table = table(device, [batch, length, rotated], layout, 1.1);
         let table = RotationTable { cos: padded(table.cos), sin: padded(table.sin), layout };
         let x = |inputs: &[Tensor<1>]| padded(inputs[0].clone().reshape([batch, 3, length, head_dim]));
-        hold_on(
+        assert_matches_on(
             device,
             &format!("{layout:?} {length} {head_dim}"),
             &[numbers(1, batch * 3 * length * head_dim)],
@@ -191,7 +191,7 @@ pub(super) fn odd_shapes(device: &Device) {
         ] {
             let packed =
                 |inputs: &[Tensor<1>]| padded(inputs[0].clone().reshape([batch, length, heads.packed()]));
-            hold_on(
+            assert_matches_on(
                 device,
                 &format!("{heads:?} {layout:?} {length}"),
                 &[numbers(1, batch * length * heads.packed())],

@@ -1,7 +1,7 @@
 //! The softmax on the CPU, row by row.
 
 use crate::buffers::{GRAIN, computed};
-use crate::lanes::{dot, exp_in_place, largest, vectorised};
+use crate::simd::{dot, exp_in_place, largest, vectorised};
 
 /// x in rows of `width` -> the same.
 pub(super) fn forward(x: &[f32], width: usize) -> Vec<f32> {

@@ -12,13 +12,13 @@
 //! **Bytes:** for n scores at least `8 n` forward (scores in, probabilities out) and `12 n` backward (probabilities and
 //! gradient in, gradient out).
 
-mod autodiff;
 mod flex;
+mod gradient;
 mod reference;
 
 pub(crate) use reference::softmax as plain_softmax;
 
-use crate::tape::{self, Input};
+use crate::autodiff::{self, CpuTensor};
 use burn::tensor::Tensor;
 
 /// `exp(x) / sum(exp(x))` over the last dimension; zeros for a row that is minus infinity throughout.
@@ -26,19 +26,19 @@ use burn::tensor::Tensor;
 /// x of any shape, such as `[batch, heads, queries, keys]` -> the shape of x.
 pub fn softmax<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     let shape = x.dims();
-    if shape.contains(&0) || !(tape::fused() && tape::on_cpu(&x)) {
+    if shape.contains(&0) || !autodiff::cpu_kernel_applies(&x) {
         return plain_softmax(x);
     }
-    let input = Input::new(x);
-    let output = flex::forward(&tape::values(input.data()), shape[D - 1]);
-    let output = tape::tensor_of(output, shape);
-    tape::record(&[input], output.clone(), || autodiff::Saved::<D> { output })
+    let input = CpuTensor::new(x);
+    let output = flex::forward(&autodiff::values(input.data()), shape[D - 1]);
+    let output = autodiff::tensor_of(output, shape);
+    autodiff::record(&[input], output.clone(), || gradient::Saved::<D> { output })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{hold_against, list, numbers, tensor};
+    use crate::testing::{assert_matches, list, numbers, tensor};
     use burn::tensor::{Device, activation};
 
     const SHAPES: [[usize; 3]; 5] = [[1, 1, 1], [2, 37, 5], [3, 50, 16], [2, 41, 130], [1, 3, 1000]];
@@ -61,7 +61,7 @@ mod tests {
     fn agrees_with_the_reference() {
         for shape in SHAPES {
             for inputs in [numbers(1, shape.iter().product()), hidden(1, shape)] {
-                hold_against(
+                assert_matches(
                     &format!("softmax {shape:?}"),
                     &[inputs],
                     |inputs| softmax(scores(inputs, shape)),

@@ -12,7 +12,7 @@ use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
-use longwave_kernels::{Precision, accumulate, mean, total};
+use longwave_kernels::{Precision, accumulate, mean};
 use longwave_model::{Dropout, Memory, Pass};
 
 /// What the passes over a batch give.
@@ -120,7 +120,7 @@ impl Trainer<'_> {
             let nll = self.model().nll_of(hidden, targets, 0..config.length); // [micro batch, length]
             let mean = match weights {
                 None => mean(nll).div_scalar(config.accumulation as f64),
-                Some(weights) => total(nll * weights),
+                Some(weights) => longwave_kernels::sum(nll * weights),
             };
             losses.push(mean.clone().inner());
             let scaled = match self.loss_scale {

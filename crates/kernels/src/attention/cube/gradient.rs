@@ -1,9 +1,9 @@
-//! Fused attention on the autodiff tape.
+//! Fused attention in the autodiff graph.
 
 use super::Kind;
 use super::launch::{Attend, Call, Gradients, Inputs};
 use crate::attention::{Attention, Bias, Shape, inputs, record};
-use crate::tape::{Gradient, Parts};
+use crate::autodiff::{Gradient, OpTensor};
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, TensorMetadata};
@@ -53,14 +53,14 @@ impl<const N: usize> Gradient<N, Cube> for Saved {
 
 /// [`attention`](crate::attention()) of tensors on the GPU that [`takes`](super::takes) accepts.
 pub(in crate::attention) fn attention(qkv: [Tensor<4>; 3], options: &Attention, shape: Shape) -> Tensor<4> {
-    let inputs: Vec<Parts<Cube>> = inputs(qkv, options);
+    let inputs: Vec<OpTensor<Cube>> = inputs(qkv, options);
     let call = Call::new(options, shape);
     let mut given = inputs.iter().map(|input| input.data().clone());
     let mut next = || given.next().unwrap_or_else(|| inputs[0].data().clone());
     let [q, k, v] = [next(), next(), next()];
     let [far_q, far_k] = if call.near.is_some() { [next(), next()] } else { [q.clone(), k.clone()] };
     let [first_bias, second_bias] = [next(), next()];
-    let scale = options.query_scale.clone().map(|scale| Parts::<Cube>::new(scale).into_data());
+    let scale = options.query_scale.clone().map(|scale| OpTensor::<Cube>::new(scale).into_data());
     let query_scale = scale.unwrap_or_else(|| q.clone());
     let read = Inputs { q, k, v, far_q, far_k, first_bias, second_bias, query_scale };
     let shared = matches!(&options.bias, Bias::Block(block) if block.dims()[0] == 1);

@@ -1,7 +1,7 @@
 use crate::attention::tests::rows_without_keys;
 use crate::attention::{Attention, Bias, Far, attention, reference};
 use crate::device::adapter;
-use crate::testing::{flat, hold_on, numbers, padded, tensor};
+use crate::testing::{assert_matches_on, flat, numbers, padded, tensor};
 use burn::tensor::{Device, Tensor};
 
 /// The sizes and settings of one test.
@@ -114,7 +114,7 @@ impl Case {
             };
             (q, k, v, options)
         };
-        hold_on(
+        assert_matches_on(
             device,
             &format!("{kind} {self:?}"),
             &inputs,
@@ -244,9 +244,9 @@ fn large_logits_do_not_overflow() {
 fn wide_rows_go_to_the_reference() {
     let Some(device) = adapter("attention on the GPU") else { return };
     let [q, k, v] = [1, 2, 3].map(|seed| flat(numbers(seed, 2 * 130), &device).reshape([1, 1, 2, 130]));
-    let calls = crate::tape::calls();
+    let calls = crate::autodiff::calls();
     let output = attention(q, k, v, &Attention::causal(130));
-    assert_eq!(crate::tape::calls(), calls);
+    assert_eq!(crate::autodiff::calls(), calls);
     assert_eq!(output.dims(), [1, 1, 2, 130]);
 }
 

@@ -1,6 +1,6 @@
 //! A start of the backward pass with gradients that are given.
 
-use crate::tape::{self, Gradient, Input, tensor_of};
+use crate::autodiff::{self, CpuTensor, Gradient, tensor_of};
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 
@@ -26,10 +26,13 @@ pub fn with_gradients<const N: usize, const D: usize>(pairs: [(Tensor<D>, Tensor
     for (output, gradient) in &pairs {
         assert_eq!(output.dims(), gradient.dims(), "with_gradients: a gradient of another shape");
     }
-    if pairs.iter().all(|(output, gradient)| tape::on_cpu(output) && tape::on_cpu(gradient)) {
-        let gradients = pairs.each_ref().map(|(_, gradient)| Input::new(gradient.clone()).into_data());
-        let outputs = pairs.map(|(output, _)| Input::new(output));
-        return tape::record(&outputs, tensor_of(vec![0.0], [1]), || Given(gradients));
+    if pairs
+        .iter()
+        .all(|(output, gradient)| autodiff::is_f32_on_cpu(output) && autodiff::is_f32_on_cpu(gradient))
+    {
+        let gradients = pairs.each_ref().map(|(_, gradient)| CpuTensor::new(gradient.clone()).into_data());
+        let outputs = pairs.map(|(output, _)| CpuTensor::new(output));
+        return autodiff::record(&outputs, tensor_of(vec![0.0], [1]), || Given(gradients));
     }
     let sums = pairs.map(|(output, gradient)| {
         let gradient = if gradient.is_autodiff() { gradient } else { Tensor::from_inner(gradient) };
@@ -58,7 +61,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a gradient of another shape")]
-    fn another_shape_is_refused() {
+    fn another_shape_is_rejected() {
         let device = Device::flex();
         let _ = with_gradients([(tensor::<2>(1, [3, 4], &device), tensor::<2>(1, [4, 3], &device))]);
     }

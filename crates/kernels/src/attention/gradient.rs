@@ -3,10 +3,10 @@
 use super::block::{Block, Mixed, Operands, Pairs, ROWS, Side};
 use super::call::{BiasTensors, BiasValues, Call, reversed_rows};
 use super::keys::{Keys, Transposed};
+use crate::autodiff::{Gradient, View, tensor_of};
 use crate::buffers::zeros;
-use crate::lanes::{LANES, dot, exp_in_place, sum, vectorised};
-use crate::product::{Matrix, product};
-use crate::tape::{Gradient, View, tensor_of};
+use crate::matmul::{Matrix, matmul};
+use crate::simd::{LANES, dot, exp_in_place, sum, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
@@ -244,9 +244,9 @@ fn through_softmax(
     let value_dim = operands.shape.value_dim;
     let output = Operands::rows_of(output, block, value_dim);
     for segment in block.segments.iter().filter(|segment| segment.len() > 0) {
-        product(&mut gradient[segment.at..], block.stride, false, 1.0, output, values.of(segment));
+        matmul(&mut gradient[segment.at..], block.stride, false, 1.0, output, values.of(segment));
         let p = Matrix::new(&probabilities[segment.at..], block.rows, segment.len(), block.stride);
-        product(&mut v[segment.start * value_dim..], value_dim, true, 1.0, p.transposed(), output);
+        matmul(&mut v[segment.start * value_dim..], value_dim, true, 1.0, p.transposed(), output);
     }
     softmax_gradient(operands, block, probabilities, gradient);
 }
@@ -275,8 +275,8 @@ fn through_product(
     let dim = operands.shape.head_dim;
     for Pairs { segment, second, q: queries, k: keys } in operands.pairs(block, side) {
         let d = Matrix::new(&gradient[segment.at..], block.rows, segment.len(), block.stride);
-        product(q, dim, second, operands.scale, d, keys);
-        product(&mut k[segment.start * dim..], dim, true, operands.scale, d.transposed(), queries);
+        matmul(q, dim, second, operands.scale, d, keys);
+        matmul(&mut k[segment.start * dim..], dim, true, operands.scale, d.transposed(), queries);
     }
 }
 
@@ -300,8 +300,8 @@ fn through_far_product(
             gradient.fill(0.0);
         }
         let d = Matrix::new(&own, block.rows, segment.len(), ROWS);
-        product(q, dim, true, operands.scale, d, keys);
-        product(&mut k[segment.start * dim..], dim, true, operands.scale, d.transposed(), queries);
+        matmul(q, dim, true, operands.scale, d, keys);
+        matmul(&mut k[segment.start * dim..], dim, true, operands.scale, d.transposed(), queries);
     }
 }
 

@@ -59,14 +59,14 @@ macro_rules! vectorised {
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[allow(clippy::too_many_arguments, reason = "the arguments of the function itself")]
             fn widest($($arg: $type),*) $(-> $out)? { body($($arg),*) }
-            match $crate::lanes::level() {
+            match $crate::simd::level() {
                 // SAFETY: the level says that the processor has these instructions.
                 #[cfg(target_arch = "x86_64")]
-                $crate::lanes::Level::Wide => unsafe { wide($($arg),*) },
+                $crate::simd::Level::Wide => unsafe { wide($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                $crate::lanes::Level::Widest => unsafe { widest($($arg),*) },
-                $crate::lanes::Level::Base => body($($arg),*),
+                $crate::simd::Level::Widest => unsafe { widest($($arg),*) },
+                $crate::simd::Level::Base => body($($arg),*),
             }
         })*
     };

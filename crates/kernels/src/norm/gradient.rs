@@ -1,7 +1,7 @@
 //! The gradient of the fused normalisations.
 
 use super::flex::{self, Norm};
-use crate::tape::{Gradient, tensor_of, values};
+use crate::autodiff::{Gradient, tensor_of, values};
 use burn_flex::FlexTensor;
 
 /// What the gradient needs.

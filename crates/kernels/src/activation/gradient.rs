@@ -1,7 +1,7 @@
 //! The gradients of the fused activations.
 
 use super::flex;
-use crate::tape::{Gradient, tensor_of, values};
+use crate::autodiff::{Gradient, tensor_of, values};
 use burn_flex::FlexTensor;
 
 /// What the gradient of `gelu` needs: its input.

@@ -1,7 +1,7 @@
 //! The gradient of linear maps.
 
 use super::flex::{self, Weights};
-use crate::tape::{Gradient, compact, tensor_of, values};
+use crate::autodiff::{Gradient, compact, tensor_of, values};
 use burn_flex::FlexTensor;
 
 /// What the gradient needs.

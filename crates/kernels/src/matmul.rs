@@ -1,7 +1,7 @@
 //! Matrix products on slices: on the calling thread, and on all of them.
 
 use crate::buffers::computed;
-use crate::lanes::{LANES, vectorised};
+use crate::simd::{LANES, vectorised};
 use gemm::Parallelism;
 use rayon::prelude::*;
 
@@ -85,7 +85,7 @@ vectorised! {
 ///
 /// # Panics
 /// The inner sizes differ, or out is too short.
-pub(crate) fn product(
+pub(crate) fn matmul(
     out: &mut [f32],
     stride: usize,
     add: bool,
@@ -100,15 +100,15 @@ pub(crate) fn product(
     }
     assert!(stride >= columns && out.len() >= (rows - 1) * stride + columns);
     // SAFETY: out holds all rows (asserted), is borrowed mutably, and its rows do not overlap.
-    unsafe { product_at(out.as_mut_ptr(), stride, add, factor, left, right) }
+    unsafe { matmul_at(out.as_mut_ptr(), stride, add, factor, left, right) }
 }
 
-/// [`product`] at an address.
+/// [`matmul`] at an address.
 ///
 /// # Safety
 /// Nothing else uses the `left.rows` rows of `right.columns` numbers, `stride` apart, that begin at `out`; with
 /// `add` they hold numbers.
-unsafe fn product_at(
+unsafe fn matmul_at(
     out: *mut f32,
     stride: usize,
     add: bool,
@@ -173,7 +173,7 @@ fn tile(rows: usize, columns: usize, inner: usize) -> (usize, usize) {
 ///
 /// # Panics
 /// The inner sizes differ, or `onto` is not of the product's size.
-pub(crate) fn parallel_product(left: Matrix<'_>, right: Matrix<'_>, onto: Option<&[f32]>) -> Vec<f32> {
+pub(crate) fn parallel_matmul(left: Matrix<'_>, right: Matrix<'_>, onto: Option<&[f32]>) -> Vec<f32> {
     let (rows, columns, inner) = (left.rows, right.columns, left.columns);
     assert_eq!(inner, right.rows);
     assert!(onto.is_none_or(|onto| onto.len() == rows * columns));
@@ -184,7 +184,7 @@ pub(crate) fn parallel_product(left: Matrix<'_>, right: Matrix<'_>, onto: Option
     if right.strides.1 != 1 && rows.div_ceil(high) > 1 && wide == columns {
         // Every tile would turn the same matrix.
         let turned = turned(right);
-        return parallel_product(left, Matrix::new(&turned, inner, columns, columns), onto);
+        return parallel_matmul(left, Matrix::new(&turned, inner, columns, columns), onto);
     }
     let mut out: Vec<f32> = Vec::with_capacity(rows * columns);
     let start = Start(out.as_mut_ptr());
@@ -201,7 +201,7 @@ pub(crate) fn parallel_product(left: Matrix<'_>, right: Matrix<'_>, onto: Option
         }
         let (left, right) = (left.part((row, 0), high, inner), right.part((0, column), inner, wide));
         // SAFETY: tiles do not overlap and lie inside the buffer, which holds numbers where `onto` was copied.
-        unsafe { product_at(start.at(row * columns + column), columns, onto.is_some(), 1.0, left, right) };
+        unsafe { matmul_at(start.at(row * columns + column), columns, onto.is_some(), 1.0, left, right) };
     });
     // SAFETY: the tiles cover the buffer, and each was written.
     unsafe { out.set_len(rows * columns) };
@@ -246,14 +246,14 @@ mod tests {
         // [2, 3] x [3, 2], the second with rows 3 apart.
         let (a, b) = (Matrix::new(&left, 2, 3, 3), Matrix::new(&right, 3, 2, 3));
         let mut out = vec![1.0; 4];
-        product(&mut out, 2, false, 2.0, a, b);
+        matmul(&mut out, 2, false, 2.0, a, b);
         assert_eq!(out, [12.0, 18.0, 12.0, 36.0]);
-        product(&mut out, 2, true, 1.0, b.transposed(), a.transposed());
+        matmul(&mut out, 2, true, 1.0, b.transposed(), a.transposed());
         assert_eq!(out, [12.0 + 6.0, 18.0 + 6.0, 12.0 + 9.0, 36.0 + 18.0]);
         let mut turned = vec![0.0; 8];
         b.transpose_into(&mut turned, 4);
         assert_eq!(turned, [-3.0, 0.0, 3.0, 0.0, -2.0, 1.0, 4.0, 0.0]);
-        product(&mut out, 2, false, 1.0, Matrix::new(&[], 2, 0, 0), Matrix::new(&[], 0, 2, 2));
+        matmul(&mut out, 2, false, 1.0, Matrix::new(&[], 2, 0, 0), Matrix::new(&[], 0, 2, 2));
         assert_eq!(out, [0.0; 4]);
     }
 
@@ -284,7 +284,7 @@ mod tests {
             for left in lefts {
                 for right in rights {
                     for onto in [None, Some(&onto[..])] {
-                        let out = parallel_product(left, right, onto);
+                        let out = parallel_matmul(left, right, onto);
                         let expected = expected(left, right, onto);
                         assert_eq!(out.len(), expected.len());
                         for (out, [expected, size]) in out.iter().zip(expected) {
@@ -305,7 +305,7 @@ mod tests {
                 let left = Matrix::new(&a, 700, 96, 96);
                 let right = Matrix::new(&b, 96, 200, 200);
                 let tall = Matrix::new(&b, 700, 200, 200);
-                [parallel_product(left, right, None), parallel_product(left.transposed(), tall, None)]
+                [parallel_matmul(left, right, None), parallel_matmul(left.transposed(), tall, None)]
             })
         };
         assert_eq!(products(1), products(3));

@@ -1,8 +1,8 @@
-//! The bridge between tensors and the slices that the fused forms work on, and the autodiff tape.
+//! The bridge between tensors and the kernels' slices, and the recording of gradients in burn's autodiff graph.
 //!
-//! A fused operation takes its tensors apart into [`Input`]s, computes on [`FlexTensor`]s, and hands
-//! its result to [`record`] together with what its [`Gradient`] needs. On the GPU it does the same with
-//! [`Parts`] and tensors of that backend.
+//! A fused operation turns its inputs into [`OpTensor`]s, computes on their primitives ([`FlexTensor`]s on the CPU), and
+//! hands its result to [`record`] together with its [`Gradient`]. An operation with several outputs uses
+//! [`record_joint`] and a [`JointGradient`].
 
 use crate::reference_in_use;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -19,30 +19,41 @@ use burn_flex::{FlexTensor, Layout};
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Whether the fused form can take this tensor: f32, on the CPU, without gradient checkpointing.
-pub(crate) fn on_cpu<const D: usize>(tensor: &Tensor<D>) -> bool {
-    tensor.dtype() == DType::F32 && lies_on_cpu(tensor)
+/// Whether kernels run at all, and not the references.
+pub(crate) fn kernels_enabled() -> bool {
+    !reference_in_use()
 }
 
-/// The same for a tensor of any type.
-pub(crate) fn lies_on_cpu<const D: usize>(tensor: &Tensor<D>) -> bool {
-    taken_by(tensor, |device| matches!(device, DispatchDevice::Flex(_)))
+/// Whether a CPU kernel computes with this tensor: kernels are enabled, and it is f32 on the CPU.
+pub(crate) fn cpu_kernel_applies<const D: usize>(tensor: &Tensor<D>) -> bool {
+    kernels_enabled() && is_f32_on_cpu(tensor)
 }
 
-/// Whether a fused form of the GPU can take this tensor: f32, there, without gradient checkpointing.
+/// Whether a GPU kernel computes with this tensor.
 #[cfg(feature = "gpu")]
-pub(crate) fn on_gpu<const D: usize>(tensor: &Tensor<D>) -> bool {
-    tensor.dtype() == DType::F32 && lies_on_gpu(tensor)
+pub(crate) fn gpu_kernel_applies<const D: usize>(tensor: &Tensor<D>) -> bool {
+    kernels_enabled() && tensor.dtype() == DType::F32 && is_on_gpu(tensor)
 }
 
-/// The same for a tensor of any type.
+/// Whether a tensor is f32 on the CPU, without gradient checkpointing.
+pub(crate) fn is_f32_on_cpu<const D: usize>(tensor: &Tensor<D>) -> bool {
+    tensor.dtype() == DType::F32 && is_on_cpu(tensor)
+}
+
+/// Whether a tensor of any type is on the CPU, without gradient checkpointing.
+pub(crate) fn is_on_cpu<const D: usize>(tensor: &Tensor<D>) -> bool {
+    is_on(tensor, |device| matches!(device, DispatchDevice::Flex(_)))
+}
+
+/// Whether a tensor of any type is on the GPU, without gradient checkpointing.
 #[cfg(feature = "gpu")]
-pub(crate) fn lies_on_gpu<const D: usize>(tensor: &Tensor<D>) -> bool {
-    taken_by(tensor, |device| matches!(device, DispatchDevice::Cube(_)))
+pub(crate) fn is_on_gpu<const D: usize>(tensor: &Tensor<D>) -> bool {
+    is_on(tensor, |device| matches!(device, DispatchDevice::Cube(_)))
 }
 
-fn taken_by<const D: usize>(tensor: &Tensor<D>, backend: impl Fn(&DispatchDevice) -> bool) -> bool {
+fn is_on<const D: usize>(tensor: &Tensor<D>, backend: impl Fn(&DispatchDevice) -> bool) -> bool {
     let device = tensor.device();
     let device = device.as_dispatch();
     if let DispatchDevice::Autodiff(device) = device {
@@ -52,36 +63,31 @@ fn taken_by<const D: usize>(tensor: &Tensor<D>, backend: impl Fn(&DispatchDevice
     }
 }
 
-/// Whether the fused forms are to run at all.
-pub(crate) fn fused() -> bool {
-    !reference_in_use()
-}
-
-/// A backend whose tensors can be taken apart, with or without autodiff around it.
-pub(crate) trait Taken: Backend {
-    /// The tensor's primitive and its place on the tape.
+/// A backend that has fused operations, with or without autodiff around it.
+pub(crate) trait FusedBackend: Backend {
+    /// The primitive of a tensor with autodiff.
     fn tracked<const D: usize>(tensor: Tensor<D>) -> FloatTensor<Autodiff<Self>>;
 
     /// The primitive of a tensor without autodiff.
     fn plain<const D: usize>(tensor: Tensor<D>) -> FloatTensor<Self>;
 
-    /// A tensor with a place on the tape.
+    /// A tensor with autodiff.
     fn from_tracked<const D: usize>(primitive: FloatTensor<Autodiff<Self>>) -> Tensor<D>;
 
     /// A tensor without autodiff.
     fn from_plain<const D: usize>(primitive: FloatTensor<Self>) -> Tensor<D>;
 }
 
-impl<B: Backend> Taken for B
+impl<B: Backend> FusedBackend for B
 where
     DispatchTensor: DispatchKindConversion<B> + DispatchKindConversion<Autodiff<B>>,
 {
     fn tracked<const D: usize>(tensor: Tensor<D>) -> FloatTensor<Autodiff<Self>> {
-        tensor.try_into_primitive::<Autodiff<Self>>().expect(LOOKED_AT)
+        tensor.try_into_primitive::<Autodiff<Self>>().expect(CHECKED)
     }
 
     fn plain<const D: usize>(tensor: Tensor<D>) -> FloatTensor<Self> {
-        tensor.try_into_primitive::<Self>().expect(LOOKED_AT)
+        tensor.try_into_primitive::<Self>().expect(CHECKED)
     }
 
     fn from_tracked<const D: usize>(primitive: FloatTensor<Autodiff<Self>>) -> Tensor<D> {
@@ -93,20 +99,20 @@ where
     }
 }
 
-const LOOKED_AT: &str = "`on_cpu` or `on_gpu` looked at the device and the type";
+const CHECKED: &str = "the caller checked the device and the type";
 
-/// One float tensor given to a fused operation of a backend.
+/// An input or output of a fused operation: a tensor's primitive, and its node in the autodiff graph.
 #[derive(Clone)]
-pub(crate) struct Parts<B: Taken> {
+pub(crate) struct OpTensor<B: FusedBackend> {
     tensor: FloatTensor<Autodiff<B>>,
     autodiff: bool,
 }
 
-/// One float tensor given to a fused operation on the CPU.
-pub(crate) type Input = Parts<Flex>;
+/// An input or output of a fused operation on the CPU.
+pub(crate) type CpuTensor = OpTensor<Flex>;
 
-impl<B: Taken> Parts<B> {
-    /// Takes apart a tensor that [`on_cpu`] (or `on_gpu`) accepts.
+impl<B: FusedBackend> OpTensor<B> {
+    /// A tensor on a device of the backend.
     pub(crate) fn new<const D: usize>(tensor: Tensor<D>) -> Self {
         let autodiff = tensor.is_autodiff();
         let tensor =
@@ -128,77 +134,158 @@ impl<B: Taken> Parts<B> {
     pub(crate) fn is_tracked(&self) -> bool {
         self.tensor.is_tracked()
     }
-}
 
-/// Whether any input is tracked: then the operation must keep what its gradient needs.
-pub(crate) fn any_tracked<B: Taken>(inputs: &[Parts<B>]) -> bool {
-    inputs.iter().any(Parts::is_tracked)
-}
-
-/// What an operation of N inputs keeps for its gradient.
-pub(crate) trait Gradient<const N: usize, B: Taken = Flex>: Clone + Debug + Send + 'static {
-    /// The gradients of the inputs that are wanted, from that of the output.
-    fn gradients(self, output: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N];
-}
-
-/// The backward step of an operation that keeps a [`Gradient`].
-struct Step<G>(PhantomData<G>);
-
-impl<G> Debug for Step<G> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Step")
+    /// The tensor, which has D axes.
+    pub(crate) fn into_tensor<const D: usize>(self) -> Tensor<D> {
+        if self.autodiff { B::from_tracked(self.tensor) } else { B::from_plain(self.into_data()) }
     }
 }
 
-impl<B: Taken, G: Gradient<N, B>, const N: usize> Backward<B, N> for Step<G> {
-    type State = G;
+/// Whether any input is tracked: then the operation must keep what its gradient needs.
+pub(crate) fn any_tracked<B: FusedBackend>(inputs: &[OpTensor<B>]) -> bool {
+    inputs.iter().any(OpTensor::is_tracked)
+}
 
-    fn backward(self, ops: Ops<G, N>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let output = grads.consume::<B>(&ops.node);
-        let wanted = ops.parents.each_ref().map(Option::is_some);
-        let gradients = ops.state.gradients(output, wanted);
-        for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
-            if let (Some(parent), Some(gradient)) = (parent, gradient) {
-                grads.register::<B>(parent.id, gradient);
-            }
+/// What an operation of N inputs keeps for its gradient.
+pub(crate) trait Gradient<const N: usize, B: FusedBackend = Flex>:
+    Clone + Debug + Send + 'static
+{
+    /// The gradients of the inputs that are wanted, from the gradient of the output.
+    fn gradients(self, output: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N];
+}
+
+/// What an operation of N inputs and M outputs keeps for its gradient, which is computed for all outputs at once.
+pub(crate) trait JointGradient<const N: usize, const M: usize, B: FusedBackend = Flex>:
+    Clone + Debug + Send + 'static
+{
+    /// The gradients of the inputs that are wanted, from the gradients of the outputs. An output that the loss does
+    /// not depend on has none; at least one output has one.
+    fn gradients(
+        self,
+        outputs: [Option<FloatTensor<B>>; M],
+        wanted: [bool; N],
+    ) -> [Option<FloatTensor<B>>; N];
+}
+
+/// Registers the gradients of an operation's inputs.
+fn register<B: FusedBackend, S, const N: usize>(
+    ops: Ops<S, N>,
+    grads: &mut Gradients,
+    gradients: impl FnOnce(S, [bool; N]) -> [Option<FloatTensor<B>>; N],
+) {
+    let wanted = ops.parents.each_ref().map(Option::is_some);
+    for (parent, gradient) in ops.parents.into_iter().zip(gradients(ops.state, wanted)) {
+        if let (Some(parent), Some(gradient)) = (parent, gradient) {
+            grads.register::<B>(parent.id, gradient);
         }
     }
 }
 
-/// Counts a fused form that runs, so that tests can tell it from the reference.
-pub(crate) fn ran() {
+/// The backward step of an operation with one output.
+#[derive(Debug)]
+struct FusedOp<G>(PhantomData<fn(G)>);
+
+impl<B: FusedBackend, G: Gradient<N, B>, const N: usize> Backward<B, N> for FusedOp<G> {
+    type State = G;
+
+    fn backward(self, ops: Ops<G, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let output = grads.consume::<B>(&ops.node);
+        register::<B, G, N>(ops, grads, |state, wanted| state.gradients(output, wanted));
+    }
+}
+
+/// The gradients of M outputs that have been computed so far.
+type Arrived<const M: usize, B> = Arc<Mutex<[Option<FloatTensor<B>>; M]>>;
+
+/// The backward step of one of M outputs: it only leaves its gradient for the [`JointOp`].
+#[derive(Debug)]
+struct OneOutput<const M: usize>;
+
+impl<B: FusedBackend, const M: usize> Backward<B, 1> for OneOutput<M> {
+    type State = (usize, Arrived<M, B>);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let (index, arrived) = ops.state;
+        let gradient = grads.consume::<B>(&ops.node);
+        arrived.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(gradient);
+    }
+}
+
+/// The backward step of an operation with M outputs.
+#[derive(Debug)]
+struct JointOp<G, const M: usize>(PhantomData<fn(G)>);
+
+impl<B: FusedBackend, G: JointGradient<N, M, B>, const N: usize, const M: usize> Backward<B, N>
+    for JointOp<G, M>
+{
+    type State = (G, Arrived<M, B>);
+
+    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        register::<B, _, N>(ops, grads, |(state, arrived), wanted| {
+            let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
+            state.gradients(arrived.each_mut().map(Option::take), wanted)
+        });
+    }
+}
+
+/// Counts the calls of fused operations, so that tests can tell them from the references.
+pub(crate) fn count_call() {
     #[cfg(test)]
     CALLS.with(|calls| calls.set(calls.get() + 1));
 }
 
 /// Makes the output tensor; if an input is tracked, records how its gradient is computed.
-pub(crate) fn record<B: Taken, G: Gradient<N, B>, const N: usize, const D: usize>(
-    inputs: &[Parts<B>; N],
+pub(crate) fn record<B: FusedBackend, G: Gradient<N, B>, const N: usize, const D: usize>(
+    inputs: &[OpTensor<B>; N],
     output: FloatTensor<B>,
     state: impl FnOnce() -> G,
 ) -> Tensor<D> {
-    record_step(inputs, output, Step(PhantomData), state)
+    count_call();
+    node(inputs, output, FusedOp(PhantomData), state).into_tensor()
 }
 
-/// [`record`] for an operation with a backward step of its own.
-pub(crate) fn record_step<B: Taken, S: Backward<B, N>, const N: usize, const D: usize>(
-    inputs: &[Parts<B>; N],
+/// [`record`] for an operation with M outputs.
+///
+/// burn's graph knows operations with one output. So there is one node for the operation as a whole, and one for each
+/// output, whose parent it is. The nodes of the outputs leave their gradients; the backward pass reaches the node of the
+/// whole after all of them, and computes the gradients of the inputs once.
+pub(crate) fn record_joint<B: FusedBackend, G, const N: usize, const M: usize>(
+    inputs: &[OpTensor<B>; N],
+    outputs: [FloatTensor<B>; M],
+    state: impl FnOnce() -> G,
+) -> [OpTensor<B>; M]
+where
+    G: JointGradient<N, M, B>,
+{
+    count_call();
+    let arrived: Arrived<M, B> = Arc::new(Mutex::new([const { None }; M]));
+    // Nothing reads the value of the whole's node.
+    let value = outputs[0].clone();
+    let whole = [node(inputs, value, JointOp::<G, M>(PhantomData), || (state(), Arc::clone(&arrived)))];
+    let mut indices = 0..;
+    outputs.map(|output| {
+        let index = indices.next().unwrap_or_default();
+        node(&whole, output, OneOutput::<M>, || (index, Arc::clone(&arrived)))
+    })
+}
+
+/// An output, with a node in the graph if an input is tracked.
+fn node<B: FusedBackend, S: Backward<B, N>, const N: usize>(
+    inputs: &[OpTensor<B>; N],
     output: FloatTensor<B>,
     step: S,
     state: impl FnOnce() -> S::State,
-) -> Tensor<D> {
-    ran();
-    if !inputs.iter().any(|input| input.autodiff) {
-        return B::from_plain(output);
-    }
+) -> OpTensor<B> {
+    let autodiff = inputs.iter().any(|input| input.autodiff);
     if !any_tracked(inputs) {
-        return B::from_tracked(FloatTensor::<Autodiff<B>>::new(output));
+        return OpTensor { tensor: FloatTensor::<Autodiff<B>>::new(output), autodiff };
     }
     let nodes = inputs.each_ref().map(|input| input.tensor.node());
-    B::from_tracked(match step.prepare::<NoCheckpointing>(nodes).compute_bound().stateful() {
+    let tensor = match step.prepare::<NoCheckpointing>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(prepared) => prepared.finish(state(), output),
         OpsKind::UnTracked(prepared) => prepared.finish(output),
-    })
+    };
+    OpTensor { tensor, autodiff }
 }
 
 #[cfg(test)]
@@ -307,7 +394,7 @@ mod tests {
 
     /// a + b, as a fused operation; `kept` says whether the state of the gradient was made.
     fn add(a: &Tensor<2>, b: &Tensor<2>, kept: &mut bool) -> Tensor<2> {
-        let inputs = [a, b].map(|tensor| Input::new(tensor.clone()));
+        let inputs = [a, b].map(|tensor| CpuTensor::new(tensor.clone()));
         let [a_values, b_values] = inputs.each_ref().map(|input| values(input.data()));
         let sum = a_values.iter().zip(&*b_values).map(|(a, b)| a + b).collect();
         let output = tensor_of(sum, a.dims());
@@ -318,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn only_tracked_inputs_make_a_tape() {
+    fn only_tracked_inputs_are_recorded() {
         let (plain, autodiff) = (Device::flex(), Device::flex().autodiff());
         let a = tensor::<2>(1, [3, 4], &plain);
         let b = tensor::<2>(2, [4, 3], &autodiff).transpose();
@@ -342,23 +429,23 @@ mod tests {
     fn other_types_and_checkpointing_go_to_the_reference() {
         let device = Device::flex();
         let x = tensor::<2>(1, [2, 2], &device);
-        assert!(on_cpu(&x));
-        assert!(on_cpu(&Tensor::<2>::from_inner(x.clone())));
-        assert!(!on_cpu(&x.clone().cast(DType::F64)));
+        assert!(is_f32_on_cpu(&x));
+        assert!(is_f32_on_cpu(&Tensor::<2>::from_inner(x.clone())));
+        assert!(!is_f32_on_cpu(&x.clone().cast(DType::F64)));
         let checkpointing = device.autodiff().gradient_checkpointing();
-        assert!(!on_cpu(&tensor::<2>(1, [2, 2], &checkpointing)));
+        assert!(!is_f32_on_cpu(&tensor::<2>(1, [2, 2], &checkpointing)));
     }
 
     #[test]
     fn views_read_what_lies_contiguously_and_copy_the_rest() {
         let device = Device::flex();
         let x = tensor::<3>(1, [2, 3, 4], &device);
-        let permuted = Input::new(x.clone().swap_dims(0, 1)).into_data();
+        let permuted = CpuTensor::new(x.clone().swap_dims(0, 1)).into_data();
         assert_eq!(View::<3>::new(&permuted).strides(), [4, 12, 1]);
-        let sliced = Input::new(x.clone().slice([1..2, 1..3, 1..3])).into_data();
+        let sliced = CpuTensor::new(x.clone().slice([1..2, 1..3, 1..3])).into_data();
         let view = View::<3>::new(&sliced);
         assert_eq!((view.strides()[1], view.data()[0]), (4, list(x.clone())[12 + 4 + 1]));
-        let across = Input::new(x.swap_dims(1, 2)).into_data();
+        let across = CpuTensor::new(x.swap_dims(1, 2)).into_data();
         assert_eq!(View::<3>::new(&across).strides(), [12, 3, 1]);
         assert_eq!(compact(sliced).storage::<f32>().len(), 4);
     }

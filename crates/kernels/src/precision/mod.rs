@@ -13,7 +13,7 @@
 //! burn-flex round their sums to f16 every few hundred terms; so the CPU rounds the factors, multiplies in f32 as
 //! always, and rounds the result. That is no faster than f32 there, but it computes the same and repeats bit for bit.
 
-use crate::{linear, tape};
+use crate::{autodiff, linear};
 use burn::tensor::{DType, Device, Tensor};
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
@@ -79,7 +79,7 @@ impl Precision {
         }
         let half = self.dtype();
         let (x, weight) = (x.cast(half), weight.cast(half));
-        if tape::lies_on_cpu(&x) {
+        if autodiff::is_on_cpu(&x) {
             return linear(x.cast(DType::F32), weight.cast(DType::F32), None).cast(half);
         }
         linear(x, weight, None)

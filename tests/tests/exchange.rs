@@ -17,7 +17,7 @@ use longwave_position::encodings::ENCODINGS;
 use longwave_position::{Init, Positions};
 use longwave_train::checkpoint::Meta;
 use longwave_train::exchange::{self, Architecture, tensors};
-use longwave_train::run::Which;
+use longwave_train::run::CheckpointId;
 use longwave_train::{RunConfig, Trained, parameters};
 use serde_json::{Value, json};
 use std::fs;
@@ -87,7 +87,7 @@ fn distance(a: Tensor<3>, b: Tensor<3>) -> f32 {
 fn imported(folder: &Path, out: &Path) -> (exchange::Import, Trained) {
     let import = exchange::import(folder).unwrap_or_else(|error| panic!("{error}"));
     import.write(out, &Device::flex()).unwrap_or_else(|error| panic!("{error}"));
-    (import, Trained::open(out, Which::Last, &Device::flex()).unwrap())
+    (import, Trained::open(out, CheckpointId::Last, &Device::flex()).unwrap())
 }
 
 /// Takes our run out of a `config.json`, and gives the file changes: what another program would have written.

@@ -9,7 +9,7 @@ use common::{CONFIG, Outcome, Project};
 use longwave_model::Pass;
 use longwave_position::{ExtensionConfig, Lengths};
 use longwave_train::Trained;
-use longwave_train::run::Which;
+use longwave_train::run::CheckpointId;
 use serde_json::Value;
 
 fn generate(project: &Project, arguments: &[&str]) -> Outcome {
@@ -80,7 +80,8 @@ fn greedy_tokens_are_those_of_whole_readings() {
         let json = as_json(&project, &["--prompt", prompt, "--temperature", "0", "--extend", &text]);
         let found: Vec<i32> =
             json["tokens"].as_array().unwrap().iter().map(|id| id.as_i64().unwrap() as i32).collect();
-        let trained = Trained::open(&project.path("runs/small-0"), Which::Last, &Device::flex()).unwrap();
+        let trained =
+            Trained::open(&project.path("runs/small-0"), CheckpointId::Last, &Device::flex()).unwrap();
         let value = format!("extend = {}", if text.starts_with('{') { text } else { format!("'{text}'") });
         let value = value.parse::<toml::Table>().unwrap().remove("extend").unwrap();
         let lengths = Lengths { train: 32, length: prompt.len() + 40 };

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use longwave_model::{Gpt, Memory, ModelConfig, Pass};
+use longwave_model::{Gpt, ModelConfig, Pass, SegmentMemory};
 use longwave_position::layout::TextLayout;
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading};
 
@@ -97,7 +97,7 @@ fn no_gradient_flows_into_the_memory() {
     };
     let (inputs, positions) = pass(0);
     let first = Pass { tokens: inputs, positions: &positions, reading: &model.position, dropout: None };
-    let (_, memory) = model.hidden_after(&first, &Memory::new(SEGMENT));
+    let (_, memory) = model.hidden_after(&first, &SegmentMemory::new(SEGMENT));
     let (inputs, positions) = pass(SEGMENT);
     let second = Pass { tokens: inputs, positions: &positions, reading: &model.position, dropout: None };
     // The gradient of the embedding of a token that only the first segment holds, and that of the keys.
@@ -109,7 +109,7 @@ fn no_gradient_flows_into_the_memory() {
     };
     let (into_memory, keys) = gradients(model.hidden_after(&second, &memory).0);
     assert!(into_memory == 0.0, "{into_memory}");
-    let (_, keys_alone) = gradients(model.hidden_after(&second, &Memory::new(SEGMENT)).0);
+    let (_, keys_alone) = gradients(model.hidden_after(&second, &SegmentMemory::new(SEGMENT)).0);
     assert!(
         (keys - keys_alone).abs().max().into_scalar::<f32>() > 1e-4,
         "the maps of keys learn from what is kept"
@@ -127,7 +127,7 @@ fn pieces_read_one_after_the_other_are_the_whole() {
     let device = Device::flex();
     let model = model(2, 5, &device);
     let whole = hidden(&model, &model.position, tokens(None, &device));
-    let mut memory = Memory::new(5);
+    let mut memory = SegmentMemory::new(5);
     for start in (0..LENGTH).step_by(SEGMENT) {
         // Training counts every segment from 0: distances are all that is read.
         let positions = Positions::range(0..SEGMENT);

@@ -8,7 +8,7 @@ mod trainer;
 
 use common::{Project, same};
 use longwave_train::Outcome;
-use longwave_train::run::Which;
+use longwave_train::run::CheckpointId;
 use std::path::Path;
 use trainer::metrics;
 
@@ -102,7 +102,13 @@ fn stages_stopped_anywhere_end_with_the_same_bits() {
                 );
             }
             assert_eq!(train_until(&project, &folder, usize::MAX, &changes), Outcome::Done);
-            for which in [Which::Last, Which::Stage(0), Which::Stage(1), Which::Stage(2), Which::Best] {
+            for which in [
+                CheckpointId::Last,
+                CheckpointId::Stage(0),
+                CheckpointId::Stage(1),
+                CheckpointId::Stage(2),
+                CheckpointId::Best,
+            ] {
                 let path = |folder: &str| longwave_train::run::checkpoint_path(&project.path(folder), which);
                 assert!(same(&path("whole"), &path(&folder)), "{position} {stops:?} {}", which.name());
             }
@@ -132,7 +138,7 @@ fn stages_follow_the_training_that_stands_before_them() {
                 .collect::<Vec<_>>(),
         )
     };
-    assert_eq!(weights("grown", Which::Last), weights("whole", Which::Stage(0)));
+    assert_eq!(weights("grown", CheckpointId::Last), weights("whole", CheckpointId::Stage(0)));
     let first = changes.iter().map(|change| match change.split_once("}, ") {
         Some((first, _)) => format!("{first}}}]"),
         None => change.clone(),
@@ -140,10 +146,11 @@ fn stages_follow_the_training_that_stands_before_them() {
     let first: Vec<String> = first.collect();
     assert_eq!(train_until(&project, "grown", usize::MAX, &first), Outcome::Done);
     assert_eq!(train_until(&project, "grown", usize::MAX, &changes), Outcome::Done);
-    for which in [Which::Last, Which::Stage(0), Which::Stage(1), Which::Stage(2)] {
+    for which in [CheckpointId::Last, CheckpointId::Stage(0), CheckpointId::Stage(1), CheckpointId::Stage(2)]
+    {
         assert_eq!(weights("grown", which), weights("whole", which), "{}", which.name());
     }
-    assert_ne!(weights("whole", Which::Stage(0)).2, weights("whole", Which::Last).2);
+    assert_ne!(weights("whole", CheckpointId::Stage(0)).2, weights("whole", CheckpointId::Last).2);
     let stages: Vec<(usize, u64)> =
         metrics(&project, "whole").iter().map(|metric| (metric.stage, metric.tokens)).collect();
     assert_eq!(stages.iter().map(|(stage, _)| *stage).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1, 2, 2]);
@@ -220,7 +227,7 @@ fn a_memory_that_is_lost_shows() {
     assert_eq!(train_until(&project, "run", 7, &changes), Outcome::Interrupted);
     let checkpoint = last(&project, "run");
     let stored = longwave_train::Checkpoint::load(&checkpoint).unwrap();
-    let (fresh, device) = (vec![longwave_model::Memory::new(40); 2], burn::tensor::Device::flex());
+    let (fresh, device) = (vec![longwave_model::SegmentMemory::new(40); 2], burn::tensor::Device::flex());
     let memories = stored.memories(fresh.clone(), &device).unwrap();
     assert_eq!((memories[1].layers().len(), memories[1].tokens()), (2, 40));
     std::fs::copy(project.path("run/checkpoints/best.safetensors"), &checkpoint).unwrap();
@@ -249,7 +256,7 @@ fn a_finished_wsd_run_goes_on_as_if_it_had_been_longer() {
     assert!(same(&last(&project, "grown"), &last(&project, "whole")));
     assert!(
         Path::new(&project.path("grown/checkpoints"))
-            .join(format!("{}.safetensors", Which::Stable.name()))
+            .join(format!("{}.safetensors", CheckpointId::Stable.name()))
             .exists()
     );
 }

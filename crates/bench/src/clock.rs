@@ -2,7 +2,7 @@
 //!
 //! A machine's speed wanders; subjects that take turns wander together, so that their ratios hold.
 
-use crate::memory;
+use crate::peak_memory;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ impl Clock {
     pub fn time(&self, subjects: &mut [Subject<'_>]) -> Result<Vec<Timing>> {
         let mut peaks = Vec::with_capacity(subjects.len());
         for subject in subjects.iter_mut() {
-            let (result, peak) = memory::peak(&mut **subject);
+            let (result, peak) = peak_memory::peak(&mut **subject);
             result?;
             peaks.push(peak);
         }

@@ -3,7 +3,7 @@
 use crate::clock::{Subject, subject};
 use crate::record::{Direction, Record};
 use crate::{Bench, numbers};
-use longwave_core::memory::available;
+use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
 use longwave_eval::memory;
 use longwave_model::config::Resolved;

@@ -55,9 +55,9 @@ pub fn write(
                 .hint("export a config with a corpus"));
         }
         batches.extend(batch.inputs.iter().chain(&batch.targets).flat_map(|token| token.to_le_bytes()));
-        let Some(advanced) = trainer.advance(&schedule, &|| false)? else { break };
-        rates.push(advanced.learning_rate);
-        losses.push(advanced.found()?.loss);
+        let Some(output) = trainer.advance(&schedule, &|| false)? else { break };
+        rates.push(output.learning_rate);
+        losses.push(output.stats()?.loss);
         progress(step + 1)?;
     }
     file::write(&folder.join("batches.bin"), &batches)?;

@@ -109,7 +109,7 @@ impl Curve {
     }
 
     /// The fit in words.
-    pub fn told(&self) -> String {
+    pub fn summary(&self) -> String {
         let name = self.by.name();
         let [low, high] = self.by.terms();
         let mut text = format!(
@@ -204,7 +204,7 @@ pub fn run(
         return Err(Error::value("--widths", width, format!("it must be a multiple of {head_dim}"))
             .hint(format!("the heads of the config have {head_dim} channels at every width")));
     }
-    let mut tell = |mut record: Record| {
+    let mut emit = |mut record: Record| {
         record.bench = "growth";
         let tokens = record.tokens.unwrap_or(1).max(1) as f64;
         let point = record.seconds_min / tokens;
@@ -213,7 +213,7 @@ pub fn run(
 
     let mut times = Vec::new();
     eval::run(&bench, config, vocab, &lengths, &mut |record| {
-        times.push(tell(record)?);
+        times.push(emit(record)?);
         Ok(())
     })?;
     let paired =
@@ -229,7 +229,7 @@ pub fn run(
         (wide.model.kv_heads, wide.model.feed_forward_width) = (None, None);
         let mut times = Vec::new();
         train::run(&bench, &wide, dataset, &mut |record| {
-            times.push(tell(record)?);
+            times.push(emit(record)?);
             Ok(())
         })?;
         if let [step, alone] = times[..] {
@@ -307,7 +307,7 @@ mod tests {
         assert!(close(curve.lower, 1e-5) && close(curve.higher, 2e-8) && curve.deviation() < 1e-9);
         assert!(close(curve.crossing().unwrap(), 500.0));
         assert!(close(curve.last_slope(), 4096.0 / 4596.0));
-        assert!(curve.told().contains("equal at a length of 500"), "{}", curve.told());
+        assert!(curve.summary().contains("equal at a length of 500"), "{}", curve.summary());
 
         let training = xs.map(|x| (x, 3e-7 * x + 1e-9 * x * x)).to_vec();
         let curve = Curve::new(By::Width, "s".into(), training, Vec::new());

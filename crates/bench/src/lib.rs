@@ -17,7 +17,7 @@ pub mod copy;
 pub mod eval;
 pub mod export;
 pub mod growth;
-pub mod memory;
+pub mod peak_memory;
 pub mod record;
 pub mod rope;
 pub mod selfcheck;

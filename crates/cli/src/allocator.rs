@@ -7,7 +7,7 @@
 //! largest ask the kernel for huge pages, where Linux gives them to those who ask: copying 64 MiB takes two thirds of
 //! the time, since few addresses have to be looked up.
 
-use longwave_bench::memory::CountedAllocator;
+use longwave_bench::peak_memory::CountedAllocator;
 use std::alloc::{GlobalAlloc, Layout};
 
 #[global_allocator]

@@ -19,7 +19,7 @@ pub(crate) fn install() -> Result<()> {
                 #[allow(clippy::exit, reason = "a signal handler has nothing to return to")]
                 std::process::exit(130);
             }
-            crate::output::tell("\nstopping at the end of this pass; once more stops at once");
+            crate::output::status("\nstopping at the end of this pass; once more stops at once");
         })
         .map_err(|error| error.to_string())
     });

@@ -28,7 +28,7 @@ pub fn main() -> ExitCode {
     match run(&arguments) {
         Ok(code) => code,
         Err(error) => {
-            output::complain(&error);
+            output::report_error(&error);
             ExitCode::from(error.exit_code())
         }
     }

@@ -37,14 +37,14 @@ pub(crate) fn width() -> Option<usize> {
     Some(usize::from(width.0)).filter(|width| *width > 0)
 }
 
-/// Tells the user something on stderr.
-pub(crate) fn tell(text: &str) {
-    // There is nobody left to tell that stderr cannot be written.
+/// Writes a line for the user to stderr.
+pub(crate) fn status(text: &str) {
+    // There is nobody left to show that stderr cannot be written to.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Shows an error and its hint.
-pub(crate) fn complain(error: &Error) {
+pub(crate) fn report_error(error: &Error) {
     let (red, cyan, off) = if std::io::stderr().is_terminal() && colours() {
         ("\u{1b}[1;31m", "\u{1b}[1;36m", "\u{1b}[0m")
     } else {
@@ -54,7 +54,7 @@ pub(crate) fn complain(error: &Error) {
     if let Some(hint) = error.hint_text() {
         text = format!("{text}\n\n{cyan}hint{off}: {hint}");
     }
-    tell(&text);
+    status(&text);
 }
 
 /// Whether colours are wanted; `NO_COLOR` turns them off.

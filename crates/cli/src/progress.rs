@@ -1,6 +1,6 @@
 //! Progress: one live bar on a terminal, a line now and then elsewhere.
 
-use crate::output::{self, grouped, tell};
+use crate::output::{self, grouped, status};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longwave_study::execute::Sign;
 use longwave_train::RunConfig;
@@ -22,7 +22,7 @@ pub(crate) struct Progress {
     total: u64,
     start: Instant,
     first: u64,
-    told: Instant,
+    last_line: Instant,
 }
 
 impl Progress {
@@ -39,7 +39,7 @@ impl Progress {
             bar
         });
         let now = Instant::now();
-        Self { bar, what: what.to_owned(), unit, total, start: now, first: done, told: now }
+        Self { bar, what: what.to_owned(), unit, total, start: now, first: done, last_line: now }
     }
 
     /// Seconds left at the pace so far.
@@ -63,19 +63,19 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_position(done);
             bar.set_message(format!("{message}  {left}"));
-        } else if always || self.told.elapsed() >= QUIET {
-            self.told = Instant::now();
+        } else if always || self.last_line.elapsed() >= QUIET {
+            self.last_line = Instant::now();
             let (done, total) = (grouped(done as usize), grouped(self.total as usize));
-            tell(&format!("{} {} {done}/{total}  {message}  {left}", self.what, self.unit));
+            status(&format!("{} {} {done}/{total}  {message}  {left}", self.what, self.unit));
         }
     }
 
     /// Tells the process that follows this one, a few times a second.
     fn sign(&mut self, done: u64, message: &str) {
-        if self.told.elapsed() < SIGN && done < self.total {
+        if self.last_line.elapsed() < SIGN && done < self.total {
             return;
         }
-        self.told = Instant::now();
+        self.last_line = Instant::now();
         let sign = Sign { what: self.what.clone(), done, total: self.total, message: message.to_owned() };
         // Who does not read it any more has gone, and this process stops at the end of its stdin.
         if let Ok(line) = serde_json::to_string(&sign) {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// The folder cannot be made, or the file cannot be written; nothing is left at `path` then.
 pub fn write_with(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let mut file = Whole::create(path)?;
+    let mut file = AtomicFile::create(path)?;
     fill(&mut file).map_err(|error| Error::io("write", path, &error))?;
     file.finish()
 }
@@ -22,13 +22,13 @@ pub fn write_with(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<(
 /// A file that is written little by little and appears when it is [finished](Self::finish); dropped
 /// before, it leaves nothing.
 #[derive(Debug)]
-pub struct Whole {
+pub struct AtomicFile {
     path: PathBuf,
     beside: PathBuf,
     writer: Option<BufWriter<File>>,
 }
 
-impl Whole {
+impl AtomicFile {
     /// Opens a file beside `path`.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Whole {
 
     fn complete(&mut self) -> io::Result<()> {
         if let Some(mut writer) = self.writer.take() {
-            // A failure leaves the half-written file worth nothing; the first error is the one to tell.
+            // A failure leaves the half-written file worth nothing; the first error is the one to report.
             let written = writer.flush().and_then(|()| writer.get_ref().sync_all());
             let moved = written.and_then(|()| fs::rename(&self.beside, &self.path));
             if moved.is_err() {
@@ -68,7 +68,7 @@ impl Whole {
     }
 }
 
-impl Write for Whole {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writer.as_mut().map_or(Ok(0), |writer| writer.write(bytes))
     }
@@ -78,7 +78,7 @@ impl Write for Whole {
     }
 }
 
-impl Drop for Whole {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if self.writer.take().is_some() {
             let _ = fs::remove_file(&self.beside);

@@ -13,7 +13,7 @@ pub mod canonical;
 pub mod config;
 pub mod error;
 pub mod file;
-pub mod memory;
+pub mod memory_check;
 pub mod random;
 
 pub use error::{Error, Result};

@@ -146,7 +146,7 @@ impl Entry {
         fs::create_dir_all(&part).map_err(failed)?;
         let built = fill(&part).and_then(|tokenizer| self.complete(&part, &tokenizer));
         if built.is_err() {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = fs::remove_dir_all(&part);
         }
         built

@@ -12,7 +12,7 @@ use crate::score::{Score, Scorer, by_position};
 use crate::text::{Source, Text};
 use crate::token_log::TokenLog;
 use burn::tensor::Device;
-use longwave_core::memory::available;
+use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
 use longwave_model::config::Resolved;

@@ -1,6 +1,6 @@
 //! Whether a reading fits in memory, before it starts.
 
-use longwave_core::memory::{product, shortage};
+use longwave_core::memory_check::{product, shortage};
 use longwave_core::{Error, Result};
 
 /// Refuses a reading that needs more than is there.

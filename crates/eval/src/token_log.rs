@@ -18,7 +18,7 @@ use crate::protocol::Plan;
 use crate::row::ResultRow;
 use crate::score::Score;
 use crate::text::Text;
-use longwave_core::file::Whole;
+use longwave_core::file::AtomicFile;
 use longwave_core::{Error, Result};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -43,7 +43,7 @@ const COLUMNS: [&str; 13] = [
 /// The file while it is written; it appears when it is [finished](Self::finish).
 #[derive(Debug)]
 pub struct TokenLog {
-    file: Whole,
+    file: AtomicFile,
     csv: bool,
 }
 
@@ -54,7 +54,7 @@ impl TokenLog {
     /// Its folder cannot be written to.
     pub fn create(path: &Path) -> Result<Self> {
         let csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
-        let mut log = Self { file: Whole::create(path)?, csv };
+        let mut log = Self { file: AtomicFile::create(path)?, csv };
         if csv {
             log.line(&COLUMNS.join(","))?;
         }

@@ -1,10 +1,10 @@
 //! One pre-norm block: attention and feed-forward, each added to the residual stream.
 
 use crate::attention::{Attention, Rotations};
+use crate::complex_weights::WeightKind;
 use crate::config::Resolved;
 use crate::dropout::Dropout;
 use crate::feed_forward::FeedForward;
-use crate::field::Field;
 use crate::norm::Norm;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -26,12 +26,17 @@ pub struct Block {
 
 impl Block {
     /// Fresh weights.
-    pub fn new(resolved: &Resolved, field: Field, layer: usize, init: &Init) -> Self {
+    pub fn new(resolved: &Resolved, weight_kind: WeightKind, layer: usize, init: &Init) -> Self {
         Self {
-            attention_norm: Norm::new(resolved, field, init),
-            attention: Attention::new(resolved, field, &format!("blocks.{layer}.attention"), init),
-            feed_forward_norm: Norm::new(resolved, field, init),
-            feed_forward: FeedForward::new(resolved, field, &format!("blocks.{layer}.feed_forward"), init),
+            attention_norm: Norm::new(resolved, weight_kind, init),
+            attention: Attention::new(resolved, weight_kind, &format!("blocks.{layer}.attention"), init),
+            feed_forward_norm: Norm::new(resolved, weight_kind, init),
+            feed_forward: FeedForward::new(
+                resolved,
+                weight_kind,
+                &format!("blocks.{layer}.feed_forward"),
+                init,
+            ),
         }
     }
 

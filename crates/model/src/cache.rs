@@ -11,7 +11,7 @@ use crate::config::Resolved;
 use crate::gpt::Gpt;
 use burn::tensor::kind::Basic;
 use burn::tensor::{Int, Tensor};
-use longwave_core::memory::product;
+use longwave_core::memory_check::product;
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::layout::TextLayout;
 use longwave_position::{Positions, Reading};

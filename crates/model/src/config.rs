@@ -1,8 +1,8 @@
 //! `[model]`: a named size, explicit sizes, or a named size with some of them changed.
 
-use crate::field::Field;
+use crate::complex_weights::WeightKind;
 use crate::size::weight_bytes;
-use longwave_core::memory::{available, shortage};
+use longwave_core::memory_check::{available, shortage};
 use longwave_core::{Error, Result};
 use longwave_position::Dimensions;
 use longwave_position::encoding::MAX_SIZE;
@@ -204,8 +204,8 @@ impl Resolved {
     ///
     /// # Errors
     /// A complex one needs an even inner width, and a normalisation without a mean over both halves.
-    pub fn check_field(&self, field: Field) -> Result<()> {
-        if field == Field::Complex && self.config.norm == NormKind::LayerNorm {
+    pub fn check_weight_kind(&self, field: WeightKind) -> Result<()> {
+        if field == WeightKind::Complex && self.config.norm == NormKind::LayerNorm {
             return Err(Error::value(
                 "model.norm",
                 "\"layer_norm\"",
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn sizes_that_no_memory_holds_are_named() {
-        let refused = |config: ModelConfig, start: &str, part: &str| {
+        let assert_rejected = |config: ModelConfig, start: &str, part: &str| {
             let error = config.resolve(512, 128).unwrap_err();
             assert!(error.message().starts_with(start) && error.message().contains(part), "{error}");
             assert!(error.hint_text().is_some());
@@ -341,18 +341,26 @@ mod tests {
         let default = ModelConfig::default;
         let most = "it must be at most 16777216";
         let absurd = usize::MAX / 2;
-        refused(ModelConfig { width: Some(absurd), ..default() }, "`model.width = 9223", most);
-        refused(ModelConfig { head_dim: Some(absurd), ..default() }, "`model.head_dim = 9223", most);
-        refused(
+        assert_rejected(ModelConfig { width: Some(absurd), ..default() }, "`model.width = 9223", most);
+        assert_rejected(ModelConfig { head_dim: Some(absurd), ..default() }, "`model.head_dim = 9223", most);
+        assert_rejected(
             ModelConfig { feed_forward_width: Some(absurd), ..default() },
             "`model.feed_forward_width",
             most,
         );
         let weights = "the model's weights alone take about";
-        refused(ModelConfig { width: Some(MAX_SIZE), ..default() }, "`model.width = 16777216`", weights);
-        refused(ModelConfig { layers: Some(MAX_SIZE), ..default() }, "`model.layers = 16777216`", weights);
+        assert_rejected(
+            ModelConfig { width: Some(MAX_SIZE), ..default() },
+            "`model.width = 16777216`",
+            weights,
+        );
+        assert_rejected(
+            ModelConfig { layers: Some(MAX_SIZE), ..default() },
+            "`model.layers = 16777216`",
+            weights,
+        );
         let heads = ModelConfig { heads: Some(MAX_SIZE), head_dim: Some(MAX_SIZE), ..default() };
-        refused(heads, "`model.heads = 16777216`", weights);
+        assert_rejected(heads, "`model.heads = 16777216`", weights);
         let error = default().resolve(1 << 50, 128).unwrap_err();
         assert!(error.message().starts_with("`data.tokenizer.vocab_size = 1125899906842624`"), "{error}");
     }

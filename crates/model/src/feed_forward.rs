@@ -1,7 +1,7 @@
 //! The feed-forward half of a block.
 
+use crate::complex_weights::{Groups, WeightKind};
 use crate::config::{FeedForwardKind, Resolved};
-use crate::field::{Field, Groups};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_kernels::{Precision, gelu, swiglu};
@@ -18,22 +18,22 @@ pub struct FeedForward {
     #[module(skip)]
     kind: FeedForwardKind,
     #[module(skip)]
-    field: Field,
+    weight_kind: WeightKind,
     #[module(skip)]
     pub(crate) precision: Precision,
 }
 
 impl FeedForward {
     /// Fresh weights, N(0, 0.02).
-    pub fn new(resolved: &Resolved, field: Field, name: &str, init: &Init) -> Self {
+    pub fn new(resolved: &Resolved, weight_kind: WeightKind, name: &str, init: &Init) -> Self {
         let (width, inner) = (resolved.dimensions.width, resolved.feed_forward_width);
         let kind = resolved.config.feed_forward;
         let columns = if kind == FeedForwardKind::Swiglu { 2 * inner } else { inner };
         Self {
-            input: init.normal(&format!("{name}.input"), [field.own(width), columns], 0.02),
-            output: init.normal(&format!("{name}.output"), [field.own(inner), width], 0.02),
+            input: init.normal(&format!("{name}.input"), [weight_kind.stored_rows(width), columns], 0.02),
+            output: init.normal(&format!("{name}.output"), [weight_kind.stored_rows(inner), width], 0.02),
             kind,
-            field,
+            weight_kind,
             precision: Precision::F32,
         }
     }
@@ -41,12 +41,12 @@ impl FeedForward {
     /// The first matrix, `[width, inner]` or `[width, 2 inner]`; where it is complex, gate and up are a group each.
     pub fn input_matrix(&self) -> Tensor<2> {
         let outputs = if self.kind == FeedForwardKind::Swiglu { 2 } else { 1 };
-        self.field.matrix(self.input.val(), Groups { inputs: 1, outputs })
+        self.weight_kind.matrix(self.input.val(), Groups { inputs: 1, outputs })
     }
 
     /// The second matrix, `[inner, width]`.
     pub fn output_matrix(&self) -> Tensor<2> {
-        self.field.matrix(self.output.val(), Groups { inputs: 1, outputs: 1 })
+        self.weight_kind.matrix(self.output.val(), Groups { inputs: 1, outputs: 1 })
     }
 
     /// `[batch, length, width]` -> the same, added to `onto` if it is given.

@@ -2,11 +2,11 @@
 
 use crate::attention::Rotations;
 use crate::block::Block;
+use crate::complex_weights::WeightKind;
 use crate::config::Resolved;
 use crate::dropout::Dropout;
-use crate::field::Field;
-use crate::memory::Memory;
 use crate::norm::Norm;
+use crate::segment_memory::SegmentMemory;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
 use longwave_core::Result;
@@ -57,12 +57,12 @@ impl Gpt {
         let position = position
             .build("position", d, init, resolved.log_n())?
             .with_attention(resolved.config.attention)?;
-        let field = Field::of(position.ties_complex());
-        resolved.check_field(field)?;
+        let weight_kind = WeightKind::of(position.ties_complex());
+        resolved.check_weight_kind(weight_kind)?;
         Ok(Self {
             embedding: init.normal("embedding", [d.vocab_size, d.width], 0.02),
-            blocks: (0..d.layers).map(|layer| Block::new(resolved, field, layer, init)).collect(),
-            norm: Norm::new(resolved, field, init),
+            blocks: (0..d.layers).map(|layer| Block::new(resolved, weight_kind, layer, init)).collect(),
+            norm: Norm::new(resolved, weight_kind, init),
             head: untied.then(|| init.normal("head", [d.width, d.vocab_size], 0.02)),
             position,
             precision: Precision::F32,
@@ -94,20 +94,24 @@ impl Gpt {
 
     /// The hidden state `[batch, length, width]` of rows that are read as one segment after those of
     /// `memory`, and the memory after them.
-    pub fn hidden_after(&self, pass: &Pass<'_>, memory: &Memory) -> (Tensor<3>, Memory) {
+    pub fn hidden_after(&self, pass: &Pass<'_>, memory: &SegmentMemory) -> (Tensor<3>, SegmentMemory) {
         let (hidden, inputs) = self.whole(pass, Some(memory));
         (hidden, memory.after(inputs))
     }
 
     /// The hidden state of rows that are read as one, `[batch, length, width]`, and with a memory the
     /// input of every block.
-    pub(crate) fn whole(&self, pass: &Pass<'_>, memory: Option<&Memory>) -> (Tensor<3>, Vec<Tensor<3>>) {
+    pub(crate) fn whole(
+        &self,
+        pass: &Pass<'_>,
+        memory: Option<&SegmentMemory>,
+    ) -> (Tensor<3>, Vec<Tensor<3>>) {
         let [batch, length] = pass.tokens.dims();
         let flat = pass.tokens.clone().reshape([batch * length]);
         let width = self.embedding.dims()[1];
         let mut x = self.embedding.val().select(0, flat).reshape([batch, length, width]);
         let mut rotations = Rotations::default();
-        let before = memory.map_or(0, Memory::tokens);
+        let before = memory.map_or(0, SegmentMemory::tokens);
         let seen = if before > 0 { &pass.positions.preceded(before) } else { pass.positions };
         let mut inputs = Vec::new();
         for (layer, block) in self.blocks.iter().enumerate() {

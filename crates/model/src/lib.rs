@@ -3,8 +3,8 @@
 //! - [`config`]: `[model]` and the named sizes.
 //! - [`gpt`]: the model, from tokens to losses.
 //! - [`block`], [`attention`], [`feed_forward`], [`norm`]: its parts.
-//! - [`segments`]: a long text in pieces; [`memory`]: what one piece knows of those before.
-//! - [`field`]: linear maps over real numbers or complex ones.
+//! - [`segments`]: a long text in pieces; [`segment_memory`]: what one piece knows of those before.
+//! - [`complex_weights`]: linear maps over real numbers or complex ones.
 //! - [`dropout`]: masks from the run's own random streams.
 //! - [`cache`]: a text read piece by piece.
 //! - [`size`]: parameters, FLOPs a token and memory, before anything is trained.
@@ -14,13 +14,13 @@
 pub mod attention;
 pub mod block;
 pub mod cache;
+pub mod complex_weights;
 pub mod config;
 pub mod dropout;
 pub mod feed_forward;
-pub mod field;
 pub mod gpt;
-pub mod memory;
 pub mod norm;
+pub mod segment_memory;
 pub mod segments;
 pub mod size;
 
@@ -28,5 +28,5 @@ pub use cache::Cache;
 pub use config::ModelConfig;
 pub use dropout::Dropout;
 pub use gpt::{Gpt, Pass};
-pub use memory::Memory;
+pub use segment_memory::SegmentMemory;
 pub use size::Size;

@@ -1,7 +1,7 @@
 //! The normalisation before attention, feed-forward and head.
 
+use crate::complex_weights::WeightKind;
 use crate::config::{NormKind, Resolved};
-use crate::field::Field;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_kernels::{layer_norm, rms_norm};
@@ -17,20 +17,25 @@ pub struct Norm {
     #[module(skip)]
     eps: f64,
     #[module(skip)]
-    field: Field,
+    weight_kind: WeightKind,
 }
 
 impl Norm {
     /// A fresh normalisation.
-    pub fn new(resolved: &Resolved, field: Field, init: &Init) -> Self {
+    pub fn new(resolved: &Resolved, weight_kind: WeightKind, init: &Init) -> Self {
         let (config, width) = (&resolved.config, resolved.dimensions.width);
         let bias = (config.norm == NormKind::LayerNorm).then(|| init.constant([width], 0.0));
-        Self { gain: init.constant([field.own(width)], 1.0), bias, eps: config.norm_eps, field }
+        Self {
+            gain: init.constant([weight_kind.stored_rows(width)], 1.0),
+            bias,
+            eps: config.norm_eps,
+            weight_kind,
+        }
     }
 
     /// Normalises `[batch, length, width]`.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        let gain = self.field.gain(self.gain.val());
+        let gain = self.weight_kind.gain(self.gain.val());
         match &self.bias {
             None => rms_norm(x, gain, self.eps),
             Some(bias) => layer_norm(x, gain, Some(bias.val()), self.eps),

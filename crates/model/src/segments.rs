@@ -1,7 +1,7 @@
 //! A long text in segments: independent ones, or each with a memory of those before.
 
 use crate::gpt::{Gpt, Pass};
-use crate::memory::Memory;
+use crate::segment_memory::SegmentMemory;
 use burn::tensor::Tensor;
 use longwave_position::sampling::segments::Segments;
 use std::ops::Range;
@@ -36,7 +36,7 @@ impl Gpt {
     /// also sees the `memory` tokens before it.
     pub(crate) fn recurrent(&self, pass: &Pass<'_>, segment: usize, memory: usize) -> Tensor<3> {
         let length = pass.tokens.dims()[1];
-        let mut memory = Memory::new(memory);
+        let mut memory = SegmentMemory::new(memory);
         let mut hidden = Vec::new();
         for columns in Segments::uniform(length, segment).ranges() {
             let positions = pass.positions.columns(columns.clone());

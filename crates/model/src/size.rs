@@ -3,7 +3,7 @@
 use crate::config::{FeedForwardKind, Resolved};
 use crate::gpt::Gpt;
 use burn::module::Module;
-use longwave_core::memory::product;
+use longwave_core::memory_check::product;
 use longwave_position::reading::AttentionKind;
 
 /// Bytes of one f32.

@@ -7,7 +7,7 @@
 
 use burn::module::{Param, ParamId};
 use burn::tensor::{Device, Tensor, TensorData};
-use longwave_core::memory::product;
+use longwave_core::memory_check::product;
 use longwave_core::random::Stream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -14,11 +14,11 @@ use crate::VERSION;
 use crate::loss_scale::LossScale;
 use crate::optimizer::Optimizer;
 use crate::parameters::{self, Parameter};
-use crate::recurrence;
+use crate::segment_memory;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result, file};
 use longwave_kernels::Layout;
-use longwave_model::{Gpt, Memory};
+use longwave_model::{Gpt, SegmentMemory};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -125,7 +125,7 @@ pub fn save(
     path: &Path,
     model: &Gpt,
     optimizer: Option<&Optimizer>,
-    memories: &[Memory],
+    memories: &[SegmentMemory],
     meta: &Meta,
 ) -> Result<()> {
     let parameters = parameters::list(model);
@@ -135,7 +135,7 @@ pub fn save(
         collect("optimizer.first", &parameters, optimizer.first.clone(), &mut tensors)?;
         collect("optimizer.second", &parameters, optimizer.second.clone(), &mut tensors)?;
     }
-    for (name, tensor) in recurrence::tensors(memories) {
+    for (name, tensor) in segment_memory::tensors(memories) {
         let shape = tensor.dims().to_vec();
         tensors.push((name.clone(), shape, bytes(&name, tensor.flatten(0, 2))?));
     }
@@ -298,9 +298,9 @@ mod tests {
     use crate::parameters::tests::{model, model_with};
 
     /// Of two parts, two layers and three tokens.
-    fn memories(device: &Device) -> Vec<Memory> {
+    fn memories(device: &Device) -> Vec<SegmentMemory> {
         let layer = |add: f64| Tensor::<3>::ones([2, 3, 4], device).mul_scalar(add);
-        [1.0, 5.0].map(|add| Memory::new(4).holding(vec![layer(add), layer(add + 1.0)])).to_vec()
+        [1.0, 5.0].map(|add| SegmentMemory::new(4).holding(vec![layer(add), layer(add + 1.0)])).to_vec()
     }
 
     fn saved(folder: &Path, name: &str) -> std::path::PathBuf {
@@ -324,7 +324,7 @@ mod tests {
         let restored = loaded.weights(empty, &device).unwrap();
         let optimizer = loaded.optimizer(&restored, &device).unwrap();
         let again = folder.path().join("b");
-        let memories = loaded.memories(vec![Memory::new(4); 2], &device).unwrap();
+        let memories = loaded.memories(vec![SegmentMemory::new(4); 2], &device).unwrap();
         assert_eq!(memories[1].tokens(), 3);
         save(&again, &restored, Some(&optimizer), &memories, &loaded.meta).unwrap();
         assert_eq!(fs::read(path).unwrap(), fs::read(again).unwrap());
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_and_a_newer_format_are_told() {
+    fn damage_and_a_newer_format_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = saved(folder.path(), "a");
         let bytes = fs::read(&path).unwrap();

@@ -175,7 +175,7 @@ impl TrainConfig {
             )
             .hint(format!("use {near}")));
         }
-        // Tokens are counted through all stages, and told as numbers that f64 holds.
+        // Tokens are counted through all stages, and reported as numbers that f64 holds.
         if self.steps.saturating_mul(self.batch_tokens as u64) > 1 << 53 {
             let (key, value) = [("steps", self.steps), ("batch_tokens", self.batch_tokens as u64)]
                 .into_iter()

@@ -3,31 +3,31 @@
 //! - [`run_config`]: a whole config but its evaluations; the run's identity.
 //! - [`config`], [`schedule`]: `[train]` and its learning rate; [`stage`]: what trains on from there.
 //! - [`run`]: the run's folder, and whether it may be continued.
-//! - [`feed`]: what a step reads; [`recurrence`]: what it carries to the next.
+//! - [`batch`]: what a step reads; [`segment_memory`]: what it carries to the next.
 //! - [`trainer`]: the loop.
 //! - [`optimizer`], [`parameters`]: `AdamW` over a model's parameters by name; [`loss_scale`]: what f16 needs besides.
 //! - [`checkpoint`]: one file that holds a step of training, whole; [`restore()`]: the model it holds.
 //! - [`trained`]: a trained run, opened without its corpus.
 //! - [`exchange`]: trained models in Hugging Face's layout.
-//! - [`memory`]: whether a training fits, before it starts.
+//! - [`memory_check`]: whether a training fits, before it starts.
 //! - [`metrics`]: the lines of `metrics.jsonl`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod batch;
 pub mod checkpoint;
 pub mod config;
 pub mod exchange;
-pub mod feed;
 pub mod loss_scale;
-pub mod memory;
+pub mod memory_check;
 pub mod metrics;
 pub mod optimizer;
 pub mod parameters;
-pub mod recurrence;
 pub mod restore;
 pub mod run;
 pub mod run_config;
 pub mod schedule;
+pub mod segment_memory;
 pub mod stage;
 pub mod trained;
 pub mod trainer;

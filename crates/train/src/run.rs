@@ -17,7 +17,7 @@ use toml::{Table, Value};
 
 /// Which checkpoint of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Which {
+pub enum CheckpointId {
     /// After the last step.
     #[default]
     Last,
@@ -29,7 +29,7 @@ pub enum Which {
     Stage(usize),
 }
 
-impl Which {
+impl CheckpointId {
     /// Its name in rows and on the command line.
     pub fn name(self) -> Cow<'static, str> {
         match self {
@@ -41,7 +41,7 @@ impl Which {
     }
 }
 
-impl FromStr for Which {
+impl FromStr for CheckpointId {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -146,7 +146,7 @@ impl Run {
     }
 
     /// The path of a checkpoint.
-    pub fn checkpoint(&self, which: Which) -> PathBuf {
+    pub fn checkpoint(&self, which: CheckpointId) -> PathBuf {
         checkpoint_path(&self.folder, which)
     }
 
@@ -154,7 +154,7 @@ impl Run {
     ///
     /// # Errors
     /// It is missing, damaged, or belongs to another config or another corpus.
-    pub fn load(&self, which: Which) -> Result<Checkpoint> {
+    pub fn load(&self, which: CheckpointId) -> Result<Checkpoint> {
         let path = existing_checkpoint(&self.folder, which)?;
         let checkpoint = Checkpoint::load(&path)?;
         let expected =
@@ -173,10 +173,10 @@ impl Run {
 
     /// The same config again.
     fn continued(&self) -> Result<Start> {
-        if !self.checkpoint(Which::Last).exists() {
+        if !self.checkpoint(CheckpointId::Last).exists() {
             return Ok(Start::Fresh);
         }
-        let checkpoint = self.load(Which::Last)?;
+        let checkpoint = self.load(CheckpointId::Last)?;
         Ok(if checkpoint.meta.step >= self.config.total_steps() {
             Start::Finished
         } else {
@@ -186,17 +186,18 @@ impl Run {
 
     /// The same config with further stages: what was trained stays, its last checkpoint is of this run from now on.
     fn staged(&self, old: &RunConfig) -> Result<Start> {
-        if !self.checkpoint(Which::Last).exists() {
+        if !self.checkpoint(CheckpointId::Last).exists() {
             return Ok(Start::Fresh);
         }
-        let checkpoint = Checkpoint::load(&self.checkpoint(Which::Last))?;
+        let checkpoint = Checkpoint::load(&self.checkpoint(CheckpointId::Last))?;
         if checkpoint.meta.step < old.total_steps() {
             return Ok(Start::Resume(Box::new(checkpoint)));
         }
         // The run knew of no stage then, or of fewer: the end of its last one gets its name.
-        let end = self.checkpoint(Which::Stage(checkpoint.meta.stage()));
+        let end = self.checkpoint(CheckpointId::Stage(checkpoint.meta.stage()));
         if !end.exists() {
-            fs::copy(self.checkpoint(Which::Last), &end).map_err(|error| Error::io("write", &end, &error))?;
+            fs::copy(self.checkpoint(CheckpointId::Last), &end)
+                .map_err(|error| Error::io("write", &end, &error))?;
         }
         Ok(Start::Resume(Box::new(checkpoint)))
     }
@@ -204,7 +205,7 @@ impl Run {
     /// The same config but for the number of steps.
     fn lengthened(&self, old: &RunConfig) -> Result<Start> {
         let (before, after) = (Schedule::new(&old.train), Schedule::new(&self.config.train));
-        let refused = |why: String, hint: &str| {
+        let rejected = |why: String, hint: &str| {
             Err(Error::usage(format!(
                 "a run of {} steps cannot go on to {}: {why}",
                 old.train.steps, self.config.train.steps
@@ -213,19 +214,20 @@ impl Run {
         };
         let agree = before.stable_end().min(after.stable_end());
         if agree == 0 {
-            return refused(
+            return rejected(
                 "the cosine schedule depends on its end from the first step".to_owned(),
                 "train anew, or use `train.schedule = \"wsd\"`, whose runs can go on",
             );
         }
         if before.warmup() != after.warmup() {
-            return refused(
+            return rejected(
                 format!("the warm-up would take {} steps instead of {}", after.warmup(), before.warmup()),
                 "give `train.warmup` as a count of steps, so that it does not grow with the run",
             );
         }
-        let usable =
-            [Which::Last, Which::Stable].into_iter().filter(|which| self.checkpoint(*which).exists());
+        let usable = [CheckpointId::Last, CheckpointId::Stable]
+            .into_iter()
+            .filter(|which| self.checkpoint(*which).exists());
         let mut best: Option<Checkpoint> = None;
         for which in usable {
             let checkpoint = Checkpoint::load(&self.checkpoint(which))?;
@@ -236,7 +238,7 @@ impl Run {
         }
         match best {
             Some(checkpoint) => Ok(Start::Resume(Box::new(checkpoint))),
-            None => refused(
+            None => rejected(
                 format!("no checkpoint from before step {agree} is left, where the two schedules part"),
                 "train anew with the new number of steps",
             ),
@@ -245,7 +247,7 @@ impl Run {
 }
 
 /// The path of a checkpoint in a run's folder.
-pub fn checkpoint_path(folder: &Path, which: Which) -> PathBuf {
+pub fn checkpoint_path(folder: &Path, which: CheckpointId) -> PathBuf {
     folder.join("checkpoints").join(format!("{}.safetensors", which.name()))
 }
 
@@ -253,7 +255,7 @@ pub fn checkpoint_path(folder: &Path, which: Which) -> PathBuf {
 ///
 /// # Errors
 /// There is none of that name.
-pub fn existing_checkpoint(folder: &Path, which: Which) -> Result<PathBuf> {
+pub fn existing_checkpoint(folder: &Path, which: CheckpointId) -> Result<PathBuf> {
     let path = checkpoint_path(folder, which);
     if path.exists() {
         return Ok(path);

@@ -1,8 +1,8 @@
 //! A whole config but its evaluations, and the run's identity made from it.
 
+use crate::batch;
 use crate::config::TrainConfig;
-use crate::feed;
-use crate::stage::{Moments, StageConfig};
+use crate::stage::{OptimizerState, StageConfig};
 use burn::tensor::Device;
 use longwave_core::canonical;
 use longwave_core::config::{read, take_table, take_tables, unknown_key};
@@ -88,7 +88,7 @@ impl RunConfig {
             stages,
         };
         config.check_name()?;
-        feed::check(&config)?;
+        batch::check(&config)?;
         Ok(config)
     }
 
@@ -132,7 +132,7 @@ impl RunConfig {
 
     /// Optimizer steps before the one from which a stage's moments have been gathered.
     pub fn moments_since(&self, stage: usize) -> u64 {
-        let reset = (1..=stage).rev().find(|stage| self.stages[stage - 1].optimizer == Moments::Reset);
+        let reset = (1..=stage).rev().find(|stage| self.stages[stage - 1].optimizer == OptimizerState::Reset);
         self.steps_before(reset.unwrap_or(0))
     }
 

@@ -19,7 +19,7 @@ use toml::{Table, Value};
 /// What becomes of the optimizer's moments where a stage begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Moments {
+pub enum OptimizerState {
     /// They begin at zero again, as with a new optimizer: those of another length and another learning
     /// rate say little about the first steps of this one.
     #[default]
@@ -40,7 +40,7 @@ pub struct StageConfig {
     /// The extension that is on from here on, applied for this stage's length. Default: `direct`.
     pub extend: ExtensionConfig,
     /// What becomes of the optimizer's moments. Default: `reset`.
-    pub optimizer: Moments,
+    pub optimizer: OptimizerState,
 }
 
 impl StageConfig {
@@ -61,7 +61,7 @@ impl StageConfig {
         let extend = table.remove("extend").unwrap_or(direct);
         let extend = ExtensionConfig::from_value(&extend, &format!("{section}.extend"))?;
         let optimizer = match table.remove("optimizer") {
-            None => Moments::default(),
+            None => OptimizerState::default(),
             Some(value) => value.clone().try_into().map_err(|_| {
                 Error::value(&format!("{section}.optimizer"), value, "it must be \"reset\" or \"keep\"").hint(
                     "\"reset\" begins with moments of zero, \"keep\" goes on with those of the stage before",
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!((stage.train.length, stage.train.clip, stage.train.validate_every), (512, 0.5, None));
         assert!((stage.train.learning_rate - 3e-4).abs() < 1e-12);
         assert_eq!((stage.train.warmup, stage.train.sequences()), (Steps::Count(20), 8));
-        assert_eq!((stage.extend.kind(), stage.optimizer), ("linear", Moments::Reset));
+        assert_eq!((stage.extend.kind(), stage.optimizer), ("linear", OptimizerState::Reset));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::{Checkpoint, Meta};
 use crate::restore::restore;
-use crate::run::{Run, Which, existing_checkpoint};
+use crate::run::{CheckpointId, Run, existing_checkpoint};
 use crate::run_config::RunConfig;
 use burn::module::Module;
 use burn::tensor::Device;
@@ -34,7 +34,7 @@ impl Trained {
     ///
     /// # Errors
     /// The folder holds no run or no such checkpoint, or its parts do not fit together.
-    pub fn open(folder: &Path, which: Which, device: &Device) -> Result<Self> {
+    pub fn open(folder: &Path, which: CheckpointId, device: &Device) -> Result<Self> {
         let config = Run::read(folder)?;
         let checkpoint = Checkpoint::load(&existing_checkpoint(folder, which)?)?;
         let tokenizer = Tokenizer::load(&folder.join("tokenizer.json"))?;

@@ -5,8 +5,8 @@ use crate::file::{Case, Tensor, assert_close};
 use burn::tensor::{Device, Int, Tensor as BurnTensor, activation::softmax};
 use longwave_model::ModelConfig;
 use longwave_model::attention::{Attention, Rotations, attend};
+use longwave_model::complex_weights::WeightKind;
 use longwave_model::config::QkNorm;
-use longwave_model::field::Field;
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::reading::LogN;
 use longwave_position::{Init, PositionConfig, Reading};
@@ -66,8 +66,12 @@ pub fn check(name: &str, case: &Case) {
 /// The model's attention with the parameters of a case.
 fn attention(model: &ModelConfig, heads: usize, dim: usize, case: &Case) -> Attention {
     let model = ModelConfig { heads: Some(heads), width: Some(heads * dim), ..model.clone() };
-    let fresh =
-        Attention::new(&model.resolve(16, 2).unwrap(), Field::Real, "test", &Init::new(0, &Device::flex()));
+    let fresh = Attention::new(
+        &model.resolve(16, 2).unwrap(),
+        WeightKind::Real,
+        "test",
+        &Init::new(0, &Device::flex()),
+    );
     let names = [("gain_q", "query_gain"), ("gain_k", "key_gain"), ("scale", "logit_scale")];
     let params: BTreeMap<String, Tensor> = names
         .iter()

@@ -3,7 +3,7 @@
 use super::{Checked, Each, Finding, list};
 use crate::numbers;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use longwave_core::{Result, memory};
+use longwave_core::{Result, memory_check};
 use longwave_kernels::{Attention, attention};
 
 /// The largest single tensor tried, in numbers: 128 MiB in f32, what every graphics device must bind at once.
@@ -29,11 +29,13 @@ pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
 /// The system's memory: what one evaluation at 16,384 tokens takes at least.
 fn free_memory() -> Finding {
     const NEEDED: u64 = 512 << 20;
-    match memory::available() {
+    match memory_check::available() {
         Some(free) if free < NEEDED => {
-            Err(format!("{} free, less than {}", memory::shown(free), memory::shown(NEEDED)))
+            Err(format!("{} free, less than {}", memory_check::shown(free), memory_check::shown(NEEDED)))
         }
-        Some(free) => Ok(format!("{} free, {} threads", memory::shown(free), rayon::current_num_threads())),
+        Some(free) => {
+            Ok(format!("{} free, {} threads", memory_check::shown(free), rayon::current_num_threads()))
+        }
         None => Ok(format!("the system does not say, {} threads", rayon::current_num_threads())),
     }
 }
@@ -60,7 +62,7 @@ fn large(device: &Device) -> Finding {
 fn long_rows(device: &Device) -> Finding {
     let sum = |count: usize| f64::from(list(Tensor::<2>::ones([1, count], device).sum_dim(1))[0]);
     let mut sums = doubled(1 << 12, 1 << 24).map(|count| (count, sum(count)));
-    told(sums.find(|(count, sum)| (sum - *count as f64).abs() > 0.5), ROW, |count, sum| {
+    finding_of(sums.find(|(count, sum)| (sum - *count as f64).abs() > 0.5), ROW, |count, sum| {
         format!(
             "of {count} ones in a row {sum} are added up: trust no run with a vocabulary, a width, or tokens that are \
              computed at once (`train.batch_tokens` / `train.accumulation`) above {}",
@@ -87,7 +89,7 @@ fn long_texts(device: &Device) -> Finding {
         let off = found.into_iter().find(|found| (found / count as f64 - 1.0).abs() > 1e-3 || found.is_nan());
         off.map(|found| (count, found))
     });
-    told(wrong, TEXT, |count, found| {
+    finding_of(wrong, TEXT, |count, found| {
         let seen = if found.is_finite() { format!("{found:.0}") } else { "not all".to_owned() };
         format!(
             "of {count} keys attention reads {seen}: trust no reading of texts above {} tokens",
@@ -102,7 +104,7 @@ fn doubled(first: usize, last: usize) -> impl Iterator<Item = usize> {
 }
 
 /// The finding of a device that is wrong from a size on: a failure up to the size that is `needed`, a warning beyond.
-fn told(wrong: Option<(usize, f64)>, needed: usize, words: impl Fn(usize, f64) -> String) -> Finding {
+fn finding_of(wrong: Option<(usize, f64)>, needed: usize, words: impl Fn(usize, f64) -> String) -> Finding {
     match wrong {
         None => Ok(String::new()),
         Some((count, found)) if count > needed => Ok(words(count, found)),
@@ -145,7 +147,7 @@ fn bits_kept(device: &Device, product: impl Fn(Tensor<2>, Tensor<2>) -> Tensor<2
     Ok(String::new())
 }
 
-/// The CPU promises the same bits; of another device it is only told.
+/// The CPU promises the same bits; for another device it is only reported.
 fn repeats(checked: &Checked) -> Finding {
     let once = || {
         checked.here(|device| {
@@ -177,9 +179,9 @@ mod tests {
     #[test]
     fn what_is_wrong_from_a_size_on_is_told_with_the_size() {
         let words = |count: usize, found: f64| format!("{found} of {count}");
-        assert_eq!(told(None, 8, words), Ok(String::new()));
-        assert_eq!(told(Some((16, 15.0)), 8, words), Ok("15 of 16".to_owned()));
-        assert_eq!(told(Some((8, 7.0)), 8, words), Err("7 of 8".to_owned()));
+        assert_eq!(finding_of(None, 8, words), Ok(String::new()));
+        assert_eq!(finding_of(Some((16, 15.0)), 8, words), Ok("15 of 16".to_owned()));
+        assert_eq!(finding_of(Some((8, 7.0)), 8, words), Err("7 of 8".to_owned()));
         assert_eq!(doubled(4, 20).collect::<Vec<_>>(), [4, 8, 16]);
     }
 }

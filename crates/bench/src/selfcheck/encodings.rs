@@ -40,11 +40,12 @@ const GEOMETRIES: [&str; 4] = [
 
 /// A model of two layers on a device.
 fn model(kind: &str, device: &Device) -> std::result::Result<Gpt, String> {
-    let told = |error: longwave_core::Error| error.to_string();
+    let message_of = |error: longwave_core::Error| error.to_string();
     let config = ModelConfig { layers: Some(2), width: Some(24), heads: Some(2), ..ModelConfig::default() };
-    let resolved: Resolved = config.resolve(VOCAB, LENGTH).map_err(told)?;
-    let position = PositionConfig::from_value(&Value::String(kind.to_owned()), "position").map_err(told)?;
-    Gpt::new(&resolved, &position, &Init::new(0, device)).map_err(told)
+    let resolved: Resolved = config.resolve(VOCAB, LENGTH).map_err(message_of)?;
+    let position =
+        PositionConfig::from_value(&Value::String(kind.to_owned()), "position").map_err(message_of)?;
+    Gpt::new(&resolved, &position, &Init::new(0, device)).map_err(message_of)
 }
 
 /// Token ids `[2, LENGTH]`, shifted by one for the targets; `last` takes the place of the last ones.
@@ -67,14 +68,14 @@ fn losses(model: &Gpt, positions: &Positions, last: usize, device: &Device) -> T
 
 /// `rope` under an extension, as plain operations on the CPU read it.
 fn geometry(checked: &Checked, extension: &str) -> Finding {
-    let told = |error: longwave_core::Error| error.to_string();
+    let message_of = |error: longwave_core::Error| error.to_string();
     let written =
         format!("extension = {extension}").parse::<toml::Table>().map_err(|error| error.to_string())?;
-    let extension = ExtensionConfig::from_value(&written["extension"], "extend").map_err(told)?;
+    let extension = ExtensionConfig::from_value(&written["extension"], "extend").map_err(message_of)?;
     let lengths = Lengths { train: LENGTH, length: LENGTH };
     against_plain(checked, &|device: &Device| {
         let mut model = model("rope", device)?;
-        model.position = extension.apply(&model.position, lengths).map_err(told)?;
+        model.position = extension.apply(&model.position, lengths).map_err(message_of)?;
         Ok(model)
     })
 }
@@ -141,11 +142,11 @@ fn at_trained_length(checked: &Checked) -> Finding {
         let kinds = ["direct", "linear", "ntk", "dynamic_ntk", "ntk_by_parts", "yarn"];
         for kind in kinds {
             let lengths = Lengths { train: LENGTH, length: LENGTH };
-            let told = |error: longwave_core::Error| error.to_string();
+            let message_of = |error: longwave_core::Error| error.to_string();
             let extension =
-                ExtensionConfig::from_value(&Value::String(kind.to_owned()), "extend").map_err(told)?;
+                ExtensionConfig::from_value(&Value::String(kind.to_owned()), "extend").map_err(message_of)?;
             let trained = model.position.clone();
-            model.position = extension.apply(&trained, lengths).map_err(told)?;
+            model.position = extension.apply(&trained, lengths).map_err(message_of)?;
             checked.compare(kind, &list(losses(&model, &positions, 5, device)), &expected)?;
             model.position = trained;
         }

@@ -2,7 +2,7 @@
 
 use super::session::{Session, find_config, open_data};
 use crate::args::{self, BenchKind};
-use crate::output::{data, tell};
+use crate::output::{data, status};
 use crate::{interrupt, output};
 use longwave_bench::{Bench, Clock, Record, attention, eval, export, growth, record, rope, train};
 use longwave_core::{Error, Result, file};
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &args::Bench) -> Result<()> {
                 None => shown(&own.model.measuring, |show| train::run(&bench, &config, &dataset, show)),
                 Some(folder) => {
                     let mut progress = |step| {
-                        tell(&format!("step {step} of {}", own.steps));
+                        status(&format!("step {step} of {}", own.steps));
                         stopped()
                     };
                     export::write(folder, &config, &dataset, &bench.device, own.steps, &mut progress)
@@ -73,12 +73,12 @@ fn run_growth(own: &args::BenchGrowth) -> Result<()> {
         let chart = curve.chart();
         file::write(&own.out.join(format!("{name}.svg")), plot::svg(&chart)?.as_bytes())?;
         plot::write_png(&chart, &own.out.join(format!("{name}.png")))?;
-        tables += &[curve.setting.as_str(), &curve.told(), &curve.table()].join("\n\n");
+        tables += &[curve.setting.as_str(), &curve.summary(), &curve.table()].join("\n\n");
         tables += "\n";
-        tell(&curve.told());
+        status(&curve.summary());
     }
     file::write(&own.out.join("growth.md"), tables.as_bytes())?;
-    tell(&format!("charts and tables are in {}", own.out.display()));
+    status(&format!("charts and tables are in {}", own.out.display()));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! `longwave export`: writes a trained run in Hugging Face's layout.
 
 use crate::args;
-use crate::output::tell;
+use crate::output::status;
 use burn::tensor::Device;
 use longwave_core::Result;
 use longwave_eval::Config;
@@ -14,7 +14,7 @@ pub(crate) fn run(arguments: &args::Export) -> Result<()> {
     let document = Config::load(&arguments.run.join("config.toml"), &[])?.to_table()?;
     let exported = exchange::export(&arguments.folder, &arguments.run, &trained, &document)?;
     let (folder, kind) = (arguments.folder.display(), exported.architecture.model_type());
-    tell(&match exported.obstacle {
+    status(&match exported.obstacle {
         None => format!("wrote {folder} as `{kind}`, which other tools read"),
         Some(obstacle) => format!(
             "wrote {folder} as `{kind}`: `longwave import` reads it, other tools cannot. No published architecture \

@@ -4,8 +4,8 @@ use super::eval::one_extension;
 use super::session::Session;
 use crate::args;
 use crate::interrupt;
-use crate::output::{data, tell};
-use longwave_core::memory::available;
+use crate::output::{data, status};
+use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
 use longwave_eval::generate::{Context, Generator, Sampling, TextStream};
 use longwave_eval::memory;
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &args::Generate) -> Result<()> {
     let generator = Generator::new(model, &session.device, &extend, config.train.length, lengths)?;
     session.introduce();
     if let Some(instead) = &context.instead {
-        tell(&format!("the prompt is empty: the text begins as after {instead:?}"));
+        status(&format!("the prompt is empty: the text begins as after {instead:?}"));
     }
     let stream = !arguments.json;
     if stream {

@@ -2,7 +2,7 @@
 
 use super::session::default_folder;
 use crate::args;
-use crate::output::tell;
+use crate::output::status;
 use burn::tensor::Device;
 use longwave_core::Result;
 use longwave_core::config::set;
@@ -21,9 +21,9 @@ pub(crate) fn run(arguments: &args::Import) -> Result<()> {
     let written = import.write(&out, &Device::flex())?;
     let kind = import.architecture.model_type();
     if let Some(note) = &import.note {
-        tell(note);
+        status(note);
     }
-    tell(&match &import.run {
+    status(&match &import.run {
         Some(meta) => format!("{}: the run `{}` after step {}", out.display(), written.name, meta.step),
         None => format!(
             "{}: a `{kind}` model of training length {}; `eval` reads it on `{}`, or name another text with `--set \

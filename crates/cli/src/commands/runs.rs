@@ -1,8 +1,8 @@
 //! `longwave runs`: what is in the store, and what may go.
 
 use crate::args::{self, RunsAction};
-use crate::output::{data, tell};
-use longwave_core::{Error, Result, file, memory};
+use crate::output::{data, status};
+use longwave_core::{Error, Result, file, memory_check};
 use longwave_eval::row;
 use longwave_study::Store;
 use longwave_study::document::studies;
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &args::Runs) -> Result<()> {
 fn list(store: &Store) -> Result<()> {
     let keys = store.begun()?;
     if keys.is_empty() {
-        tell(&format!("`{}` holds no runs", store.folder().display()));
+        status(&format!("`{}` holds no runs", store.folder().display()));
         return Ok(());
     }
     let users = users(store)?;
@@ -45,7 +45,7 @@ fn list(store: &Store) -> Result<()> {
         let _ = writeln!(
             text,
             "{key:<16}  {encoding:<20}  {seed:>5}  {steps:>12}  {rows:>5}  {:>10}  {state:<9}  {names}",
-            memory::shown(size(&folder))
+            memory_check::shown(size(&folder))
         );
     }
     data(&text)
@@ -68,12 +68,12 @@ fn prune(store: &Store, yes: bool) -> Result<()> {
     let users = users(store)?;
     let unused: Vec<String> = store.begun()?.into_iter().filter(|key| !users.contains_key(key)).collect();
     if unused.is_empty() {
-        tell("every run belongs to a study");
+        status("every run belongs to a study");
         return Ok(());
     }
     let mut text = String::new();
     for key in &unused {
-        let size = memory::shown(size(&store.run(key)));
+        let size = memory_check::shown(size(&store.run(key)));
         let done = match yes.then(|| store.remove(key)).transpose()? {
             None => "would be removed",
             Some(true) => "removed",
@@ -83,7 +83,7 @@ fn prune(store: &Store, yes: bool) -> Result<()> {
     }
     data(&text)?;
     if !yes {
-        tell("nothing is removed without `--yes`");
+        status("nothing is removed without `--yes`");
     }
     Ok(())
 }

@@ -2,14 +2,14 @@
 
 use crate::args::{Compute, Kernels};
 use crate::interrupt;
-use crate::output::{self, data, grouped, tell};
+use crate::output::{self, data, grouped, status};
 use crate::progress::Progress;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
 use longwave_eval::against::settle;
 use longwave_eval::{Against, Choice, Evaluation, ResultRow, Subject, TokenLog, choose, evaluate, row};
-use longwave_model::field::Field;
+use longwave_model::complex_weights::WeightKind;
 use longwave_position::{Dimensions, Init, Reading};
 use longwave_report::{Table, blocks, page};
 use longwave_train::{RunConfig, reading_after};
@@ -44,7 +44,7 @@ impl Session {
 
     /// Says which device was taken.
     pub(crate) fn introduce(&self) {
-        tell(&format!("device    {}, {} threads", self.device_name, self.threads));
+        status(&format!("device    {}, {} threads", self.device_name, self.threads));
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn measure(
     for evaluation in evaluations {
         let choice =
             shown("choosing", |show| choose(subject, evaluation, &known, folder, &mut store, &mut *show))?;
-        tell_choices(&choice);
+        print_choices(&choice);
         let rows = shown("evaluating", |show| {
             evaluate(subject, &choice.evaluation, &known, tokens.as_deref_mut(), &mut store, &mut *show)
         })?;
@@ -133,17 +133,17 @@ fn shown<T>(
 }
 
 /// Says what the validation split decided.
-fn tell_choices(choice: &Choice) {
+fn print_choices(choice: &Choice) {
     for chosen in &choice.evaluation.chosen {
         let extension = &choice.evaluation.extensions[chosen.place];
         let config = serde_json::to_value(extension).unwrap_or_default();
-        let told: Vec<String> = match chosen.among.as_object() {
+        let values: Vec<String> = match chosen.among.as_object() {
             Some(among) if !among.contains_key("search") => {
                 among.iter().map(|(key, values)| format!("{key} = {} of {values}", config[key])).collect()
             }
             _ => vec![format!("long_factor = {}, n_hat = {}", config["long_factor"], config["n_hat"])],
         };
-        tell(&format!("chosen    {}: {}, by validation loss", extension.kind(), told.join(", ")));
+        status(&format!("chosen    {}: {}, by validation loss", extension.kind(), values.join(", ")));
     }
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn print_tables(rows: &[ResultRow]) -> Result<()> {
 pub(crate) fn write_report(folder: &Path, against: Option<&Against>) -> Result<()> {
     let written = page::write(folder, against)?;
     let names: Vec<String> = written.iter().filter_map(|path| name(path)).collect();
-    tell(&format!("wrote {} in {}", names.join(", "), folder.display()));
+    status(&format!("wrote {} in {}", names.join(", "), folder.display()));
     Ok(())
 }
 
@@ -188,7 +188,7 @@ pub(crate) fn reading_of(config: &RunConfig) -> Result<(Reading, Dimensions)> {
         .position
         .build("position", &resolved.dimensions, &init, resolved.log_n())?
         .with_attention(config.model.attention)?;
-    resolved.check_field(Field::of(fresh.ties_complex()))?;
+    resolved.check_weight_kind(WeightKind::of(fresh.ties_complex()))?;
     Ok((reading_after(config, &fresh, config.last_stage())?, resolved.dimensions))
 }
 

@@ -3,7 +3,7 @@
 use super::train::complete;
 use crate::args::{self, Compute, Kernels};
 use crate::interrupt;
-use crate::output::{be_followed, tell};
+use crate::output::{be_followed, status};
 use longwave_core::error::Kind;
 use longwave_core::{Error, Result};
 use longwave_kernels::DeviceChoice;
@@ -22,12 +22,12 @@ pub(crate) fn run(arguments: &args::Task) -> Result<ExitCode> {
     }
     let store = Store::new(&task.store);
     let Some(_lock) = store.try_lock(&task.job.key)? else {
-        tell(&format!("another process is working on {}", task.job.key));
+        status(&format!("another process is working on {}", task.job.key));
         return Ok(if arguments.follow { ExitCode::from(BUSY) } else { ExitCode::SUCCESS });
     };
     // Whoever held the lock before may have finished it.
     if store.work(&task.job) == Work::Finished {
-        tell(&format!("{} is finished already", task.job.key));
+        status(&format!("{} is finished already", task.job.key));
         return Ok(ExitCode::SUCCESS);
     }
     let device = match arguments.device {
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &args::Task) -> Result<ExitCode> {
     };
     store.note(&task.job, "started", Some(&device.to_string()))?;
     store.sweep(&task.job.key)?;
-    tell(&format!("task      {} ({})", task.title, task.job.key));
+    status(&format!("task      {} ({})", task.title, task.job.key));
     match work(&task, device, &store) {
         Ok(()) => {
             store.note(&task.job, "finished", None)?;
@@ -76,7 +76,7 @@ fn stop_with_stdin() {
 /// This program, which does the tasks of a study.
 ///
 /// # Errors
-/// The system does not tell where it lies.
+/// The system does not say where it is.
 pub(super) fn program() -> Result<std::path::PathBuf> {
     std::env::current_exe().map_err(|error| Error::failed(format!("cannot find this program: {error}")))
 }

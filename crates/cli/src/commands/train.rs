@@ -3,10 +3,10 @@
 use super::session::{Session, default_folder, find_config, measure, open_data, print_tables, write_report};
 use crate::args;
 use crate::interrupt;
-use crate::output::{grouped, tell};
+use crate::output::{grouped, status};
 use crate::progress::Training;
 use burn::module::Module;
-use longwave_core::memory::shown;
+use longwave_core::memory_check::shown;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
 use longwave_eval::{Config, ResultRow, Subject, check};
@@ -14,11 +14,11 @@ use longwave_kernels::Precision;
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_position::Init;
+use longwave_train::batch::TrainBatch;
 use longwave_train::config::ScheduleKind;
-use longwave_train::feed::Feed;
-use longwave_train::run::Which;
+use longwave_train::run::CheckpointId;
 use longwave_train::trainer::open_folder;
-use longwave_train::{Event, Outcome, Run, RunConfig, Start, Trainer, memory, reading_after, restore};
+use longwave_train::{Event, Outcome, Run, RunConfig, Start, Trainer, memory_check, reading_after, restore};
 use std::path::Path;
 
 /// Runs the command.
@@ -48,7 +48,7 @@ pub(crate) fn complete(
     config.run.check_precision(&session.device)?;
     let dataset = open_data(&config.run.data)?;
     let resolved = config.run.model.resolve(dataset.tokenizer().vocab_size(), config.run.train.length)?;
-    memory::check(&config.run, dataset.tokenizer().vocab_size(), &session.device)?;
+    memory_check::check(&config.run, dataset.tokenizer().vocab_size(), &session.device)?;
     let hash = config.run.hash(dataset.content_hash())?;
     let (run, start) = Run::prepare(folder, config.run.clone(), hash, resume)?;
     let model = Gpt::new(&resolved, &config.run.position, &Init::new(config.run.seed, &session.device))?;
@@ -65,15 +65,15 @@ pub(crate) fn complete(
 /// The training text must hold a sequence of every stage.
 fn first_batches(run: &Run, dataset: &Dataset) -> Result<()> {
     (0..=run.config.last_stage()).try_for_each(|stage| {
-        let first = Feed::of_step(&run.config, stage, dataset, 0);
+        let first = TrainBatch::of_step(&run.config, stage, dataset, 0);
         let section = RunConfig::section(stage);
-        let told = |error: Error| match stage {
+        let explain = |error: Error| match stage {
             0 => error,
             _ => error
                 .context(format!("`{section}`"))
                 .hint(format!("shorten `{section}.length`, or add text to `data.corpus`")),
         };
-        first.map(|_| ()).map_err(told)
+        first.map(|_| ()).map_err(explain)
     })
 }
 
@@ -84,10 +84,10 @@ fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resol
         .map(|stage| config.stage(stage))
         .map(|train| Size::of(model, resolved, train.micro_batch(), train.length).training_bytes);
     let (size, bytes) = (Size::of(model, resolved, 1, config.train.length), largest.max().unwrap_or(0));
-    tell(&format!("run       {} in {}", config.name, run.folder.display()));
+    status(&format!("run       {} in {}", config.name, run.folder.display()));
     session.introduce();
-    tell(&format!("data      {}", text_in_words(dataset, d.vocab_size)));
-    tell(&format!(
+    status(&format!("data      {}", text_in_words(dataset, d.vocab_size)));
+    status(&format!(
         "model     {}: {} layers, width {}, {} heads of {}; {} parameters, {:.2} MFLOP a token, about {} to train",
         config.position.name(),
         d.layers,
@@ -109,7 +109,7 @@ fn introduce(session: &Session, run: &Run, dataset: &Dataset, model: &Gpt, resol
             Some(kind) => format!(", read as `{kind}`"),
             None => String::new(),
         };
-        tell(&format!(
+        status(&format!(
             "{name:<9} {} steps of {} x {} tokens, {} tokens in all{precision}{extend}",
             grouped(train.steps as usize),
             train.sequences(),
@@ -139,12 +139,12 @@ fn train(session: &Session, run: &Run, dataset: &Dataset, resolved: &Resolved, s
         Start::Fresh => None,
         Start::Resume(checkpoint) => Some(&**checkpoint),
         Start::Finished => {
-            tell(&finished(run));
+            status(&finished(run));
             return Ok(());
         }
     };
     if let Some(checkpoint) = from {
-        tell(&format!("resuming after step {}", grouped(checkpoint.meta.step as usize)));
+        status(&format!("resuming after step {}", grouped(checkpoint.meta.step as usize)));
     }
     let config = &run.config;
     let mut trainer = Trainer::new(run, dataset, resolved, &session.device, from)?;
@@ -164,7 +164,7 @@ fn train(session: &Session, run: &Run, dataset: &Dataset, resolved: &Resolved, s
     }
     if skipped > 0 {
         let steps = if skipped == 1 { "step was" } else { "steps were" };
-        tell(&format!("{} {steps} left out, whose gradients overflowed f16", grouped(skipped)));
+        status(&format!("{} {steps} left out, whose gradients overflowed f16", grouped(skipped)));
     }
     match outcome? {
         Outcome::Done => Ok(()),
@@ -172,7 +172,7 @@ fn train(session: &Session, run: &Run, dataset: &Dataset, resolved: &Resolved, s
             "stopped after step {} of {}; the checkpoint is `{}`",
             trainer.step(),
             config.total_steps(),
-            run.checkpoint(Which::Last).display()
+            run.checkpoint(CheckpointId::Last).display()
         ))
         .hint("the same command with `--resume` goes on from there")),
     }
@@ -203,7 +203,7 @@ fn evaluate(
     dataset: &Dataset,
     resolved: &Resolved,
 ) -> Result<Vec<ResultRow>> {
-    let checkpoint = run.load(Which::Last)?;
+    let checkpoint = run.load(CheckpointId::Last)?;
     let init = Init::new(run.config.seed, &session.device);
     let model = restore(&run.config, resolved, &init, &session.device, &checkpoint)?.valid();
     let subject = Subject {
@@ -215,7 +215,7 @@ fn evaluate(
         device: &session.device,
         device_name: &session.device_name,
         threads: session.threads,
-        checkpoint: &Which::Last.name(),
+        checkpoint: &CheckpointId::Last.name(),
         step: checkpoint.meta.step,
         stage: checkpoint.meta.stage(),
     };

@@ -6,13 +6,13 @@ use crate::output::data;
 use burn::tensor::Device;
 use longwave_core::Result;
 use longwave_eval::Config;
-use longwave_train::memory;
+use longwave_train::memory_check;
 
 /// Runs the command: prints the config with every default written out.
 pub(crate) fn run(arguments: &args::Validate) -> Result<()> {
     let config = Config::load(&find_config(&arguments.config)?, &arguments.set)?;
     // The vocabulary of a tokenizer's file is not known yet.
-    memory::check(&config.run, config.run.data.vocab_size().unwrap_or(1), &Device::flex())?;
+    memory_check::check(&config.run, config.run.data.vocab_size().unwrap_or(1), &Device::flex())?;
     reading_of(&config.run)?;
     let text = toml::to_string(&config.to_table()?).map_err(|error| {
         longwave_core::Error::failed(format!("the config cannot be written as TOML: {error}"))

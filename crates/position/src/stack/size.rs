@@ -4,7 +4,7 @@ use super::{PositionConfig, StackEntry};
 use crate::encoding::Dimensions;
 use crate::encodings::{EncodingConfig, largest};
 use crate::init::Init;
-use longwave_core::memory::{available, shortage};
+use longwave_core::memory_check::{available, shortage};
 use longwave_core::{Error, Result};
 
 /// Bytes of one f32.

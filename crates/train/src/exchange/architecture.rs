@@ -78,8 +78,8 @@ impl Architecture {
 /// What stands in the way; `None` where nothing does.
 type Obstacles = Vec<Option<String>>;
 
-fn obstacle(stands: bool, told: impl Into<String>) -> Option<String> {
-    stands.then(|| told.into())
+fn obstacle(stands: bool, reason: impl Into<String>) -> Option<String> {
+    stands.then(|| reason.into())
 }
 
 fn rotary(resolved: &Resolved, config: &rope::Config) -> (Architecture, Obstacles) {

@@ -5,7 +5,7 @@ use super::export::must_be_empty;
 use super::{FORMAT, RUN_KEY, RunBlock, fields, tensors, weights};
 use crate::checkpoint::{self, Meta};
 use crate::parameters;
-use crate::run::{Which, checkpoint_path};
+use crate::run::{CheckpointId, checkpoint_path};
 use crate::run_config::RunConfig;
 use burn::tensor::Device;
 use longwave_core::file::sha256_of;
@@ -215,7 +215,7 @@ impl Import {
         }
         let toml = toml::to_string(&resolved_document)
             .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
-        checkpoint::save(&checkpoint_path(out, Which::Last), &model, None, &[], &meta)?;
+        checkpoint::save(&checkpoint_path(out, CheckpointId::Last), &model, None, &[], &meta)?;
         file::write(&out.join("tokenizer.json"), text.as_bytes())?;
         file::write(&out.join("config.toml"), toml.as_bytes())?;
         Ok(config)

@@ -4,7 +4,7 @@ use super::{Event, Trainer};
 use crate::checkpoint::{self, Best, Meta};
 use crate::metrics::Metrics;
 use crate::restore::recorded;
-use crate::run::Which;
+use crate::run::CheckpointId;
 use longwave_core::Result;
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ impl Trainer<'_> {
         if self.best.is_none_or(|best| loss < best.loss) {
             self.best = Some(Best { step: self.step, loss });
             let meta = self.meta()?;
-            checkpoint::save(&self.run.checkpoint(Which::Best), self.model(), None, &[], &meta)?;
+            checkpoint::save(&self.run.checkpoint(CheckpointId::Best), self.model(), None, &[], &meta)?;
         }
         Ok(())
     }
@@ -24,13 +24,13 @@ impl Trainer<'_> {
         if self.saved == Some(self.step) {
             return Ok(());
         }
-        let path = self.save(Which::Last)?;
+        let path = self.save(CheckpointId::Last)?;
         self.saved = Some(self.step);
         show(&Event::Checkpoint { step: self.step, path });
         Ok(())
     }
 
-    pub(super) fn save(&self, which: Which) -> Result<PathBuf> {
+    pub(super) fn save(&self, which: CheckpointId) -> Result<PathBuf> {
         let path = self.run.checkpoint(which);
         checkpoint::save(&path, self.model(), Some(&self.optimizer), &self.memories, &self.meta()?)?;
         Ok(path)

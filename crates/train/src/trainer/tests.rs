@@ -1,5 +1,5 @@
 //! Training whose numbers are read later is training whose numbers are read at once. On the CPU they are read at once,
-//! so the trainer is told otherwise here.
+//! so the test sets `reads_later` itself.
 
 use super::*;
 use crate::RunConfig;
@@ -58,7 +58,7 @@ fn train(changes: &str, reads_later: bool, asked: usize) -> Left {
             shown.push(metric.step);
         }
     });
-    let last = Checkpoint::load(&run.checkpoint(Which::Last)).ok();
+    let last = Checkpoint::load(&run.checkpoint(CheckpointId::Last)).ok();
     Left {
         metrics: lines(&run.folder),
         shown,
@@ -95,15 +95,15 @@ fn a_stop_loses_no_line() {
 }
 
 #[test]
-fn a_loss_that_is_not_finite_is_told_by_its_step_and_never_saved() {
+fn a_non_finite_loss_names_its_step_and_is_never_saved() {
     let changes = "learning_rate = 1e30\nwarmup = 3";
     let (at_once, later) = (train(changes, false, usize::MAX), train(changes, true, usize::MAX));
     let error = at_once.error.as_ref().unwrap();
     assert!(error.starts_with("step 2: loss "), "{error}");
-    let told = |left: &Left| {
+    let ending = |left: &Left| {
         let step = left.error.as_ref().unwrap().split(':').next().unwrap().to_owned();
         (step, left.shown.clone(), left.metrics.len(), left.saved)
     };
-    assert_eq!(told(&later), told(&at_once));
+    assert_eq!(ending(&later), ending(&at_once));
     assert_eq!(at_once.saved, None);
 }

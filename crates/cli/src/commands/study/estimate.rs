@@ -1,9 +1,9 @@
 //! `--dry-run`: the plan, what it takes, and how long that is at a speed measured on the spot.
 
-use super::Desk;
+use super::StudyRunner;
 use crate::args::{Compute, Kernels};
 use crate::commands::session::{Session, open_data};
-use crate::output::{data, tell};
+use crate::output::{data, status};
 use longwave_core::error::Kind;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
@@ -12,7 +12,7 @@ use longwave_model::size::training_flops;
 use longwave_study::cost::{Corpora, Cost};
 use longwave_study::execute::missing;
 use longwave_study::{Job, Study, Work};
-use longwave_train::{Event, Run, Trainer, memory};
+use longwave_train::{Event, Run, Trainer, memory_check};
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -65,8 +65,8 @@ pub(super) fn session(study: &Study) -> Result<Session> {
     Session::open(&Compute { device, threads: Some(study.threads), kernels: Kernels::Fused })
 }
 
-impl Desk<'_> {
-    /// Shows the plan, then measures a few steps to tell the hours.
+impl StudyRunner<'_> {
+    /// Shows the plan, then measures a few steps to estimate the hours.
     pub(super) fn dry_run(&self, session: &Session) -> Result<()> {
         let costs = self.costs();
         data(&self.listed(&costs))?;
@@ -86,7 +86,7 @@ impl Desk<'_> {
             return Ok(());
         }
         let Some(seconds) = self.seconds(session, &left, &costs)? else {
-            return data("the hours cannot be told: no speed was measured\n");
+            return data("the hours cannot be estimated: no speed was measured\n");
         };
         let jobs = self.jobs();
         data(&format!(
@@ -135,11 +135,11 @@ impl Desk<'_> {
             match probe(job, session, place) {
                 Ok(speed) => {
                     let threads = self.study.threads;
-                    tell(&format!("probe     {encoding}: {:.2} GFLOP/s on {threads} threads", speed / 1e9));
+                    status(&format!("probe     {encoding}: {:.2} GFLOP/s on {threads} threads", speed / 1e9));
                     speeds.push((place, speed));
                 }
                 Err(error) if error.kind() == Kind::Interrupted => return Err(error),
-                Err(error) => tell(&format!("probe     {encoding}: {}", error.message())),
+                Err(error) => status(&format!("probe     {encoding}: {}", error.message())),
             }
         }
         let Some(slowest) = speeds.iter().map(|(_, speed)| *speed).min_by(f64::total_cmp) else {
@@ -168,7 +168,7 @@ fn probe(job: &Job, session: &Session, place: usize) -> Result<f64> {
     config.train.steps = config.train.steps.max(STEPS + 2);
     let dataset = open_data(&config.data)?;
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
-    memory::check(&config, dataset.tokenizer().vocab_size(), &session.device)?;
+    memory_check::check(&config, dataset.tokenizer().vocab_size(), &session.device)?;
     let hash = config.hash(dataset.content_hash())?;
     let (run, _) = Run::prepare(&folder.0, config, hash, false)?;
     let mut trainer = Trainer::new(&run, &dataset, &resolved, &session.device, None)?;

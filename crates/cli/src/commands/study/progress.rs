@@ -1,6 +1,6 @@
 //! A study on one screen: a bar for all of it, and one for each run at work; plain lines elsewhere.
 
-use crate::output::tell;
+use crate::output::status;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longwave_study::Plan;
 use longwave_study::execute::{Event, Sign};
@@ -24,7 +24,7 @@ pub(super) struct StudyProgress<'a> {
     weights: Vec<f64>,
     screen: Option<Screen>,
     start: Instant,
-    told: Instant,
+    last_line: Instant,
     /// When a finished run last had a line.
     lined: Instant,
     total: usize,
@@ -75,7 +75,7 @@ impl<'a> StudyProgress<'a> {
             weights,
             screen: (total > 0 && std::io::stderr().is_terminal()).then(Screen::new),
             start: now,
-            told: now,
+            last_line: now,
             lined: now,
             total,
             done: 0,
@@ -126,9 +126,9 @@ impl<'a> StudyProgress<'a> {
         if let Some(bar) = self.screen.as_ref().and_then(|screen| screen.runs.get(&index)) {
             bar.set_position((share * PARTS as f64) as u64);
             bar.set_message(text);
-        } else if self.told.elapsed() >= QUIET {
-            self.told = Instant::now();
-            tell(&format!("[{}/{}] {text}  {}", self.done, self.total, self.left()));
+        } else if self.last_line.elapsed() >= QUIET {
+            self.last_line = Instant::now();
+            status(&format!("[{}/{}] {text}  {}", self.done, self.total, self.left()));
         }
     }
 
@@ -151,11 +151,11 @@ impl<'a> StudyProgress<'a> {
     fn line(&self, index: usize, what: &str) {
         let text = format!("[{}/{}] {}: {what}", self.done, self.total, self.plan.runs[index].title());
         match &self.screen {
-            // The line stands above the bars; where it cannot be written there is nobody to tell.
+            // The line stands above the bars; where it cannot be written nobody reads it.
             Some(screen) => {
                 let _ = screen.bars.println(text);
             }
-            None => tell(&text),
+            None => status(&text),
         }
     }
 
@@ -191,7 +191,7 @@ impl<'a> StudyProgress<'a> {
     }
 }
 
-/// Whether a finished run is told in a line of its own: of many, one now and then, and the last.
+/// Whether a finished run gets a line of its own: of many, one now and then, and the last.
 fn worth_a_line(total: usize, done: usize, since: Duration) -> bool {
     total <= MANY || done == total || since >= PACE
 }
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_runs_are_told_now_and_then() {
+    fn of_many_runs_a_line_is_written_now_and_then() {
         assert!(worth_a_line(MANY, 1, Duration::ZERO));
         assert!(!worth_a_line(10_000, 1, Duration::ZERO));
         assert!(worth_a_line(10_000, 1, PACE) && worth_a_line(10_000, 10_000, Duration::ZERO));

@@ -1,4 +1,4 @@
-//! What is read of a `config.json`, and what is refused.
+//! What is read of a `config.json`, and what is rejected.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn llama() -> Map<String, Value> {
     fields.as_object().unwrap().clone()
 }
 
-fn refused(key: &str, value: Value) -> String {
+fn message_of(key: &str, value: Value) -> String {
     let mut fields = llama();
     fields.insert(key.to_owned(), value);
     read(&fields).unwrap_err().to_string()
@@ -34,7 +34,7 @@ fn a_llama_is_read() {
 
 #[test]
 fn what_our_model_does_not_compute_is_named() {
-    for (key, value, told) in [
+    for (key, value, part) in [
         ("hidden_act", json!("gelu"), "`hidden_act = \"gelu\"`"),
         ("attention_bias", json!(true), "`attention_bias = true`"),
         ("mlp_bias", json!(true), "`mlp_bias = true`"),
@@ -46,8 +46,8 @@ fn what_our_model_does_not_compute_is_named() {
         ("model_type", json!("lama"), "did you mean `llama`?"),
         ("model_type", json!("mamba"), "`model_type = \"mamba\"`"),
     ] {
-        let message = refused(key, value);
-        assert!(message.contains(told), "{key}: {message}");
+        let message = message_of(key, value);
+        assert!(message.contains(part), "{key}: {message}");
     }
     let mut fields = llama();
     fields.remove("hidden_size");

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use longwave_data::Split;
 use longwave_kernels::DeviceChoice;
 use longwave_position::Tokens;
-use longwave_train::run::Which;
+use longwave_train::run::CheckpointId;
 use std::path::PathBuf;
 
 /// Train small GPTs on short sequences with any positional encoding, and measure what happens on longer
@@ -135,7 +135,7 @@ pub(crate) struct Eval {
     /// Which checkpoint to read: `last`, `best` (by validation), or the end of a stage: `stage-0` (`[train]`),
     /// `stage-1`, ..
     #[arg(long, default_value = "last", value_name = "NAME", value_parser = parse_checkpoint)]
-    pub(crate) checkpoint: Which,
+    pub(crate) checkpoint: CheckpointId,
     /// Print the rows as JSON lines instead of the table
     #[arg(long)]
     pub(crate) json: bool,
@@ -171,7 +171,7 @@ pub(crate) struct Generate {
     pub(crate) extend: Option<String>,
     /// Which checkpoint to read
     #[arg(long, default_value = "last", value_name = "NAME", value_parser = parse_checkpoint)]
-    pub(crate) checkpoint: Which,
+    pub(crate) checkpoint: CheckpointId,
     /// Print one JSON object at the end instead of the text as it comes
     #[arg(long)]
     pub(crate) json: bool,
@@ -189,7 +189,7 @@ pub(crate) struct Export {
     pub(crate) folder: PathBuf,
     /// Which checkpoint to write
     #[arg(long, default_value = "last", value_name = "NAME", value_parser = parse_checkpoint)]
-    pub(crate) checkpoint: Which,
+    pub(crate) checkpoint: CheckpointId,
 }
 
 #[derive(Args, Debug)]
@@ -257,7 +257,7 @@ fn parse_device(text: &str) -> Result<DeviceChoice, String> {
     text.parse().map_err(|error: longwave_core::Error| error.message().to_owned())
 }
 
-fn parse_checkpoint(text: &str) -> Result<Which, String> {
+fn parse_checkpoint(text: &str) -> Result<CheckpointId, String> {
     text.parse().map_err(|error: longwave_core::Error| error.message().to_owned())
 }
 

@@ -8,8 +8,8 @@
 pub mod blocks;
 pub mod linear;
 
+use crate::complex_weights::{Groups, WeightKind};
 use crate::config::{QkNorm, Resolved};
-use crate::field::{Field, Groups};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{
@@ -44,7 +44,7 @@ pub struct Attention {
     #[module(skip)]
     eps: f64,
     #[module(skip)]
-    field: Field,
+    weight_kind: WeightKind,
     #[module(skip)]
     pub(crate) precision: Precision,
 }
@@ -99,7 +99,7 @@ impl Rotations {
 
 impl Attention {
     /// Fresh weights, N(0, 0.02).
-    pub fn new(resolved: &Resolved, field: Field, name: &str, init: &Init) -> Self {
+    pub fn new(resolved: &Resolved, weight_kind: WeightKind, name: &str, init: &Init) -> Self {
         let d = &resolved.dimensions;
         let qk_norm = resolved.config.qk_norm;
         let packed = (d.heads + 2 * d.kv_heads) * d.head_dim;
@@ -109,17 +109,22 @@ impl Attention {
             QkNorm::Cosine => Some((d.head_dim as f64).sqrt()),
             QkNorm::None | QkNorm::Rms => None,
         };
-        let gain = || (qk_norm == QkNorm::Rms).then(|| init.constant([field.own(d.head_dim)], 1.0));
+        let gain =
+            || (qk_norm == QkNorm::Rms).then(|| init.constant([weight_kind.stored_rows(d.head_dim)], 1.0));
         Self {
-            qkv: init.normal(&format!("{name}.qkv"), [field.own(d.width), packed], 0.02),
-            output: init.normal(&format!("{name}.output"), [field.own(d.heads * d.head_dim), d.width], 0.02),
+            qkv: init.normal(&format!("{name}.qkv"), [weight_kind.stored_rows(d.width), packed], 0.02),
+            output: init.normal(
+                &format!("{name}.output"),
+                [weight_kind.stored_rows(d.heads * d.head_dim), d.width],
+                0.02,
+            ),
             logit_scale: logit_scale.map(|scale| init.constant([d.heads], scale)),
             query_gain: gain(),
             key_gain: gain(),
             heads: Heads { query: d.heads, key_value: d.kv_heads, head_dim: d.head_dim },
             qk_norm,
             eps: resolved.config.qk_norm_eps,
-            field,
+            weight_kind,
             precision: Precision::F32,
         }
     }
@@ -127,7 +132,7 @@ impl Attention {
     /// The packed projection, `[width, (heads + 2 kv_heads) head_dim]`; where it is complex, every head is a group.
     pub fn qkv_matrix(&self) -> Tensor<2> {
         let outputs = self.heads.query + 2 * self.heads.key_value;
-        self.field.matrix(self.qkv.val(), Groups { inputs: 1, outputs })
+        self.weight_kind.matrix(self.qkv.val(), Groups { inputs: 1, outputs })
     }
 
     /// The part of the packed projection that makes keys, `[width, kv_heads head_dim]`, where an encoding of the
@@ -145,7 +150,7 @@ impl Attention {
 
     /// The projection of the heads' outputs, `[heads head_dim, width]`.
     pub fn output_matrix(&self) -> Tensor<2> {
-        self.field.matrix(self.output.val(), Groups { inputs: self.heads.query, outputs: 1 })
+        self.weight_kind.matrix(self.output.val(), Groups { inputs: self.heads.query, outputs: 1 })
     }
 
     /// `[batch, length, width]` (normalised) -> the same, added to `onto` if it is given.
@@ -229,7 +234,7 @@ impl Attention {
         let (q, k, v) = split_rotate(packed, self.heads, None, None);
         // Gains are those of RMS norms.
         let rms = |x, gain: &Option<Param<Tensor<1>>>| match gain {
-            Some(gain) => rms_norm(x, self.field.gain(gain.val()), self.eps),
+            Some(gain) => rms_norm(x, self.weight_kind.gain(gain.val()), self.eps),
             None => x,
         };
         let (q, k) = match self.qk_norm {
@@ -339,7 +344,7 @@ fn is_one(temperature: f64) -> bool {
     (temperature - 1.0).abs() < f64::EPSILON
 }
 
-/// Scales and masks of the queries at hand, without a bias and before the temperature. A mask that cannot be told by
+/// Scales and masks of the queries at hand, without a bias and before the temperature. A mask that cannot be described by
 /// index is left to the caller.
 fn options(reading: &Reading, scale: f64, block: QueryBlock<'_>, device: &Device) -> kernels::Attention {
     let layer = reading.layer(block.rows.layer);

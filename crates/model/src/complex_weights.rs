@@ -15,7 +15,7 @@ use longwave_core::{Error, Result};
 
 /// What the linear maps of a model are over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Field {
+pub enum WeightKind {
     /// Every number of a matrix is its own.
     #[default]
     Real,
@@ -32,21 +32,21 @@ pub struct Groups {
     pub outputs: usize,
 }
 
-impl Field {
+impl WeightKind {
     /// The field of a state that is complex, or not.
     pub fn of(complex: bool) -> Self {
         if complex { Self::Complex } else { Self::Real }
     }
 
     /// How many of `channels` inputs have numbers of their own.
-    pub fn own(self, channels: usize) -> usize {
+    pub fn stored_rows(self, channels: usize) -> usize {
         match self {
             Self::Real => channels,
             Self::Complex => channels / 2,
         }
     }
 
-    /// The matrix `[inputs, outputs]` of a parameter `[own(inputs), outputs]`.
+    /// The matrix `[inputs, outputs]` of a parameter `[stored_rows(inputs), outputs]`.
     pub fn matrix(self, parameter: Tensor<2>, groups: Groups) -> Tensor<2> {
         if self == Self::Real {
             return parameter;
@@ -62,7 +62,7 @@ impl Field {
         Tensor::cat(vec![parameter.reshape(rows), turned.reshape(rows)], 1).reshape([2 * half, outputs])
     }
 
-    /// The gains `[channels]` of a parameter `[own(channels)]`: both parts of a channel share one.
+    /// The gains `[channels]` of a parameter `[stored_rows(channels)]`: both parts of a channel share one.
     pub fn gain(self, parameter: Tensor<1>) -> Tensor<1> {
         match self {
             Self::Real => parameter,
@@ -98,7 +98,7 @@ mod tests {
     fn a_complex_map_is_what_its_definition_says() {
         // One complex input x = 2 + 3i through (5 + 7i): -11 + 29i.
         let parameter = Tensor::<2>::from_data([[5.0, 7.0]], &Device::flex());
-        let matrix = Field::Complex.matrix(parameter, Groups { inputs: 1, outputs: 1 });
+        let matrix = WeightKind::Complex.matrix(parameter, Groups { inputs: 1, outputs: 1 });
         let x = Tensor::<2>::from_data([[2.0, 3.0]], &Device::flex());
         assert_eq!(x.matmul(matrix).into_data().try_to_vec::<f32>().unwrap(), [-11.0, 29.0]);
     }
@@ -117,7 +117,7 @@ mod tests {
         for (inputs, outputs) in [(1, 1), (1, 6), (2, 1), (4, 2)] {
             let parameter = init.normal("w", [8, 24], 1.0).val();
             let x = init.normal("x", [3, 16], 1.0).val();
-            let matrix = Field::Complex.matrix(parameter, Groups { inputs, outputs });
+            let matrix = WeightKind::Complex.matrix(parameter, Groups { inputs, outputs });
             assert_eq!(matrix.dims(), [16, 24]);
             let after = times_i(x.clone().matmul(matrix.clone()), outputs);
             let before = times_i(x, inputs).matmul(matrix);
@@ -129,9 +129,11 @@ mod tests {
     #[test]
     fn a_real_matrix_is_its_parameter() {
         let parameter = Init::new(0, &Device::flex()).normal("w", [4, 6], 1.0).val();
-        let matrix = Field::Real.matrix(parameter.clone(), Groups { inputs: 2, outputs: 3 });
+        let matrix = WeightKind::Real.matrix(parameter.clone(), Groups { inputs: 2, outputs: 3 });
         assert!((matrix - parameter).abs().max().into_scalar::<f32>() == 0.0);
-        assert!(Field::Real.check_width("w", 3).is_ok() && Field::Complex.check_width("w", 3).is_err());
+        assert!(
+            WeightKind::Real.check_width("w", 3).is_ok() && WeightKind::Complex.check_width("w", 3).is_err()
+        );
     }
 
     fn complex(changes: impl Fn(&mut ModelConfig)) -> Result<Gpt> {
@@ -203,12 +205,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_complex_is_refused() {
-        let refused = |changes: fn(&mut ModelConfig)| complex(changes).unwrap_err().message().to_owned();
-        assert!(refused(|config| config.norm = NormKind::LayerNorm).starts_with("`model.norm"));
+        let rejected = |changes: fn(&mut ModelConfig)| complex(changes).unwrap_err().message().to_owned();
+        assert!(rejected(|config| config.norm = NormKind::LayerNorm).starts_with("`model.norm"));
         assert!(
-            refused(|config| config.feed_forward_width = Some(33))
+            rejected(|config| config.feed_forward_width = Some(33))
                 .starts_with("`model.feed_forward_width = 33`")
         );
-        assert!(refused(|config| config.head_dim = Some(5)).starts_with("`position.complex = true`"));
+        assert!(rejected(|config| config.head_dim = Some(5)).starts_with("`position.complex = true`"));
     }
 }

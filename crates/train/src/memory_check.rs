@@ -2,7 +2,7 @@
 
 use crate::run_config::RunConfig;
 use burn::tensor::Device;
-use longwave_core::memory::{available, shortage};
+use longwave_core::memory_check::{available, shortage};
 use longwave_core::{Error, Result};
 use longwave_model::{Gpt, Size};
 use longwave_position::Init;
@@ -59,7 +59,7 @@ pub fn check(config: &RunConfig, vocab_size: usize, device: &Device) -> Result<(
 mod tests {
     use super::*;
 
-    fn refused(keys: &str) -> Option<Error> {
+    fn rejection(keys: &str) -> Option<Error> {
         let mut table: toml::Table = format!("name = 'x'\ndata.corpus = 'c'\n{keys}").parse().unwrap();
         if !table.contains_key("position") {
             table.insert("position".to_owned(), "rope".into());
@@ -69,10 +69,10 @@ mod tests {
 
     #[test]
     fn what_fits_is_taken() {
-        let main = refused("");
+        let main = rejection("");
         assert!(main.is_none(), "{main:?}");
-        assert!(refused("position = 'causal_conv'").is_none());
-        assert!(refused("train.batch_tokens = 1048576\ntrain.accumulation = 256").is_none());
+        assert!(rejection("position = 'causal_conv'").is_none());
+        assert!(rejection("train.batch_tokens = 1048576\ntrain.accumulation = 256").is_none());
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
                 "at once takes about",
             ),
         ] {
-            let error = refused(keys).unwrap();
+            let error = rejection(keys).unwrap();
             assert!(error.message().starts_with(start) && error.message().contains(part), "{keys}: {error}");
             assert!(error.hint_text().is_some() && error.exit_code() == 2, "{keys}: {error}");
         }

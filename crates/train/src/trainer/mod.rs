@@ -6,14 +6,14 @@
 //! ends with the same bits. Stages follow each other: each changes the reading and the schedule, and steps
 //! are counted on, so that no stage draws the batches of another.
 
-mod found;
 mod saving;
 mod step;
+mod step_stats;
 #[cfg(test)]
 mod tests;
 mod validation;
 
-pub use found::{Advanced, Found};
+pub use step_stats::{StepOutput, StepStats};
 
 use crate::checkpoint::{Best, Checkpoint};
 use crate::config::TrainConfig;
@@ -21,20 +21,20 @@ use crate::loss_scale::LossScale;
 use crate::metrics::{self, Metric, Metrics};
 use crate::optimizer::Optimizer;
 use crate::parameters;
-use crate::recurrence;
 use crate::restore::{begin, restore};
-use crate::run::{Run, Which};
+use crate::run::{CheckpointId, Run};
 use crate::schedule::Schedule;
-use crate::stage::Moments;
+use crate::segment_memory;
+use crate::stage::OptimizerState;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use found::Waiting;
 use longwave_core::{Error, Result, file};
 use longwave_data::{Dataset, Split};
 use longwave_model::config::Resolved;
-use longwave_model::{Gpt, Memory};
+use longwave_model::{Gpt, SegmentMemory};
 use longwave_position::{Init, Positions};
 use std::path::PathBuf;
 use std::time::Instant;
+use step_stats::PendingStats;
 use validation::validation_windows;
 
 /// What happens in the loop, for whoever shows it.
@@ -72,12 +72,12 @@ pub struct Trainer<'a> {
     model: Option<Gpt>,
     optimizer: Optimizer,
     /// One for each part of a batch; empty where the encoding carries none.
-    memories: Vec<Memory>,
+    memories: Vec<SegmentMemory>,
     /// In f16.
     loss_scale: Option<LossScale>,
-    /// Whether what a step finds stays on the device for a while.
+    /// Whether the numbers of a step stay on the device for a while.
     reads_later: bool,
-    /// Steps left out since the moments began.
+    /// Steps skipped since the moments began.
     skipped: u64,
     stage: usize,
     step: u64,
@@ -103,7 +103,7 @@ impl<'a> Trainer<'a> {
         let tracked = device.clone().autodiff();
         let init = Init::new(config.seed, &tracked);
         let stage = from.map_or(0, |checkpoint| checkpoint.meta.stage());
-        let fresh = |model: &Gpt| recurrence::fresh(model, config.stage(stage).accumulation);
+        let fresh = |model: &Gpt| segment_memory::fresh(model, config.stage(stage).accumulation);
         let (model, optimizer, memories) = match from {
             None => {
                 let model = Gpt::new(resolved, &config.position, &init)?;
@@ -190,7 +190,7 @@ impl<'a> Trainer<'a> {
         }
         let after = parameters::list(self.model());
         let mut fresh = Optimizer::new(&after, &self.device.clone().inner());
-        if self.run.config.stages[self.stage - 1].optimizer == Moments::Keep {
+        if self.run.config.stages[self.stage - 1].optimizer == OptimizerState::Keep {
             for (index, _) in after.iter().enumerate().filter(|(index, now)| before[*index] == **now) {
                 fresh.first[index] = self.optimizer.first[index].clone();
                 fresh.second[index] = self.optimizer.second[index].clone();
@@ -201,7 +201,7 @@ impl<'a> Trainer<'a> {
         self.optimizer = fresh;
         self.positions = Positions::range(0..self.config().length);
         // Rows of another length begin elsewhere in the text.
-        self.memories = recurrence::fresh(self.model(), self.config().accumulation);
+        self.memories = segment_memory::fresh(self.model(), self.config().accumulation);
         // Losses at another length are no measure for this one.
         self.best = None;
         Ok(())
@@ -219,13 +219,13 @@ impl<'a> Trainer<'a> {
         let schedule = Schedule::new(config);
         let windows =
             validation_windows(self.dataset.tokens(Split::Valid), config.length, config.validation_tokens);
-        let mut waiting = Waiting::new();
+        let mut pending = PendingStats::new();
         while self.stage_step() < config.steps {
-            waiting.begin();
+            pending.begin();
             match self.advance(&schedule, stop) {
-                Ok(Some(advanced)) => waiting.push(advanced),
+                Ok(Some(output)) => pending.push(output),
                 ended => {
-                    self.settle(&mut waiting, None, metrics, show)?;
+                    self.record(&mut pending, None, metrics, show)?;
                     metrics.flush()?;
                     ended?;
                     self.save_last(metrics, show)?;
@@ -236,14 +236,14 @@ impl<'a> Trainer<'a> {
             let due = |every: u64| step.is_multiple_of(every) || step == config.steps;
             let (validates, saves) = (due(config.validate_every()), due(config.checkpoint_every()));
             let stable = self.stage == 0 && step == schedule.stable_end();
-            if validates || saves || stable || waiting.is_full() {
-                self.settle(&mut waiting, validates.then_some(&*windows), metrics, show)?;
+            if validates || saves || stable || pending.is_full() {
+                self.record(&mut pending, validates.then_some(&*windows), metrics, show)?;
             }
             if stable {
-                self.save(Which::Stable)?;
+                self.save(CheckpointId::Stable)?;
             }
             if step == config.steps && run.last_stage() > 0 {
-                self.save(Which::Stage(self.stage))?;
+                self.save(CheckpointId::Stage(self.stage))?;
             }
             if saves {
                 self.save_last(metrics, show)?;
@@ -252,24 +252,24 @@ impl<'a> Trainer<'a> {
         Ok(Outcome::Done)
     }
 
-    /// Reads what the steps found that wait, validates on windows if there are any, writes and shows it.
-    fn settle(
+    /// Reads the numbers of the pending steps, validates on windows if there are any, writes and shows them.
+    fn record(
         &mut self,
-        waiting: &mut Waiting,
+        pending: &mut PendingStats,
         windows: Option<&[usize]>,
         metrics: &mut Metrics,
         show: &mut dyn FnMut(&Event),
     ) -> Result<()> {
-        let first = self.step + 1 - waiting.len() as u64;
-        let (steps, seconds) = waiting.read()?;
+        let first = self.step + 1 - pending.len() as u64;
+        let (steps, seconds) = pending.read()?;
         let last = steps.len().saturating_sub(1);
-        for (index, (advanced, found)) in steps.into_iter().enumerate() {
+        for (index, (output, stats)) in steps.into_iter().enumerate() {
             let step = first + index as u64;
-            if !found.is_finite() {
+            if !stats.is_finite() {
                 metrics.flush()?;
-                return Err(self.not_finite(step, found, advanced.learning_rate));
+                return Err(self.not_finite(step, stats, output.learning_rate));
             }
-            let mut metric = Metric { seconds, ..self.metric(step, &advanced, found) };
+            let mut metric = Metric { seconds, ..self.metric(step, &output, stats) };
             if let Some(windows) = windows.filter(|_| index == last) {
                 let start = Instant::now();
                 metric.valid_loss = self.validate(windows)?;
@@ -286,7 +286,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// The line of a step of the stage at hand, before validation and without its time.
-    fn metric(&self, step: u64, advanced: &Advanced, found: Found) -> Metric {
+    fn metric(&self, step: u64, output: &StepOutput, stats: StepStats) -> Metric {
         let run = &self.run.config;
         let in_stage = step - run.steps_before(self.stage);
         Metric {
@@ -294,11 +294,11 @@ impl<'a> Trainer<'a> {
             stage: self.stage,
             step,
             tokens: run.tokens_before(self.stage) + in_stage * self.config().batch_tokens as u64,
-            loss: found.loss,
-            learning_rate: advanced.learning_rate,
-            gradient_norm: found.gradient_norm,
-            loss_scale: advanced.loss_scale,
-            skipped: advanced.skipped,
+            loss: stats.loss,
+            learning_rate: output.learning_rate,
+            gradient_norm: stats.gradient_norm,
+            loss_scale: output.loss_scale,
+            skipped: output.skipped,
             valid_loss: None,
             seconds: 0.0,
         }

@@ -5,12 +5,12 @@ use burn::tensor::Tensor;
 /// The inputs of every block for the last tokens before a segment, at most `capacity` of them (Dai et al.
 /// 2019, arXiv:1901.02860, section 3.2). No gradient flows into them.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct SegmentMemory {
     capacity: usize,
     layers: Vec<Tensor<3>>,
 }
 
-impl Memory {
+impl SegmentMemory {
     /// Nothing is kept yet.
     pub fn new(capacity: usize) -> Self {
         Self { capacity, layers: Vec::new() }

@@ -1,4 +1,4 @@
-//! `longwave study`: expands a study, runs what is missing, tells what came out.
+//! `longwave study`: expands a study, runs what is missing, reports the results.
 
 mod estimate;
 mod progress;
@@ -7,7 +7,7 @@ use super::session::{find_config, find_shipped};
 use super::task::program;
 use crate::args::{self, Launcher};
 use crate::interrupt;
-use crate::output::{data, tell};
+use crate::output::{data, status};
 use estimate::Opened;
 use longwave_core::{Error, Result, file};
 use longwave_eval::{Config, ResultRow};
@@ -25,9 +25,9 @@ use std::time::Duration;
 
 /// Between two looks at what a launcher's tasks have done.
 const LOOK: Duration = Duration::from_secs(1);
-/// Reasons of failures that are told; `study.md` has all.
+/// The most reasons of failures that are printed; `study.md` has all.
 const MOST_REASONS: usize = 20;
-/// Runs that failed for one reason and are told one by one.
+/// The most runs that failed for one reason and are printed one by one.
 const MOST_ALIKE: usize = 3;
 
 /// Runs the command.
@@ -69,7 +69,7 @@ pub(super) fn run_seeds(arguments: &args::Train, seeds: u64) -> Result<()> {
 }
 
 /// A study on its way.
-struct Desk<'a> {
+struct StudyRunner<'a> {
     study: &'a Study,
     arguments: &'a args::Study,
     plan: Plan,
@@ -92,29 +92,29 @@ fn perform(study: &Study, arguments: &args::Study) -> Result<()> {
     study.claims.iter().try_for_each(|claim| claim.check(&plan))?;
     let store = Store::new(&study.store);
     let folder = arguments.out.clone().unwrap_or_else(|| studies(store.folder()).join(&study.name));
-    let desk = Desk { study, arguments, plan, store, folder, corpora: RefCell::new(corpora), kind };
+    let runner = StudyRunner { study, arguments, plan, store, folder, corpora: RefCell::new(corpora), kind };
     if let Some(session) = &session {
-        return desk.dry_run(session);
+        return runner.dry_run(session);
     }
-    desk.introduce();
+    runner.introduce();
     if !arguments.collect {
-        desk.note_plan()?;
+        runner.note_plan()?;
         match arguments.launcher {
-            Launcher::Local => desk.run_here()?,
-            Launcher::Command => desk.hand_over()?,
-            Launcher::Slurm => desk.submit()?,
+            Launcher::Local => runner.run_here()?,
+            Launcher::Command => runner.hand_over()?,
+            Launcher::Slurm => runner.submit()?,
         }
     }
-    desk.conclude()
+    runner.conclude()
 }
 
-impl Desk<'_> {
+impl StudyRunner<'_> {
     /// Says what is about to happen.
     fn introduce(&self) {
         let distinct = self.plan.distinct();
         let works: Vec<Work> = distinct.iter().map(|(_, job)| self.store.work(job)).collect();
         let count = |work: Work| works.iter().filter(|found| **found == work).count();
-        tell(&format!(
+        status(&format!(
             "study     {}: {} runs, {} different; {} finished, {} failed, {} to be done",
             self.study.name,
             self.plan.runs.len(),
@@ -170,7 +170,7 @@ impl Desk<'_> {
                     self.study.devices.len()
                 )
             };
-            tell(&format!("jobs      {jobs} at a time instead of {asked}: {why}"));
+            status(&format!("jobs      {jobs} at a time instead of {asked}: {why}"));
         }
         let options = Options {
             program: program()?,
@@ -215,7 +215,7 @@ impl Desk<'_> {
         let study = self.launched(&program);
         let tasks = launcher::ready(&study, &self.plan, &self.store, &self.wanted()?)?;
         launcher::command(&study, &tasks, template, &interrupt::asked)?;
-        tell(&format!("command   {} tasks handed over", tasks.len()));
+        status(&format!("command   {} tasks handed over", tasks.len()));
         if self.arguments.wait { self.wait(&|| Ok(true)) } else { Ok(()) }
     }
 
@@ -229,12 +229,12 @@ impl Desk<'_> {
         let all = tasks.len();
         tasks.retain(|task| !queued.contains(&task.key));
         if tasks.len() < all {
-            tell(&format!("slurm     {} of {all} tasks are queued already", all - tasks.len()));
+            status(&format!("slurm     {} of {all} tasks are queued already", all - tasks.len()));
         }
         if !tasks.is_empty() {
             let jobs = self.arguments.jobs.map(|jobs| jobs as usize);
             let ids = submitted.submit(&study, &tasks, jobs, &self.arguments.sbatch)?;
-            tell(&format!("slurm     {} tasks submitted as job {}", tasks.len(), ids.join(", ")));
+            status(&format!("slurm     {} tasks submitted as job {}", tasks.len(), ids.join(", ")));
         }
         if !self.arguments.wait {
             return Ok(());
@@ -248,14 +248,14 @@ impl Desk<'_> {
     /// Waits until all runs are finished or failed; `alive` says whether somebody still works on them.
     fn wait(&self, alive: &dyn Fn() -> Result<bool>) -> Result<()> {
         let all = self.plan.distinct().len();
-        let mut told = usize::MAX;
+        let mut shown = usize::MAX;
         loop {
             // Asked first: what ended in between has left its rows.
             let alive = alive()?;
             let left = missing(&self.plan, &self.store).len();
-            if left != told {
-                tell(&format!("waiting   {}/{all} runs done", all - left));
-                told = left;
+            if left != shown {
+                status(&format!("waiting   {}/{all} runs done", all - left));
+                shown = left;
             }
             if left == 0 {
                 return Ok(());
@@ -272,7 +272,7 @@ impl Desk<'_> {
         }
     }
 
-    /// Writes the results and prints the tables; failures are told last.
+    /// Writes the results and prints the tables; failures come last.
     fn conclude(&self) -> Result<()> {
         let results = Results::gather(&self.plan, &self.store)?;
         if !results.rows.is_empty() {
@@ -285,11 +285,11 @@ impl Desk<'_> {
         let text = write::markdown(&self.study.name, &self.plan, &results, &claims);
         file::write(&self.folder.join("study.md"), text.as_bytes())?;
         data(&text)?;
-        tell(&format!(
+        status(&format!(
             "wrote study.md, results.csv, results.parquet and report/ in {}",
             self.folder.display()
         ));
-        self.tell_failures(&results);
+        self.print_failures(&results);
         if !results.failures.is_empty() {
             return Err(Error::failed(format!(
                 "{} of {} runs failed",
@@ -299,13 +299,13 @@ impl Desk<'_> {
             .hint("`--retry` tries them again"));
         }
         if !results.missing.is_empty() {
-            tell(&format!("{} runs are still to be done", results.missing.len()));
+            status(&format!("{} runs are still to be done", results.missing.len()));
         }
         Ok(())
     }
 
     /// Says why runs failed; many of one reason in one line.
-    fn tell_failures(&self, results: &Results) {
+    fn print_failures(&self, results: &Results) {
         let mut groups: Vec<(&Failure, Vec<usize>)> = Vec::new();
         for (run, failure) in &results.failures {
             match groups.iter_mut().find(|(known, _)| *known == failure) {
@@ -318,16 +318,16 @@ impl Desk<'_> {
             let (alone, more) = if runs.len() > MOST_ALIKE { (1, runs.len() - 1) } else { (runs.len(), 0) };
             for &run in &runs[..alone] {
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                tell(&format!("failed    {}{more}: {}", title(run), failure.reason));
+                status(&format!("failed    {}{more}: {}", title(run), failure.reason));
             }
             if let Some(hint) = &failure.hint {
-                tell(&format!("          hint: {hint}"));
+                status(&format!("          hint: {hint}"));
             }
         }
-        let untold: usize = groups.iter().skip(MOST_REASONS).map(|(_, runs)| runs.len()).sum();
-        if untold > 0 {
-            tell(&format!(
-                "failed    {untold} more runs, all listed in {}",
+        let unprinted: usize = groups.iter().skip(MOST_REASONS).map(|(_, runs)| runs.len()).sum();
+        if unprinted > 0 {
+            status(&format!(
+                "failed    {unprinted} more runs, all listed in {}",
                 self.folder.join("study.md").display()
             ));
         }

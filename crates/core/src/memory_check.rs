@@ -10,7 +10,7 @@ pub fn available() -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
 
-/// What is told of a need, in bytes, that is more than is `available`; `None` where it is not.
+/// Describes a need, in bytes, that exceeds what is `available`; `None` where it fits.
 pub fn shortage(needed: u64, available: Option<u64>) -> Option<String> {
     match available {
         Some(free) if needed > free => Some(format!("about {}, and {} are free", shown(needed), shown(free))),

@@ -15,14 +15,14 @@ use std::ops::Range;
 
 /// The rows of one step.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Feed {
+pub struct TrainBatch {
     batch: Batch,
     positions: Positions,
 }
 
 /// A part of a step that is computed at once.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct MicroBatch {
     /// Token ids `[micro batch, length]`.
     pub inputs: Tensor<2, Int>,
     /// The token after each, `[micro batch, length]`.
@@ -34,7 +34,7 @@ pub struct Part {
     pub positions: Positions,
 }
 
-impl Feed {
+impl TrainBatch {
     /// The rows of a step of a stage; steps are counted over all stages.
     ///
     /// # Errors
@@ -63,13 +63,13 @@ impl Feed {
     }
 
     /// One of the `accumulation` parts, on a device.
-    pub fn part(&self, config: &TrainConfig, part: usize, device: &Device) -> Part {
+    pub fn micro_batch(&self, config: &TrainConfig, part: usize, device: &Device) -> MicroBatch {
         let (rows, length) = (config.micro_batch(), self.batch.length);
         let range = part * rows..(part + 1) * rows;
         let upload = |tokens: &[u32]| {
             upload(&tokens[range.start * length..range.end * length], [rows, length], device)
         };
-        Part {
+        MicroBatch {
             inputs: upload(&self.batch.inputs),
             targets: upload(&self.batch.targets),
             weights: self.weights(range.start * length..range.end * length, [rows, length], device),
@@ -176,12 +176,12 @@ mod tests {
     }
 
     /// The step's rows, taken from texts as a dataset takes them.
-    fn feed(config: &TrainConfig, seed: u64, step: u64) -> Feed {
+    fn feed(config: &TrainConfig, seed: u64, step: u64) -> TrainBatch {
         let texts = config.sequences() / config.positions.rows_per_text();
         let lengths = Lengths { train: config.length, length: config.length };
         let length = config.positions.text_length(lengths);
         let texts = batch(&tokens(), config.sampling, seed, step, texts, length).unwrap();
-        Feed::read(config, lengths, texts, [seed, step])
+        TrainBatch::read(config, lengths, texts, [seed, step])
     }
 
     fn config(positions: TrainingPositions) -> TrainConfig {
@@ -197,7 +197,7 @@ mod tests {
         let config = config(TrainingPositions::Contiguous);
         let feed = feed(&config, 3, 5);
         assert_eq!(feed.batch, batch(&tokens(), Sampling::Random, 3, 5, 8, 8).unwrap());
-        let parts = [0, 1].map(|part| feed.part(&config, part, &Device::flex()));
+        let parts = [0, 1].map(|part| feed.micro_batch(&config, part, &Device::flex()));
         let read: Vec<i32> = parts
             .iter()
             .flat_map(|part| part.inputs.clone().into_data_as::<i32>().try_to_vec::<i32>().unwrap())
@@ -224,7 +224,7 @@ mod tests {
         };
         let config = config(pose);
         let feed = feed(&config, 0, 0);
-        let parts = [0, 1].map(|part| feed.part(&config, part, &Device::flex()).positions);
+        let parts = [0, 1].map(|part| feed.micro_batch(&config, part, &Device::flex()).positions);
         assert_eq!([parts[0].values(), parts[1].values()].concat(), feed.positions.values());
         // Tokens are their own places in the text: what is skipped shows, and no target is.
         let rows = feed.batch.inputs.iter().zip(&feed.batch.targets);
@@ -253,9 +253,9 @@ accumulation = 2
         let drawn = |positions: TrainingPositions| {
             let mut run = run.clone();
             run.train.positions = positions;
-            let feed = Feed::of_step(&run, 0, &dataset, 4).unwrap();
+            let feed = TrainBatch::of_step(&run, 0, &dataset, 4).unwrap();
             let config = &run.train;
-            let weights = |part| feed.part(config, part, &Device::flex()).weights.unwrap();
+            let weights = |part| feed.micro_batch(config, part, &Device::flex()).weights.unwrap();
             let sum: f32 = (weights(0).sum() + weights(1).sum()).into_scalar();
             assert!((sum - 1.0).abs() < 1e-6, "{sum}");
             feed

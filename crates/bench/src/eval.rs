@@ -7,10 +7,10 @@ use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
 use longwave_eval::memory;
 use longwave_model::config::Resolved;
+use longwave_model::upload;
 use longwave_model::{Gpt, Pass, Size};
 use longwave_position::Init;
 use longwave_train::RunConfig;
-use longwave_train::trainer::upload;
 
 /// Lengths that are measured unless others are asked for, in training lengths.
 pub const TIMES: [usize; 4] = [1, 2, 4, 8];

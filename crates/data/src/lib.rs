@@ -12,6 +12,8 @@
 //!
 //! A [`TaskConfig`] makes sequences by a rule instead.
 //!
+//! [`Prompt`] and [`TextStream`] are the way back: tokens of a prompt, and text from sampled tokens.
+//!
 //! [`batch()`] draws training windows from a token file as a pure function of (seed, step).
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -25,8 +27,10 @@ mod dataset;
 mod documents;
 mod hash;
 mod permutation;
+mod prompt;
 mod split;
 mod task;
+mod text_stream;
 mod tokenizer;
 mod tokens;
 mod train_bpe;
@@ -34,7 +38,9 @@ mod train_bpe;
 pub use batch::{Batch, Sampling, batch};
 pub use config::{DataConfig, SplitConfig, TokenizerConfig};
 pub use dataset::{Dataset, Progress, Stage};
+pub use prompt::Prompt;
 pub use split::Split;
 pub use task::{Questions, Sizes, TaskConfig, TaskKind};
+pub use text_stream::TextStream;
 pub use tokenizer::Tokenizer;
 pub use tokens::TokenFile;

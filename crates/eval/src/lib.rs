@@ -10,7 +10,6 @@
 //! - [`score`]: what a model makes of the targets of a plan.
 //! - [`against`]: differences between readings.
 //! - [`bigram`]: where the bigram that ends in a token was last seen.
-//! - [`generate`]: text sampled from a model.
 //! - [`memory`]: whether a reading fits, before it starts.
 //! - [`metrics`]: sums per document, and what is told of them: perplexity, its error, bits per byte.
 //! - [`statistics`]: means over documents, paired differences, and their standard errors.
@@ -27,7 +26,6 @@ pub mod config;
 pub mod document;
 pub mod entry;
 pub mod evaluate;
-pub mod generate;
 pub mod memory;
 pub mod metrics;
 pub mod protocol;

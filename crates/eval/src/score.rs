@@ -5,9 +5,9 @@ use crate::protocol::{Plan, Window};
 use crate::text::Text;
 use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
+use longwave_model::upload;
 use longwave_model::{Gpt, Pass};
 use longwave_position::Reading;
-use longwave_train::trainer::upload;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -8,7 +8,7 @@ use crate::dropout::Dropout;
 use crate::norm::Norm;
 use crate::segment_memory::SegmentMemory;
 use burn::module::{Module, Param};
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::Result;
 use longwave_kernels::{Precision, cross_entropy};
 use longwave_position::encoding::Rows;
@@ -44,6 +44,12 @@ pub struct Pass<'a> {
     pub reading: &'a Reading,
     /// Dropout; training only.
     pub dropout: Option<&'a Dropout>,
+}
+
+/// Token ids `[batch, length]` on a device.
+pub fn upload(tokens: &[u32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
+    let tokens: Vec<i32> = tokens.iter().map(|&token| token as i32).collect();
+    Tensor::from_data(TensorData::new(tokens, shape), device)
 }
 
 impl Gpt {

@@ -7,6 +7,7 @@
 //! - [`complex_weights`]: linear maps over real numbers or complex ones.
 //! - [`dropout`]: masks from the run's own random streams.
 //! - [`cache`]: a text read piece by piece.
+//! - [`generate`]: text sampled from a model.
 //! - [`size`]: parameters, FLOPs a token and memory, before anything is trained.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -18,6 +19,7 @@ pub mod complex_weights;
 pub mod config;
 pub mod dropout;
 pub mod feed_forward;
+pub mod generate;
 pub mod gpt;
 pub mod norm;
 pub mod segment_memory;
@@ -27,6 +29,7 @@ pub mod size;
 pub use cache::Cache;
 pub use config::ModelConfig;
 pub use dropout::Dropout;
-pub use gpt::{Gpt, Pass};
+pub use generate::{Generator, Sampling};
+pub use gpt::{Gpt, Pass, upload};
 pub use segment_memory::SegmentMemory;
 pub use size::Size;

@@ -6,10 +6,10 @@
 use crate::config::TrainConfig;
 use crate::restore::reading_after;
 use crate::run_config::RunConfig;
-use crate::trainer::upload;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_data::{Batch, Dataset, Sampling};
+use longwave_model::upload;
 use longwave_position::{Init, Lengths, Positions, TrainingPositions};
 use std::ops::Range;
 

@@ -8,7 +8,6 @@
 //! - [`optimizer`], [`parameters`]: `AdamW` over a model's parameters by name; [`loss_scale`]: what f16 needs besides.
 //! - [`checkpoint`]: one file that holds a step of training, whole; [`restore()`]: the model it holds.
 //! - [`trained`]: a trained run, opened without its corpus.
-//! - [`exchange`]: trained models in Hugging Face's layout.
 //! - [`memory_check`]: whether a training fits, before it starts.
 //! - [`metrics`]: the lines of `metrics.jsonl`.
 
@@ -17,7 +16,6 @@
 pub mod batch;
 pub mod checkpoint;
 pub mod config;
-pub mod exchange;
 pub mod loss_scale;
 pub mod memory_check;
 pub mod metrics;

@@ -5,11 +5,11 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use longwave_core::random::Stream;
+use longwave_model::upload;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::reading::LogN;
 use longwave_position::{Init, PositionConfig, Reading};
 use longwave_train::optimizer::{Optimizer, clipped, in_units, squares};
-use longwave_train::trainer::upload;
 use longwave_train::{TrainConfig, parameters};
 
 pub use longwave_position::encodings::every;

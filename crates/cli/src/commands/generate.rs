@@ -7,9 +7,9 @@ use crate::interrupt;
 use crate::output::{data, status};
 use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
-use longwave_eval::generate::{Context, Generator, Sampling, TextStream};
+use longwave_data::{Prompt, TextStream};
 use longwave_eval::memory;
-use longwave_model::{Cache, Size};
+use longwave_model::{Cache, Generator, Sampling, Size};
 use longwave_position::ExtensionConfig;
 use longwave_train::{Trained, VERSION};
 use serde::Serialize;
@@ -53,29 +53,29 @@ pub(crate) fn run(arguments: &args::Generate) -> Result<()> {
     let session = Session::open(&arguments.compute)?;
     let trained = Trained::open(&arguments.run, which, &session.device)?;
     let Trained { config, resolved, model, meta, tokenizer } = &trained;
-    let context = Context::new(&arguments.prompt, tokenizer, config.data.separator.as_deref())?;
-    let lengths = [context.ids.len(), arguments.max_tokens];
+    let prompt = Prompt::new(&arguments.prompt, tokenizer, config.data.separator.as_deref())?;
+    let lengths = [prompt.ids.len(), arguments.max_tokens];
     let length = lengths[0].saturating_add(lengths[1]);
     let needed =
-        Size::reading_bytes(resolved, context.ids.len(), 1).saturating_add(Cache::bytes(resolved, length));
+        Size::reading_bytes(resolved, prompt.ids.len(), 1).saturating_add(Cache::bytes(resolved, length));
     memory::check(length, needed, available())?;
     let generator = Generator::new(model, &session.device, &extend, config.train.length, lengths)?;
     session.introduce();
-    if let Some(instead) = &context.instead {
-        status(&format!("the prompt is empty: the text begins as after {instead:?}"));
+    if let Some(substitute) = &prompt.substitute {
+        status(&format!("the prompt is empty: the text begins as after {substitute:?}"));
     }
     let stream = !arguments.json;
     if stream {
         data(&arguments.prompt)?;
     }
-    let mut text = TextStream::new(tokenizer, &context.ids)?;
+    let mut text = TextStream::new(tokenizer, &prompt.ids)?;
     let mut all = String::new();
     let mut give = |piece: String| -> Result<()> {
         all.push_str(&piece);
         if stream && !piece.is_empty() { data(&piece) } else { Ok(()) }
     };
     let mut count = 0;
-    let tokens = generator.generate(&context.ids, &sampling, &mut |token| {
+    let tokens = generator.generate(&prompt.ids, &sampling, &mut |token| {
         give(text.push(token)?)?;
         count += 1;
         if interrupt::asked() {
@@ -97,8 +97,8 @@ pub(crate) fn run(arguments: &args::Generate) -> Result<()> {
         length,
         sampling,
         prompt: &arguments.prompt,
-        prompt_tokens: if context.instead.is_some() { 0 } else { context.ids.len() },
-        read_instead: context.instead.as_deref(),
+        prompt_tokens: if prompt.substitute.is_some() { 0 } else { prompt.ids.len() },
+        read_instead: prompt.substitute.as_deref(),
         text: all,
         tokens: &tokens,
         device: &session.device_name,

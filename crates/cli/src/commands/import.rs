@@ -7,11 +7,10 @@ use burn::tensor::Device;
 use longwave_core::Result;
 use longwave_core::config::set;
 use longwave_eval::Config;
-use longwave_train::exchange;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &args::Import) -> Result<()> {
-    let mut import = exchange::import(&arguments.folder)?;
+    let mut import = longwave_hub::import(&arguments.folder)?;
     for assignment in &arguments.set {
         set(&mut import.document, assignment)?;
     }

@@ -26,7 +26,7 @@ use crate::run::{CheckpointId, Run};
 use crate::schedule::Schedule;
 use crate::segment_memory;
 use crate::stage::OptimizerState;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::Device;
 use longwave_core::{Error, Result, file};
 use longwave_data::{Dataset, Split};
 use longwave_model::config::Resolved;
@@ -314,10 +314,4 @@ pub fn open_folder(run: &Run, document: &toml::Table, dataset: &Dataset) -> Resu
         .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
     file::write(&run.folder.join("config.toml"), text.as_bytes())?;
     dataset.tokenizer().save(&run.folder.join("tokenizer.json"))
-}
-
-/// Token ids `[batch, length]` on a device.
-pub fn upload(tokens: &[u32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
-    let tokens: Vec<i32> = tokens.iter().map(|&token| token as i32).collect();
-    Tensor::from_data(TensorData::new(tokens, shape), device)
 }

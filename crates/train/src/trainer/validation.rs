@@ -1,12 +1,12 @@
 //! The loss on the validation split, or on a task's validation sequences.
 
-use super::{Trainer, upload};
+use super::Trainer;
 use crate::parameters::numbers;
 use burn::module::Module;
 use longwave_core::Result;
 use longwave_data::{Split, TaskConfig, TokenFile};
 use longwave_kernels::Precision;
-use longwave_model::{Gpt, Pass};
+use longwave_model::{Gpt, Pass, upload};
 
 impl Trainer<'_> {
     /// What is validated: the weights without gradients, in f32 as everywhere but in training.

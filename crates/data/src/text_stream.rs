@@ -3,8 +3,8 @@
 //! A token may end within a character: its bytes are U+FFFD until the rest comes. What may still change is
 //! held back, so that the pieces put together are the text of all tokens.
 
+use crate::tokenizer::Tokenizer;
 use longwave_core::Result;
-use longwave_data::Tokenizer;
 
 /// A character of UTF-8 lacks at most its last byte after three, so no more signs of a cut can still heal.
 const UNSETTLED: usize = 3;

@@ -5,7 +5,7 @@
 //! theirs. Their rotations pair channels (i, i + r/2) of a head. Where ours pairs (2i, 2i + 1), the channels of
 //! q and k are permuted, which leaves every q.k as it is.
 
-use super::architecture::Architecture;
+use crate::architecture::Architecture;
 use longwave_kernels::Layout;
 use longwave_model::config::{FeedForwardKind, Resolved};
 use longwave_position::{EncodingConfig, PositionConfig};

@@ -1,10 +1,10 @@
 //! `model.safetensors`: tensors by name, as 32-bit floats.
 
-use super::weights::{Piece, Source};
-use crate::parameters;
+use crate::weights::{Piece, Source};
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_model::Gpt;
+use longwave_train::parameters;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use std::collections::{BTreeMap, HashMap};

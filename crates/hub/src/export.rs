@@ -1,10 +1,11 @@
 //! A run -> a folder in Hugging Face's layout.
 
-use super::architecture::Architecture;
-use super::{FORMAT, RUN_KEY, RunBlock, fields, tensors, weights};
-use crate::trained::Trained;
+use crate::architecture::Architecture;
+use crate::run_block::{FORMAT, RUN_KEY, RunBlock};
+use crate::{fields, tensors, weights};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, file};
+use longwave_train::Trained;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -69,7 +70,7 @@ fn write_json(path: &Path, value: &Value) -> Result<()> {
 }
 
 /// Refuses a folder that holds something.
-pub(super) fn must_be_empty(folder: &Path, hint: &str) -> Result<()> {
+pub(crate) fn must_be_empty(folder: &Path, hint: &str) -> Result<()> {
     let empty = fs::read_dir(folder).map_or(!folder.exists(), |mut entries| entries.next().is_none());
     if empty {
         return Ok(());

@@ -11,35 +11,16 @@
 //! - [`tensors`]: the weights in `model.safetensors`.
 //! - [`export()`] and [`import()`]: folders.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
+
 pub mod architecture;
 mod export;
 pub mod fields;
 mod import;
+mod run_block;
 pub mod tensors;
 pub mod weights;
 
 pub use architecture::Architecture;
 pub use export::{Exported, export};
 pub use import::{Import, import};
-
-use serde::{Deserialize, Serialize};
-
-/// The key of `config.json` that holds the run.
-const RUN_KEY: &str = "longwave";
-
-/// The format of what stands under `longwave`. A reader refuses a newer one.
-const FORMAT: u32 = 1;
-
-/// What `config.json` holds under `longwave`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RunBlock {
-    /// [`FORMAT`].
-    format: u32,
-    /// The run's config, every default written out.
-    config: serde_json::Value,
-    /// What the checkpoint said about itself.
-    checkpoint: crate::checkpoint::Meta,
-    /// SHA-256 of `model.safetensors`: other weights are not this run's.
-    weights_sha256: String,
-}

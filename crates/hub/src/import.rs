@@ -1,18 +1,19 @@
 //! A folder in Hugging Face's layout -> a run.
 
-use super::architecture::Architecture;
-use super::export::must_be_empty;
-use super::{FORMAT, RUN_KEY, RunBlock, fields, tensors, weights};
-use crate::checkpoint::{self, Meta};
-use crate::parameters;
-use crate::run::{CheckpointId, checkpoint_path};
-use crate::run_config::RunConfig;
+use crate::architecture::Architecture;
+use crate::export::must_be_empty;
+use crate::run_block::{FORMAT, RUN_KEY, RunBlock};
+use crate::{fields, tensors, weights};
 use burn::tensor::Device;
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, file};
 use longwave_data::Tokenizer;
 use longwave_model::Gpt;
 use longwave_position::Init;
+use longwave_train::RunConfig;
+use longwave_train::checkpoint::{self, Meta};
+use longwave_train::parameters;
+use longwave_train::run::{CheckpointId, checkpoint_path};
 use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,54 +1,15 @@
 //! Text sampled from a model, token by token.
 //!
 //! - [`sampling`]: how the next token is chosen.
-//! - [`stream`]: text out of tokens as they come.
 
 pub mod sampling;
-pub mod stream;
 
+use crate::cache::Cache;
+use crate::gpt::{Gpt, upload};
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
-use longwave_data::Tokenizer;
-use longwave_model::{Cache, Gpt};
 use longwave_position::{ExtensionConfig, Lengths, Reading};
-use longwave_train::trainer::upload;
 pub use sampling::Sampling;
-pub use stream::TextStream;
-
-/// What an empty prompt stands for where documents are not separated: the line end before a text.
-const BEFORE_A_TEXT: &str = "\n";
-
-/// The tokens that come before the first sampled one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Context {
-    /// Token ids; never empty.
-    pub ids: Vec<u32>,
-    /// What stands there in place of an empty prompt; it is read, but is no part of the text.
-    pub instead: Option<String>,
-}
-
-impl Context {
-    /// The tokens of a prompt. A model predicts tokens from earlier ones, so an empty prompt reads what
-    /// stands before a document: the separator of the training text, or else a line end.
-    ///
-    /// # Errors
-    /// The tokenizer has no token for the prompt, nor for what stands in its place.
-    pub fn new(prompt: &str, tokenizer: &Tokenizer, separator: Option<&str>) -> Result<Self> {
-        let ids = tokenizer.encode(prompt)?;
-        if !ids.is_empty() {
-            return Ok(Self { ids, instead: None });
-        }
-        let instead = separator.unwrap_or(BEFORE_A_TEXT);
-        let ids = tokenizer.encode(instead)?;
-        if ids.is_empty() {
-            return Err(Error::usage(format!(
-                "the prompt has no tokens, and neither has {instead:?}, which stands before a text"
-            ))
-            .hint("give a `--prompt` that the run's tokenizer has tokens for"));
-        }
-        Ok(Self { ids, instead: Some(instead.to_owned()) })
-    }
-}
 
 /// A model that continues a text.
 #[derive(Clone, Debug)]
@@ -124,19 +85,5 @@ impl<'a> Generator<'a> {
         last.into_data_as::<f32>()
             .try_to_vec::<f32>()
             .map_err(|error| Error::failed(format!("cannot read the logits back: {error:?}")))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_empty_prompt_reads_what_stands_before_a_document() {
-        let tokenizer = Tokenizer::bytes();
-        let ids = |prompt, separator| Context::new(prompt, &tokenizer, separator).unwrap();
-        assert_eq!(ids("ab", Some("|")), Context { ids: vec![97, 98], instead: None });
-        assert_eq!(ids("", None), Context { ids: vec![10], instead: Some("\n".to_owned()) });
-        assert_eq!(ids("", Some("|")).ids, [124]);
     }
 }

@@ -12,11 +12,11 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use common::Project;
 use longwave_core::random::Stream;
 use longwave_data::Tokenizer;
+use longwave_hub::{Architecture, Exported, Import, tensors};
 use longwave_model::{Gpt, Pass};
 use longwave_position::encodings::ENCODINGS;
 use longwave_position::{Init, Positions};
 use longwave_train::checkpoint::Meta;
-use longwave_train::exchange::{self, Architecture, tensors};
 use longwave_train::run::CheckpointId;
 use longwave_train::{RunConfig, Trained, parameters};
 use serde_json::{Value, json};
@@ -59,10 +59,10 @@ impl Made {
         Self { folder, trained: Trained { config, resolved, model, meta, tokenizer }, document }
     }
 
-    fn export(&self, name: &str) -> (PathBuf, exchange::Exported) {
+    fn export(&self, name: &str) -> (PathBuf, Exported) {
         let folder = self.folder.path().join(name);
         let run = self.folder.path();
-        let exported = exchange::export(&folder, run, &self.trained, &self.document).unwrap();
+        let exported = longwave_hub::export(&folder, run, &self.trained, &self.document).unwrap();
         (folder, exported)
     }
 }
@@ -84,8 +84,8 @@ fn distance(a: Tensor<3>, b: Tensor<3>) -> f32 {
 }
 
 /// Imports a folder into a run and opens it.
-fn imported(folder: &Path, out: &Path) -> (exchange::Import, Trained) {
-    let import = exchange::import(folder).unwrap_or_else(|error| panic!("{error}"));
+fn imported(folder: &Path, out: &Path) -> (Import, Trained) {
+    let import = longwave_hub::import(folder).unwrap_or_else(|error| panic!("{error}"));
     import.write(out, &Device::flex()).unwrap_or_else(|error| panic!("{error}"));
     (import, Trained::open(out, CheckpointId::Last, &Device::flex()).unwrap())
 }
@@ -270,7 +270,7 @@ fn a_file_that_does_not_fit_is_refused_by_name() {
         let (folder, _) = made.export("exported");
         edit(&folder, |json| change(json));
         let out = made.folder.path().join("run");
-        let error = exchange::import(&folder)
+        let error = longwave_hub::import(&folder)
             .and_then(|import| import.write(&out, &Device::flex()))
             .map(|_| ())
             .unwrap_err();

@@ -3,8 +3,8 @@
 //! Reading knows three kinds of fields: those that size the model, those that must have the one value that our
 //! model computes, and those without an effect on its logits. Any other is refused by name.
 
-use super::RUN_KEY;
-use super::architecture::Architecture;
+use crate::architecture::Architecture;
+use crate::run_block::RUN_KEY;
 use longwave_core::error::nearest;
 use longwave_core::{Error, Result};
 use longwave_model::config::Resolved;

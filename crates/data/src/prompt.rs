@@ -1,0 +1,53 @@
+//! The tokens of a prompt.
+
+use crate::tokenizer::Tokenizer;
+use longwave_core::{Error, Result};
+
+/// Replaces an empty prompt where documents have no separator: the line end before a text.
+const DEFAULT_SUBSTITUTE: &str = "\n";
+
+/// The tokens that come before the first sampled one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// Token ids; never empty.
+    pub ids: Vec<u32>,
+    /// The text that replaces an empty prompt. The model reads it, but it is not part of the output.
+    pub substitute: Option<String>,
+}
+
+impl Prompt {
+    /// The tokens of a prompt. A model predicts tokens from earlier ones, so an empty prompt is replaced by what
+    /// stands before a document: the separator of the training text, or else a line end.
+    ///
+    /// # Errors
+    /// The tokenizer has no token for the prompt, nor for what stands in its place.
+    pub fn new(prompt: &str, tokenizer: &Tokenizer, separator: Option<&str>) -> Result<Self> {
+        let ids = tokenizer.encode(prompt)?;
+        if !ids.is_empty() {
+            return Ok(Self { ids, substitute: None });
+        }
+        let substitute = separator.unwrap_or(DEFAULT_SUBSTITUTE);
+        let ids = tokenizer.encode(substitute)?;
+        if ids.is_empty() {
+            return Err(Error::usage(format!(
+                "the prompt has no tokens, and neither has {substitute:?}, which stands before a text"
+            ))
+            .hint("give a `--prompt` that the run's tokenizer has tokens for"));
+        }
+        Ok(Self { ids, substitute: Some(substitute.to_owned()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_prompt_reads_what_stands_before_a_document() {
+        let tokenizer = Tokenizer::bytes();
+        let ids = |prompt, separator| Prompt::new(prompt, &tokenizer, separator).unwrap();
+        assert_eq!(ids("ab", Some("|")), Prompt { ids: vec![97, 98], substitute: None });
+        assert_eq!(ids("", None), Prompt { ids: vec![10], substitute: Some("\n".to_owned()) });
+        assert_eq!(ids("", Some("|")).ids, [124]);
+    }
+}

@@ -72,7 +72,6 @@ fn extension(text: &str) -> ExtensionConfig {
 /// Every reading of a model at a length that is defined, with its name: as trained, and with every extension that
 /// applies.
 fn readings(model: &Gpt, length: usize) -> Vec<(String, Reading)> {
-    use longwave_position::Position;
     let bands =
         model.position.encodings()[0].frequencies().map_or(1, |frequencies| frequencies.inv_freq.len());
     let lengths = Lengths { train: LENGTH, length };

@@ -9,7 +9,7 @@ use longwave_kernels::rotate;
 use longwave_model::ModelConfig;
 use longwave_model::attention::{Rotations, attend};
 use longwave_model::gpt::{Gpt, Pass};
-use longwave_position::encoding::{Position, QueryBlock, Rows};
+use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::extensions::EXTENSIONS;
 use longwave_position::frequency::{Frequencies, Side};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading};

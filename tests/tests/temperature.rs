@@ -11,7 +11,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::random::Stream;
 use longwave_model::Gpt;
 use longwave_model::attention::{Rotations, attend};
-use longwave_position::encoding::{Position, QueryBlock, Rows};
+use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::extensions::EXTENSIONS;
 use longwave_position::layout::TextLayout;
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading};
@@ -142,7 +142,7 @@ fn a_temperature_divides_the_logits_of_every_encoding_under_every_extension() {
     let (mut read_in_all, encodings) = (0, encodings());
     for encoding in &encodings {
         let model = model(encoding);
-        let frequencies = model.position.encodings().iter().find_map(Position::frequencies);
+        let frequencies = model.position.encodings().iter().find_map(|encoding| encoding.frequencies());
         for keys in extensions(frequencies.map_or(1, |frequencies| frequencies.inv_freq.len())) {
             for length in [LENGTH, LONGER] {
                 let Some(plain) = read(&model, &keys, length) else { continue };

@@ -22,7 +22,7 @@ use longwave_core::config::read;
 use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
 use longwave_data::Split;
-use longwave_position::{ExtensionConfig, Lengths, Position, Reading, Tokens};
+use longwave_position::{ExtensionConfig, Lengths, Reading, Tokens};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -308,7 +308,7 @@ fn seeds(model: &Reading, lengths: Lengths, highest: u64) -> Result<Vec<Genome>>
 
 /// The frequencies of the one encoding made of some.
 fn frequencies(reading: &Reading) -> Result<Vec<f64>> {
-    let mut found = reading.encodings().iter().filter_map(Position::frequencies);
+    let mut found = reading.encodings().iter().filter_map(|encoding| encoding.frequencies());
     let error = |what: &str| {
         Error::usage(format!("`longrope` cannot search factors for `{}`: {what}", reading.name()))
             .hint("the search is for an encoding made of frequencies, such as `rope`")

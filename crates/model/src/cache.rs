@@ -201,7 +201,7 @@ impl Kept {
             None => [k, v],
         };
         self.keys_values = Some([k.clone(), v.clone()]);
-        let input = if reading.reads_input(rows.layer) {
+        let input = if reading.layer_capabilities(rows.layer).reads_input {
             let input = appended(self.input.take(), input, 1);
             self.input = Some(input.clone());
             input

@@ -63,7 +63,7 @@ impl Gpt {
         let position = position
             .build("position", d, init, resolved.log_n())?
             .with_attention(resolved.config.attention)?;
-        let weight_kind = WeightKind::of(position.ties_complex());
+        let weight_kind = WeightKind::of(position.capabilities().complex_hidden);
         resolved.check_weight_kind(weight_kind)?;
         Ok(Self {
             embedding: init.normal("embedding", [d.vocab_size, d.width], 0.02),

@@ -1,15 +1,15 @@
 //! What there is, for people: every encoding and every extension, with what its file says and what its hooks,
 //! parameters and keys show. The tables of the README are made of it.
 
-use crate::encoding::{Dimensions, Position, QueryBlock, Rows};
-use crate::encodings::{ENCODINGS, Encoding, EncodingConfig, Extrapolation};
-use crate::extension::Lengths;
+use crate::encoding::{Dimensions, Extrapolation, QueryBlock, Rows};
+use crate::encodings::{ENCODINGS, Encoding, EncodingConfig};
 use crate::extensions::{EXTENSIONS, ExtensionConfig};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::reading::{LogN, Reading};
 use crate::stack::PositionConfig;
+use crate::tokens::Lengths;
 use burn::tensor::{Device, Int, Tensor};
 use longwave_core::Result;
 use longwave_kernels::Bias;
@@ -139,7 +139,7 @@ pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<HookPoint> {
     let enters = |layer| layer < sizes.layers && changed(&input, &encoding.embed(input.clone(), rows(layer)));
     let q = Tensor::<4>::ones([1, sizes.heads, count, sizes.head_dim], &device);
     let block = QueryBlock { rows: rows(0), queries: &(0..count), input: &input };
-    let adds = encoding.adds_bias() || !matches!(encoding.bias(block), Bias::None);
+    let adds = encoding.capabilities().adds_bias || !matches!(encoding.bias(block), Bias::None);
     let reads_scores = encoding.needs_scores(&positions) && !adds;
     let probabilities = Tensor::<4>::ones([1, sizes.heads, count, count], &device);
     [
@@ -226,8 +226,11 @@ impl Keys {
 
     /// A config with the keys that must be given: one number for each of the encoding's bands.
     fn example(&self, kind: &str, reading: &Reading) -> toml::Value {
-        let bands =
-            reading.encodings().iter().find_map(Position::frequencies).map_or(1, |f| f.inv_freq.len());
+        let bands = reading
+            .encodings()
+            .iter()
+            .find_map(|encoding| encoding.frequencies())
+            .map_or(1, |f| f.inv_freq.len());
         let required = self.0.iter().filter(|(_, _, required)| *required);
         let numbers = || toml::Value::Array(vec![toml::Value::Float(1.0); bands]);
         let mut table: toml::Table = required.map(|(key, ..)| (key.clone(), numbers())).collect();

@@ -4,7 +4,7 @@
 //! whatever the length. Fractional or drawn positions give one block for the queries at hand. Distances
 //! are formed in f64; positions near 70,000 with a fraction would lose it in f32.
 
-use crate::encoding::{Position, PositionUse, QueryBlock};
+use crate::encoding::{Capabilities, Position, PositionUse, QueryBlock};
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::summary::Summary;
@@ -33,7 +33,7 @@ pub trait DistanceBias {
         None
     }
 
-    /// As [`Position::scratch_per_score`].
+    /// As [`Capabilities::scratch_per_score`].
     fn scratch_per_score(&self) -> usize {
         1
     }
@@ -50,8 +50,13 @@ impl<E: DistanceBias> Position for E {
         DistanceBias::parameters(self)
     }
 
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Distances,
+            adds_bias: true,
+            scratch_per_score: self.scratch_per_score(),
+            ..Capabilities::default()
+        }
     }
 
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
@@ -64,16 +69,8 @@ impl<E: DistanceBias> Position for E {
         bias_by_distance(block, self.scale(), |distances| self.at(layer, distances, &device))
     }
 
-    fn adds_bias(&self) -> bool {
-        true
-    }
-
     fn needs_scores(&self, positions: &Positions) -> bool {
         !positions.consecutive()
-    }
-
-    fn scratch_per_score(&self) -> usize {
-        DistanceBias::scratch_per_score(self)
     }
 
     fn interpolate(&mut self, scale: f64) -> bool {

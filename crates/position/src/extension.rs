@@ -3,7 +3,7 @@
 //! An extension changes a [`Reading`]: frequencies, positions, geometry, masks, scales. It never
 //! touches weights other than the encoding's own. Direct extrapolation is the identity.
 
-use crate::encoding::{Geometry, Position};
+use crate::encoding::Geometry;
 use crate::frequency::Frequencies;
 use crate::reading::{Mask, Reading};
 use crate::tokens::Tokens;
@@ -13,21 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt::Display;
 
-/// The lengths an extension bridges, in tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lengths {
-    /// L: the length of the first training stage.
-    pub train: usize,
-    /// L': the length that is read.
-    pub length: usize,
-}
-
-impl Lengths {
-    /// s = L'/L, at least 1: a text no longer than those of the training is read as trained.
-    pub fn scale(self) -> f64 {
-        (self.length as f64 / self.train as f64).max(1.0)
-    }
-}
+pub use crate::tokens::Lengths;
 
 /// What an extension's file must say.
 pub trait Extend: Sized {
@@ -104,7 +90,8 @@ pub fn change_frequencies(
 /// # Errors
 /// No layer does.
 pub fn set_geometry(kind: &str, reading: &mut Reading, geometry: &Geometry) -> Result<()> {
-    let is_relative_qk: Vec<bool> = reading.encodings().iter().map(Position::is_relative_qk).collect();
+    let is_relative_qk: Vec<bool> =
+        reading.encodings().iter().map(|encoding| encoding.capabilities().is_relative_qk).collect();
     let mut any = false;
     for layer in reading.layers_mut() {
         if layer.encodings.iter().any(|place| is_relative_qk[place.encoding]) {

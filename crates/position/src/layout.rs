@@ -1,12 +1,9 @@
 //! How the tokens of a text are laid out over positions when it is read.
 
-use crate::encoding::Dimensions;
 use crate::positions::Positions;
-use crate::reading::{LogN, Reading};
 use crate::sampling::randpos;
 use crate::sampling::segments::Segments;
 use longwave_core::random::Stream;
-use longwave_core::{Error, Result};
 
 /// The positions of a text of any length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,39 +35,6 @@ pub enum TextLayout {
 }
 
 impl TextLayout {
-    /// How a fresh model lays texts out: in segments of the training length where its encoding carries a
-    /// memory.
-    ///
-    /// # Errors
-    /// A memory in a list of encodings or a mixed stack (`alone` is false), or beside queries scaled by their
-    /// position.
-    pub(crate) fn fresh(
-        reading: &Reading,
-        alone: bool,
-        section: &str,
-        dimensions: &Dimensions,
-    ) -> Result<Self> {
-        let memory = reading.memory();
-        let rejected =
-            |why: &str, hint: &str| Err(Error::value(&format!("{section}.memory"), memory, why).hint(hint));
-        if memory > 0 && !alone {
-            return rejected(
-                "it carries what one encoding reads in every layer, without others, windows or sinks",
-                "keep `transformer_xl` alone, or leave `memory` out",
-            );
-        }
-        if memory > 0 && reading.layers().iter().any(|layer| layer.log_n != LogN::Off) {
-            return rejected(
-                "`model.log_n` scales queries by their position in the text, and a segment does not know its own",
-                "leave `model.log_n` or `memory` out",
-            );
-        }
-        Ok(match memory {
-            0 => Self::Contiguous,
-            memory => Self::Recurrent { length: dimensions.train_length, memory },
-        })
-    }
-
     /// The positions of a text of `length` tokens, `[1, length]`.
     pub fn positions(self, length: usize) -> Positions {
         match self {

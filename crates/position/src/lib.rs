@@ -35,6 +35,7 @@ pub mod sampling;
 pub mod stack;
 pub mod summary;
 pub mod table;
+pub mod tagged;
 #[cfg(test)]
 mod testing;
 pub mod tokens;

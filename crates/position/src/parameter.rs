@@ -13,11 +13,9 @@
 //!   circle, and the gradient, L times as large, decides the clipping of the whole model. Measured in units of `1 / L`
 //!   (the parameter is `unit` times what the optimizer sees) it learns like the others.
 //!
-//! Every encoding lists all of its parameters ([`Position::parameters`]); a model whose
-//! encoding leaves one out is not built.
+//! Every encoding lists all of its parameters ([`Position::parameters`](crate::Position::parameters)); building a model
+//! fails where one is missing.
 
-use crate::encoding::Position;
-use crate::encodings::Encoding;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
@@ -77,26 +75,29 @@ impl fmt::Display for ParameterSpec {
     }
 }
 
-/// What an encoding says of its parameters, which must be all of them.
+/// The axis that stacks what every layer has of its own; hooks read one slice of it
+/// ([`at_layer`](crate::per_layer::at_layer)).
+pub const LAYERS: &str = "layers";
+
+/// Compares what an encoding lists with the parameters that it has.
 ///
 /// # Errors
-/// One that it has is not listed, one that is listed it does not have, or a shape has another number of axes.
-pub fn listed(encoding: &Encoding) -> Result<Vec<ParameterSpec>> {
-    let specs = encoding.parameters();
+/// A parameter is not listed, a listed one does not exist, or a shape has another number of axes.
+pub fn check_listed(kind: &str, specs: &[ParameterSpec], encoding: &impl Module) -> Result<()> {
     let shapes = shapes(encoding);
     let fits = |(spec, (name, shape)): (&ParameterSpec, &(String, Vec<usize>))| {
         spec.name == *name && spec.axes.len() == shape.len()
     };
     if specs.len() == shapes.len() && specs.iter().zip(&shapes).all(fits) {
-        return Ok(specs);
+        return Ok(());
     }
     let specs: Vec<String> = specs.iter().map(ParameterSpec::to_string).collect();
-    Err(Error::failed(format!("`{}` lists the parameters {specs:?}, and has {shapes:?}", encoding.kind()))
+    Err(Error::failed(format!("`{kind}` lists the parameters {specs:?}, and has {shapes:?}"))
         .hint("`Position::parameters` must name each field and its axes, in their order"))
 }
 
 /// Name and shape of every parameter of an encoding, in the order of its fields.
-pub fn shapes(encoding: &Encoding) -> Vec<(String, Vec<usize>)> {
+pub fn shapes(encoding: &impl Module) -> Vec<(String, Vec<usize>)> {
     struct Lister {
         path: Vec<String>,
         listed: Vec<(String, Vec<usize>)>,

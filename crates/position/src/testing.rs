@@ -1,6 +1,6 @@
 //! What the tests of encodings share: an attention of random q, k and v with every hook.
 
-use crate::encoding::{Dimensions, Heads, Position, QueryBlock, Rows};
+use crate::encoding::{Dimensions, Heads, QueryBlock, Rows};
 use crate::encodings::{Encoding, EncodingConfig};
 use crate::init::Init;
 use crate::positions::Positions;

@@ -5,7 +5,6 @@
 //! a token is an error: at L = 100, `"L/3"` is 33 tokens and `"1.125L"` is 112. Only `far_end` of `leaky_rerope` keeps
 //! its fraction: it is a distance that need not be a token's.
 
-use crate::extension::Lengths;
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -17,6 +16,22 @@ const MOST: f64 = (1u64 << 53) as f64;
 /// What a length may look like in a config.
 const ALLOWED: &str = "it must be a whole number of tokens, at least 1, or a multiple of the training length L such as \
                        \"L\", \"2L\", \"1.5L\" or \"L/4\"";
+
+/// The length of training and the length that is read, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lengths {
+    /// L: the length of the first training stage.
+    pub train: usize,
+    /// L': the length that is read.
+    pub length: usize,
+}
+
+impl Lengths {
+    /// s = L'/L, at least 1: a text no longer than those of the training is read as trained.
+    pub fn scale(self) -> f64 {
+        (self.length as f64 / self.train as f64).max(1.0)
+    }
+}
 
 /// A number of tokens: `64`, or a multiple of the training length L such as `"2L"`, `"1.5L"`, `"3L/4"` or `"L/4"`, so
 /// that one config serves every training length.

@@ -15,7 +15,7 @@ use longwave_position::layout::TextLayout;
 use longwave_position::parameter;
 use longwave_position::reading::{LayerReading, LogN, Mask};
 use longwave_position::summary::Summary;
-use longwave_position::{Dimensions, Encoding, ExtensionConfig, Lengths, Position, Positions, Reading};
+use longwave_position::{Dimensions, Encoding, ExtensionConfig, Lengths, Positions, Reading};
 use serde::Serialize;
 use std::f64::consts::TAU;
 
@@ -210,7 +210,7 @@ fn picture(
 
 /// What happens past the training length, with the rows of a larger table.
 fn past(facts: &AboutEncoding, trained: &Encoding, train_length: usize) -> String {
-    match trained.table_rows() {
+    match trained.capabilities().table_rows {
         Some(rows) if rows > train_length => format!(
             "rows {train_length} to {} of the table, which texts of {train_length} tokens never train; past those: {}",
             rows - 1,

@@ -6,7 +6,7 @@ use burn::tensor::{Device, Int, Tensor};
 use longwave_model::attention::{Rotations, attend};
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::reading::LogN;
-use longwave_position::{ExtensionConfig, Lengths, Position, Reading};
+use longwave_position::{ExtensionConfig, Lengths, Reading};
 use std::ops::Range;
 use toml::{Table, Value};
 

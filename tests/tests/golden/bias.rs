@@ -6,7 +6,7 @@ use burn::tensor::{Device, Int, Tensor as BurnTensor};
 use longwave_kernels::Attention;
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::encodings::t5::Buckets;
-use longwave_position::{Encoding, Position, Positions};
+use longwave_position::{Encoding, Positions};
 
 /// Checks one case of a file; `kerple_log` is the variant `log` of `kerple`.
 pub fn check(name: &str, case: &Case) {

@@ -4,7 +4,7 @@ use crate::build::{config, dimensions, encoding, positions, with_key};
 use crate::file::Case;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_position::encoding::Rows;
-use longwave_position::{Dimensions, Encoding, Position};
+use longwave_position::{Dimensions, Encoding};
 
 /// Checks one case of a file; the file's name is the encoding's kind, or that and a variant.
 pub fn check(name: &str, case: &Case) {

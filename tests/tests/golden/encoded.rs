@@ -6,7 +6,7 @@ use burn::tensor::{Device, Int, Tensor as BurnTensor, TensorData};
 use longwave_kernels::Attention;
 use longwave_model::attention::{Rotations, attend};
 use longwave_position::encoding::{QueryBlock, Rows};
-use longwave_position::{Encoding, Position, Positions, Reading};
+use longwave_position::{Encoding, Positions, Reading};
 use std::ops::Range;
 
 /// The rows of a case: the keys, of which the queries are the last, or the keys and then the queries.

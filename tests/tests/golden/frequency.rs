@@ -3,7 +3,7 @@
 use crate::build::{dimensions, reading};
 use crate::file::Case;
 use longwave_position::reading::LogN;
-use longwave_position::{ExtensionConfig, Lengths, Position};
+use longwave_position::{ExtensionConfig, Lengths};
 use toml::Value;
 
 /// Keys of the file that are the model's, not the extension's.

@@ -4,9 +4,9 @@ use crate::build::{config, dimensions, encoding, positions, with_key};
 use crate::file::{Case, Tensor};
 use burn::tensor::{Device, Int, Tensor as BurnTensor};
 use longwave_kernels::rotate;
+use longwave_position::Encoding;
 use longwave_position::encoding::Rows;
 use longwave_position::frequency::Side;
-use longwave_position::{Encoding, Position};
 
 /// Checks one case of a file; `rope_half` and its like are the kind `rope`.
 pub fn check(name: &str, case: &Case) {

@@ -89,7 +89,7 @@ fn interpolated_positions_are_denser_by_the_scale() {
     // 1,024 positions are read within the 512 of the training.
     let mut encoding = build("kind = 'rope'");
     let trained = logits(&encoding, queries_and_keys(), &Positions::range(0..ROWS).map(|m| m / 2.0));
-    assert!(longwave_position::Position::interpolate(&mut encoding, 2.0));
+    assert!(encoding.interpolate(2.0));
     let read = logits(&encoding, queries_and_keys(), &Positions::range(0..ROWS));
     for (read, trained) in read.iter().flatten().flatten().zip(trained.iter().flatten().flatten()) {
         assert_close(*read, *trained, 1e-5, "half the position");

@@ -8,7 +8,7 @@ use burn::module::Param;
 use burn::tensor::{Device, Int, Tensor};
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::encodings::t5::Buckets;
-use longwave_position::{Encoding, Position, Positions};
+use longwave_position::{Encoding, Positions};
 
 /// Channels of a head of a row `[heads head_dim]`.
 fn of_head(row: &[f64], head: usize) -> &[f64] {

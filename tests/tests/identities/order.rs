@@ -6,7 +6,7 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::encoding::Rows;
-use longwave_position::{Dimensions, Encoding, Init, Position, PositionConfig, Positions};
+use longwave_position::{Dimensions, Encoding, Init, PositionConfig, Positions};
 
 /// Attention of all rows with all rows, without a mask, of x `[rows, width]` turned as the encoding turns them.
 fn unmasked(encoding: &Encoding, x: Tensor<2>) -> Tensor<2> {

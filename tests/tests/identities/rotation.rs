@@ -6,7 +6,7 @@ use crate::{
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{Layout, rotate};
 use longwave_position::frequency::{Frequencies, Side};
-use longwave_position::{Encoding, Position, Positions};
+use longwave_position::{Encoding, Positions};
 
 const DIM: usize = SIZES.head_dim;
 

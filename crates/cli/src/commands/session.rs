@@ -188,7 +188,7 @@ pub(crate) fn reading_of(config: &RunConfig) -> Result<(Reading, Dimensions)> {
         .position
         .build("position", &resolved.dimensions, &init, resolved.log_n())?
         .with_attention(config.model.attention)?;
-    resolved.check_weight_kind(WeightKind::of(fresh.ties_complex()))?;
+    resolved.check_weight_kind(WeightKind::of(fresh.capabilities().complex_hidden))?;
     Ok((reading_after(config, &fresh, config.last_stage())?, resolved.dimensions))
 }
 

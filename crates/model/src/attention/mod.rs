@@ -145,7 +145,7 @@ impl Attention {
     ) -> Option<Tensor<2>> {
         let Heads { query, key_value, head_dim } = self.heads;
         let keys = query * head_dim..(query + key_value) * head_dim;
-        reading.reads_key_matrix(layer).then(|| packed.clone().slice_dim(1, keys))
+        reading.layer_capabilities(layer).reads_key_matrix.then(|| packed.clone().slice_dim(1, keys))
     }
 
     /// The projection of the heads' outputs, `[heads head_dim, width]`.

@@ -6,10 +6,9 @@
 //! same in every layer; with `learned_slopes` they are trained, `[layers, heads]`, unclamped (the paper
 //! reports that this extrapolates worse). Interpolated by s, every distance is divided by s.
 
-use super::{Configure, Extrapolation};
 use crate::summary::Summary;
 use crate::distance::{DistanceBias, upload};
-use crate::encoding::Dimensions;
+use crate::encoding::{Configure, Dimensions, Extrapolation};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;

@@ -5,8 +5,7 @@
 //! kexue.fm/archives/8130). w `[kernel, width]` from N(0, 0.02), b `[width]` starts at 0. Enters once, before
 //! the first block. Positions do not enter: the order of the rows does.
 
-use super::{Configure, Extrapolation, check_at_least};
-use crate::encoding::{Dimensions, Position, PositionUse, Rows};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use burn::module::{Module, Param};
@@ -84,8 +83,11 @@ impl Position for CausalConv {
         ]
     }
 
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Order
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Order,
+            ..Capabilities::default()
+        }
     }
 
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {

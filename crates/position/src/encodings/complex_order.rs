@@ -19,9 +19,8 @@
 //! geometric mean where channels share one). They are learned, so angles are f32: at an angle of 1000 rad
 //! they are right to 6e-5 rad. Interpolated by s, positions are divided by s.
 
-use super::{Configure, Extrapolation};
 use crate::distance::upload;
-use crate::encoding::{Dimensions, Position, Rows};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -175,6 +174,14 @@ impl Position for ComplexOrder {
         vec![ParameterSpec::decayed("r", r), ParameterSpec::undecayed("w", w).in_units_of(self.unit), ParameterSpec::undecayed("th", th)]
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            replaces_hidden: true,
+            complex_hidden: self.complex,
+            ..Capabilities::default()
+        }
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;
@@ -195,14 +202,6 @@ impl Position for ComplexOrder {
         let [real, imaginary] = [angle.clone().cos(), angle.sin()].map(|wave| r.clone() * wave);
         let half = [batch, length, hidden.dims()[2] / 2];
         Tensor::cat(vec![real.expand(half), imaginary.expand(half)], 2)
-    }
-
-    fn replaces_hidden(&self) -> bool {
-        true
-    }
-
-    fn ties_complex(&self) -> bool {
-        self.complex
     }
 
     fn interpolate(&mut self, scale: f64) -> bool {

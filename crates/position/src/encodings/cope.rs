@@ -7,8 +7,7 @@
 //! divided by `sqrt(d)`. Positions do not enter: the order of the rows does. Every query needs its whole row
 //! of scores.
 
-use super::{Configure, Extrapolation, check_at_least};
-use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -82,20 +81,17 @@ impl Position for Cope {
         vec![ParameterSpec::decayed("table", &["layers", "npos", "head_dim"])]
     }
 
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Order
-    }
-
-    fn head_use(&self) -> HeadUse {
-        HeadUse::Reads
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Order,
+            head_use: HeadUse::Reads,
+            scratch_per_score: 4,
+            ..Capabilities::default()
+        }
     }
 
     fn needs_scores(&self, _positions: &Positions) -> bool {
         true
-    }
-
-    fn scratch_per_score(&self) -> usize {
-        4
     }
 
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {

@@ -6,9 +6,8 @@
 //! `w0 [layers, 1, hidden]`, `w_l [layers, hidden, hidden]`, `w_out [layers, hidden, heads]`: a network of
 //! its own in every layer. Interpolated by s, every distance is divided by s.
 
-use super::{Configure, Extrapolation, check_at_least, check_at_most};
 use crate::distance::{DistanceBias, upload};
-use crate::encoding::Dimensions;
+use crate::encoding::{Configure, Dimensions, Extrapolation, check_at_least, check_at_most};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::{at_layer, linear};
@@ -131,7 +130,7 @@ impl DistanceBias for Cpb {
     }
 
     fn scratch_per_score(&self) -> usize {
-        let [_, hidden, heads] = self.w_out.dims();
+        let [_, hidden, heads] = self.w_out.lazy_shape().dims();
         2 * hidden.div_ceil(heads)
     }
 }

@@ -5,9 +5,9 @@
 //! arXiv:2405.14722, section 3; the authors' code). p, a `[layers, heads]` as in `kerple`; w1
 //! `[layers, 2 heads, hidden]`, w2 `[layers, hidden, heads]`. Interpolated by s, distances are divided by s.
 
-use super::{Configure, Extrapolation, check_at_least, kerple::LEAST, kerple::logarithmic};
+use super::{kerple::LEAST, kerple::logarithmic};
 use crate::distance::{as_block, of_block};
-use crate::encoding::{Dimensions, Heads, Position, PositionUse, QueryBlock};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::{at_layer, linear};
@@ -90,17 +90,17 @@ impl Position for Dape {
         ]
     }
 
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
+    fn capabilities(&self) -> Capabilities {
+        let [_, hidden, heads] = self.w2.lazy_shape().dims();
+        Capabilities {
+            position_use: PositionUse::Distances,
+            scratch_per_score: 4 + 2 * hidden.div_ceil(heads),
+            ..Capabilities::default()
+        }
     }
 
     fn needs_scores(&self, _positions: &Positions) -> bool {
         true
-    }
-
-    fn scratch_per_score(&self) -> usize {
-        let [_, hidden, heads] = self.w2.dims();
-        4 + 2 * hidden.div_ceil(heads)
     }
 
     fn scores(&self, scores: Tensor<4>, _heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {

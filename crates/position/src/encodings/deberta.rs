@@ -13,10 +13,10 @@
 //! block before, which makes sense for masked tokens; a causal model has none, and every block is its own.
 //! `absolute` takes the keys of [`learned`], which the embeddings are.
 
-use super::{Configure, Extrapolation, check_at_least, learned};
+use super::learned;
 use crate::distance::chosen_by_distance;
 use super::learned::Learned;
-use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -128,8 +128,12 @@ impl Position for Deberta {
         relative.into_iter().chain(absolute.map(|spec| spec.below("absolute"))).collect()
     }
 
-    fn position_use(&self) -> PositionUse {
-        if self.absolute.is_some() { PositionUse::Positions } else { PositionUse::Distances }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: if self.absolute.is_some() { PositionUse::Positions } else { PositionUse::Distances },
+            head_use: HeadUse::Reads,
+            ..Capabilities::default()
+        }
     }
 
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
@@ -149,10 +153,6 @@ impl Position for Deberta {
         if let Some(absolute) = &mut self.absolute {
             absolute.prepare(length);
         }
-    }
-
-    fn head_use(&self) -> HeadUse {
-        HeadUse::Reads
     }
 
     fn needs_scores(&self, _positions: &Positions) -> bool {

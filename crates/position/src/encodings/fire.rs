@@ -9,9 +9,8 @@
 //! depends on the query too, and is computed for one block of queries at a time. c is learned, so psi
 //! runs in f32 on a device, from distances made in f64. Interpolated by s, both positions are divided by s.
 
-use super::{Configure, Extrapolation, check_at_least, check_positive};
 use crate::distance::{as_block, of_block, upload, whole};
-use crate::encoding::{Dimensions, Position, QueryBlock};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, QueryBlock, check_at_least, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::{at_layer, linear};
@@ -131,6 +130,15 @@ impl Position for Fire {
         ]
     }
 
+    fn capabilities(&self) -> Capabilities {
+        let [_, hidden, heads] = self.w2.lazy_shape().dims();
+        Capabilities {
+            adds_bias: true,
+            scratch_per_score: 2 * hidden.div_ceil(heads),
+            ..Capabilities::default()
+        }
+    }
+
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         let (layer, device) = (block.rows.layer, block.input.device());
         if !self.needs_scores(block.rows.positions) {
@@ -149,10 +157,6 @@ impl Position for Fire {
         Bias::Block(as_block(self.network(layer, u.reshape([at.len() * keys])), block))
     }
 
-    fn adds_bias(&self) -> bool {
-        true
-    }
-
     /// Past the least threshold of all layers, or where positions are not consecutive.
     fn needs_scores(&self, positions: &Positions) -> bool {
         if !positions.consecutive() {
@@ -161,11 +165,6 @@ impl Position for Fire {
         let least = self.multiplier.val().detach().abs().min().into_scalar::<f32>();
         let largest = positions.largest().unwrap_or_default() / self.scale;
         largest > f64::from(least) * self.init_length
-    }
-
-    fn scratch_per_score(&self) -> usize {
-        let [_, hidden, heads] = self.w2.dims();
-        2 * hidden.div_ceil(heads)
     }
 
     fn interpolate(&mut self, scale: f64) -> bool {

@@ -11,8 +11,7 @@
 //! one before it by as many, shorter steps, so that its vector does not depend on which others are asked.
 //! Interpolated by s, position m is read at m / s.
 
-use super::{Configure, Extrapolation, check_at_least, check_positive};
-use crate::encoding::{Dimensions, Position, Rows};
+use crate::encoding::{Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::distance::upload;

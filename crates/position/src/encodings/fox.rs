@@ -7,8 +7,7 @@
 //!
 //! F is a running sum in f32: at F = 1000 a difference is right to 6e-5.
 
-use super::{Configure, Extrapolation};
-use crate::encoding::{Dimensions, Position, PositionUse, QueryBlock};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -61,8 +60,13 @@ impl Position for Fox {
         ]
     }
 
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Order
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Order,
+            adds_bias: true,
+            reads_input: true,
+            ..Capabilities::default()
+        }
     }
 
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
@@ -73,13 +77,5 @@ impl Position for Fox {
         let heads = gate.dims()[1];
         let forgotten = log_sigmoid(gate).reshape([batch, length, heads]).cumsum(1).swap_dims(1, 2);
         Bias::Pair { query: forgotten.clone().slice_dim(2, block.queries.clone()), key: forgotten }
-    }
-
-    fn adds_bias(&self) -> bool {
-        true
-    }
-
-    fn reads_input(&self) -> bool {
-        true
     }
 }

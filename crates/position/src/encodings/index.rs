@@ -6,9 +6,8 @@
 //! index is divided by s.
 
 use super::learned::INIT_STD;
-use super::{Configure, Extrapolation, check_at_least, check_positive};
 use crate::distance::upload;
-use crate::encoding::{Dimensions, Position, Rows};
+use crate::encoding::{Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use burn::module::{Module, Param};

@@ -9,9 +9,8 @@
 //! The power is learned, so `n^p = exp(p ln n)` runs in f32 on a device from `ln n` made in f64: at
 //! n = 65,535 and p = 2 it is right to about 3e-6 of itself. Interpolated by s, distances are divided by s.
 
-use super::{Configure, Extrapolation};
 use crate::distance::{DistanceBias, upload};
-use crate::encoding::Dimensions;
+use crate::encoding::{Configure, Dimensions, Extrapolation};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;

@@ -15,8 +15,7 @@
 //!
 //! The extension `linear` divides every position by its scale before any of them.
 
-use super::{Configure, Extrapolation, check_positive};
-use crate::encoding::{Dimensions, Position, Rows};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, Rows, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -251,6 +250,13 @@ impl Position for Learned {
         vec![ParameterSpec::decayed("table", &["table_size", "width"])]
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            table_rows: Some(self.table.lazy_shape()[0]),
+            ..Capabilities::default()
+        }
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         if rows.layer == 0 { hidden + self.vectors(rows.positions) } else { hidden }
     }
@@ -262,10 +268,6 @@ impl Position for Learned {
             }
             _ => Ok(()),
         }
-    }
-
-    fn table_rows(&self) -> Option<usize> {
-        Some(self.table.dims()[0])
     }
 
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {

@@ -1,73 +1,15 @@
 //! Every positional encoding, one file each. Adding one is one new file and one line here.
 
-mod dispatch;
-mod lengths;
-mod serialization;
-
-use crate::encoding::{Dimensions, MAX_SIZE, Position};
+use crate::encoding::{Configure, Dimensions, Extrapolation, MAX_SIZE, Position, largest};
 use crate::init::Init;
+use crate::tagged::{KindInfo, serialize_tagged, tagged, with_aliases, with_lengths};
 use burn::module::Module;
-pub(crate) use lengths::in_tokens;
-use lengths::with_lengths;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
 use longwave_core::{Error, Result};
-use schemars::{Schema, SchemaGenerator};
-use serialization::with_aliases;
-pub(crate) use serialization::{serialize_tagged, tagged};
-
-/// The configuration of one encoding: what its file must say.
-pub trait Configure: Sized {
-    /// The encoding it builds.
-    type Encoding;
-    /// `position.kind` in a config.
-    const KIND: &'static str;
-    /// One line for the list of encodings.
-    const DESCRIPTION: &'static str;
-    /// Where it was published.
-    const SOURCE: &'static str;
-    /// What happens past the training length, with the default keys.
-    const EXTRAPOLATION: Extrapolation;
-    /// Other names that `position.kind` may have; a resolved config has `KIND`.
-    const ALIASES: &'static [&'static str] = &[];
-    /// Keys that are lengths: in a config they may be multiples of the training length, such as `"2L"`.
-    const LENGTHS: &'static [&'static str] = &[];
-    /// Keys that change the formula, each in TOML: tests cover each of them.
-    const VARIANTS: &'static [&'static str] = &[];
-
-    /// Checks the values against the model's sizes.
-    ///
-    /// # Errors
-    /// A value that is not allowed, named by its key below `section`.
-    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()>;
-
-    /// Builds the encoding with its initial parameters; the config is valid.
-    fn build(&self, dimensions: &Dimensions, init: &Init) -> Self::Encoding;
-
-    /// Tokens of the previous segment that every layer also attends to; see [`Position::memory`].
-    fn memory(&self) -> usize {
-        0
-    }
-}
-
-/// What happens past the training length, in one line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extrapolation {
-    /// The encoding is defined there.
-    Supported(&'static str),
-    /// The encoding has no value there: reading the text is an error.
-    Rejected(&'static str),
-}
-
-/// A line of the list of encodings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KindInfo {
-    /// `position.kind`.
-    pub kind: &'static str,
-    /// What it does, in one line.
-    pub description: &'static str,
-    /// Where it was published.
-    pub source: &'static str,
-}
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
 
 macro_rules! encodings {
     ($($Name:ident in $module:ident),* $(,)?) => {
@@ -121,7 +63,7 @@ macro_rules! encodings {
             }
 
             /// The keys of this kind that are lengths; none where the kind is unknown.
-            fn lengths(kind: &str) -> &'static [&'static str] {
+            pub(crate) fn lengths(kind: &str) -> &'static [&'static str] {
                 $(if kind == <$module::Config as Configure>::KIND
                     || <$module::Config as Configure>::ALIASES.contains(&kind)
                 {
@@ -188,12 +130,18 @@ macro_rules! encodings {
             pub fn kind(&self) -> &'static str {
                 match self { $(Self::$Name(_) => <$module::Config as Configure>::KIND,)* }
             }
+        }
 
-            fn hooks(&self) -> &dyn Position {
+        impl Deref for Encoding {
+            type Target = dyn Position;
+
+            fn deref(&self) -> &Self::Target {
                 match self { $(Self::$Name(encoding) => encoding,)* }
             }
+        }
 
-            fn hooks_mut(&mut self) -> &mut dyn Position {
+        impl DerefMut for Encoding {
+            fn deref_mut(&mut self) -> &mut Self::Target {
                 match self { $(Self::$Name(encoding) => encoding,)* }
             }
         }
@@ -229,48 +177,21 @@ encodings! {
     Dape in dape,
 }
 
-/// A base of geometric frequencies must exceed 1.
-pub(crate) fn check_base(section: &str, base: f64) -> Result<()> {
-    if base.is_finite() && base > 1.0 {
-        return Ok(());
-    }
-    Err(Error::value(&format!("{section}.base"), base, "it must be a number above 1")
-        .hint("the usual one is 10000.0"))
-}
-
-/// A size must be at least `least`.
-pub(crate) fn check_at_least(section: &str, key: &str, value: usize, least: usize) -> Result<()> {
-    if value >= least {
-        return Ok(());
-    }
-    Err(Error::value(&format!("{section}.{key}"), value, format!("it must be at least {least}")))
-}
-
-/// A size must be at most `most`.
-pub(crate) fn check_at_most(section: &str, key: &str, value: usize, most: usize) -> Result<()> {
-    if value <= most {
-        return Ok(());
-    }
-    Err(Error::value(&format!("{section}.{key}"), value, format!("it must be at most {most}")))
-}
-
-/// The largest whole number among the keys at `section`, with its key; the first of several.
-pub(crate) fn largest(section: &str, keys: &serde_json::Value) -> Option<(String, u64)> {
-    match keys {
-        serde_json::Value::Object(keys) => {
-            let inner = |(key, value): (&String, _)| largest(&format!("{section}.{key}"), value);
-            keys.iter().filter_map(inner).rev().max_by_key(|(_, value)| *value)
-        }
-        value => Some((section.to_owned(), value.as_u64()?)),
+impl Serialize for EncodingConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serialize_tagged(self.kind(), self.keys(), serializer)
     }
 }
 
-/// A number must be above 0.
-pub(crate) fn check_positive(section: &str, key: &str, value: f64) -> Result<()> {
-    if value.is_finite() && value > 0.0 {
-        return Ok(());
+impl JsonSchema for EncodingConfig {
+    fn schema_name() -> Cow<'static, str> {
+        "EncodingConfig".into()
     }
-    Err(Error::value(&format!("{section}.{key}"), value, "it must be a number above 0"))
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let schemas = Self::schemas(generator);
+        json_schema!({ "description": "A positional encoding, chosen by `kind`.", "oneOf": schemas })
+    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@
 //! past `table_size` is refused; interpolated by s, the table is read at m / s, between rows.
 
 use super::learned::{extend, past_the_table};
-use super::{Configure, Extrapolation, check_at_least, check_positive};
-use crate::encoding::{Dimensions, Position, Rows};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -77,6 +76,13 @@ impl Position for Multiplicative {
         vec![ParameterSpec::undecayed("table", &["table_size", "width"])]
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            table_rows: Some(self.table.lazy_shape()[0]),
+            ..Capabilities::default()
+        }
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;
@@ -98,10 +104,6 @@ impl Position for Multiplicative {
         }
     }
 
-    fn table_rows(&self) -> Option<usize> {
-        Some(self.table.dims()[0])
-    }
-
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
         let fresh = Fresh { seed: self.seed, mean: 1.0, deviation: self.init_std };
         extend(&mut self.table, self.scale, longer, fresh)
@@ -115,7 +117,6 @@ impl Position for Multiplicative {
 
 #[cfg(test)]
 mod tests {
-    use crate::encoding::Position;
     use crate::positions::Positions;
     use crate::testing::build;
     use burn::tensor::Device;

@@ -4,8 +4,7 @@
 //! of another length (Haviv et al. 2022, arXiv:2203.16634; Kazemnejad et al. 2023, arXiv:2305.19466).
 //! No formula, no parameters.
 
-use super::{Configure, Extrapolation};
-use crate::encoding::{Dimensions, Position, PositionUse};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use burn::module::Module;
@@ -43,7 +42,10 @@ impl Position for NoPosition {
         Vec::new()
     }
 
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Order
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Order,
+            ..Capabilities::default()
+        }
     }
 }

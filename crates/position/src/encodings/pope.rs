@@ -10,8 +10,7 @@
 //!
 //! Angles of positions are computed in f64; delta is turned in by the sum formulas of cos and sin.
 
-use super::{Configure, Extrapolation, check_base};
-use crate::encoding::{Dimensions, HeadUse, Position, PositionUse, Rows};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -90,12 +89,13 @@ impl Position for Pope {
         vec![ParameterSpec::undecayed("delta", &["layers", "kv_heads", "head_dim"]).bounded(-TAU, 0.0)]
     }
 
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
-    }
-
-    fn head_use(&self) -> HeadUse {
-        HeadUse::Widens
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Distances,
+            head_use: HeadUse::Widens,
+            is_relative_qk: true,
+            ..Capabilities::default()
+        }
     }
 
     fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
@@ -113,10 +113,6 @@ impl Position for Pope {
         let turned_cos = cos.clone() * delta_cos.clone() - sin.clone() * delta_sin.clone();
         let turned_sin = sin * delta_cos + cos * delta_sin;
         Tensor::cat(vec![length.clone() * turned_cos, length * turned_sin], 3)
-    }
-
-    fn is_relative_qk(&self) -> bool {
-        true
     }
 
     fn frequencies(&self) -> Option<&Frequencies> {

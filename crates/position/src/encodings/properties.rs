@@ -1,7 +1,7 @@
 //! Properties that hold for many encodings, tested on all that have them.
 
 use super::{ENCODINGS, EncodingConfig, every};
-use crate::encoding::{Dimensions, Position, PositionUse, Rows};
+use crate::encoding::{Dimensions, PositionUse, Rows};
 use crate::init::Init;
 use crate::parameter;
 use crate::positions::Positions;
@@ -50,7 +50,9 @@ fn every_parameter_is_listed() {
     ];
     for text in every() {
         let encoding = build(&text, &Device::flex());
-        let specs = parameter::listed(&encoding).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let specs = encoding.parameters();
+        parameter::check_listed(encoding.kind(), &specs, &encoding)
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
         for (spec, (_, shape)) in specs.iter().zip(parameter::shapes(&encoding)) {
             for (axis, size) in spec.axes.iter().zip(&shape) {
                 let expected = known.iter().find(|(name, _)| name == axis).map(|(_, size)| size);
@@ -103,8 +105,8 @@ fn positions_start_about_as_large_as_tokens() {
         let rms = |x: Tensor<3>| x.square().mean().into_scalar::<f32>().sqrt();
         let ratio = rms(added) / rms(x);
         // What reads the order of the tokens alone is a network of them, as large as its weights make it.
-        let reads_positions = encoding.position_use() != PositionUse::Order;
-        if ratio > 0.0 && reads_positions && !encoding.replaces_hidden() {
+        let reads_positions = encoding.capabilities().position_use != PositionUse::Order;
+        if ratio > 0.0 && reads_positions && !encoding.capabilities().replaces_hidden {
             assert!((0.3..=3.0).contains(&ratio), "{text}: positions are {ratio} times as large as tokens");
         }
     }

@@ -13,8 +13,7 @@
 //! enter: the order of the rows does. Sequential in the rows.
 
 use super::learned::{INIT_STD, is_usual_std};
-use super::{Configure, Extrapolation, check_at_least, check_positive};
-use crate::encoding::{Dimensions, Position, PositionUse, Rows};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, check_at_least, check_positive};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -213,8 +212,11 @@ impl Position for Recursive {
         all.into_iter().filter_map(|(present, spec)| present.then(|| measured(spec))).collect()
     }
 
-    fn position_use(&self) -> PositionUse {
-        if self.w_x.is_some() { PositionUse::Order } else { PositionUse::Positions }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: if self.w_x.is_some() { PositionUse::Order } else { PositionUse::Positions },
+            ..Capabilities::default()
+        }
     }
 
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {

@@ -14,8 +14,7 @@
 //! that complete a turn within the training length, `inv_freq_i >= 2 pi / L` (Chen et al. 2024,
 //! arXiv:2410.21216). Extensions leave an unrotated band unrotated.
 
-use super::{Configure, Extrapolation, check_base};
-use crate::encoding::{Dimensions, Position, PositionUse};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, check_base};
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -120,8 +119,12 @@ impl Position for Rope {
         Vec::new()
     }
 
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Distances,
+            is_relative_qk: true,
+            ..Capabilities::default()
+        }
     }
 
     fn rotation(&self, _layer: usize) -> Option<Rotation> {

@@ -4,9 +4,8 @@
 //! (Chi et al. 2023, arXiv:2212.10356, equation 7): 0 at distance 0 and never above it. No parameters, the
 //! same in every layer, computed in f64. Interpolated by s, every distance is divided by s.
 
-use super::{Configure, Extrapolation, check_at_least, check_base};
 use crate::distance::{DistanceBias, upload};
-use crate::encoding::Dimensions;
+use crate::encoding::{Configure, Dimensions, Extrapolation, check_at_least, check_base};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use burn::module::Module;

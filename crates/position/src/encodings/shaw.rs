@@ -7,9 +7,8 @@
 //! Clipping defines every length. Fractional distances are rounded down; interpolated by s, distances are divided
 //! by s first.
 
-use super::{Configure, Extrapolation};
 use crate::distance::chosen_by_distance;
-use crate::encoding::{Dimensions, HeadUse, Heads, Position, PositionUse, QueryBlock};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -100,12 +99,12 @@ impl Position for Shaw {
         std::iter::once(keys).chain(values).collect()
     }
 
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
-    }
-
-    fn head_use(&self) -> HeadUse {
-        HeadUse::Reads
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Distances,
+            head_use: HeadUse::Reads,
+            ..Capabilities::default()
+        }
     }
 
     fn needs_scores(&self, _positions: &Positions) -> bool {

@@ -9,8 +9,7 @@
 //! 0.7 times as large as tokens; here the waves are scaled, by default to the size of the tokens. With `learned_scale`
 //! the factor is trained, from `scale`.
 
-use super::{Configure, Extrapolation, check_base};
-use crate::encoding::{Dimensions, Position, Rows};
+use crate::encoding::{Configure, Dimensions, Extrapolation, Position, Rows, check_base};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;

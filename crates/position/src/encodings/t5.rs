@@ -8,10 +8,9 @@
 //! Buckets are computed in f64. A fractional distance is rounded down first, also where it is
 //! interpolated: `floor(n / s)`.
 
-use super::{Configure, Extrapolation, check_at_least};
 use crate::summary::Summary;
 use crate::distance::{DistanceBias, whole};
-use crate::encoding::Dimensions;
+use crate::encoding::{Configure, Dimensions, Extrapolation, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use burn::module::{Module, Param};

@@ -22,8 +22,7 @@
 //! and cosines of i and of j, so that q and k, each made `width` channels wider, have the whole logit as
 //! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`.
 
-use super::{Configure, Extrapolation, check_base};
-use crate::encoding::{Dimensions, HeadUse, Position, PositionUse, Rows};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -67,8 +66,6 @@ pub struct TransformerXl {
     pub w_r: Option<Param<Tensor<3>>>,
     #[module(skip)]
     frequencies: Frequencies,
-    #[module(skip)]
-    memory: usize,
 }
 
 impl Configure for Config {
@@ -102,7 +99,6 @@ impl Configure for Config {
             w_r: (!self.shared_key)
                 .then(|| init.normal("position.transformer_xl.w_r", [layers, width, heads * head_dim], 0.02)),
             frequencies: Frequencies::geometric(self.base, width),
-            memory: self.memory,
         }
     }
 
@@ -120,7 +116,7 @@ impl TransformerXl {
         if let Some(w_r) = &self.w_r {
             return at_layer(w_r, rows.layer);
         }
-        let shared = rows.key_matrix.expect("the model gives what `reads_key_matrix` asks for").clone();
+        let shared = rows.key_matrix.expect("the model passes the matrix where `reads_key_matrix` is set").clone();
         let [width, columns] = shared.dims();
         let kv_heads = columns / head_dim;
         let each = shared.reshape([width, kv_heads, 1, head_dim]).repeat_dim(2, heads / kv_heads);
@@ -149,24 +145,14 @@ impl Position for TransformerXl {
         biases.into_iter().chain(projection).collect()
     }
 
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
-    }
-
-    fn memory(&self) -> usize {
-        self.memory
-    }
-
-    fn is_relative_qk(&self) -> bool {
-        true
-    }
-
-    fn reads_key_matrix(&self) -> bool {
-        self.w_r.is_none()
-    }
-
-    fn head_use(&self) -> HeadUse {
-        HeadUse::Widens
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Distances,
+            head_use: HeadUse::Widens,
+            is_relative_qk: true,
+            reads_key_matrix: self.w_r.is_none(),
+            ..Capabilities::default()
+        }
     }
 
     fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {

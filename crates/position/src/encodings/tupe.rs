@@ -12,10 +12,9 @@
 
 use super::learned::{extend, past_the_table};
 use super::t5::Buckets;
-use super::{Configure, Extrapolation, check_at_least};
 use crate::summary::Summary;
 use crate::distance::bias_by_distance;
-use crate::encoding::{Dimensions, HeadUse, Position, QueryBlock, Rows};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, QueryBlock, Rows, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -162,8 +161,13 @@ impl Position for Tupe {
         absolute.into_iter().chain(relative).collect()
     }
 
-    fn head_use(&self) -> HeadUse {
-        HeadUse::Widens
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            head_use: HeadUse::Widens,
+            adds_bias: self.rel_table.is_some(),
+            table_rows: Some(self.table.lazy_shape()[0]),
+            ..Capabilities::default()
+        }
     }
 
     fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
@@ -184,12 +188,8 @@ impl Position for Tupe {
         }
     }
 
-    fn adds_bias(&self) -> bool {
-        self.rel_table.is_some()
-    }
-
     fn needs_scores(&self, positions: &Positions) -> bool {
-        self.adds_bias() && !positions.consecutive()
+        self.rel_table.is_some() && !positions.consecutive()
     }
 
     fn check(&self, positions: &Positions) -> Result<()> {
@@ -200,10 +200,6 @@ impl Position for Tupe {
             }
             _ => Ok(()),
         }
-    }
-
-    fn table_rows(&self) -> Option<usize> {
-        Some(self.table.dims()[0])
     }
 
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {

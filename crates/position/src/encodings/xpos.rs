@@ -10,9 +10,8 @@
 //! unless given. Past about 300 `scale_base` positions on one side the factors leave f32: refused.
 //! Interpolated by s, positions are divided by s in angles and decay.
 
-use super::{Configure, Extrapolation, check_base, check_positive};
 use crate::summary::Summary;
-use crate::encoding::{Dimensions, Position, PositionUse};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, check_base, check_positive};
 use crate::frequency::{Decay, Frequencies, Rotation};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -107,8 +106,12 @@ impl Position for Xpos {
         Vec::new()
     }
 
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Distances,
+            is_relative_qk: true,
+            ..Capabilities::default()
+        }
     }
 
     fn rotation(&self, _layer: usize) -> Option<Rotation> {
@@ -167,7 +170,6 @@ impl Position for Xpos {
 
 #[cfg(test)]
 mod tests {
-    use crate::encoding::Position;
     use crate::positions::Positions;
     use crate::testing::{attend, build};
     use burn::tensor::Device;

@@ -4,7 +4,6 @@
 //! training knows, closer together: `inv_freq'_i = inv_freq_i / s` for waves and rotations (Chen et
 //! al. 2023, arXiv:2306.15595, equation 4). A learned table is read between its rows.
 
-use crate::encoding::Position;
 use crate::extension::{Extend, Lengths, Scale, not_applicable};
 use crate::reading::Reading;
 use longwave_core::Result;

@@ -9,10 +9,9 @@ mod tests;
 
 use common::Common;
 
-use crate::encoding::Position;
-use crate::encodings::{KindInfo, serialize_tagged, tagged};
 use crate::extension::{Extend, Lengths};
 use crate::reading::Reading;
+use crate::tagged::{KindInfo, serialize_tagged, tagged};
 use crate::tokens::Tokens;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
 use longwave_core::{Error, Result};
@@ -209,7 +208,7 @@ fn check_numbers(kind: &str, reading: &Reading, lengths: Lengths) -> Result<()> 
             .hint("one of its values is far from any that was published: take it nearer to the default"))
     };
     let angles = |f: &f64| (f * lengths.length as f64).is_finite();
-    for frequencies in reading.encodings().iter().filter_map(Position::frequencies) {
+    for frequencies in reading.encodings().iter().filter_map(|encoding| encoding.frequencies()) {
         if !(frequencies.base.is_finite() && frequencies.inv_freq.iter().all(angles)) {
             return error("frequencies that are no numbers");
         }

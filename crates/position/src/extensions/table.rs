@@ -4,7 +4,6 @@
 //! [`Fill`]. Read without training, it shows what the rule makes of a trained table; in a `[[stage]]` all L' rows
 //! train further. A table that is long enough stays as it is. For `learned`, `multiplicative` and `tupe`.
 
-use crate::encoding::Position;
 use crate::extension::{Extend, Lengths, not_applicable};
 use crate::reading::Reading;
 use crate::table::{Fill, Longer};

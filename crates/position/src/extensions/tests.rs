@@ -1,7 +1,7 @@
 mod reach;
 
 use super::*;
-use crate::encoding::{Dimensions, Position};
+use crate::encoding::Dimensions;
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::reading::LogN;

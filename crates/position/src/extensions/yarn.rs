@@ -7,7 +7,6 @@
 
 use super::common::check_temperature;
 use super::ramp::{Parts, Ramp, yarn_factor};
-use crate::encoding::Position;
 use crate::extension::{Extend, Lengths, Scale, change_frequencies};
 use crate::frequency::Frequencies;
 use crate::reading::Reading;

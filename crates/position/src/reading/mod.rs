@@ -5,11 +5,11 @@
 
 mod mask;
 
-use crate::encoding::{Geometry, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows};
+use crate::encoding::{Capabilities, Geometry, HeadUse, Heads, PositionUse, QueryBlock, Rows};
 use crate::encodings::Encoding;
 use crate::frequency::Rotation;
 use crate::layout::TextLayout;
-use crate::parameter::{self, ParameterSpec};
+use crate::parameter::{ParameterSpec, check_listed};
 use crate::positions::Positions;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -146,8 +146,9 @@ impl Reading {
         };
         for (index, layer) in self.layers.iter().enumerate() {
             for (encoding, _) in self.of(index) {
-                let on_scores = encoding.adds_bias()
-                    || encoding.head_use() != HeadUse::None
+                let capabilities = encoding.capabilities();
+                let on_scores = capabilities.adds_bias
+                    || capabilities.head_use != HeadUse::None
                     || encoding.needs_scores(&Positions::range(0..1));
                 if on_scores {
                     return rejected(&format!("`{}` acts on softmax scores", encoding.kind()));
@@ -171,9 +172,16 @@ impl Reading {
         Ok(())
     }
 
-    /// Whether an encoding makes the hidden state a complex one, which ties the linear maps of the model.
-    pub fn ties_complex(&self) -> bool {
-        self.encodings.iter().any(Position::ties_complex)
+    /// The capabilities of all encodings together.
+    pub fn capabilities(&self) -> Capabilities {
+        let all = self.encodings.iter().map(|encoding| encoding.capabilities());
+        all.fold(Capabilities::NONE, Capabilities::and)
+    }
+
+    /// The capabilities of the encodings of a layer together.
+    pub fn layer_capabilities(&self, layer: usize) -> Capabilities {
+        let all = self.of(layer).map(|(encoding, _)| encoding.capabilities());
+        all.fold(Capabilities::NONE, Capabilities::and)
     }
 
     /// How a layer reads positions.
@@ -196,8 +204,13 @@ impl Reading {
     /// # Errors
     /// An encoding does not list its parameters as they are.
     pub fn parameters(&self) -> Result<Vec<ParameterSpec>> {
-        let listed = self.encodings.iter().map(parameter::listed).collect::<Result<Vec<_>>>()?;
-        Ok(listed.into_iter().flatten().collect())
+        let mut all = Vec::new();
+        for encoding in &self.encodings {
+            let specs = encoding.parameters();
+            check_listed(encoding.kind(), &specs, encoding)?;
+            all.extend(specs);
+        }
+        Ok(all)
     }
 
     /// The encodings, for an extension to change.
@@ -259,12 +272,7 @@ impl Reading {
     /// add a bias, whose sum is a block.
     pub fn needs_scores(&self, layer: usize, positions: &Positions) -> bool {
         self.of(layer).any(|(encoding, _)| encoding.needs_scores(positions))
-            || self.of(layer).filter(|(encoding, _)| encoding.adds_bias()).count() > 1
-    }
-
-    /// How many numbers per score the encodings of the layer hold at once.
-    pub fn scratch_per_score(&self, layer: usize) -> usize {
-        self.of(layer).map(|(encoding, _)| encoding.scratch_per_score()).max().unwrap_or(1).max(1)
+            || self.of(layer).filter(|(encoding, _)| encoding.capabilities().adds_bias).count() > 1
     }
 
     /// Hook (a) for a piece of a text; `before` has what the rows before it left behind for each encoding of
@@ -280,16 +288,6 @@ impl Reading {
         encodings.fold(hidden, |hidden, ((encoding, layer), before)| {
             encoding.embed_piece(hidden, rows.at(layer), before)
         })
-    }
-
-    /// Whether an encoding of the layer reads the projection of keys.
-    pub fn reads_key_matrix(&self, layer: usize) -> bool {
-        self.of(layer).any(|(encoding, _)| encoding.reads_key_matrix())
-    }
-
-    /// Whether an encoding of the layer reads the input of all rows.
-    pub fn reads_input(&self, layer: usize) -> bool {
-        self.of(layer).any(|(encoding, _)| encoding.reads_input())
     }
 
     /// Gets every encoding ready for a text of at most `length` tokens that is read piece by piece.
@@ -349,13 +347,15 @@ impl Reading {
             // Sinks are places of the text.
             Mask { .. } => PositionUse::Positions,
         };
-        let encodings = self.encodings.iter().map(Position::position_use);
-        encodings.chain(self.layers.iter().map(of_layer)).max().unwrap_or(PositionUse::Order)
+        self.layers.iter().map(of_layer).fold(self.capabilities().position_use, PositionUse::max)
     }
 
-    /// Tokens of the segment before that every layer also attends to.
+    /// Tokens of the previous segment that every layer also attends to.
     pub fn memory(&self) -> usize {
-        self.encodings.iter().map(Position::memory).max().unwrap_or_default()
+        match self.layout {
+            TextLayout::Recurrent { memory, .. } => memory,
+            _ => 0,
+        }
     }
 
     /// Whether a pass over these positions is defined for every encoding.

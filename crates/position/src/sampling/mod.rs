@@ -17,10 +17,9 @@ pub mod randpos;
 pub mod segments;
 
 use crate::encoding::PositionUse;
-use crate::extension::Lengths;
 use crate::positions::Positions;
 use crate::reading::Reading;
-use crate::tokens::Tokens;
+use crate::tokens::{Lengths, Tokens};
 use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
 use pose::Pose;

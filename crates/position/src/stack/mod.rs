@@ -9,16 +9,17 @@
 //! enters "before the first block" enters before the first block of its entry, and stays in the residual
 //! stream for all that follow; what every layer has of its own exists for those layers alone.
 
+mod lengths;
 mod serialization;
 mod size;
 
-use crate::encoding::{Dimensions, HeadUse, Position};
-use crate::encodings::{ENCODINGS, Encoding, EncodingConfig, in_tokens};
-use crate::extension::Lengths;
+use crate::encoding::{Dimensions, HeadUse};
+use crate::encodings::{ENCODINGS, Encoding, EncodingConfig};
 use crate::init::Init;
 use crate::layout::TextLayout;
 use crate::reading::{LayerEncoding, LayerReading, LogN, Mask, Reading};
-use crate::tokens::Tokens;
+use crate::tokens::{Lengths, Tokens};
+use lengths::in_tokens;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
@@ -213,7 +214,7 @@ impl PositionConfig {
                 entry.encodings.iter().map(|config| config.build(&sizes, &init)).collect();
             check_together(&built, &section, &entry.name(false))?;
             if own[0] > 0
-                && let Some(encoding) = built.iter().find(|encoding| encoding.replaces_hidden())
+                && let Some(encoding) = built.iter().find(|encoding| encoding.capabilities().replaces_hidden)
             {
                 return Err(Error::usage(format!(
                     "`{section}` is first read by layer {}, where `{}` would discard what earlier layers made",
@@ -245,8 +246,33 @@ impl PositionConfig {
         // Every layer is that of one entry.
         let mut reading = Reading::new(self.name(), encodings, layers.into_iter().flatten().collect());
         reading.parameters()?;
-        reading.set_layout(TextLayout::fresh(&reading, self.only().is_some(), section, dimensions)?);
+        reading.set_layout(self.layout(&reading, section, dimensions)?);
         Ok(reading)
+    }
+}
+
+impl PositionConfig {
+    /// How a fresh model lays texts out: in segments of the training length where its encoding carries a memory.
+    fn layout(&self, reading: &Reading, section: &str, dimensions: &Dimensions) -> Result<TextLayout> {
+        let memory = self.memory();
+        if memory == 0 {
+            return Ok(TextLayout::Contiguous);
+        }
+        let rejected =
+            |why: &str, hint: &str| Err(Error::value(&format!("{section}.memory"), memory, why).hint(hint));
+        if self.only().is_none() {
+            return rejected(
+                "it carries what one encoding reads in every layer, without others, windows or sinks",
+                "keep `transformer_xl` alone, or leave `memory` out",
+            );
+        }
+        if reading.layers().iter().any(|layer| layer.log_n != LogN::Off) {
+            return rejected(
+                "`model.log_n` scales queries by their position in the text, and a segment does not know its own",
+                "leave `model.log_n` or `memory` out",
+            );
+        }
+        Ok(TextLayout::Recurrent { length: dimensions.train_length, memory })
     }
 }
 
@@ -354,15 +380,15 @@ fn check_together(encodings: &[Encoding], section: &str, name: &str) -> Result<(
         return Err(Error::usage(format!("`{section}` rotates q and k twice: `{name}`"))
             .hint("keep one rotary encoding in the list"));
     }
-    let uses = encodings.iter().filter(|encoding| encoding.head_use() != HeadUse::None).count();
-    if uses > 1 && encodings.iter().any(|encoding| encoding.head_use() == HeadUse::Widens) {
+    let uses = encodings.iter().filter(|encoding| encoding.capabilities().head_use != HeadUse::None).count();
+    if uses > 1 && encodings.iter().any(|encoding| encoding.capabilities().head_use == HeadUse::Widens) {
         return Err(Error::usage(format!(
             "`{section}` lists encodings that cannot share q and k: `{name}`: one makes them wider, another needs \
              their width",
         ))
         .hint("keep one of `pope`, `transformer_xl`, `tupe`, `shaw`, `deberta` and `cope` in the list"));
     }
-    if let Some(late) = encodings.iter().skip(1).find(|encoding| encoding.replaces_hidden()) {
+    if let Some(late) = encodings.iter().skip(1).find(|encoding| encoding.capabilities().replaces_hidden) {
         return Err(Error::usage(format!(
             "`{section}` lists `{}` after an encoding whose work it would discard: `{name}`",
             late.kind()

@@ -2,7 +2,8 @@
 
 use super::{PositionConfig, StackEntry};
 use crate::encoding::Dimensions;
-use crate::encodings::{EncodingConfig, largest};
+use crate::encoding::largest;
+use crate::encodings::EncodingConfig;
 use crate::init::Init;
 use longwave_core::memory_check::{available, shortage};
 use longwave_core::{Error, Result};

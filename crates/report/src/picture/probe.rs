@@ -5,7 +5,7 @@ use burn::tensor::{Device, Int, Tensor};
 use longwave_kernels::Attention;
 use longwave_model::attention::{Rotations, attend};
 use longwave_position::encoding::{QueryBlock, Rows};
-use longwave_position::{Dimensions, Encoding, Init, Position, Positions, Reading};
+use longwave_position::{Dimensions, Encoding, Init, Positions, Reading};
 use std::ops::Range;
 
 /// One encoding of a reading, and the text it is asked about.
@@ -46,7 +46,7 @@ impl<'a> Probe<'a> {
         let input = Tensor::<3>::zeros([1, positions.length(), self.dimensions.width], &device);
         // A fresh projection of keys stands for the block's, where the encoding reads it.
         let Dimensions { width, kv_heads, head_dim, .. } = *self.dimensions;
-        let key_matrix = self.reading.reads_key_matrix(self.layer).then(|| {
+        let key_matrix = self.reading.layer_capabilities(self.layer).reads_key_matrix.then(|| {
             Init::new(0, &device).normal::<2>("picture.key_matrix", [width, kv_heads * head_dim], 0.02).val()
         });
         let rows = Rows { key_matrix: key_matrix.as_ref(), ..Rows::new(self.layer, &tokens, positions) };
@@ -60,7 +60,7 @@ impl<'a> Probe<'a> {
 
     /// What is added to the logits of the last query at some distances, over the temperature: a row per head.
     pub(super) fn bias(&self, distances: &[usize]) -> Option<Vec<Row>> {
-        if !self.encoding().adds_bias() {
+        if !self.encoding().capabilities().adds_bias {
             return None;
         }
         let last = self.length - 1;

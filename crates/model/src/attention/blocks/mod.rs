@@ -38,7 +38,7 @@ pub(super) fn attention(
         })
         .collect();
     let v = repeat_heads(v, heads / kv_heads);
-    let held = entries.len().max(reading.scratch_per_score(block.rows.layer));
+    let held = entries.len().max(reading.layer_capabilities(block.rows.layer).scratch_per_score);
     let rows = (SCORES_AT_ONCE / (batch * heads * length * held).max(1)).max(1);
     let rows = if whole_rows { rows } else { rows.min(QUERIES_AT_ONCE) };
     let outputs = (0..count).step_by(rows).map(|first| {

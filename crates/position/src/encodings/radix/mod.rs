@@ -16,14 +16,13 @@
 //! `clamp((d' + 1/2) beta / beta_new - 1/2, 0, beta - 1)`; `reading = "raw"` takes the number as it is.
 
 use super::learned::INIT_STD;
-use super::{Configure, Extrapolation, check_at_least, check_positive};
 use crate::summary::Summary;
 use crate::distance::upload;
-use crate::encoding::{Dimensions, Position, Rows};
-use crate::extension::Lengths;
+use crate::encoding::{Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
+use crate::tokens::Lengths;
 use crate::table::{Between, read};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;

@@ -1,12 +1,9 @@
 //! Keys of encodings that are lengths: a multiple of the training length becomes a number of tokens before the encoding
 //! reads it, so that a run is identified by the number, however it is written.
 
-use super::{Configure, EncodingConfig};
-use crate::extension::Lengths;
-use crate::tokens::Tokens;
+use crate::encodings::EncodingConfig;
+use crate::tokens::{Lengths, Tokens};
 use longwave_core::Result;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde_json::Value as Json;
 use toml::Value;
 
 /// A `[position]` value with numbers of tokens in the place of lengths such as `"2L"`; `section` is its place in the
@@ -14,7 +11,7 @@ use toml::Value;
 ///
 /// # Errors
 /// A text that is no length, or less than one token.
-pub(crate) fn in_tokens(value: &Value, section: &str, lengths: Lengths) -> Result<Value> {
+pub(super) fn in_tokens(value: &Value, section: &str, lengths: Lengths) -> Result<Value> {
     within(value, section, "", lengths)
 }
 
@@ -45,19 +42,6 @@ fn within(value: &Value, section: &str, kind: &str, lengths: Lengths) -> Result<
         }
         other => Ok(other.clone()),
     }
-}
-
-/// The schema of a configuration whose lengths may be multiples of L.
-pub(super) fn with_lengths<C: Configure>(mut schema: Schema) -> Schema {
-    let length = Tokens::json_schema(&mut SchemaGenerator::default()).to_value();
-    for key in C::LENGTHS {
-        let property = schema.pointer_mut(&format!("/properties/{key}")).and_then(Json::as_object_mut);
-        if let Some(property) = property {
-            property.retain(|name, _| matches!(name.as_str(), "description" | "default"));
-            property.insert("anyOf".to_owned(), length["anyOf"].clone());
-        }
-    }
-    schema
 }
 
 #[cfg(test)]

@@ -1,25 +1,20 @@
-//! The configuration of an encoding as it is written into resolved configs, and its schema.
+//! Configurations that are chosen by `kind`: how they are written into resolved configs, and their schemas.
 
-use super::EncodingConfig;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use crate::encoding::Configure;
+use crate::tokens::Tokens;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
-use std::borrow::Cow;
+use serde_json::Value as Json;
 
-impl Serialize for EncodingConfig {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_tagged(self.kind(), self.keys(), serializer)
-    }
-}
-
-impl JsonSchema for EncodingConfig {
-    fn schema_name() -> Cow<'static, str> {
-        "EncodingConfig".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let schemas = Self::schemas(generator);
-        json_schema!({ "description": "A positional encoding, chosen by `kind`.", "oneOf": schemas })
-    }
+/// One kind of a list of encodings or extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KindInfo {
+    /// Its name in a config.
+    pub kind: &'static str,
+    /// What it does, in one line.
+    pub description: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
 }
 
 /// Writes the keys of a configuration behind its kind.
@@ -51,11 +46,24 @@ pub(crate) fn tagged<T: JsonSchema>(kind: &str, summary: &str, generator: &mut S
 }
 
 /// The schema of a configuration whose kind has other names too.
-pub(super) fn with_aliases(mut schema: Schema, kind: &str, aliases: &[&str]) -> Schema {
+pub(crate) fn with_aliases(mut schema: Schema, kind: &str, aliases: &[&str]) -> Schema {
     let properties = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut);
     if let (Some(properties), false) = (properties, aliases.is_empty()) {
         let kinds = [&[kind][..], aliases].concat();
         properties.insert("kind".to_owned(), serde_json::json!({ "enum": kinds }));
+    }
+    schema
+}
+
+/// The schema of a configuration whose lengths may be multiples of L.
+pub(crate) fn with_lengths<C: Configure>(mut schema: Schema) -> Schema {
+    let length = Tokens::json_schema(&mut SchemaGenerator::default()).to_value();
+    for key in C::LENGTHS {
+        let property = schema.pointer_mut(&format!("/properties/{key}")).and_then(Json::as_object_mut);
+        if let Some(property) = property {
+            property.retain(|name, _| matches!(name.as_str(), "description" | "default"));
+            property.insert("anyOf".to_owned(), length["anyOf"].clone());
+        }
     }
     schema
 }

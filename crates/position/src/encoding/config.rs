@@ -1,0 +1,93 @@
+//! The configuration of an encoding: its keys, its validation and what its documentation says.
+
+use super::Dimensions;
+use crate::init::Init;
+use longwave_core::{Error, Result};
+
+/// The configuration of one encoding: what its file must say.
+pub trait Configure: Sized {
+    /// The encoding it builds.
+    type Encoding;
+    /// `position.kind` in a config.
+    const KIND: &'static str;
+    /// One line for the list of encodings.
+    const DESCRIPTION: &'static str;
+    /// Where it was published.
+    const SOURCE: &'static str;
+    /// What happens past the training length, with the default keys.
+    const EXTRAPOLATION: Extrapolation;
+    /// Other names that `position.kind` may have; a resolved config has `KIND`.
+    const ALIASES: &'static [&'static str] = &[];
+    /// Keys that are lengths: in a config they may be multiples of the training length, such as `"2L"`.
+    const LENGTHS: &'static [&'static str] = &[];
+    /// Keys that change the formula, each in TOML: tests cover each of them.
+    const VARIANTS: &'static [&'static str] = &[];
+
+    /// Checks the values against the model's sizes.
+    ///
+    /// # Errors
+    /// A value that is not allowed, named by its key below `section`.
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()>;
+
+    /// Builds the encoding with its initial parameters; the config is valid.
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Self::Encoding;
+
+    /// Tokens of the previous segment whose hidden states every layer also attends to. Their positions lie just before
+    /// those of the segment.
+    fn memory(&self) -> usize {
+        0
+    }
+}
+
+/// What happens past the training length, in one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extrapolation {
+    /// The encoding is defined there.
+    Supported(&'static str),
+    /// The encoding has no value there: reading the text is an error.
+    Rejected(&'static str),
+}
+
+/// A base of geometric frequencies must exceed 1.
+pub(crate) fn check_base(section: &str, base: f64) -> Result<()> {
+    if base.is_finite() && base > 1.0 {
+        return Ok(());
+    }
+    Err(Error::value(&format!("{section}.base"), base, "it must be a number above 1")
+        .hint("the usual one is 10000.0"))
+}
+
+/// A size must be at least `least`.
+pub(crate) fn check_at_least(section: &str, key: &str, value: usize, least: usize) -> Result<()> {
+    if value >= least {
+        return Ok(());
+    }
+    Err(Error::value(&format!("{section}.{key}"), value, format!("it must be at least {least}")))
+}
+
+/// A size must be at most `most`.
+pub(crate) fn check_at_most(section: &str, key: &str, value: usize, most: usize) -> Result<()> {
+    if value <= most {
+        return Ok(());
+    }
+    Err(Error::value(&format!("{section}.{key}"), value, format!("it must be at most {most}")))
+}
+
+/// The largest whole number among the keys at `section`, with its key; the first of several.
+pub(crate) fn largest(section: &str, keys: &serde_json::Value) -> Option<(String, u64)> {
+    match keys {
+        serde_json::Value::Object(keys) => {
+            let inner = |(key, value): (&String, _)| largest(&format!("{section}.{key}"), value);
+            keys.iter().filter_map(inner).rev().max_by_key(|(_, value)| *value)
+        }
+        value => Some((section.to_owned(), value.as_u64()?)),
+    }
+}
+
+/// A number must be above 0.
+pub(crate) fn check_positive(section: &str, key: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    Err(Error::value(&format!("{section}.{key}"), value, "it must be a number above 0"))
+}

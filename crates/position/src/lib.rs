@@ -12,13 +12,12 @@
 //! - [`tokens`]: lengths in a config, in tokens or as multiples of the training length.
 //! - [`distance`]: biases that are a function of the distance.
 //! - [`table`]: rows of a table, also between them.
-//! - [`catalog`]: what there is, for people; [`summary`]: an encoding's own numbers.
+//! - [`summary`]: tables of an encoding's own numbers; [`tagged`]: configurations that are chosen by `kind`.
 //! - [`parameter`]: what an encoding says of its parameters (axes, weight decay, bounds); [`init`]: parameters drawn
 //!   on the host; [`per_layer`]: those every layer has of its own.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
-pub mod catalog;
 pub mod distance;
 pub mod encoding;
 pub mod encodings;

@@ -1,22 +1,18 @@
-//! Tables, plots and the HTML page of one run, or of a folder of runs; pictures of encodings.
+//! Tables, plots and the HTML page of one run, or of a folder of runs.
 //!
 //! - [`block`]: rows of results gathered into what can stand in one table.
 //! - [`metric`]: what a cell of a table says.
 //! - [`table`]: a block as Markdown and for the terminal.
 //! - [`mod@csv`]: all rows as plain columns, and as CSV.
 //! - [`plot`]: charts as SVG and PNG.
-//! - [`picture`]: an encoding, as trained and as an extension reads it, as numbers and as text.
-//! - [`catalogue`]: the README's tables of encodings and extensions.
 //! - [`page`]: reads a folder and writes all of it.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod block;
-pub mod catalogue;
 pub mod csv;
 pub mod metric;
 pub mod page;
-pub mod picture;
 pub mod plot;
 pub mod table;
 

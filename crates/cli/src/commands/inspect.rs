@@ -5,9 +5,8 @@ use crate::args;
 use crate::output::data;
 use longwave_core::{Error, Result};
 use longwave_eval::Config;
-use longwave_position::{Lengths, catalog};
-use longwave_report::catalogue;
-use longwave_report::picture::{Picture, pictures};
+use longwave_inspect::{Picture, catalog, pictures, tables};
+use longwave_position::Lengths;
 use serde::Serialize;
 
 /// Runs the command.
@@ -35,7 +34,7 @@ fn list(as_json: bool) -> Result<()> {
             &serde_json::json!({ "encodings": catalog::encodings()?, "extensions": catalog::extensions()? }),
         );
     }
-    data(&(catalogue::encodings()? + "\n" + &catalogue::extensions()?))
+    data(&(tables::encodings()? + "\n" + &tables::extensions()?))
 }
 
 fn json(value: &impl Serialize) -> Result<()> {

@@ -53,7 +53,7 @@ macro_rules! extensions {
             }
 
             /// The schema of every extension, in the order of the list.
-            pub(crate) fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
+            pub fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
                 vec![$(with_common(
                     tagged::<$module::$Name>(
                         <$module::$Name as Extend>::KIND,

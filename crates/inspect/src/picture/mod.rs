@@ -8,8 +8,8 @@
 mod probe;
 mod text;
 
+use crate::catalog::{self, EncodingInfo, HookPoint};
 use longwave_core::{Error, Result};
-use longwave_position::catalog::{self, AboutEncoding};
 use longwave_position::frequency::Frequencies;
 use longwave_position::layout::TextLayout;
 use longwave_position::parameter;
@@ -34,7 +34,7 @@ pub struct Picture {
     /// Where it was published.
     pub source: &'static str,
     /// Where it acts.
-    pub acts: Vec<catalog::HookPoint>,
+    pub acts: Vec<HookPoint>,
     /// What happens past the training length.
     pub past: String,
     /// Name and shape of each parameter.
@@ -167,7 +167,7 @@ pub fn pictures(
 }
 
 fn picture(
-    facts: &AboutEncoding,
+    facts: &EncodingInfo,
     [trained, read]: [&Reading; 2],
     index: usize,
     extend: &ExtensionConfig,
@@ -209,7 +209,7 @@ fn picture(
 }
 
 /// What happens past the training length, with the rows of a larger table.
-fn past(facts: &AboutEncoding, trained: &Encoding, train_length: usize) -> String {
+fn past(facts: &EncodingInfo, trained: &Encoding, train_length: usize) -> String {
     match trained.capabilities().table_rows {
         Some(rows) if rows > train_length => format!(
             "rows {train_length} to {} of the table, which texts of {train_length} tokens never train; past those: {}",

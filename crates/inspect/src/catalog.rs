@@ -1,34 +1,24 @@
-//! What there is, for people: every encoding and every extension, with what its file says and what its hooks,
-//! parameters and keys show. The tables of the README are made of it.
+//! Every encoding and every extension: what their files state, and what their hooks, parameters and keys show.
 
-use crate::encoding::{Dimensions, Extrapolation, QueryBlock, Rows};
-use crate::encodings::{ENCODINGS, Encoding, EncodingConfig};
-use crate::extensions::{EXTENSIONS, ExtensionConfig};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use crate::reading::{LogN, Reading};
-use crate::stack::PositionConfig;
-use crate::tokens::Lengths;
 use burn::tensor::{Device, Int, Tensor};
 use longwave_core::Result;
 use longwave_kernels::Bias;
+use longwave_position::encoding::{Dimensions, Extrapolation, QueryBlock, Rows};
+use longwave_position::encodings::{ENCODINGS, Encoding};
+use longwave_position::extensions::EXTENSIONS;
+use longwave_position::reading::LogN;
+use longwave_position::{
+    EncodingConfig, ExtensionConfig, Init, Lengths, ParameterSpec, PositionConfig, Positions, Reading,
+};
 use schemars::SchemaGenerator;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Sizes that the encodings and extensions of the tables are built for.
-const SIZES: Dimensions = Dimensions {
-    layers: 7,
-    width: 118,
-    heads: 26,
-    kv_heads: 13,
-    head_dim: 22,
-    train_length: 101,
-    vocab_size: 107,
-};
+/// Sizes of the model that the encodings are built for.
+const SIZES: Dimensions =
+    Dimensions { layers: 2, width: 32, heads: 4, kv_heads: 4, head_dim: 8, train_length: 64, vocab_size: 16 };
 
-/// Rows of the text that hooks are tried on.
+/// Tokens of the text that hooks are called with.
 const ROWS: usize = 4;
 
 /// Where an encoding acts.
@@ -68,7 +58,7 @@ impl HookPoint {
 
 /// An encoding with its default keys.
 #[derive(Clone, Debug, Serialize)]
-pub struct AboutEncoding {
+pub struct EncodingInfo {
     /// `position.kind`.
     pub kind: &'static str,
     /// What it does, in one line.
@@ -81,13 +71,14 @@ pub struct AboutEncoding {
     pub parameters: Vec<String>,
     /// What happens past the training length.
     pub past: &'static str,
-    /// Whether a longer text is refused.
-    pub refuses: bool,
+    /// Whether longer texts are rejected.
+    #[serde(rename = "refuses")]
+    pub rejects_longer: bool,
 }
 
 /// An extension with its default keys.
 #[derive(Clone, Debug, Serialize)]
-pub struct AboutExtension {
+pub struct ExtensionInfo {
     /// Its name in `extend = [...]`.
     pub kind: &'static str,
     /// What it does, in one line.
@@ -104,31 +95,32 @@ pub struct AboutExtension {
 ///
 /// # Errors
 /// An encoding cannot be built from its kind alone.
-pub fn encodings() -> Result<Vec<AboutEncoding>> {
+pub fn encodings() -> Result<Vec<EncodingInfo>> {
     ENCODINGS
         .iter()
         .map(|entry| {
             let config = EncodingConfig::from_value(&entry.kind.into(), "position")?;
             config.validate("position", &SIZES)?;
             let encoding = config.build(&SIZES, &Init::new(0, &Device::flex()));
-            let (past, refuses) = match config.extrapolation() {
+            let (past, rejects_longer) = match config.extrapolation() {
                 Extrapolation::Supported(text) => (text, false),
                 Extrapolation::Rejected(text) => (text, true),
             };
-            Ok(AboutEncoding {
+            Ok(EncodingInfo {
                 kind: entry.kind,
                 summary: entry.description,
                 source: entry.source,
                 acts: acts(&encoding, &SIZES),
                 parameters: encoding.parameters().iter().map(ParameterSpec::to_string).collect(),
                 past,
-                refuses,
+                rejects_longer,
             })
         })
         .collect()
 }
 
-/// Where an encoding on the CPU, built for these sizes, acts: what its hooks do to a short text.
+/// Where an encoding acts, found by calling its hooks with a short text; it lies on the CPU and was built for these
+/// sizes.
 pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<HookPoint> {
     let device = Device::flex();
     let count = ROWS.min(sizes.train_length);
@@ -164,7 +156,7 @@ fn changed<const D: usize>(before: &Tensor<D>, after: &Tensor<D>) -> bool {
 ///
 /// # Errors
 /// An encoding cannot be built from its kind alone.
-pub fn extensions() -> Result<Vec<AboutExtension>> {
+pub fn extensions() -> Result<Vec<ExtensionInfo>> {
     let readings = ENCODINGS
         .iter()
         .map(|entry| {
@@ -185,7 +177,7 @@ pub fn extensions() -> Result<Vec<AboutExtension>> {
                 let lengths = Lengths { train: SIZES.train_length, length: 4 * SIZES.train_length };
                 config.apply(reading, lengths).is_ok().then_some(*kind)
             };
-            AboutExtension {
+            ExtensionInfo {
                 kind: entry.kind,
                 summary: entry.description,
                 source: entry.source,
@@ -244,9 +236,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hooks_parameters_and_keys_speak_for_themselves() {
+    fn where_an_encoding_acts_and_its_parameters_are_found() {
         let all = encodings().unwrap();
-        let of = |kind: &str| all.iter().find(|about| about.kind == kind).unwrap();
+        let of = |kind: &str| all.iter().find(|info| info.kind == kind).unwrap();
         assert_eq!(of("none").acts, []);
         assert_eq!(of("learned").acts, [HookPoint::Input]);
         assert_eq!(of("learned").parameters, ["table [table_size, width]"]);
@@ -257,16 +249,16 @@ mod tests {
         assert_eq!(of("kerple").parameters, ["p [layers, heads]", "a [layers, heads]"]);
         assert_eq!(of("shaw").acts, [HookPoint::Scores, HookPoint::Values]);
         assert_eq!(of("cope").acts, [HookPoint::Scores]);
-        for about in &all {
-            assert_eq!(about.acts.is_empty(), about.kind == "none", "{} acts nowhere", about.kind);
-            assert!(!about.past.is_empty(), "{}", about.kind);
+        for info in &all {
+            assert_eq!(info.acts.is_empty(), info.kind == "none", "{} acts nowhere", info.kind);
+            assert!(!info.past.is_empty(), "{}", info.kind);
         }
     }
 
     #[test]
-    fn extensions_know_what_they_apply_to() {
+    fn the_encodings_of_an_extension_are_found() {
         let all = extensions().unwrap();
-        let of = |kind: &str| all.iter().find(|about| about.kind == kind).unwrap();
+        let of = |kind: &str| all.iter().find(|info| info.kind == kind).unwrap();
         assert_eq!(of("direct").applies_to.len(), ENCODINGS.len());
         assert_eq!(of("window").applies_to.len(), ENCODINGS.len());
         assert!(of("ntk").applies_to.contains(&"sinusoidal") && !of("ntk").applies_to.contains(&"alibi"));
@@ -277,6 +269,6 @@ mod tests {
             of("longrope").keys
         );
         assert_eq!(of("ntk").keys, ["scale = \"auto\""]);
-        assert!(all.iter().all(|about| !about.applies_to.is_empty()));
+        assert!(all.iter().all(|info| !info.applies_to.is_empty()));
     }
 }

@@ -1,7 +1,7 @@
-//! What there is, as the two Markdown tables of the README.
+//! The catalog as the two Markdown tables of the README.
 
+use crate::catalog::{self, EncodingInfo, ExtensionInfo, HookPoint};
 use longwave_core::Result;
-use longwave_position::catalog::{self, AboutEncoding, AboutExtension};
 use longwave_position::encodings::ENCODINGS;
 use std::fmt::Write as _;
 
@@ -13,8 +13,8 @@ pub fn encodings() -> Result<String> {
     let mut table = "| encoding | what it is | from | acts on | parameters | past the training length |\n\
                      |---|---|---|---|---|---|\n"
         .to_owned();
-    for AboutEncoding { kind, summary, source, acts, parameters, past, .. } in catalog::encodings()? {
-        let acts: Vec<&str> = acts.into_iter().map(catalog::HookPoint::name).collect();
+    for EncodingInfo { kind, summary, source, acts, parameters, past, .. } in catalog::encodings()? {
+        let acts: Vec<&str> = acts.into_iter().map(HookPoint::name).collect();
         let cells = [acts.join(", "), code(&parameters)].map(|cell| or_nothing(&cell));
         // Writing into a string cannot fail.
         let _ = writeln!(table, "| `{kind}` | {summary} | {source} | {} | {} | {past} |", cells[0], cells[1]);
@@ -29,14 +29,14 @@ pub fn encodings() -> Result<String> {
 pub fn extensions() -> Result<String> {
     let mut table =
         "| extension | what it does | from | applies to | keys |\n|---|---|---|---|---|\n".to_owned();
-    for AboutExtension { kind, summary, source, applies_to, keys } in catalog::extensions()? {
+    for ExtensionInfo { kind, summary, source, applies_to, keys } in catalog::extensions()? {
         let cells = [applies(&applies_to), code(&keys)].map(|cell| or_nothing(&cell));
         let _ = writeln!(table, "| `{kind}` | {summary} | {source} | {} | {} |", cells[0], cells[1]);
     }
     Ok(table)
 }
 
-/// A set of encodings, told by those that are missing where those are fewer.
+/// A set of encodings; those that are missing where they are fewer.
 fn applies(kinds: &[&str]) -> String {
     let missing: Vec<&str> =
         ENCODINGS.iter().map(|entry| entry.kind).filter(|kind| !kinds.contains(kind)).collect();

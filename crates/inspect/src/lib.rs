@@ -1,0 +1,13 @@
+//! What `longwave inspect` shows: the list of encodings and extensions, and pictures of one encoding.
+//!
+//! - [`catalog`]: every encoding and every extension, with what their files state and what their hooks do.
+//! - [`tables`]: the catalog as the two Markdown tables of the README.
+//! - [`picture`]: one encoding, as trained and as an extension reads it, as numbers and as text.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
+
+pub mod catalog;
+pub mod picture;
+pub mod tables;
+
+pub use picture::{Picture, pictures};

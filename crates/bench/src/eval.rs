@@ -5,7 +5,7 @@ use crate::record::{Direction, Record};
 use crate::{Bench, numbers};
 use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
-use longwave_eval::memory;
+use longwave_eval::memory_check;
 use longwave_model::config::Resolved;
 use longwave_model::upload;
 use longwave_model::{Gpt, Pass, Size};
@@ -57,7 +57,7 @@ pub fn run(
 
 fn fits(model: &Gpt, resolved: &Resolved, length: usize, scored: usize) -> Result<()> {
     let needed = Size::reading_bytes(resolved, length, scored);
-    memory::check(length, needed, available())?;
+    memory_check::check(length, needed, available())?;
     model
         .position
         .check(&model.position.layout().positions(length))

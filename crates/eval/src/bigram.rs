@@ -4,9 +4,10 @@
 //! stand-in for the key tokens of `LongPPL` (Fang et al. 2024, arXiv:2410.23771).
 
 use crate::metrics::Tally;
-use crate::protocol::Plan;
+use crate::plan::Plan;
 use crate::row::BigramRow;
 use crate::score::Score;
+use crate::text::Text;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -50,6 +51,19 @@ pub fn last_seen(tokens: &[u32], train_length: usize) -> Vec<LastSeen> {
     seen
 }
 
+/// [`last_seen`] of every document, as far as the plans score it; `None` where the text is not as it was written.
+pub fn last_seen_in(text: &Text, plans: &[&Plan], train_length: usize) -> Option<Vec<Vec<LastSeen>>> {
+    if !text.is_as_written() {
+        return None;
+    }
+    let mut ends = vec![0; text.lengths().len()];
+    for window in plans.iter().flat_map(|plan| &plan.windows) {
+        ends[window.document] = window.end.max(ends[window.document]);
+    }
+    let seen = |(document, &end): (usize, &usize)| last_seen(&text.read(document, 0..end), train_length);
+    Some(ends.iter().enumerate().map(seen).collect())
+}
+
 /// The losses of a plan apart by where each target's bigram was last seen; `seen` has one list per
 /// document, as long as its last target needs.
 pub fn split(plan: &Plan, scores: &[Vec<Score>], seen: &[Vec<LastSeen>]) -> Vec<BigramRow> {
@@ -76,7 +90,8 @@ pub fn split(plan: &Plan, scores: &[Vec<Score>], seen: &[Vec<LastSeen>]) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Window;
+    use crate::plan::Window;
+    use longwave_data::TokenFile;
 
     #[test]
     fn distance_is_from_the_last_time() {
@@ -106,5 +121,15 @@ mod tests {
             (LastSeen::Never, 4, 3.0, 0.5),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn bigrams_are_looked_up_as_far_as_anything_is_scored() {
+        let plan =
+            Plan { windows: vec![Window { document: 0, start: 0, first: 2, end: 4 }], skipped_documents: 1 };
+        let tokens = TokenFile::from_documents(&[("a", &[0, 1, 2, 3, 4, 5]), ("b", &[100, 101, 102])]);
+        let text = Text::documents(tokens);
+        let seen = last_seen_in(&text, &[&plan], 4).unwrap();
+        assert_eq!((seen[0].len(), seen[1].len()), (4, 0));
     }
 }

@@ -1,55 +1,56 @@
 //! Evaluation protocols, metrics and the rows of `results.jsonl`.
 //!
-//! - [`document`]: a whole config file.
-//! - [`config`]: one `[[evaluate]]` block, checked and with its defaults filled in.
-//! - [`protocol`]: which windows of which documents are read, and which of their tokens are scored.
-//! - [`entry`], [`choose()`], [`search`]: hyper-parameters given as lists or searched for, decided on the validation
-//!   split.
-//! - [`evaluate()`]: every extension at every length, and the window baseline.
-//! - [`text`]: what is read: the documents of a split, or text made from them.
-//! - [`score`]: what a model makes of the targets of a plan.
-//! - [`against`]: differences between readings.
-//! - [`bigram`]: where the bigram that ends in a token was last seen.
-//! - [`memory`]: whether a reading fits, before it starts.
-//! - [`metrics`]: sums per document, and what is told of them: perplexity, its error, bits per byte.
-//! - [`statistics`]: means over documents, paired differences, and their standard errors.
-//! - [`token_log`]: the loss of every scored token as a file.
-//! - [`mod@schema`]: the JSON schema of a config.
-//! - [`row`]: one line of `results.jsonl`, and the file itself.
+//! From a config to its rows:
+//! - [`mod@config`]: a whole config file; [`block`]: one `[[evaluate]]` block with its defaults filled in;
+//!   [`evaluation`]: the block with its extensions; [`sweep`], [`search`]: hyper-parameters that are lists, or searched
+//!   for; [`mod@schema`]: the JSON schema of all that.
+//! - [`mod@select`]: decides sweeps and searches on the validation split.
+//! - [`plan`]: the windows of the documents that are read, and the tokens that are scored; [`source`], [`text`]: the
+//!   documents of a split, or text made from them; [`memory_check`]: whether a reading fits in memory.
+//! - [`score`]: the losses of the targets of a plan; [`metrics`]: sums per document, and the values of a row;
+//!   [`bigram`]: losses by where a bigram was last seen; [`statistics`]: means, paired differences, standard errors.
+//! - [`measure`]: every extension at every length, and the window baseline.
+//! - [`row`]: one line of `results.jsonl`, and the file itself; [`reference`](mod@reference): differences between
+//!   readings; [`token_log`]: the loss of every scored token as a file.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
-pub mod against;
 pub mod bigram;
-pub mod choose;
+pub mod block;
 pub mod config;
-pub mod document;
-pub mod entry;
-pub mod evaluate;
-pub mod memory;
+pub mod evaluation;
+mod extend_schema;
+pub mod measure;
+pub mod memory_check;
 pub mod metrics;
-pub mod protocol;
+pub mod plan;
+pub mod reference;
 pub mod row;
 pub mod schema;
 pub mod score;
 pub mod search;
+pub mod select;
+pub mod source;
 pub mod statistics;
+pub mod sweep;
 pub mod text;
 pub mod token_log;
 mod windows;
 
-pub use against::Against;
 pub use bigram::LastSeen;
-pub use choose::{Choice, choose};
-pub use config::{EvaluateConfig, Protocol, ResolvedEvaluate, WINDOW_BASELINE};
-pub use document::{Config, Evaluation};
-pub use evaluate::{Subject, check, evaluate};
+pub use block::{EvaluateConfig, Protocol, ResolvedEvaluate};
+pub use config::Config;
+pub use evaluation::Evaluation;
 pub use longwave_data::Split;
+pub use measure::{Subject, evaluate};
 pub use metrics::{PositionTally, Summary, Tally};
-pub use protocol::{Plan, Window};
+pub use plan::{Plan, WINDOW_BASELINE, Window};
+pub use reference::Reference;
 pub use row::{BigramRow, Difference, DocumentSums, PositionRow, ResultRow, Settings};
 pub use schema::schema;
 pub use score::{Score, Scorer};
+pub use select::{Selection, check, select};
+pub use source::Source;
 pub use statistics::{Mean, paired_difference};
-pub use text::{Source, Text};
+pub use text::Text;
 pub use token_log::TokenLog;

@@ -1,6 +1,6 @@
 //! The JSON schema of a config, as `longwave schema` prints it and editors show it.
 
-use crate::document::Config;
+use crate::config::Config;
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;

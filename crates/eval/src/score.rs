@@ -1,7 +1,7 @@
 //! What a model makes of the targets of a plan.
 
 use crate::metrics::{PositionTally, Tally};
-use crate::protocol::{Plan, Window};
+use crate::plan::{Plan, Window};
 use crate::text::Text;
 use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};

@@ -14,7 +14,7 @@
 //! | `nll` | negative log likelihood in nats; `null` (empty in CSV) where it is no finite number |
 //! | `correct` | whether the model held it most likely |
 
-use crate::protocol::Plan;
+use crate::plan::Plan;
 use crate::row::ResultRow;
 use crate::score::Score;
 use crate::text::Text;
@@ -131,7 +131,7 @@ pub fn quoted(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Window;
+    use crate::plan::Window;
     use crate::row::example::row as example;
     use longwave_data::TokenFile;
 

@@ -9,8 +9,7 @@ use crate::plot::{Chart, by_length, positions, svg, training, write_png};
 use crate::table::Table;
 use folder::Run;
 use longwave_core::{Error, Result, file};
-use longwave_eval::against::settle;
-use longwave_eval::{Against, Protocol, ResultRow};
+use longwave_eval::{Protocol, Reference, ResultRow, reference};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -21,17 +20,17 @@ use std::path::{Path, PathBuf};
 /// ones are numbered; `accuracy` or `exact_match` where the protocol is about those) and, where losses by
 /// position were measured, `positions.svg` and `.png`. Each file appears whole or not at all. Gives the paths it wrote.
 ///
-/// Losses are compared with those of the reading that is `against`, or as [`settle`] finds it.
+/// Losses are compared with those of the reading that is `against`, or as [`reference::resolve`] finds it.
 ///
 /// # Errors
 /// There is no result in the folder, no reading that is `against`, a file of it is damaged, or a file cannot be written.
-pub fn write(folder: &Path, against: Option<&Against>) -> Result<Vec<PathBuf>> {
+pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>> {
     let runs = folder::runs(folder)?;
     let mut rows = folder::distinct_rows(&runs)?;
     if rows.is_empty() {
         return Err(no_results(folder, &runs));
     }
-    settle(&mut rows, against)?;
+    reference::resolve(&mut rows, against)?;
     let members: Vec<&ResultRow> = runs.iter().flat_map(Run::members).collect();
     let title = match members.as_slice() {
         [row] => row.run.clone(),

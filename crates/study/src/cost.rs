@@ -4,7 +4,7 @@
 use crate::plan::{Job, Plan};
 use longwave_core::Result;
 use longwave_data::DataConfig;
-use longwave_eval::protocol::truncate;
+use longwave_eval::plan::truncate;
 use longwave_eval::{ResolvedEvaluate, Window};
 use longwave_model::size::training_flops;
 use std::collections::HashMap;
@@ -92,8 +92,8 @@ fn readings_of(job: &Job, corpora: &mut dyn Corpora) -> Option<Readings> {
         let block = &evaluation.block;
         let mut plan =
             |block: &ResolvedEvaluate, length| corpora.windows(&job.config.run.data, block, length).ok();
-        let trials = evaluation.open.iter().map(|open| open.trials(block));
-        let reported = (block.clone(), evaluation.extensions.len() + evaluation.open.len());
+        let trials = evaluation.pending.iter().map(|pending| pending.trials(block));
+        let reported = (block.clone(), evaluation.extensions.len() + evaluation.pending.len());
         for (block, times) in std::iter::once(reported).chain(trials) {
             for &length in &block.lengths {
                 readings.push((length, (tokens_read(&plan(&block, length)?) * times) as f64));

@@ -1,7 +1,7 @@
 //! Kind `protocol`: windows, sums, error and bits per byte of a toy scorer.
 
 use crate::file::{Case, Outputs, Tensor};
-use longwave_eval::protocol::{by_position, fixed_target, non_overlapping, sliding, truncate};
+use longwave_eval::plan::{by_position, fixed_target, non_overlapping, sliding, truncate};
 use longwave_eval::{Plan, PositionRow, PositionTally, Tally, Window};
 use serde_json::Value;
 

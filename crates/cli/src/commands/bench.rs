@@ -1,12 +1,11 @@
 //! `longwave bench`: measures the program on this machine, beside a peer and the device's copy.
 
-use super::session::{Session, find_config, open_data};
+use super::session::{Session, load_config, open_data};
 use crate::args::{self, BenchKind};
 use crate::output::{data, status};
 use crate::{interrupt, output};
 use longwave_bench::{Bench, Clock, Record, attention, eval, export, growth, record, rope, train};
 use longwave_core::{Error, Result, file};
-use longwave_eval::Config;
 use longwave_position::{Lengths, Tokens};
 use longwave_report::plot;
 use std::io::IsTerminal;
@@ -26,7 +25,7 @@ pub(crate) fn run(arguments: &args::Bench) -> Result<()> {
             shown(&own.measuring, |show| attention::run(&bench, lengths, show))
         }
         BenchKind::Train(own) => {
-            let config = Config::load(&find_config(&own.model.config)?, &own.model.set)?.run;
+            let config = load_config(&own.model.config, &own.model.set)?.run;
             let bench = open(&own.model.measuring)?;
             let dataset = open_data(&config.data)?;
             match &own.export {
@@ -41,7 +40,7 @@ pub(crate) fn run(arguments: &args::Bench) -> Result<()> {
             }
         }
         BenchKind::Eval(own) => {
-            let config = Config::load(&find_config(&own.model.config)?, &own.model.set)?.run;
+            let config = load_config(&own.model.config, &own.model.set)?.run;
             let bench = open(&own.model.measuring)?;
             let vocab = open_data(&config.data)?.tokenizer().vocab_size();
             let lengths = match &own.lengths[..] {
@@ -56,7 +55,7 @@ pub(crate) fn run(arguments: &args::Bench) -> Result<()> {
 
 /// Measures both curves, tells their fits and writes their charts and tables.
 fn run_growth(own: &args::BenchGrowth) -> Result<()> {
-    let config = Config::load(&find_config(&own.model.config)?, &own.model.set)?.run;
+    let config = load_config(&own.model.config, &own.model.set)?.run;
     let bench = open(&own.model.measuring)?;
     let dataset = open_data(&config.data)?;
     let given = in_tokens(&own.lengths, config.train.length)?;

@@ -1,6 +1,6 @@
 //! `longwave eval`: evaluates a trained run again, differently.
 
-use super::session::{Measured, Session, measure, open_data, print_tables};
+use super::session::{Measured, Session, measure, open_data, print_tables, warn};
 use crate::args;
 use crate::output::data;
 use burn::module::Module;
@@ -64,6 +64,7 @@ fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
         || arguments.split.is_some()
         || !arguments.set.is_empty();
     if !asked {
+        warn(&config.warnings);
         return config.evaluations();
     }
     let mut block = match config.evaluate.first().map(Table::try_from) {
@@ -110,7 +111,9 @@ fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
         set(&mut block, assignment)?;
     }
     let block: EvaluateConfig = read(&block, "eval")?;
-    Ok(vec![Evaluation::new(&block, "eval", config.run.train.length)?])
+    let evaluation = Evaluation::new(&block, "eval", config.run.train.length)?;
+    warn(config.warnings.iter().chain(&evaluation.warnings));
+    Ok(vec![evaluation])
 }
 
 /// Kinds separated by commas, or one inline TOML table.

@@ -8,7 +8,7 @@ use crate::output::{data, status};
 use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
 use longwave_data::{Prompt, TextStream};
-use longwave_eval::memory;
+use longwave_eval::memory_check;
 use longwave_model::{Cache, Generator, Sampling, Size};
 use longwave_position::ExtensionConfig;
 use longwave_train::{Trained, VERSION};
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &args::Generate) -> Result<()> {
     let length = lengths[0].saturating_add(lengths[1]);
     let needed =
         Size::reading_bytes(resolved, prompt.ids.len(), 1).saturating_add(Cache::bytes(resolved, length));
-    memory::check(length, needed, available())?;
+    memory_check::check(length, needed, available())?;
     let generator = Generator::new(model, &session.device, &extend, config.train.length, lengths)?;
     session.introduce();
     if let Some(substitute) = &prompt.substitute {

@@ -1,10 +1,9 @@
 //! `longwave inspect`: shows an encoding and what an extension makes of it, or lists what there is.
 
-use super::session::{find_config, reading_of};
+use super::session::{load_config, reading_of};
 use crate::args;
 use crate::output::data;
 use longwave_core::{Error, Result};
-use longwave_eval::Config;
 use longwave_inspect::{Picture, catalog, pictures, tables};
 use longwave_position::Lengths;
 use serde::Serialize;
@@ -12,7 +11,7 @@ use serde::Serialize;
 /// Runs the command.
 pub(crate) fn run(arguments: &args::Inspect) -> Result<()> {
     let Some(path) = &arguments.config else { return list(arguments.json) };
-    let config = Config::load(&find_config(path)?, &arguments.set)?;
+    let config = load_config(path, &arguments.set)?;
     let train = config.run.train.length;
     let at_training = Lengths { train, length: train };
     let length = arguments.length.map(|length| length.whole("--length", at_training)).transpose()?;

@@ -7,12 +7,15 @@ use crate::progress::Progress;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
-use longwave_eval::against::settle;
-use longwave_eval::{Against, Choice, Evaluation, ResultRow, Subject, TokenLog, choose, evaluate, row};
+use longwave_eval::{
+    Config, Evaluation, Reference, ResultRow, Selection, Subject, TokenLog, evaluate, measure, reference,
+    row, select,
+};
 use longwave_model::complex_weights::WeightKind;
 use longwave_position::{Dimensions, Init, Reading};
 use longwave_report::{Table, blocks, page};
 use longwave_train::{RunConfig, reading_after};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// The device that tensors are computed on.
@@ -95,7 +98,7 @@ pub(crate) fn measure(
     let mut measured = Measured::default();
     for evaluation in evaluations {
         let choice =
-            shown("choosing", |show| choose(subject, evaluation, &known, folder, &mut store, &mut *show))?;
+            shown("choosing", |show| select(subject, evaluation, &known, folder, &mut store, &mut *show))?;
         print_choices(&choice);
         let rows = shown("evaluating", |show| {
             evaluate(subject, &choice.evaluation, &known, tokens.as_deref_mut(), &mut store, &mut *show)
@@ -109,7 +112,7 @@ pub(crate) fn measure(
 /// Runs a measurement that shows how far it has come, and ends where it is asked to.
 fn shown<T>(
     what: &str,
-    run: impl FnOnce(&mut dyn FnMut(evaluate::Progress) -> Result<()>) -> Result<T>,
+    run: impl FnOnce(&mut dyn FnMut(measure::Progress) -> Result<()>) -> Result<T>,
 ) -> Result<T> {
     let mut bar: Option<(u64, Progress)> = None;
     let result = run(&mut |progress| {
@@ -133,7 +136,7 @@ fn shown<T>(
 }
 
 /// Says what the validation split decided.
-fn print_choices(choice: &Choice) {
+fn print_choices(choice: &Selection) {
     for chosen in &choice.evaluation.chosen {
         let extension = &choice.evaluation.extensions[chosen.place];
         let config = serde_json::to_value(extension).unwrap_or_default();
@@ -150,7 +153,7 @@ fn print_choices(choice: &Choice) {
 /// Prints the tables of these rows.
 pub(crate) fn print_tables(rows: &[ResultRow]) -> Result<()> {
     let mut rows = rows.to_vec();
-    settle(&mut rows, None)?;
+    reference::resolve(&mut rows, None)?;
     let tables: Vec<String> =
         blocks(&rows).iter().flat_map(Table::all).map(|table| table.terminal(output::width())).collect();
     data(&tables.join("\n"))
@@ -158,7 +161,7 @@ pub(crate) fn print_tables(rows: &[ResultRow]) -> Result<()> {
 
 /// Writes plots, tables and page of a folder, its losses compared with the reading that is `against`, and says where
 /// they are.
-pub(crate) fn write_report(folder: &Path, against: Option<&Against>) -> Result<()> {
+pub(crate) fn write_report(folder: &Path, against: Option<&Reference>) -> Result<()> {
     let written = page::write(folder, against)?;
     let names: Vec<String> = written.iter().filter_map(|path| name(path)).collect();
     status(&format!("wrote {} in {}", names.join(", "), folder.display()));
@@ -172,6 +175,23 @@ fn name(path: &Path) -> Option<String> {
 /// Where a run is kept unless the command says so.
 pub(crate) fn default_folder(config: &RunConfig) -> PathBuf {
     Path::new("runs").join(format!("{}-{}", config.name, config.seed))
+}
+
+/// Reads a config, of that path or of that name in `configs/`, and shows its warnings.
+pub(crate) fn load_config(path: &Path, assignments: &[String]) -> Result<Config> {
+    let config = Config::load(&find_config(path)?, assignments)?;
+    warn(&config.warnings);
+    Ok(config)
+}
+
+/// Shows each warning once.
+pub(crate) fn warn<'a>(warnings: impl IntoIterator<Item = &'a String>) {
+    let mut shown = HashSet::new();
+    for warning in warnings {
+        if shown.insert(warning) {
+            tracing::warn!("{warning}");
+        }
+    }
 }
 
 /// The config file itself, or the one of that name in `configs/`.

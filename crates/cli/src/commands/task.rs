@@ -1,5 +1,6 @@
 //! `longwave task`: does one run of a study.
 
+use super::session::warn;
 use super::train::complete;
 use crate::args::{self, Compute, Kernels};
 use crate::interrupt;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 pub(crate) fn run(arguments: &args::Task) -> Result<ExitCode> {
     let task = Task::load(&arguments.file)?;
     interrupt::install()?;
+    warn(&task.job.config.warnings);
     if arguments.follow {
         be_followed();
         stop_with_stdin();

@@ -1,6 +1,6 @@
 //! `longwave train`: trains, checkpoints, evaluates as the config says, prints the table.
 
-use super::session::{Session, default_folder, find_config, measure, open_data, print_tables, write_report};
+use super::session::{Session, default_folder, load_config, measure, open_data, print_tables, write_report};
 use crate::args;
 use crate::interrupt;
 use crate::output::{grouped, status};
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &args::Train) -> Result<()> {
     if let Some(seeds) = arguments.seeds {
         return super::study::run_seeds(arguments, seeds);
     }
-    let config = Config::load(&find_config(&arguments.config)?, &arguments.set)?;
+    let config = load_config(&arguments.config, &arguments.set)?;
     let folder = arguments.out.clone().unwrap_or_else(|| default_folder(&config.run));
     let rows = complete(&config, &folder, arguments.resume, &arguments.compute)?;
     if rows.is_empty() {

@@ -1,7 +1,7 @@
 //! A row for the tests of this crate and of those that read rows.
 
 use super::{DocumentSums, FORMAT, ResultRow, Settings};
-use crate::config::Protocol;
+use crate::block::Protocol;
 use longwave_data::Split;
 
 /// A row of the protocol `fixed_target`, with L = 128 and windows of 1024, of two documents that lose the same.

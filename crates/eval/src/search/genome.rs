@@ -1,6 +1,6 @@
 //! What a search changes: a factor for every band, and the positions read as trained.
 
-use super::SearchConfig;
+use super::config::SearchConfig;
 use longwave_core::random::Stream;
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,7 @@
 use super::*;
 use crate::block::blocks;
 use crate::example;
-use longwave_eval::against::settle;
-use longwave_eval::{Against, DocumentSums, Protocol};
+use longwave_eval::{DocumentSums, Protocol, Reference, reference};
 
 fn table(rows: &[ResultRow]) -> Table {
     let blocks = blocks(rows);
@@ -95,7 +94,7 @@ fn the_difference_to_the_baseline_is_paired() {
     for (row, nll) in rows.iter_mut().zip([[260.0, 80.0], [1.0, 1.0], [300.0, 100.0], [250.0, 80.0]]) {
         row.per_document = Some(DocumentSums { tokens: vec![100, 100], nll: nll.to_vec(), correct: None });
     }
-    settle(&mut rows, None).unwrap();
+    reference::resolve(&mut rows, None).unwrap();
     let to_baseline = table(&rows);
     assert_eq!(to_baseline.columns.last().unwrap(), "\u{394} at 8L");
     let cells: Vec<Option<(String, Option<String>)>> =
@@ -103,7 +102,7 @@ fn the_difference_to_the_baseline_is_paired() {
     let text = |value: &str, error: &str| Some((value.to_owned(), Some(error.to_owned())));
     assert_eq!(cells, [None, text("-0.050", "0.050"), text("+0.300", "0.100")]);
     assert!(to_baseline.notes.last().unwrap().contains("1024 tokens minus that of window_baseline"));
-    settle(&mut rows, Some(&Against::Kind("yarn".into()))).unwrap();
+    reference::resolve(&mut rows, Some(&Reference::Kind("yarn".into()))).unwrap();
     let to_yarn = table(&rows);
     let cells: Vec<Option<String>> =
         to_yarn.rows.iter().map(|row| row.cells[2].as_ref().map(|cell| cell.texts().0)).collect();

@@ -3,7 +3,7 @@
 mod estimate;
 mod progress;
 
-use super::session::{find_config, find_shipped};
+use super::session::{find_config, find_shipped, warn};
 use super::task::program;
 use crate::args::{self, Launcher};
 use crate::interrupt;
@@ -88,6 +88,7 @@ fn perform(study: &Study, arguments: &args::Study) -> Result<()> {
     let session = if arguments.dry_run { Some(estimate::session(study)?) } else { None };
     let mut corpora = Opened::default();
     let plan = Plan::new(study, kind, &mut |config| corpora.open(config));
+    warn(plan.jobs().flat_map(|(_, job)| &job.config.warnings));
     plan.check()?;
     study.claims.iter().try_for_each(|claim| claim.check(&plan))?;
     let store = Store::new(&study.store);

@@ -35,6 +35,10 @@ impl Window {
     }
 }
 
+/// The name of the measurement that a longer context must beat: the context truncated to the last `train.length`
+/// tokens, see [`truncate`].
+pub const WINDOW_BASELINE: &str = "window_baseline";
+
 /// The windows of one measurement, in the order of the documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {

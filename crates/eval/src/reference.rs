@@ -4,21 +4,19 @@
 //! tell it with the difference, so that a table, a file and a page say the same. To compare two trained models is
 //! another thing: `longwave compare`.
 
-use crate::config::{Protocol, WINDOW_BASELINE};
-use crate::document::Evaluation;
-use crate::entry::{Among, as_json};
+use crate::block::Protocol;
+use crate::plan::WINDOW_BASELINE;
 use crate::row::{Difference, ResultRow, Settings};
+use crate::sweep::as_json;
 use longwave_core::config::unknown_kind;
 use longwave_core::{Error, Result};
 use longwave_position::ExtensionConfig;
 use longwave_position::extensions::EXTENSIONS;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use std::borrow::Cow;
 use toml::Value;
 
 /// The reading that differences are taken to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Against {
+pub enum Reference {
     /// The context truncated to the last L tokens.
     #[default]
     WindowBaseline,
@@ -28,25 +26,7 @@ pub enum Against {
     Config(serde_json::Value),
 }
 
-/// `evaluate.against`, for the schema: `window_baseline`, a kind, or a table.
-#[derive(Debug)]
-pub(crate) struct AgainstSchema;
-
-impl JsonSchema for AgainstSchema {
-    fn schema_name() -> Cow<'static, str> {
-        "Against".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let extension = generator.subschema_for::<ExtensionConfig>();
-        json_schema!({
-            "description": "The window baseline, or one of the readings by its kind or with its keys.",
-            "anyOf": [{ "const": WINDOW_BASELINE }, extension]
-        })
-    }
-}
-
-impl Against {
+impl Reference {
     /// Reads `window_baseline`, a kind, or a table with a `kind` and the keys of that extension.
     ///
     /// # Errors
@@ -66,14 +46,14 @@ impl Against {
     }
 
     /// As rows tell it; reading it back gives the same.
-    fn told(row: &ResultRow) -> serde_json::Value {
+    fn recorded(row: &ResultRow) -> serde_json::Value {
         if row.extend == WINDOW_BASELINE { WINDOW_BASELINE.into() } else { row.extend_config.clone() }
     }
 
-    fn of_told(told: &serde_json::Value) -> Self {
-        match told.as_str() {
+    fn of_recorded(recorded: &serde_json::Value) -> Self {
+        match recorded.as_str() {
             Some(_) => Self::WindowBaseline,
-            None => Self::Config(told.clone()),
+            None => Self::Config(recorded.clone()),
         }
     }
 
@@ -86,18 +66,14 @@ impl Against {
         }
     }
 
-    /// Checks that it is one reading of an evaluation.
-    pub(crate) fn check(&self, evaluation: &Evaluation, key: &str) -> Result<()> {
-        let mut kinds: Vec<&str> = evaluation.extensions.iter().map(ExtensionConfig::kind).collect();
-        kinds.extend(evaluation.open.iter().map(|open| match &open.among {
-            Among::Values { candidates, .. } => candidates[0].kind(),
-            Among::Search(_) => "longrope",
-        }));
+    /// Checks that an evaluation has one such reading: `kinds` are those of all its readings, `extensions` those
+    /// whose values are fixed.
+    pub(crate) fn check(&self, extensions: &[ExtensionConfig], kinds: &[&str], key: &str) -> Result<()> {
         let (shown, count) = match self {
             Self::WindowBaseline => return Ok(()),
             Self::Kind(kind) => (format!("\"{kind}\""), kinds.iter().filter(|other| *other == kind).count()),
             Self::Config(config) => {
-                let configs = evaluation.extensions.iter().map(as_json).collect::<Result<Vec<_>>>()?;
+                let configs = extensions.iter().map(as_json).collect::<Result<Vec<_>>>()?;
                 // An extension that is listed twice is one reading.
                 (config.to_string(), usize::from(configs.contains(config)))
             }
@@ -105,6 +81,7 @@ impl Against {
         match count {
             1 => Ok(()),
             0 => {
+                let mut kinds = kinds.to_vec();
                 kinds.dedup();
                 Err(Error::value(key, shown, "it is none of the readings of the evaluation").hint(format!(
                     "add it to `extend`, or compare with `{WINDOW_BASELINE}` or one of `{}`",
@@ -137,11 +114,11 @@ impl Against {
                     "name one by a table with its keys, such as `{ kind = \"rerope\", window = \"L/4\" }`",
                 ));
             }
-            row.difference = if Self::told(row) == Self::told(partner) {
+            row.difference = if Self::recorded(row) == Self::recorded(partner) {
                 None
             } else {
                 row.minus(partner).map(|mean| Difference {
-                    against: Self::told(partner),
+                    against: Self::recorded(partner),
                     nll: mean.mean,
                     nll_se: mean.se,
                 })
@@ -155,8 +132,8 @@ impl Against {
 /// given, or else with what all of them that say anything agree on, or else with the window baseline.
 ///
 /// # Errors
-/// As [`Against::fill`], or no model was read as is given.
-pub fn settle(rows: &mut Vec<ResultRow>, given: Option<&Against>) -> Result<()> {
+/// As [`Reference::fill`], or no model was read as is given.
+pub fn resolve(rows: &mut Vec<ResultRow>, given: Option<&Reference>) -> Result<()> {
     if let Some(given) = given
         && !rows.iter().any(|row| given.is(row))
     {
@@ -178,7 +155,8 @@ pub fn settle(rows: &mut Vec<ResultRow>, given: Option<&Against>) -> Result<()> 
     for (_, rows) in &mut groups {
         let mut told =
             rows.iter().filter_map(|row| row.difference.as_ref()).map(|difference| &difference.against);
-        let agreed = told.next().filter(|first| told.all(|other| other == *first)).map(Against::of_told);
+        let agreed =
+            told.next().filter(|first| told.all(|other| other == *first)).map(Reference::of_recorded);
         let against = given.cloned().or(agreed).unwrap_or_default();
         for row in rows.iter_mut() {
             row.difference = None;
@@ -209,7 +187,8 @@ fn same_text(a: &ResultRow, b: &ResultRow) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::EvaluateConfig;
+    use crate::block::EvaluateConfig;
+    use crate::evaluation::Evaluation;
     use crate::row::DocumentSums;
     use crate::row::example::row as example;
 
@@ -228,10 +207,10 @@ mod tests {
     #[test]
     fn differences_are_taken_to_what_is_named() {
         let mut rows = rows();
-        Against::WindowBaseline.fill(&mut rows).unwrap();
+        Reference::WindowBaseline.fill(&mut rows).unwrap();
         assert_eq!(told(&rows, "direct"), Some((WINDOW_BASELINE.into(), 1.0)));
         assert_eq!(told(&rows, WINDOW_BASELINE), None);
-        Against::Kind("yarn".into()).fill(&mut rows).unwrap();
+        Reference::Kind("yarn".into()).fill(&mut rows).unwrap();
         assert_eq!(told(&rows, WINDOW_BASELINE), Some((serde_json::json!({ "kind": "yarn" }), -0.5)));
         assert_eq!(told(&rows, "yarn"), None, "nothing is compared with itself");
         // Another model, or a row without sums per document, has no pair.
@@ -240,27 +219,27 @@ mod tests {
         for row in &mut rows {
             row.difference = None;
         }
-        Against::WindowBaseline.fill(&mut rows).unwrap();
+        Reference::WindowBaseline.fill(&mut rows).unwrap();
         assert!(rows[0].difference.is_none() && rows[1].difference.is_some() && rows[2].difference.is_none());
     }
 
     #[test]
     fn rows_of_several_evaluations_settle_on_one_reading() {
         let mut agreed = rows();
-        Against::Kind("ntk".into()).fill(&mut agreed).unwrap();
+        Reference::Kind("ntk".into()).fill(&mut agreed).unwrap();
         // A row that was measured later and says nothing yet.
         agreed.push(example("linear", 1024, 4.0));
         let order: Vec<String> = agreed.iter().map(|row| row.extend.clone()).collect();
-        settle(&mut agreed, None).unwrap();
+        resolve(&mut agreed, None).unwrap();
         assert_eq!(told(&agreed, "linear"), Some((serde_json::json!({ "kind": "ntk" }), 1.25)));
         assert_eq!(agreed.iter().map(|row| row.extend.clone()).collect::<Vec<_>>(), order);
         let mut mixed = agreed.clone();
         mixed[0].difference.as_mut().unwrap().against = WINDOW_BASELINE.into();
-        settle(&mut mixed, None).unwrap();
+        resolve(&mut mixed, None).unwrap();
         assert_eq!(told(&mixed, "linear"), Some((WINDOW_BASELINE.into(), 2.0)));
-        settle(&mut mixed, Some(&Against::Kind("direct".into()))).unwrap();
+        resolve(&mut mixed, Some(&Reference::Kind("direct".into()))).unwrap();
         assert_eq!(told(&mixed, "linear").unwrap().1, 1.0);
-        let error = settle(&mut mixed, Some(&Against::Kind("mrrope".into()))).unwrap_err();
+        let error = resolve(&mut mixed, Some(&Reference::Kind("mrrope".into()))).unwrap_err();
         assert!(error.hint_text().is_some(), "{error}");
         let twin = ResultRow {
             extend_config: serde_json::json!({ "kind": "yarn", "ramp": "paper" }),
@@ -268,7 +247,7 @@ mod tests {
             ..example("yarn", 1024, 3.5)
         };
         mixed.push(twin);
-        let error = settle(&mut mixed, Some(&Against::Kind("yarn".into()))).unwrap_err();
+        let error = resolve(&mut mixed, Some(&Reference::Kind("yarn".into()))).unwrap_err();
         assert!(error.message().contains("several readings"), "{error}");
     }
 
@@ -279,12 +258,12 @@ mod tests {
             let text = format!("lengths = [128]\nextend = {extend}\nagainst = {against}");
             let config: EvaluateConfig =
                 longwave_core::config::read(&text.parse().unwrap(), "evaluate[0]").unwrap();
-            Evaluation::new(&config, "evaluate[0]", 128).map(|evaluation| evaluation.against)
+            Evaluation::new(&config, "evaluate[0]", 128).map(|evaluation| evaluation.reference)
         };
-        assert_eq!(read("\"window_baseline\"").unwrap(), Against::WindowBaseline);
-        assert_eq!(read("\"ntk\"").unwrap(), Against::Kind("ntk".into()));
-        assert_eq!(read("\"yarn\"").unwrap(), Against::Kind("yarn".into()), "one is chosen");
-        assert!(matches!(read("{ kind = \"rerope\", window = \"L/4\" }").unwrap(), Against::Config(_)));
+        assert_eq!(read("\"window_baseline\"").unwrap(), Reference::WindowBaseline);
+        assert_eq!(read("\"ntk\"").unwrap(), Reference::Kind("ntk".into()));
+        assert_eq!(read("\"yarn\"").unwrap(), Reference::Kind("yarn".into()), "one is chosen");
+        assert!(matches!(read("{ kind = \"rerope\", window = \"L/4\" }").unwrap(), Reference::Config(_)));
         for (against, part) in [
             ("\"linear\"", "none of the readings"),
             ("\"rerope\"", "2 readings of that kind"),

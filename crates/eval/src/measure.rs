@@ -1,15 +1,15 @@
 //! Runs evaluations: every extension at every length, and the window baseline.
 
 use crate::bigram;
-use crate::choose;
-use crate::config::{Protocol, WINDOW_BASELINE};
-use crate::document::Evaluation;
-use crate::memory;
+use crate::block::Protocol;
+use crate::evaluation::Evaluation;
+use crate::memory_check;
 use crate::metrics::Summary;
-use crate::protocol::{Plan, truncate};
+use crate::plan::{Plan, WINDOW_BASELINE, truncate};
 use crate::row::{DocumentSums, FORMAT, ResultRow, Settings};
 use crate::score::{Score, Scorer, by_position};
-use crate::text::{Source, Text};
+use crate::source::Source;
+use crate::text::Text;
 use crate::token_log::TokenLog;
 use burn::tensor::Device;
 use longwave_core::memory_check::available;
@@ -52,7 +52,7 @@ pub struct Subject<'a> {
 
 /// One measurement that is to be made.
 #[derive(Clone, Debug)]
-pub(crate) struct Task {
+pub(crate) struct Measurement {
     length: usize,
     extend: String,
     extend_config: Value,
@@ -69,24 +69,6 @@ pub struct Progress {
     pub done: usize,
     /// Tokens to read in all.
     pub total: usize,
-}
-
-/// Checks that every evaluation can be made, before anything is trained.
-///
-/// # Errors
-/// An extension does not apply to the encoding, a length has positions the encoding has no value for,
-/// no document is long enough, or a reading does not fit in memory.
-pub fn check(
-    model: &Reading,
-    resolved: &Resolved,
-    dataset: &Dataset,
-    evaluations: &[Evaluation],
-) -> Result<()> {
-    evaluations.iter().try_for_each(|evaluation| {
-        let source = evaluation.block.source(dataset)?;
-        tasks(model, resolved, &source, evaluation)?;
-        choose::check(model, resolved, dataset, &source, evaluation)
-    })
 }
 
 /// Makes all measurements of an evaluation that are not among the `known` rows; rows come in the order
@@ -107,7 +89,7 @@ pub fn evaluate(
     show: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<Vec<ResultRow>> {
     let source = evaluation.block.source(subject.dataset)?;
-    let tasks = tasks(&subject.model.position, subject.resolved, &source, evaluation)?;
+    let tasks = measurements(&subject.model.position, subject.resolved, &source, evaluation)?;
     let total = tasks.iter().map(|task| tokens_read(&task.plan)).sum();
     let mut done = 0;
     let plans: Vec<&Plan> = tasks.iter().map(|task| &task.plan).collect();
@@ -145,7 +127,8 @@ pub fn evaluate(
                 show(Progress { done, total })
             })?;
             measure(&mut row, evaluation, task, &scorer, &scores)?;
-            let seen = seen.get_or_init(|| task.text.last_seen(&plans, evaluation.block.train_length));
+            let seen =
+                seen.get_or_init(|| bigram::last_seen_in(&task.text, &plans, evaluation.block.train_length));
             row.bigrams = seen.as_ref().map(|seen| bigram::split(&task.plan, &scores, seen));
             if let Some(log) = &mut tokens {
                 log.add(&row, &task.text, &task.plan, &scores)?;
@@ -155,7 +138,7 @@ pub fn evaluate(
         rows.push(row);
     }
     let before: Vec<_> = rows.iter().map(|row| row.difference.clone()).collect();
-    evaluation.against.fill(&mut rows)?;
+    evaluation.reference.fill(&mut rows)?;
     let changed = rows.iter().zip(before).filter(|(row, before)| row.difference != *before);
     changed.map(|(row, _)| row).try_for_each(store)?;
     Ok(rows)
@@ -169,7 +152,7 @@ pub(crate) fn mean_loss(
     evaluation: &Evaluation,
     show: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<f64> {
-    let tasks = tasks(&subject.model.position, subject.resolved, source, evaluation)?;
+    let tasks = measurements(&subject.model.position, subject.resolved, source, evaluation)?;
     let total = tasks.iter().map(|task| tokens_read(&task.plan)).sum();
     let (mut done, mut sum) = (0, 0.0);
     for task in &tasks {
@@ -184,16 +167,16 @@ pub(crate) fn mean_loss(
 }
 
 fn tokens_read(plan: &Plan) -> usize {
-    plan.windows.iter().map(crate::protocol::Window::reading).sum()
+    plan.windows.iter().map(crate::plan::Window::reading).sum()
 }
 
 /// Every measurement of an evaluation, each checked.
-pub(crate) fn tasks(
+pub(crate) fn measurements(
     model: &Reading,
     resolved: &Resolved,
     source: &Source<'_>,
     evaluation: &Evaluation,
-) -> Result<Vec<Task>> {
+) -> Result<Vec<Measurement>> {
     let block = &evaluation.block;
     source.check(block.protocol)?;
     let free = available();
@@ -203,17 +186,17 @@ pub(crate) fn tasks(
         for &length in &block.lengths {
             if matches!(block.protocol, Protocol::Task | Protocol::RepeatedText) {
                 // Such a text is made for the length: it must fit before it is.
-                memory::check(length, Size::reading_bytes(resolved, length, 1), free)?;
-                memory::check_questions(block.sequences, length, free)?;
+                memory_check::check(length, Size::reading_bytes(resolved, length, 1), free)?;
+                memory_check::check_questions(block.sequences, length, free)?;
             }
             let text = block.text(length, source)?;
             let plan = block.windows(length, &text)?;
-            let scored = plan.windows.iter().map(crate::protocol::Window::targets).max().unwrap_or(0);
+            let scored = plan.windows.iter().map(crate::plan::Window::targets).max().unwrap_or(0);
             let needed = Size::reading_bytes(resolved, plan.longest_reading(), scored);
-            memory::check(length, needed, free)?;
+            memory_check::check(length, needed, free)?;
             let extend_config = serde_json::to_value(extension)
                 .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?;
-            tasks.push(Task {
+            tasks.push(Measurement {
                 length,
                 extend: extension.kind().to_owned(),
                 extend_config,
@@ -228,7 +211,7 @@ pub(crate) fn tasks(
     for &length in lengths {
         let text = block.text(length, source)?;
         let plan = truncate(&block.windows(length, &text)?, block.train_length, block.exact);
-        tasks.push(Task {
+        tasks.push(Measurement {
             length,
             extend: WINDOW_BASELINE.to_owned(),
             extend_config: Value::Null,
@@ -251,7 +234,12 @@ fn reading(model: &Reading, extension: &ExtensionConfig, train: usize, length: u
 }
 
 /// The row of a measurement before it is made.
-fn blank(subject: &Subject<'_>, evaluation: &Evaluation, task: &Task, source: &Source<'_>) -> ResultRow {
+fn blank(
+    subject: &Subject<'_>,
+    evaluation: &Evaluation,
+    task: &Measurement,
+    source: &Source<'_>,
+) -> ResultRow {
     let settings = evaluation.block.settings(task.length, &task.extend);
     ResultRow {
         format: FORMAT,
@@ -293,7 +281,7 @@ fn blank(subject: &Subject<'_>, evaluation: &Evaluation, task: &Task, source: &S
 fn measure(
     row: &mut ResultRow,
     evaluation: &Evaluation,
-    task: &Task,
+    task: &Measurement,
     scorer: &Scorer<'_>,
     scores: &[Vec<Score>],
 ) -> Result<()> {

@@ -4,52 +4,22 @@
 //! loss, averaged over the lengths, is read on the block's own split. The rows of the validation split are kept
 //! like all others, so nothing is measured twice, and a search that was made is found again among them.
 
-use crate::config::ResolvedEvaluate;
-use crate::document::Evaluation;
-use crate::entry::Among;
-use crate::evaluate::{Progress, Subject, evaluate, tasks};
+use crate::block::ResolvedEvaluate;
+use crate::evaluation::{Chosen, Evaluation, Pending};
+use crate::measure::{Progress, Subject, evaluate, measurements};
 use crate::row::ResultRow;
-use crate::search;
-use crate::text::Source;
+use crate::search::run::run;
+use crate::source::Source;
+use crate::sweep::Sweep;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
 use longwave_model::config::Resolved;
 use longwave_position::{ExtensionConfig, Reading};
 use std::path::Path;
 
-/// An entry of `extend` that the validation split decides.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Open {
-    /// Its place among the extensions of the block.
-    pub place: usize,
-    /// What it is chosen among.
-    pub among: Among,
-}
-
-impl Open {
-    /// What is read of the validation split to decide it, and how many times each of its lengths is.
-    pub fn trials(&self, block: &ResolvedEvaluate) -> (ResolvedEvaluate, usize) {
-        match &self.among {
-            Among::Values { candidates, .. } => {
-                (ResolvedEvaluate { split: Split::Valid, ..block.clone() }, candidates.len())
-            }
-            Among::Search(one) => one.trials(block),
-        }
-    }
-}
-
-/// An extension that the validation split has decided.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Chosen {
-    /// Its place among the extensions of the block.
-    pub place: usize,
-    /// What it was chosen among, as rows tell it: the keys with their lists, or the search.
-    pub among: serde_json::Value,
-}
-
 /// An evaluation with nothing left open, and what was measured to get there.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct Selection {
     /// The evaluation, every entry of `extend` one extension.
     pub evaluation: Evaluation,
     /// The rows of the validation split.
@@ -64,40 +34,58 @@ pub struct Choice {
 ///
 /// # Errors
 /// As [`evaluate()`], or no reading of a list gives a loss.
-pub fn choose(
+pub fn select(
     subject: &Subject<'_>,
     evaluation: &Evaluation,
     known: &[ResultRow],
     folder: &Path,
     store: &mut dyn FnMut(&ResultRow) -> Result<()>,
     show: &mut dyn FnMut(Progress) -> Result<()>,
-) -> Result<Choice> {
-    let mut decided = Evaluation { open: Vec::new(), ..evaluation.clone() };
+) -> Result<Selection> {
+    let mut decided = Evaluation { pending: Vec::new(), ..evaluation.clone() };
     let mut tried = Vec::new();
-    for Open { place, among } in &evaluation.open {
-        let (found, among, rows) = match among {
-            Among::Values { given, candidates } => {
-                let rows =
-                    evaluate(subject, &on_validation(evaluation, candidates), known, None, store, show)?;
+    for Pending { place, sweep } in &evaluation.pending {
+        let (found, among, rows) = match sweep {
+            Sweep::Values { given, candidates } => {
+                let trials = on(Split::Valid, evaluation, candidates);
+                let rows = evaluate(subject, &trials, known, None, store, show)?;
                 (best(candidates, &rows)?.clone(), given.clone(), rows)
             }
-            Among::Search(one) => {
-                let row = search::run(subject, evaluation, one, known, folder, store, show)?;
-                (one.found(&row)?, one.told(&evaluation.block)?, vec![row])
+            Sweep::Search(one) => {
+                let row = run(subject, evaluation, one, known, folder, store, show)?;
+                (one.found(&row)?, one.recorded(&evaluation.block), vec![row])
             }
         };
         decided.extensions.insert(*place, found);
         decided.chosen.push(Chosen { place: *place, among });
         tried.extend(rows);
     }
-    Ok(Choice { evaluation: decided, tried })
+    Ok(Selection { evaluation: decided, tried })
+}
+
+/// Checks that every evaluation can be made, before anything is trained.
+///
+/// # Errors
+/// An extension does not apply to the encoding, a length has positions the encoding has no value for,
+/// no document is long enough, or a reading does not fit in memory.
+pub fn check(
+    model: &Reading,
+    resolved: &Resolved,
+    dataset: &Dataset,
+    evaluations: &[Evaluation],
+) -> Result<()> {
+    evaluations.iter().try_for_each(|evaluation| {
+        let source = evaluation.block.source(dataset)?;
+        measurements(model, resolved, &source, evaluation)?;
+        check_pending(model, resolved, dataset, &source, evaluation)
+    })
 }
 
 /// Checks that everything an evaluation leaves open can be measured and then read, the latter from `source`.
 ///
 /// # Errors
 /// As [`crate::check`], or there is no validation split.
-pub fn check(
+fn check_pending(
     model: &Reading,
     resolved: &Resolved,
     dataset: &Dataset,
@@ -105,34 +93,30 @@ pub fn check(
     evaluation: &Evaluation,
 ) -> Result<()> {
     let choosing = |error: Error| error.context("choosing on the validation split");
-    for Open { among, .. } in &evaluation.open {
-        let measured = match among {
-            Among::Values { candidates, .. } => {
-                let read =
-                    Evaluation { baseline: false, ..on(evaluation.block.split, evaluation, candidates) };
-                tasks(model, resolved, source, &read)?;
-                on_validation(evaluation, candidates)
+    for Pending { sweep, .. } in &evaluation.pending {
+        let measured = match sweep {
+            Sweep::Values { candidates, .. } => {
+                measurements(model, resolved, source, &on(evaluation.block.split, evaluation, candidates))?;
+                on(Split::Valid, evaluation, candidates)
             }
-            Among::Search(one) => one.check(model, &evaluation.block)?,
+            Sweep::Search(search) => {
+                let (block, extension) = search.check(model, &evaluation.block)?;
+                Evaluation { baseline: false, ..Evaluation::fixed(block, vec![extension]) }
+            }
         };
         let validation = measured.block.source(dataset).map_err(|error| {
             choosing(error)
                 .hint("give the corpus folders `train`, `valid` and `test`, or one value in place of a list")
         })?;
-        tasks(model, resolved, &validation, &measured).map_err(choosing)?;
+        measurements(model, resolved, &validation, &measured).map_err(choosing)?;
     }
     Ok(())
 }
 
 /// The readings of a list on a split, in the layout of the block.
 fn on(split: Split, evaluation: &Evaluation, extensions: &[ExtensionConfig]) -> Evaluation {
-    let mut block = evaluation.block.clone();
-    block.split = split;
-    Evaluation { baseline: false, ..Evaluation::closed(block, extensions.to_vec()) }
-}
-
-fn on_validation(evaluation: &Evaluation, extensions: &[ExtensionConfig]) -> Evaluation {
-    on(Split::Valid, evaluation, extensions)
+    let block = ResolvedEvaluate { split, ..evaluation.block.clone() };
+    Evaluation { baseline: false, ..Evaluation::fixed(block, extensions.to_vec()) }
 }
 
 /// The reading with the lowest loss, averaged over the lengths; of equals the first. Rows come in the order of

@@ -8,53 +8,21 @@
 //! keys, the seed and the checkpoint, and ends after `budget` readings. Losses are kept as they are measured: a search
 //! that was interrupted goes on where it stopped, to the same end bit for bit.
 
+pub mod config;
 mod genome;
+pub(crate) mod run;
 mod trials;
 
-use crate::config::{Protocol, ResolvedEvaluate};
-use crate::document::Evaluation;
-use crate::entry::as_json;
-use crate::evaluate::{Progress, Subject, evaluate, mean_loss};
-use crate::row::{ResultRow, Settings};
-use crate::text::Source;
-use genome::{Genome, STEPS, generation};
+use crate::block::{Protocol, ResolvedEvaluate};
+use crate::row::ResultRow;
+use config::SearchConfig;
+use genome::{Genome, STEPS};
 use longwave_core::config::read;
-use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
 use longwave_data::Split;
-use longwave_position::{ExtensionConfig, Lengths, Reading, Tokens};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use longwave_position::{ExtensionConfig, Reading, Tokens};
 use serde_json::json;
-use std::collections::HashSet;
-use std::path::Path;
 use toml::{Table, Value};
-use trials::Trials;
-
-/// `search` of `{ kind = "longrope", search = { .. } }`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct SearchConfig {
-    /// Length the factors are searched for; the longest of the block unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub length: Option<Tokens>,
-    /// Readings that are measured.
-    pub budget: usize,
-    /// New readings of a generation, half of them changes and half of them crossings.
-    pub population: usize,
-    /// Best readings that the next generation is made of.
-    pub parents: usize,
-    /// Chance of each factor to be replaced, above 0 and at most 1.
-    pub mutation: f64,
-    /// Windows of each document of the validation split that are read.
-    pub windows_per_document: usize,
-}
-
-impl Default for SearchConfig {
-    fn default() -> Self {
-        Self { length: None, budget: 128, population: 16, parents: 8, mutation: 0.3, windows_per_document: 1 }
-    }
-}
 
 /// A search, with the other keys of its entry.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,10 +114,10 @@ impl Search {
         (self.block(block), self.config.budget + 1)
     }
 
-    /// What rows tell of the search.
-    pub(crate) fn told(&self, block: &ResolvedEvaluate) -> Result<serde_json::Value> {
+    /// The search as rows record it.
+    pub(crate) fn recorded(&self, block: &ResolvedEvaluate) -> serde_json::Value {
         let config = SearchConfig { length: Some(Tokens::Count(self.length(block))), ..self.config.clone() };
-        Ok(json!({ "search": as_json(&config)?, "with": as_json(&self.with)? }))
+        json!({ "search": config, "with": self.with })
     }
 
     /// The extension that a row of the search holds.
@@ -159,8 +127,12 @@ impl Search {
         ExtensionConfig::from_value(&value, &self.section)
     }
 
-    /// Checks that the search can be made, and gives one of its measurements.
-    pub(crate) fn check(&self, model: &Reading, block: &ResolvedEvaluate) -> Result<Evaluation> {
+    /// Checks that the search can be made, and gives what one of its trials reads, and with which extension.
+    pub(crate) fn check(
+        &self,
+        model: &Reading,
+        block: &ResolvedEvaluate,
+    ) -> Result<(ResolvedEvaluate, ExtensionConfig)> {
         let key = format!("{}.search.length", self.section);
         let length = self.length(block);
         if length <= block.train_length {
@@ -174,136 +146,8 @@ impl Search {
             return Err(Error::value(&key, length, "it must hold two copies of the passage, `passage`"));
         }
         let genome = Genome { factors: vec![100; bands(model)?], n_hat: 0 };
-        let extension = self.extension(&genome)?;
-        Ok(Evaluation { baseline: false, ..Evaluation::closed(self.block(block), vec![extension]) })
+        Ok((self.block(block), self.extension(&genome)?))
     }
-}
-
-/// Makes the search, or finds it among the known rows; gives the row of the best reading on the validation split.
-/// What it tries is kept in `folder`, so that a search that was interrupted goes on, and a larger one begins with it.
-///
-/// # Errors
-/// As [`evaluate()`], or the folder cannot be read or written.
-pub(crate) fn run(
-    subject: &Subject<'_>,
-    evaluation: &Evaluation,
-    search: &Search,
-    known: &[ResultRow],
-    folder: &Path,
-    store: &mut dyn FnMut(&ResultRow) -> Result<()>,
-    show: &mut dyn FnMut(Progress) -> Result<()>,
-) -> Result<ResultRow> {
-    let among = search.told(&evaluation.block)?;
-    let block = search.block(&evaluation.block);
-    let source = block.source(subject.dataset)?;
-    let settings =
-        Settings { corpus_hash: source.hash.clone(), ..block.settings(search.length(&block), "longrope") };
-    let made = known.iter().find(|row| {
-        row.config_hash == subject.config_hash
-            && (row.checkpoint.as_str(), row.step, row.stage)
-                == (subject.checkpoint, subject.step, subject.stage)
-            && row.settings == settings
-            && row.chosen_among.as_ref() == Some(&among)
-    });
-    if let Some(row) = made {
-        return Ok(row.clone());
-    }
-    let mut trials = Trials::open(folder, &subject_of(subject, search, &settings)?)?;
-    let genome = evolve(subject, &source, search, &block, &mut trials, show)?;
-    let mut best = Evaluation::closed(block, vec![search.extension(&genome)?]);
-    best.baseline = false;
-    best.chosen = vec![crate::choose::Chosen { place: 0, among }];
-    let rows = evaluate(subject, &best, known, None, store, show)?;
-    rows.into_iter().next().ok_or_else(|| Error::failed("a search measured nothing"))
-}
-
-/// What the loss of a reading depends on, besides the reading itself.
-fn subject_of(subject: &Subject<'_>, search: &Search, settings: &Settings) -> Result<serde_json::Value> {
-    Ok(json!({
-        "config_hash": subject.config_hash,
-        "checkpoint": subject.checkpoint,
-        "step": subject.step,
-        "stage": subject.stage,
-        "device": subject.device_name,
-        "settings": as_json(settings)?,
-        "with": as_json(&search.with)?,
-    }))
-}
-
-/// The best reading that the budget finds.
-fn evolve(
-    subject: &Subject<'_>,
-    source: &Source<'_>,
-    search: &Search,
-    block: &ResolvedEvaluate,
-    trials: &mut Trials,
-    show: &mut dyn FnMut(Progress) -> Result<()>,
-) -> Result<Genome> {
-    let model = &subject.model.position;
-    let length = search.length(block);
-    let lengths = Lengths { train: block.train_length, length };
-    let highest = (1.25 * STEPS * lengths.scale()).round() as u64;
-    let mut stream = Stream::new(subject.config.seed, "longrope search", length as u64);
-    let mut scored: Vec<(f64, Genome)> = Vec::new();
-    let mut seen = HashSet::new();
-    let mut children = seeds(model, lengths, highest)?;
-    let budget = search.config.budget;
-    while scored.len() < budget {
-        let mut fresh = false;
-        for genome in children {
-            if scored.len() == budget || !seen.insert(genome.clone()) {
-                continue;
-            }
-            fresh = true;
-            let loss = if let Some(known) = trials.loss(&genome) {
-                known
-            } else {
-                let read = Evaluation {
-                    baseline: false,
-                    ..Evaluation::closed(block.clone(), vec![search.extension(&genome)?])
-                };
-                let readings = scored.len();
-                let loss = mean_loss(subject, source, &read, &mut |progress| {
-                    let done = readings * progress.total + progress.done;
-                    show(Progress { done, total: budget * progress.total })
-                })?;
-                let loss = if loss.is_nan() { f64::INFINITY } else { loss };
-                trials.add(&genome, loss)?;
-                loss
-            };
-            scored.push((loss, genome));
-        }
-        scored.sort_by(|a, b| a.0.total_cmp(&b.0));
-        if !fresh {
-            // Every change of so few bands has been tried.
-            break;
-        }
-        children = generation(&scored, &search.config, highest, length, &mut stream);
-    }
-    scored
-        .into_iter()
-        .next()
-        .map(|(_, genome)| genome)
-        .ok_or_else(|| Error::failed("a search measured nothing"))
-}
-
-/// What known extensions make of the frequencies, as factors.
-fn seeds(model: &Reading, lengths: Lengths, highest: u64) -> Result<Vec<Genome>> {
-    let trained = frequencies(model)?;
-    ["linear", "yarn", "ntk", "direct"]
-        .into_iter()
-        .map(|kind| {
-            let extension = ExtensionConfig::from_value(&Value::String(kind.to_owned()), "extend")?;
-            let read = extension.apply(model, lengths)?;
-            let ratios = trained.iter().zip(frequencies(&read)?);
-            let mut factors: Vec<u64> = ratios
-                .map(|(&old, new)| if new > 0.0 { STEPS * old / new } else { STEPS })
-                .map(|factor| (factor.round() as u64).clamp(STEPS as u64, highest))
-                .collect();
-            factors.sort_unstable();
-            Ok(Genome { factors, n_hat: 0 })
-        })
-        .collect()
 }
 
 /// The frequencies of the one encoding made of some.

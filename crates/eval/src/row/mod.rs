@@ -20,7 +20,7 @@ mod store;
 pub use store::{read_rows, write_rows};
 
 use crate::bigram::LastSeen;
-use crate::config::Protocol;
+use crate::block::Protocol;
 use crate::statistics::{Mean, paired_difference};
 use longwave_core::{Error, Result, canonical};
 use longwave_data::Split;
@@ -138,7 +138,7 @@ pub struct ResultRow {
     /// [`DocumentSums::MOST`] documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_document: Option<DocumentSums>,
-    /// The loss minus that of another reading of the model, see [`against`](crate::against); absent of that reading
+    /// The loss minus that of another reading of the model, see [`reference`](crate::reference); absent of that reading
     /// itself, and where nothing can be paired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,

@@ -1,0 +1,110 @@
+//! One evaluation of a trained model: a checked `[[evaluate]]` block with its extensions.
+
+use crate::block::{EvaluateConfig, ResolvedEvaluate};
+use crate::reference::Reference;
+use crate::sweep::{ExtendEntry, Sweep};
+use crate::windows;
+use longwave_core::Result;
+use longwave_data::Split;
+use longwave_position::ExtensionConfig;
+
+/// One evaluation, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Lengths, protocol and windows.
+    pub block: ResolvedEvaluate,
+    /// The extensions, in the order of the config, without those that are `pending`.
+    pub extensions: Vec<ExtensionConfig>,
+    /// The entries that the validation split decides, see [`select()`](crate::select()).
+    pub pending: Vec<Pending>,
+    /// The entries that it has decided.
+    pub chosen: Vec<Chosen>,
+    /// The reading that the others are compared with.
+    pub reference: Reference,
+    /// Whether the window baseline is measured too.
+    pub baseline: bool,
+    /// Values that are allowed and most likely a mistake, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// An entry of `extend` that the validation split decides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pending {
+    /// Its index among the extensions of the block.
+    pub place: usize,
+    /// The readings to select from.
+    pub sweep: Sweep,
+}
+
+impl Pending {
+    /// What is read of the validation split to decide it, and how many times each of its lengths is.
+    pub fn trials(&self, block: &ResolvedEvaluate) -> (ResolvedEvaluate, usize) {
+        match &self.sweep {
+            Sweep::Values { candidates, .. } => {
+                (ResolvedEvaluate { split: Split::Valid, ..block.clone() }, candidates.len())
+            }
+            Sweep::Search(search) => search.trials(block),
+        }
+    }
+}
+
+/// An extension that the validation split has decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// Its index among the extensions of the block.
+    pub place: usize,
+    /// The alternatives, as rows record them: the keys with their lists, or the search.
+    pub among: serde_json::Value,
+}
+
+impl Evaluation {
+    /// Checks one block; `section` is its place in the file.
+    ///
+    /// # Errors
+    /// A value that is not allowed, named by its key.
+    pub fn new(config: &EvaluateConfig, section: &str, train_length: usize) -> Result<Self> {
+        let block = config.validate(section, train_length)?;
+        let mut evaluation = Self::fixed(block, Vec::new());
+        let block = &evaluation.block;
+        for (index, value) in block.extend.iter().enumerate() {
+            let section = format!("{section}.extend[{index}]");
+            let entry = ExtendEntry::from_value(value, &section)?;
+            for extension in entry.extensions() {
+                let warning = windows::of_extension(extension, &section, train_length, &block.lengths)?;
+                evaluation.warnings.extend(warning);
+            }
+            match entry {
+                ExtendEntry::Fixed(extension) => evaluation.extensions.push(extension),
+                // On the validation split itself there is nothing to select: every value is reported.
+                ExtendEntry::Sweep(Sweep::Values { candidates, .. }) if block.split == Split::Valid => {
+                    evaluation.extensions.extend(candidates);
+                }
+                ExtendEntry::Sweep(sweep) => {
+                    let place = evaluation.extensions.len() + evaluation.pending.len();
+                    evaluation.pending.push(Pending { place, sweep });
+                }
+            }
+        }
+        if let Some(value) = &config.against {
+            let key = format!("{section}.against");
+            evaluation.reference = Reference::from_value(value, &key)?;
+            let kinds = evaluation.extensions.iter().map(ExtensionConfig::kind);
+            let kinds = kinds.chain(evaluation.pending.iter().map(|pending| pending.sweep.kind()));
+            evaluation.reference.check(&evaluation.extensions, &kinds.collect::<Vec<_>>(), &key)?;
+        }
+        Ok(evaluation)
+    }
+
+    /// An evaluation in which every extension is fixed.
+    pub fn fixed(block: ResolvedEvaluate, extensions: Vec<ExtensionConfig>) -> Self {
+        Self {
+            block,
+            extensions,
+            pending: Vec::new(),
+            chosen: Vec::new(),
+            reference: Reference::default(),
+            baseline: true,
+            warnings: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Makes a search: measures readings on the validation split until the budget is spent.
+
+use super::genome::{Genome, STEPS, generation};
+use super::trials::Trials;
+use super::{Search, frequencies};
+use crate::block::ResolvedEvaluate;
+use crate::evaluation::{Chosen, Evaluation};
+use crate::measure::{Progress, Subject, evaluate, mean_loss};
+use crate::row::{ResultRow, Settings};
+use crate::source::Source;
+use longwave_core::random::Stream;
+use longwave_core::{Error, Result};
+use longwave_position::{ExtensionConfig, Lengths, Reading};
+use serde_json::json;
+use std::collections::HashSet;
+use std::path::Path;
+use toml::Value;
+
+/// Makes the search, or finds it among the known rows; gives the row of the best reading on the validation split.
+/// What it tries is kept in `folder`, so that a search that was interrupted goes on, and a larger one begins with it.
+///
+/// # Errors
+/// As [`evaluate()`], or the folder cannot be read or written.
+pub(crate) fn run(
+    subject: &Subject<'_>,
+    evaluation: &Evaluation,
+    search: &Search,
+    known: &[ResultRow],
+    folder: &Path,
+    store: &mut dyn FnMut(&ResultRow) -> Result<()>,
+    show: &mut dyn FnMut(Progress) -> Result<()>,
+) -> Result<ResultRow> {
+    let among = search.recorded(&evaluation.block);
+    let block = search.block(&evaluation.block);
+    let source = block.source(subject.dataset)?;
+    let settings =
+        Settings { corpus_hash: source.hash.clone(), ..block.settings(search.length(&block), "longrope") };
+    let made = known.iter().find(|row| {
+        row.config_hash == subject.config_hash
+            && (row.checkpoint.as_str(), row.step, row.stage)
+                == (subject.checkpoint, subject.step, subject.stage)
+            && row.settings == settings
+            && row.chosen_among.as_ref() == Some(&among)
+    });
+    if let Some(row) = made {
+        return Ok(row.clone());
+    }
+    let mut trials = Trials::open(folder, &subject_of(subject, search, &settings))?;
+    let genome = evolve(subject, &source, search, &block, &mut trials, show)?;
+    let mut best = Evaluation::fixed(block, vec![search.extension(&genome)?]);
+    best.baseline = false;
+    best.chosen = vec![Chosen { place: 0, among }];
+    let rows = evaluate(subject, &best, known, None, store, show)?;
+    rows.into_iter().next().ok_or_else(|| Error::failed("a search measured nothing"))
+}
+
+/// What the loss of a reading depends on, besides the reading itself.
+fn subject_of(subject: &Subject<'_>, search: &Search, settings: &Settings) -> serde_json::Value {
+    json!({
+        "config_hash": subject.config_hash,
+        "checkpoint": subject.checkpoint,
+        "step": subject.step,
+        "stage": subject.stage,
+        "device": subject.device_name,
+        "settings": settings,
+        "with": search.with,
+    })
+}
+
+/// The best reading that the budget finds.
+fn evolve(
+    subject: &Subject<'_>,
+    source: &Source<'_>,
+    search: &Search,
+    block: &ResolvedEvaluate,
+    trials: &mut Trials,
+    show: &mut dyn FnMut(Progress) -> Result<()>,
+) -> Result<Genome> {
+    let model = &subject.model.position;
+    let length = search.length(block);
+    let lengths = Lengths { train: block.train_length, length };
+    let highest = (1.25 * STEPS * lengths.scale()).round() as u64;
+    let mut stream = Stream::new(subject.config.seed, "longrope search", length as u64);
+    let mut scored: Vec<(f64, Genome)> = Vec::new();
+    let mut seen = HashSet::new();
+    let mut children = seeds(model, lengths, highest)?;
+    let budget = search.config.budget;
+    while scored.len() < budget {
+        let mut fresh = false;
+        for genome in children {
+            if scored.len() == budget || !seen.insert(genome.clone()) {
+                continue;
+            }
+            fresh = true;
+            let loss = if let Some(known) = trials.loss(&genome) {
+                known
+            } else {
+                let read = Evaluation {
+                    baseline: false,
+                    ..Evaluation::fixed(block.clone(), vec![search.extension(&genome)?])
+                };
+                let readings = scored.len();
+                let loss = mean_loss(subject, source, &read, &mut |progress| {
+                    let done = readings * progress.total + progress.done;
+                    show(Progress { done, total: budget * progress.total })
+                })?;
+                let loss = if loss.is_nan() { f64::INFINITY } else { loss };
+                trials.add(&genome, loss)?;
+                loss
+            };
+            scored.push((loss, genome));
+        }
+        scored.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if !fresh {
+            // Every change of so few bands has been tried.
+            break;
+        }
+        children = generation(&scored, &search.config, highest, length, &mut stream);
+    }
+    scored
+        .into_iter()
+        .next()
+        .map(|(_, genome)| genome)
+        .ok_or_else(|| Error::failed("a search measured nothing"))
+}
+
+/// What known extensions make of the frequencies, as factors.
+fn seeds(model: &Reading, lengths: Lengths, highest: u64) -> Result<Vec<Genome>> {
+    let trained = frequencies(model)?;
+    ["linear", "yarn", "ntk", "direct"]
+        .into_iter()
+        .map(|kind| {
+            let extension = ExtensionConfig::from_value(&Value::String(kind.to_owned()), "extend")?;
+            let read = extension.apply(model, lengths)?;
+            let ratios = trained.iter().zip(frequencies(&read)?);
+            let mut factors: Vec<u64> = ratios
+                .map(|(&old, new)| if new > 0.0 { STEPS * old / new } else { STEPS })
+                .map(|factor| (factor.round() as u64).clamp(STEPS as u64, highest))
+                .collect();
+            factors.sort_unstable();
+            Ok(Genome { factors, n_hat: 0 })
+        })
+        .collect()
+}

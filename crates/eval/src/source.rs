@@ -1,0 +1,77 @@
+//! Where the documents of a measurement come from.
+
+use crate::block::Protocol;
+use crate::text::Text;
+use longwave_core::{Error, Result};
+use longwave_data::{Dataset, Split, TokenFile};
+
+/// Where documents come from: a split of the run's corpus, other text, or a task.
+#[derive(Clone, Debug)]
+pub struct Source<'a> {
+    dataset: &'a Dataset,
+    tokens: TokenFile,
+    split: Split,
+    /// The corpus as written, or the task.
+    pub name: String,
+    /// Identifies other text than the corpus of the run's config.
+    pub hash: Option<String>,
+}
+
+impl<'a> Source<'a> {
+    /// A split of the run's corpus or of another one, in tokens of the run's tokenizer.
+    ///
+    /// # Errors
+    /// The other corpus cannot be read, or has no such split.
+    pub fn open(dataset: &'a Dataset, corpus: Option<&str>, split: Split) -> Result<Self> {
+        let (tokens, name, hash) = match corpus {
+            None => (dataset.tokens(split).clone(), dataset.name(), None),
+            Some(corpus) => {
+                let (tokens, hash) = dataset.other_text(corpus, split)?;
+                (tokens, corpus.to_owned(), Some(hash))
+            }
+        };
+        Ok(Self { dataset, tokens, split, name, hash })
+    }
+
+    /// Refuses a protocol that has nothing to read here.
+    ///
+    /// # Errors
+    /// A task is asked as text is read, or the other way round.
+    pub fn check(&self, protocol: Protocol) -> Result<()> {
+        match (self.dataset.task(), protocol, &self.hash) {
+            (Some(_), Protocol::Task, _) | (Some(_), _, Some(_)) => Ok(()),
+            (None, Protocol::Task, _) => {
+                Err(Error::value("protocol", "\"task\"", "the run was trained on a corpus and asks no task")
+                    .hint("leave `protocol` out, or train on a `data.task`"))
+            }
+            (Some(_), _, None) => Err(Error::value(
+                "protocol",
+                format!("\"{protocol}\""),
+                "the run was trained on a task, and that has answers to score",
+            )
+            .hint("use `protocol = \"task\"`, or name text with `corpus`")),
+            (None, ..) => Ok(()),
+        }
+    }
+
+    /// The documents as they are.
+    pub fn documents(&self) -> Text {
+        Text::documents(self.tokens.clone())
+    }
+
+    /// The documents' passages, repeated; see [`Text::tiled`].
+    pub fn tiled(&self, passage: usize, length: usize) -> Text {
+        Text::tiled(self.tokens.clone(), passage, length)
+    }
+
+    /// Sequences of the run's task, others in every split.
+    ///
+    /// # Errors
+    /// The run was trained on a corpus, or the task does not fit the length.
+    pub fn questions(&self, count: usize, length: usize) -> Result<Text> {
+        match self.dataset.task() {
+            Some(task) => Ok(Text::questions(task.questions(self.split, count, length)?)),
+            None => self.check(Protocol::Task).map(|()| self.documents()),
+        }
+    }
+}

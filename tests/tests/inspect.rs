@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::Project;
+use common::{Outcome, Project};
 use longwave_position::encodings::ENCODINGS;
 use serde_json::Value;
 
@@ -202,4 +202,31 @@ fn a_stack_says_what_each_layer_sees() {
             "layer 1 sees every earlier key, queries scaled by log n"
         ]
     );
+}
+
+fn listed(arguments: &[&str]) -> Outcome {
+    Project::new().run(&[&["inspect"], arguments].concat())
+}
+
+#[test]
+fn the_list_has_numbers_too() {
+    let list: Value = serde_json::from_str(&listed(&["--list", "--json"]).stdout).unwrap();
+    let of = |part: &str, kind: &str| {
+        let entries = list[part].as_array().unwrap();
+        entries.iter().find(|entry| entry["kind"] == kind).unwrap().clone()
+    };
+    assert_eq!(of("encodings", "learned")["acts"], serde_json::json!(["input"]));
+    assert_eq!(of("encodings", "learned")["refuses"], true);
+    assert_eq!(
+        of("extensions", "rerope")["applies_to"],
+        serde_json::json!(["rope", "xpos", "pope", "transformer_xl"])
+    );
+}
+
+#[test]
+fn a_list_needs_no_config_and_takes_none() {
+    let outcome = listed(&[]);
+    assert!(outcome.code == Some(2) && outcome.stderr.contains("--config"), "{}", outcome.stderr);
+    let outcome = listed(&["--list", "--length", "4"]);
+    assert!(outcome.code == Some(2) && outcome.stderr.contains("--list"), "{}", outcome.stderr);
 }

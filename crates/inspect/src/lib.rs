@@ -1,7 +1,7 @@
 //! What `longwave inspect` shows: the list of encodings and extensions, and pictures of one encoding.
 //!
 //! - [`catalog`]: every encoding and every extension, with what their files state and what their hooks do.
-//! - [`tables`]: the catalog as the two Markdown tables of the README.
+//! - [`tables`]: the catalog as the two Markdown tables of the reference in `docs`.
 //! - [`picture`]: one encoding, as trained and as an extension reads it, as numbers and as text.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]

@@ -1,4 +1,4 @@
-//! The catalog as the two Markdown tables of the README.
+//! The catalog as the two Markdown tables of the reference in `docs`.
 
 use crate::catalog::{self, EncodingInfo, ExtensionInfo, HookPoint};
 use longwave_core::Result;

@@ -221,7 +221,7 @@ pub(crate) struct Inspect {
     /// Config file; a bare name is also looked up in `configs/`
     #[arg(long, value_name = "FILE", required_unless_present = "list")]
     pub(crate) config: Option<PathBuf>,
-    /// List every encoding and every extension instead, as the tables of the README
+    /// List every encoding and every extension instead, as two Markdown tables
     #[arg(long, conflicts_with_all = ["config", "set", "length", "extend"])]
     pub(crate) list: bool,
     /// Change a key of the config, as `position.base=500000.0`; repeatable

@@ -25,13 +25,14 @@ fn commands_of_the_documentation_exist() {
                 });
                 let options = arguments.iter().filter(|word| word.starts_with("--"));
                 for option in options.map(|option| option.split('=').next().unwrap()) {
-                    let known = help.split(|c: char| !(c.is_alphanumeric() || c == '-')).any(|word| word == option);
+                    let known =
+                        help.split(|c: char| !(c.is_alphanumeric() || c == '-')).any(|word| word == option);
                     assert!(known, "{at}: there is no option {option}");
                 }
                 for file in arguments.iter().filter(|word| word.ends_with(".toml")) {
-                    let known = ["configs", "experiments", "."].iter().any(|place| {
-                        repository(place).join(file).is_file()
-                    });
+                    let known = ["configs", "experiments", "."]
+                        .iter()
+                        .any(|place| repository(place).join(file).is_file());
                     assert!(known || READERS_OWN.contains(&file.as_str()), "{at}: there is no {file}");
                 }
             }

@@ -25,8 +25,12 @@ fn examples_of_configs_are_valid() {
             config.extend(part);
             let path = folder.path().join("example.toml");
             fs::write(&path, toml::to_string(&config).unwrap()).unwrap();
-            let output =
-                Command::new(PROGRAM).arg("validate").arg(&path).current_dir(repository("")).output().unwrap();
+            let output = Command::new(PROGRAM)
+                .arg("validate")
+                .arg(&path)
+                .current_dir(repository(""))
+                .output()
+                .unwrap();
             assert!(
                 output.status.success(),
                 "{}: {}\n{}",

@@ -65,7 +65,8 @@ impl Schema {
 
     fn item(&self, table: &Value, key: &str, schema: &Value, depth: usize) -> String {
         let inner = self.resolve(schema);
-        let required = table["required"].as_array().is_some_and(|keys| keys.iter().any(|required| required == key));
+        let required =
+            table["required"].as_array().is_some_and(|keys| keys.iter().any(|required| required == key));
         // Where the words name a default, it is not named twice.
         let in_words = description(schema).contains("Default:");
         let default = schema.get("default").filter(|default| !default.is_null() && !in_words);
@@ -76,7 +77,8 @@ impl Schema {
             None => {}
         }
         let indent = "  ".repeat(depth);
-        let mut text = format!("{indent}- `{key}` ({}): {}\n", notes.join(", "), sentence(&self.words(schema)));
+        let mut text =
+            format!("{indent}- `{key}` ({}): {}\n", notes.join(", "), sentence(&self.words(schema)));
         if !self.is_elsewhere(schema) {
             text += &self.inside(inner, depth + 1);
         }
@@ -114,7 +116,9 @@ impl Schema {
             return self.kind_of(only);
         }
         let named = schema["$ref"].as_str().is_some_and(|name| name.ends_with("/Tokens"));
-        if named || alternatives(schema).iter().any(|choice| choice["pattern"].as_str().is_some_and(is_length)) {
+        if named
+            || alternatives(schema).iter().any(|choice| choice["pattern"].as_str().is_some_and(is_length))
+        {
             return "length".to_owned();
         }
         let inner = self.resolve(schema);
@@ -131,7 +135,9 @@ impl Schema {
             return format!("`{}`", toml_text(value));
         }
         let types = match &inner["type"] {
-            Value::Array(types) => types.iter().filter_map(Value::as_str).find(|name| *name != "null").unwrap_or(""),
+            Value::Array(types) => {
+                types.iter().filter_map(Value::as_str).find(|name| *name != "null").unwrap_or("")
+            }
             name => name.as_str().unwrap_or(""),
         };
         match types {
@@ -201,7 +207,8 @@ fn toml_text(value: &Value) -> String {
 }
 
 fn table_text(table: &Map<String, Value>) -> String {
-    let keys: Vec<String> = table.iter().map(|(key, value)| format!("{key} = {}", toml_text(value))).collect();
+    let keys: Vec<String> =
+        table.iter().map(|(key, value)| format!("{key} = {}", toml_text(value))).collect();
     format!("{{ {} }}", keys.join(", "))
 }
 
@@ -231,7 +238,11 @@ fn is_symbol(line: &str) -> bool {
 /// `<`, `*` and `|` outside of code are no markup.
 fn escaped(text: &str) -> String {
     let escape = |(index, part): (usize, &str)| {
-        if index % 2 == 1 { part.to_owned() } else { part.replace('<', "\\<").replace('*', "\\*").replace('|', "\\|") }
+        if index % 2 == 1 {
+            part.to_owned()
+        } else {
+            part.replace('<', "\\<").replace('*', "\\*").replace('|', "\\|")
+        }
     };
     text.split('`').enumerate().map(escape).collect::<Vec<_>>().join("`")
 }

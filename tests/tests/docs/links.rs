@@ -15,12 +15,16 @@ fn every_link_leads_somewhere() {
                 continue;
             }
             let (file, anchor) = link.split_once('#').unwrap_or((&link, ""));
-            let target = if file.is_empty() { page.path.clone() } else { page.path.parent().unwrap().join(file) };
+            let target =
+                if file.is_empty() { page.path.clone() } else { page.path.parent().unwrap().join(file) };
             let found = target.canonicalize().ok();
             let leads = found.as_ref().is_some_and(|found| {
                 let same = |page: &&Page| page.path.canonicalize().unwrap() == *found;
                 anchor.is_empty()
-                    || pages.iter().find(same).is_some_and(|page| page.anchors().iter().any(|known| known == anchor))
+                    || pages
+                        .iter()
+                        .find(same)
+                        .is_some_and(|page| page.anchors().iter().any(|known| known == anchor))
             });
             if !leads {
                 broken.push(format!("{}: {link}", page.name()));
@@ -48,7 +52,8 @@ fn the_summary_lists_every_page_once() {
     let pages = pages();
     let summary = pages.iter().find(|page| page.name() == "docs/src/SUMMARY.md").unwrap();
     let mut listed: Vec<String> = summary.links().iter().map(|link| format!("docs/src/{link}")).collect();
-    let mut there: Vec<String> = pages.iter().map(Page::name).filter(|name| name.starts_with("docs/src/")).collect();
+    let mut there: Vec<String> =
+        pages.iter().map(Page::name).filter(|name| name.starts_with("docs/src/")).collect();
     there.retain(|name| name != "docs/src/SUMMARY.md");
     listed.sort();
     there.sort();

@@ -2,7 +2,7 @@
 //!
 //! `UPDATE_DOCS=1 cargo test --package longwave-tests --test docs` writes the pages of `docs/src/reference` anew.
 
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -59,14 +59,20 @@ impl Page {
         self.prose()
             .flat_map(|line| {
                 let line = without_code(line);
-                line.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect::<Vec<_>>()
+                line.split("](")
+                    .skip(1)
+                    .filter_map(|rest| Some(rest.split_once(')')?.0.to_owned()))
+                    .collect::<Vec<_>>()
             })
             .collect()
     }
 
     /// The anchors of the headings.
     pub fn anchors(&self) -> Vec<String> {
-        self.prose().filter(|line| line.starts_with('#')).map(|line| anchor(line.trim_start_matches('#'))).collect()
+        self.prose()
+            .filter(|line| line.starts_with('#'))
+            .map(|line| anchor(line.trim_start_matches('#')))
+            .collect()
     }
 
     /// The fenced code.

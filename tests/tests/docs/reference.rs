@@ -7,7 +7,8 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
 
-const GENERATED: &str = "<!-- Made by `UPDATE_DOCS=1 cargo test --package longwave-tests --test docs`. -->\n\n";
+const GENERATED: &str =
+    "<!-- Made by `UPDATE_DOCS=1 cargo test --package longwave-tests --test docs`. -->\n\n";
 
 /// With `UPDATE_DOCS=1` the pages are written anew.
 #[test]
@@ -143,7 +144,8 @@ fn protocols(schema: &Schema) -> String {
         }
     }
     page += "## Keys of every protocol\n\n";
-    let owned: Vec<&str> = all.iter().filter(|(_, key)| owner(key).is_some()).map(|(key, _)| key.as_str()).collect();
+    let owned: Vec<&str> =
+        all.iter().filter(|(_, key)| owner(key).is_some()).map(|(key, _)| key.as_str()).collect();
     page + &schema.keys(evaluate, &owned)
 }
 
@@ -154,7 +156,8 @@ fn metrics() -> String {
              | metric | unit | better | which rows have it |\n|---|---|---|---|\n";
     for metric in Metric::ALL {
         let better = if metric.falls() { "less" } else { "more" };
-        let _ = writeln!(page, "| `{}` | {} | {better} | {} |", metric.name(), metric.unit(), metric.found_in());
+        let _ =
+            writeln!(page, "| `{}` | {} | {better} | {} |", metric.name(), metric.unit(), metric.found_in());
     }
     page
 }

@@ -3,6 +3,7 @@
 use super::markdown::pages;
 use super::{program, repository};
 use std::collections::HashMap;
+use std::path::Path;
 
 /// Files that readers write themselves.
 const READERS_OWN: [&str; 2] = ["mine.toml", "rates.toml"];
@@ -29,7 +30,10 @@ fn commands_of_the_documentation_exist() {
                         help.split(|c: char| !(c.is_alphanumeric() || c == '-')).any(|word| word == option);
                     assert!(known, "{at}: there is no option {option}");
                 }
-                for file in arguments.iter().filter(|word| word.ends_with(".toml")) {
+                for file in arguments
+                    .iter()
+                    .filter(|word| Path::new(word).extension().is_some_and(|end| end == "toml"))
+                {
                     let known = ["configs", "experiments", "."]
                         .iter()
                         .any(|place| repository(place).join(file).is_file());

@@ -1,6 +1,7 @@
 //! The keys of a schema as a Markdown list.
 
 use serde_json::{Map, Value};
+use std::fmt::Write as _;
 
 /// Where a type that has a page of its own is described: its name in the schema, what it is called, and the link.
 const ELSEWHERE: [(&str, &str, &str); 6] = [
@@ -79,7 +80,7 @@ impl Schema {
         let indent = "  ".repeat(depth);
         let mut text =
             format!("{indent}- `{key}` ({}): {}\n", notes.join(", "), sentence(&self.words(schema)));
-        if !self.is_elsewhere(schema) {
+        if !is_elsewhere(schema) {
             text += &self.inside(inner, depth + 1);
         }
         text
@@ -98,10 +99,10 @@ impl Schema {
         let mut text = String::new();
         for choice in alternatives(schema).into_iter().map(|choice| self.resolve(choice)) {
             if let Some(kind) = kinds(choice).first() {
-                text += &format!("{indent}- `kind = \"{kind}\"`: {}\n", sentence(description(choice)));
+                let _ = writeln!(text, "{indent}- `kind = \"{kind}\"`: {}", sentence(description(choice)));
                 text += &self.list(choice, &["kind"], depth + 1);
             } else if let Some(value) = choice.get("const").filter(|_| !description(choice).is_empty()) {
-                text += &format!("{indent}- `{}`: {}\n", toml_text(value), sentence(description(choice)));
+                let _ = writeln!(text, "{indent}- `{}`: {}", toml_text(value), sentence(description(choice)));
             }
         }
         text + &self.list(schema, &[], depth)
@@ -148,11 +149,6 @@ impl Schema {
         }
     }
 
-    fn is_elsewhere(&self, schema: &Value) -> bool {
-        let parts = || alternatives(schema).into_iter().chain([schema, &schema["items"]]);
-        parts().any(|part| elsewhere(part).is_some())
-    }
-
     /// What a reference, or the one type beside `null`, stands for.
     fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
         if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
@@ -167,6 +163,12 @@ impl Schema {
 fn alternatives(schema: &Value) -> Vec<&Value> {
     let choices = ["anyOf", "oneOf"].iter().find_map(|key| schema[key].as_array());
     choices.into_iter().flatten().filter(|choice| choice["type"] != "null").collect()
+}
+
+/// Whether a type, or one that it chooses from, has a page of its own.
+fn is_elsewhere(schema: &Value) -> bool {
+    let parts = || alternatives(schema).into_iter().chain([schema, &schema["items"]]);
+    parts().any(|part| elsewhere(part).is_some())
 }
 
 fn elsewhere(schema: &Value) -> Option<(&'static str, &'static str, &'static str)> {

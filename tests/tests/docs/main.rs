@@ -27,5 +27,6 @@ fn repository(path: &str) -> PathBuf {
 fn program(arguments: &[&str]) -> String {
     let output = Command::new(PROGRAM).args(arguments).env_remove("COLUMNS").output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    // Help names the program by its file.
+    String::from_utf8(output.stdout).unwrap().replace("longwave-under-test", "longwave")
 }

@@ -86,7 +86,9 @@ impl Page {
                 }
                 inside = !inside;
             } else if inside {
-                fences.last_mut().unwrap().text += &format!("{line}\n");
+                let text = &mut fences.last_mut().unwrap().text;
+                text.push_str(line);
+                text.push('\n');
             }
         }
         fences

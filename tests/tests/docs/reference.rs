@@ -44,7 +44,7 @@ fn encodings(list: &Value, schema: &Schema) -> String {
     let mut page = "# Encodings\n\n".to_owned() + GENERATED;
     page += "Choose one with `[position] kind = \"..\"`. [Encodings](../concepts/encodings.md) explains how they \
              differ. L is the training length.\n\n";
-    page += &program(&["inspect", "--list"]).split("\n\n").next().unwrap();
+    page += program(&["inspect", "--list"]).split("\n\n").next().unwrap();
     page += "\n\n";
     for encoding in list["encodings"].as_array().unwrap() {
         let kind = encoding["kind"].as_str().unwrap();
@@ -237,5 +237,5 @@ fn config(schema: &Schema) -> String {
 }
 
 fn indented(list: &str) -> String {
-    list.lines().map(|line| format!("  {line}\n")).collect()
+    list.lines().flat_map(|line| ["  ", line, "\n"]).collect()
 }

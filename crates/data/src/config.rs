@@ -28,7 +28,7 @@ pub struct DataConfig {
     /// The field that holds a document's text in `.jsonl` files.
     #[serde(default = "default_text_field")]
     pub text_field: String,
-    /// A string put between the documents of the training stream; nothing is unless it is given.
+    /// A string that is put between the documents of the training stream. Default: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separator: Option<String>,
     /// The share of the documents held out, for a corpus without `train`, `valid`, `test` folders.

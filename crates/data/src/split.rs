@@ -20,7 +20,7 @@ use std::str::FromStr;
 pub enum Split {
     /// What the model and the tokenizer learn from.
     Train,
-    /// What choices are made by; `validation` is read as well.
+    /// What choices are made by; `validation` is another name for it.
     #[serde(alias = "validation")]
     Valid,
     /// What results are reported on.

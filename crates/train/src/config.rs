@@ -7,7 +7,7 @@ use longwave_position::TrainingPositions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The learning rate's course after warm-up.
+/// How the learning rate changes after warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleKind {
@@ -60,7 +60,7 @@ pub struct TrainConfig {
     pub steps: u64,
     /// Tokens an optimizer step; a multiple of `length`.
     pub batch_tokens: usize,
-    /// The batch is computed in so many parts, to save memory.
+    /// Parts that the batch is computed in, one after the other, to save memory.
     pub accumulation: usize,
     /// How training sequences are drawn from the training text.
     pub sampling: Sampling,
@@ -73,7 +73,7 @@ pub struct TrainConfig {
     pub precision: Precision,
     /// Peak learning rate.
     pub learning_rate: f64,
-    /// The learning rate's course after warm-up.
+    /// How the learning rate changes after warm-up.
     pub schedule: ScheduleKind,
     /// Steps of linear warm-up: a count, or a share of all steps.
     pub warmup: Steps,

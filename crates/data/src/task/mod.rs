@@ -67,7 +67,7 @@ pub enum TaskKind {
     BinaryMultiplication,
     /// `10001=100`: the whole root of a number, largest digit first.
     ComputeSqrt,
-    /// A number told within filler text, and asked for at the end (Mohtashami and Jaggi 2023,
+    /// A number stands in filler text and is asked for at the end (Mohtashami and Jaggi 2023,
     /// arXiv:2305.16300; the form of Chen et al. 2023, arXiv:2306.15595, shortened).
     Passkey,
     /// `qzk#4f..#4`: the digit after the only other `#` in random letters.

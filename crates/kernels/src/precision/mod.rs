@@ -28,8 +28,8 @@ pub enum Precision {
     /// 24 bits, as everything else.
     #[default]
     F32,
-    /// 11 bits, up to 65,504: the loss is scaled so that small gradients stay above 0, and a step whose gradients
-    /// overflow is left out.
+    /// 11 bits, up to 65,504: the loss is scaled so that small gradients do not vanish, and a step whose gradients
+    /// overflow is skipped.
     F16,
     /// 8 bits with the range of f32; nothing is scaled.
     Bf16,

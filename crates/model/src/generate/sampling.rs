@@ -8,9 +8,9 @@ use serde::Serialize;
 /// 2020, arXiv:1904.09751, section 3.1). Tokens of one logit are taken in the order of their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sampling {
-    /// Divides the logits; 0 always takes the likeliest token.
+    /// Divides the logits; 0 always takes the most likely token.
     pub temperature: f64,
-    /// Keeps so many of the likeliest tokens.
+    /// Keeps only the most likely tokens, this many.
     pub top_k: Option<usize>,
     /// Keeps the fewest likeliest tokens whose probabilities sum to this.
     pub top_p: Option<f64>,
@@ -26,7 +26,7 @@ impl Sampling {
     pub fn validate(&self) -> Result<()> {
         if !(self.temperature.is_finite() && self.temperature >= 0.0) {
             return Err(Error::value("--temperature", self.temperature, "it must be a number of at least 0")
-                .hint("0 always takes the likeliest token, 1 samples what the model says"));
+                .hint("0 always takes the most likely token, 1 samples what the model says"));
         }
         if self.top_k == Some(0) {
             return Err(

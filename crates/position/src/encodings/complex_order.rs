@@ -31,11 +31,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
 
-/// Who shares the numbers of a table.
+/// What shares the numbers of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Share {
-    /// Nobody: a number for each word and channel.
+    /// Nothing: a number for each word and channel.
     #[default]
     None,
     /// All words: a number for each channel.
@@ -70,13 +70,13 @@ pub enum InitPhase {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Who shares the amplitudes.
+    /// What shares the amplitudes.
     #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub share_amplitude: Share,
-    /// Who shares the frequencies.
+    /// What shares the frequencies.
     #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub share_frequency: Share,
-    /// Who shares the phases.
+    /// What shares the phases.
     #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub share_phase: Share,
     /// Where the phases start.

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// Distances with a vector of their own, on either side.
     pub span: usize,
-    /// So many of the last blocks know absolute positions too (EMD).
+    /// Number of last blocks that also get absolute positions (EMD).
     #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub absolute_layers: usize,
     /// The absolute embeddings: the keys of `learned`.

@@ -35,7 +35,7 @@ pub struct Fox {
 impl Configure for Config {
     type Encoding = Fox;
     const KIND: &'static str = "fox";
-    const DESCRIPTION: &'static str = "a learned gate forgets what lies behind (FoX)";
+    const DESCRIPTION: &'static str = "a learned gate forgets earlier tokens (FoX)";
     const SOURCE: &'static str = "arXiv:2503.02130";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the gates go on forgetting");
 

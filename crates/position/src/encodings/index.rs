@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub struct Config {
     /// Divide the index by the length less one.
     pub normalized: bool,
-    /// The length to normalise by; that of the text at hand unless given.
+    /// The length to normalise by; that of the text that is read unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<usize>,
     /// Standard deviation of the weight at the start; unless given such that the vectors of a training text are as large

@@ -33,7 +33,7 @@ pub(super) const INIT_STD: f64 = 0.02;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PastTable {
-    /// Nothing: the reading is refused.
+    /// Nothing: reading it is an error.
     #[default]
     Error,
     /// A vector as before training.
@@ -57,7 +57,7 @@ pub struct Config {
     pub past_table: PastTable,
     /// `hierarchical`: the share of the quotient's vector, between 0 and 1 and not 0.5.
     pub alpha: f64,
-    /// `interpolate`: the length the table is stretched over; that of the text at hand unless given.
+    /// `interpolate`: the length the table is stretched over; that of the text that is read unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<usize>,
     /// Standard deviation of the vectors at the start.

@@ -49,7 +49,7 @@ pub struct Pope {
 impl Configure for Config {
     type Encoding = Pope;
     const KIND: &'static str = "pope";
-    const DESCRIPTION: &'static str = "channels give lengths, positions alone give angles (PoPE)";
+    const DESCRIPTION: &'static str = "the content sets the lengths of the channels, the position their angles (PoPE)";
     const SOURCE: &'static str = "arXiv:2509.10534";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: angles that training never showed");
 

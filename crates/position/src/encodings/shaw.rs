@@ -23,9 +23,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The least distance with a vector of its own; a causal model reads none below 0.
+    /// The smallest distance with its own vector; a causal model has none below 0.
     pub p_min: i32,
-    /// The largest distance with a vector of its own.
+    /// The largest distance with its own vector.
     pub p_max: i32,
     /// Whether values have a table too.
     // Left out of resolved configs where it is true, as it came later.

@@ -37,7 +37,7 @@ pub struct Config {
     pub gamma: f64,
     /// Positions over which a band decays by its zeta.
     pub scale_base: f64,
-    /// Where q and k keep their size; the middle of the keys at hand unless given.
+    /// The position where q and k keep their size; the middle of the keys that are read unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub centre: Option<f64>,
 }

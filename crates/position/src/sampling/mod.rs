@@ -45,8 +45,8 @@ pub enum TrainingPositions {
     /// 0, 1, 2, ..
     #[default]
     Contiguous,
-    /// So many positions as there are tokens, drawn without replacement and sorted; the same for all rows
-    /// of a batch, other ones for every step (arXiv:2305.16843).
+    /// As many positions as there are tokens, drawn without replacement and sorted: the same for all rows
+    /// of a batch, new ones for every step (arXiv:2305.16843).
     Randpos {
         /// Positions are drawn below it. Default: 2048.
         #[schemars(default = "randpos_positions")]
@@ -68,7 +68,7 @@ pub enum TrainingPositions {
         /// Positions stay below it.
         max_position: Tokens,
     },
-    /// Rows follow each other in the text, so many at a time; each is read for itself, from position 0 or
+    /// `count` rows are consecutive pieces of one text; each is read by itself, from position 0 or
     /// from a random start, and no attention crosses from one to the next.
     Segments {
         /// Rows that are consecutive pieces of one text; it divides the rows of a batch.

@@ -34,6 +34,31 @@ fn every_link_leads_somewhere() {
     assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
 }
 
+/// Files are named by their path from the repository's root, as `crates/position/src/encodings/alibi.rs`. `NAME` and `X` stand
+/// for any name, and the changelog names what was there.
+#[test]
+fn every_file_that_is_named_is_there() {
+    let folders = ["crates", "tests", "configs", "experiments", "docs", "data", "benches"];
+    let is_path = |code: &&str| {
+        folders.iter().any(|folder| code.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+            && code.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
+            && !code.contains("NAME")
+            && !code.ends_with("X.toml")
+            && !code.starts_with("data/enwik8")
+            && *code != "docs/book"
+    };
+    let mut missing = Vec::new();
+    for page in pages().iter().filter(|page| page.name() != "CHANGELOG.md") {
+        missing.extend(
+            page.code()
+                .filter(is_path)
+                .filter(|path| !repository(path).exists())
+                .map(|path| format!("{}: {path}", page.name())),
+        );
+    }
+    assert!(missing.is_empty(), "files that are not there:\n{}", missing.join("\n"));
+}
+
 /// The book has no other files than those in its folder, so its pages cannot link out of it.
 #[test]
 fn pages_of_the_book_link_to_pages_of_the_book() {

@@ -67,6 +67,11 @@ impl Page {
             .collect()
     }
 
+    /// What stands in backticks in a line.
+    pub fn code(&self) -> impl Iterator<Item = &str> {
+        self.prose().flat_map(|line| line.split('`').skip(1).step_by(2))
+    }
+
     /// The anchors of the headings.
     pub fn anchors(&self) -> Vec<String> {
         self.prose()

@@ -6,7 +6,7 @@ mod common;
 
 use burn::tensor::Device;
 use longwave_core::Result;
-use longwave_eval::Config;
+use longwave_experiment::Config;
 use longwave_model::Gpt;
 use longwave_position::encodings::ENCODINGS;
 use longwave_position::{Init, Lengths};

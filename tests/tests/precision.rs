@@ -11,11 +11,10 @@ mod trainer;
 use burn::tensor::Device;
 use common::{Project, same};
 use halves::hold_losses;
-use longwave_eval::Config;
+use longwave_experiment::Config;
 use longwave_kernels::Precision;
-use longwave_position::Init;
 use longwave_train::checkpoint::{self, Checkpoint, Meta};
-use longwave_train::{LossScale, Outcome, restore};
+use longwave_train::{LossScale, Outcome, fresh_model, restore};
 use trainer::{metrics, train_until};
 
 #[test]
@@ -48,7 +47,7 @@ fn with_too_large_a_scale(project: &Project, folder: &str, changes: &[String]) {
     assert_eq!(saved.meta.loss_scale, Some(LossScale { factor: 65_536.0, steady: 2 }));
     let config = Config::load(&project.path("small.toml"), changes).unwrap().run;
     let resolved = config.model.resolve(256, config.train.length).unwrap();
-    let model = restore(&config, &resolved, &Init::new(0, &device), &device, &saved).unwrap();
+    let model = restore(&config, fresh_model(&config, &resolved, &device).unwrap(), &device, &saved).unwrap();
     let optimizer = saved.optimizer(&model, &device).unwrap();
     let meta = Meta { loss_scale: Some(LossScale { factor: 2.0_f64.powi(24), steady: 9 }), ..saved.meta };
     checkpoint::save(&path, &model, Some(&optimizer), &[], &meta).unwrap();
@@ -132,7 +131,7 @@ fn evaluation_is_in_f32() {
     assert_ne!(half.parameters(), full.parameters());
     let config = Config::load(&project.path("full/config.toml"), &[]).unwrap().run;
     let resolved = config.model.resolve(256, config.train.length).unwrap();
-    let model = restore(&config, &resolved, &Init::new(0, &device), &device, &half).unwrap();
+    let model = restore(&config, fresh_model(&config, &resolved, &device).unwrap(), &device, &half).unwrap();
     checkpoint::save(&project.path("full").join(LAST), &model, None, &[], &full.meta).unwrap();
     let losses = |run: &str| {
         let outcome = project.run(&["eval", run, "--json", "--lengths", "32,64", "--device", "cpu"]);

@@ -9,7 +9,7 @@ use longwave_data::Dataset;
 use longwave_kernels::Precision;
 use longwave_train::checkpoint::{self, Meta};
 use longwave_train::schedule::Schedule;
-use longwave_train::{Run, RunConfig, Trainer};
+use longwave_train::{Run, RunConfig, Trainer, fresh_model};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,8 @@ pub fn write(
     }
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), train.length)?;
     let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
-    let mut trainer = Trainer::new(&run, dataset, &resolved, device, None)?;
+    let fresh = fresh_model(config, &resolved, device)?;
+    let mut trainer = Trainer::new(&run, dataset, fresh, device, None)?;
     fs::create_dir_all(folder).map_err(|error| Error::io("create", folder, &error))?;
     let (weights, meta) = (folder.join("weights.safetensors"), Meta::new(0, "", None, Vec::new()));
     checkpoint::save(&weights, trainer.model(), None, &[], &meta)?;

@@ -10,7 +10,7 @@ use longwave_data::Dataset;
 use longwave_kernels::Precision;
 use longwave_model::config::{FeedForwardKind, Resolved};
 use longwave_train::schedule::Schedule;
-use longwave_train::{Run, RunConfig, Trainer};
+use longwave_train::{Run, RunConfig, Trainer, fresh_model};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -72,7 +72,8 @@ fn steps<'a>(
     resolved: &Resolved,
     reference: bool,
 ) -> Result<Subject<'a>> {
-    let mut trainer = Trainer::new(run, dataset, resolved, &bench.device, None)?;
+    let fresh = fresh_model(&run.config, resolved, &bench.device)?;
+    let mut trainer = Trainer::new(run, dataset, fresh, &bench.device, None)?;
     let schedule = Schedule::new(&run.config.train);
     Ok(Box::new(move || {
         longwave_kernels::use_reference(reference);
@@ -149,7 +150,7 @@ fn products<'a>(bench: &'a Bench, config: &RunConfig, resolved: &Resolved) -> [S
 pub(crate) mod tests {
     use super::*;
     use crate::testing::{alone, bench};
-    use longwave_eval::Config;
+    use longwave_experiment::Config;
     use std::fs;
     use tempfile::TempDir;
 

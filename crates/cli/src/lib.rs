@@ -6,18 +6,30 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 mod allocator;
-mod args;
 mod commands;
+mod configs;
 mod interrupt;
+mod options;
 mod output;
 mod progress;
+mod study_runner;
+mod tables;
+mod terminal;
 
-use args::{Arguments, Command};
 use clap::Parser;
-use longwave_core::Result;
+use commands::Command;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
+
+/// Train small GPTs on short sequences with any positional encoding, and measure what happens on longer
+/// ones.
+#[derive(Debug, Parser)]
+#[command(name = "longwave", version, propagate_version = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
@@ -25,34 +37,13 @@ pub fn main() -> ExitCode {
     // clap prints help and usage errors itself, and ends with 0 or 2.
     let arguments = Arguments::parse();
     start_logs();
-    match run(&arguments) {
+    match arguments.command.run() {
         Ok(code) => code,
         Err(error) => {
             output::report_error(&error);
             ExitCode::from(error.exit_code())
         }
     }
-}
-
-fn run(arguments: &Arguments) -> Result<ExitCode> {
-    match &arguments.command {
-        Command::Train(train) => commands::train::run(train),
-        Command::Eval(eval) => commands::eval::run(eval),
-        Command::Generate(generate) => commands::generate::run(generate),
-        Command::Export(export) => commands::export::run(export),
-        Command::Import(import) => commands::import::run(import),
-        Command::Study(study) => commands::study::run(study),
-        Command::Task(task) => return commands::task::run(task),
-        Command::Compare(compare) => commands::compare::run(compare),
-        Command::Runs(runs) => commands::runs::run(runs),
-        Command::Report(report) => commands::report::run(report),
-        Command::Inspect(inspect) => commands::inspect::run(inspect),
-        Command::Bench(bench) => commands::bench::run(bench),
-        Command::Selfcheck(selfcheck) => commands::bench::selfcheck(selfcheck),
-        Command::Validate(validate) => commands::validate::run(validate),
-        Command::Schema => commands::schema::run(),
-    }?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Logs go to stderr; `RUST_LOG` says which, warnings unless set.
@@ -67,4 +58,15 @@ fn start_logs() {
         .try_init();
     // A second start in one process keeps the first one's settings.
     drop(started);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
 }

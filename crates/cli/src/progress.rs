@@ -82,9 +82,11 @@ impl Progress {
             let _ = output::data(&(line + "\n"));
         }
     }
+}
 
-    /// Takes the bar away.
-    pub(crate) fn finish(&self) {
+/// Takes the bar away.
+impl Drop for Progress {
+    fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -146,10 +148,5 @@ impl Training {
             message = format!("{message}  valid {valid:.3} (ppl {:.1})", valid.exp());
         }
         self.progress.at(step, &message, metric.valid_loss.is_some());
-    }
-
-    /// Takes the bar away.
-    pub(crate) fn finish(&self) {
-        self.progress.finish();
     }
 }

@@ -1,9 +1,9 @@
 //! Evaluation protocols, metrics and the rows of `results.jsonl`.
 //!
-//! From a config to its rows:
-//! - [`mod@config`]: a whole config file; [`block`]: one `[[evaluate]]` block with its defaults filled in;
-//!   [`evaluation`]: the block with its extensions; [`sweep`], [`search`]: hyper-parameters that are lists, or searched
-//!   for; [`mod@schema`]: the JSON schema of all that.
+//! From a block of a config to its rows:
+//! - [`block`]: one `[[evaluate]]` block with its defaults filled in; [`evaluation`]: the block with its extensions;
+//!   [`sweep`], [`search`]: hyper-parameters that are lists, or searched for; [`windows`]: warnings about windows that
+//!   hide nothing.
 //! - [`mod@select`]: decides sweeps and searches on the validation split.
 //! - [`plan`]: the windows of the documents that are read, and the tokens that are scored; [`source`], [`text`]: the
 //!   documents of a split, or text made from them; [`memory_check`]: whether a reading fits in memory.
@@ -17,7 +17,6 @@
 
 pub mod bigram;
 pub mod block;
-pub mod config;
 pub mod evaluation;
 mod extend_schema;
 pub mod measure;
@@ -26,7 +25,6 @@ pub mod metrics;
 pub mod plan;
 pub mod reference;
 pub mod row;
-pub mod schema;
 pub mod score;
 pub mod search;
 pub mod select;
@@ -35,11 +33,10 @@ pub mod statistics;
 pub mod sweep;
 pub mod text;
 pub mod token_log;
-mod windows;
+pub mod windows;
 
 pub use bigram::LastSeen;
 pub use block::{EvaluateConfig, Protocol, ResolvedEvaluate};
-pub use config::Config;
 pub use evaluation::Evaluation;
 pub use longwave_data::Split;
 pub use measure::{Subject, evaluate};
@@ -47,7 +44,6 @@ pub use metrics::{PositionTally, Summary, Tally};
 pub use plan::{Plan, WINDOW_BASELINE, Window};
 pub use reference::Reference;
 pub use row::{BigramRow, Difference, DocumentSums, PositionRow, ResultRow, Settings};
-pub use schema::schema;
 pub use score::{Score, Scorer};
 pub use select::{Selection, check, select};
 pub use source::Source;

@@ -2,7 +2,8 @@
 
 use longwave_core::config::unknown_kind;
 use longwave_core::{Error, Result};
-use longwave_eval::{Config, Protocol, ResultRow, Split, WINDOW_BASELINE};
+use longwave_eval::{Protocol, ResultRow, Split, WINDOW_BASELINE};
+use longwave_experiment::Config;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::LN_2;
 use std::str::FromStr;

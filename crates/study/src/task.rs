@@ -4,7 +4,7 @@
 use crate::plan::{Job, Planned};
 use longwave_core::config::read;
 use longwave_core::{Error, Result, file};
-use longwave_eval::Config;
+use longwave_experiment::Config;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};

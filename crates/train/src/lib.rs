@@ -6,7 +6,7 @@
 //! - [`batch`]: what a step reads; [`segment_memory`]: what it carries to the next.
 //! - [`trainer`]: the loop.
 //! - [`optimizer`], [`parameters`]: `AdamW` over a model's parameters by name; [`loss_scale`]: what f16 needs besides.
-//! - [`checkpoint`]: one file that holds a step of training, whole; [`restore()`]: the model it holds.
+//! - [`checkpoint`]: one file that holds a step of training, whole; [`mod@restore`]: the model of a run.
 //! - [`trained`]: a trained run, opened without its corpus.
 //! - [`memory_check`]: whether a training fits, before it starts.
 //! - [`metrics`]: the lines of `metrics.jsonl`.
@@ -33,7 +33,7 @@ pub mod trainer;
 pub use checkpoint::Checkpoint;
 pub use config::TrainConfig;
 pub use loss_scale::LossScale;
-pub use restore::{reading_after, restore};
+pub use restore::{fresh_model, reading_after, restore};
 pub use run::{Run, Start};
 pub use run_config::RunConfig;
 pub use stage::StageConfig;

@@ -117,6 +117,9 @@ impl ModuleVisitor for Lister {
 }
 
 /// The numbers of a tensor on the host; waits for the device. `what` says in the error what they are.
+///
+/// # Errors
+/// The device fails.
 pub fn numbers<const D: usize>(what: &str, tensor: Tensor<D>) -> Result<Vec<f32>> {
     let read = tensor.into_data_as::<f32>().try_to_vec::<f32>();
     read.map_err(|error| Error::failed(format!("cannot read {what} back: {error:?}")))

@@ -1,4 +1,4 @@
-//! The model that a checkpoint holds: fresh weights, read as the stages so far have them read, then replaced.
+//! A run's model: fresh weights, or those of a checkpoint, read as the stages so far have it.
 
 use crate::checkpoint::{Checkpoint, StageReading};
 use crate::run_config::RunConfig;
@@ -64,19 +64,21 @@ pub(crate) fn recorded(config: &RunConfig, stage: usize) -> Result<Vec<StageRead
         .collect()
 }
 
-/// The model of a checkpoint on the device of `init`, with the reading that the checkpoint records. Weights are put
-/// on `device`, the plain device below it.
+/// A model with fresh weights on `device`, whose gradients are tracked.
 ///
 /// # Errors
-/// The encoding does not fit the model's sizes, or the checkpoint does not fit the config.
-pub fn restore(
-    config: &RunConfig,
-    resolved: &Resolved,
-    init: &Init,
-    device: &Device,
-    checkpoint: &Checkpoint,
-) -> Result<Gpt> {
-    let mut model = Gpt::new(resolved, &config.position, init)?;
+/// The encoding does not fit the model's sizes, or its parts.
+pub fn fresh_model(config: &RunConfig, resolved: &Resolved, device: &Device) -> Result<Gpt> {
+    Gpt::new(resolved, &config.position, &Init::new(config.seed, &device.clone().autodiff()))
+}
+
+/// Puts the weights of a checkpoint into a `fresh` model of the same config, with the reading that the checkpoint
+/// records. `device` is the plain device of the weights.
+///
+/// # Errors
+/// The checkpoint does not fit the config.
+pub fn restore(config: &RunConfig, fresh: Gpt, device: &Device, checkpoint: &Checkpoint) -> Result<Gpt> {
+    let mut model = fresh;
     for stage in &checkpoint.meta.stages {
         let value = toml::Value::try_from(&stage.extend)
             .map_err(|error| Error::failed(format!("the checkpoint's reading is damaged: {error}")))?;

@@ -83,8 +83,8 @@ pub enum Start {
     Fresh,
     /// From a checkpoint.
     Resume(Box<Checkpoint>),
-    /// Nowhere: the run is finished.
-    Finished,
+    /// Nowhere: the run is finished, and this is its last checkpoint.
+    Finished(Box<Checkpoint>),
 }
 
 impl Run {
@@ -178,7 +178,7 @@ impl Run {
         }
         let checkpoint = self.load(CheckpointId::Last)?;
         Ok(if checkpoint.meta.step >= self.config.total_steps() {
-            Start::Finished
+            Start::Finished(Box::new(checkpoint))
         } else {
             Start::Resume(Box::new(checkpoint))
         })

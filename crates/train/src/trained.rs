@@ -39,8 +39,8 @@ impl Trained {
         let checkpoint = Checkpoint::load(&existing_checkpoint(folder, which)?)?;
         let tokenizer = Tokenizer::load(&folder.join("tokenizer.json"))?;
         let resolved = config.model.resolve(tokenizer.vocab_size(), config.train.length)?;
-        let init = Init::new(config.seed, device);
-        let model = restore(&config, &resolved, &init, device, &checkpoint)?.valid();
+        let fresh = Gpt::new(&resolved, &config.position, &Init::new(config.seed, device))?;
+        let model = restore(&config, fresh, device, &checkpoint)?.valid();
         Ok(Self { config, resolved, model, meta: checkpoint.meta, tokenizer })
     }
 }

@@ -5,10 +5,10 @@
 use crate::common::Project;
 use burn::tensor::Device;
 use longwave_data::Dataset;
-use longwave_eval::Config;
+use longwave_experiment::Config;
 pub use longwave_train::metrics::Metric;
 use longwave_train::trainer::open_folder;
-use longwave_train::{Outcome, Run, Start, Trainer};
+use longwave_train::{Outcome, Run, Start, Trainer, fresh_model};
 use std::cell::Cell;
 
 /// Trains `small.toml` in `folder` until `stop` has been asked so many times.
@@ -49,7 +49,7 @@ fn train(
     let (run, start) = Run::prepare(&project.path(folder), config.run.clone(), hash, true).unwrap();
     let from = match &start {
         Start::Resume(checkpoint) => Some(&**checkpoint),
-        Start::Fresh | Start::Finished => None,
+        Start::Fresh | Start::Finished(_) => None,
     };
     open_folder(&run, &config.to_table().unwrap(), &dataset).unwrap();
     let count = Cell::new(0);
@@ -57,7 +57,8 @@ fn train(
         count.set(count.get() + 1);
         count.get() > asked
     };
-    Trainer::new(&run, &dataset, &resolved, device, from).unwrap().train(&stop, &mut |_| {}).unwrap()
+    let fresh = fresh_model(&run.config, &resolved, device).unwrap();
+    Trainer::new(&run, &dataset, fresh, device, from).unwrap().train(&stop, &mut |_| {}).unwrap()
 }
 
 /// The lines of a run's `metrics.jsonl`.

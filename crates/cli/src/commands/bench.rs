@@ -1,18 +1,127 @@
 //! `longwave bench`: measures the program on this machine, beside a peer and the device's copy.
 
-use super::session::{Session, load_config, open_data};
-use crate::args::{self, BenchKind};
+use crate::configs::load_config;
+use crate::interrupt;
+use crate::options::{Compute, introduce};
 use crate::output::{data, status};
-use crate::{interrupt, output};
+use crate::terminal::Terminal;
+use clap::{Args, Subcommand};
 use longwave_bench::{Bench, Clock, Record, attention, eval, export, growth, record, rope, train};
 use longwave_core::{Error, Result, file};
+use longwave_experiment::open_data;
 use longwave_position::{Lengths, Tokens};
 use longwave_report::plot;
-use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::time::Duration;
 
+/// Measure the program on this machine, beside a peer and the device's own copy
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    kind: BenchKind,
+}
+
+#[derive(Debug, Subcommand)]
+enum BenchKind {
+    /// The rotation of q and k: bytes a second against a copy, time against burn's own
+    Rope(BenchRope),
+    /// Causal attention by length, alone, with `alibi` and with `rerope`: time and peak memory against burn's own
+    Attention(BenchAttention),
+    /// Training steps of a config, against plain operations and against the matrix products alone
+    Train(BenchTrain),
+    /// Reading texts of growing length with fresh weights
+    Eval(BenchEval),
+    /// How the time of a token grows with the length of a text and the width of the model: charts with a fit
+    Growth(BenchGrowth),
+}
+
+// What every benchmark takes; no doc comment, since clap would show it as the description of the command.
+#[derive(Args, Debug)]
+struct Measuring {
+    /// Print one JSON object a line instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Time no peer and no reference
+    #[arg(long)]
+    alone: bool,
+    /// Seconds for each subject, after which it gets no more runs than three
+    #[arg(long, default_value_t = 0.7, value_name = "S")]
+    seconds: f64,
+    #[command(flatten)]
+    compute: Compute,
+}
+
+#[derive(Args, Debug)]
+struct BenchRope {
+    /// Numbers in q, separated by commas; 2^18 to 2^24 unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
+    elements: Vec<usize>,
+    #[command(flatten)]
+    measuring: Measuring,
+}
+
+#[derive(Args, Debug)]
+struct BenchAttention {
+    /// Lengths in tokens, separated by commas; 128 to 16,384 unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
+    lengths: Vec<usize>,
+    #[command(flatten)]
+    measuring: Measuring,
+}
+
+// The model that is measured.
+#[derive(Args, Debug)]
+struct BenchModel {
+    /// Config file; a bare name is also looked up in `configs/`
+    #[arg(long, value_name = "FILE", default_value = "rope.toml")]
+    config: PathBuf,
+    /// Change a key of the config, as `model.width=256`; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    measuring: Measuring,
+}
+
+#[derive(Args, Debug)]
+struct BenchTrain {
+    #[command(flatten)]
+    model: BenchModel,
+    /// Instead of timing, write initial weights, batches and losses for another program to train on
+    #[arg(long, value_name = "DIR")]
+    export: Option<PathBuf>,
+    /// Steps of the export
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "export")]
+    steps: u64,
+}
+
+#[derive(Args, Debug)]
+struct BenchEval {
+    #[command(flatten)]
+    model: BenchModel,
+    /// Lengths separated by commas, in tokens or as multiples of the training length such as `2L`; `L,2L,4L,8L` unless
+    /// given
+    #[arg(long, value_delimiter = ',', value_name = "N,2L,..")]
+    lengths: Vec<Tokens>,
+}
+
+#[derive(Args, Debug)]
+struct BenchGrowth {
+    #[command(flatten)]
+    model: BenchModel,
+    /// Lengths to read, separated by commas, in tokens or as multiples of the training length such as `2L`; 128 to
+    /// 16,384 tokens unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,2L,..")]
+    lengths: Vec<Tokens>,
+    /// Widths to train, separated by commas; 64 to 512 unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
+    widths: Vec<usize>,
+    /// Folder for the charts (SVG and PNG) and their tables
+    #[arg(long, value_name = "DIR", default_value = "growth")]
+    out: PathBuf,
+}
+
 /// Runs the command.
-pub(crate) fn run(arguments: &args::Bench) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.kind {
         BenchKind::Rope(own) => {
             let bench = open(&own.measuring)?;
@@ -27,7 +136,7 @@ pub(crate) fn run(arguments: &args::Bench) -> Result<()> {
         BenchKind::Train(own) => {
             let config = load_config(&own.model.config, &own.model.set)?.run;
             let bench = open(&own.model.measuring)?;
-            let dataset = open_data(&config.data)?;
+            let dataset = open_data(&config.data, &mut Terminal::default())?;
             match &own.export {
                 None => shown(&own.model.measuring, |show| train::run(&bench, &config, &dataset, show)),
                 Some(folder) => {
@@ -42,7 +151,7 @@ pub(crate) fn run(arguments: &args::Bench) -> Result<()> {
         BenchKind::Eval(own) => {
             let config = load_config(&own.model.config, &own.model.set)?.run;
             let bench = open(&own.model.measuring)?;
-            let vocab = open_data(&config.data)?.tokenizer().vocab_size();
+            let vocab = open_data(&config.data, &mut Terminal::default())?.tokenizer().vocab_size();
             let lengths = match &own.lengths[..] {
                 [] => eval::TIMES.map(|times| times * config.train.length).to_vec(),
                 lengths => in_tokens(lengths, config.train.length)?,
@@ -54,10 +163,10 @@ pub(crate) fn run(arguments: &args::Bench) -> Result<()> {
 }
 
 /// Measures both curves, tells their fits and writes their charts and tables.
-fn run_growth(own: &args::BenchGrowth) -> Result<()> {
+fn run_growth(own: &BenchGrowth) -> Result<()> {
     let config = load_config(&own.model.config, &own.model.set)?.run;
     let bench = open(&own.model.measuring)?;
-    let dataset = open_data(&config.data)?;
+    let dataset = open_data(&config.data, &mut Terminal::default())?;
     let given = in_tokens(&own.lengths, config.train.length)?;
     let lengths = if given.is_empty() { &growth::LENGTHS[..] } else { &given };
     let widths = if own.widths.is_empty() { &growth::WIDTHS[..] } else { &own.widths };
@@ -86,16 +195,16 @@ fn in_tokens(lengths: &[Tokens], train: usize) -> Result<Vec<usize>> {
     lengths.iter().map(|length| length.whole("--lengths", Lengths { train, length: train })).collect()
 }
 
-fn open(measuring: &args::Measuring) -> Result<Bench> {
+fn open(measuring: &Measuring) -> Result<Bench> {
     if !measuring.seconds.is_finite() || measuring.seconds < 0.0 {
         return Err(Error::value("--seconds", measuring.seconds, "it must be at least 0"));
     }
-    let session = Session::open(&measuring.compute)?;
-    session.introduce();
+    let machine = measuring.compute.open()?;
+    introduce(&machine);
     let clock = Clock { budget: Duration::from_secs_f64(measuring.seconds), ..Clock::default() };
     Ok(Bench {
-        device: session.device,
-        device_name: session.device_name,
+        device: machine.device,
+        device_name: machine.device_name,
         clock,
         reference: longwave_kernels::reference_in_use(),
         alone: measuring.alone,
@@ -105,7 +214,7 @@ fn open(measuring: &args::Measuring) -> Result<Bench> {
 type Show<'a> = dyn FnMut(Record) -> Result<()> + 'a;
 
 /// Shows every record as it comes: as JSON, or as a line of a table with its legend at the end.
-fn shown(measuring: &args::Measuring, run: impl FnOnce(&mut Show<'_>) -> Result<()>) -> Result<()> {
+fn shown(measuring: &Measuring, run: impl FnOnce(&mut Show<'_>) -> Result<()>) -> Result<()> {
     let mut records = Vec::new();
     run(&mut |record| {
         stopped()?;
@@ -124,28 +233,4 @@ fn shown(measuring: &args::Measuring, run: impl FnOnce(&mut Show<'_>) -> Result<
 
 fn stopped() -> Result<()> {
     if interrupt::asked() { Err(Error::interrupted("stopped; nothing is written")) } else { Ok(()) }
-}
-
-/// `longwave selfcheck`: whether this machine computes right.
-pub(crate) fn selfcheck(arguments: &args::Selfcheck) -> Result<()> {
-    use longwave_bench::selfcheck::{Checked, failure, run};
-    let session = Session::open(&arguments.compute)?;
-    session.introduce();
-    let colours = std::io::stdout().is_terminal() && output::colours();
-    let (green, red, off) = if colours { ("\u{1b}[32m", "\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "", "") };
-    let checked = Checked { device: session.device, reference: longwave_kernels::reference_in_use() };
-    let mut count = 0;
-    let failed = run(&checked, &mut |outcome| {
-        stopped()?;
-        count += 1;
-        let line = match &outcome.finding {
-            Ok(seen) => format!("{green}pass{off}  {:52} {seen}", outcome.name),
-            Err(wrong) => format!("{red}FAIL{off}  {:52} {wrong}", outcome.name),
-        };
-        data(&(line.trim_end().to_owned() + "\n"))
-    })?;
-    if failed > 0 {
-        return Err(failure(failed));
-    }
-    data(&format!("\nall {count} checks passed\n"))
 }

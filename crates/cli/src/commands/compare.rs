@@ -1,7 +1,7 @@
 //! `longwave compare`: the paired differences of two runs.
 
-use crate::args;
 use crate::output::data;
+use clap::Args;
 use longwave_core::{Error, Result};
 use longwave_eval::{ResultRow, row};
 use longwave_study::Metric;
@@ -10,8 +10,25 @@ use longwave_study::document::STORE;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+/// Compare two runs wherever they were measured alike
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// A run's folder, or the beginning of a key in the store
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Another one
+    #[arg(value_name = "RUN")]
+    other: PathBuf,
+    /// What is compared: `loss`, `accuracy`, `exact_match`, `bits_per_byte` or `baseline_difference`
+    #[arg(long, value_name = "METRIC", default_value = "loss", value_parser = parse_metric)]
+    metric: Metric,
+    /// Print JSON lines instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
 /// Runs the command.
-pub(crate) fn run(arguments: &args::Compare) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let (run, other) = (find(&arguments.run)?, find(&arguments.other)?);
     let comparisons = compare(&rows(&run)?, &rows(&other)?, arguments.metric)?;
     if !arguments.json {
@@ -20,6 +37,11 @@ pub(crate) fn run(arguments: &args::Compare) -> Result<()> {
     let lines = comparisons.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
     let lines = lines.map_err(|error| Error::failed(format!("a row cannot be written as JSON: {error}")))?;
     data(&(lines.join("\n") + "\n"))
+}
+
+/// Reads a metric by its name.
+fn parse_metric(text: &str) -> std::result::Result<Metric, String> {
+    text.parse().map_err(|error: Error| error.message().to_owned())
 }
 
 /// A run's folder, by its path or by the beginning of its key in the store.

@@ -1,46 +1,77 @@
 //! `longwave eval`: evaluates a trained run again, differently.
 
-use super::session::{Measured, Session, measure, open_data, print_tables, warn};
-use crate::args;
+use crate::configs::warn;
+use crate::options::{Compute, extensions, introduce, one_value, parse_checkpoint, parse_split};
 use crate::output::data;
-use burn::module::Module;
+use crate::tables::print_tables;
+use crate::terminal::Terminal;
+use clap::Args;
 use longwave_core::config::{read, set};
 use longwave_core::{Error, Result};
-use longwave_eval::{Config, EvaluateConfig, Evaluation, Subject, TokenLog};
-use longwave_position::{ExtensionConfig, Init};
-use longwave_train::{Run, restore};
+use longwave_data::Split;
+use longwave_eval::{EvaluateConfig, Evaluation, TokenLog};
+use longwave_experiment::{Config, Measured, TrainedRun};
+use longwave_position::Tokens;
+use longwave_train::Run;
+use longwave_train::run::CheckpointId;
+use std::path::PathBuf;
 use toml::{Table, Value};
 
+/// Evaluate a trained run again, differently
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// A run's folder, such as `runs/rope-0`
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Lengths separated by commas, in tokens or as multiples of the training length such as `2L`; those of the run's
+    /// config unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,2L,..")]
+    lengths: Vec<Tokens>,
+    /// Extensions by kind, separated by commas, or one as an inline TOML table; repeatable
+    #[arg(long, value_name = "KIND,KIND,..")]
+    extend: Vec<String>,
+    /// The reading that the others are compared with: `window_baseline` unless given, or one of the extensions, by its
+    /// kind or as an inline TOML table
+    #[arg(long, value_name = "METHOD")]
+    against: Option<String>,
+    /// Protocol: `fixed_target`, `non_overlapping`, `sliding`, `by_position`, `repeated_text` or `task`
+    #[arg(long, value_name = "PROTOCOL")]
+    protocol: Option<String>,
+    /// Other text to read, in tokens of the run's tokenizer: a folder, a glob or a file
+    #[arg(long, value_name = "PATH")]
+    corpus: Option<String>,
+    /// The part of the corpus to read; `test` unless given
+    #[arg(long, value_name = "train|validation|test", value_parser = parse_split)]
+    split: Option<Split>,
+    /// Write the loss of every scored token to this file: JSON lines, or CSV where it ends in `.csv`
+    #[arg(long, value_name = "FILE")]
+    tokens: Option<PathBuf>,
+    /// Change a key of the evaluation, as `windows_per_document=4` or `stride=64`; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Which checkpoint to read: `last`, `best` (by validation), or the end of a stage: `stage-0` (`[train]`),
+    /// `stage-1`, ..
+    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parse_checkpoint)]
+    checkpoint: CheckpointId,
+    /// Print the rows as JSON lines instead of the table
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    compute: Compute,
+}
+
 /// Runs the command.
-pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
-    let config = Run::read(&arguments.run)?;
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    // A folder without a run is the first thing that can be wrong.
+    Run::read(&arguments.run)?;
     let evaluations = evaluations(arguments)?;
-    let session = Session::open(&arguments.compute)?;
-    let dataset = open_data(&config.data)?;
-    let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
-    let hash = config.hash(dataset.content_hash())?;
-    let run = Run { folder: arguments.run.clone(), config, hash };
-    let which = arguments.checkpoint;
-    let checkpoint = run.load(which)?;
-    let init = Init::new(run.config.seed, &session.device);
-    let model = restore(&run.config, &resolved, &init, &session.device, &checkpoint)?.valid();
-    longwave_eval::check(&model.position, &resolved, &dataset, &evaluations)?;
-    session.introduce();
-    let subject = Subject {
-        config: &run.config,
-        config_hash: &run.hash,
-        resolved: &resolved,
-        model: &model,
-        dataset: &dataset,
-        device: &session.device,
-        device_name: &session.device_name,
-        threads: session.threads,
-        checkpoint: &which.name(),
-        step: checkpoint.meta.step,
-        stage: checkpoint.meta.stage(),
-    };
+    let machine = arguments.compute.open()?;
+    let trained = TrainedRun::open(&arguments.run, arguments.checkpoint, &machine, &mut Terminal::default())?;
+    trained.check(&evaluations)?;
+    introduce(&machine);
     let mut tokens = arguments.tokens.as_deref().map(TokenLog::create).transpose()?;
-    let Measured { rows, tried } = measure(&subject, &evaluations, tokens.as_mut(), &run.folder)?;
+    let Measured { rows, tried } =
+        trained.evaluate(&evaluations, tokens.as_mut(), &mut Terminal::default())?;
     if let Some(tokens) = tokens {
         tokens.finish()?;
     }
@@ -54,7 +85,7 @@ pub(crate) fn run(arguments: &args::Eval) -> Result<()> {
 
 /// The evaluations that the command line asks for: those of the run's config, or one of its own that
 /// begins as the config's first.
-fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
+fn evaluations(arguments: &Arguments) -> Result<Vec<Evaluation>> {
     let config = Config::load(&arguments.run.join("config.toml"), &[])?;
     let asked = !arguments.lengths.is_empty()
         || !arguments.extend.is_empty()
@@ -114,41 +145,4 @@ fn evaluations(arguments: &args::Eval) -> Result<Vec<Evaluation>> {
     let evaluation = Evaluation::new(&block, "eval", config.run.train.length)?;
     warn(config.warnings.iter().chain(&evaluation.warnings));
     Ok(vec![evaluation])
-}
-
-/// Kinds separated by commas, or one inline TOML table.
-pub(super) fn extensions(text: &str) -> Result<Vec<Value>> {
-    if !text.trim_start().starts_with('{') {
-        return Ok(text.split(',').map(|kind| Value::String(kind.trim().to_owned())).collect());
-    }
-    let parsed =
-        format!("extend = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("extend"));
-    parsed.map(|value| vec![value]).ok_or_else(|| {
-        Error::usage(format!("`{text}` is no TOML table")).hint("write `{ kind = \"linear\", scale = 4.0 }`")
-    })
-}
-
-/// The one extension of a command that reads with one; as trained unless given.
-pub(super) fn one_extension(text: Option<&str>) -> Result<ExtensionConfig> {
-    ExtensionConfig::from_value(&one_value("--extend", text.unwrap_or("direct"))?, "--extend")
-}
-
-/// The one kind or table that an option takes.
-pub(super) fn one_value(option: &str, text: &str) -> Result<Value> {
-    let [value] = <[Value; 1]>::try_from(extensions(text)?).map_err(|_| {
-        Error::usage(format!("`{option}` takes one extension here")).hint("give one at a time")
-    })?;
-    Ok(value)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn extensions_are_kinds_or_a_table() {
-        assert_eq!(extensions("direct, ntk").unwrap().len(), 2);
-        assert!(extensions("{ kind = \"linear\", scale = 4.0 }").unwrap()[0].is_table());
-        assert!(extensions("{ kind = ").is_err());
-    }
 }

@@ -1,19 +1,20 @@
 //! `longwave generate`: continues a text with a trained run.
 
-use super::eval::one_extension;
-use super::session::Session;
-use crate::args;
 use crate::interrupt;
+use crate::options::{Compute, introduce, one_extension, parse_checkpoint};
 use crate::output::{data, status};
+use clap::Args;
 use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
 use longwave_data::{Prompt, TextStream};
 use longwave_eval::memory_check;
 use longwave_model::{Cache, Generator, Sampling, Size};
 use longwave_position::ExtensionConfig;
+use longwave_train::run::CheckpointId;
 use longwave_train::{Trained, VERSION};
 use serde::Serialize;
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
@@ -39,8 +40,45 @@ struct Generated<'a> {
     version: &'static str,
 }
 
+/// Continue a text with a trained run
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// A run's folder, such as `runs/rope-0`
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// The text to continue; an empty one begins a document
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    prompt: String,
+    /// Tokens to sample
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    max_tokens: usize,
+    /// Divides the logits; 0 always takes the likeliest token
+    #[arg(long, default_value_t = 1.0, value_name = "T", allow_negative_numbers = true)]
+    temperature: f64,
+    /// Sample from so many of the likeliest tokens
+    #[arg(long, value_name = "K")]
+    top_k: Option<usize>,
+    /// Sample from the fewest likeliest tokens with this probability in all
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    top_p: Option<f64>,
+    /// Decides every draw
+    #[arg(long, default_value_t = 0, value_name = "S")]
+    seed: u64,
+    /// The extension it is read with, fixed at prompt plus new tokens: a kind, or an inline TOML table
+    #[arg(long, value_name = "KIND")]
+    extend: Option<String>,
+    /// Which checkpoint to read
+    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parse_checkpoint)]
+    checkpoint: CheckpointId,
+    /// Print one JSON object at the end instead of the text as it comes
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    compute: Compute,
+}
+
 /// Runs the command.
-pub(crate) fn run(arguments: &args::Generate) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let sampling = Sampling {
         temperature: arguments.temperature,
         top_k: arguments.top_k,
@@ -50,8 +88,8 @@ pub(crate) fn run(arguments: &args::Generate) -> Result<()> {
     sampling.validate()?;
     let extend = one_extension(arguments.extend.as_deref())?;
     let which = arguments.checkpoint;
-    let session = Session::open(&arguments.compute)?;
-    let trained = Trained::open(&arguments.run, which, &session.device)?;
+    let machine = arguments.compute.open()?;
+    let trained = Trained::open(&arguments.run, which, &machine.device)?;
     let Trained { config, resolved, model, meta, tokenizer } = &trained;
     let prompt = Prompt::new(&arguments.prompt, tokenizer, config.data.separator.as_deref())?;
     let lengths = [prompt.ids.len(), arguments.max_tokens];
@@ -59,8 +97,8 @@ pub(crate) fn run(arguments: &args::Generate) -> Result<()> {
     let needed =
         Size::reading_bytes(resolved, prompt.ids.len(), 1).saturating_add(Cache::bytes(resolved, length));
     memory_check::check(length, needed, available())?;
-    let generator = Generator::new(model, &session.device, &extend, config.train.length, lengths)?;
-    session.introduce();
+    let generator = Generator::new(model, &machine.device, &extend, config.train.length, lengths)?;
+    introduce(&machine);
     if let Some(substitute) = &prompt.substitute {
         status(&format!("the prompt is empty: the text begins as after {substitute:?}"));
     }
@@ -101,7 +139,7 @@ pub(crate) fn run(arguments: &args::Generate) -> Result<()> {
         read_instead: prompt.substitute.as_deref(),
         text: all,
         tokens: &tokens,
-        device: &session.device_name,
+        device: &machine.device_name,
         version: VERSION,
     };
     let line = serde_json::to_string(&generated)

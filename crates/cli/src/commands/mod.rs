@@ -1,18 +1,45 @@
-//! One file per command.
+//! The commands, one file each: its arguments and what it runs. Adding one is one new file and one line here.
 
-pub(crate) mod bench;
-pub(crate) mod compare;
-pub(crate) mod eval;
-pub(crate) mod export;
-pub(crate) mod generate;
-pub(crate) mod import;
-pub(crate) mod inspect;
-pub(crate) mod report;
-pub(crate) mod runs;
-pub(crate) mod schema;
-pub(crate) mod study;
-pub(crate) mod task;
-pub(crate) mod train;
-pub(crate) mod validate;
+use clap::Subcommand;
+use longwave_core::Result;
+use std::process::{ExitCode, Termination};
 
-mod session;
+macro_rules! commands {
+    ($($Name:ident in $module:ident),* $(,)?) => {
+        $(mod $module;)*
+
+        /// Any one command, with its arguments.
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Command {
+            $($Name($module::Arguments),)*
+        }
+
+        impl Command {
+            /// Runs the command.
+            pub(crate) fn run(&self) -> Result<ExitCode> {
+                match self {
+                    $(Self::$Name(arguments) => $module::run(arguments).map(Termination::report),)*
+                }
+            }
+        }
+    };
+}
+
+// In the order of `longwave --help`.
+commands! {
+    Train in train,
+    Eval in eval,
+    Study in study,
+    Task in task,
+    Compare in compare,
+    Runs in runs,
+    Report in report,
+    Generate in generate,
+    Export in export,
+    Import in import,
+    Inspect in inspect,
+    Bench in bench,
+    Selfcheck in selfcheck,
+    Validate in validate,
+    Schema in schema,
+}

@@ -1,7 +1,7 @@
 //! `longwave runs`: what is in the store, and what may go.
 
-use crate::args::{self, RunsAction};
 use crate::output::{data, status};
+use clap::{Args, Subcommand};
 use longwave_core::{Error, Result, file, memory_check};
 use longwave_eval::row;
 use longwave_study::Store;
@@ -9,14 +9,36 @@ use longwave_study::document::studies;
 use longwave_train::Run;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// List the runs of the store, or remove those that no study needs
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// The folder of runs
+    #[arg(long, value_name = "DIR", default_value = longwave_study::document::STORE, global = true)]
+    store: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the runs: what they are, how far they are, who needs them
+    List,
+    /// Remove runs that no study's last plan has
+    Prune {
+        /// Really remove them, instead of only saying which
+        #[arg(long)]
+        yes: bool,
+    },
+}
 
 /// Runs the command.
-pub(crate) fn run(arguments: &args::Runs) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let store = Store::new(&arguments.store);
     match arguments.action {
-        None | Some(RunsAction::List) => list(&store),
-        Some(RunsAction::Prune { yes }) => prune(&store, yes),
+        None | Some(Action::List) => list(&store),
+        Some(Action::Prune { yes }) => prune(&store, yes),
     }
 }
 

@@ -1,20 +1,37 @@
 //! `longwave task`: does one run of a study.
 
-use super::session::warn;
-use super::train::complete;
-use crate::args::{self, Compute, Kernels};
+use crate::configs::warn;
 use crate::interrupt;
+use crate::options::parse_device;
 use crate::output::{be_followed, status};
+use crate::terminal::Terminal;
+use clap::Args;
+use longwave_core::Result;
 use longwave_core::error::Kind;
-use longwave_core::{Error, Result};
+use longwave_experiment::{Machine, run as experiment};
 use longwave_kernels::DeviceChoice;
 use longwave_study::execute::BUSY;
 use longwave_study::{Failure, Store, Task, Work};
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Do one run of a study; what `longwave study` and its launchers start
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// A task file that `longwave study` wrote
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Device instead of the task's own
+    #[arg(long, value_name = "auto|cpu|gpu|gpu:N", value_parser = parse_device)]
+    device: Option<DeviceChoice>,
+    /// Tell progress on stdout as JSON lines, and stop when stdin ends
+    #[arg(long)]
+    follow: bool,
+}
+
 /// Runs the command.
-pub(crate) fn run(arguments: &args::Task) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let task = Task::load(&arguments.file)?;
     interrupt::install()?;
     warn(&task.job.config.warnings);
@@ -58,8 +75,9 @@ pub(crate) fn run(arguments: &args::Task) -> Result<ExitCode> {
 }
 
 fn work(task: &Task, device: DeviceChoice, store: &Store) -> Result<()> {
-    let compute = Compute { device, threads: Some(task.threads), kernels: Kernels::Fused };
-    let rows = complete(&task.job.config, &store.run(&task.job.key), true, &compute)?;
+    let machine = Machine::open(device, Some(task.threads))?;
+    let config = task.job.config.clone();
+    let rows = experiment(config, &store.run(&task.job.key), true, &machine, &mut Terminal::default())?;
     store.finish(&task.job, &rows)?;
     store.forget_failure(&task.job)
 }
@@ -73,12 +91,4 @@ fn stop_with_stdin() {
         while stdin.read(&mut buffer).is_ok_and(|count| count > 0) {}
         interrupt::ask();
     });
-}
-
-/// This program, which does the tasks of a study.
-///
-/// # Errors
-/// The system does not say where it is.
-pub(super) fn program() -> Result<std::path::PathBuf> {
-    std::env::current_exe().map_err(|error| Error::failed(format!("cannot find this program: {error}")))
 }

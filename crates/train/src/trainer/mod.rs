@@ -29,9 +29,8 @@ use crate::stage::OptimizerState;
 use burn::tensor::Device;
 use longwave_core::{Error, Result, file};
 use longwave_data::{Dataset, Split};
-use longwave_model::config::Resolved;
 use longwave_model::{Gpt, SegmentMemory};
-use longwave_position::{Init, Positions};
+use longwave_position::Positions;
 use std::path::PathBuf;
 use std::time::Instant;
 use step_stats::PendingStats;
@@ -86,35 +85,32 @@ pub struct Trainer<'a> {
 }
 
 impl<'a> Trainer<'a> {
-    /// Fresh weights, or those of a checkpoint. `device` is the plain device; gradients are added here.
+    /// A training of `fresh`, a [`fresh_model`](crate::fresh_model) on `device`, or of a checkpoint's weights in it.
     ///
     /// # Errors
-    /// The encoding does not fit the model, the checkpoint does not fit the config, or the device does not compute
-    /// in the precision.
+    /// The checkpoint does not fit the config, or the device does not compute in the precision.
     pub fn new(
         run: &'a Run,
         dataset: &'a Dataset,
-        resolved: &Resolved,
+        fresh: Gpt,
         device: &Device,
         from: Option<&Checkpoint>,
     ) -> Result<Self> {
         let config = &run.config;
         let precision = config.check_precision(device)?;
         let tracked = device.clone().autodiff();
-        let init = Init::new(config.seed, &tracked);
         let stage = from.map_or(0, |checkpoint| checkpoint.meta.stage());
-        let fresh = |model: &Gpt| segment_memory::fresh(model, config.stage(stage).accumulation);
+        let empty = |model: &Gpt| segment_memory::fresh(model, config.stage(stage).accumulation);
         let (model, optimizer, memories) = match from {
             None => {
-                let model = Gpt::new(resolved, &config.position, &init)?;
-                let optimizer = Optimizer::new(&parameters::list(&model), device);
-                let memories = fresh(&model);
-                (model, optimizer, memories)
+                let optimizer = Optimizer::new(&parameters::list(&fresh), device);
+                let memories = empty(&fresh);
+                (fresh, optimizer, memories)
             }
             Some(checkpoint) => {
-                let model = restore(config, resolved, &init, device, checkpoint)?;
+                let model = restore(config, fresh, device, checkpoint)?;
                 let optimizer = checkpoint.optimizer(&model, device)?;
-                let memories = checkpoint.memories(fresh(&model), &tracked)?;
+                let memories = checkpoint.memories(empty(&model), &tracked)?;
                 (model, optimizer, memories)
             }
         };
@@ -144,6 +140,11 @@ impl<'a> Trainer<'a> {
     /// Never: an update puts back what it takes.
     pub fn model(&self) -> &Gpt {
         self.model.as_ref().expect("an update puts back what it takes")
+    }
+
+    /// The trained weights, without gradients and in f32.
+    pub fn into_model(self) -> Gpt {
+        self.evaluated()
     }
 
     /// Steps done, in all stages.

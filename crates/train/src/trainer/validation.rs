@@ -9,8 +9,8 @@ use longwave_kernels::Precision;
 use longwave_model::{Gpt, Pass, upload};
 
 impl Trainer<'_> {
-    /// What is validated: the weights without gradients, in f32 as everywhere but in training.
-    fn validated(&self) -> Gpt {
+    /// The weights without gradients, in f32 as everywhere but in training.
+    pub(super) fn evaluated(&self) -> Gpt {
         self.model().valid().with_precision(Precision::F32)
     }
 
@@ -18,7 +18,7 @@ impl Trainer<'_> {
     fn validate_task(&self, task: &TaskConfig) -> Result<f64> {
         let config = self.config();
         let rows = config.micro_batch();
-        let model = self.validated();
+        let model = self.evaluated();
         let device = self.device.clone().inner();
         let (mut sum, mut count) = (0.0, 0usize);
         for index in 0..config.validation_tokens.div_ceil(rows * config.length) {
@@ -49,7 +49,7 @@ impl Trainer<'_> {
         }
         let config = self.config();
         let tokens = self.dataset.tokens(Split::Valid);
-        let model = self.validated();
+        let model = self.evaluated();
         let device = self.device.clone().inner();
         let (mut sum, mut count) = (0.0, 0usize);
         for starts in windows.chunks(config.micro_batch()) {

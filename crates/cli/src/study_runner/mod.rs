@@ -1,21 +1,22 @@
-//! `longwave study`: expands a study, runs what is missing, reports the results.
+//! Runs a study: plans it, runs what is missing here or by a launcher, reports the results.
 
 mod estimate;
 mod progress;
 
-use super::session::{find_config, find_shipped, warn};
-use super::task::program;
-use crate::args::{self, Launcher};
+use crate::configs::warn;
 use crate::interrupt;
+use crate::options::{Compute, parse_device};
 use crate::output::{data, status};
+use clap::{Args, ValueEnum};
 use estimate::Opened;
 use longwave_core::{Error, Result, file};
-use longwave_eval::{Config, ResultRow};
+use longwave_eval::ResultRow;
+use longwave_experiment::Config;
 use longwave_kernels::DeviceChoice;
 use longwave_report::page;
 use longwave_study::cost::{Cost, costs};
 use longwave_study::document::studies;
-use longwave_study::execute::{Options, execute, missing};
+use longwave_study::execute::{self, execute, missing};
 use longwave_study::results::Results;
 use longwave_study::{Failure, Plan, Store, Study, Work, claim, launcher, write};
 use progress::StudyProgress;
@@ -30,48 +31,71 @@ const MOST_REASONS: usize = 20;
 /// The most runs that failed for one reason and are printed one by one.
 const MOST_ALIKE: usize = 3;
 
-/// Runs the command.
-pub(crate) fn run(arguments: &args::Study) -> Result<()> {
-    let mut study = Study::load(&find_shipped(&arguments.file, "experiments", "study")?, &find_config)?;
-    if !arguments.devices.is_empty() {
-        study.devices = arguments.devices.iter().map(ToString::to_string).collect();
-    }
-    perform(&study, arguments)
+// How a study is run; no doc comment, since clap would show it as the description of the command.
+#[derive(Args, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub(crate) struct Options {
+    /// Show the runs and what they take, and run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Runs at a time; as many as the cores hold unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) jobs: Option<u64>,
+    /// Devices that runs are dealt to, one run each at a time, instead of the study's: `gpu:0,gpu:1`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_device)]
+    pub(crate) devices: Vec<DeviceChoice>,
+    /// Try runs again that failed
+    #[arg(long)]
+    pub(crate) retry: bool,
+    /// Run nothing: write the results of what is finished
+    #[arg(long, conflicts_with_all = ["dry_run", "retry"])]
+    pub(crate) collect: bool,
+    /// The study's folder; `studies/NAME` beside the store unless given
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Who runs it
+    #[arg(long, value_enum, default_value_t, value_name = "local|slurm|command")]
+    pub(crate) launcher: Launcher,
+    /// `--launcher command`: a shell command that is run for each task, with `{command}` or `{task}` in it
+    #[arg(long, value_name = "TEMPLATE", required_if_eq("launcher", "command"))]
+    pub(crate) template: Option<String>,
+    /// `--launcher slurm`: an option for sbatch, such as `--mem=4G`; repeatable
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub(crate) sbatch: Vec<String>,
+    /// Wait until the launcher's tasks are done, and write the results
+    #[arg(long)]
+    pub(crate) wait: bool,
 }
 
-/// `longwave train --seeds N`: a study of one config without a file.
-pub(super) fn run_seeds(arguments: &args::Train, seeds: u64) -> Result<()> {
-    let path = find_config(&arguments.config)?;
-    let config = Config::load(&path, &arguments.set)?;
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Launcher {
+    /// Processes on this machine
+    #[default]
+    Local,
+    /// Job arrays of an existing Slurm
+    Slurm,
+    /// Any engine, through a command line
+    Command,
+}
+
+/// Trains one config with several seeds: a study without a file.
+pub(crate) fn run_seeds(config: &Config, seeds: u64, compute: &Compute) -> Result<()> {
     let first = config.run.seed;
-    let threads = arguments.compute.threads.unwrap_or_else(|| cores().min(2));
+    let threads = compute.threads.unwrap_or_else(|| cores().min(2));
     let mut study = Study::of_seeds(
         format!("{}-seeds", config.run.name),
         config.to_table()?,
         (first..first + seeds).collect(),
         threads,
     )?;
-    study.devices = vec![arguments.compute.device.to_string()];
-    let plain = args::Study {
-        file: path,
-        dry_run: false,
-        jobs: None,
-        devices: Vec::new(),
-        retry: false,
-        collect: false,
-        out: None,
-        launcher: Launcher::Local,
-        template: None,
-        sbatch: Vec::new(),
-        wait: false,
-    };
-    perform(&study, &plain)
+    study.devices = vec![compute.device.to_string()];
+    perform(&study, &Options::default())
 }
 
 /// A study on its way.
 struct StudyRunner<'a> {
     study: &'a Study,
-    arguments: &'a args::Study,
+    options: &'a Options,
     plan: Plan,
     store: Store,
     /// The study's own folder.
@@ -81,26 +105,27 @@ struct StudyRunner<'a> {
     kind: &'static str,
 }
 
-fn perform(study: &Study, arguments: &args::Study) -> Result<()> {
+/// Runs a study to its report, or shows what it would take.
+pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     interrupt::install()?;
     let kind = device_kind(&study.devices)?;
     // Before anything else takes threads: a probe has as many as a run.
-    let session = if arguments.dry_run { Some(estimate::session(study)?) } else { None };
+    let machine = if options.dry_run { Some(estimate::machine(study)?) } else { None };
     let mut corpora = Opened::default();
     let plan = Plan::new(study, kind, &mut |config| corpora.open(config));
     warn(plan.jobs().flat_map(|(_, job)| &job.config.warnings));
     plan.check()?;
     study.claims.iter().try_for_each(|claim| claim.check(&plan))?;
     let store = Store::new(&study.store);
-    let folder = arguments.out.clone().unwrap_or_else(|| studies(store.folder()).join(&study.name));
-    let runner = StudyRunner { study, arguments, plan, store, folder, corpora: RefCell::new(corpora), kind };
-    if let Some(session) = &session {
-        return runner.dry_run(session);
+    let folder = options.out.clone().unwrap_or_else(|| studies(store.folder()).join(&study.name));
+    let runner = StudyRunner { study, options, plan, store, folder, corpora: RefCell::new(corpora), kind };
+    if let Some(machine) = &machine {
+        return runner.dry_run(machine);
     }
     runner.introduce();
-    if !arguments.collect {
+    if !options.collect {
         runner.note_plan()?;
-        match arguments.launcher {
+        match options.launcher {
             Launcher::Local => runner.run_here()?,
             Launcher::Command => runner.hand_over()?,
             Launcher::Slurm => runner.submit()?,
@@ -133,13 +158,13 @@ impl StudyRunner<'_> {
         keys.dedup();
         let text = serde_json::to_string_pretty(&keys).map_err(|error| Error::failed(error.to_string()))?;
         file::write(&self.folder.join("plan.json"), text.as_bytes())?;
-        let beside = self.arguments.out.is_none();
+        let beside = self.options.out.is_none();
         if beside { Ok(()) } else { self.store.note_study(&self.folder) }
     }
 
     /// The runs to be done; with `--retry` those that failed are among them.
     fn wanted(&self) -> Result<Vec<usize>> {
-        if self.arguments.retry {
+        if self.options.retry {
             for (_, job) in self.plan.distinct() {
                 self.store.forget_failure(job)?;
             }
@@ -155,14 +180,14 @@ impl StudyRunner<'_> {
     /// Runs at a time.
     fn jobs(&self) -> usize {
         let capacity = self.capacity();
-        self.arguments.jobs.map_or(capacity, |jobs| (jobs as usize).min(capacity))
+        self.options.jobs.map_or(capacity, |jobs| (jobs as usize).min(capacity))
     }
 
     /// Runs what is missing in processes of this machine.
     fn run_here(&self) -> Result<()> {
         let wanted = self.wanted()?;
         let jobs = self.jobs();
-        if let Some(asked) = self.arguments.jobs.filter(|asked| *asked as usize > jobs) {
+        if let Some(asked) = self.options.jobs.filter(|asked| *asked as usize > jobs) {
             let why = if self.kind == "cpu" {
                 format!("{} cores hold no more runs of {} threads", cores(), self.study.threads)
             } else {
@@ -173,7 +198,7 @@ impl StudyRunner<'_> {
             };
             status(&format!("jobs      {jobs} at a time instead of {asked}: {why}"));
         }
-        let options = Options {
+        let options = execute::Options {
             program: program()?,
             jobs,
             tasks: self.folder.join("tasks"),
@@ -211,13 +236,13 @@ impl StudyRunner<'_> {
 
     /// Hands each missing run to the command of `--template`.
     fn hand_over(&self) -> Result<()> {
-        let template = self.arguments.template.as_deref().unwrap_or_default();
+        let template = self.options.template.as_deref().unwrap_or_default();
         let program = program()?;
         let study = self.launched(&program);
         let tasks = launcher::ready(&study, &self.plan, &self.store, &self.wanted()?)?;
         launcher::command(&study, &tasks, template, &interrupt::asked)?;
         status(&format!("command   {} tasks handed over", tasks.len()));
-        if self.arguments.wait { self.wait(&|| Ok(true)) } else { Ok(()) }
+        if self.options.wait { self.wait(&|| Ok(true)) } else { Ok(()) }
     }
 
     /// Submits the missing runs that Slurm does not have already.
@@ -233,11 +258,11 @@ impl StudyRunner<'_> {
             status(&format!("slurm     {} of {all} tasks are queued already", all - tasks.len()));
         }
         if !tasks.is_empty() {
-            let jobs = self.arguments.jobs.map(|jobs| jobs as usize);
-            let ids = submitted.submit(&study, &tasks, jobs, &self.arguments.sbatch)?;
+            let jobs = self.options.jobs.map(|jobs| jobs as usize);
+            let ids = submitted.submit(&study, &tasks, jobs, &self.options.sbatch)?;
             status(&format!("slurm     {} tasks submitted as job {}", tasks.len(), ids.join(", ")));
         }
-        if !self.arguments.wait {
+        if !self.options.wait {
             return Ok(());
         }
         self.wait(&|| {
@@ -379,6 +404,11 @@ fn device_kind(devices: &[String]) -> Result<&'static str> {
         )
         .hint("list devices of one kind")),
     }
+}
+
+/// This program, which does the tasks of a study.
+fn program() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| Error::failed(format!("cannot find this program: {error}")))
 }
 
 fn cores() -> usize {

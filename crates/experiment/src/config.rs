@@ -1,10 +1,8 @@
 //! A whole config: what is trained, and how it is evaluated.
 
-use crate::block::{EvaluateConfig, Protocol};
-use crate::evaluation::Evaluation;
-use crate::windows;
 use longwave_core::config::{read, set, take_tables};
 use longwave_core::{Error, Result, file};
+use longwave_eval::{EvaluateConfig, Evaluation, Protocol, windows};
 use longwave_train::RunConfig;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,13 +28,30 @@ impl Config {
     /// # Errors
     /// The file is missing or no TOML, or a key or value is not allowed.
     pub fn load(path: &Path, assignments: &[String]) -> Result<Self> {
-        let text = file::read_text(path)?;
-        let mut document: Table = text.parse().map_err(|error: toml::de::Error| {
-            Error::usage(format!("`{}` is no TOML: {}", path.display(), error.to_string().trim_end()))
-                .hint("see the configs in `configs/` for the form")
-        })?;
-        assignments.iter().try_for_each(|assignment| set(&mut document, assignment))?;
-        Self::from_table(document)
+        let mut table = parse(&file::read_text(path)?, &format!("`{}`", path.display()))?;
+        assignments.iter().try_for_each(|assignment| set(&mut table, assignment))?;
+        Self::from_table(table)
+    }
+
+    /// Reads the text of a config.
+    ///
+    /// ```
+    /// use longwave_experiment::Config;
+    ///
+    /// let config = Config::parse("name = 'small'\ndata.corpus = 'data/sotu'\nposition = 'rope'\ntrain.length = 64")?;
+    /// assert_eq!(config.run.position.name(), "rope");
+    /// // Without `[[evaluate]]`, the test split is read at one, two, four and eight times the training length.
+    /// assert_eq!(config.evaluations()?[0].block.lengths, [64, 128, 256, 512]);
+    ///
+    /// let error = Config::parse("name = 'small'\ndata.corpus = 'data/sotu'\nposition = 'rpoe'").unwrap_err();
+    /// assert_eq!(error.hint_text(), Some("did you mean `rope`?"));
+    /// # Ok::<(), longwave_experiment::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The text is no TOML, or a key or value is not allowed.
+    pub fn parse(text: &str) -> Result<Self> {
+        Self::from_table(parse(text, "the config")?)
     }
 
     /// Reads a document. Without an `[[evaluate]]` block there is one that reads the test split, or asks
@@ -100,6 +115,14 @@ impl Config {
     }
 }
 
+/// Reads TOML; `name` is what the text is called in messages.
+pub(crate) fn parse(text: &str, name: &str) -> Result<Table> {
+    text.parse().map_err(|error: toml::de::Error| {
+        Error::usage(format!("{name} is no TOML: {}", error.to_string().trim_end()))
+            .hint("see the configs in `configs/` for the form")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +184,72 @@ mod tests {
         assert!(text.ends_with("did you mean `linear`?"), "{text}");
         assert!(message("[evaluate]\nlengths = [128]").contains("[[evaluate]]"));
         assert!(message("[[evaluate]]\nlenghts = [128]").contains("did you mean `lengths`?"));
+    }
+
+    /// The warnings of a config with L = 128 that is read at up to 512 tokens.
+    fn warnings_of(position: &str, more: &str, extend: &str) -> Vec<String> {
+        let text = format!(
+            "name = 'x'\nposition = {position}\n[data]\ncorpus = 'c'\n{more}\n[[evaluate]]\nlengths = [128, 512]\n\
+             extend = [{extend}]"
+        );
+        Config::from_table(text.parse().unwrap()).unwrap().warnings
+    }
+
+    fn stack(window: &str) -> String {
+        format!("{{ kind = 'mixed', layers = ['none', {{ kind = 'rope', window = {window} }}] }}")
+    }
+
+    #[test]
+    fn a_window_that_hides_something_has_no_warning() {
+        for window in ["64", "'L'", "128", "511", "'3L'"] {
+            assert_eq!(warnings_of(&stack(window), "", "'direct'"), [""; 0], "{window}");
+            let extend = format!("{{ kind = 'window', window = {window} }}");
+            assert_eq!(warnings_of("'rope'", "", &extend), [""; 0], "{window}");
+        }
+        let later = "[[stage]]\nlength = 1024\nsteps = 3";
+        assert_eq!(
+            warnings_of(&stack("512"), later, "'direct'"),
+            [""; 0],
+            "a stage reads more than the evaluation"
+        );
+    }
+
+    #[test]
+    fn a_window_that_hides_nothing_is_named() {
+        let message = warnings_of(&stack("512"), "", "'direct'").remove(0);
+        assert!(
+            message.starts_with(
+                "`position.layers[1].window = 512` hides nothing: a window of 512 tokens, and the longest text that is \
+                 trained on or read has 512 tokens"
+            ),
+            "{message}"
+        );
+        let message = warnings_of(&stack("'4L'"), "", "'direct'").remove(0);
+        assert!(message.starts_with("`position.layers[1].window = \"4L\"`"), "{message}");
+        for (extend, key) in [
+            ("{ kind = 'window', window = 4096 }", "`evaluate[0].extend[1].window = 4096`"),
+            ("{ kind = 'window', window = ['L', '4L'] }", "`evaluate[0].extend[1].window = \"4L\"`"),
+            ("{ kind = 'sinks', window = 600, reindex = false }", "`evaluate[0].extend[1].window = 600`"),
+            (
+                "{ kind = 'lambda_mask', window = 512, allow_untrained = true }",
+                "`evaluate[0].extend[1].window = 512`",
+            ),
+        ] {
+            let message = warnings_of("'rope'", "", &format!("'direct', {extend}")).remove(0);
+            assert!(
+                message.starts_with(key) && message.contains("the longest of `lengths` is 512"),
+                "{message}"
+            );
+        }
+        let stage = "[[stage]]\nlength = 256\nsteps = 3\nextend = { kind = 'window', window = 2048 }";
+        let message = warnings_of("'rope'", stage, "'direct'").remove(0);
+        assert!(message.starts_with("`stage[0].extend.window = 2048`"), "{message}");
+    }
+
+    #[test]
+    fn a_config_without_evaluations_has_no_warnings() {
+        let text = format!("name = 'x'\nevaluate = []\nposition = {}\n[data]\ncorpus = 'c'", stack("4096"));
+        let config = Config::from_table(text.parse().unwrap()).unwrap();
+        assert_eq!(config.warnings, [""; 0]);
     }
 }

@@ -1,19 +1,18 @@
 //! `--dry-run`: the plan, what it takes, and how long that is at a speed measured on the spot.
 
 use super::StudyRunner;
-use crate::args::{Compute, Kernels};
-use crate::commands::session::{Session, open_data};
+use crate::interrupt;
 use crate::output::{data, status};
+use crate::terminal::Terminal;
 use longwave_core::error::Kind;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
 use longwave_eval::ResolvedEvaluate;
+use longwave_experiment::{Config, Event, Experiment, Machine, Observer, open_data};
 use longwave_model::size::training_flops;
 use longwave_study::cost::{Corpora, Cost};
 use longwave_study::execute::missing;
 use longwave_study::{Job, Study, Work};
-use longwave_train::{Event, Run, Trainer, memory_check};
-use std::cell::Cell;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +30,7 @@ pub(super) struct Opened(Vec<(DataConfig, Dataset)>);
 impl Opened {
     /// Opens a corpus, so that every run finds it in the cache, and gives its content hash.
     pub(super) fn open(&mut self, config: &DataConfig) -> Result<String> {
-        let dataset = open_data(config)?;
+        let dataset = open_data(config, &mut Terminal::default())?;
         let hash = dataset.content_hash().to_owned();
         self.0.push((config.clone(), dataset));
         Ok(hash)
@@ -60,14 +59,13 @@ impl Corpora for Opened {
 }
 
 /// What a probe computes with: the study's first device, and the threads of a run.
-pub(super) fn session(study: &Study) -> Result<Session> {
-    let device = study.devices[0].parse()?;
-    Session::open(&Compute { device, threads: Some(study.threads), kernels: Kernels::Fused })
+pub(super) fn machine(study: &Study) -> Result<Machine> {
+    Machine::open(study.devices[0].parse()?, Some(study.threads))
 }
 
 impl StudyRunner<'_> {
     /// Shows the plan, then measures a few steps to estimate the hours.
-    pub(super) fn dry_run(&self, session: &Session) -> Result<()> {
+    pub(super) fn dry_run(&self, machine: &Machine) -> Result<()> {
         let costs = self.costs();
         data(&self.listed(&costs))?;
         let left = missing(&self.plan, &self.store);
@@ -85,7 +83,7 @@ impl StudyRunner<'_> {
         if left.is_empty() {
             return Ok(());
         }
-        let Some(seconds) = self.seconds(session, &left, &costs)? else {
+        let Some(seconds) = self.seconds(machine, &left, &costs)? else {
             return data("the hours cannot be estimated: no speed was measured\n");
         };
         let jobs = self.jobs();
@@ -118,7 +116,7 @@ impl StudyRunner<'_> {
 
     /// Seconds of all these runs, one after the other: each encoding's operations at its speed, and what could
     /// not be measured at the slowest. `None` where no speed was measured.
-    fn seconds(&self, session: &Session, left: &[usize], costs: &[Option<Cost>]) -> Result<Option<f64>> {
+    fn seconds(&self, machine: &Machine, left: &[usize], costs: &[Option<Cost>]) -> Result<Option<f64>> {
         let mut work: Vec<(String, f64, usize)> = Vec::new();
         for &index in left {
             let (Ok(job), Some(cost)) = (&self.plan.runs[index].job, costs[index]) else { continue };
@@ -132,7 +130,7 @@ impl StudyRunner<'_> {
         let mut speeds = Vec::new();
         for (place, (encoding, _, index)) in work.iter().enumerate().take(PROBES) {
             let Ok(job) = &self.plan.runs[*index].job else { continue };
-            match probe(job, session, place) {
+            match probe(job, machine, place) {
                 Ok(speed) => {
                     let threads = self.study.threads;
                     status(&format!("probe     {encoding}: {:.2} GFLOP/s on {threads} threads", speed / 1e9));
@@ -160,27 +158,40 @@ fn word(work: Work) -> &'static str {
 }
 
 /// Floating-point operations a second of a few training steps, whose files are thrown away.
-fn probe(job: &Job, session: &Session, place: usize) -> Result<f64> {
+fn probe(job: &Job, machine: &Machine, place: usize) -> Result<f64> {
     let folder = Scratch::new(place);
     let mut config = job.config.run.clone();
     // Neither validation nor checkpoints within the probe.
     (config.train.validate_every, config.train.checkpoint_every) = (Some(NEVER), Some(NEVER));
     config.train.steps = config.train.steps.max(STEPS + 2);
-    let dataset = open_data(&config.data)?;
-    let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
-    memory_check::check(&config, dataset.tokenizer().vocab_size(), &session.device)?;
-    let hash = config.hash(dataset.content_hash())?;
-    let (run, _) = Run::prepare(&folder.0, config, hash, false)?;
-    let mut trainer = Trainer::new(&run, &dataset, &resolved, &session.device, None)?;
-    let (steps, fastest) = (Cell::new(0), Cell::new(f64::INFINITY));
-    trainer.train(&|| steps.get() >= STEPS, &mut |event| {
-        if let Event::Step(metric) = event {
-            steps.set(metric.step);
-            fastest.set(fastest.get().min(metric.seconds));
+    let config = Config { run: config, evaluate: Vec::new(), ..job.config.clone() };
+    let mut probe = Probe { steps: 0, fastest: f64::INFINITY };
+    let experiment = Experiment::open(config, &folder.0, false, machine, &mut Terminal::default())?;
+    let train = &experiment.run.config.train;
+    let flops = train.batch_tokens * training_flops(&experiment.resolved, train.length);
+    match experiment.train(&mut probe) {
+        Err(error) if error.kind() != Kind::Interrupted || interrupt::asked() => Err(error),
+        _ => Ok(flops as f64 / probe.fastest),
+    }
+}
+
+/// Stops a training after a few steps, and keeps the time of the fastest.
+struct Probe {
+    steps: u64,
+    fastest: f64,
+}
+
+impl Observer for Probe {
+    fn event(&mut self, event: Event<'_>) {
+        if let Event::Step(_, metric) = event {
+            self.steps = metric.step;
+            self.fastest = self.fastest.min(metric.seconds);
         }
-    })?;
-    let train = &run.config.train;
-    Ok((train.batch_tokens * training_flops(&resolved, train.length)) as f64 / fastest.get())
+    }
+
+    fn stop(&self) -> bool {
+        self.steps >= STEPS || interrupt::asked()
+    }
 }
 
 /// A folder that goes away with this.

@@ -1,0 +1,99 @@
+//! Options that several commands share, and how their values are read.
+
+use crate::interrupt;
+use crate::output::status;
+use clap::{Args, ValueEnum};
+use longwave_core::{Error, Result};
+use longwave_data::Split;
+use longwave_experiment::Machine;
+use longwave_kernels::DeviceChoice;
+use longwave_position::ExtensionConfig;
+use longwave_train::run::CheckpointId;
+use toml::{Table, Value};
+
+// Where and how tensors are computed; no doc comment, since clap would show it as the description of the command.
+#[derive(Args, Debug)]
+pub(crate) struct Compute {
+    /// Device: `auto` takes a real GPU if there is one and the CPU otherwise; also `cpu`, `gpu`, `gpu:N`
+    #[arg(long, default_value_t, value_name = "auto|cpu|gpu|gpu:N", value_parser = parse_device)]
+    pub(crate) device: DeviceChoice,
+    /// Threads of the CPU; as many as there are cores unless given
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Kernels: `fused` where the device has them, or the plain tensor operations they are held against
+    #[arg(long, value_enum, default_value_t, value_name = "KERNELS")]
+    pub(crate) kernels: Kernels,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kernels {
+    /// Fused kernels
+    #[default]
+    Fused,
+    /// Plain tensor operations
+    Reference,
+}
+
+impl Compute {
+    /// Opens the device, and listens for Ctrl-C from here on.
+    pub(crate) fn open(&self) -> Result<Machine> {
+        longwave_kernels::use_reference(self.kernels == Kernels::Reference);
+        let machine = Machine::open(self.device, self.threads)?;
+        interrupt::install()?;
+        Ok(machine)
+    }
+}
+
+/// Shows which device was taken.
+pub(crate) fn introduce(machine: &Machine) {
+    status(&format!("device    {}, {} threads", machine.device_name, machine.threads));
+}
+
+pub(crate) fn parse_split(text: &str) -> std::result::Result<Split, String> {
+    text.parse().map_err(|error: Error| error.message().to_owned())
+}
+
+pub(crate) fn parse_device(text: &str) -> std::result::Result<DeviceChoice, String> {
+    text.parse().map_err(|error: Error| error.message().to_owned())
+}
+
+pub(crate) fn parse_checkpoint(text: &str) -> std::result::Result<CheckpointId, String> {
+    text.parse().map_err(|error: Error| error.message().to_owned())
+}
+
+/// Kinds separated by commas, or one inline TOML table.
+pub(crate) fn extensions(text: &str) -> Result<Vec<Value>> {
+    if !text.trim_start().starts_with('{') {
+        return Ok(text.split(',').map(|kind| Value::String(kind.trim().to_owned())).collect());
+    }
+    let parsed =
+        format!("extend = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("extend"));
+    parsed.map(|value| vec![value]).ok_or_else(|| {
+        Error::usage(format!("`{text}` is no TOML table")).hint("write `{ kind = \"linear\", scale = 4.0 }`")
+    })
+}
+
+/// The one extension of a command that reads with one; as trained unless given.
+pub(crate) fn one_extension(text: Option<&str>) -> Result<ExtensionConfig> {
+    ExtensionConfig::from_value(&one_value("--extend", text.unwrap_or("direct"))?, "--extend")
+}
+
+/// The one kind or table that an option takes.
+pub(crate) fn one_value(option: &str, text: &str) -> Result<Value> {
+    let [value] = <[Value; 1]>::try_from(extensions(text)?).map_err(|_| {
+        Error::usage(format!("`{option}` takes one extension here")).hint("give one at a time")
+    })?;
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_are_kinds_or_a_table() {
+        assert_eq!(extensions("direct, ntk").unwrap().len(), 2);
+        assert!(extensions("{ kind = \"linear\", scale = 4.0 }").unwrap()[0].is_table());
+        assert!(extensions("{ kind = ").is_err());
+    }
+}

@@ -1,0 +1,26 @@
+//! Tables on the terminal, and reports in a folder.
+
+use crate::output::{self, data, status};
+use longwave_core::Result;
+use longwave_eval::{Reference, ResultRow, reference};
+use longwave_report::{Table, blocks, page};
+use std::path::Path;
+
+/// Prints the tables of these rows.
+pub(crate) fn print_tables(rows: &[ResultRow]) -> Result<()> {
+    let mut rows = rows.to_vec();
+    reference::resolve(&mut rows, None)?;
+    let tables: Vec<String> =
+        blocks(&rows).iter().flat_map(Table::all).map(|table| table.terminal(output::width())).collect();
+    data(&tables.join("\n"))
+}
+
+/// Writes plots, tables and page of a folder, its losses compared with the reading that is `against`, and says where
+/// they are.
+pub(crate) fn write_report(folder: &Path, against: Option<&Reference>) -> Result<()> {
+    let written = page::write(folder, against)?;
+    let names: Vec<String> =
+        written.iter().filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
+    status(&format!("wrote {} in {}", names.join(", "), folder.display()));
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! An experiment on the terminal: what is about to be done, how far it is, what was decided.
+
+use crate::interrupt;
+use crate::options::introduce;
+use crate::output::{grouped, status};
+use crate::progress::{Progress, Training};
+use longwave_core::memory_check::shown;
+use longwave_data::{Dataset, Split};
+use longwave_eval::{Selection, measure};
+use longwave_experiment::{Event, Experiment, Observer};
+use longwave_kernels::Precision;
+use longwave_train::Run;
+use longwave_train::config::ScheduleKind;
+
+/// Shows an experiment, and stops it on Ctrl-C.
+#[derive(Debug, Default)]
+pub(crate) struct Terminal {
+    bar: Option<Bar>,
+}
+
+/// What is in progress.
+#[derive(Debug)]
+enum Bar {
+    Data(longwave_data::Stage, Progress),
+    Training(Training),
+    Reading(&'static str, u64, Progress),
+}
+
+impl Observer for Terminal {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Data(progress) => self.data(&progress),
+            Event::Step(config, metric) => {
+                self.bar.take_if(|bar| !matches!(bar, Bar::Training(bar) if bar.stage() == metric.stage));
+                let fresh = || Bar::Training(Training::new(config, metric));
+                if let Bar::Training(bar) = self.bar.get_or_insert_with(fresh) {
+                    bar.step(metric);
+                }
+            }
+            Event::Selecting(progress) => self.reading("choosing", progress),
+            Event::Evaluating(progress) => self.reading("evaluating", progress),
+            told => {
+                // The bar makes room for lines that stay.
+                self.bar = None;
+                match told {
+                    Event::Ready(experiment) => describe(experiment),
+                    Event::AlreadyTrained(run) => status(&finished(run)),
+                    Event::Resumed { step } => {
+                        status(&format!("resuming after step {}", grouped(step as usize)));
+                    }
+                    Event::Trained { skipped } => describe_skipped(skipped),
+                    Event::Selected(selection) => describe_selection(selection),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn stop(&self) -> bool {
+        interrupt::asked()
+    }
+}
+
+impl Terminal {
+    fn data(&mut self, progress: &longwave_data::Progress) {
+        self.bar.take_if(|bar| !matches!(bar, Bar::Data(stage, _) if *stage == progress.stage));
+        let fresh =
+            || Bar::Data(progress.stage, Progress::new("data", "bytes", progress.done, progress.total));
+        if let Bar::Data(stage, bar) = self.bar.get_or_insert_with(fresh) {
+            bar.at(progress.done, &stage.to_string(), false);
+        }
+    }
+
+    fn reading(&mut self, what: &'static str, progress: measure::Progress) {
+        let (done, total) = (progress.done as u64, progress.total as u64);
+        // Another total is another measurement.
+        self.bar.take_if(|bar| !matches!(bar, Bar::Reading(of, all, _) if (*of, *all) == (what, total)));
+        let fresh = || Bar::Reading(what, total, Progress::new(what, "tokens", 0, total));
+        if let Bar::Reading(_, _, bar) = self.bar.get_or_insert_with(fresh) {
+            bar.at(done, &format!("{} tokens read", grouped(progress.done)), false);
+        }
+    }
+}
+
+/// Describes what is about to be trained, on what, and what it takes.
+fn describe(experiment: &Experiment<'_>) {
+    let Experiment { machine, run, dataset, resolved, .. } = experiment;
+    let (config, d, size) = (&run.config, &resolved.dimensions, experiment.size());
+    status(&format!("run       {} in {}", config.name, run.folder.display()));
+    introduce(machine);
+    status(&format!("data      {}", describe_text(dataset, d.vocab_size)));
+    status(&format!(
+        "model     {}: {} layers, width {}, {} heads of {}; {} parameters, {:.2} MFLOP a token, about {} to train",
+        config.position.name(),
+        d.layers,
+        d.width,
+        d.heads,
+        d.head_dim,
+        grouped(size.parameters),
+        size.flops_per_token as f64 / 1e6,
+        shown(size.training_bytes),
+    ));
+    for stage in 0..=config.last_stage() {
+        let train = config.stage(stage);
+        let name = if stage == 0 { "train".to_owned() } else { format!("stage {stage}") };
+        let precision = match train.precision {
+            Precision::F32 => String::new(),
+            half => format!(", linear maps in {half}"),
+        };
+        let extend = match stage.checked_sub(1).map(|stage| config.stages[stage].extend.kind()) {
+            Some(kind) => format!(", read as `{kind}`"),
+            None => String::new(),
+        };
+        status(&format!(
+            "{name:<9} {} steps of {} x {} tokens, {} tokens in all{precision}{extend}",
+            grouped(train.steps as usize),
+            train.sequences(),
+            train.length,
+            grouped(train.steps as usize * train.batch_tokens),
+        ));
+    }
+}
+
+/// The corpus or the task.
+fn describe_text(dataset: &Dataset, vocab_size: usize) -> String {
+    if dataset.task().is_some() {
+        return format!("{}: new sequences every step, vocabulary {vocab_size}", dataset.name());
+    }
+    let documents = Split::ALL.map(|split| dataset.tokens(split).documents().to_string()).join(" / ");
+    format!(
+        "{}: {documents} documents to train / validate / test, {} training tokens, vocabulary {}{}",
+        dataset.name(),
+        grouped(dataset.tokens(Split::Train).len()),
+        grouped(vocab_size),
+        if dataset.cached() { ", from the cache" } else { "" },
+    )
+}
+
+/// What a finished run allows.
+fn finished(run: &Run) -> String {
+    let steps = grouped(run.config.total_steps() as usize);
+    if run.config.last_stage() > 0 {
+        return format!(
+            "training is finished at step {steps}, the end of its last stage; another `[[stage]]` goes on"
+        );
+    }
+    match run.config.train.schedule {
+        ScheduleKind::Wsd => format!(
+            "training is finished at step {steps}; a larger `train.steps` goes on from before its final decay"
+        ),
+        ScheduleKind::Cosine => format!(
+            "training is finished at step {steps}; its cosine schedule ends there, so it cannot go on (a `wsd` run can)"
+        ),
+    }
+}
+
+fn describe_skipped(skipped: usize) {
+    if skipped > 0 {
+        let steps = if skipped == 1 { "step was" } else { "steps were" };
+        status(&format!("{} {steps} left out, whose gradients overflowed f16", grouped(skipped)));
+    }
+}
+
+/// Describes what the validation split decided.
+fn describe_selection(selection: &Selection) {
+    for chosen in &selection.evaluation.chosen {
+        let extension = &selection.evaluation.extensions[chosen.place];
+        let config = serde_json::to_value(extension).unwrap_or_default();
+        let values: Vec<String> = match chosen.among.as_object() {
+            Some(among) if !among.contains_key("search") => {
+                among.iter().map(|(key, values)| format!("{key} = {} of {values}", config[key])).collect()
+            }
+            _ => vec![format!("long_factor = {}, n_hat = {}", config["long_factor"], config["n_hat"])],
+        };
+        status(&format!("chosen    {}: {}, by validation loss", extension.kind(), values.join(", ")));
+    }
+}

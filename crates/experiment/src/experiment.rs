@@ -1,0 +1,170 @@
+//! A config, its data and its fresh model, checked; and its training.
+
+use crate::config::Config;
+use crate::machine::Machine;
+use crate::observer::{Event, Observer};
+use crate::trained_run::TrainedRun;
+use burn::module::Module;
+use longwave_core::{Error, Result};
+use longwave_data::{DataConfig, Dataset};
+use longwave_eval::{Evaluation, ResultRow};
+use longwave_model::config::Resolved;
+use longwave_model::{Gpt, Size};
+use longwave_train::batch::TrainBatch;
+use longwave_train::run::CheckpointId;
+use longwave_train::trainer::{self, open_folder};
+use longwave_train::{
+    Outcome, Run, RunConfig, Start, Trainer, fresh_model, memory_check, reading_after, restore,
+};
+use std::cell::RefCell;
+use std::path::Path;
+
+/// An experiment that may begin: everything that can be wrong has been checked, and nothing is written yet.
+#[derive(Debug)]
+pub struct Experiment<'a> {
+    /// Where it is computed.
+    pub machine: &'a Machine,
+    /// What is trained, and where it is kept.
+    pub run: Run,
+    /// The corpus or the task.
+    pub dataset: Dataset,
+    /// The model's sizes.
+    pub resolved: Resolved,
+    config: Config,
+    evaluations: Vec<Evaluation>,
+    start: Start,
+    /// Fresh weights, whose gradients are tracked.
+    model: Gpt,
+}
+
+/// Trains what is left to train in `folder`, measures what is missing, and gives the rows of all that the config asks
+/// for. A folder that holds the run already is continued where `resume` says so.
+///
+/// # Errors
+/// The config does not fit its data or the machine, the folder holds another run, a loss is not finite, a file cannot
+/// be written, or the observer stops it.
+pub fn run(
+    config: Config,
+    folder: &Path,
+    resume: bool,
+    machine: &Machine,
+    observer: &mut dyn Observer,
+) -> Result<Vec<ResultRow>> {
+    let experiment = Experiment::open(config, folder, resume, machine, observer)?;
+    let evaluations = experiment.evaluations.clone();
+    let trained = experiment.train(observer)?;
+    Ok(trained.evaluate(&evaluations, None, observer)?.rows)
+}
+
+/// Opens a corpus or a task; the first time, a corpus is tokenized.
+///
+/// # Errors
+/// As [`Dataset::open`].
+pub fn open_data(config: &DataConfig, observer: &mut dyn Observer) -> Result<Dataset> {
+    Dataset::open(config, &mut |progress| observer.event(Event::Data(progress)))
+}
+
+impl<'a> Experiment<'a> {
+    /// Opens the data, draws the model and checks everything, before a file is written or a step is trained.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn open(
+        config: Config,
+        folder: &Path,
+        resume: bool,
+        machine: &'a Machine,
+        observer: &mut dyn Observer,
+    ) -> Result<Self> {
+        config.run.check_precision(&machine.device)?;
+        let dataset = open_data(&config.run.data, observer)?;
+        let vocab_size = dataset.tokenizer().vocab_size();
+        let resolved = config.run.model.resolve(vocab_size, config.run.train.length)?;
+        memory_check::check(&config.run, vocab_size, &machine.device)?;
+        let hash = config.run.hash(dataset.content_hash())?;
+        let (run, start) = Run::prepare(folder, config.run.clone(), hash, resume)?;
+        let model = fresh_model(&run.config, &resolved, &machine.device)?;
+        let evaluations = config.evaluations()?;
+        let last = reading_after(&run.config, &model.position, run.config.last_stage())?;
+        longwave_eval::check(&last, &resolved, &dataset, &evaluations)?;
+        check_first_batches(&run.config, &dataset)?;
+        Ok(Self { machine, run, dataset, resolved, config, evaluations, start, model })
+    }
+
+    /// The size of the model, and the bytes that training takes in its largest stage.
+    pub fn size(&self) -> Size {
+        let config = &self.run.config;
+        let of = |rows, length| Size::of(&self.model, &self.resolved, rows, length);
+        let stages = (0..=config.last_stage()).map(|stage| config.stage(stage));
+        let bytes = stages.map(|train| of(train.micro_batch(), train.length).training_bytes);
+        Size { training_bytes: bytes.max().unwrap_or(0), ..of(1, config.train.length) }
+    }
+
+    /// Trains to the last step of the last stage; a run that was trained before is loaded.
+    ///
+    /// # Errors
+    /// A loss or a gradient is not finite, a file cannot be written, or the observer stops it, which leaves a
+    /// checkpoint.
+    pub fn train(self, observer: &mut dyn Observer) -> Result<TrainedRun<'a>> {
+        observer.event(Event::Ready(&self));
+        open_folder(&self.run, &self.config.to_table()?, &self.dataset)?;
+        let Self { machine, run, dataset, resolved, start, model, .. } = self;
+        let checkpoint = CheckpointId::Last.name().into_owned();
+        let from = match start {
+            Start::Fresh => None,
+            Start::Resume(saved) => Some(saved),
+            Start::Finished(saved) => {
+                observer.event(Event::AlreadyTrained(&run));
+                let model = restore(&run.config, model, &machine.device, &saved)?.valid();
+                let (step, stage) = (saved.meta.step, saved.meta.stage());
+                return Ok(TrainedRun { machine, run, dataset, resolved, model, checkpoint, step, stage });
+            }
+        };
+        if let Some(saved) = &from {
+            observer.event(Event::Resumed { step: saved.meta.step });
+        }
+        let mut trainer = Trainer::new(&run, &dataset, model, &machine.device, from.as_deref())?;
+        drop(from);
+        train(&mut trainer, &run, observer)?;
+        let (step, model) = (trainer.step(), trainer.into_model());
+        let stage = run.config.last_stage();
+        Ok(TrainedRun { machine, run, dataset, resolved, model, checkpoint, step, stage })
+    }
+}
+
+/// Runs the loop to its end.
+fn train(trainer: &mut Trainer<'_>, run: &Run, observer: &mut dyn Observer) -> Result<()> {
+    let mut skipped = 0;
+    // The loop asks whether to stop between the steps that it reports.
+    let shared = RefCell::new(&mut *observer);
+    let outcome = trainer.train(&|| shared.borrow().stop(), &mut |event| {
+        if let trainer::Event::Step(metric) = event {
+            skipped += usize::from(metric.skipped);
+            shared.borrow_mut().event(Event::Step(&run.config, metric));
+        }
+    });
+    observer.event(Event::Trained { skipped });
+    match outcome? {
+        Outcome::Done => Ok(()),
+        Outcome::Interrupted => Err(Error::interrupted(format!(
+            "stopped after step {} of {}; the checkpoint is `{}`",
+            trainer.step(),
+            run.config.total_steps(),
+            run.checkpoint(CheckpointId::Last).display()
+        ))
+        .hint("the same command with `--resume` goes on from there")),
+    }
+}
+
+/// Checks that the training text holds a sequence of every stage.
+fn check_first_batches(config: &RunConfig, dataset: &Dataset) -> Result<()> {
+    (0..=config.last_stage()).try_for_each(|stage| {
+        let section = RunConfig::section(stage);
+        TrainBatch::of_step(config, stage, dataset, 0).map(|_| ()).map_err(|error: Error| match stage {
+            0 => error,
+            _ => error
+                .context(format!("`{section}`"))
+                .hint(format!("shorten `{section}.length`, or add text to `data.corpus`")),
+        })
+    })
+}

@@ -1,0 +1,23 @@
+//! How a config's model reads positions, before any weight is trained.
+
+use burn::tensor::Device;
+use longwave_core::Result;
+use longwave_model::complex_weights::WeightKind;
+use longwave_position::{Dimensions, Init, Reading};
+use longwave_train::{RunConfig, reading_after};
+
+/// How a config's model reads positions after its last stage, with fresh parameters, and the model's sizes. Only the
+/// data knows the vocabulary, so it counts as one token here.
+///
+/// # Errors
+/// The encoding does not fit the model's sizes or its parts, or the extension of a stage does not apply.
+pub fn reading_of(config: &RunConfig) -> Result<(Reading, Dimensions)> {
+    let resolved = config.model.resolve(1, config.train.length)?;
+    let init = Init::new(config.seed, &Device::flex());
+    let fresh = config
+        .position
+        .build("position", &resolved.dimensions, &init, resolved.log_n())?
+        .with_attention(config.model.attention)?;
+    resolved.check_weight_kind(WeightKind::of(fresh.capabilities().complex_hidden))?;
+    Ok((reading_after(config, &fresh, config.last_stage())?, resolved.dimensions))
+}

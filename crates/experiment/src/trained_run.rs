@@ -1,0 +1,147 @@
+//! A trained model with its data, and its evaluations.
+
+use crate::experiment::open_data;
+use crate::machine::Machine;
+use crate::observer::{Event, Observer};
+use burn::module::Module;
+use longwave_core::config::read;
+use longwave_core::{Error, Result};
+use longwave_data::Dataset;
+use longwave_eval::measure::Progress;
+use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, row, select};
+use longwave_model::Gpt;
+use longwave_model::config::Resolved;
+use longwave_position::Init;
+use longwave_train::run::CheckpointId;
+use longwave_train::{Run, restore};
+use std::path::Path;
+
+/// A run that has been trained, and may be measured.
+#[derive(Debug)]
+pub struct TrainedRun<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) run: Run,
+    pub(crate) dataset: Dataset,
+    pub(crate) resolved: Resolved,
+    /// The weights, without gradients.
+    pub(crate) model: Gpt,
+    /// The name of the checkpoint that the weights are of.
+    pub(crate) checkpoint: String,
+    pub(crate) step: u64,
+    pub(crate) stage: usize,
+}
+
+/// The rows of evaluations.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// The rows that are reported.
+    pub rows: Vec<ResultRow>,
+    /// The rows of the validation split, from which extensions were selected.
+    pub tried: Vec<ResultRow>,
+}
+
+impl<'a> TrainedRun<'a> {
+    /// Opens a checkpoint of a run's folder, and the run's data.
+    ///
+    /// # Errors
+    /// The folder holds no such checkpoint, or the data has changed since.
+    pub fn open(
+        folder: &Path,
+        id: CheckpointId,
+        machine: &'a Machine,
+        observer: &mut dyn Observer,
+    ) -> Result<Self> {
+        let config = Run::read(folder)?;
+        let dataset = open_data(&config.data, observer)?;
+        let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
+        let hash = config.hash(dataset.content_hash())?;
+        let run = Run { folder: folder.to_owned(), config, hash };
+        let saved = run.load(id)?;
+        let fresh = Gpt::new(&resolved, &run.config.position, &Init::new(run.config.seed, &machine.device))?;
+        let model = restore(&run.config, fresh, &machine.device, &saved)?.valid();
+        let (step, stage) = (saved.meta.step, saved.meta.stage());
+        let checkpoint = id.name().into_owned();
+        Ok(Self { machine, run, dataset, resolved, model, checkpoint, step, stage })
+    }
+
+    /// Checks that every evaluation can be made.
+    ///
+    /// # Errors
+    /// An extension does not apply to the encoding, a length has positions that the encoding has no value for, no
+    /// document is long enough, or a reading does not fit in memory.
+    pub fn check(&self, evaluations: &[Evaluation]) -> Result<()> {
+        longwave_eval::check(&self.model.position, &self.resolved, &self.dataset, evaluations)
+    }
+
+    /// Measures what one `[[evaluate]]` block of TOML keys asks for; see [`evaluate`](Self::evaluate).
+    ///
+    /// # Errors
+    /// A key or value is not allowed, or as [`evaluate`](Self::evaluate).
+    pub fn evaluate_block(&self, keys: &str, observer: &mut dyn Observer) -> Result<Vec<ResultRow>> {
+        let table = crate::config::parse(keys, "the evaluation")?;
+        let evaluation =
+            Evaluation::new(&read(&table, "evaluate")?, "evaluate", self.run.config.train.length)?;
+        self.check(std::slice::from_ref(&evaluation))?;
+        Ok(self.evaluate(&[evaluation], None, observer)?.rows)
+    }
+
+    /// Makes the measurements that the run's folder lacks, keeps each as soon as it is made, and gives all of them.
+    /// With `tokens`, a file of the loss of every token, all that are reported are made again.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check), a file cannot be written, or the observer stops it.
+    pub fn evaluate(
+        &self,
+        evaluations: &[Evaluation],
+        mut tokens: Option<&mut TokenLog>,
+        observer: &mut dyn Observer,
+    ) -> Result<Measured> {
+        let path = self.run.folder.join("results.jsonl");
+        let known = if path.exists() { row::read_rows(&path)? } else { Vec::new() };
+        let mut store = |row: &ResultRow| row::write_rows(&path, std::slice::from_ref(row));
+        let (subject, folder) = (self.subject(), &self.run.folder);
+        let mut measured = Measured::default();
+        for evaluation in evaluations {
+            let mut show = |progress| report(observer, Event::Selecting, progress);
+            let selection = select(&subject, evaluation, &known, folder, &mut store, &mut show)?;
+            observer.event(Event::Selected(&selection));
+            let mut show = |progress| report(observer, Event::Evaluating, progress);
+            let evaluation = &selection.evaluation;
+            let rows = evaluate(&subject, evaluation, &known, tokens.as_deref_mut(), &mut store, &mut show)?;
+            measured.rows.extend(rows);
+            measured.tried.extend(selection.tried);
+        }
+        Ok(measured)
+    }
+
+    /// The model, and what its rows record about it.
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            config: &self.run.config,
+            config_hash: &self.run.hash,
+            resolved: &self.resolved,
+            model: &self.model,
+            dataset: &self.dataset,
+            device: &self.machine.device,
+            device_name: &self.machine.device_name,
+            threads: self.machine.threads,
+            checkpoint: &self.checkpoint,
+            step: self.step,
+            stage: self.stage,
+        }
+    }
+}
+
+/// Reports the progress of an evaluation, which ends where the observer stops it.
+fn report(
+    observer: &mut dyn Observer,
+    event: fn(Progress) -> Event<'static>,
+    progress: Progress,
+) -> Result<()> {
+    observer.event(event(progress));
+    if observer.stop() {
+        return Err(Error::interrupted("stopped while evaluating; what was measured is kept")
+            .hint("the same command goes on where this one stopped (`train` with `--resume`)"));
+    }
+    Ok(())
+}

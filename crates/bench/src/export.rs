@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_batch_alone_does_not_tell_is_refused() {
+    fn what_a_batch_alone_does_not_hold_is_rejected() {
         let _alone = alone();
         let (folder, mut config, dataset) = small();
         config.run.train.positions =

@@ -1,7 +1,7 @@
-//! The allocator: counted where `bench` asks for it, and told to keep freed memory for the next step.
+//! The allocator: counted where `bench` asks for it, and asked to keep freed memory for the next step.
 //!
 //! Every step makes and frees the same large buffers. glibc gives such blocks back to the kernel at once
-//! and takes them anew, and the page faults cost about a fifth of the CPU time of a training step.
+//! and takes them again, and the page faults cost about a fifth of the CPU time of a training step.
 //!
 //! Large blocks begin a line of the cache: every other read of a whole vector would touch two lines otherwise. The
 //! largest ask the kernel for huge pages, where Linux gives them to those who ask: copying 64 MiB takes two thirds of

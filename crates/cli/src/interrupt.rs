@@ -10,7 +10,7 @@ static INSTALLED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
 /// From now on the signals set a flag instead of ending the program.
 ///
 /// # Errors
-/// The system refuses a handler.
+/// The system does not accept a handler.
 pub(crate) fn install() -> Result<()> {
     let installed = INSTALLED.get_or_init(|| {
         ctrlc::set_handler(|| {

@@ -1,5 +1,8 @@
 //! The command line: arguments, progress, messages. Thin; what it calls lives in the other crates.
 //!
+//! Each command is one file below `commands`, with its arguments. `longwave_experiment` runs experiments, and `terminal`
+//! shows them.
+//!
 //! Data goes to stdout, progress and logs to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage or
 //! config, 130 interrupted with a checkpoint written; `task` alone has 75 for a run that another process works on.
 

@@ -7,7 +7,7 @@ use crate::progress::{Progress, Training};
 use longwave_core::memory_check::shown;
 use longwave_data::{Dataset, Split};
 use longwave_eval::{Selection, measure};
-use longwave_experiment::{Event, Experiment, Observer};
+use longwave_experiment::{Event, Observer, Overview};
 use longwave_kernels::Precision;
 use longwave_train::Run;
 use longwave_train::config::ScheduleKind;
@@ -39,11 +39,11 @@ impl Observer for Terminal {
             }
             Event::Selecting(progress) => self.reading("choosing", progress),
             Event::Evaluating(progress) => self.reading("evaluating", progress),
-            told => {
+            event => {
                 // The bar makes room for lines that stay.
                 self.bar = None;
-                match told {
-                    Event::Ready(experiment) => describe(experiment),
+                match event {
+                    Event::Ready(overview) => describe(&overview),
                     Event::AlreadyTrained(run) => status(&finished(run)),
                     Event::Resumed { step } => {
                         status(&format!("resuming after step {}", grouped(step as usize)));
@@ -83,9 +83,9 @@ impl Terminal {
 }
 
 /// Describes what is about to be trained, on what, and what it takes.
-fn describe(experiment: &Experiment<'_>) {
-    let Experiment { machine, run, dataset, resolved, .. } = experiment;
-    let (config, d, size) = (&run.config, &resolved.dimensions, experiment.size());
+fn describe(overview: &Overview<'_>) {
+    let Overview { machine, run, dataset, resolved, size } = overview;
+    let (config, d) = (&run.config, &resolved.dimensions);
     status(&format!("run       {} in {}", config.name, run.folder.display()));
     introduce(machine);
     status(&format!("data      {}", describe_text(dataset, d.vocab_size)));

@@ -2,7 +2,8 @@
 
 use crate::corpus::Corpus;
 use crate::documents::{self, Event, PIECE};
-use crate::split::{Plan, Split};
+use crate::split::Split;
+use crate::split_rule::SplitRule;
 use crate::tokenizer::{Encoded, TokenBytes, Tokenizer};
 use crate::tokens::{NARROW, Paths, Record};
 use crate::train_bpe;
@@ -23,7 +24,7 @@ const COLLECTED: usize = 4 * PIECE;
 pub(crate) fn build(
     folder: &Path,
     corpus: &Corpus,
-    plan: &Plan,
+    rule: &SplitRule,
     text_field: &str,
     separator: Option<&str>,
     tokenizer: &Tokenizer,
@@ -42,7 +43,7 @@ pub(crate) fn build(
         collected: 0,
     };
     let mut done = 0;
-    documents::visit(corpus, plan, text_field, None, &mut |event| {
+    documents::visit(corpus, rule, text_field, None, &mut |event| {
         match event {
             Event::Piece { split, name, start, bytes } => builder.piece(split, name, start, bytes)?,
             Event::End { split, name } => builder.steps.push(Step::End(split, name.to_owned())),

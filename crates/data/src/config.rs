@@ -1,13 +1,11 @@
 //! The `[data]` section.
 
 use crate::task::TaskConfig;
+use crate::tokenizer::BYTES;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-
-/// The smallest vocabulary of a byte-level tokenizer: one entry for each byte.
-pub(crate) const BYTES: usize = 256;
 
 /// What is read, how it becomes tokens, and where the tokens are kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

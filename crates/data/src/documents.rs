@@ -1,11 +1,13 @@
 //! Documents, one after another, in pieces that fit into memory.
 
 use crate::corpus::{Corpus, Format, Source};
-use crate::split::{Plan, Split};
+use crate::names::{line_name, lines};
+use crate::split::Split;
+use crate::split_rule::SplitRule;
 use longwave_core::{Error, Result};
 use serde_json::Value;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// A document longer than this many bytes is tokenized in pieces.
@@ -30,16 +32,16 @@ pub(crate) type Visitor<'a> = dyn FnMut(Event<'_>) -> Result<()> + 'a;
 /// A file cannot be read, a JSON line is broken or lacks its text, or `visit` fails.
 pub(crate) fn visit(
     corpus: &Corpus,
-    plan: &Plan,
+    rule: &SplitRule,
     text_field: &str,
     only: Option<Split>,
     visit: &mut Visitor<'_>,
 ) -> Result<()> {
     let wanted = |split| only.is_none_or(|only| only == split);
     for source in &corpus.sources {
-        match (source.format, plan) {
-            (Format::JsonLines, _) => visit_lines(source, plan, text_field, &wanted, visit)?,
-            (Format::Text, Plan::Cut(ranges)) => {
+        match (source.format, rule) {
+            (Format::JsonLines, _) => visit_lines(source, rule, text_field, &wanted, visit)?,
+            (Format::Text, SplitRule::Cut(ranges)) => {
                 for (split, range) in Split::ALL.into_iter().zip(ranges) {
                     if wanted(split) {
                         visit_range(source, split, range.start, range.end - range.start, visit)?;
@@ -47,7 +49,7 @@ pub(crate) fn visit(
                 }
             }
             (Format::Text, _) => {
-                let split = plan.of(source, &source.name);
+                let split = rule.of(source, &source.name);
                 if wanted(split) {
                     visit_range(source, split, 0, source.bytes, visit)?;
                 }
@@ -55,29 +57,6 @@ pub(crate) fn visit(
         }
     }
     Ok(())
-}
-
-/// Passes the name of every document to `each`.
-///
-/// # Errors
-/// A file cannot be read.
-pub(crate) fn names(corpus: &Corpus, each: &mut dyn FnMut(&str)) -> Result<()> {
-    for source in &corpus.sources {
-        match source.format {
-            Format::Text => each(&source.name),
-            Format::JsonLines => lines(&source.path, &mut |number, line| {
-                if !line.trim_ascii().is_empty() {
-                    each(&line_name(source, number));
-                }
-                Ok(())
-            })?,
-        }
-    }
-    Ok(())
-}
-
-fn line_name(source: &Source, number: u64) -> String {
-    format!("{}:{number}", source.name)
 }
 
 fn visit_range(
@@ -111,7 +90,7 @@ fn visit_range(
 
 fn visit_lines(
     source: &Source,
-    plan: &Plan,
+    rule: &SplitRule,
     text_field: &str,
     wanted: &dyn Fn(Split) -> bool,
     visit: &mut Visitor<'_>,
@@ -119,7 +98,7 @@ fn visit_lines(
     lines(&source.path, &mut |number, line| {
         if !line.trim_ascii().is_empty() {
             let name = line_name(source, number);
-            let split = plan.of(source, &name);
+            let split = rule.of(source, &name);
             if wanted(split) {
                 let text = text_of(&source.path, number, line, text_field)?;
                 let (mut start, bytes) = (0, text.as_bytes());
@@ -134,19 +113,6 @@ fn visit_lines(
         }
         visit(Event::Read(line.len() as u64))
     })
-}
-
-/// Passes each line with its number, counted from 1, to `each`.
-fn lines(path: &Path, each: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
-    let failed = |error: std::io::Error| Error::io("read", path, &error);
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
-    let (mut line, mut number) = (Vec::new(), 0);
-    while reader.read_until(b'\n', &mut line).map_err(failed)? > 0 {
-        number += 1;
-        each(number, &line)?;
-        line.clear();
-    }
-    Ok(())
 }
 
 /// The text field of one JSON line.
@@ -200,10 +166,10 @@ mod tests {
     use std::fs;
 
     /// (split, name, text, pieces) of every document.
-    fn read(corpus: &str, plan: &Plan, field: &str) -> Result<Vec<(Split, String, String, usize)>> {
+    fn read(corpus: &str, rule: &SplitRule, field: &str) -> Result<Vec<(Split, String, String, usize)>> {
         let corpus = crate::corpus::find(corpus)?;
         let (mut documents, mut text, mut pieces, mut bytes_read) = (Vec::new(), Vec::new(), 0, 0);
-        visit(&corpus, plan, field, None, &mut |event| {
+        visit(&corpus, rule, field, None, &mut |event| {
             match event {
                 Event::Piece { start, bytes, .. } => {
                     assert_eq!(start as usize, text.len());
@@ -223,7 +189,7 @@ mod tests {
         Ok(documents)
     }
 
-    const ALL_TRAIN: Plan = Plan::ByName { test: 0, valid: 0 };
+    const ALL_TRAIN: SplitRule = SplitRule::ByName { test: 0, valid: 0 };
 
     fn file(name: &str, text: &str) -> (tempfile::TempDir, String) {
         let folder = tempfile::tempdir().unwrap();
@@ -263,7 +229,7 @@ mod tests {
     #[test]
     fn a_cut_document_is_three() {
         let (_folder, path) = file("a.txt", "0123456789");
-        let documents = read(&path, &Plan::Cut([0..6, 6..8, 8..10]), "text").unwrap();
+        let documents = read(&path, &SplitRule::Cut([0..6, 6..8, 8..10]), "text").unwrap();
         let texts: Vec<_> = documents.iter().map(|(split, _, text, _)| (*split, text.as_str())).collect();
         assert_eq!(texts, [(Split::Train, "012345"), (Split::Valid, "67"), (Split::Test, "89")]);
     }
@@ -277,7 +243,8 @@ mod tests {
             documents.iter().map(|(_, name, text, _)| (name.as_str(), text.as_str())).collect();
         assert_eq!(found, [("a.jsonl:1", "a\nb"), ("a.jsonl:3", ""), ("a.jsonl:4", "é")]);
         let mut seen = Vec::new();
-        names(&crate::corpus::find(&path).unwrap(), &mut |name| seen.push(name.to_owned())).unwrap();
+        crate::names::names(&crate::corpus::find(&path).unwrap(), &mut |name| seen.push(name.to_owned()))
+            .unwrap();
         assert_eq!(seen, ["a.jsonl:1", "a.jsonl:3", "a.jsonl:4"]);
     }
 

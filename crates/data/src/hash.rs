@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Up to so many bytes are hashed anew every time: it takes a fraction of a second and cannot be wrong.
+/// Up to so many bytes are hashed again every time: it takes a fraction of a second and cannot be wrong.
 const ALWAYS_HASHED: u64 = 64 << 20;
 
 /// A file changed so shortly before it was hashed may change again within one tick of its time stamp.

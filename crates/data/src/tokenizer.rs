@@ -6,6 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 
+/// The smallest vocabulary of a byte-level tokenizer: one entry for each byte.
+pub(crate) const BYTES: usize = 256;
+
 /// How many bytes of text each token stands for.
 #[derive(Clone, Debug)]
 pub(crate) enum TokenBytes {
@@ -87,7 +90,7 @@ impl Tokenizer {
     /// Number of ids: one more than the largest.
     pub fn vocab_size(&self) -> usize {
         match &self.kind {
-            Kind::Bytes => crate::config::BYTES,
+            Kind::Bytes => BYTES,
             Kind::Model(model) => model.vocab_size,
         }
     }

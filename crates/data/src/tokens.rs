@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_do_not_belong_together_are_refused() {
+    fn files_that_do_not_belong_together_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let paths = Paths::new(folder.path(), Split::Valid);
         let open = |token_bytes| TokenFile::open(&paths, 300, token_bytes);

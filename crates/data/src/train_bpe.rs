@@ -2,7 +2,8 @@
 
 use crate::corpus::Corpus;
 use crate::documents::{self, Event};
-use crate::split::{Plan, Split};
+use crate::split::Split;
+use crate::split_rule::SplitRule;
 use crate::tokenizer::Tokenizer;
 use longwave_core::{Error, Result};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -22,7 +23,7 @@ use tokenizers::{NormalizerWrapper, PostProcessorWrapper, TokenizerBuilder};
 /// The text cannot be read or is no UTF-8, or has too few different words for `vocab_size` entries.
 pub(crate) fn train(
     corpus: &Corpus,
-    plan: &Plan,
+    rule: &SplitRule,
     text_field: &str,
     vocab_size: usize,
     progress: &mut dyn FnMut(u64),
@@ -31,7 +32,7 @@ pub(crate) fn train(
     let (sender, receiver) = sync_channel::<String>(8);
     let json = thread::scope(|scope| {
         let trainer = scope.spawn(move || train_on(receiver.into_iter(), vocab_size));
-        let sent = send(corpus, plan, text_field, sender, progress);
+        let sent = send(corpus, rule, text_field, sender, progress);
         let trained =
             trainer.join().map_err(|_| Error::failed("training the tokenizer stopped unexpectedly"))?;
         // Where both failed, the sender only noticed that the trainer had.
@@ -50,13 +51,13 @@ pub(crate) fn train(
 /// Sends the pieces of the training documents to the trainer.
 fn send(
     corpus: &Corpus,
-    plan: &Plan,
+    rule: &SplitRule,
     text_field: &str,
     sender: SyncSender<String>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     let mut done = 0;
-    let sent = documents::visit(corpus, plan, text_field, Some(Split::Train), &mut |event| {
+    let sent = documents::visit(corpus, rule, text_field, Some(Split::Train), &mut |event| {
         match event {
             Event::Piece { name, start, bytes, .. } => {
                 let text = text(name, start, bytes)?.to_owned();
@@ -117,7 +118,7 @@ mod tests {
             std::fs::write(folder.path().join(format!("{index}.txt")), text).unwrap();
         }
         let corpus = crate::corpus::find(folder.path().to_str().unwrap())?;
-        train(&corpus, &Plan::ByName { test: 0, valid: 0 }, "text", vocab_size, &mut |_| ())
+        train(&corpus, &SplitRule::ByName { test: 0, valid: 0 }, "text", vocab_size, &mut |_| ())
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! A config, its data and its fresh model, checked; and its training.
 
 use crate::config::Config;
+use crate::data::open_data;
 use crate::machine::Machine;
-use crate::observer::{Event, Observer};
+use crate::observer::{Event, Observer, Overview};
 use crate::trained_run::TrainedRun;
 use burn::module::Module;
 use longwave_core::{Error, Result};
-use longwave_data::{DataConfig, Dataset};
+use longwave_data::Dataset;
 use longwave_eval::{Evaluation, ResultRow};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
@@ -56,14 +57,6 @@ pub fn run(
     Ok(trained.evaluate(&evaluations, None, observer)?.rows)
 }
 
-/// Opens a corpus or a task; the first time, a corpus is tokenized.
-///
-/// # Errors
-/// As [`Dataset::open`].
-pub fn open_data(config: &DataConfig, observer: &mut dyn Observer) -> Result<Dataset> {
-    Dataset::open(config, &mut |progress| observer.event(Event::Data(progress)))
-}
-
 impl<'a> Experiment<'a> {
     /// Opens the data, draws the model and checks everything, before a file is written or a step is trained.
     ///
@@ -91,13 +84,15 @@ impl<'a> Experiment<'a> {
         Ok(Self { machine, run, dataset, resolved, config, evaluations, start, model })
     }
 
-    /// The size of the model, and the bytes that training takes in its largest stage.
-    pub fn size(&self) -> Size {
+    /// What is about to be trained, and what it takes.
+    fn overview(&self) -> Overview<'_> {
         let config = &self.run.config;
         let of = |rows, length| Size::of(&self.model, &self.resolved, rows, length);
         let stages = (0..=config.last_stage()).map(|stage| config.stage(stage));
         let bytes = stages.map(|train| of(train.micro_batch(), train.length).training_bytes);
-        Size { training_bytes: bytes.max().unwrap_or(0), ..of(1, config.train.length) }
+        let size = Size { training_bytes: bytes.max().unwrap_or(0), ..of(1, config.train.length) };
+        let Self { machine, run, dataset, resolved, .. } = self;
+        Overview { machine, run, dataset, resolved, size }
     }
 
     /// Trains to the last step of the last stage; a run that was trained before is loaded.
@@ -106,7 +101,7 @@ impl<'a> Experiment<'a> {
     /// A loss or a gradient is not finite, a file cannot be written, or the observer stops it, which leaves a
     /// checkpoint.
     pub fn train(self, observer: &mut dyn Observer) -> Result<TrainedRun<'a>> {
-        observer.event(Event::Ready(&self));
+        observer.event(Event::Ready(self.overview()));
         open_folder(&self.run, &self.config.to_table()?, &self.dataset)?;
         let Self { machine, run, dataset, resolved, start, model, .. } = self;
         let checkpoint = CheckpointId::Last.name().into_owned();

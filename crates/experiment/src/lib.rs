@@ -29,6 +29,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod config;
+pub mod data;
 pub mod experiment;
 pub mod machine;
 pub mod observer;
@@ -37,12 +38,13 @@ pub mod schema;
 pub mod trained_run;
 
 pub use config::Config;
-pub use experiment::{Experiment, open_data, run};
+pub use data::open_data;
+pub use experiment::{Experiment, run};
 pub use longwave_core::{Error, Result};
 pub use longwave_eval::ResultRow;
 pub use longwave_kernels::DeviceChoice;
 pub use machine::Machine;
-pub use observer::{Event, Observer, Silent};
+pub use observer::{Event, Observer, Overview, Silent};
 pub use reading::reading_of;
 pub use schema::schema;
 pub use trained_run::{Measured, TrainedRun};

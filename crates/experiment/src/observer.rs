@@ -1,8 +1,11 @@
 //! How an experiment reports its progress, and how it is asked to stop.
 
-use crate::experiment::Experiment;
+use crate::machine::Machine;
+use longwave_data::Dataset;
 use longwave_eval::Selection;
 use longwave_eval::measure::Progress;
+use longwave_model::Size;
+use longwave_model::config::Resolved;
 use longwave_train::metrics::Metric;
 use longwave_train::{Run, RunConfig};
 
@@ -12,7 +15,7 @@ pub enum Event<'a> {
     /// The corpus is read and tokenized; so many bytes are done.
     Data(longwave_data::Progress),
     /// All checks have passed, and the run's folder is about to be written.
-    Ready(&'a Experiment<'a>),
+    Ready(Overview<'a>),
     /// The run was trained before.
     AlreadyTrained(&'a Run),
     /// Training continues from a checkpoint.
@@ -33,6 +36,21 @@ pub enum Event<'a> {
     Selected(&'a Selection),
     /// An evaluation reads its text.
     Evaluating(Progress),
+}
+
+/// What is about to be trained, and what it takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Overview<'a> {
+    /// Where it is computed.
+    pub machine: &'a Machine,
+    /// What is trained, and where it is kept.
+    pub run: &'a Run,
+    /// The corpus or the task.
+    pub dataset: &'a Dataset,
+    /// The model's sizes.
+    pub resolved: &'a Resolved,
+    /// The size of the model, and the bytes that training takes in its largest stage.
+    pub size: Size,
 }
 
 /// Follows an experiment.

@@ -1,6 +1,6 @@
 //! A trained model with its data, and its evaluations.
 
-use crate::experiment::open_data;
+use crate::data::open_data;
 use crate::machine::Machine;
 use crate::observer::{Event, Observer};
 use burn::module::Module;

@@ -69,7 +69,7 @@ fn write_json(path: &Path, value: &Value) -> Result<()> {
     file::write(path, (text + "\n").as_bytes())
 }
 
-/// Refuses a folder that holds something.
+/// Rejects a folder that is not empty.
 pub(crate) fn must_be_empty(folder: &Path, hint: &str) -> Result<()> {
     let empty = fs::read_dir(folder).map_or(!folder.exists(), |mut entries| entries.next().is_none());
     if empty {

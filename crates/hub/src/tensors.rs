@@ -180,7 +180,7 @@ fn fill(ours: &mut Tensors, name: &str, source: &Source, found: &Stored) -> Resu
 /// The bytes of a `model.safetensors`, the same for the same tensors.
 ///
 /// # Errors
-/// The library refuses them.
+/// The library rejects them.
 pub fn to_bytes(tensors: &Tensors) -> Result<Vec<u8>> {
     let failed = |error: safetensors::SafeTensorError| {
         Error::failed(format!("the weights cannot be written as safetensors: {error}"))
@@ -218,7 +218,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Tensors> {
             }
             Dtype::F16 => halves().map(|two| half_precision(u16::from_le_bytes(*two))).collect(),
             Dtype::BF16 => halves().map(|two| bfloat(u16::from_le_bytes(*two))).collect(),
-            // Masks of older files; refused by name unless they are known buffers.
+            // Masks of older files; rejected by name unless they are known buffers.
             other if BUFFERS.iter().any(|buffer| name.ends_with(buffer)) => {
                 tracing::debug!("left out `{name}` of {other:?}");
                 Vec::new()

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_complex_is_refused() {
+    fn what_cannot_be_complex_is_rejected() {
         let rejected = |changes: fn(&mut ModelConfig)| complex(changes).unwrap_err().message().to_owned();
         assert!(rejected(|config| config.norm = NormKind::LayerNorm).starts_with("`model.norm"));
         assert!(

@@ -1,8 +1,7 @@
 //! `[model]`: a named size, explicit sizes, or a named size with some of them changed.
 
 use crate::complex_weights::WeightKind;
-use crate::size::weight_bytes;
-use longwave_core::memory_check::{available, shortage};
+use longwave_core::memory_check::{available, product, shortage};
 use longwave_core::{Error, Result};
 use longwave_position::Dimensions;
 use longwave_position::encoding::MAX_SIZE;
@@ -299,6 +298,25 @@ fn positive(key: &str, value: usize) -> Result<usize> {
         _ => Err(Error::value(key, value, format!("it must be at most {MAX_SIZE}"))
             .hint("no model comes near it: `model.size` names sizes that fit together")),
     }
+}
+
+/// Bytes that the tensors of a block take besides their numbers, at least.
+const BLOCK: usize = 8 << 10;
+
+/// Bytes of the weights of a model with these sizes, at least, without those of its encoding: a complex model holds
+/// half of every matrix.
+fn weight_bytes(resolved: &Resolved) -> u64 {
+    let d = &resolved.dimensions;
+    let gate = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 3 } else { 2 };
+    let heads = 2 * d.heads + 2 * d.kv_heads;
+    let block = product(&[d.width, heads, d.head_dim]).saturating_add(product(&[
+        gate,
+        d.width,
+        resolved.feed_forward_width,
+    ]));
+    let tables = product(&[d.vocab_size, d.width, if resolved.config.tied { 1 } else { 2 }]);
+    let numbers = block.saturating_mul(d.layers as u64).saturating_add(tables);
+    numbers.saturating_mul(size_of::<f32>() as u64 / 2).saturating_add(product(&[d.layers, BLOCK]))
 }
 
 #[cfg(test)]

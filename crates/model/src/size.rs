@@ -9,9 +9,6 @@ use longwave_position::reading::AttentionKind;
 /// Bytes of one f32.
 const F32: usize = 4;
 
-/// Bytes that the tensors of a block take besides their numbers, at least.
-const BLOCK: usize = 8 << 10;
-
 /// Parameters, FLOPs a token and memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
@@ -68,22 +65,6 @@ impl Size {
             .saturating_add(scores.saturating_mul(2))
             .saturating_mul(F32 as u64)
     }
-}
-
-/// Bytes of the weights of a model with these sizes, at least, without those of its encoding: a complex model holds
-/// half of every matrix.
-pub(crate) fn weight_bytes(resolved: &Resolved) -> u64 {
-    let d = &resolved.dimensions;
-    let gate = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 3 } else { 2 };
-    let heads = 2 * d.heads + 2 * d.kv_heads;
-    let block = product(&[d.width, heads, d.head_dim]).saturating_add(product(&[
-        gate,
-        d.width,
-        resolved.feed_forward_width,
-    ]));
-    let tables = product(&[d.vocab_size, d.width, if resolved.config.tied { 1 } else { 2 }]);
-    let numbers = block.saturating_mul(d.layers as u64).saturating_add(tables);
-    numbers.saturating_mul(F32 as u64 / 2).saturating_add(product(&[d.layers, BLOCK]))
 }
 
 /// Floating-point operations a training token of a sequence of `length` tokens, forward and backward; a

@@ -4,13 +4,12 @@
 //! state.
 
 use crate::config::TrainConfig;
-use crate::restore::reading_after;
 use crate::run_config::RunConfig;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use longwave_core::{Error, Result};
-use longwave_data::{Batch, Dataset, Sampling};
+use longwave_core::Result;
+use longwave_data::{Batch, Dataset};
 use longwave_model::upload;
-use longwave_position::{Init, Lengths, Positions, TrainingPositions};
+use longwave_position::{Lengths, Positions};
 use std::ops::Range;
 
 /// The rows of one step.
@@ -87,89 +86,11 @@ impl TrainBatch {
     }
 }
 
-/// Whether the encoding of a config can be fed as every stage says.
-///
-/// # Errors
-/// Positions that no row could be given; some that the encoding has no value for, or would learn nothing from; it
-/// carries a memory, and rows do not continue those of the step before; or positions are drawn in a way that would
-/// tear a task's sequences apart.
-pub fn check(config: &RunConfig) -> Result<()> {
-    let stages = 0..=config.last_stage();
-    stages.clone().try_for_each(|stage| check_rows(config, stage))?;
-    let plain = |stage: usize| config.stage(stage).positions.is_contiguous();
-    if config.position.memory() == 0 && stages.clone().all(plain) {
-        return Ok(());
-    }
-    // The vocabulary is not known yet, and plays no part in this.
-    let resolved = config.model.resolve(1, config.train.length)?;
-    let init = Init::new(config.seed, &Device::flex());
-    let fresh = config.position.build("position", &resolved.dimensions, &init, resolved.log_n())?;
-    for stage in stages {
-        let reading = reading_after(config, &fresh, stage)?;
-        let section = format!("{}.positions", RunConfig::section(stage));
-        config.stage(stage).positions.check(&section, &reading, config.lengths(stage))?;
-    }
-    Ok(())
-}
-
-/// Whether the rows of a stage can be what its positions and a memory make of them.
-fn check_rows(config: &RunConfig, stage: usize) -> Result<()> {
-    let (train, section) = (config.stage(stage), RunConfig::section(stage));
-    let positions = format!("{section}.positions");
-    train.positions.validate(&positions, config.lengths(stage))?;
-    let rows = train.positions.rows_per_text();
-    if !train.sequences().is_multiple_of(rows) {
-        let allowed = format!("it must divide the {} sequences of a batch", train.sequences());
-        return Err(Error::value(&format!("{positions}.count"), rows, allowed));
-    }
-    let memory = config.position.memory();
-    if config.data.task.is_some() {
-        check_task(&positions, &train.positions, memory)?;
-    }
-    if memory > 0 && train.sampling != Sampling::Sequential {
-        return Err(Error::value(
-            "position.memory",
-            memory,
-            "rows must go on where they ended a step before",
-        )
-        .hint(format!("set `{section}.sampling = \"sequential\"`")));
-    }
-    Ok(())
-}
-
-/// A task's sequences are read whole, and each for itself.
-fn check_task(section: &str, positions: &TrainingPositions, memory: usize) -> Result<()> {
-    if memory > 0 {
-        return Err(Error::value(
-            "position.memory",
-            memory,
-            "a task draws new sequences at every step, and none goes on where another ended",
-        )
-        .hint("leave it out, or train on a corpus"));
-    }
-    let (key, value, what) = match positions {
-        TrainingPositions::Segments { count, .. } if *count > 1 => ("count", *count, "cut in pieces"),
-        TrainingPositions::Pose { max_skip: Some(0), .. } => return Ok(()),
-        TrainingPositions::Pose { max_skip, .. } => {
-            let Some(most) = max_skip else {
-                return Err(Error::usage(format!(
-                    "`{section}.max_skip` is missing: a task's sequence has no tokens to skip"
-                ))
-                .hint("set `max_skip = 0`, which leaves a gap between positions alone"));
-            };
-            ("max_skip", *most, "read with gaps")
-        }
-        _ => return Ok(()),
-    };
-    let allowed = format!("a task's sequence {what} has no answer any more");
-    Err(Error::value(&format!("{section}.{key}"), value, allowed)
-        .hint("use `randpos`, `offset`, or `pose` with `max_skip = 0`, which change positions alone"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longwave_data::{TokenFile, batch};
+    use longwave_data::{Sampling, TokenFile, batch};
+    use longwave_position::TrainingPositions;
 
     fn tokens() -> TokenFile {
         TokenFile::from_documents(&[("count", &(0..1000).collect::<Vec<_>>())])

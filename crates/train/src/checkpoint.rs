@@ -7,7 +7,7 @@
 //! bytes.
 //!
 //! **Format policy.** `format` counts up when a reader of the old format would misread a file. A reader
-//! refuses a newer format by name, and reads every older one it ever wrote. A file is written in the oldest
+//! rejects a newer format by name, and reads every older one it ever wrote. A file is written in the oldest
 //! format that says all of it: 1, or 2 where stages have changed the reading.
 
 use crate::VERSION;
@@ -276,6 +276,29 @@ impl Checkpoint {
         };
         parameters.iter().map(one).collect()
     }
+
+    /// The memories of a training in progress, in the place of as many `fresh` ones.
+    ///
+    /// # Errors
+    /// The file has none, though steps are done.
+    pub fn memories(&self, fresh: Vec<SegmentMemory>, device: &Device) -> Result<Vec<SegmentMemory>> {
+        if self.meta.step == 0 {
+            return Ok(fresh);
+        }
+        let restored = |(part, memory): (usize, SegmentMemory)| {
+            let layers: Vec<Tensor<3>> =
+                (0..).map_while(|layer| self.tensor(&segment_memory::name(part, layer), device)).collect();
+            if layers.is_empty() {
+                return Err(Error::failed(format!(
+                    "the checkpoint has no `{}`",
+                    segment_memory::name(part, 0)
+                ))
+                .hint("train on from `last` or `stable`; `best` is only read"));
+            }
+            Ok(memory.holding(layers))
+        };
+        fresh.into_iter().enumerate().map(restored).collect()
+    }
 }
 
 /// The layouts of all layers in words, each run of them once.
@@ -331,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn another_rotary_layout_is_refused() {
+    fn another_rotary_layout_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let device = Device::flex();
         let rope = |layout: &str| model_with(&format!("kind = \"rope\"\nlayout = \"{layout}\""), &device);

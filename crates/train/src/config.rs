@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_name_the_key_and_help() {
+    fn errors_name_the_key_and_help() {
         let error = |change: fn(&mut TrainConfig)| {
             let mut config = TrainConfig::default();
             change(&mut config);

@@ -16,6 +16,7 @@
 pub mod batch;
 pub mod checkpoint;
 pub mod config;
+mod from_table;
 pub mod loss_scale;
 pub mod memory_check;
 pub mod metrics;

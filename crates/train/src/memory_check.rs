@@ -10,7 +10,7 @@ use longwave_position::Init;
 /// Bytes of a trained number: itself, its gradient and two moments.
 const TRAINED: u64 = 16;
 
-/// Refuses a training on the CPU that the free memory cannot hold. A GPU has a memory of its own, which is not asked.
+/// Rejects a training that does not fit into the free memory of the CPU. The memory of a GPU is not checked.
 ///
 /// It counts weights, gradients and moments of every parameter, and estimates what the backward pass keeps of the
 /// largest batch that is computed at once. Nothing is allocated for it.

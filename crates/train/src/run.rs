@@ -150,7 +150,7 @@ impl Run {
         checkpoint_path(&self.folder, which)
     }
 
-    /// Loads a checkpoint and holds it against the run's identity.
+    /// Loads a checkpoint, and checks that it is of this run.
     ///
     /// # Errors
     /// It is missing, damaged, or belongs to another config or another corpus.

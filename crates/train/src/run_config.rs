@@ -1,19 +1,17 @@
 //! A whole config but its evaluations, and the run's identity made from it.
 
-use crate::batch;
 use crate::config::TrainConfig;
 use crate::stage::{OptimizerState, StageConfig};
 use burn::tensor::Device;
 use longwave_core::canonical;
-use longwave_core::config::{read, take_table, take_tables, unknown_key};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result};
-use longwave_data::{DataConfig, Sampling, TaskConfig};
+use longwave_data::DataConfig;
 use longwave_kernels::Precision;
 use longwave_model::ModelConfig;
 use longwave_position::{Lengths, PositionConfig};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use toml::{Table, Value};
 
 /// What a run trains.
@@ -40,58 +38,7 @@ pub struct RunConfig {
     pub stages: Vec<StageConfig>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Top {
-    name: String,
-    #[serde(default)]
-    seed: u64,
-    imported: Option<String>,
-}
-
 impl RunConfig {
-    /// Reads a document; sections other than `[[evaluate]]`, which the caller has taken out.
-    ///
-    /// # Errors
-    /// An unknown key, a wrong type or a value that is not allowed.
-    pub fn from_table(mut document: Table) -> Result<Self> {
-        let position = document.remove("position").ok_or_else(|| {
-            Error::usage("`position` is missing").hint("add a section `[position]` with `kind = \"rope\"`")
-        })?;
-        let data = read::<DataConfig>(&take_table(&mut document, "data")?, "data")?;
-        let model = read(&take_table(&mut document, "model")?, "model")?;
-        let train = take_table(&mut document, "train")?;
-        check_is_number(&train)?;
-        let train = read::<TrainConfig>(&train, "train")?;
-        let stages = take_tables(&mut document, "stage")?;
-        let top = read_top(&document)?;
-        data.validate()?;
-        train.validate("train")?;
-        let stages = stages
-            .into_iter()
-            .enumerate()
-            .map(|(index, table)| StageConfig::from_table(table, &format!("stage[{index}]"), &train))
-            .collect::<Result<Vec<_>>>()?;
-        let later = stages.iter().map(|stage| &stage.train);
-        for (stage, train) in std::iter::once(&train).chain(later).enumerate() {
-            check_task(data.task.as_ref(), &Self::section(stage), train)?;
-        }
-        let position = PositionConfig::for_length(&position, "position", train.length)?;
-        let config = Self {
-            name: top.name,
-            seed: top.seed,
-            imported: top.imported,
-            data,
-            model,
-            position,
-            train,
-            stages,
-        };
-        config.check_name()?;
-        batch::check(&config)?;
-        Ok(config)
-    }
-
     /// Training by stage: 0 is `[train]`, n the n-th `[[stage]]`.
     ///
     /// # Panics
@@ -181,51 +128,6 @@ impl RunConfig {
     pub fn weights_hash(&self) -> Result<String> {
         self.hash("")
     }
-
-    fn check_name(&self) -> Result<()> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if !self.name.is_empty() && self.name.chars().all(plain) && !self.name.starts_with('.') {
-            return Ok(());
-        }
-        Err(Error::value(
-            "name",
-            format!("\"{}\"", self.name),
-            "it names a folder: letters, digits, `-`, `_` and `.`",
-        ))
-    }
-}
-
-/// L is what other lengths are multiples of, and no multiple itself.
-fn check_is_number(train: &Table) -> Result<()> {
-    match train.get("length") {
-        Some(length @ Value::String(_)) => {
-            Err(Error::value("train.length", length, "it is L itself, a whole number of tokens")
-                .hint("write `length = 128` in `[train]`, and multiples such as \"2L\" elsewhere"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The sequences of a task fit every stage and are drawn anew at every step; `section` is the stage's place in the
-/// file.
-fn check_task(task: Option<&TaskConfig>, section: &str, train: &TrainConfig) -> Result<()> {
-    let Some(task) = task else { return Ok(()) };
-    task.check_length(&format!("{section}.length"), train.length)?;
-    if train.sampling != Sampling::default() {
-        return Err(Error::usage(format!("`{section}.sampling` has no meaning beside `data.task`"))
-            .hint("remove it: every step draws new sequences"));
-    }
-    Ok(())
-}
-
-/// What is left at the top must be `name` and `seed`; a stranger gets the sections named too.
-fn read_top(document: &Table) -> Result<Top> {
-    const KNOWN: [&str; 9] =
-        ["name", "seed", "imported", "data", "model", "position", "train", "stage", "evaluate"];
-    if let Some(key) = document.keys().find(|key| !KNOWN.contains(&key.as_str())) {
-        return Err(unknown_key(key, key, &KNOWN));
-    }
-    read(document, "")
 }
 
 #[cfg(test)]
@@ -255,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_that_the_encoding_cannot_take_are_refused() {
+    fn positions_that_the_encoding_cannot_take_are_rejected() {
         let drawn = |position: &str, kind: &str| {
             let train = format!("[train]\npositions = {{ kind = \"{kind}\", max_position = 512 }}\n");
             config(&(TEXT.replace("\"rope\"", position) + &train))
@@ -341,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_named() {
+    fn unknown_keys_are_named() {
         let error = config(&format!("{TEXT}[trian]\nsteps = 1")).unwrap_err();
         assert_eq!(error.hint_text(), Some("did you mean `train`?"));
         assert!(config(&TEXT.replace("\"x\"", "\"a/b\"")).is_err());

@@ -3,9 +3,7 @@
 //! They are hidden states of earlier weights, so that nothing but themselves can bring them back: a
 //! checkpoint that is trained on holds them, as `memory.PART.LAYER`.
 
-use crate::checkpoint::Checkpoint;
-use burn::tensor::{Device, Tensor};
-use longwave_core::{Error, Result};
+use burn::tensor::Tensor;
 use longwave_model::{Gpt, Pass, SegmentMemory};
 
 /// A memory without anything in it for each of `parts` parts of a batch; none where the model carries none.
@@ -30,28 +28,7 @@ pub fn tensors(memories: &[SegmentMemory]) -> impl Iterator<Item = (String, Tens
     })
 }
 
-fn name(part: usize, layer: usize) -> String {
+/// The name of a memory's tensor in a checkpoint.
+pub(crate) fn name(part: usize, layer: usize) -> String {
     format!("memory.{part}.{layer}")
-}
-
-impl Checkpoint {
-    /// The memories of a training in progress, in the place of as many `fresh` ones.
-    ///
-    /// # Errors
-    /// The file has none, though steps are done.
-    pub fn memories(&self, fresh: Vec<SegmentMemory>, device: &Device) -> Result<Vec<SegmentMemory>> {
-        if self.meta.step == 0 {
-            return Ok(fresh);
-        }
-        let restored = |(part, memory): (usize, SegmentMemory)| {
-            let layers: Vec<Tensor<3>> =
-                (0..).map_while(|layer| self.tensor(&name(part, layer), device)).collect();
-            if layers.is_empty() {
-                return Err(Error::failed(format!("the checkpoint has no `{}`", name(part, 0)))
-                    .hint("train on from `last` or `stable`; `best` is only read"));
-            }
-            Ok(memory.holding(layers))
-        };
-        fresh.into_iter().enumerate().map(restored).collect()
-    }
 }

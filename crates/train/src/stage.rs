@@ -19,6 +19,8 @@ use toml::{Table, Value};
 /// What becomes of the optimizer's moments where a stage begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+// The name that schemas have had.
+#[schemars(rename = "Moments")]
 pub enum OptimizerState {
     /// They begin at zero again, as with a new optimizer: those of another length and another learning
     /// rate say little about the first steps of this one.

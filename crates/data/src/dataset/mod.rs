@@ -6,7 +6,8 @@ use crate::cache::{Content, Entry, FORMAT};
 use crate::config::{DataConfig, SplitConfig, TokenizerConfig};
 use crate::corpus::{self, Corpus, Format};
 use crate::hash;
-use crate::split::{Plan, Split};
+use crate::split::Split;
+use crate::split_rule::SplitRule;
 use crate::task::TaskConfig;
 use crate::tokenizer::Tokenizer;
 use crate::tokens::TokenFile;
@@ -266,11 +267,11 @@ fn fill(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Tokenizer> {
     let total = corpus.bytes();
-    let plan = Plan::new(corpus, config)?;
+    let rule = SplitRule::new(corpus, config)?;
     let tokenizer = match (given, &config.tokenizer) {
         (Some(tokenizer), _) => tokenizer,
         (None, TokenizerConfig::Bpe { vocab_size }) => {
-            train_bpe::train(corpus, &plan, &config.text_field, *vocab_size, &mut |done| {
+            train_bpe::train(corpus, &rule, &config.text_field, *vocab_size, &mut |done| {
                 progress(Progress { stage: Stage::TrainingTokenizer, done, total });
             })?
         }
@@ -278,7 +279,7 @@ fn fill(
     };
     let separator = config.separator.as_deref();
     let [train, _, _] =
-        build::build(folder, corpus, &plan, &config.text_field, separator, &tokenizer, &mut |done| {
+        build::build(folder, corpus, &rule, &config.text_field, separator, &tokenizer, &mut |done| {
             progress(Progress { stage: Stage::Tokenizing, done, total });
         })?;
     if train == 0 {

@@ -1,4 +1,4 @@
-//! Whole corpora: what is built, reused, rebuilt and refused.
+//! Whole corpora: what is built, reused, rebuilt and rejected.
 
 use super::*;
 use crate::SplitConfig;

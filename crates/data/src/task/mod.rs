@@ -228,7 +228,7 @@ impl TaskConfig {
         }
     }
 
-    /// Refuses lengths that hold no sequence of the task, or more of it than it has symbols for.
+    /// Rejects lengths that hold no sequence of the task, or more of it than it has symbols for.
     ///
     /// # Errors
     /// The length is too short, or too long for `assoc_recall`. `key` is named.
@@ -283,7 +283,7 @@ impl TaskConfig {
     /// their targets, of which those of answers are scored. A pure function of its arguments.
     ///
     /// # Errors
-    /// `batch` is zero, or [`check_length`](Self::check_length) refuses `train.length`.
+    /// `batch` is zero, or [`check_length`](Self::check_length) rejects `train.length`.
     pub fn batch(&self, seed: u64, step: u64, batch: usize, length: usize) -> Result<Batch> {
         self.rows(Stream::new(seed, "task", step), batch, length)
     }

@@ -254,7 +254,7 @@ fn questions_are_those_of_every_run() {
 }
 
 #[test]
-fn keys_without_meaning_and_values_out_of_range_are_refused() {
+fn keys_without_meaning_and_values_out_of_range_are_rejected() {
     let of = |kind, change: fn(&mut TaskConfig)| {
         let mut task = TaskConfig::new(kind);
         change(&mut task);

@@ -1,7 +1,7 @@
 //! `config.json` of the published architectures: written whole, read strictly.
 //!
 //! Reading knows three kinds of fields: those that size the model, those that must have the one value that our
-//! model computes, and those without an effect on its logits. Any other is refused by name.
+//! model computes, and those without an effect on its logits. Any other is rejected by name.
 
 use crate::architecture::Architecture;
 use crate::run_block::RUN_KEY;

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_and_broken_logits_are_refused() {
+    fn wrong_values_and_broken_logits_are_rejected() {
         for wrong in [
             Sampling { temperature: -1.0, ..PLAIN },
             Sampling { temperature: f64::NAN, ..PLAIN },

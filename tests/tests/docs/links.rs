@@ -1,7 +1,7 @@
 //! Links lead somewhere, and the book holds every page.
 
 use super::markdown::{Page, pages};
-use super::{program, repository};
+use super::repository;
 use std::fs;
 
 /// Every relative link names a file, and the heading that it names is there.
@@ -90,15 +90,4 @@ fn the_summary_lists_every_page_once() {
 fn the_readme_is_short() {
     let size = fs::metadata(repository("README.md")).unwrap().len();
     assert!(size <= 8192, "README.md has {size} bytes: move what is more into docs/");
-}
-
-/// The numbers that the README names.
-#[test]
-fn the_readme_counts_right() {
-    let readme = fs::read_to_string(repository("README.md")).unwrap();
-    let list: serde_json::Value = serde_json::from_str(&program(&["inspect", "--list", "--json"])).unwrap();
-    for part in ["encodings", "extensions"] {
-        let count = list[part].as_array().unwrap().len();
-        assert!(readme.contains(&format!("**{count} {part}**")), "there are {count} {part}");
-    }
 }

@@ -10,34 +10,41 @@ use std::fs;
 const GENERATED: &str =
     "<!-- Made by `UPDATE_DOCS=1 cargo test --package longwave-tests --test docs`. -->\n\n";
 
-/// With `UPDATE_DOCS=1` the pages are written anew.
+/// With `UPDATE_DOCS=1` the pages, and the counts in the README, are written anew.
 #[test]
 fn the_reference_is_what_the_program_says() {
     let list: Value = serde_json::from_str(&program(&["inspect", "--list", "--json"])).unwrap();
     let schema = Schema::new(serde_json::from_str(&program(&["schema"])).unwrap());
     let pages = [
-        ("encodings.md", encodings(&list, &schema)),
-        ("extensions.md", extensions(&list, &schema)),
-        ("protocols.md", protocols(&schema)),
-        ("metrics.md", metrics()),
-        ("commands.md", commands()),
-        ("config.md", config(&schema)),
+        ("README.md", counted(&list)),
+        ("docs/src/reference/encodings.md", encodings(&list, &schema)),
+        ("docs/src/reference/extensions.md", extensions(&list, &schema)),
+        ("docs/src/reference/protocols.md", protocols(&schema)),
+        ("docs/src/reference/metrics.md", metrics()),
+        ("docs/src/reference/commands.md", commands()),
+        ("docs/src/reference/config.md", config(&schema)),
     ];
-    let mut old = Vec::new();
+    let update = std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1");
     for (name, text) in pages {
-        let path = repository("docs/src/reference").join(name);
-        if fs::read_to_string(&path).unwrap_or_default() == text {
-            continue;
-        }
-        old.push(name);
-        if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
+        let path = repository(name);
+        if update {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
+            fs::write(&path, &text).unwrap();
         }
+        let there = fs::read_to_string(&path).unwrap_or_default();
+        assert!(there == text, "{name} is not what the program says: write it anew with UPDATE_DOCS=1");
     }
-    if std::env::var_os("UPDATE_DOCS").is_none() {
-        assert!(old.is_empty(), "{old:?} are not what the program says: write them anew with UPDATE_DOCS=1");
+}
+
+/// The README, with the number of encodings and of extensions in its `**26 encodings**` and the like.
+fn counted(list: &Value) -> String {
+    let mut readme = fs::read_to_string(repository("README.md")).unwrap();
+    for part in ["encodings", "extensions"] {
+        let end = readme.find(&format!(" {part}**")).unwrap();
+        let start = readme[..end].rfind("**").unwrap() + 2;
+        readme.replace_range(start..end, &list[part].as_array().unwrap().len().to_string());
     }
+    readme
 }
 
 fn encodings(list: &Value, schema: &Schema) -> String {

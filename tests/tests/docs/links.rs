@@ -38,7 +38,7 @@ fn every_link_leads_somewhere() {
 /// for any name, and the changelog names what was there.
 #[test]
 fn every_file_that_is_named_is_there() {
-    let folders = ["crates", "tests", "configs", "experiments", "docs", "data", "benches"];
+    let folders = ["crates", "tests", "configs", "experiments", "examples", "docs", "data", "benches"];
     let is_path = |code: &&str| {
         folders.iter().any(|folder| code.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
             && code.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))

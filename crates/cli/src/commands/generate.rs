@@ -52,13 +52,13 @@ pub(crate) struct Arguments {
     /// Tokens to sample
     #[arg(long, default_value_t = 200, value_name = "N")]
     max_tokens: usize,
-    /// Divides the logits; 0 always takes the likeliest token
+    /// Divides the logits; 0 always takes the most likely token
     #[arg(long, default_value_t = 1.0, value_name = "T", allow_negative_numbers = true)]
     temperature: f64,
-    /// Sample from so many of the likeliest tokens
+    /// Sample from the K most likely tokens only
     #[arg(long, value_name = "K")]
     top_k: Option<usize>,
-    /// Sample from the fewest likeliest tokens with this probability in all
+    /// Sample from the most likely tokens only: the fewest with this total probability
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     top_p: Option<f64>,
     /// Decides every draw

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// Go on from the folder's last checkpoint
     #[arg(long)]
     resume: bool,
-    /// Train so many seeds, from the config's on, as a study of their own: resumed and shared like any
+    /// Train this many seeds, beginning with the config's, as a small study
     #[arg(long, value_name = "N", conflicts_with_all = ["out", "resume", "kernels"],
           value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,

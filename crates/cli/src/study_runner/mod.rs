@@ -53,7 +53,7 @@ pub(crate) struct Options {
     /// The study's folder; `studies/NAME` beside the store unless given
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Who runs it
+    /// What runs the tasks
     #[arg(long, value_enum, default_value_t, value_name = "local|slurm|command")]
     pub(crate) launcher: Launcher,
     /// `--launcher command`: a shell command that is run for each task, with `{command}` or `{task}` in it

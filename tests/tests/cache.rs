@@ -7,13 +7,14 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::random::Stream;
 use longwave_model::{Cache, Gpt, ModelConfig, Pass};
 use longwave_position::encodings::every;
-use longwave_position::extensions::EXTENSIONS;
+use longwave_position::extensions::examples;
 use longwave_position::layout::TextLayout;
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Reading};
 use longwave_train::parameters;
 
 const TRAIN: usize = 16;
 const LENGTH: usize = 40;
+const LENGTHS: Lengths = Lengths { train: TRAIN, length: LENGTH };
 /// A prompt shorter than the training length, single tokens, and pieces that cross it.
 const PIECES: [usize; 7] = [9, 1, 1, 14, 1, 13, 1];
 
@@ -36,30 +37,11 @@ fn encodings() -> Vec<String> {
     every().into_iter().map(inline).chain(others.map(str::to_owned)).collect()
 }
 
-/// Extensions, one per line of the list and more where a key changes what a cache must keep.
-fn extensions() -> Vec<ExtensionConfig> {
-    let needs_keys = |kind: &str| match kind {
-        "longrope" => "{ kind = 'longrope', long_factor = [1.0, 2.0, 3.0, 3.0], n_hat = 4 }".to_owned(),
-        "frequencies" => "{ kind = 'frequencies', inv_freq = [1.0, 0.5, 0.25, 0.0] }".to_owned(),
-        "randpos" => "{ kind = 'randpos', max_position = 160 }".to_owned(),
-        "self_extend" => "{ kind = 'self_extend', group = 6 }".to_owned(),
-        kind => format!("'{kind}'"),
-    };
-    let listed = EXTENSIONS.iter().map(|entry| needs_keys(entry.kind));
-    listed
-        .chain(
-            [
-                "{ kind = 'linear', log_n = true, temperature = 0.8 }",
-                "{ kind = 'direct', temperature = 0.6 }",
-                "{ kind = 'segments', length = 7 }",
-            ]
-            .map(str::to_owned),
-        )
-        .map(|text| {
-            ExtensionConfig::from_value(&value(&text), "extend")
-                .unwrap_or_else(|error| panic!("{text}: {error}"))
-        })
-        .collect()
+/// Every example of every extension, and what is only a matter of a cache.
+fn extensions(model: &Gpt) -> Vec<ExtensionConfig> {
+    let frequencies = model.position.encodings().iter().find_map(|encoding| encoding.frequencies());
+    let bands = frequencies.map_or(1, |frequencies| frequencies.inv_freq.len());
+    examples(bands, LENGTHS).unwrap().into_iter().map(|(extension, _)| extension).collect()
 }
 
 fn value(text: &str) -> toml::Value {
@@ -112,20 +94,14 @@ fn distance(a: Tensor<3>, b: Tensor<3>) -> f32 {
 
 #[test]
 fn every_encoding_under_every_extension_reads_the_same_in_pieces() {
-    let lengths = Lengths { train: TRAIN, length: LENGTH };
-    let extensions = extensions();
     for encoding in encodings() {
         let model = model(&encoding);
-        let mut readings: Vec<(&str, Reading)> = Vec::new();
-        for extension in &extensions {
-            let Ok(reading) = extension.apply(&model.position, lengths) else { continue };
+        for extension in extensions(&model) {
+            let Ok(reading) = extension.apply(&model.position, LENGTHS) else { continue };
             if reading.check(&reading.layout().positions(LENGTH)).is_ok() {
-                readings.push((extension.kind(), reading));
+                let off = distance(in_one(&model, &reading, LENGTH), in_pieces(&model, &reading, &PIECES));
+                assert!(off < 1e-4, "{encoding} with {extension:?}: {off}");
             }
-        }
-        for (extension, reading) in readings {
-            let off = distance(in_one(&model, &reading, LENGTH), in_pieces(&model, &reading, &PIECES));
-            assert!(off < 1e-4, "{encoding} with {extension}: {off}");
         }
         // Within the training length every encoding has a reading.
         let short =
@@ -144,17 +120,6 @@ fn log_n_counts_the_rows_before_a_piece_whatever_their_positions() {
     let counted = in_one(&model, &model.position, LENGTH);
     assert!(distance(whole, counted.clone()) == 0.0);
     assert!(distance(pieces, counted) < 1e-5);
-}
-
-#[test]
-fn every_extension_applies_to_an_encoding() {
-    let lengths = Lengths { train: TRAIN, length: LENGTH };
-    // A table is all that `table` makes longer, digits are all that `convert` writes anew.
-    let models = ["'rope'", "'learned'", "'radix'"].map(model);
-    for extension in extensions() {
-        let applies = |model: &Gpt| extension.apply(&model.position, lengths).is_ok();
-        assert!(models.iter().any(applies), "{}", extension.kind());
-    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! No token hears of a later one, whatever the encoding, the extension and the length; and what is read is the same
-//! in parts: a block of queries, or a text of a batch, alone or with the rest.
+//! Attention is causal, whatever the encoding, the extension and the length. A block of queries, or one text of a batch,
+//! gives the same alone as with the rest.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -11,7 +11,8 @@ use longwave_model::attention::{Rotations, attend};
 use longwave_model::{Gpt, Pass};
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::encodings::ENCODINGS;
-use longwave_position::extensions::EXTENSIONS;
+use longwave_position::extension::Example;
+use longwave_position::extensions::examples;
 use longwave_position::layout::TextLayout;
 use longwave_position::{ExtensionConfig, Lengths, Reading};
 use longwave_train::parameters;
@@ -44,43 +45,18 @@ fn largest<const D: usize>(tensor: Tensor<D>) -> f32 {
     tensor.abs().max().into_scalar()
 }
 
-/// Every extension by name; those that need numbers per band take them for `bands`.
-fn extensions(bands: usize) -> Vec<ExtensionConfig> {
-    let ones = format!("{:?}", vec![1.5; bands]);
-    let texts = EXTENSIONS.iter().map(|entry| match entry.kind {
-        "longrope" => format!("{{ kind = 'longrope', long_factor = {ones} }}"),
-        "frequencies" => format!("{{ kind = 'frequencies', inv_freq = {ones} }}"),
-        "randpos" => "{ kind = 'randpos', max_position = 160 }".to_owned(),
-        kind => format!("'{kind}'"),
-    });
-    let variants = [
-        "{ kind = 'ntk', log_n = true, temperature = 0.8 }",
-        "{ kind = 'yarn', ramp = 'paper' }",
-        "{ kind = 'sinks', reindex = false }",
-        "{ kind = 'self_extend', group = 6 }",
-        "{ kind = 'window', window = 5 }",
-    ];
-    texts.chain(variants.map(str::to_owned)).map(|text| extension(&text)).collect()
-}
-
-fn extension(text: &str) -> ExtensionConfig {
-    let mut table = format!("extend = {text}").parse::<toml::Table>().unwrap();
-    ExtensionConfig::from_value(&table.remove("extend").unwrap(), "extend")
-        .unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-/// Every reading of a model at a length that is defined, with its name: as trained, and with every extension that
-/// applies.
+/// Every reading of a model at a length that is defined, with its name: every example of every extension that
+/// applies, `direct` among them.
 fn readings(model: &Gpt, length: usize) -> Vec<(String, Reading)> {
-    let bands =
-        model.position.encodings()[0].frequencies().map_or(1, |frequencies| frequencies.inv_freq.len());
+    let frequencies = model.position.encodings()[0].frequencies();
+    let bands = frequencies.map_or(1, |frequencies| frequencies.inv_freq.len());
     let lengths = Lengths { train: LENGTH, length };
-    let defined = |extension: ExtensionConfig| {
+    let defined = |(extension, _): (ExtensionConfig, Example)| {
         let reading = extension.apply(&model.position, lengths).ok()?;
         reading.check(&reading.layout().positions(length)).ok()?;
-        Some((format!("{} at {length} as {}", reading.name(), extension.kind()), reading))
+        Some((format!("{} at {length} as {extension:?}", reading.name()), reading))
     };
-    extensions(bands).into_iter().filter_map(defined).collect()
+    examples(bands, lengths).unwrap().into_iter().filter_map(defined).collect()
 }
 
 #[test]
@@ -99,7 +75,7 @@ fn a_later_token_changes_nothing_before_it_whatever_the_encoding_the_extension_a
                 let later = largest(difference.slice_dim(1, changed + 1..changed + 3));
                 assert!(
                     later > 1e-4,
-                    "{name} ({config}): a change that nobody hears of ({later}) tests nothing"
+                    "{name} ({config}): no later row changes ({later}), so this tests nothing"
                 );
                 read += 1;
             }

@@ -77,12 +77,9 @@ fn rows_at_positions_of_their_own_are_read_as_each_alone() {
     let rows = [gap(3, 11), gap(9, 0)].map(Iterator::collect::<Vec<f64>>);
     let together = Positions::explicit(2, rows.concat());
     for entry in ENCODINGS {
-        // A table holds the training length unless it is told more.
-        let larger = if ["learned", "multiplicative", "tupe"].contains(&entry.kind) {
-            ", table_size = 32"
-        } else {
-            ""
-        };
+        // A table has a row for each position of the training length, unless its size is given.
+        let fresh = model(&format!("'{}'", entry.kind)).position;
+        let larger = if fresh.capabilities().table_rows.is_some() { ", table_size = 32" } else { "" };
         let model = model(&format!("{{ kind = '{}'{larger} }}", entry.kind));
         model.position.check(&together).unwrap();
         let read = |tokens, positions: &Positions| {

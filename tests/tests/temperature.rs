@@ -12,7 +12,7 @@ use longwave_core::random::Stream;
 use longwave_model::Gpt;
 use longwave_model::attention::{Rotations, attend};
 use longwave_position::encoding::{QueryBlock, Rows};
-use longwave_position::extensions::EXTENSIONS;
+use longwave_position::extensions::examples;
 use longwave_position::layout::TextLayout;
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading};
 use longwave_train::parameters;
@@ -63,30 +63,24 @@ fn model(position: &str) -> Gpt {
     })
 }
 
-/// The keys of every extension; those that need numbers per band take them for `bands`.
-fn extensions(bands: usize) -> Vec<String> {
-    let numbers = format!("{:?}", vec![1.5; bands]);
-    let keys = |kind: &str| match kind {
-        "longrope" => format!("kind = 'longrope', long_factor = {numbers}"),
-        "frequencies" => format!("kind = 'frequencies', inv_freq = {numbers}"),
-        "randpos" => "kind = 'randpos', max_position = 160".to_owned(),
-        "self_extend" => "kind = 'self_extend', group = 6".to_owned(),
-        // Its `temperature` takes the place of its own factor, which this leaves out.
-        "yarn" => "kind = 'yarn', mscale = 0.0".to_owned(),
-        kind => format!("kind = '{kind}'"),
-    };
-    let listed = EXTENSIONS.iter().map(|entry| keys(entry.kind));
-    listed.chain(["kind = 'direct', log_n = true".to_owned()]).collect()
+/// Every example of every extension that has no temperature yet, and applies to the model.
+fn extensions(model: &Gpt, lengths: Lengths) -> Vec<toml::Table> {
+    let frequencies = model.position.encodings().iter().find_map(|encoding| encoding.frequencies());
+    let bands = frequencies.map_or(1, |frequencies| frequencies.inv_freq.len());
+    let examples = examples(bands, lengths).unwrap().into_iter();
+    let keys = examples.map(|(extension, _)| toml::Table::try_from(extension).unwrap());
+    keys.filter(|keys| !keys.contains_key("temperature")).collect()
 }
 
-/// A model as an extension of these keys reads it, where that is defined.
-fn read(model: &Gpt, keys: &str, length: usize) -> Option<Reading> {
-    let config = ExtensionConfig::from_value(&value(&format!("{{ {keys} }}")), "extend")
-        .unwrap_or_else(|error| panic!("{keys}: {error}"));
-    let reading = config.apply(&model.position, Lengths { train: LENGTH, length }).ok()?;
+/// A model as an extension of these keys reads it at a temperature, where that is defined.
+fn read(model: &Gpt, keys: &toml::Table, temperature: f64, lengths: Lengths) -> Option<Reading> {
+    let mut keys = keys.clone();
+    keys.insert("temperature".to_owned(), temperature.into());
+    let config = ExtensionConfig::from_value(&toml::Value::Table(keys), "extend").unwrap();
+    let reading = config.apply(&model.position, lengths).ok()?;
     // Segments are rows of their own: attention never meets a border.
     let whole = !matches!(reading.layout(), TextLayout::Segments { .. });
-    (whole && reading.check(&reading.layout().positions(length)).is_ok()).then_some(reading)
+    (whole && reading.check(&reading.layout().positions(lengths.length)).is_ok()).then_some(reading)
 }
 
 /// The probabilities `[1, heads, queries, keys]` of random queries and keys in a layer: what is paid to values that
@@ -142,14 +136,14 @@ fn a_temperature_divides_the_logits_of_every_encoding_under_every_extension() {
     let (mut read_in_all, encodings) = (0, encodings());
     for encoding in &encodings {
         let model = model(encoding);
-        let frequencies = model.position.encodings().iter().find_map(|encoding| encoding.frequencies());
-        for keys in extensions(frequencies.map_or(1, |frequencies| frequencies.inv_freq.len())) {
-            for length in [LENGTH, LONGER] {
-                let Some(plain) = read(&model, &keys, length) else { continue };
+        for length in [LENGTH, LONGER] {
+            let lengths = Lengths { train: LENGTH, length };
+            for keys in extensions(&model, lengths) {
+                // `yarn` has a factor of its own where no temperature is given.
+                let Some(plain) = read(&model, &keys, 1.0, lengths) else { continue };
                 let positions = plain.layout().positions(length);
                 for temperature in TEMPERATURES {
-                    let hot = format!("{}, temperature = {temperature}", keys.replace(", mscale = 0.0", ""));
-                    let hot = read(&model, &hot, length).unwrap_or_else(|| panic!("{encoding}: {hot}"));
+                    let hot = read(&model, &keys, temperature, lengths).unwrap();
                     // All rows, and the last ones, as a cache reads them.
                     for queries in [0..length, length - 2..length] {
                         let of = |reading| probabilities(reading, 1, &positions, queries.clone());
@@ -174,8 +168,9 @@ fn a_temperature_divides_the_logits_at_any_positions() {
             continue;
         }
         for temperature in TEMPERATURES {
-            let hot = format!("kind = 'direct', temperature = {temperature}");
-            let hot = read(&model, &hot, LENGTH).unwrap();
+            let direct = toml::Table::from_iter([("kind".to_owned(), "direct".into())]);
+            let lengths = Lengths { train: LENGTH, length: LENGTH };
+            let hot = read(&model, &direct, temperature, lengths).unwrap();
             for layer in [0, 1] {
                 let of = |reading| probabilities(reading, layer, &apart, 0..LENGTH);
                 let moved = largest(of(&model.position) - of(&hot));

@@ -5,7 +5,7 @@ use longwave_core::Result;
 use longwave_kernels::Bias;
 use longwave_position::encoding::{Dimensions, Extrapolation, QueryBlock, Rows};
 use longwave_position::encodings::{ENCODINGS, Encoding};
-use longwave_position::extensions::EXTENSIONS;
+use longwave_position::extensions::{EXTENSIONS, examples};
 use longwave_position::reading::LogN;
 use longwave_position::{
     EncodingConfig, ExtensionConfig, Init, Lengths, ParameterSpec, PositionConfig, Positions, Reading,
@@ -165,70 +165,48 @@ pub fn extensions() -> Result<Vec<ExtensionInfo>> {
             Ok((entry.kind, config.build("position", &SIZES, &init, LogN::Off)?))
         })
         .collect::<Result<Vec<_>>>()?;
+    let lengths = Lengths { train: SIZES.train_length, length: 4 * SIZES.train_length };
+    let applies = |kind: &str, reading: &Reading| -> Result<bool> {
+        let frequencies = reading.encodings().iter().find_map(|encoding| encoding.frequencies());
+        let bands = frequencies.map_or(1, |frequencies| frequencies.inv_freq.len());
+        let mut all = examples(bands, lengths)?.into_iter();
+        let first = all.find(|(extension, _)| extension.kind() == kind);
+        Ok(first.is_some_and(|(extension, _)| extension.apply(reading, lengths).is_ok()))
+    };
     let schemas = ExtensionConfig::schemas(&mut SchemaGenerator::default());
-    Ok(EXTENSIONS
-        .iter()
-        .zip(schemas)
-        .map(|(entry, schema)| {
-            let keys = Keys::of(schema.as_value());
-            let applies = |(kind, reading): &(&'static str, Reading)| {
-                let config =
-                    ExtensionConfig::from_value(&keys.example(entry.kind, reading), "extend").ok()?;
-                let lengths = Lengths { train: SIZES.train_length, length: 4 * SIZES.train_length };
-                config.apply(reading, lengths).is_ok().then_some(*kind)
-            };
-            ExtensionInfo {
-                kind: entry.kind,
-                summary: entry.description,
-                source: entry.source,
-                applies_to: readings.iter().filter_map(applies).collect(),
-                keys: keys.texts(),
+    let infos = EXTENSIONS.iter().zip(schemas).map(|(entry, schema)| {
+        let mut applies_to = Vec::new();
+        for (kind, reading) in &readings {
+            if applies(entry.kind, reading)? {
+                applies_to.push(*kind);
             }
+        }
+        Ok(ExtensionInfo {
+            kind: entry.kind,
+            summary: entry.description,
+            source: entry.source,
+            applies_to,
+            keys: keys(schema.as_value()),
         })
-        .collect())
+    });
+    infos.collect()
 }
-
-/// The keys of an extension's schema: name, default, and whether it must be given.
-struct Keys(Vec<(String, Option<Value>, bool)>);
 
 /// Keys of every extension.
 const COMMON: [&str; 2] = ["log_n", "temperature"];
 
-impl Keys {
-    fn of(schema: &Value) -> Self {
-        let required = |key: &str| {
-            schema["required"].as_array().is_some_and(|keys| keys.iter().any(|required| required == key))
-        };
-        let properties = schema["properties"].as_object().into_iter().flatten();
-        let keys = properties.filter(|(key, _)| *key != "kind").map(|(key, property)| {
-            let default = property.get("default").filter(|default| !default.is_null());
-            (key.clone(), default.cloned(), required(key))
-        });
-        Self(keys.filter(|(key, default, _)| default.is_some() || !COMMON.contains(&key.as_str())).collect())
-    }
-
-    fn texts(&self) -> Vec<String> {
-        let text = |(key, default, required): &(String, Option<Value>, bool)| match default {
-            Some(default) => format!("{key} = {default}"),
-            None if *required => format!("{key} (required)"),
-            None => key.clone(),
-        };
-        self.0.iter().map(text).collect()
-    }
-
-    /// A config with the keys that must be given: one number for each of the encoding's bands.
-    fn example(&self, kind: &str, reading: &Reading) -> toml::Value {
-        let bands = reading
-            .encodings()
-            .iter()
-            .find_map(|encoding| encoding.frequencies())
-            .map_or(1, |f| f.inv_freq.len());
-        let required = self.0.iter().filter(|(_, _, required)| *required);
-        let numbers = || toml::Value::Array(vec![toml::Value::Float(1.0); bands]);
-        let mut table: toml::Table = required.map(|(key, ..)| (key.clone(), numbers())).collect();
-        table.insert("kind".to_owned(), kind.into());
-        toml::Value::Table(table)
-    }
+/// The keys of an extension's schema, each with its default, or whether it must be given.
+fn keys(schema: &Value) -> Vec<String> {
+    let required = |key: &str| {
+        schema["required"].as_array().is_some_and(|keys| keys.iter().any(|required| required == key))
+    };
+    let text = |(key, property): (&String, &Value)| match property.get("default") {
+        Some(default) if !default.is_null() => Some(format!("{key} = {default}")),
+        _ if key == "kind" || COMMON.contains(&key.as_str()) => None,
+        _ if required(key) => Some(format!("{key} (required)")),
+        _ => Some(key.clone()),
+    };
+    schema["properties"].as_object().into_iter().flatten().filter_map(text).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Positional encodings and context extensions: what the project exists for.
 //!
-//! - [`encoding`]: the first seam. The five places where an encoding may act, and what it may
-//!   describe there. One file each in [`encodings`].
+//! - [`encoding`]: the first seam. The hooks where an encoding may act, its capabilities and its configuration. One file
+//!   each in [`encodings`].
 //! - [`extension`]: the second seam. How a trained model is read at another length. One file each
 //!   in [`extensions`].
 //! - [`stack`]: `[position]`, which encodings each layer reads: one, several, or a mixed stack.
@@ -25,6 +25,8 @@ pub mod extension;
 pub mod extensions;
 pub mod frequency;
 pub mod init;
+#[cfg(test)]
+mod laws;
 pub mod layout;
 pub mod parameter;
 pub mod per_layer;

@@ -1,4 +1,4 @@
-//! Numbers of an encoding's own, for people to look at: its buckets, digits or slopes.
+//! Tables of an encoding's own numbers for `longwave inspect`: its buckets, digits or slopes.
 
 use serde::Serialize;
 

@@ -1,14 +1,13 @@
-//! What the tests of encodings share: an attention of random q, k and v with every hook.
+//! What the tests of encodings share: attention of random q, k and v with every hook.
 
-use crate::encoding::{Dimensions, Heads, QueryBlock, Rows};
+use crate::encoding::{Dimensions, Heads, Position, QueryBlock, Rows};
 use crate::encodings::{Encoding, EncodingConfig};
 use crate::init::Init;
 use crate::positions::Positions;
-use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::activation::softmax;
-use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::random::Stream;
-use longwave_kernels::{Attention, Bias, rotate};
+use longwave_kernels::{Attention, rotate};
 
 /// A small model.
 pub(crate) fn dimensions() -> Dimensions {
@@ -23,7 +22,7 @@ pub(crate) fn build(text: &str, device: &Device) -> Encoding {
     config.build(&dimensions(), &Init::new(0, device))
 }
 
-/// The message of a refused `[position]` table.
+/// The error message of a `[position]` table that is rejected.
 pub(crate) fn message_of(text: &str) -> String {
     let table: toml::Table = text.parse().unwrap();
     EncodingConfig::from_value(&toml::Value::Table(table), "position")
@@ -39,49 +38,115 @@ pub(crate) fn random<const D: usize>(name: &str, shape: [usize; D], device: &Dev
     Tensor::from_data(TensorData::new(values, shape), device)
 }
 
-/// What the layer's hooks make of random inputs: the hidden state `[1, length, width]` and the attention
-/// output `[1, heads, length, head_dim]`.
+/// What the hooks of one layer are called with.
+#[derive(Clone)]
+pub(crate) struct Inputs {
+    /// `[1, length]`.
+    pub(crate) tokens: Tensor<2, Int>,
+    /// The hidden state before `embed`, `[1, length, width]`.
+    pub(crate) hidden: Tensor<3>,
+    /// `[1, heads, length, head_dim]` each.
+    pub(crate) qkv: [Tensor<4>; 3],
+    /// The projection of keys, `[width, kv_heads head_dim]`.
+    pub(crate) key_matrix: Tensor<2>,
+    /// The input of the block where it is not what `embed` returns.
+    pub(crate) input: Option<Tensor<3>>,
+}
+
+impl Inputs {
+    /// Random inputs of [`dimensions`] that depend on the name alone.
+    pub(crate) fn random(name: &str, length: usize, device: &Device) -> Self {
+        let d = dimensions();
+        let tokens: Vec<i64> = (0i64..).take(length).map(|t| (t + name.len() as i64) % 5).collect();
+        let shape = [1, d.heads, length, d.head_dim];
+        Self {
+            tokens: Tensor::from_data(TensorData::new(tokens, [1, length]), device),
+            hidden: random(&format!("{name}x"), [1, length, d.width], device),
+            qkv: ["q", "k", "v"].map(|part| random(&format!("{name}{part}"), shape, device)),
+            key_matrix: random("key matrix", [d.width, d.kv_heads * d.head_dim], device),
+            input: None,
+        }
+    }
+
+    /// The first `kept` rows of these inputs, then the rows of others.
+    pub(crate) fn then(self, kept: usize, others: Self) -> Self {
+        fn joined<const D: usize>(a: Tensor<D>, b: Tensor<D>, dim: usize, kept: usize) -> Tensor<D> {
+            let length = a.dims()[dim];
+            Tensor::cat(vec![a.slice_dim(dim, 0..kept), b.slice_dim(dim, kept..length)], dim)
+        }
+        let [q, k, v] = self.qkv;
+        let [other_q, other_k, other_v] = others.qkv;
+        let length = self.tokens.dims()[1];
+        let tokens = [self.tokens.slice_dim(1, 0..kept), others.tokens.slice_dim(1, kept..length)];
+        Self {
+            tokens: Tensor::cat(tokens.to_vec(), 1),
+            hidden: joined(self.hidden, others.hidden, 1, kept),
+            qkv: [joined(q, other_q, 2, kept), joined(k, other_k, 2, kept), joined(v, other_v, 2, kept)],
+            ..self
+        }
+    }
+
+    /// The rows at some positions, as the hooks of a layer see them.
+    pub(crate) fn rows<'a>(
+        &'a self,
+        encoding: &dyn Position,
+        layer: usize,
+        positions: &'a Positions,
+    ) -> Rows<'a> {
+        let key_matrix = encoding.capabilities().reads_key_matrix.then_some(&self.key_matrix);
+        Rows { key_matrix, ..Rows::new(layer, &self.tokens, positions) }
+    }
+
+    /// q and k, rotated and mapped by the layer.
+    pub(crate) fn heads(
+        &self,
+        encoding: &dyn Position,
+        layer: usize,
+        positions: &Positions,
+    ) -> [Tensor<4>; 2] {
+        let [mut q, mut k, _] = self.qkv.clone();
+        let rows = self.rows(encoding, layer, positions);
+        if let Some(rotation) = encoding.rotation(layer) {
+            let [q_table, k_table] = rotation.tables(positions, &q.device());
+            (q, k) = (rotate(q, &q_table), rotate(k, &k_table));
+        }
+        [encoding.map_query(q, rows), encoding.map_key(k, rows)]
+    }
+}
+
+/// What the hooks of a layer make of the inputs: the hidden state `[1, length, width]` and the attention output
+/// `[1, heads, length, head_dim]`.
 pub(crate) fn attend(
-    encoding: &Encoding,
+    encoding: &dyn Position,
     layer: usize,
     positions: &Positions,
-    device: &Device,
+    inputs: &Inputs,
 ) -> (Tensor<3>, Tensor<4>) {
-    let d = dimensions();
-    let length = positions.length();
-    let tokens: Vec<i64> = (0i64..).take(length).map(|t| t % 5).collect();
-    let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens, [1, length]), device);
-    let key_matrix = random("key matrix", [d.width, d.kv_heads * d.head_dim], device);
-    let rows = Rows { key_matrix: Some(&key_matrix), ..Rows::new(layer, &tokens, positions) };
-    let input = encoding.embed(random("x", [1, length, d.width], device), rows);
-    let shape = [1, d.heads, length, d.head_dim];
-    let [mut q, mut k, v] = ["q", "k", "v"].map(|name| random::<4>(name, shape, device));
-    if let Some(rotation) = encoding.rotation(layer) {
-        let [q_table, k_table] = rotation.tables(positions, device);
-        (q, k) = (rotate(q, &q_table), rotate(k, &k_table));
-    }
-    (q, k) = (encoding.map_query(q, rows), encoding.map_key(k, rows));
-    let queries = 0..length;
-    let block = QueryBlock { rows, queries: &queries, input: &input };
+    let (length, device) = (positions.length(), inputs.hidden.device());
+    let rows = inputs.rows(encoding, layer, positions);
+    let hidden = encoding.embed(inputs.hidden.clone(), rows);
+    let input = inputs.input.clone().unwrap_or_else(|| hidden.clone());
+    let [q, k] = inputs.heads(encoding, layer, positions);
+    let block = QueryBlock { rows, queries: &(0..length), input: &input };
     let scale = 0.5;
     let scores = q.clone().matmul(k.clone().swap_dims(2, 3)).mul_scalar(scale);
     let scores = encoding.scores(scores, Heads { q: &q, k: &k, scale }, block);
-    let options = Attention { bias: encoding.bias(block), ..Attention::causal(d.head_dim) };
-    let scores = match options.bias_block(length, length, device) {
+    let options = Attention { bias: encoding.bias(block), ..Attention::causal(dimensions().head_dim) };
+    let scores = match options.bias_block(length, length, &device) {
         Some(bias) => scores + bias,
         None => scores,
     };
-    let hidden = options.hidden(length, length, device);
-    let probabilities = softmax(scores.mask_fill(hidden.unsqueeze(), f32::NEG_INFINITY), 3);
-    let out = probabilities.clone().matmul(v);
+    let hides = options.hidden(length, length, &device);
+    let probabilities = softmax(scores.mask_fill(hides.unsqueeze(), f32::NEG_INFINITY), 3);
+    let out = probabilities.clone().matmul(inputs.qkv[2].clone());
     match encoding.values(&probabilities, block) {
-        Some(addition) => (input, out + addition),
-        None => (input, out),
+        Some(addition) => (hidden, out + addition),
+        None => (hidden, out),
     }
 }
 
 /// The bias of the layer at the positions, all of them queries: `[heads, length, length]`, row-major.
-pub(crate) fn bias(encoding: &Encoding, positions: &Positions) -> Vec<f32> {
+pub(crate) fn bias(encoding: &dyn Position, positions: &Positions) -> Vec<f32> {
     let device = Device::flex();
     let length = positions.length();
     let tokens = Tensor::<2, Int>::zeros([1, length], &device);
@@ -89,37 +154,6 @@ pub(crate) fn bias(encoding: &Encoding, positions: &Positions) -> Vec<f32> {
     let rows = Rows::new(1, &tokens, positions);
     let block = QueryBlock { rows, queries: &(0..length), input: &input };
     let bias = encoding.bias(block);
-    assert_eq!(
-        matches!(bias, Bias::Block(_)),
-        encoding.needs_scores(positions),
-        "what `needs_scores` promises"
-    );
     let options = Attention { bias, ..Attention::causal(4) };
     options.bias_block(length, length, &device).unwrap().into_data().try_to_vec().unwrap()
-}
-
-/// Panics unless every parameter has a finite gradient that is not all zero.
-pub(crate) fn assert_learns(encoding: &Encoding, loss: &Tensor<1>, what: &str) {
-    struct Visitor<'a> {
-        gradients: Gradients,
-        path: Vec<String>,
-        what: &'a str,
-    }
-    impl ModuleVisitor for Visitor<'_> {
-        fn enter_module(&mut self, name: &str, _container_type: &str) {
-            self.path.push(name.to_owned());
-        }
-        fn exit_module(&mut self, _name: &str, _container_type: &str) {
-            self.path.pop();
-        }
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let gradient = param.val().grad(&self.gradients);
-            let gradient =
-                gradient.unwrap_or_else(|| panic!("{}: {:?} has no gradient", self.what, self.path));
-            let values = gradient.into_data().try_to_vec::<f32>().unwrap();
-            assert!(values.iter().all(|g| g.is_finite()), "{}: {:?} {values:?}", self.what, self.path);
-            assert!(values.iter().any(|&g| g != 0.0), "{}: {:?} is 0", self.what, self.path);
-        }
-    }
-    encoding.visit(&mut Visitor { gradients: loss.backward(), path: Vec::new(), what });
 }

@@ -140,7 +140,7 @@ pub enum Matrix {
 /// The pictures of all encodings of a model.
 ///
 /// # Errors
-/// The length is one that the encoding refuses, or the extension lays texts out otherwise and changes no encoding.
+/// The encoding is not defined at the length, or the extension changes the layout of texts and no encoding.
 pub fn pictures(
     trained: &Reading,
     read: &Reading,

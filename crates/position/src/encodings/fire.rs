@@ -172,3 +172,22 @@ impl Position for Fire {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::positions::Positions;
+    use crate::testing::{bias, build};
+    use burn::tensor::Device;
+
+    #[test]
+    fn within_the_threshold_distances_alone_count() {
+        // The threshold starts at the training length, 16.
+        let fire = build("kind = \"fire\"", &Device::flex());
+        let at = |shift: f64| bias(&*fire, &Positions::range(0..9).map(|m| m + shift));
+        for (index, (a, b)) in at(0.0).iter().zip(at(7.0)).enumerate() {
+            assert!(index % 9 > index / 9 % 9 || (a - b).abs() < 1e-5, "{index}: {a} and {b}");
+        }
+        let apart = at(0.0).iter().zip(at(200.0)).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(apart > 1e-3, "{apart}");
+    }
+}

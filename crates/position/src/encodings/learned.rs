@@ -5,7 +5,7 @@
 //! before the first block; one table for the whole model.
 //!
 //! A position at or past N = `table_size` has no vector. `past_table` says what to do there:
-//! - `error`: refuse the reading.
+//! - `error`: it is an error.
 //! - `random`: vectors as before training, N(0, 0.02), the same for the same position and seed.
 //! - `interpolate` (arXiv:2306.15595 applied to a table): with s = max(1, length / N), read at
 //!   u = min(m / s, N - 1), between rows floor(u) and floor(u) + 1, at every position.

@@ -2,7 +2,7 @@
 //!
 //! `h_t = x_t * table[position_t]`, channel by channel, table `[table_size, width]` from 1 + N(0, `init_std`)
 //! (kexue.fm/archives/8130, multiplicative encoding). Enters once, before the first block. A position at or
-//! past `table_size` is refused; interpolated by s, the table is read at m / s, between rows.
+//! past `table_size` is rejected; interpolated by s, the table is read at m / s, between rows.
 
 use super::learned::{extend, past_the_table};
 use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive};

@@ -15,7 +15,7 @@
 //! it, for which the block's inputs of earlier segments are kept (section 3.2): `h = [stop(memory) | x]`,
 //! `q = x W_q`, `k, v = h W_k, h W_v`. No gradient flows into what is kept, so training needs
 //! `train.sampling = "sequential"`, whose rows go on where they ended a step before. Any length is then read in
-//! segments of L, each with its memory: distances end at L + N - 1, and what a token hears of reaches back by up
+//! segments of L, each with its memory: distances end at L + N - 1, and a token depends on tokens back by up
 //! to N tokens a layer and segment.
 //!
 //! No `[queries, keys, width]` is formed: with g = `w_r (q + v_bias)`, `g.R(i - j)` falls apart into the sines

@@ -7,7 +7,7 @@
 //! at 0, all shared by the layers. A causal model needs no untied first token.
 //!
 //! The position term is an inner product too: q and k are made twice as wide, and no matrix of positions is
-//! formed. A position at or past `table_size` is refused; interpolated by s, the table is read at m / s,
+//! formed. A position at or past `table_size` is rejected; interpolated by s, the table is read at m / s,
 //! between rows, and distances are divided by s.
 
 use super::learned::{extend, past_the_table};

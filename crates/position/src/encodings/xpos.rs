@@ -7,7 +7,7 @@
 //! parameters, the same in every layer.
 //!
 //! The centre c cancels in the scores and keeps the factors small: it is the middle of the keys at hand
-//! unless given. Past about 300 `scale_base` positions on one side the factors leave f32: refused.
+//! unless given. Past about 300 `scale_base` positions on one side the factors leave f32: rejected.
 //! Interpolated by s, positions are divided by s in angles and decay.
 
 use crate::summary::Summary;
@@ -171,14 +171,15 @@ impl Position for Xpos {
 #[cfg(test)]
 mod tests {
     use crate::positions::Positions;
-    use crate::testing::{attend, build};
+    use crate::testing::{Inputs, attend, build};
     use burn::tensor::Device;
 
     #[test]
     fn the_centre_does_not_matter() {
         let device = Device::flex();
         let positions = Positions::range(40..49);
-        let at = |text: &str| attend(&build(text, &device), 0, &positions, &device).1;
+        let inputs = Inputs::random("", 9, &device);
+        let at = |text: &str| attend(&*build(text, &device), 0, &positions, &inputs).1;
         let near = at("kind = \"xpos\"\nscale_base = 16.0");
         let far = at("kind = \"xpos\"\nscale_base = 16.0\ncentre = 0.0");
         assert!((near - far).abs().max().into_scalar::<f32>() < 1e-5);

@@ -5,7 +5,7 @@
 //! the training length included.
 
 use super::su_ntk_old::times;
-use crate::extension::{Extend, Lengths, change_frequencies};
+use crate::extension::{Band, Example, Extend, Lengths, change_frequencies};
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
@@ -37,6 +37,12 @@ impl Extend for Abf {
         }
         Err(Error::value(&format!("{section}.new_base"), self.new_base, "it must be a number above 1")
             .hint("the published one is 500000.0"))
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").changes_short_texts().bands(Band::Same, Band::More),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, _lengths: Lengths) -> Result<()> {

@@ -12,7 +12,7 @@
 
 use crate::encodings::Encoding;
 use crate::encodings::radix::DigitReading;
-use crate::extension::{Extend, Lengths, not_applicable};
+use crate::extension::{Example, Extend, Lengths, not_applicable};
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
@@ -42,6 +42,13 @@ impl Extend for Convert {
             }
             _ => Ok(()),
         }
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").with_encoding("radix"),
+            Example::new("beta_new = 16").with_encoding("radix").changes_short_texts(),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

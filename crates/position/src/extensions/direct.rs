@@ -3,7 +3,7 @@
 //! The identity on the reading: positions past the training length meet angles, vectors or biases
 //! that training never showed. What every other extension is compared with.
 
-use crate::extension::{Extend, Lengths};
+use crate::extension::{Example, Extend, Lengths};
 use crate::reading::Reading;
 use longwave_core::Result;
 use schemars::JsonSchema;
@@ -21,6 +21,13 @@ impl Extend for Direct {
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new(""),
+            Example::new("temperature = 0.6").changes_short_texts(),
+        ]
     }
 
     fn apply(&self, _reading: &mut Reading, _lengths: Lengths) -> Result<()> {

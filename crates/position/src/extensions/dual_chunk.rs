@@ -5,10 +5,10 @@
 //! further back (An et al. 2024, arXiv:2402.17463, with the limits of the published program). `mscale`
 //! multiplies cos and sin of q and k by `0.05 ln(max(L'/L, 1)) + 1`, as that program does. It changes
 //! readings of L tokens too, wherever they span two blocks. No distance past `chunk` is read; where that is one
-//! which training never showed, it is refused unless `allow_untrained = true`.
+//! which training never showed, it is rejected unless `allow_untrained = true`.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Extend, Farthest, Lengths, change_frequencies, set_geometry};
+use crate::extension::{Example, Extend, Farthest, Lengths, Shifts, change_frequencies, set_geometry};
 use crate::frequency::Frequencies;
 use crate::reading::Reading;
 use crate::tokens::Tokens;
@@ -49,6 +49,12 @@ impl Extend for DualChunk {
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())
+    }
+
+    fn examples(_bands: usize, lengths: Lengths) -> Vec<Example> {
+        let Self { chunk, local, .. } = Self::default();
+        let block = (chunk.at(lengths) - local.at(lengths)) as usize;
+        vec![Example::new("").changes_short_texts().shifts(Shifts::Multiples(block))]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

@@ -5,7 +5,7 @@
 //! L, never a given one. A cache of rotated keys would be wrong as soon as the text grows.
 
 use super::linear::Linear;
-use crate::extension::{Extend, Lengths, Scale, not_applicable};
+use crate::extension::{Band, Example, Extend, Lengths, Scale, not_applicable};
 use crate::reading::Reading;
 use longwave_core::Result;
 use schemars::JsonSchema;
@@ -23,6 +23,12 @@ impl Extend for DynamicLinear {
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").bands(Band::ByScale, Band::ByScale),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

@@ -6,7 +6,7 @@
 //! of rotated keys would be wrong as soon as the text grows.
 
 use super::ntk::converted;
-use crate::extension::{Extend, Lengths, change_frequencies};
+use crate::extension::{Band, Example, Extend, Lengths, change_frequencies};
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
@@ -37,6 +37,12 @@ impl Extend for DynamicNtk {
         }
         Err(Error::value(&format!("{section}.factor"), self.factor, "it must be a number of at least 1")
             .hint("1 converts by the length over L alone"))
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").bands(Band::Same, Band::ByScale),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

@@ -4,7 +4,7 @@
 //! multiplies cos and sin of q and k, so logits by its square. For methods that are not on the list, and for
 //! frequencies found elsewhere. They are used at every length.
 
-use crate::extension::{Extend, Lengths, change_frequencies};
+use crate::extension::{Band, Example, Extend, Lengths, change_frequencies};
 use crate::frequency::Frequencies;
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
@@ -46,6 +46,18 @@ impl Extend for CustomFrequencies {
             "it must be a number above 0",
         )
         .hint("1.0 leaves the logits as they are"))
+    }
+
+    fn examples(bands: usize, _lengths: Lengths) -> Vec<Example> {
+        let mut inv_freq: Vec<f64> = (0..bands as i32).map(|band| 0.5f64.powi(band)).collect();
+        if let [_, .., slowest] = inv_freq.as_mut_slice() {
+            *slowest = 0.0;
+        }
+        vec![
+            Example::new(format!("inv_freq = {inv_freq:?}"))
+                .changes_short_texts()
+                .bands(Band::Same, Band::More),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, _lengths: Lengths) -> Result<()> {

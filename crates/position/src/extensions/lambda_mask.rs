@@ -3,10 +3,10 @@
 //! A query sees the keys at distances below `window` and those at positions below `n_global`. Keys in the
 //! window are read at their distance, those outside at the constant `distance_cap`: q rotated to it, k not at
 //! all (Han et al. 2023, arXiv:2308.16137; there `window = distance_cap = L` and `n_global = 10`). With these
-//! it reads texts of L tokens as trained. Distances past L are refused unless `allow_untrained = true`.
+//! it reads texts of L tokens as trained. Distances past L are rejected unless `allow_untrained = true`.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Extend, Farthest, Lengths, set_geometry, set_window};
+use crate::extension::{Example, Extend, Farthest, Lengths, Shifts, set_geometry, set_window};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::Result;
@@ -62,6 +62,12 @@ impl Extend for LambdaMask {
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").shifts(Shifts::None),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

@@ -3,7 +3,7 @@
 //! A pair at distance n is read at n below the window w, else at `w + (n - w) / k`: q at `(i - w) / k + w`, k
 //! at `j / k` (Su 2023, kexue.fm/archives/9708). Give `k`, or `far_end`: the distance that the last key
 //! reaches, `k = (L' - 1 - w) / (far_end - w)`, at least 1. The far end should stay below about 3L/4; from L
-//! on it would be a distance that training never showed, and is refused unless `allow_untrained = true`: with
+//! on it would be a distance that training never showed, and is rejected unless `allow_untrained = true`: with
 //! `w = 128`, `k = 8` reaches 624 at L' = 4,096 and fails for L = 512, `k = 16` reaches 376. It changes readings
 //! of L tokens too.
 //!
@@ -12,7 +12,7 @@
 //! times s if you like). Neither keeps distances below L, so neither is held to it.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Extend, Farthest, Lengths, set_geometry};
+use crate::extension::{Example, Extend, Farthest, Lengths, set_geometry};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
@@ -102,6 +102,12 @@ impl Extend for LeakyReRope {
             .hint("keep one of them"));
         }
         Ok(())
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").changes_short_texts(),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

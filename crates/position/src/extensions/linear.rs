@@ -4,7 +4,7 @@
 //! training knows, closer together: `inv_freq'_i = inv_freq_i / s` for waves and rotations (Chen et
 //! al. 2023, arXiv:2306.15595, equation 4). A learned table is read between its rows.
 
-use crate::extension::{Extend, Lengths, Scale, not_applicable};
+use crate::extension::{Band, Example, Extend, Lengths, Scale, Shifts, not_applicable};
 use crate::reading::Reading;
 use longwave_core::Result;
 use schemars::JsonSchema;
@@ -38,6 +38,13 @@ impl Extend for Linear {
 
     fn validate(&self, section: &str) -> Result<()> {
         self.scale.validate(section)
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").bands(Band::ByScale, Band::ByScale),
+            Example::new("log_n = true, temperature = 0.8").bands(Band::ByScale, Band::ByScale).changes_short_texts().shifts(Shifts::None),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

@@ -7,7 +7,7 @@
 //! ends, and no temperature.
 
 use super::ramp::{Parts, Ramp};
-use crate::extension::{Extend, Lengths, Scale, change_frequencies};
+use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
@@ -52,6 +52,12 @@ impl Extend for Llama3 {
                 .hint("the published one is 4.0"));
         }
         self.scale.validate(section)
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").bands(Band::Same, Band::ByScale),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

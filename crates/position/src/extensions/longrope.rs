@@ -7,7 +7,7 @@
 //! the length at hand, and a given one scales short texts too. The factors are the result of a search on
 //! data; they are used as given.
 
-use crate::extension::{Extend, Lengths, Scale, change_frequencies};
+use crate::extension::{Band, Example, Extend, Lengths, Scale, Shifts, change_frequencies};
 use crate::frequency::{Frequencies, Start};
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
@@ -91,6 +91,16 @@ impl Extend for LongRope {
         Self::check_factors(section, "long_factor", &self.long_factor)?;
         Self::check_factors(section, "short_factor", &self.short_factor)?;
         self.scale.validate(section)
+    }
+
+    fn examples(bands: usize, _lengths: Lengths) -> Vec<Example> {
+        let factors: Vec<f64> = (0..bands).map(|band| (1.0 + band as f64).min(3.0)).collect();
+        let slowest = Band::By(factors.last().copied().unwrap_or(1.0));
+        let keys = format!("long_factor = {factors:?}");
+        vec![
+            Example::new(&keys).bands(Band::Same, slowest),
+            Example::new(format!("{keys}, n_hat = 4")).bands(Band::Same, slowest).shifts(Shifts::None),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

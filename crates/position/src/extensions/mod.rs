@@ -9,7 +9,7 @@ mod tests;
 
 use common::Common;
 
-use crate::extension::{Extend, Lengths};
+use crate::extension::{Example, Extend, Lengths};
 use crate::reading::Reading;
 use crate::tagged::{KindInfo, serialize_tagged, tagged};
 use crate::tokens::Tokens;
@@ -35,6 +35,18 @@ macro_rules! extensions {
             description: <$module::$Name as Extend>::DESCRIPTION,
             source: <$module::$Name as Extend>::SOURCE,
         },)*];
+
+        /// The examples of every extension, each read from its keys; see [`Extend::examples`].
+        ///
+        /// # Errors
+        /// An extension cannot be read from the keys of its example.
+        pub fn examples(bands: usize, lengths: Lengths) -> Result<Vec<(ExtensionConfig, Example)>> {
+            let mut all = Vec::new();
+            $(for example in <$module::$Name as Extend>::examples(bands, lengths) {
+                all.push((ExtensionConfig::of_example(<$module::$Name as Extend>::KIND, &example)?, example));
+            })*
+            Ok(all)
+        }
 
         impl ExtensionConfig {
             /// Reads a kind, or a table with a `kind` and the keys of that extension.
@@ -148,6 +160,15 @@ impl ExtensionConfig {
         };
         let property = schemas.iter().find(of_kind).and_then(|schema| schema.get("properties")?.get(key));
         property.is_some_and(|property| is_list(property, generator.definitions()))
+    }
+
+    /// Reads an example.
+    fn of_example(kind: &str, example: &Example) -> Result<Self> {
+        let text = format!("extend = {{ kind = '{kind}', {} }}", example.keys).replace(",  }", " }");
+        let mut table: toml::Table = text
+            .parse()
+            .map_err(|error| Error::failed(format!("the example of `{kind}` is not TOML: {error}")))?;
+        Self::from_value(&table.remove("extend").unwrap_or_else(|| kind.into()), "extend")
     }
 
     /// Its name in `extend = [...]`.

@@ -7,7 +7,7 @@
 //! as in `yarn`.
 
 use super::ramp::{Parts, Ramp, yarn_factor};
-use crate::extension::{Extend, Lengths, Scale, change_frequencies};
+use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
 use crate::frequency::Frequencies;
 use crate::reading::Reading;
 use longwave_core::Result;
@@ -72,6 +72,13 @@ impl Extend for MrRope {
     fn validate(&self, section: &str) -> Result<()> {
         Parts { ramp: Ramp::Code, alpha: self.alpha, beta: self.beta, truncate: true }.validate(section)?;
         self.scale.validate(section)
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").bands(Band::Same, Band::ByScale),
+            Example::new("variant = 'uni'").bands(Band::Same, Band::ByScale),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

@@ -4,7 +4,7 @@
 //! (Peng et al. 2023, arXiv:2309.00071, definition 1): the fastest band keeps its frequency, the slowest
 //! is exactly interpolated (`inv_freq / s`), and the others lie between. Nothing is trained.
 
-use crate::extension::{Extend, Lengths, Scale, change_frequencies};
+use crate::extension::{Band, Example, Extend, Lengths, Scale, Shifts, change_frequencies};
 use crate::frequency::Frequencies;
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
@@ -44,6 +44,13 @@ impl Extend for Ntk {
 
     fn validate(&self, section: &str) -> Result<()> {
         self.scale.validate(section)
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").bands(Band::Same, Band::ByScale),
+            Example::new("log_n = true").bands(Band::Same, Band::ByScale).shifts(Shifts::None),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

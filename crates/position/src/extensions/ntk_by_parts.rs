@@ -8,7 +8,7 @@
 //! fastest band, the code's keeps it.
 
 use super::ramp::{Parts, Ramp};
-use crate::extension::{Extend, Lengths, Scale, change_frequencies};
+use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
 use crate::reading::Reading;
 use longwave_core::Result;
 use schemars::JsonSchema;
@@ -51,6 +51,13 @@ impl Extend for NtkByParts {
     fn validate(&self, section: &str) -> Result<()> {
         self.parts().validate(section)?;
         self.scale.validate(section)
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").bands(Band::Same, Band::ByScale),
+            Example::new("ramp = 'paper'").bands(Band::Between, Band::ByScale),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

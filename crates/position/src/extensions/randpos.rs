@@ -7,7 +7,7 @@
 //! but their order, there is nothing to draw.
 
 use crate::encoding::PositionUse;
-use crate::extension::{Extend, Lengths, not_applicable};
+use crate::extension::{Example, Extend, Lengths, not_applicable};
 use crate::layout::TextLayout;
 use crate::positions::Positions;
 use crate::reading::Reading;
@@ -39,6 +39,10 @@ impl Extend for RandPos {
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![Example::new("max_position = '10L'").changes_short_texts()]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

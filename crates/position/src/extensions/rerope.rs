@@ -2,11 +2,11 @@
 //!
 //! A pair at distance n is read at `min(n, w)`: at its own positions below the window w, else with q rotated
 //! to w and k not at all (Su 2023, kexue.fm/archives/9708). No distance past w is ever read, so w must be
-//! well below L: L/4 to L/2 are published as good, w = L fails and is refused unless `allow_untrained = true`. It
+//! well below L: L/4 to L/2 are published as good, w = L fails and is rejected unless `allow_untrained = true`. It
 //! changes readings of L tokens too, wherever a distance reaches w.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Extend, Farthest, Lengths, set_geometry};
+use crate::extension::{Example, Extend, Farthest, Lengths, set_geometry};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::Result;
@@ -37,6 +37,12 @@ impl Extend for ReRope {
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").changes_short_texts(),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

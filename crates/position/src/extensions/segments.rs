@@ -2,11 +2,11 @@
 //!
 //! The text is cut into segments of `length` tokens, the last one shorter; each is read for itself, from position 0,
 //! and the losses of all are combined. Nothing past the training length is met
-//! (longer segments are refused unless `allow_untrained = true`), and nothing is known of
+//! (longer segments are rejected unless `allow_untrained = true`), and nothing is known of
 //! what came before the segment: the plainest answer to a table of positions that ends, and one that any encoding
 //! takes. Under `fixed_target` with segments of L it is the reading at L itself.
 
-use crate::extension::{Extend, Farthest, Lengths};
+use crate::extension::{Example, Extend, Farthest, Lengths};
 use crate::layout::TextLayout;
 use crate::reading::Reading;
 use crate::tokens::Tokens;
@@ -39,6 +39,13 @@ impl Extend for Segments {
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new(""),
+            Example::new("length = 7").changes_short_texts(),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

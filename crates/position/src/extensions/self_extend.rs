@@ -4,11 +4,11 @@
 //! 2024, arXiv:2401.01325). `shift = "floor"`: `w - floor(w / G)`, the paper's; `"exact"`: `w - w / G`, the
 //! published program's; the same where G divides w. A text of `(L - w) G + w` tokens reads no distance that
 //! training did not show (one of G tokens less where G does not divide w and `shift = "floor"`); a longer one is
-//! refused unless `allow_untrained = true`. `group = "auto"` is 1 up to L, and past it the smallest G that reads the last
+//! rejected unless `allow_untrained = true`. `group = "auto"` is 1 up to L, and past it the smallest G that reads the last
 //! key at most halfway between the window and L, where published choices lie.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Extend, Farthest, Lengths, set_geometry};
+use crate::extension::{Example, Extend, Farthest, Lengths, Shifts, set_geometry};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
@@ -122,6 +122,16 @@ impl Extend for SelfExtend {
                 .hint("1 reads as trained; 8 reads 8 far tokens at one position"));
         }
         Ok(())
+    }
+
+    fn examples(_bands: usize, lengths: Lengths) -> Vec<Example> {
+        let automatic = Self::default();
+        let window = automatic.window.whole("window", lengths);
+        let group = window.and_then(|window| automatic.group(window, lengths)).unwrap_or(1);
+        vec![
+            Example::new("").shifts(Shifts::Multiples(group)),
+            Example::new("group = 6").changes_short_texts().shifts(Shifts::Multiples(6)),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

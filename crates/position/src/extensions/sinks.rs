@@ -4,11 +4,11 @@
 //! (Xiao et al. 2023, arXiv:2309.17453). `reindex` reads positions as they would lie in a cache of `n_sink + window`
 //! tokens: keys in the window at their distance n, sinks outside it at `min(i, n_sink + window - 1) - j`. Without
 //! it, sinks are read at their true distance, which may be past training. The cache holds L tokens unless
-//! `window` says otherwise, and texts of L tokens are then read as trained; a larger cache is refused unless
+//! `window` says otherwise, and texts of L tokens are then read as trained; a larger cache is rejected unless
 //! `allow_untrained = true`.
 
 use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Extend, Farthest, Lengths, set_geometry, set_window};
+use crate::extension::{Example, Extend, Farthest, Lengths, Shifts, set_geometry, set_window};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
@@ -58,6 +58,13 @@ impl Extend for Sinks {
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").shifts(Shifts::None),
+            Example::new("reindex = false").shifts(Shifts::None),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

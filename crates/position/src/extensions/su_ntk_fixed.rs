@@ -4,7 +4,7 @@
 //! `1 / (lambda^m beta^(m-1))`, `lambda = s^(2/d)`, `beta = base^(2/d)`, m = i + 1). The slowest band is exactly
 //! interpolated (`inv_freq / s`); the fastest is already slowed by lambda.
 
-use crate::extension::{Extend, Lengths, Scale, change_frequencies};
+use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
 use crate::reading::Reading;
 use longwave_core::Result;
 use schemars::JsonSchema;
@@ -25,6 +25,12 @@ impl Extend for SuNtkFixed {
 
     fn validate(&self, section: &str) -> Result<()> {
         self.scale.validate(section)
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").bands(Band::Between, Band::ByScale),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

@@ -4,7 +4,7 @@
 //! `b` there). The slowest band is exactly interpolated for every exponent; 0 is `linear`, 1 is
 //! `su_ntk_fixed`, and 0.625 was best in that post. The published program uses 0.75.
 
-use crate::extension::{Extend, Lengths, Scale, change_frequencies};
+use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
@@ -41,6 +41,12 @@ impl Extend for SuNtkMixed {
             .hint("0 is `linear`, 1 is `su_ntk_fixed`, 0.625 was published as best"));
         }
         self.scale.validate(section)
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").bands(Band::Between, Band::ByScale),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

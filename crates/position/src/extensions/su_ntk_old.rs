@@ -4,7 +4,7 @@
 //! beta = base^(2/d) are read in base beta s^(2/d). The fastest band keeps its frequency; the slowest is divided
 //! by `s^(1 - 2/d)` only, a little less than s.
 
-use crate::extension::{Extend, Lengths, Scale, change_frequencies};
+use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
 use crate::frequency::Frequencies;
 use crate::reading::Reading;
 use longwave_core::Result;
@@ -33,6 +33,12 @@ impl Extend for SuNtkOld {
 
     fn validate(&self, section: &str) -> Result<()> {
         self.scale.validate(section)
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").bands(Band::Same, Band::Between),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

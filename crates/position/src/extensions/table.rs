@@ -4,7 +4,7 @@
 //! [`Fill`]. Read without training, it shows what the rule makes of a trained table; in a `[[stage]]` all L' rows
 //! train further. A table that is long enough stays as it is. For `learned`, `multiplicative` and `tupe`.
 
-use crate::extension::{Extend, Lengths, not_applicable};
+use crate::extension::{Example, Extend, Lengths, not_applicable};
 use crate::reading::Reading;
 use crate::table::{Fill, Longer};
 use longwave_core::{Error, Result};
@@ -42,6 +42,12 @@ impl Extend for LongerTable {
             "it must lie between 0 and 1 and not be 0.5, which would read i N + j as j N + i",
         )
         .hint("the published one is 0.4"))
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").with_encoding("learned"),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

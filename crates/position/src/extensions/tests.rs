@@ -7,6 +7,7 @@ use crate::init::Init;
 use crate::reading::LogN;
 use crate::stack::PositionConfig;
 use burn::tensor::Device;
+use toml::Value;
 
 const TRAIN: usize = 64;
 const LENGTHS: Lengths = Lengths { train: TRAIN, length: 256 };
@@ -49,46 +50,9 @@ fn frequencies(reading: &Reading) -> &Frequencies {
     reading.encodings()[0].frequencies().unwrap()
 }
 
-/// Every extension; what each promises stands in the workspace's `tests/extensions.rs`.
-const TABLE: &[&str] = &[
-    "'direct'",
-    "'linear'",
-    "'dynamic_linear'",
-    "'ntk'",
-    "'dynamic_ntk'",
-    "'su_ntk_old'",
-    "'su_ntk_fixed'",
-    "'su_ntk_mixed'",
-    "'ntk_by_parts'",
-    "{ kind = 'ntk_by_parts', ramp = 'paper' }",
-    "'yarn'",
-    "{ kind = 'yarn', ramp = 'paper' }",
-    "'mrrope'",
-    "{ kind = 'mrrope', variant = 'uni' }",
-    "'llama3'",
-    "{ kind = 'longrope', long_factor = [1.0, 2.0, 3.0, 4.0] }",
-    "'abf'",
-    "{ kind = 'frequencies', inv_freq = [1.0, 0.5, 0.25, 0.0] }",
-    "'rerope'",
-    "'leaky_rerope'",
-    "'self_extend'",
-    "'dual_chunk'",
-    "'lambda_mask'",
-    "'sinks'",
-    "'window'",
-    "'segments'",
-    "{ kind = 'segments', length = 'L/4' }",
-    "'randpos'",
-];
-
-#[test]
-fn the_table_holds_every_extension() {
-    for entry in EXTENSIONS {
-        // For what has no frequencies: see `a_longer_table_is_read_as_its_rule_says` and
-        // `digits_are_converted_to_a_larger_base`.
-        let held = TABLE.iter().any(|text| extension(text).kind() == entry.kind);
-        assert!(held || ["table", "convert"].contains(&entry.kind), "{}", entry.kind);
-    }
+/// The examples that are tested with `rope`.
+fn with_rope() -> impl Iterator<Item = (ExtensionConfig, Example)> {
+    examples(4, LENGTHS).unwrap().into_iter().filter(|(_, example)| example.encoding == "rope")
 }
 
 #[test]
@@ -96,11 +60,11 @@ fn frequencies_stay_in_order_and_zeros_stay_zeros() {
     let mut hope = rope();
     let cut = frequencies(&hope).map(|band, f| if band == 3 { 0.0 } else { f });
     hope.encodings_mut()[0].set_frequencies(cut);
-    for text in TABLE {
-        let inv_freq = frequencies(&extension(text).apply(&rope(), LENGTHS).unwrap()).inv_freq.clone();
-        assert!(inv_freq.is_sorted_by(|fast, slow| fast > slow), "{text}: {inv_freq:?}");
-        let read = extension(text).apply(&hope, LENGTHS).unwrap();
-        assert!(frequencies(&read).inv_freq[3].abs() < 1e-300, "{text}");
+    for (extension, _) in with_rope() {
+        let inv_freq = frequencies(&extension.apply(&rope(), LENGTHS).unwrap()).inv_freq.clone();
+        assert!(inv_freq.is_sorted_by(|fast, slow| fast > slow), "{extension:?}: {inv_freq:?}");
+        let read = extension.apply(&hope, LENGTHS).unwrap();
+        assert!(frequencies(&read).inv_freq[3].abs() < 1e-300, "{extension:?}");
     }
 }
 
@@ -135,28 +99,25 @@ fn names_of_one_method_agree() {
 
 #[test]
 fn log_n_and_temperature_go_with_every_extension() {
-    for text in TABLE {
-        let kind = text.trim_matches('\'');
-        let keys = if text.starts_with('{') {
-            text.trim_matches(['{', '}', ' ']).to_owned()
-        } else {
-            format!("kind = '{kind}'")
-        };
-        let both = extension(&format!("{{ {keys}, log_n = true, temperature = 0.5 }}"));
-        let (with, without) =
-            (both.apply(&rope(), LENGTHS).unwrap(), extension(text).apply(&rope(), LENGTHS).unwrap());
+    for (plain, _) in with_rope() {
+        let Value::Table(mut table) = Value::try_from(&plain).unwrap() else { panic!("{plain:?}") };
+        if table.contains_key("log_n") || table.contains_key("temperature") {
+            continue;
+        }
+        table.insert("log_n".to_owned(), true.into());
+        table.insert("temperature".to_owned(), 0.5.into());
+        let both = ExtensionConfig::from_value(&Value::Table(table), "extend").unwrap();
+        let (with, without) = (both.apply(&rope(), LENGTHS).unwrap(), plain.apply(&rope(), LENGTHS).unwrap());
         let layer = with.layer(1);
-        assert_eq!(layer.log_n, LogN::PostHoc { train_length: TRAIN }, "{text}");
-        assert!((layer.temperature - 0.5).abs() < 1e-15, "{text}: {}", layer.temperature);
+        assert_eq!(layer.log_n, LogN::PostHoc { train_length: TRAIN }, "{both:?}");
+        assert!((layer.temperature - 0.5).abs() < 1e-15, "{both:?}: {}", layer.temperature);
         // What multiplies q.k stays; but `yarn` has a temperature in place of its formula.
         let factor =
             |reading: &Reading| reading.layer(1).logit_scale * frequencies(reading).attention_factor.powi(2);
         let expected = if both.kind() == "yarn" { 1.0 } else { factor(&without) };
-        assert!((factor(&with) - expected).abs() < 1e-12, "{text}: {}", factor(&with));
+        assert!((factor(&with) - expected).abs() < 1e-12, "{both:?}: {}", factor(&with));
         let written = serde_json::to_value(&both).unwrap();
         assert_eq!((&written["log_n"], &written["temperature"]), (&true.into(), &0.5.into()));
-        let plain = serde_json::to_value(extension(text)).unwrap();
-        assert!(plain.get("log_n").is_none() && plain.get("temperature").is_none(), "{plain}");
     }
     let error = parse("{ kind = 'ntk', temperature = 0.0 }").unwrap_err();
     assert!(error.message().starts_with("`extend.temperature = 0`"), "{error}");
@@ -167,12 +128,9 @@ fn log_n_and_temperature_go_with_every_extension() {
 
 #[test]
 fn a_config_survives_the_round_trip() {
-    for text in TABLE {
-        for text in [(*text).to_owned(), text.replace(" }", ", log_n = true }")] {
-            let config = extension(&text);
-            let written = toml::Value::try_from(&config).unwrap();
-            assert_eq!(ExtensionConfig::from_value(&written, "extend").unwrap(), config, "{text}");
-        }
+    for (config, _) in examples(4, LENGTHS).unwrap() {
+        let written = Value::try_from(&config).unwrap();
+        assert_eq!(ExtensionConfig::from_value(&written, "extend").unwrap(), config, "{written}");
     }
 }
 
@@ -292,7 +250,7 @@ fn impossible_values_are_refused_by_key() {
 fn kinds_and_tables_read_alike() {
     assert_eq!(extension("{ kind = 'linear', scale = 'auto' }"), extension("'linear'"));
     let bad: toml::Table = "kind = \"linear\"\nscale = 0.5".parse().unwrap();
-    let error = ExtensionConfig::from_value(&toml::Value::Table(bad), "evaluate[0].extend[1]").unwrap_err();
+    let error = ExtensionConfig::from_value(&Value::Table(bad), "evaluate[0].extend[1]").unwrap_err();
     assert!(error.message().starts_with("`evaluate[0].extend[1].scale = 0.5`"), "{error}");
 }
 

@@ -1,10 +1,10 @@
 //! `window`: every layer sees the last tokens only.
 //!
 //! A query sees the keys at distances below `window`, itself included; positions stay as they are. Layers add up:
-//! after N of them a token has still heard from `N (window - 1)` tokens back, which the row `window_baseline`
+//! after N of them a token still depends on tokens `N (window - 1)` back, which the row `window_baseline`
 //! has not: that one truncates the text. With `window = "L"` it reads texts of L tokens as trained.
 
-use crate::extension::{Extend, Lengths, set_window};
+use crate::extension::{Example, Extend, Lengths, set_window};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::Result;
@@ -32,6 +32,13 @@ impl Extend for Window {
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new(""),
+            Example::new("window = 5").changes_short_texts(),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

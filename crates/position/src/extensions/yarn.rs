@@ -7,7 +7,7 @@
 
 use super::common::check_temperature;
 use super::ramp::{Parts, Ramp, yarn_factor};
-use crate::extension::{Extend, Lengths, Scale, change_frequencies};
+use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
 use crate::frequency::Frequencies;
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
@@ -75,6 +75,13 @@ impl Extend for Yarn {
         }
         self.parts().validate(section)?;
         self.scale.validate(section)
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![
+            Example::new("").bands(Band::Same, Band::ByScale),
+            Example::new("ramp = 'paper'").bands(Band::Between, Band::ByScale),
+        ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

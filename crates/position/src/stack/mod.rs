@@ -9,6 +9,7 @@
 //! enters "before the first block" enters before the first block of its entry, and stays in the residual
 //! stream for all that follow; what every layer has of its own exists for those layers alone.
 
+mod entry;
 mod lengths;
 mod serialization;
 mod size;
@@ -19,12 +20,12 @@ use crate::init::Init;
 use crate::layout::TextLayout;
 use crate::reading::{LayerEncoding, LayerReading, LogN, Mask, Reading};
 use crate::tokens::{Lengths, Tokens};
+use entry::{StackEntry, StackEntryKeys, listed};
 use lengths::in_tokens;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use toml::{Table, Value};
+use serde::Deserialize;
+use toml::Value;
 
 /// `position.kind` of a mixed stack.
 const MIXED: &str = "mixed";
@@ -35,28 +36,6 @@ pub struct PositionConfig {
     entries: Vec<StackEntry>,
     /// The entry of each layer, repeated; `None` where every layer reads the same.
     pattern: Option<Vec<usize>>,
-}
-
-/// What a layer may read.
-#[derive(Clone, Debug, PartialEq)]
-struct StackEntry {
-    encodings: Vec<EncodingConfig>,
-    keys: StackEntryKeys,
-}
-
-/// Keys of an entry besides those of its encodings.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct StackEntryKeys {
-    /// The layer sees keys at distances below it; all of them without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    window: Option<Tokens>,
-    /// Keys at positions below it stay visible past the window.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sinks: Option<usize>,
-    /// Scales the queries by `ln(keys they see) / ln(train length)`; `model.log_n` unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log_n: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -287,94 +266,7 @@ fn or_mixed(value: &Value, section: &str, error: Error) -> Error {
     }
 }
 
-/// The encodings of a list.
-fn listed(list: &[Value], section: &str) -> Result<Vec<EncodingConfig>> {
-    if list.is_empty() {
-        return Err(Error::usage(format!("`{section}` is an empty list"))
-            .hint("for a model without positional encoding write `kind = \"none\"`"));
-    }
-    list.iter()
-        .enumerate()
-        .map(|(index, item)| EncodingConfig::from_value(item, &format!("{section}[{index}]")))
-        .collect()
-}
-
-impl StackEntry {
-    fn from_value(value: &Value, section: &str) -> Result<Self> {
-        let mut table = match value {
-            Value::Table(table) => table.clone(),
-            kind => Table::from_iter([("kind".to_owned(), kind.clone())]),
-        };
-        let mut keys = Table::new();
-        for key in ["window", "sinks", "log_n"] {
-            if let Some(value) = table.remove(key) {
-                keys.insert(key.to_owned(), value);
-            }
-        }
-        let encodings = match table.remove("encodings") {
-            None => vec![EncodingConfig::from_value(&Value::Table(table), section)?],
-            Some(Value::Array(list)) if table.is_empty() => listed(&list, &format!("{section}.encodings"))?,
-            Some(Value::Array(_)) => {
-                let stranger = table.keys().next().map_or("", String::as_str);
-                return Err(Error::usage(format!("`{section}.{stranger}` stands beside `encodings`"))
-                    .hint("put the keys of an encoding into its place in the list"));
-            }
-            Some(other) => {
-                return Err(Error::value(&format!("{section}.encodings"), &other, "it must be a list")
-                    .hint("write `encodings = [{ kind = \"learned\" }, { kind = \"rope\" }]`"));
-            }
-        };
-        Ok(Self { encodings, keys: read(&keys, section)? })
-    }
-
-    /// The kinds joined by `+`, with the window in brackets; `grouped` keeps several together.
-    fn name(&self, grouped: bool) -> String {
-        let kinds: Vec<_> = self.encodings.iter().map(EncodingConfig::kind).collect();
-        let name = kinds.join("+");
-        let name = if grouped && kinds.len() > 1 { format!("({name})") } else { name };
-        match self.keys.window {
-            Some(window) => format!("{name}[{}]", window.text()),
-            None => name,
-        }
-    }
-
-    /// The window in tokens.
-    fn window(&self, section: &str, train_length: usize) -> Result<Option<usize>> {
-        let lengths = Lengths { train: train_length, length: train_length };
-        self.keys.window.map(|window| window.whole(&format!("{section}.window"), lengths)).transpose()
-    }
-
-    fn validate(&self, [section, list]: [&str; 2], dimensions: &Dimensions) -> Result<()> {
-        match self.encodings.as_slice() {
-            [one] => one.validate(section, dimensions)?,
-            several => {
-                for (index, encoding) in several.iter().enumerate() {
-                    encoding.validate(&format!("{list}[{index}]"), dimensions)?;
-                }
-            }
-        }
-        self.window(section, dimensions.train_length)?;
-        if let (Some(sinks), None) = (self.keys.sinks, self.keys.window) {
-            return Err(Error::value(
-                &format!("{section}.sinks"),
-                sinks,
-                "there is no `window` to stay past",
-            )
-            .hint("give a `window`, or leave `sinks` out: every key is seen"));
-        }
-        if self.keys.log_n == Some(true) && dimensions.train_length < 2 {
-            return Err(Error::value(
-                &format!("{section}.log_n"),
-                true,
-                "it divides by the logarithm of `train.length`, which is 1",
-            )
-            .hint("train on longer sequences, or leave it out"));
-        }
-        Ok(())
-    }
-}
-
-/// Refuses encodings that cannot be read by the same layer.
+/// Rejects encodings that one layer cannot read together.
 fn check_together(encodings: &[Encoding], section: &str, name: &str) -> Result<()> {
     if encodings.iter().filter(|encoding| encoding.rotation(0).is_some()).count() > 1 {
         return Err(Error::usage(format!("`{section}` rotates q and k twice: `{name}`"))

@@ -1,6 +1,7 @@
 //! `[position]` as it is written into resolved configs, and its schema.
 
-use super::{MIXED, PositionConfig, StackEntry, StackEntryKeys};
+use super::entry::{StackEntry, StackEntryKeys};
+use super::{MIXED, PositionConfig};
 use crate::encodings::{ENCODINGS, EncodingConfig};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;

@@ -1,8 +1,8 @@
 //! Whether the parameters of a stack's encodings fit in memory, before any is drawn.
 
-use super::{PositionConfig, StackEntry};
-use crate::encoding::Dimensions;
-use crate::encoding::largest;
+use super::PositionConfig;
+use super::entry::StackEntry;
+use crate::encoding::{Dimensions, largest};
 use crate::encodings::EncodingConfig;
 use crate::init::Init;
 use longwave_core::memory_check::{available, shortage};

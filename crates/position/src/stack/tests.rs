@@ -3,6 +3,7 @@ use crate::encoding::Rows;
 use crate::positions::Positions;
 use crate::reading::AttentionKind;
 use burn::tensor::{Device, Tensor};
+use toml::Table;
 
 fn dimensions() -> Dimensions {
     Dimensions { layers: 2, width: 8, heads: 2, kv_heads: 2, head_dim: 4, train_length: 8, vocab_size: 16 }

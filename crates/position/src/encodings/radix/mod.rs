@@ -4,7 +4,7 @@
 //! (kexue.fm/archives/9675: rotary embeddings are the same idea with cos and sin for digits). Read as
 //! `digits_as = "rows"`, `h = x + sum_j table[j, digit_j]`, table `[digits, beta, width]`; as `"numbers"`,
 //! `h = x + (digits / (beta - 1)) weights`, weights `[digits, width]`; both from N(0, 0.02). Enters once,
-//! before the first block. Positions of `beta^digits` and more are refused.
+//! before the first block. Positions of `beta^digits` and more are rejected.
 //!
 //! Read directly past the training length, a digit shows values that training did not: one that was reserved, and
 //! always 0 in training, is read from rows or weights that were never trained. The default of 4 digits keeps one

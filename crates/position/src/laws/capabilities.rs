@@ -1,0 +1,114 @@
+//! Laws of capabilities: each field says what the hooks do.
+
+use super::{Build, Outcome, apart, ensure};
+use crate::encoding::{HeadUse, Heads, QueryBlock};
+use crate::positions::Positions;
+use crate::testing::{Inputs, attend, dimensions, random};
+use burn::tensor::Device;
+use longwave_kernels::Bias;
+
+const LENGTH: usize = 9;
+
+/// Positions in order, and ones that kernels by distance do not take.
+fn cases() -> [Positions; 2] {
+    [Positions::range(0..LENGTH), Positions::range(0..LENGTH).map(|m| 1.5 * m)]
+}
+
+/// `adds_bias`, `needs_scores` and `scratch_per_score`.
+pub(super) fn of_scores(build: Build<'_>) -> Outcome {
+    let device = Device::flex();
+    let subject = build(&dimensions(), &device);
+    let (position, capabilities) = (subject.position(), subject.position().capabilities());
+    ensure(capabilities.scratch_per_score >= 1, || "a score takes at least one number".to_owned())?;
+    for positions in cases().into_iter().filter(|positions| position.check(positions).is_ok()) {
+        let inputs = Inputs::random("", LENGTH, &device);
+        let [q, k] = inputs.heads(position, 1, &positions);
+        let rows = inputs.rows(position, 1, &positions);
+        let block = QueryBlock { rows, queries: &(0..LENGTH), input: &inputs.hidden };
+        let bias = position.bias(block);
+        ensure(matches!(bias, Bias::None) != capabilities.adds_bias, || {
+            format!("`adds_bias` is {}", capabilities.adds_bias)
+        })?;
+        if position.needs_scores(&positions) {
+            continue;
+        }
+        ensure(!matches!(bias, Bias::Block(_)), || "a block is a bias that needs scores".to_owned())?;
+        let scores = q.clone().matmul(k.clone().swap_dims(2, 3));
+        let changed = position.scores(scores.clone(), Heads { q: &q, k: &k, scale: 1.0 }, block);
+        let values = position.values(&scores, block);
+        ensure(apart(&scores, &changed) == 0.0 && values.is_none(), || {
+            "`scores` or `values` acts where `needs_scores` is false".to_owned()
+        })?;
+    }
+    Ok(())
+}
+
+/// `head_use` and `is_relative_qk`.
+pub(super) fn of_heads(build: Build<'_>) -> Outcome {
+    let device = Device::flex();
+    let subject = build(&dimensions(), &device);
+    let (position, capabilities) = (subject.position(), subject.position().capabilities());
+    let positions = Positions::range(0..LENGTH);
+    let inputs = Inputs::random("", LENGTH, &device);
+    let [q, k] = inputs.heads(position, 0, &positions);
+    let widened = [&q, &k].iter().any(|x| x.dims()[3] != dimensions().head_dim);
+    ensure(widened == (capabilities.head_use == HeadUse::Widens), || {
+        format!(
+            "`head_use` is {:?}, and q and k become {:?} and {:?}",
+            capabilities.head_use,
+            q.dims(),
+            k.dims()
+        )
+    })?;
+    if capabilities.head_use == HeadUse::None {
+        let rows = inputs.rows(position, 0, &positions);
+        let block = QueryBlock { rows, queries: &(0..LENGTH), input: &inputs.hidden };
+        let scores = q.clone().matmul(k.clone().swap_dims(2, 3));
+        let [other_q, other_k] = [q.clone().mul_scalar(2.0), k.clone().mul_scalar(3.0)];
+        let of = |q, k| position.scores(scores.clone(), Heads { q, k, scale: 1.0 }, block);
+        ensure(apart(&of(&q, &k), &of(&other_q, &other_k)) == 0.0, || {
+            "`scores` reads q or k, and `head_use` does not say so".to_owned()
+        })?;
+    }
+    let relative = capabilities.is_relative_qk;
+    ensure(relative || position.rotation(0).is_none(), || {
+        "q and k are rotated, and `is_relative_qk` is false".to_owned()
+    })?;
+    if relative {
+        let [moved_q, moved_k] = inputs.heads(position, 0, &positions.map(|m| m + 40.0));
+        let product = |q: burn::tensor::Tensor<4>, k: burn::tensor::Tensor<4>| q.matmul(k.swap_dims(2, 3));
+        let off = apart(&product(q, k), &product(moved_q, moved_k));
+        ensure(off < 1e-3, || format!("`is_relative_qk` is true, and a shift changes q.k by {off}"))?;
+    }
+    Ok(())
+}
+
+/// `replaces_hidden`, `reads_input`, `reads_key_matrix` and `table_rows`.
+pub(super) fn of_inputs(build: Build<'_>) -> Outcome {
+    let device = Device::flex();
+    let subject = build(&dimensions(), &device);
+    let (position, capabilities) = (subject.position(), subject.position().capabilities());
+    let positions = Positions::range(0..LENGTH);
+    let inputs = Inputs::random("", LENGTH, &device);
+    let embedded =
+        |inputs: &Inputs| position.embed(inputs.hidden.clone(), inputs.rows(position, 0, &positions));
+    let other = Inputs { hidden: random("other x", inputs.hidden.dims(), &device), ..inputs.clone() };
+    let replaced = apart(&embedded(&inputs), &embedded(&other)) == 0.0;
+    ensure(replaced == capabilities.replaces_hidden, || {
+        format!("`replaces_hidden` is {}", capabilities.replaces_hidden)
+    })?;
+    let out = |inputs: &Inputs| attend(position, 0, &positions, inputs).1;
+    let plain = Inputs { input: Some(inputs.hidden.clone()), ..inputs.clone() };
+    let changed = Inputs { input: Some(other.hidden.clone()), ..inputs.clone() };
+    let reads = apart(&out(&plain), &out(&changed)) > 0.0;
+    ensure(reads == capabilities.reads_input, || format!("`reads_input` is {}", capabilities.reads_input))?;
+    let keys = Inputs { key_matrix: inputs.key_matrix.clone().mul_scalar(2.0), ..inputs.clone() };
+    let reads = apart(&out(&inputs), &out(&keys)) > 0.0;
+    ensure(reads == capabilities.reads_key_matrix, || {
+        format!("`reads_key_matrix` is {}", capabilities.reads_key_matrix)
+    })?;
+    match capabilities.table_rows {
+        Some(rows) => position.check(&Positions::range(0..rows)).map_err(|error| error.to_string()),
+        None => Ok(()),
+    }
+}

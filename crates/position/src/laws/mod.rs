@@ -1,0 +1,149 @@
+//! The laws of encodings: what must hold of every encoding, its [`Capabilities`](crate::encoding::Capabilities) and its
+//! parameters. The test below applies each law to every encoding of the list with its default keys and all variants, so
+//! a new encoding is tested from its first line. [`wrong`] has deliberately wrong encodings: each law must reject one.
+
+mod capabilities;
+mod parameters;
+mod positions;
+mod wrong;
+
+use crate::encoding::{Dimensions, Position};
+use crate::encodings::{Encoding, EncodingConfig, every};
+use crate::init::Init;
+use crate::parameter;
+use crate::testing::dimensions;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Gradients, Tensor};
+
+/// An encoding as a law sees it: its hooks, and its parameters as numbers.
+trait Subject {
+    fn position(&self) -> &dyn Position;
+    fn position_mut(&mut self) -> &mut dyn Position;
+    /// Name and shape of every parameter.
+    fn shapes(&self) -> Vec<(String, Vec<usize>)>;
+    /// The values of every parameter.
+    fn values(&self) -> Vec<Vec<f32>>;
+    /// The gradient of every parameter, where it has one.
+    fn gradients(&self, gradients: &Gradients) -> Vec<Option<Vec<f32>>>;
+}
+
+/// A module whose hooks are those of an encoding.
+trait AsPosition {
+    fn as_position(&self) -> &dyn Position;
+    fn as_position_mut(&mut self) -> &mut dyn Position;
+}
+
+impl AsPosition for Encoding {
+    fn as_position(&self) -> &dyn Position {
+        &**self
+    }
+    fn as_position_mut(&mut self) -> &mut dyn Position {
+        &mut **self
+    }
+}
+
+impl<M: Module + AsPosition> Subject for M {
+    fn position(&self) -> &dyn Position {
+        self.as_position()
+    }
+
+    fn position_mut(&mut self) -> &mut dyn Position {
+        self.as_position_mut()
+    }
+
+    fn shapes(&self) -> Vec<(String, Vec<usize>)> {
+        parameter::shapes(self)
+    }
+
+    fn values(&self) -> Vec<Vec<f32>> {
+        struct Values(Vec<Vec<f32>>);
+        impl ModuleVisitor for Values {
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                self.0.push(numbers(param.val()));
+            }
+        }
+        let mut visitor = Values(Vec::new());
+        self.visit(&mut visitor);
+        visitor.0
+    }
+
+    fn gradients(&self, gradients: &Gradients) -> Vec<Option<Vec<f32>>> {
+        struct Slopes<'a>(&'a Gradients, Vec<Option<Vec<f32>>>);
+        impl ModuleVisitor for Slopes<'_> {
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                self.1.push(param.val().grad(self.0).map(numbers));
+            }
+        }
+        let mut visitor = Slopes(gradients, Vec::new());
+        self.visit(&mut visitor);
+        visitor.1
+    }
+}
+
+/// Builds an encoding for some sizes on a device.
+type Build<'a> = &'a dyn Fn(&Dimensions, &Device) -> Box<dyn Subject>;
+
+/// The error says what does not hold.
+type Outcome = Result<(), String>;
+
+/// What must hold of every encoding.
+struct Law {
+    name: &'static str,
+    check: fn(Build<'_>) -> Outcome,
+}
+
+/// Every law. A new one needs a wrong encoding in [`wrong`].
+const LAWS: &[Law] = &[
+    Law { name: "parameters are listed", check: parameters::are_listed },
+    Law { name: "parameters start where training leaves them", check: parameters::start_within_bounds },
+    Law { name: "gradients reach every parameter", check: parameters::have_gradients },
+    Law {
+        name: "a layer uses its own slice of a stacked parameter",
+        check: parameters::are_stacked_by_layer,
+    },
+    Law { name: "attention is causal", check: positions::attention_is_causal },
+    Law { name: "positions are read as declared", check: positions::are_read_as_declared },
+    Law { name: "interpolation divides positions", check: positions::interpolation_divides },
+    Law { name: "pieces give what the whole text gives", check: positions::pieces_agree },
+    Law { name: "positions start about as large as tokens", check: positions::start_as_large_as_tokens },
+    Law { name: "biases and scores are declared", check: capabilities::of_scores },
+    Law { name: "the use of q and k is declared", check: capabilities::of_heads },
+    Law { name: "the use of inputs is declared", check: capabilities::of_inputs },
+];
+
+/// Checks one law.
+fn check_law(law: &Law, build: Build<'_>) -> Outcome {
+    (law.check)(build).map_err(|error| format!("{}: {error}", law.name))
+}
+
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Outcome {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+/// The largest difference of two tensors; infinite where their shapes differ.
+fn apart<const D: usize>(a: &Tensor<D>, b: &Tensor<D>) -> f32 {
+    if a.dims() != b.dims() {
+        return f32::INFINITY;
+    }
+    (a.clone() - b.clone()).abs().max().into_scalar()
+}
+
+fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.into_data().try_to_vec().unwrap()
+}
+
+#[test]
+fn every_encoding_obeys_every_law() {
+    let mut broken = Vec::new();
+    for text in every() {
+        let config =
+            EncodingConfig::from_value(&text.parse::<toml::Table>().unwrap().into(), "position").unwrap();
+        config.validate("position", &dimensions()).unwrap();
+        let build = |sizes: &Dimensions, device: &Device| -> Box<dyn Subject> {
+            Box::new(config.build(sizes, &Init::new(0, device)))
+        };
+        let errors = LAWS.iter().filter_map(|law| check_law(law, &build).err());
+        broken.extend(errors.map(|error| format!("{}: {error}", text.replace('\n', ", "))));
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}

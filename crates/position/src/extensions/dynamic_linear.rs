@@ -1,4 +1,4 @@
-//! `dynamic_linear`: position interpolation by the length at hand.
+//! `dynamic_linear`: position interpolation by the length that is read.
 //!
 //! `inv_freq'_i = inv_freq_i L / max(length, L)` (the dynamic form of arXiv:2306.15595; baseline of
 //! arXiv:2402.17463 and of the `YaRN` repository): `linear` whose scale is always the evaluated length over
@@ -18,7 +18,7 @@ pub struct DynamicLinear {}
 
 impl Extend for DynamicLinear {
     const KIND: &'static str = "dynamic_linear";
-    const DESCRIPTION: &'static str = "position interpolation by the length at hand (dynamic PI)";
+    const DESCRIPTION: &'static str = "position interpolation by the length that is read (dynamic PI)";
     const SOURCE: &'static str = "arXiv:2306.15595, in the dynamic form of the YaRN repository";
 
     fn validate(&self, _section: &str) -> Result<()> {

@@ -1,4 +1,4 @@
-//! `dynamic_ntk`: NTK-aware base conversion by the length at hand.
+//! `dynamic_ntk`: NTK-aware base conversion by the length that is read.
 //!
 //! `base' = base (f length / L - (f - 1))^(d / (d - 2))` past L, unchanged up to it (emozilla 2023;
 //! `"dynamic"` in transformers and in the `YaRN` repository). `factor` f = 1 is `ntk` with the scale
@@ -28,7 +28,7 @@ impl Default for DynamicNtk {
 
 impl Extend for DynamicNtk {
     const KIND: &'static str = "dynamic_ntk";
-    const DESCRIPTION: &'static str = "NTK-aware base conversion by the length at hand";
+    const DESCRIPTION: &'static str = "NTK-aware base conversion by the length that is read";
     const SOURCE: &'static str = "arXiv:2309.00071, section 3.3; \"dynamic\" in transformers";
 
     fn validate(&self, section: &str) -> Result<()> {

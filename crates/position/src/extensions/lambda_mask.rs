@@ -57,7 +57,7 @@ impl LambdaMask {
 
 impl Extend for LambdaMask {
     const KIND: &'static str = "lambda_mask";
-    const DESCRIPTION: &'static str = "the first tokens and a window, at a bounded distance (LM-Infinite)";
+    const DESCRIPTION: &'static str = "only the first tokens and a window, at a bounded distance (LM-Infinite)";
     const SOURCE: &'static str = "arXiv:2308.16137";
 
     fn validate(&self, _section: &str) -> Result<()> {

@@ -86,7 +86,7 @@ impl LeakyReRope {
 
 impl Extend for LeakyReRope {
     const KIND: &'static str = "leaky_rerope";
-    const DESCRIPTION: &'static str = "distances grow k times slower past the window (Leaky ReRoPE)";
+    const DESCRIPTION: &'static str = "distances grow k times more slowly past the window (Leaky ReRoPE)";
     const SOURCE: &'static str = "kexue.fm/archives/9708";
 
     fn validate(&self, section: &str) -> Result<()> {

@@ -26,7 +26,7 @@ pub struct LongRope {
     /// One factor a band up to the training length; all 1 where it is left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub short_factor: Vec<f64>,
-    /// So many first positions are read as trained.
+    /// Positions below this one are read as trained.
     #[serde(default)]
     pub n_hat: usize,
 }

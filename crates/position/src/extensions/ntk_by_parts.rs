@@ -22,9 +22,9 @@ pub struct NtkByParts {
     pub scale: Scale,
     /// How the ramp rises.
     pub ramp: Ramp,
-    /// Bands of at most so many turns in L tokens are interpolated.
+    /// Bands that make at most this many turns in L tokens are interpolated.
     pub alpha: f64,
-    /// Bands of at least so many turns in L tokens are kept.
+    /// Bands that make at least this many turns in L tokens are kept.
     pub beta: f64,
     /// `ramp = "code"`: rounds the ends of the ramp outwards to whole bands.
     pub truncate: bool,
@@ -45,7 +45,7 @@ impl NtkByParts {
 impl Extend for NtkByParts {
     const KIND: &'static str = "ntk_by_parts";
     const DESCRIPTION: &'static str =
-        "interpolates bands that never turned in training, keeps those that often did";
+        "interpolates bands that never completed a turn in training, keeps those that often did";
     const SOURCE: &'static str = "arXiv:2309.00071, section 3.2, and its repository";
 
     fn validate(&self, section: &str) -> Result<()> {

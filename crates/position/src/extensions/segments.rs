@@ -34,7 +34,7 @@ impl Default for Segments {
 impl Extend for Segments {
     const KIND: &'static str = "segments";
     const DESCRIPTION: &'static str =
-        "independent segments: positions begin anew, and attention stops at the border";
+        "independent segments: in each, positions begin again, and attention stops at the border";
     const SOURCE: &'static str = "segment-wise reading, the baseline of a table that ends";
 
     fn validate(&self, _section: &str) -> Result<()> {

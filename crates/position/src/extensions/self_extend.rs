@@ -113,7 +113,7 @@ impl SelfExtend {
 
 impl Extend for SelfExtend {
     const KIND: &'static str = "self_extend";
-    const DESCRIPTION: &'static str = "far positions are shared by groups of tokens (Self-Extend)";
+    const DESCRIPTION: &'static str = "groups of tokens share their far positions (Self-Extend)";
     const SOURCE: &'static str = "arXiv:2401.01325";
 
     fn validate(&self, section: &str) -> Result<()> {
@@ -183,7 +183,7 @@ impl JsonSchema for Group {
 
     fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "So many tokens, or `auto`: as few as keep a text of the length at hand within trained distances.",
+            "description": "So many tokens, or `auto`: as few as keep the text within trained distances.",
             "anyOf": [{ "const": "auto" }, { "type": "integer", "minimum": 1 }]
         })
     }

@@ -53,7 +53,7 @@ impl Sinks {
 impl Extend for Sinks {
     const KIND: &'static str = "sinks";
     const DESCRIPTION: &'static str =
-        "the first tokens and a window, as a bounded cache holds them (StreamingLLM)";
+        "only the first tokens and a window, as in a cache of fixed size (StreamingLLM)";
     const SOURCE: &'static str = "arXiv:2309.17453";
 
     fn validate(&self, _section: &str) -> Result<()> {

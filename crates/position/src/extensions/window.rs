@@ -1,4 +1,4 @@
-//! `window`: every layer sees the last tokens only.
+//! `window`: every layer sees only the last tokens.
 //!
 //! A query sees the keys at distances below `window`, itself included; positions stay as they are. Layers add up:
 //! after N of them a token still depends on tokens `N (window - 1)` back, which the row `window_baseline`
@@ -27,7 +27,7 @@ impl Default for Window {
 
 impl Extend for Window {
     const KIND: &'static str = "window";
-    const DESCRIPTION: &'static str = "every layer sees the last tokens only";
+    const DESCRIPTION: &'static str = "every layer sees only the last tokens";
     const SOURCE: &'static str = "sliding window attention, arXiv:2004.05150";
 
     fn validate(&self, _section: &str) -> Result<()> {

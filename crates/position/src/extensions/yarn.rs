@@ -22,9 +22,9 @@ pub struct Yarn {
     pub scale: Scale,
     /// How the ramp rises.
     pub ramp: Ramp,
-    /// Bands of at most so many turns in L tokens are interpolated.
+    /// Bands that make at most this many turns in L tokens are interpolated.
     pub alpha: f64,
-    /// Bands of at least so many turns in L tokens are kept.
+    /// Bands that make at least this many turns in L tokens are kept.
     pub beta: f64,
     /// `ramp = "code"`: rounds the ends of the ramp outwards to whole bands.
     pub truncate: bool,

@@ -12,7 +12,9 @@ use burn::tensor::module::attention as burn_attention;
 use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
-use longwave_kernels::{Attention, Bias, Far, attention, use_reference, with_gradients};
+use longwave_kernels::{
+    Attention, Bias, attention, attention_by_distance, softmax, use_reference, with_gradients,
+};
 
 /// Lengths that are measured unless others are asked for.
 pub const LENGTHS: [usize; 8] = [128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
@@ -78,12 +80,18 @@ impl With {
         let mut inputs = inputs.into_iter();
         let mut next = || inputs.next().expect("as many as there are names");
         let (q, k, v) = (next(), next(), next());
-        let far = (self == Self::ReRope).then(|| {
-            let near = q.dims()[2].div_ceil(4);
-            Far { q: next(), k: next(), near }
-        });
-        attention(q, k, v, &Attention { bias: bias.clone(), far, ..Attention::causal(HEAD_DIM) })
+        let options = Attention { bias: bias.clone(), ..Attention::causal(HEAD_DIM) };
+        if self == Self::ReRope {
+            let border = border(&q);
+            return attention_by_distance([q, k], [next(), next()], v, border, &options);
+        }
+        attention(q, k, v, &options)
     }
+}
+
+/// The first far distance: a quarter of the length.
+fn border(q: &Tensor<4>) -> usize {
+    q.dims()[2].div_ceil(4)
 }
 
 /// Measures every length, forward and backward.
@@ -149,7 +157,7 @@ fn peer(bench: &Bench, shape: [usize; 4], with: With, direction: Direction) -> S
     let length = shape[2];
     let plain = bias(with, &bench.device);
     if with == With::ReRope {
-        return measured(bench, shape, with, direction, move |inputs| plainly(bench, with, inputs));
+        return measured(bench, shape, with, direction, move |inputs| plainly(bench, inputs));
     }
     let bias =
         Attention { bias: plain, ..Attention::causal(HEAD_DIM) }.bias_block(length, length, &bench.device);
@@ -161,10 +169,19 @@ fn peer(bench: &Bench, shape: [usize; 4], with: With, direction: Direction) -> S
     })
 }
 
-/// The operation without a bias in plain tensor operations.
-fn plainly(bench: &Bench, with: With, inputs: Vec<Tensor<4>>) -> Tensor<4> {
+/// Two rotations in plain tensor operations: the scores of both in full, and a choice.
+fn plainly(bench: &Bench, inputs: Vec<Tensor<4>>) -> Tensor<4> {
+    let [q, k, v, far_q, far_k] = <[Tensor<4>; 5]>::try_from(inputs).expect("q, k, v, far q and far k");
+    let (length, device) = (q.dims()[2], q.device());
+    let causal = Attention::causal(HEAD_DIM);
+    let near = Attention { distances: 0..border(&q), ..causal.clone() };
+    let is_far = near.hidden(length, length, &device).unsqueeze::<4>();
+    let hidden = causal.hidden(length, length, &device).unsqueeze::<4>();
+    let [near, far] = [(q, k), (far_q, far_k)].map(|(q, k)| q.matmul(k.swap_dims(2, 3)));
+    let [is_far, hidden] = [is_far, hidden].map(|mask| mask.expand(near.dims()));
+    let scores = near.mask_where(is_far, far).mul_scalar(causal.scale).mask_fill(hidden, f32::NEG_INFINITY);
     use_reference(true);
-    let output = with.run(inputs, &Bias::None);
+    let output = softmax(scores).matmul(v);
     bench.asked_kernels();
     output
 }
@@ -250,7 +267,7 @@ mod tests {
         let inputs =
             || With::ReRope.inputs().iter().map(|name| numbers::tensor(name, shape, &device)).collect();
         let ours = With::ReRope.run(inputs(), &Bias::None);
-        let plain = plainly(&bench, With::ReRope, inputs());
+        let plain = plainly(&bench, inputs());
         let difference: f32 = (ours.clone() - plain).abs().max().into_scalar();
         assert!(difference < 1e-5, "two rotations: {difference}");
         let alone: f32 = (ours - With::Nothing.run(inputs(), &Bias::None)).abs().max().into_scalar();

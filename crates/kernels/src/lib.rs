@@ -2,7 +2,8 @@
 //!
 //! | operation | what it fuses |
 //! |---|---|
-//! | [`attention`](attention()) | causal attention with a position bias, a window, sinks, a query scale and two rotations |
+//! | [`attention`](attention()) | causal attention with a position bias, a window, sinks, a query scale, a range of distances |
+//! | [`merge`], [`attention_by_distance`] | attention to parts of the keys, put together; two rotations, by distance |
 //! | [`split_rotate`], [`rotate`] | the split of packed q, k, v into heads, with the rotation of q and k |
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
 //! | [`softmax`](softmax()) | the softmax of scores, with zeros for a row whose scores are all hidden |
@@ -56,7 +57,10 @@ pub mod device;
 
 pub use activation::{gelu, swiglu};
 pub use adamw::{AdamW, adamw};
-pub use attention::{Attention, Bias, Far, attention, repeat_heads};
+pub use attention::{
+    Attention, Bias, PartialAttention, attention, attention_by_distance, merge, partial_attention,
+    repeat_heads,
+};
 pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
 pub use linear::linear;

@@ -5,8 +5,8 @@ use crate::numbers;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use longwave_core::Result;
 use longwave_kernels::{
-    AdamW, Attention, Bias, Far, Heads, Layout, Precision, RotationTable, adamw, attention, cross_entropy,
-    gelu, layer_norm, linear, rms_norm, rotate, softmax, split_rotate, swiglu, unit_norm,
+    AdamW, Attention, Bias, Heads, Layout, Precision, RotationTable, adamw, attention, attention_by_distance,
+    cross_entropy, gelu, layer_norm, linear, rms_norm, rotate, softmax, split_rotate, swiglu, unit_norm,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -148,9 +148,8 @@ fn attentions() -> Vec<Operation> {
         operations.push(Operation::new(format!("attention, two rotations{name}"), &sizes, move |inputs| {
             let query = |index: usize| inputs[index].clone().reshape(shape);
             let key = |index: usize| inputs[index].clone().reshape([2, 2, LENGTH, 10]);
-            let far = Some(Far { q: query(3), k: key(4), near });
-            let options = Attention { window, sinks, far, ..Attention::causal(10) };
-            flat(attention(query(0), key(1), key(2), &options))
+            let options = Attention { window, sinks, ..Attention::causal(10) };
+            flat(attention_by_distance([query(0), key(1)], [query(3), key(4)], key(2), near, &options))
         }));
     }
     operations

@@ -2,7 +2,7 @@
 
 use super::Shape;
 use super::call::{BiasValues, Call};
-use super::keys::{Keys, Segment, Transposed};
+use super::keys::{Segment, Transposed};
 use crate::autodiff::{View, values};
 use crate::matmul::{Matrix, matmul};
 use crate::simd::{LANES, vectorised};
@@ -22,10 +22,6 @@ pub(super) struct Block {
     pub(super) rows: usize,
     /// The sinks and the rest, or (without sinks outside the window) everything and nothing.
     pub(super) segments: [Segment; 2],
-    /// The end of the keys that are far from every row.
-    pub(super) far_from_all: usize,
-    /// The end of those that are far from any row.
-    pub(super) far_from_any: usize,
     /// Columns of the logits.
     pub(super) width: usize,
     /// The distance between rows of logits: a multiple of [`LANES`], not below the width.
@@ -33,47 +29,16 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// The keys of a segment that belong to a side.
-    pub(super) fn of_side(&self, segment: &Segment, side: Side) -> Segment {
-        segment.within(match side {
-            Side::Near => self.far_from_all..usize::MAX,
-            Side::Far => 0..self.far_from_all,
-            Side::Mixed => self.far_from_all..self.far_from_any,
-        })
+    fn new(batch: usize, head: usize, rows: Range<usize>, segments: [Segment; 2]) -> Self {
+        let width = segments[0].len() + segments[1].len();
+        let stride = width.next_multiple_of(LANES);
+        Self { batch, head, first: rows.start, rows: rows.len(), segments, width, stride }
     }
-}
 
-/// Which keys of a block: those after the ones far from every row are read with the near q and k, those far from
-/// any row with the far ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    /// Near to some row.
-    Near,
-    /// Far from every row.
-    Far,
-    /// Far from some rows and near to others: fewer than there are rows. They are among the near ones as well.
-    Mixed,
-}
-
-/// Scores of up to [`ROWS`] rows and keys, in rows of [`ROWS`].
-pub(super) type Mixed = [f32; ROWS * ROWS];
-
-/// The keys of a side in one segment of a block, and what their scores are computed from.
-pub(super) struct Pairs<'a> {
-    pub(super) segment: Segment,
-    /// Whether the segment is the block's second one.
-    pub(super) second: bool,
-    /// `[rows, head_dim]`.
-    pub(super) q: Matrix<'a>,
-    /// `[len, head_dim]`.
-    pub(super) k: Matrix<'a>,
-}
-
-/// The q and k of far pairs.
-struct FarViews {
-    q: View<4>,
-    k: View<4>,
-    near: usize,
+    /// The segments that hold keys; none where the block sees nothing.
+    pub(super) fn seen(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().filter(|segment| segment.len() > 0)
+    }
 }
 
 /// What blocks are computed from.
@@ -82,12 +47,12 @@ pub(super) struct Operands<'a> {
     q: View<4>,
     k: View<4>,
     v: View<4>,
-    far: Option<FarViews>,
     pub(super) bias: BiasValues<'a>,
     pub(super) scale: f32,
     query_scale: Option<(Cow<'a, [f32]>, bool)>,
     window: Option<usize>,
     sinks: usize,
+    distances: Range<usize>,
     offset: usize,
 }
 
@@ -98,11 +63,6 @@ impl<'a> Operands<'a> {
             q: View::new(&call.q),
             k: View::new(&call.k),
             v: View::new(&call.v),
-            far: call.far.as_ref().map(|far| FarViews {
-                q: View::new(&far.q),
-                k: View::new(&far.k),
-                near: far.near,
-            }),
             bias: BiasValues::new(&call.bias),
             scale: call.scale,
             query_scale: call
@@ -111,6 +71,7 @@ impl<'a> Operands<'a> {
                 .map(|scale| (values(scale), scale.layout().shape()[0] == 1)),
             window: call.window,
             sinks: call.sinks,
+            distances: call.distances.clone(),
             offset: call.offset,
         }
     }
@@ -122,38 +83,26 @@ impl<'a> Operands<'a> {
 
     /// All query rows of a head as one block that sees every key up to the last one seen.
     pub(super) fn all_rows(&self, batch: usize, head: usize) -> Block {
-        let end = self.shape.keys.min(self.offset + self.shape.queries);
-        let segments = [Segment { start: 0, end, at: 0 }, Segment::default()];
-        self.block_of(batch, head, 0..self.shape.queries, segments)
+        let last = (self.offset + self.shape.queries).saturating_sub(1);
+        let end = self.shape.keys.min(self.in_range(last).end);
+        let segments =
+            [Segment { start: self.in_range(self.offset).start.min(end), end, at: 0 }, Segment::default()];
+        Block::new(batch, head, 0..self.shape.queries, segments)
     }
 
     /// `rows` query rows from row `first`, as one block.
     pub(super) fn span(&self, batch: usize, head: usize, first: usize, rows: usize) -> Block {
-        let end = self.shape.keys.min(self.offset + first + rows);
-        let start = self.nearest(self.offset + first).min(end);
+        let begin = self.in_range(self.offset + first).start;
+        let end = self.shape.keys.min(self.in_range(self.offset + first + rows.max(1) - 1).end);
+        let begin = begin.min(end);
+        let start = self.nearest(self.offset + first).clamp(begin, end);
         let segments = if start <= self.sinks {
-            [Segment { start: 0, end, at: 0 }, Segment::default()]
+            [Segment { start: begin, end, at: 0 }, Segment::default()]
         } else {
-            let sinks = self.sinks;
-            [Segment { start: 0, end: sinks, at: 0 }, Segment { start, end, at: sinks }]
+            let sinks = Segment { start: begin.min(self.sinks), end: self.sinks, at: 0 };
+            [sinks, Segment { start, end, at: sinks.len() }]
         };
-        self.block_of(batch, head, first..first + rows, segments)
-    }
-
-    fn block_of(&self, batch: usize, head: usize, rows: Range<usize>, segments: [Segment; 2]) -> Block {
-        let width = segments[0].len() + segments[1].len();
-        let far_end = |row: usize| self.far_end(self.offset + row);
-        Block {
-            batch,
-            head,
-            first: rows.start,
-            rows: rows.len(),
-            segments,
-            far_from_all: far_end(rows.start),
-            far_from_any: far_end(rows.end.saturating_sub(1).max(rows.start)),
-            width,
-            stride: width.next_multiple_of(LANES),
-        }
+        Block::new(batch, head, first..first + rows, segments)
     }
 
     /// The most that [`Block::stride`] can be times the rows: the size of a block's logits.
@@ -168,9 +117,10 @@ impl<'a> Operands<'a> {
         self.offset + block.first + row
     }
 
-    /// The end of the keys that are far from a position.
-    fn far_end(&self, position: usize) -> usize {
-        self.far.as_ref().map_or(0, |far| (position + 1).saturating_sub(far.near))
+    /// The keys within the range of distances of a position.
+    fn in_range(&self, position: usize) -> Range<usize> {
+        let before = |distance: usize| (position + 1).saturating_sub(distance);
+        before(self.distances.end)..before(self.distances.start)
     }
 
     /// The first key inside the window of a position.
@@ -181,17 +131,19 @@ impl<'a> Operands<'a> {
     /// The keys of a segment that a row sees: the sinks among them, and those inside the window.
     pub(super) fn runs(&self, block: &Block, row: usize, segment: &Segment) -> [Range<usize>; 2] {
         let position = self.position(block, row);
-        let end = segment.end.min(position + 1).max(segment.start);
-        let sinks = self.sinks.clamp(segment.start, end);
+        let keys = self.in_range(position);
+        let end = segment.end.min(keys.end).max(segment.start);
+        let start = keys.start.clamp(segment.start, end);
+        let sinks = self.sinks.clamp(start, end);
         let near = self.nearest(position).clamp(sinks, end);
-        [segment.start..sinks, near..end]
+        [start..sinks, near..end]
     }
 
     /// The column after the last one that a row sees.
     pub(super) fn row_end(&self, block: &Block, row: usize) -> usize {
         let position = self.position(block, row);
         let last = block.segments[usize::from(block.segments[1].len() > 0)];
-        last.at + last.end.min(position + 1).saturating_sub(last.start)
+        last.at + last.end.min(self.in_range(position).end).saturating_sub(last.start)
     }
 
     /// The factor of a row's q·k besides the scale, if there is one.
@@ -201,29 +153,14 @@ impl<'a> Operands<'a> {
         Some(values[first + block.first + row])
     }
 
-    /// The q and k of a side; none where there is no far one.
-    fn side(&self, side: Side) -> Option<[&View<4>; 2]> {
-        match side {
-            Side::Near => Some([&self.q, &self.k]),
-            Side::Far | Side::Mixed => self.far.as_ref().map(|far| [&far.q, &far.k]),
-        }
+    /// The queries of a block, `[rows, head_dim]`.
+    pub(super) fn query_matrix(&self, block: &Block) -> Matrix<'_> {
+        Self::rows_of(&self.q, block, self.shape.head_dim)
     }
 
-    /// The pairs of a side, for each segment of the block that has any.
-    pub(super) fn pairs(&self, block: &Block, side: Side) -> impl Iterator<Item = Pairs<'_>> {
-        let (block, dim) = (*block, self.shape.head_dim);
-        let segments = block.segments.map(|segment| block.of_side(&segment, side));
-        let seen = segments.into_iter().zip([false, true]).filter(|(segment, _)| segment.len() > 0);
-        seen.filter_map(move |(segment, second)| {
-            let [q, k] = self.side(side)?;
-            let (q, k) = (Self::rows_of(q, &block, dim), self.of_key_head(k, &block, &segment, dim));
-            Some(Pairs { segment, second, q, k })
-        })
-    }
-
-    /// Of mixed keys, how many are far from a row: the first ones.
-    pub(super) fn far_columns(&self, block: &Block, row: usize, mixed: &Segment) -> usize {
-        self.far_end(self.position(block, row)).clamp(mixed.start, mixed.end) - mixed.start
+    /// The keys of a segment, `[len, head_dim]`.
+    pub(super) fn key_matrix(&self, block: &Block, segment: &Segment) -> Matrix<'_> {
+        self.of_key_head(&self.k, block, segment, self.shape.head_dim)
     }
 
     /// The values of a segment, `[len, value_dim]`.
@@ -232,14 +169,8 @@ impl<'a> Operands<'a> {
     }
 
     /// Fills `out` with the transpose of the keys that a block sees.
-    pub(super) fn transpose_keys(&self, block: &Block, out: &mut Keys) {
-        let dim = self.shape.head_dim;
-        let near = block.segments.map(|segment| block.of_side(&segment, Side::Near));
-        out.near.fill(near, dim, |segment| self.of_key_head(&self.k, block, segment, dim));
-        if let Some(far) = &self.far {
-            let segments = block.segments.map(|segment| segment.within(0..block.far_from_any));
-            out.far.fill(segments, dim, |segment| self.of_key_head(&far.k, block, segment, dim));
-        }
+    pub(super) fn transpose_keys(&self, block: &Block, out: &mut Transposed) {
+        out.fill(block.segments, self.shape.head_dim, |segment| self.key_matrix(block, segment));
     }
 
     /// Fills `out` with the transpose of the values that a block sees.
@@ -271,26 +202,18 @@ impl<'a> Operands<'a> {
     /// multiple of [`LANES`] after [`Self::row_end`]; what follows in a row is left undefined.
     ///
     /// `keys` holds at least the block's keys.
-    pub(super) fn logits(&self, block: &Block, keys: &Keys, logits: &mut [f32]) {
-        for (side, keys) in [(Side::Near, &keys.near), (Side::Far, &keys.far)] {
-            for Pairs { segment, q, .. } in self.pairs(block, side) {
-                let keys = keys.of(&segment);
-                matmul(&mut logits[segment.at..], block.stride, false, self.scale, q, keys);
-            }
-        }
-        for Pairs { segment, q, .. } in self.pairs(block, Side::Mixed) {
-            let mut own: Mixed = [0.0; ROWS * ROWS];
-            matmul(&mut own, ROWS, false, self.scale, q, keys.far.of(&segment));
-            for (row, own) in own.chunks(ROWS).take(block.rows).enumerate() {
-                let far = self.far_columns(block, row, &segment);
-                logits[row * block.stride + segment.at..][..far].copy_from_slice(&own[..far]);
-            }
+    pub(super) fn logits(&self, block: &Block, keys: &Transposed, logits: &mut [f32]) {
+        let queries = self.query_matrix(block);
+        for segment in block.seen() {
+            matmul(&mut logits[segment.at..], block.stride, false, self.scale, queries, keys.of(segment));
         }
         add_bias(self, block, logits);
         for (row, logits) in logits.chunks_mut(block.stride).take(block.rows).enumerate() {
-            for segment in &block.segments {
+            for segment in block.seen() {
                 let [sinks, near] = self.runs(block, row, segment);
-                logits[segment.columns(&(sinks.end..near.start))].fill(f32::NEG_INFINITY);
+                for hidden in [segment.start..sinks.start, sinks.end..near.start, near.end..segment.end] {
+                    logits[segment.columns(&hidden)].fill(f32::NEG_INFINITY);
+                }
             }
             let end = self.row_end(block, row);
             logits[end..end.next_multiple_of(LANES)].fill(f32::NEG_INFINITY);

@@ -4,6 +4,7 @@ use super::{Attention, Bias, Shape};
 use crate::autodiff::{CpuTensor, values};
 use burn_flex::FlexTensor;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// One call of attention: its tensors and settings.
 #[derive(Clone, Debug)]
@@ -12,21 +13,13 @@ pub(super) struct Call {
     pub(super) q: FlexTensor,
     pub(super) k: FlexTensor,
     pub(super) v: FlexTensor,
-    pub(super) far: Option<FarTensors>,
     pub(super) bias: BiasTensors,
     pub(super) query_scale: Option<FlexTensor>,
     pub(super) scale: f32,
     pub(super) window: Option<usize>,
     pub(super) sinks: usize,
+    pub(super) distances: Range<usize>,
     pub(super) offset: usize,
-}
-
-/// The tensors of a [`Far`](super::Far).
-#[derive(Clone, Debug)]
-pub(super) struct FarTensors {
-    pub(super) q: FlexTensor,
-    pub(super) k: FlexTensor,
-    pub(super) near: usize,
 }
 
 /// The tensors of a [`Bias`].
@@ -49,7 +42,6 @@ impl Call {
             q: next(),
             k: next(),
             v: next(),
-            far: options.far.as_ref().map(|far| FarTensors { q: next(), k: next(), near: far.near }),
             bias: match &options.bias {
                 Bias::None => BiasTensors::None,
                 Bias::ByDistance(_) => BiasTensors::ByDistance(next()),
@@ -61,13 +53,9 @@ impl Call {
             scale: options.scale as f32,
             window: options.window,
             sinks: options.sinks,
+            distances: options.distances.clone(),
             offset: options.query_offset,
         }
-    }
-
-    /// Inputs before the tensors of the bias.
-    pub(super) fn before_bias(&self) -> usize {
-        if self.far.is_some() { 5 } else { 3 }
     }
 }
 

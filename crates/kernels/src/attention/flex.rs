@@ -9,10 +9,10 @@
 //! the time at 16,384 tokens; keeping rows of transposed keys from lying a multiple of 2 KiB apart (4% of the
 //! first product); buffers that begin a line of the cache (6% to 15% of it).
 
-use super::Shape;
 use super::block::{Block, Operands, ROWS};
 use super::call::Call;
-use super::keys::Keys;
+use super::keys::Transposed;
+use super::{NOTHING_SEEN, Shape};
 use crate::autodiff::permuted_tensor_of;
 use crate::buffers::zeros;
 use crate::matmul::{Matrix, matmul};
@@ -21,15 +21,15 @@ use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 /// The output `[batch, heads, queries, value_dim]`, and the log of each row's sum of exp(logits),
-/// `[batch, queries, heads]`.
+/// `[batch, heads, queries]`.
 ///
-/// The output lies as `[batch, queries, heads, value_dim]`, so that merging the heads costs nothing.
-pub(super) fn forward(call: &Call) -> (FlexTensor, Vec<f32>) {
+/// Both are laid out as `[batch, queries, heads, ..]`, so that merging the heads of the output costs nothing.
+pub(super) fn forward(call: &Call) -> [FlexTensor; 2] {
     let operands = Operands::new(call);
     let shape = call.shape;
     let out_row = shape.heads * shape.value_dim;
     let mut out = zeros(shape.batch * shape.queries * out_row);
-    let mut log_sums = vec![0.0; shape.batch * shape.queries * shape.heads];
+    let mut log_sums = vec![NOTHING_SEEN; shape.batch * shape.queries * shape.heads];
     let mut tasks = Vec::new();
     {
         let (mut out, mut log_sums) = (&mut out[..], &mut log_sums[..]);
@@ -46,11 +46,14 @@ pub(super) fn forward(call: &Call) -> (FlexTensor, Vec<f32>) {
     let scratch = operands.scratch();
     let transposed = transposed_keys(&operands);
     tasks.into_par_iter().for_each_init(
-        || (vec![0.0; scratch], Keys::default()),
+        || (vec![0.0; scratch], Transposed::default()),
         |(logits, keys), task| task.run(&operands, &transposed, logits, keys),
     );
-    let lies = [shape.batch, shape.queries, shape.heads, shape.value_dim];
-    (permuted_tensor_of(out, lies, [0, 2, 1, 3]), log_sums)
+    let Shape { batch, queries, heads, value_dim, .. } = shape;
+    [
+        permuted_tensor_of(out, [batch, queries, heads, value_dim], [0, 2, 1, 3]),
+        permuted_tensor_of(log_sums, [batch, queries, heads], [0, 2, 1]),
+    ]
 }
 
 /// Query rows per task, a multiple of [`ROWS`]: they share the transpose of their keys.
@@ -60,14 +63,14 @@ const TASK_ROWS: usize = 128;
 const SHARED: usize = 4 * TASK_ROWS;
 
 /// All keys of each batch row and key head, transposed, if the tasks share them.
-fn transposed_keys(operands: &Operands<'_>) -> Vec<Keys> {
+fn transposed_keys(operands: &Operands<'_>) -> Vec<Transposed> {
     let Shape { batch, heads, key_heads, queries, .. } = operands.shape;
     if queries <= SHARED {
         return Vec::new();
     }
     let one = |index: usize| {
         let all = operands.all_rows(index / key_heads, index % key_heads * (heads / key_heads));
-        let mut keys = Keys::default();
+        let mut keys = Transposed::default();
         operands.transpose_keys(&all, &mut keys);
         keys
     };
@@ -87,7 +90,7 @@ struct Task<'a> {
 
 impl Task<'_> {
     /// `shared` holds all transposed keys, or nothing: then `own` receives those that the task sees.
-    fn run(self, operands: &Operands<'_>, shared: &[Keys], logits: &mut [f32], own: &mut Keys) {
+    fn run(self, operands: &Operands<'_>, shared: &[Transposed], logits: &mut [f32], own: &mut Transposed) {
         let Shape { heads, key_heads, value_dim, .. } = operands.shape;
         let group = heads / key_heads;
         for head in 0..heads {
@@ -104,24 +107,25 @@ impl Task<'_> {
     }
 }
 
-/// One block: `out` is `[rows, heads * value_dim]`, `log_sums` `[rows, heads]`.
+/// One block: `out` is `[rows, heads * value_dim]` and holds zeros, `log_sums` is `[rows, heads]` and holds
+/// [`NOTHING_SEEN`].
 fn attend(
     operands: &Operands<'_>,
     block: &Block,
-    keys: &Keys,
+    keys: &Transposed,
     logits: &mut [f32],
     out: &mut [f32],
     log_sums: &mut [f32],
 ) {
+    if block.width == 0 {
+        return;
+    }
     let (heads, value_dim) = (operands.shape.heads, operands.shape.value_dim);
     operands.logits(block, keys, logits);
     let mut sums = [0.0; ROWS];
     softmax(operands, block, logits, &mut sums, &mut log_sums[block.head..]);
     let out = &mut out[block.head * value_dim..];
-    for (index, segment) in block.segments.iter().enumerate() {
-        if index > 0 && segment.len() == 0 {
-            continue;
-        }
+    for (index, segment) in block.seen().enumerate() {
         let probabilities = Matrix::new(&logits[segment.at..], block.rows, segment.len(), block.stride);
         let values = operands.value_matrix(block, segment);
         matmul(out, heads * value_dim, index > 0, 1.0, probabilities, values);
@@ -137,7 +141,7 @@ fn attend(
 vectorised! {
     /// Replaces logits by exp(logit - largest of the row), zero where hidden; `sums` are the rows'
     /// sums, and `log_sums` (one every `heads`) the logs of the sums of exp(logit). A row whose logits are all
-    /// minus infinity has the sum 0, and 0 in the place of its log: exp(logit - 0) is 0 again.
+    /// minus infinity has the sum 0.
     fn softmax(
         operands: &Operands<'_>,
         block: &Block,
@@ -154,7 +158,7 @@ vectorised! {
             let sum = exp_in_place(seen, shift);
             rest.fill(0.0);
             sums[row] = sum;
-            log_sums[row * operands.shape.heads] = if sum == 0.0 { 0.0 } else { shift + sum.ln() };
+            log_sums[row * operands.shape.heads] = if sum == 0.0 { NOTHING_SEEN } else { shift + sum.ln() };
         }
     }
 }

@@ -1,29 +1,60 @@
 //! The gradient of fused attention: the probabilities are computed again, block by block.
 
-use super::block::{Block, Mixed, Operands, Pairs, ROWS, Side};
+use super::Shape;
+use super::block::{Block, Operands, ROWS};
 use super::call::{BiasTensors, BiasValues, Call, reversed_rows};
-use super::keys::{Keys, Transposed};
-use crate::autodiff::{Gradient, View, tensor_of};
+use super::keys::Transposed;
+use crate::autodiff::{JointGradient, View, tensor_of, values};
 use crate::buffers::zeros;
 use crate::matmul::{Matrix, matmul};
 use crate::simd::{LANES, dot, exp_in_place, sum, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// What the gradient needs.
 #[derive(Clone, Debug)]
 pub(super) struct Saved {
     pub(super) call: Call,
-    /// `[batch, queries, heads]`.
-    pub(super) log_sums: Vec<f32>,
+    /// `[batch, heads, queries]`.
+    pub(super) log_sums: FlexTensor,
 }
 
-/// q, k, v, maybe the far q and k, and up to two tensors of the bias.
-impl<const N: usize> Gradient<N> for Saved {
-    fn gradients(self, output: FlexTensor, wanted: [bool; N]) -> [Option<FlexTensor>; N] {
-        let bias_wanted = wanted[self.call.before_bias()..].contains(&true);
-        let mut all = backward(&self.call, &self.log_sums, &output, bias_wanted).into_iter();
+/// From the gradients of the output and the log sums to those of q, k, v and up to two tensors of the bias.
+impl<const N: usize> JointGradient<N, 2> for Saved {
+    fn gradients(
+        self,
+        [output, log_sums]: [Option<FlexTensor>; 2],
+        wanted: [bool; N],
+    ) -> [Option<FlexTensor>; N] {
+        let Shape { batch, heads, queries, value_dim, .. } = self.call.shape;
+        let output = output.unwrap_or_else(|| {
+            tensor_of(zeros(batch * heads * queries * value_dim), [batch, heads, queries, value_dim])
+        });
+        let rows = Rows {
+            log_sums: values(&self.log_sums),
+            gradient: log_sums.as_ref().map(values),
+            output: View::new(&output),
+        };
+        let mut all = backward(&self.call, &rows, wanted[3..].contains(&true)).into_iter();
         wanted.map(|wanted| all.next().filter(|_| wanted))
+    }
+}
+
+/// What the backward pass knows of the query rows.
+struct Rows<'a> {
+    /// The logs of the sums of exp(logits), `[batch, heads, queries]`.
+    log_sums: Cow<'a, [f32]>,
+    /// Their gradient, if they have one.
+    gradient: Option<Cow<'a, [f32]>>,
+    /// The gradient of the output, `[batch, heads, queries, value_dim]`.
+    output: View<4>,
+}
+
+impl Rows<'_> {
+    /// The gradient of a row's log sum, if the log sums have one.
+    fn of_log_sum(&self, operands: &Operands<'_>, block: &Block, row: usize) -> Option<f32> {
+        self.gradient.as_ref().map(|gradient| gradient[first_row(operands, block) + row])
     }
 }
 
@@ -49,17 +80,13 @@ struct Task<'a> {
     k: &'a mut [f32],
     /// `[keys, value_dim]`.
     v: &'a mut [f32],
-    /// Those of the far q and k, if there are any.
-    far_q: &'a mut [f32],
-    far_k: &'a mut [f32],
     /// `[group, ..]`, see [`bias_sizes`].
     bias: [&'a mut [f32]; 2],
 }
 
-/// The gradients of q, k, v, the far q and k, and the bias' tensors.
-fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: bool) -> Vec<FlexTensor> {
+/// The gradients of q, k, v and the bias' tensors.
+fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<FlexTensor> {
     let operands = Operands::new(call);
-    let output = View::<4>::new(output);
     let shape = call.shape;
     let group = shape.heads / shape.key_heads;
     let [first_size, second_size] = if bias_wanted { bias_sizes(&operands) } else { [0, 0] };
@@ -70,9 +97,6 @@ fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: boo
     let mut q = zeros(shape.batch * shape.heads * shape.queries * shape.head_dim);
     let mut k = zeros(shape.batch * shape.key_heads * shape.keys * shape.head_dim);
     let mut v = zeros(shape.batch * shape.key_heads * shape.keys * shape.value_dim);
-    let far = usize::from(call.far.is_some());
-    let mut far_q = zeros(far * q.len());
-    let mut far_k = zeros(far * k.len());
     let mut first = zeros(bias_batch * shape.heads * first_size);
     let mut second = zeros(bias_batch * shape.heads * second_size);
     let scratch = operands.scratch();
@@ -84,8 +108,6 @@ fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: boo
         let mut q = parts(&mut q, group * shape.queries * shape.head_dim, from);
         let mut k = parts(&mut k, shape.keys * shape.head_dim, from);
         let mut v = parts(&mut v, shape.keys * shape.value_dim, from);
-        let mut far_q = parts(&mut far_q, far * group * shape.queries * shape.head_dim, from);
-        let mut far_k = parts(&mut far_k, far * shape.keys * shape.head_dim, from);
         let mut first = parts(&mut first, group * first_size, bias_from);
         let mut second = parts(&mut second, group * second_size, bias_from);
         let tasks: Vec<Task<'_>> = (from..from + count)
@@ -95,13 +117,11 @@ fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: boo
                 q: q(),
                 k: k(),
                 v: v(),
-                far_q: far_q(),
-                far_k: far_k(),
                 bias: [first(), second()],
             })
             .collect();
         tasks.into_par_iter().for_each_init(
-            || (vec![0.0; scratch], vec![0.0; scratch], Keys::default(), Transposed::default()),
+            || (vec![0.0; scratch], vec![0.0; scratch], Transposed::default(), Transposed::default()),
             |(probabilities, gradient, keys, values), mut task| {
                 let all = operands.all_rows(task.batch, task.key_head * group);
                 operands.transpose_keys(&all, keys);
@@ -110,27 +130,21 @@ fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: boo
                     for first in (0..shape.queries).step_by(ROWS) {
                         let head = task.key_head * group + member;
                         let block = operands.block(task.batch, head, first);
-                        probabilities_again(&operands, &block, keys, log_sums, probabilities);
-                        through_softmax(&operands, &block, &output, values, probabilities, gradient, task.v);
+                        if block.width == 0 {
+                            continue;
+                        }
+                        probabilities_again(&operands, &block, keys, rows, probabilities);
+                        through_softmax(&operands, &block, rows, values, probabilities, gradient, task.v);
                         let bias = task.bias.each_mut().map(|part| {
                             let size = part.len() / group;
                             &mut part[member * size..][..size]
                         });
                         if bias_wanted {
-                            bias_gradient(&operands, &block, gradient, bias);
+                            bias_gradient(&operands, &block, rows, probabilities, gradient, bias);
                         }
                         let row = (member * shape.queries + first) * shape.head_dim;
                         scale_rows(&operands, &block, gradient);
-                        if far > 0 {
-                            through_far_product(
-                                &operands,
-                                &block,
-                                gradient,
-                                &mut task.far_q[row..],
-                                task.far_k,
-                            );
-                        }
-                        through_product(&operands, &block, Side::Near, gradient, &mut task.q[row..], task.k);
+                        through_product(&operands, &block, gradient, &mut task.q[row..], task.k);
                     }
                 }
             },
@@ -141,10 +155,6 @@ fn backward(call: &Call, log_sums: &[f32], output: &FlexTensor, bias_wanted: boo
         tensor_of(k, [shape.batch, shape.key_heads, shape.keys, shape.head_dim]),
         tensor_of(v, [shape.batch, shape.key_heads, shape.keys, shape.value_dim]),
     ];
-    if far > 0 {
-        gradients.push(tensor_of(far_q, [shape.batch, shape.heads, shape.queries, shape.head_dim]));
-        gradients.push(tensor_of(far_k, [shape.batch, shape.key_heads, shape.keys, shape.head_dim]));
-    }
     if bias_wanted {
         gradients.extend(bias_tensors(call, first, second));
     }
@@ -161,39 +171,49 @@ fn parts<'a>(values: &'a mut [f32], size: usize, from: usize) -> impl FnMut() ->
     }
 }
 
+/// Where the rows of a block begin among those of all heads.
+fn first_row(operands: &Operands<'_>, block: &Block) -> usize {
+    (block.batch * operands.shape.heads + block.head) * operands.shape.queries + block.first
+}
+
 /// The block's probabilities, zero where hidden.
 fn probabilities_again(
     operands: &Operands<'_>,
     block: &Block,
-    keys: &Keys,
-    log_sums: &[f32],
+    keys: &Transposed,
+    rows: &Rows<'_>,
     out: &mut [f32],
 ) {
     operands.logits(block, keys, out);
-    let heads = operands.shape.heads;
-    let from = (block.batch * operands.shape.queries + block.first) * heads + block.head;
-    normalise(operands, block, &log_sums[from..], out);
+    normalise(operands, block, &rows.log_sums[first_row(operands, block)..], out);
 }
 
 vectorised! {
-    /// exp(logit - log sum) row by row; the log sums lie `heads` apart.
+    /// exp(logit - log sum) row by row.
     fn normalise(operands: &Operands<'_>, block: &Block, log_sums: &[f32], logits: &mut [f32]) {
         for row in 0..block.rows {
             let logits = &mut logits[row * block.stride..][..block.stride];
             let end = operands.row_end(block, row).next_multiple_of(LANES);
             let (seen, rest) = logits.split_at_mut(end);
-            exp_in_place(seen, log_sums[row * operands.shape.heads]);
+            exp_in_place(seen, log_sums[row]);
             rest.fill(0.0);
         }
     }
 
-    /// With P the probabilities and dP the gradient of them: dP becomes P (dP - sum of P dP).
-    fn softmax_gradient(operands: &Operands<'_>, block: &Block, probabilities: &[f32], gradient: &mut [f32]) {
+    /// With P the probabilities, dP their gradient and dL that of the row's log sum: dP becomes
+    /// P (dP - sum of P dP + dL).
+    fn softmax_gradient(
+        operands: &Operands<'_>,
+        block: &Block,
+        probabilities: &[f32],
+        rows: &Rows<'_>,
+        gradient: &mut [f32],
+    ) {
         for row in 0..block.rows {
             let end = operands.row_end(block, row);
             let p = &probabilities[row * block.stride..][..end];
             let (d, rest) = gradient[row * block.stride..][..block.stride].split_at_mut(end);
-            let mean = dot(p, d);
+            let mean = dot(p, d) - rows.of_log_sum(operands, block, row).unwrap_or(0.0);
             for (d, p) in d.iter_mut().zip(p) {
                 *d = p * (*d - mean);
             }
@@ -235,20 +255,20 @@ vectorised! {
 fn through_softmax(
     operands: &Operands<'_>,
     block: &Block,
-    output: &View<4>,
+    rows: &Rows<'_>,
     values: &Transposed,
     probabilities: &[f32],
     gradient: &mut [f32],
     v: &mut [f32],
 ) {
     let value_dim = operands.shape.value_dim;
-    let output = Operands::rows_of(output, block, value_dim);
-    for segment in block.segments.iter().filter(|segment| segment.len() > 0) {
+    let output = Operands::rows_of(&rows.output, block, value_dim);
+    for segment in block.seen() {
         matmul(&mut gradient[segment.at..], block.stride, false, 1.0, output, values.of(segment));
         let p = Matrix::new(&probabilities[segment.at..], block.rows, segment.len(), block.stride);
         matmul(&mut v[segment.start * value_dim..], value_dim, true, 1.0, p.transposed(), output);
     }
-    softmax_gradient(operands, block, probabilities, gradient);
+    softmax_gradient(operands, block, probabilities, rows, gradient);
 }
 
 /// From the gradient of the logits to that of q·k: multiplies rows by their factors, if they have any.
@@ -262,65 +282,50 @@ fn scale_rows(operands: &Operands<'_>, block: &Block, gradient: &mut [f32]) {
     }
 }
 
-/// From the gradient of the scores of a side, near or far: sets that of the block's queries (which holds zeros),
-/// adds to that of the keys.
-fn through_product(
-    operands: &Operands<'_>,
-    block: &Block,
-    side: Side,
-    gradient: &[f32],
-    q: &mut [f32],
-    k: &mut [f32],
-) {
-    let dim = operands.shape.head_dim;
-    for Pairs { segment, second, q: queries, k: keys } in operands.pairs(block, side) {
+/// From the gradient of the scores: sets that of the block's queries, adds to that of the keys.
+fn through_product(operands: &Operands<'_>, block: &Block, gradient: &[f32], q: &mut [f32], k: &mut [f32]) {
+    let (dim, queries) = (operands.shape.head_dim, operands.query_matrix(block));
+    for (index, segment) in block.seen().enumerate() {
         let d = Matrix::new(&gradient[segment.at..], block.rows, segment.len(), block.stride);
-        matmul(q, dim, second, operands.scale, d, keys);
-        matmul(&mut k[segment.start * dim..], dim, true, operands.scale, d.transposed(), queries);
-    }
-}
-
-/// [`through_product`] of all far scores, mixed ones included; sets the gradient of these to zero, so that what is
-/// left is of near scores.
-fn through_far_product(
-    operands: &Operands<'_>,
-    block: &Block,
-    gradient: &mut [f32],
-    q: &mut [f32],
-    k: &mut [f32],
-) {
-    let dim = operands.shape.head_dim;
-    through_product(operands, block, Side::Far, gradient, q, k);
-    for Pairs { segment, q: queries, k: keys, .. } in operands.pairs(block, Side::Mixed) {
-        let mut own: Mixed = [0.0; ROWS * ROWS];
-        for (row, own) in own.chunks_mut(ROWS).take(block.rows).enumerate() {
-            let far = operands.far_columns(block, row, &segment);
-            let gradient = &mut gradient[row * block.stride + segment.at..][..far];
-            own[..far].copy_from_slice(gradient);
-            gradient.fill(0.0);
-        }
-        let d = Matrix::new(&own, block.rows, segment.len(), ROWS);
-        matmul(q, dim, true, operands.scale, d, keys);
+        matmul(q, dim, index > 0, operands.scale, d, operands.key_matrix(block, segment));
         matmul(&mut k[segment.start * dim..], dim, true, operands.scale, d.transposed(), queries);
     }
 }
 
 /// Adds the block's part of the bias' gradient, for one head.
-fn bias_gradient(operands: &Operands<'_>, block: &Block, gradient: &[f32], [first, second]: [&mut [f32]; 2]) {
+fn bias_gradient(
+    operands: &Operands<'_>,
+    block: &Block,
+    rows: &Rows<'_>,
+    probabilities: &[f32],
+    gradient: &[f32],
+    [first, second]: [&mut [f32]; 2],
+) {
     let keys = operands.shape.keys;
     for row in 0..block.rows {
-        let gradient = &gradient[row * block.stride..];
+        let start = row * block.stride;
         let position = operands.position(block, row);
+        // The gradients of a row's logits sum to that of its log sum, but for rounding errors, which distances enlarge.
+        let mut excess = rows.of_log_sum(operands, block, row).map(|gradient| -gradient);
+        let mut mean_distance = 0.0;
         for segment in &block.segments {
             for run in operands.runs(block, row, segment).into_iter().filter(|run| !run.is_empty()) {
-                let gradient = &gradient[segment.columns(&run)];
+                let columns = segment.columns(&run);
+                let gradient = &gradient[start..][columns.clone()];
                 match &operands.bias {
                     BiasValues::None => {}
                     BiasValues::ByDistance { distances, .. } => {
                         let from = distances - 1 - (position - run.start);
                         add(&mut first[from..from + gradient.len()], gradient);
                     }
-                    BiasValues::Slopes(_) => first[0] -= by_distance(gradient, position - run.start),
+                    BiasValues::Slopes(_) => {
+                        first[0] -= by_distance(gradient, position - run.start);
+                        if let Some(excess) = &mut excess {
+                            *excess += sum(gradient);
+                            mean_distance +=
+                                by_distance(&probabilities[start..][columns], position - run.start);
+                        }
+                    }
                     BiasValues::Pair { .. } => {
                         first[block.first + row] += sum(gradient);
                         subtract(&mut second[run.clone()], gradient);
@@ -331,6 +336,9 @@ fn bias_gradient(operands: &Operands<'_>, block: &Block, gradient: &[f32], [firs
                     }
                 }
             }
+        }
+        if let (BiasValues::Slopes(_), Some(excess)) = (&operands.bias, excess) {
+            first[0] += mean_distance * excess;
         }
     }
 }

@@ -17,13 +17,6 @@ impl Segment {
         self.end - self.start
     }
 
-    /// The part whose keys lie in `keys`.
-    pub(super) fn within(&self, keys: Range<usize>) -> Self {
-        let start = keys.start.clamp(self.start, self.end);
-        let end = keys.end.clamp(start, self.end);
-        Self { start, end, at: self.at + start - self.start }
-    }
-
     /// The columns of the keys `run`.
     pub(super) fn columns(&self, run: &Range<usize>) -> Range<usize> {
         self.at + run.start - self.start..self.at + run.end - self.start
@@ -74,11 +67,4 @@ impl Transposed {
         let at = own.at + segment.start - own.start;
         Matrix::new(&self.values[at..], self.width, segment.len(), self.stride)
     }
-}
-
-/// The transposed keys of both sides.
-#[derive(Default)]
-pub(super) struct Keys {
-    pub(super) near: Transposed,
-    pub(super) far: Transposed,
 }

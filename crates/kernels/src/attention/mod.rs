@@ -1,20 +1,19 @@
 //! Causal attention with a position bias.
 //!
-//! **Fused:** scores, scale, bias, masks, softmax and the weighted sum of values; and the choice by distance between
-//! the scores of two rotations, where pairs that are far apart have a q and k of their own. Nothing of size queries
-//! x keys is kept, forward or backward, but for a bias that comes as such a block.
+//! **Fused:** scores, scale, bias, masks, softmax and the weighted sum of values. Nothing of size queries x keys is
+//! kept, forward or backward, but for a bias that comes as such a block.
 //!
-//! **Kept for the backward pass:** q, k, v, the far q and k, the tensors of the bias and the query scale, and one
-//! number for each query row of a head: the log of its sum of exponentials. The probabilities are computed again.
+//! **Kept for the backward pass:** q, k, v, the tensors of the bias and the query scale, and one number for each query
+//! row of a head: the log of its sum of exponentials. The probabilities are computed again.
 //!
 //! **Bytes:** with `Q = heads * queries` rows of queries and `K = key_heads * keys` rows of keys, at least
 //! `4 * batch * (Q + K) * (head_dim + value_dim)` forward (q, k, v and the output, once each), and
 //! `4 * batch * (Q * (2 head_dim + value_dim) + 2 K * (head_dim + value_dim))` backward (q, k, v and the
 //! gradient of the output in; the gradients of q, k and v out). Time goes into the products: two forward and
-//! five backward, each of a multiply-add for every visible pair and channel. A second rotation adds
-//! `4 * batch * (Q + K) * head_dim` bytes forward and twice that backward, and next to no products: a block of
-//! queries is multiplied with the near keys and with the far ones, and with both only at the border, fewer keys
-//! than it has rows.
+//! five backward, each of a multiply-add for every visible pair and channel.
+//!
+//! **In parts:** [`partial_attention`] reads a range of distances and returns the log sums as well, and [`merge`] puts
+//! parts together (`merge/`).
 //!
 //! **Tried on the CPU, without gain:** blocks of other heights than 32 rows (30 to 96 change the speed of the
 //! products by 3%, and taller ones compute more hidden scores); products written out in lanes (those of the
@@ -31,15 +30,18 @@ mod cube;
 mod flex;
 mod gradient;
 mod keys;
+mod merge;
 mod reference;
 #[cfg(test)]
 mod tests;
 
+pub use merge::{attention_by_distance, merge};
 pub use reference::repeat_heads;
 
-use crate::autodiff::{self, FusedBackend, Gradient, OpTensor};
+use crate::autodiff::{self, FusedBackend, JointGradient, OpTensor};
 use burn::backend::tensor::FloatTensor;
 use burn::tensor::{Bool, Device, Tensor};
+use std::ops::Range;
 
 /// What is added to the logit of query position i and key position j, for `j <= i`.
 ///
@@ -93,17 +95,6 @@ impl Bias {
     }
 }
 
-/// A second pair of q and k, for pairs of tokens that are far apart: `ReRoPE`, Leaky `ReRoPE`, Self-Extend.
-#[derive(Clone, Debug)]
-pub struct Far {
-    /// `[batch, heads, queries, head_dim]`.
-    pub q: Tensor<4>,
-    /// `[batch, key_heads, keys, head_dim]`.
-    pub k: Tensor<4>,
-    /// The first distance `i - j`, in tokens, whose score is that of this q and k.
-    pub near: usize,
-}
-
 /// What attention does besides the softmax of q·k.
 #[derive(Clone, Debug)]
 pub struct Attention {
@@ -121,8 +112,8 @@ pub struct Attention {
     /// The position of the first query row among the keys: row r sees the keys `0..=query_offset + r`, of which the
     /// last is its own. So `query_offset` and the number of queries together are at most the number of keys.
     pub query_offset: usize,
-    /// What takes the place of q and k in the scores of pairs that are far apart.
-    pub far: Option<Far>,
+    /// The distances, in tokens, at which keys are visible at all, sinks included.
+    pub distances: Range<usize>,
 }
 
 impl Attention {
@@ -135,7 +126,7 @@ impl Attention {
             sinks: 0,
             query_scale: None,
             query_offset: 0,
-            far: None,
+            distances: 0..usize::MAX,
         }
     }
 
@@ -157,7 +148,7 @@ impl Attention {
     }
 
     fn check(&self, shape: &Shape) {
-        let Shape { batch, heads, key_heads, queries, keys, head_dim, .. } = *shape;
+        let Shape { batch, heads, key_heads, queries, keys, .. } = *shape;
         assert!(
             key_heads > 0 && heads.is_multiple_of(key_heads),
             "attention: {heads} query heads for {key_heads} key heads"
@@ -175,15 +166,11 @@ impl Attention {
                 "attention: a query scale [{rows}, {columns}] for batch {batch} and {queries} queries"
             );
         }
-        if let Some(Far { q, k, .. }) = &self.far {
-            assert_eq!(q.dims(), [batch, heads, queries, head_dim], "attention: the far q");
-            assert_eq!(k.dims(), [batch, key_heads, keys, head_dim], "attention: the far k");
-        }
         match &self.bias {
             Bias::None => {}
             Bias::ByDistance(table) => {
                 let [rows, distances] = table.dims();
-                let all = self.query_offset + queries;
+                let all = self.distances.end.min(self.query_offset + queries);
                 let needed = match self.window {
                     Some(window) if self.sinks == 0 => window.min(all),
                     _ => all,
@@ -239,58 +226,81 @@ impl Shape {
     }
 }
 
+/// The log sum of a row that sees no key: so low that the row has no weight beside any other, and finite, so that
+/// differences of log sums are numbers.
+const NOTHING_SEEN: f32 = -3.0e38;
+
+/// Attention to some of the keys, in the form that [`merge`] puts together.
+#[derive(Clone, Debug)]
+pub struct PartialAttention {
+    /// `[batch, heads, queries, value_dim]`: the output of these keys alone.
+    pub output: Tensor<4>,
+    /// `[batch, heads, queries]`: the log of each row's sum of exp(logits); -3e38 for a row that sees no key.
+    pub log_sums: Tensor<3>,
+}
+
 /// Causal attention: `softmax(scale * query_scale * q·k + bias) v` over the visible keys.
 ///
 /// q `[batch, heads, queries, head_dim]`, k `[batch, key_heads, keys, head_dim]`, v
 /// `[batch, key_heads, keys, value_dim]` -> `[batch, heads, queries, value_dim]`; `key_heads` divides
-/// `heads`, and query head h reads key head `h / (heads / key_heads)`. The softmax is in f32. Far pairs
-/// have the q·k of [`Attention::far`]. A row that sees no key, since all its logits are minus infinity, gives zeros and
-/// takes part in no gradient.
+/// `heads`, and query head h reads key head `h / (heads / key_heads)`. The softmax is in f32. A row that sees no key,
+/// since all its logits are minus infinity, gives zeros and takes part in no gradient.
 ///
 /// The fused form keeps nothing of size queries x keys: it works on blocks of queries, and its
 /// gradient recomputes the probabilities from one number per query row.
 ///
 /// # Panics
-/// The shapes do not agree, a query lies past the last key, a distance is past the end of the bias table, or the
+/// The shapes do not agree, a query is past the last key, a distance is past the end of the bias table, or the
 /// window is 0. No config leads there: a model's queries are rows of its keys, a window of 0 is an error when a config
 /// is read, and encodings make their tables for the positions at hand.
 pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> Tensor<4> {
     let shape = Shape::of(&q, &k, &v);
     options.check(&shape);
-    let all = |taken: fn(&Tensor<4>) -> bool| {
-        let far = options.far.iter().flat_map(|far| [&far.q, &far.k]);
-        [&q, &k, &v].into_iter().chain(far).all(taken)
-    };
-    if all(autodiff::cpu_kernel_applies)
+    let qkv = [q, k, v];
+    match fused(&qkv, options, shape) {
+        Some(PartialAttention { output, .. }) => output,
+        None => reference::attention(qkv, options, &shape),
+    }
+}
+
+/// [`attention`] with the log of each row's sum of exp(logits), which has a gradient too.
+///
+/// # Panics
+/// As [`attention`].
+pub fn partial_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> PartialAttention {
+    let shape = Shape::of(&q, &k, &v);
+    options.check(&shape);
+    let qkv = [q, k, v];
+    fused(&qkv, options, shape).unwrap_or_else(|| reference::partial_attention(qkv, options, &shape))
+}
+
+/// Attention by the kernel of the tensors' device, if there is one.
+fn fused(qkv: &[Tensor<4>; 3], options: &Attention, shape: Shape) -> Option<PartialAttention> {
+    let scale = options.query_scale.as_ref();
+    if qkv.iter().all(autodiff::cpu_kernel_applies)
         && options.bias.on_cpu()
-        && options.query_scale.as_ref().is_none_or(autodiff::cpu_kernel_applies)
+        && scale.is_none_or(autodiff::cpu_kernel_applies)
     {
-        return fused([q, k, v], options, shape);
+        let inputs = inputs(qkv, options);
+        let call = call::Call::new(&inputs, options, shape);
+        let [output, log_sums] = flex::forward(&call);
+        let kept = log_sums.clone();
+        return Some(record(&inputs, [output, log_sums], || gradient::Saved { call, log_sums: kept }));
     }
     #[cfg(feature = "gpu")]
-    if all(autodiff::gpu_kernel_applies)
+    if qkv.iter().all(autodiff::gpu_kernel_applies)
         && options.bias.on_gpu()
-        && options.query_scale.as_ref().is_none_or(autodiff::gpu_kernel_applies)
-        && cube::takes(&q, &shape)
+        && scale.is_none_or(autodiff::gpu_kernel_applies)
+        && cube::takes(&qkv[0], &shape)
     {
-        return cube::attention([q, k, v], options, shape);
+        return Some(cube::attention(qkv, options, shape));
     }
-    reference::attention(q, k, v, options, &shape)
+    None
 }
 
-fn fused(qkv: [Tensor<4>; 3], options: &Attention, shape: Shape) -> Tensor<4> {
-    let inputs = inputs(qkv, options);
-    let call = call::Call::new(&inputs, options, shape);
-    let (output, log_sums) = flex::forward(&call);
-    record(&inputs, output, || gradient::Saved { call, log_sums })
-}
-
-/// What a call is differentiated by: q, k, v, the far q and k, the tensors of the bias, as far as there are.
-fn inputs<B: FusedBackend>(qkv: [Tensor<4>; 3], options: &Attention) -> Vec<OpTensor<B>> {
-    let mut inputs: Vec<OpTensor<B>> = qkv.into_iter().map(OpTensor::new).collect();
-    if let Some(Far { q, k, .. }) = &options.far {
-        inputs.extend([q, k].map(|x| OpTensor::new(x.clone())));
-    }
+/// What a call is differentiated by: q, k, v, and the tensors of the bias if there are any.
+fn inputs<B: FusedBackend>(qkv: &[Tensor<4>; 3], options: &Attention) -> Vec<OpTensor<B>> {
+    let mut inputs: Vec<OpTensor<B>> = qkv.iter().cloned().map(OpTensor::new).collect();
     match &options.bias {
         Bias::None => {}
         Bias::ByDistance(table) => inputs.push(OpTensor::new(table.clone())),
@@ -301,23 +311,22 @@ fn inputs<B: FusedBackend>(qkv: [Tensor<4>; 3], options: &Attention) -> Vec<OpTe
     inputs
 }
 
-/// [`autodiff::record`] for as many [`inputs`] as there are.
+/// Records the output and the log sums of a call with as many [`inputs`] as there are.
 fn record<B: FusedBackend, G>(
     inputs: &[OpTensor<B>],
-    output: FloatTensor<B>,
+    outputs: [FloatTensor<B>; 2],
     state: impl FnOnce() -> G,
-) -> Tensor<4>
+) -> PartialAttention
 where
-    G: Gradient<3, B> + Gradient<4, B> + Gradient<5, B> + Gradient<6, B> + Gradient<7, B>,
+    G: JointGradient<3, 2, B> + JointGradient<4, 2, B> + JointGradient<5, 2, B>,
 {
-    fn counted<B: FusedBackend, const N: usize>(inputs: &[OpTensor<B>]) -> &[OpTensor<B>; N] {
-        inputs.try_into().expect("as many as were counted")
-    }
-    match inputs.len() {
-        3 => autodiff::record::<B, G, 3, 4>(counted(inputs), output, state),
-        4 => autodiff::record::<B, G, 4, 4>(counted(inputs), output, state),
-        5 => autodiff::record::<B, G, 5, 4>(counted(inputs), output, state),
-        6 => autodiff::record::<B, G, 6, 4>(counted(inputs), output, state),
-        _ => autodiff::record::<B, G, 7, 4>(counted(inputs), output, state),
-    }
+    let [output, log_sums] = if let Ok(inputs) = <&[_; 3]>::try_from(inputs) {
+        autodiff::record_joint(inputs, outputs, state)
+    } else if let Ok(inputs) = <&[_; 4]>::try_from(inputs) {
+        autodiff::record_joint(inputs, outputs, state)
+    } else {
+        let inputs = <&[_; 5]>::try_from(inputs).expect("q, k, v and up to two tensors of a bias");
+        autodiff::record_joint(inputs, outputs, state)
+    };
+    PartialAttention { output: output.into_tensor(), log_sums: log_sums.into_tensor() }
 }

@@ -1,41 +1,51 @@
 //! What attention computes, in plain tensor operations.
 
-use super::{Attention, Bias, Far, Shape};
+use super::{Attention, Bias, NOTHING_SEEN, PartialAttention, Shape};
 use crate::softmax::plain_softmax;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
 /// Logits computed at once where no gradient needs them all: 64 MiB in f32.
 const LOGITS_AT_ONCE: usize = 1 << 24;
 
-pub(super) fn attention(
-    q: Tensor<4>,
-    k: Tensor<4>,
-    v: Tensor<4>,
+pub(super) fn attention(qkv: [Tensor<4>; 3], options: &Attention, shape: &Shape) -> Tensor<4> {
+    let outputs = in_blocks(qkv, options, shape, |[q, k, v], options| {
+        plain_softmax(logits(q, k, options)).matmul(v) // [batch, heads, queries, value_dim]
+    });
+    Tensor::cat(outputs, 2)
+}
+
+pub(super) fn partial_attention(qkv: [Tensor<4>; 3], options: &Attention, shape: &Shape) -> PartialAttention {
+    let parts = in_blocks(qkv, options, shape, |[q, k, v], options| {
+        let logits = logits(q, k, options);
+        (plain_softmax(logits.clone()).matmul(v), log_sums(logits))
+    });
+    let (outputs, log_sums) = parts.into_iter().unzip();
+    PartialAttention { output: Tensor::cat(outputs, 2), log_sums: Tensor::cat(log_sums, 2) }
+}
+
+/// What `read` makes of each block of queries, with equal head counts: all queries are one block if a gradient needs
+/// the logits.
+fn in_blocks<T>(
+    [q, k, v]: [Tensor<4>; 3],
     options: &Attention,
     shape: &Shape,
-) -> Tensor<4> {
+    read: impl Fn([Tensor<4>; 3], &Attention) -> T,
+) -> Vec<T> {
     let Shape { batch, heads, key_heads, queries, keys, .. } = *shape;
     let rows = (LOGITS_AT_ONCE / (batch * heads * keys).max(1)).max(1);
-    let far = options.far.iter().flat_map(|far| [&far.q, &far.k]);
-    let tracked =
-        [&q, &k, &v].into_iter().chain(far).any(Tensor::is_tracked) || bias_is_tracked(&options.bias);
+    let tracked = [&q, &k, &v].into_iter().any(Tensor::is_tracked) || bias_is_tracked(&options.bias);
     let (k, v) = (repeat_heads(k, heads / key_heads), repeat_heads(v, heads / key_heads));
-    let far = options.far.clone().map(|far| Far { k: repeat_heads(far.k, heads / key_heads), ..far });
-    let options = &Attention { far, ..options.clone() };
     if tracked || rows >= queries {
-        return attend(q, k, v, options);
+        return vec![read([q, k, v], options)];
     }
-    let blocks = (0..queries).step_by(rows).map(|first| {
+    let block = |first: usize| {
         let count = rows.min(queries - first);
         let end = options.keys_end(first, count, keys);
-        attend(
-            q.clone().slice_dim(2, first..first + count),
-            k.clone().slice_dim(2, 0..end),
-            v.clone().slice_dim(2, 0..end),
-            &rows_of(options, first, count, end),
-        )
-    });
-    Tensor::cat(blocks.collect(), 2)
+        let q = q.clone().slice_dim(2, first..first + count);
+        let [k, v] = [&k, &v].map(|x| x.clone().slice_dim(2, 0..end));
+        read([q, k, v], &rows_of(options, first, count, end))
+    };
+    (0..queries).step_by(rows).map(block).collect()
 }
 
 fn bias_is_tracked(bias: &Bias) -> bool {
@@ -59,14 +69,8 @@ fn rows_of(options: &Attention, first: usize, count: usize, end: usize) -> Atten
         Bias::Block(block) => Bias::Block(block.clone().slice_dim(2, rows.clone()).slice_dim(3, 0..end)),
         other => other.clone(),
     };
-    let far = options.far.clone().map(|far| Far {
-        q: far.q.slice_dim(2, rows.clone()),
-        k: far.k.slice_dim(2, 0..end),
-        near: far.near,
-    });
     Attention {
         bias,
-        far,
         query_scale: options.query_scale.clone().map(|scale| scale.slice_dim(1, rows)),
         query_offset: options.query_offset + first,
         ..options.clone()
@@ -82,18 +86,11 @@ pub fn repeat_heads(x: Tensor<4>, times: usize) -> Tensor<4> {
     x.unsqueeze_dim::<5>(2).repeat_dim(2, times).reshape([batch, heads * times, length, width])
 }
 
-/// q, k and v with equal head counts, all queries at once.
-fn attend(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> Tensor<4> {
+/// `[batch, heads, queries, keys]`: minus infinity where a key is hidden.
+pub(super) fn logits(q: Tensor<4>, k: Tensor<4>, options: &Attention) -> Tensor<4> {
     let (queries, keys) = (q.dims()[2], k.dims()[2]);
     let device = q.device();
-    let mut logits = q.matmul(k.swap_dims(2, 3));
-    if let Some(Far { q, k, near }) = &options.far {
-        let chosen = distances_of(options, queries, keys, |n| usize::try_from(n).is_ok_and(|n| n >= *near));
-        let chosen = Tensor::<2, Bool>::from_data(TensorData::new(chosen, [queries, keys]), &device);
-        let far = q.clone().matmul(k.clone().swap_dims(2, 3));
-        logits = logits.mask_where(chosen.unsqueeze::<4>().expand(far.dims()), far);
-    }
-    let mut logits = logits.mul_scalar(options.scale);
+    let mut logits = q.matmul(k.swap_dims(2, 3)).mul_scalar(options.scale);
     if let Some(scale) = &options.query_scale {
         let [rows, columns] = scale.dims();
         logits = logits * scale.clone().reshape([rows, 1, columns, 1]);
@@ -101,8 +98,16 @@ fn attend(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> Tens
     if let Some(bias) = bias_block(options, queries, keys, &device) {
         logits = logits + bias;
     }
-    let logits = logits.mask_fill(hidden(options, queries, keys, &device).unsqueeze(), f32::NEG_INFINITY);
-    plain_softmax(logits).matmul(v)
+    logits.mask_fill(hidden(options, queries, keys, &device).unsqueeze(), f32::NEG_INFINITY)
+}
+
+/// The log of each row's sum of exp(logits), `[batch, heads, queries]`.
+fn log_sums(logits: Tensor<4>) -> Tensor<3> {
+    let largest = logits.clone().detach().max_dim(3);
+    let none = largest.clone().lower_elem(f32::MIN);
+    let largest = largest.mask_fill(none.clone(), 0.0);
+    let sums = (logits - largest.clone()).exp().sum_dim(3).mask_fill(none.clone(), 1.0);
+    (sums.log() + largest).mask_fill(none, NOTHING_SEEN).squeeze_dim(3)
 }
 
 /// The bias that broadcasts to `[batch, heads, queries, keys]`.
@@ -150,8 +155,9 @@ pub(super) fn hidden(options: &Attention, queries: usize, keys: usize, device: &
         .flat_map(|row| {
             let position = options.query_offset + row;
             (0..keys).map(move |j| {
-                let far = options.window.is_some_and(|window| position.saturating_sub(j) >= window);
-                j > position || (far && j >= sinks)
+                let distance = position.saturating_sub(j);
+                let outside = options.window.is_some_and(|window| distance >= window) && j >= sinks;
+                j > position || outside || !options.distances.contains(&distance)
             })
         })
         .collect();

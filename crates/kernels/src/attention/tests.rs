@@ -1,5 +1,6 @@
 use super::*;
-use crate::testing::{assert_close, assert_matches, differentiate, list, numbers, tensor};
+use crate::softmax::plain_softmax;
+use crate::testing::{assert_close, assert_matches, differentiate, flat, list, numbers, tensor};
 use burn::tensor::Device;
 
 /// The sizes and settings of one test.
@@ -11,8 +12,8 @@ struct Case {
     sinks: usize,
     /// Rows of the query scale.
     scaled: Option<usize>,
-    /// The first distance that is read with the far q and k.
-    near: Option<usize>,
+    /// The first distance that is read with a second q and k.
+    border: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +35,7 @@ const PLAIN: Case = Case {
     window: None,
     sinks: 0,
     scaled: None,
-    near: None,
+    border: None,
 };
 
 impl Case {
@@ -53,10 +54,15 @@ impl Case {
             Kind::Block => sizes.push(batch * heads * queries * keys),
             Kind::SharedBlock => sizes.push(heads * queries * keys),
         }
-        if self.near.is_some() {
+        if self.border.is_some() {
             sizes.extend([sizes[0], sizes[1]]);
         }
         sizes.into_iter().zip(1..).map(|(size, seed)| numbers(seed, size)).collect()
+    }
+
+    /// The inputs on the CPU.
+    fn tensors(&self, kind: Kind) -> Vec<Tensor<1>> {
+        self.inputs(kind).into_iter().map(|x| flat(x, &Device::flex())).collect()
     }
 
     /// A table as short as it may be.
@@ -68,8 +74,8 @@ impl Case {
         }
     }
 
-    fn call(&self, kind: Kind, inputs: &[Tensor<1>]) -> (Tensor<4>, Tensor<4>, Tensor<4>, Attention) {
-        let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = self.shape;
+    fn call(&self, kind: Kind, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
+        let Shape { batch, heads, key_heads, queries, keys, value_dim, .. } = self.shape;
         let input = |index: usize| inputs[index].clone();
         let bias = match kind {
             Kind::None => Bias::None,
@@ -90,34 +96,87 @@ impl Case {
             sinks: self.sinks,
             query_scale: scale,
             query_offset: self.offset,
-            far: None,
+            distances: 0..usize::MAX,
         };
-        // q, k and v arrive with heads and rows exchanged, so that they do not lie contiguously.
-        let query = |index: usize| input(index).reshape([batch, queries, heads, head_dim]).swap_dims(1, 2);
-        let key = |index: usize| input(index).reshape([batch, keys, key_heads, head_dim]).swap_dims(1, 2);
-        let far = self.near.map(|near| Far { q: query(inputs.len() - 2), k: key(inputs.len() - 1), near });
+        // v arrives with rows and channels exchanged, so that it is not contiguous.
         let v = input(2).reshape([batch, key_heads, value_dim, keys]).swap_dims(2, 3);
-        (query(0), key(1), v, Attention { far, ..options })
+        let [q, k] = self.query_and_key([input(0), input(1)]);
+        ([q, k, v], options)
+    }
+
+    /// q and k with heads and rows exchanged, so that they are not contiguous.
+    fn query_and_key(&self, [q, k]: [Tensor<1>; 2]) -> [Tensor<4>; 2] {
+        let Shape { batch, heads, key_heads, queries, keys, head_dim, .. } = self.shape;
+        [(q, queries, heads), (k, keys, key_heads)]
+            .map(|(x, rows, heads)| x.reshape([batch, rows, heads, head_dim]).swap_dims(1, 2))
+    }
+
+    fn fused(&self, kind: Kind, inputs: &[Tensor<1>]) -> Tensor<4> {
+        let ([q, k, v], options) = self.call(kind, inputs);
+        let Some(border) = self.border else { return attention(q, k, v, &options) };
+        attention_by_distance([q, k], self.far(inputs), v, border, &options)
+    }
+
+    fn reference(&self, kind: Kind, inputs: &[Tensor<1>]) -> Tensor<4> {
+        let ([q, k, v], options) = self.call(kind, inputs);
+        let Some(border) = self.border else { return reference::attention([q, k, v], &options, &self.shape) };
+        two_rotations([q, k], self.far(inputs), v, border, &options)
+    }
+
+    /// The second q and k, the last of the inputs.
+    fn far(&self, inputs: &[Tensor<1>]) -> [Tensor<4>; 2] {
+        let [.., q, k] = inputs else { panic!("the inputs of a case with a border") };
+        self.query_and_key([q.clone(), k.clone()])
     }
 
     #[track_caller]
-    fn hold(&self, kind: Kind) {
-        let fused = |inputs: &[Tensor<1>]| {
-            let (q, k, v, options) = self.call(kind, inputs);
-            attention(q, k, v, &options)
-        };
-        let reference = |inputs: &[Tensor<1>]| {
-            let (q, k, v, options) = self.call(kind, inputs);
-            reference::attention(q, k, v, &options, &self.shape)
-        };
-        assert_matches(&format!("{self:?} {kind:?}"), &self.inputs(kind), fused, reference);
+    fn check(&self, kind: Kind) {
+        let what = format!("{self:?} {kind:?}");
+        assert_matches(&what, &self.inputs(kind), |x| self.fused(kind, x), |x| self.reference(kind, x));
     }
+
+    /// One range of distances, output and log sums, against the reference.
+    #[track_caller]
+    fn check_range(&self, kind: Kind, distances: Range<usize>) {
+        let read = |inputs: &[Tensor<1>], read: &dyn Fn([Tensor<4>; 3], &Attention) -> PartialAttention| {
+            let (qkv, options) = self.call(kind, inputs);
+            flat_part(read(qkv, &Attention { distances: distances.clone(), ..options }))
+        };
+        assert_matches(
+            &format!("{self:?} {kind:?} {distances:?}"),
+            &self.inputs(kind),
+            |x| read(x, &|[q, k, v], options| partial_attention(q, k, v, options)),
+            |x| read(x, &|qkv, options| reference::partial_attention(qkv, options, &self.shape)),
+        );
+    }
+}
+
+/// Output and log sums side by side. Log sums of rows that see no key are cut off, to numbers of usual size.
+pub(in crate::attention) fn flat_part(part: PartialAttention) -> Tensor<1> {
+    let log_sums = part.log_sums.clamp_min(-50.0);
+    Tensor::cat(vec![part.output.flatten::<1>(0, 3), log_sums.flatten::<1>(0, 2)], 0)
+}
+
+/// Two rotations as they were published: the scores of both in full, a choice by distance, and one softmax.
+pub(in crate::attention) fn two_rotations(
+    near: [Tensor<4>; 2],
+    far: [Tensor<4>; 2],
+    v: Tensor<4>,
+    border: usize,
+    options: &Attention,
+) -> Tensor<4> {
+    let group = near[0].dims()[1] / v.dims()[1];
+    let [near, far] = [near, far].map(|[q, k]| reference::logits(q, repeat_heads(k, group), options)); // [batch, heads, queries, keys]
+    let [_, _, queries, keys] = near.dims();
+    let to_border = Attention { distances: 0..border, window: None, ..options.clone() };
+    let is_far = to_border.hidden(queries, keys, &near.device()).unsqueeze::<4>().expand(near.dims());
+    plain_softmax(near.mask_where(is_far, far)).matmul(repeat_heads(v, group))
 }
 
 #[test]
 fn every_bias() {
     for kind in KINDS {
-        PLAIN.hold(kind);
+        PLAIN.check(kind);
     }
 }
 
@@ -125,7 +184,7 @@ fn every_bias() {
 fn every_bias_with_unequal_heads_and_odd_sizes() {
     let shape = Shape { batch: 2, heads: 6, key_heads: 2, queries: 33, keys: 33, head_dim: 5, value_dim: 7 };
     for kind in KINDS {
-        Case { shape, ..PLAIN }.hold(kind);
+        Case { shape, ..PLAIN }.check(kind);
     }
 }
 
@@ -134,7 +193,7 @@ fn every_bias_with_window_and_sinks() {
     for kind in KINDS {
         for (window, sinks) in [(1, 0), (5, 0), (5, 3), (40, 2), (1000, 1)] {
             let shape = Shape { queries: 70, keys: 70, ..PLAIN.shape };
-            Case { shape, window: Some(window), sinks, ..PLAIN }.hold(kind);
+            Case { shape, window: Some(window), sinks, ..PLAIN }.check(kind);
         }
     }
 }
@@ -144,7 +203,7 @@ fn several_tasks_per_head() {
     for (window, sinks) in [(None, 0), (Some(20), 0), (Some(20), 3), (Some(150), 7)] {
         let shape =
             Shape { batch: 1, heads: 2, key_heads: 1, queries: 300, keys: 310, head_dim: 4, value_dim: 4 };
-        Case { shape, offset: 7, window, sinks, ..PLAIN }.hold(Kind::ByDistance);
+        Case { shape, offset: 7, window, sinks, ..PLAIN }.check(Kind::ByDistance);
     }
 }
 
@@ -153,7 +212,7 @@ fn every_bias_with_an_offset_and_a_query_scale() {
     for kind in KINDS {
         for (rows, window) in [(1, None), (2, Some(9))] {
             let shape = Shape { queries: 19, keys: 60, ..PLAIN.shape };
-            Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), ..PLAIN }.hold(kind);
+            Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), ..PLAIN }.check(kind);
         }
     }
 }
@@ -162,29 +221,29 @@ fn every_bias_with_an_offset_and_a_query_scale() {
 fn one_query() {
     for kind in KINDS {
         let shape = Shape { queries: 1, keys: 1, ..PLAIN.shape };
-        Case { shape, ..PLAIN }.hold(kind);
+        Case { shape, ..PLAIN }.check(kind);
         let shape = Shape { queries: 1, keys: 50, ..PLAIN.shape };
-        Case { shape, offset: 49, ..PLAIN }.hold(kind);
+        Case { shape, offset: 49, ..PLAIN }.check(kind);
     }
 }
 
 #[test]
 fn every_bias_with_two_rotations() {
     for kind in KINDS {
-        for near in [0, 1, 9, 36, 37, 1000, usize::MAX] {
-            Case { near: Some(near), ..PLAIN }.hold(kind);
+        for border in [0, 1, 9, 36, 37, 1000, usize::MAX] {
+            Case { border: Some(border), ..PLAIN }.check(kind);
         }
     }
 }
 
 #[test]
 fn two_rotations_with_unequal_heads_and_odd_sizes() {
-    for (kind, near) in KINDS.into_iter().zip([1, 31, 9, 33, 45, 76]) {
+    for (kind, border) in KINDS.into_iter().zip([1, 31, 9, 33, 45, 76]) {
         // Slopes of few rows: far along, their gradient in the reference is off by more than what is allowed here.
         let rows = if matches!(kind, Kind::Slopes) { 21 } else { 77 };
         let shape =
             Shape { batch: 2, heads: 6, key_heads: 2, queries: rows, keys: rows, head_dim: 5, value_dim: 7 };
-        Case { shape, near: Some(near), ..PLAIN }.hold(kind);
+        Case { shape, border: Some(border), ..PLAIN }.check(kind);
     }
 }
 
@@ -192,9 +251,9 @@ fn two_rotations_with_unequal_heads_and_odd_sizes() {
 #[test]
 fn two_rotations_with_window_and_sinks() {
     let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
-    for (kind, near) in KINDS.into_iter().zip([1, 3, 20, 21, 40, 68]) {
+    for (kind, border) in KINDS.into_iter().zip([1, 3, 20, 21, 40, 68]) {
         for (window, sinks) in [(1, 0), (20, 0), (20, 3), (40, 30), (1000, 1)] {
-            Case { shape, window: Some(window), sinks, near: Some(near), ..PLAIN }.hold(kind);
+            Case { shape, window: Some(window), sinks, border: Some(border), ..PLAIN }.check(kind);
         }
     }
 }
@@ -202,43 +261,64 @@ fn two_rotations_with_window_and_sinks() {
 #[test]
 fn two_rotations_with_an_offset_and_a_query_scale() {
     for kind in KINDS {
-        for (rows, window, near) in [(1, None, 7), (2, Some(30), 12), (2, Some(9), 50)] {
+        for (rows, window, border) in [(1, None, 7), (2, Some(30), 12), (2, Some(9), 50)] {
             let shape = Shape { queries: 19, keys: 60, ..PLAIN.shape };
-            let case = Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), near: Some(near) };
-            case.hold(kind);
+            let case = Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), border: Some(border) };
+            case.check(kind);
         }
     }
 }
 
 #[test]
 fn two_rotations_in_several_tasks_per_head() {
-    for (window, sinks, near) in [(None, 0, 100), (Some(150), 7, 40), (None, 0, 3)] {
+    for (window, sinks, border) in [(None, 0, 100), (Some(150), 7, 40), (None, 0, 3)] {
         let shape =
             Shape { batch: 1, heads: 2, key_heads: 1, queries: 300, keys: 310, head_dim: 4, value_dim: 4 };
-        Case { shape, offset: 7, window, sinks, near: Some(near), ..PLAIN }.hold(Kind::ByDistance);
+        Case { shape, offset: 7, window, sinks, border: Some(border), ..PLAIN }.check(Kind::ByDistance);
     }
 }
 
 #[test]
 fn one_query_with_two_rotations() {
-    for (keys, near) in [(1, 0), (1, 1), (50, 1), (50, 20), (50, 49), (50, 50)] {
+    for (keys, border) in [(1, 0), (1, 1), (50, 1), (50, 20), (50, 49), (50, 50)] {
         let shape = Shape { queries: 1, keys, ..PLAIN.shape };
-        Case { shape, offset: keys - 1, near: Some(near), ..PLAIN }.hold(Kind::Slopes);
+        Case { shape, offset: keys - 1, border: Some(border), ..PLAIN }.check(Kind::Slopes);
     }
 }
 
-/// The same q and k twice are plain attention, wherever the border lies.
+/// The same q and k twice are plain attention, wherever the border is.
 #[test]
 fn two_equal_rotations_are_one() {
     let case = Case { shape: Shape { queries: 600, keys: 600, ..PLAIN.shape }, ..PLAIN };
-    let inputs: Vec<Tensor<1>> =
-        case.inputs(Kind::None).into_iter().map(|x| crate::testing::flat(x, &Device::flex())).collect();
-    let (q, k, v, options) = case.call(Kind::None, &inputs);
+    let ([q, k, v], options) = case.call(Kind::None, &case.tensors(Kind::None));
     let plain = list(attention(q.clone(), k.clone(), v.clone(), &options));
-    for near in [0, 1, 100, 599, 600] {
-        let far = Some(Far { q: q.clone(), k: k.clone(), near });
-        let twice = attention(q.clone(), k.clone(), v.clone(), &Attention { far, ..options.clone() });
-        assert_close(&format!("near {near}"), &list(twice), &plain, 1e-6);
+    for border in [0, 1, 100, 599, 600] {
+        let pair = || [q.clone(), k.clone()];
+        let twice = attention_by_distance(pair(), pair(), v.clone(), border, &options);
+        assert_close(&format!("border {border}"), &list(twice), &plain, 1e-6);
+    }
+}
+
+/// Ranges that begin and end inside a block and outside, of which some rows see nothing.
+#[test]
+fn ranges_of_distances() {
+    let ranges = [0..1, 0..40, 3..9, 12..usize::MAX, 40..70, 69..1000, 200..300];
+    for (kind, distances) in KINDS.into_iter().cycle().zip(ranges) {
+        for (window, sinks) in [(None, 0), (Some(5), 0), (Some(20), 3), (Some(30), 50)] {
+            let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
+            Case { shape, window, sinks, ..PLAIN }.check_range(kind, distances.clone());
+        }
+        let shape = Shape { queries: 19, keys: 60, heads: 6, head_dim: 5, ..PLAIN.shape };
+        Case { shape, offset: 41, scaled: Some(2), ..PLAIN }.check_range(kind, distances);
+    }
+}
+
+#[test]
+fn ranges_in_several_tasks_per_head() {
+    let shape =
+        Shape { batch: 1, heads: 2, key_heads: 1, queries: 300, keys: 310, head_dim: 4, value_dim: 4 };
+    for distances in [0..100, 150..usize::MAX, 200..250] {
+        Case { shape, offset: 7, ..PLAIN }.check_range(Kind::ByDistance, distances);
     }
 }
 
@@ -246,11 +326,9 @@ fn two_equal_rotations_are_one() {
 fn keys_after_the_last_query_get_no_gradient() {
     let shape = Shape { queries: 3, keys: 9, ..PLAIN.shape };
     let case = Case { shape, offset: 2, ..PLAIN };
-    case.hold(Kind::None);
-    let (_, gradients) = differentiate(&Device::flex(), &case.inputs(Kind::None), |inputs| {
-        let (q, k, v, options) = case.call(Kind::None, inputs);
-        attention(q, k, v, &options)
-    });
+    case.check(Kind::None);
+    let (_, gradients) =
+        differentiate(&Device::flex(), &case.inputs(Kind::None), |inputs| case.fused(Kind::None, inputs));
     let width = shape.key_heads * shape.head_dim;
     assert!(gradients[1][5 * width..9 * width].iter().all(|x| *x == 0.0));
 }
@@ -264,7 +342,7 @@ fn large_logits_do_not_overflow() {
     let options = Attention::causal(4);
     let shape = Shape::of(&q, &k, &v);
     let fused = list(attention(q.clone(), k.clone(), v.clone(), &options));
-    assert_close("fused", &fused, &list(reference::attention(q, k, v, &options, &shape)), 2e-3);
+    assert_close("fused", &fused, &list(reference::attention([q, k, v], &options, &shape)), 2e-3);
 }
 
 #[test]
@@ -277,7 +355,7 @@ fn the_reference_in_blocks_is_the_reference_at_once() {
     let pair = Bias::Pair { query: tensor(6, [2, 4, 1600], &device), key: tensor(7, [2, 4, 1600], &device) };
     let options = Attention { bias: pair, query_scale, ..Attention::causal(2) };
     let shape = Shape::of(&q, &k, &v);
-    let blocks = list(reference::attention(q.clone(), k.clone(), v.clone(), &options, &shape));
+    let blocks = list(reference::attention([&q, &k, &v].map(Clone::clone), &options, &shape));
     let fused = list(attention(q, k, v, &options));
     assert_close("fused against reference in blocks", &fused, &blocks, 2e-6);
 }
@@ -293,20 +371,15 @@ pub(in crate::attention) fn rows_without_keys(device: &Device) {
     let Shape { queries, keys, value_dim, .. } = PLAIN.shape;
     let empty = |row: usize| row.is_multiple_of(7) || row + 1 == queries;
     let hidden = |index: usize| empty(index / keys % queries);
-    for near in [None, Some(9)] {
-        let case = Case { near, ..PLAIN };
+    for border in [None, Some(9)] {
+        let case = Case { border, ..PLAIN };
         let mut inputs = case.inputs(Kind::Block);
         for (_, x) in inputs[3].iter_mut().enumerate().filter(|(index, _)| hidden(*index)) {
             *x = f32::NEG_INFINITY;
         }
-        let (output, gradients) = differentiate(device, &inputs, |inputs| {
-            let (q, k, v, options) = case.call(Kind::Block, inputs);
-            attention(q, k, v, &options)
-        });
-        let (expected, expected_gradients) = differentiate(device, &inputs, |inputs| {
-            let (q, k, v, options) = case.call(Kind::Block, inputs);
-            reference::attention(q, k, v, &options, &case.shape)
-        });
+        let (output, gradients) = differentiate(device, &inputs, |inputs| case.fused(Kind::Block, inputs));
+        let (expected, expected_gradients) =
+            differentiate(device, &inputs, |inputs| case.reference(Kind::Block, inputs));
         assert_close("output", &output, &expected, 2e-6);
         for (index, (gradient, expected)) in gradients.iter().zip(&expected_gradients).enumerate() {
             assert_close(&format!("gradient {index}"), gradient, expected, 5e-6);
@@ -326,10 +399,8 @@ fn nothing_to_see_gives_zeros_everywhere() {
     let case = Case { shape: Shape { queries: 33, keys: 33, ..PLAIN.shape }, ..PLAIN };
     let mut inputs = case.inputs(Kind::SharedBlock);
     inputs[3].fill(f32::NEG_INFINITY);
-    let (output, gradients) = differentiate(&Device::flex(), &inputs, |inputs| {
-        let (q, k, v, options) = case.call(Kind::SharedBlock, inputs);
-        attention(q, k, v, &options)
-    });
+    let (output, gradients) =
+        differentiate(&Device::flex(), &inputs, |inputs| case.fused(Kind::SharedBlock, inputs));
     assert!(output.iter().chain(gradients.iter().flatten()).all(|x| *x == 0.0));
 }
 
@@ -341,7 +412,7 @@ fn windows_of_any_size_hide_nothing() {
     let read = |window: Option<usize>, sinks: usize| {
         let options = Attention { window, sinks, ..Attention::causal(4) };
         let [q, k, v] = [&q, &k, &v].map(Clone::clone);
-        let plain = reference::attention(q.clone(), k.clone(), v.clone(), &options, &shape);
+        let plain = reference::attention([&q, &k, &v].map(Clone::clone), &options, &shape);
         [attention(q, k, v, &options), plain].map(list)
     };
     let expected = read(None, 0);
@@ -364,36 +435,19 @@ fn threads_change_no_bit() {
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let shape = Shape { queries: 90, keys: 90, ..PLAIN.shape };
-        let case = Case { shape, near: Some(40), ..PLAIN };
+        let case = Case { shape, border: Some(40), ..PLAIN };
         pool.install(|| {
-            differentiate(&Device::flex(), &case.inputs(Kind::ByDistance), |inputs| {
-                let (q, k, v, options) = case.call(Kind::ByDistance, inputs);
-                attention(q, k, v, &options)
-            })
+            let inputs = case.inputs(Kind::ByDistance);
+            differentiate(&Device::flex(), &inputs, |inputs| case.fused(Kind::ByDistance, inputs))
         })
     };
     assert_eq!(run(1), run(3));
 }
 
 #[test]
-#[should_panic(expected = "attention: the far k")]
-fn far_keys_of_other_shapes_are_rejected() {
-    let case = Case { near: Some(3), ..PLAIN };
-    let inputs: Vec<Tensor<1>> =
-        case.inputs(Kind::None).into_iter().map(|x| crate::testing::flat(x, &Device::flex())).collect();
-    let (q, k, v, mut options) = case.call(Kind::None, &inputs);
-    let far = options.far.take().unwrap();
-    options.far = Some(Far { k: far.k.slice_dim(2, 0..36), ..far });
-    attention(q, k, v, &options);
-}
-
-#[test]
 #[should_panic(expected = "a bias table [2, 36] for 2 heads and 37 distances")]
 fn a_short_table_is_rejected() {
-    let case = PLAIN;
-    let inputs: Vec<Tensor<1>> =
-        case.inputs(Kind::None).into_iter().map(|x| crate::testing::flat(x, &Device::flex())).collect();
-    let (q, k, v, mut options) = case.call(Kind::None, &inputs);
+    let ([q, k, v], mut options) = PLAIN.call(Kind::None, &PLAIN.tensors(Kind::None));
     options.bias = Bias::ByDistance(tensor(1, [2, 36], &Device::flex()));
     attention(q, k, v, &options);
 }

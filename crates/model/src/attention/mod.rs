@@ -13,7 +13,7 @@ use crate::config::{QkNorm, Resolved};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{
-    self as kernels, Bias, Far, Heads, Precision, RotationTable, rms_norm, split_rotate, unit_norm,
+    self as kernels, Bias, Heads, Precision, RotationTable, rms_norm, split_rotate, unit_norm,
 };
 use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Rows};
 use longwave_position::frequency::{Rotation, Side};
@@ -182,7 +182,8 @@ impl Attention {
             let [q_table, k_table] = tables.as_ref().map_or([None, None], |[q, k]| [Some(q), Some(k)]);
             let (q, k, v) = split_rotate(packed, self.heads, q_table, k_table);
             let (q, k) = (reading.map_query(q, rows), reading.map_key(k, rows));
-            described([q, k, v], None, scale, block, reading)
+            let options = described(scale, block, reading, &q.device());
+            kernels::attention(q, k, v, &options)
         } else {
             let (q, k, v) = self.unrotated(packed);
             attend([q, k, v], scale, block, reading, rotations)
@@ -270,12 +271,15 @@ pub fn attend(
     let Some(Pairs { maps, far }) = pairs else {
         return blocks::attention([q, k, v], scale, block, reading, rotations);
     };
-    let far = far.map(|(maps, near)| {
-        let [q, k] = blocks::at_positions([q.clone(), k.clone()], maps, block, reading, rotations);
-        Far { q, k, near }
-    });
-    let [q, k] = blocks::at_positions([q, k], maps, block, reading, rotations);
-    described([q, k, v], far, scale, block, reading)
+    let options = described(scale, block, reading, &q.device());
+    let mut at = |maps| blocks::at_positions([q.clone(), k.clone()], maps, block, reading, rotations);
+    match far {
+        None => {
+            let [q, k] = at(maps);
+            kernels::attention(q, k, v, &options)
+        }
+        Some((far, border)) => kernels::attention_by_distance(at(maps), at(far), v, border, &options),
+    }
 }
 
 /// The position maps of q and k.
@@ -307,20 +311,12 @@ fn is_described(reading: &Reading, rows: Rows<'_>) -> bool {
         && reading.layer(rows.layer).mask.by_index(rows.positions).is_some()
 }
 
-/// Fused attention of q and k at their positions.
-fn described(
-    [q, k, v]: [Tensor<4>; 3],
-    far: Option<Far>,
-    scale: f64,
-    block: QueryBlock<'_>,
-    reading: &Reading,
-) -> Tensor<4> {
-    let mut options = options(reading, scale, block, &q.device());
+/// The options of fused attention, with the described bias.
+fn described(scale: f64, block: QueryBlock<'_>, reading: &Reading, device: &Device) -> kernels::Attention {
+    let options = options(reading, scale, block, device);
     let temperature = reading.layer(block.rows.layer).temperature;
-    options.scale /= temperature;
-    options.bias = divided(reading.bias(block), temperature);
-    options.far = far;
-    kernels::attention(q, k, v, &options)
+    let bias = divided(reading.bias(block), temperature);
+    kernels::Attention { scale: options.scale / temperature, bias, ..options }
 }
 
 /// A bias over a temperature, still described; at 1 the bias itself.
@@ -357,6 +353,6 @@ fn options(reading: &Reading, scale: f64, block: QueryBlock<'_>, device: &Device
         sinks: mask.sinks,
         query_scale: reading.query_scale(block.rows.layer, &positions, device),
         query_offset: block.queries.start,
-        far: None,
+        distances: 0..usize::MAX,
     }
 }

@@ -1,24 +1,26 @@
 //! The gradients of attention on the GPU: by queries, by keys, and by distances.
 
-use super::rows::{add, clear, dot, read_row, read_side, stage, stage_side, write_row, write_side, zeros};
+use super::rows::{add, dot, read_row, stage, write_row, zeros};
 use super::walk::{Query, Take, TakeExpand, Tiles, each_key};
-use super::{Kind, Plan, QUERIES, Read, Sizes, bias_of, of_side, scale_of, visible};
+use super::{Kind, Plan, QUERIES, Read, Sizes, bias_of, scale_of, visible};
 use crate::gpu::{Strides, start};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-/// What the backward pass is given besides: the gradient of the output, and the logarithms of the rows' sums.
+/// What the backward pass reads besides: the gradient of the output, the log sums, and their gradient or another tensor
+/// in its place.
 #[derive(CubeLaunch, CubeType)]
 pub(super) struct Above<'a, N: Size> {
     gradient: &'a [Vector<f32, N>],
     strides: Strides,
     log_sums: &'a [f32],
+    log_sums_gradient: &'a [f32],
 }
 
 /// The gradient of a query from the keys so far, and what belongs to the query of the bias' gradient.
 #[derive(CubeType)]
 struct QueryGradient<'a, N: Size> {
-    /// The gradient of the query's output, and its product with that output.
+    /// The gradient of the query's output, and its product with that output less the gradient of the log sum.
     above: Array<Vector<f32, N>>,
     product: f32,
     log_sum: f32,
@@ -27,7 +29,8 @@ struct QueryGradient<'a, N: Size> {
     block_row: usize,
     sum: Array<Vector<f32, N>>,
     row_sum: f32,
-    /// For slopes: those of the scores sum to 0 but for rounding, which distances would enlarge.
+    /// For slopes: the sum of the scores' gradients less that of the log sum. It is 0 but for rounding errors, which
+    /// distances would enlarge.
     excess: f32,
     mean: f32,
     bias_gradient: &'a mut [f32],
@@ -40,6 +43,7 @@ impl<'a, N: Size> QueryGradient<'a, N> {
         above: Array<Vector<f32, N>>,
         output: &Array<Vector<f32, N>>,
         log_sum: f32,
+        log_sum_gradient: f32,
         bias_gradient: &'a mut [f32],
         sizes: Sizes,
         #[comptime] plan: Plan,
@@ -51,13 +55,13 @@ impl<'a, N: Size> QueryGradient<'a, N> {
         }
         QueryGradient::<'a, N> {
             above,
-            product: product.vector_sum(),
+            product: product.vector_sum() - log_sum_gradient,
             log_sum,
             position: sizes.offset + query.row,
             block_row: query.place(sizes) * sizes.keys,
             sum: zeros::<N>(plan.dim),
             row_sum: f32::new(0.0),
-            excess: f32::new(0.0),
+            excess: -log_sum_gradient,
             mean: f32::new(0.0),
             bias_gradient,
         }
@@ -85,15 +89,14 @@ impl<'a, N: Size> Take<N> for QueryGradient<'a, N> {
     }
 }
 
-/// The gradient of q; for each row the product of output and its gradient; and what belongs to a query of the
-/// bias' gradient: `[batch, heads, queries]` for slopes and pairs, all of it for a block.
+/// The gradient of q; for each row the product of output and its gradient, less the gradient of the log sum; and what
+/// belongs to a query of the bias' gradient: `[batch, heads, queries]` for slopes and pairs, all of it for a block.
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
 pub(super) fn query_kernel<N: Size>(
     read: &Read<'_, N>,
     above: &Above<'_, N>,
     output: &[Vector<f32, N>],
     q_gradient: &mut [Vector<f32, N>],
-    far_q_gradient: &mut [Vector<f32, N>],
     products: &mut [f32],
     bias_gradient: &mut [f32],
     #[comptime] plan: Plan,
@@ -105,17 +108,25 @@ pub(super) fn query_kernel<N: Size>(
     let gradient = read_row::<N>(above.gradient, from, query.real, plan.value_dim);
     let output = read_row::<N>(output, place * plan.value_dim, query.real, plan.value_dim);
     let log_sum = above.log_sums[place];
-    let mut sums = QueryGradient::<N>::new(query, gradient, &output, log_sum, bias_gradient, sizes, plan);
+    let mut log_sum_gradient = f32::new(0.0);
+    if comptime!(plan.log_sums_given) {
+        log_sum_gradient = above.log_sums_gradient[place];
+    }
+    let mut sums = QueryGradient::<N>::new(
+        query,
+        gradient,
+        &output,
+        log_sum,
+        log_sum_gradient,
+        bias_gradient,
+        sizes,
+        plan,
+    );
     let mut tiles = Tiles::<N>::new(plan);
     let scale = query.scale::<N>(read, plan);
-    for side in 0..plan.sides {
-        clear::<N>(&mut sums.sum, plan.dim);
-        each_key::<N, QueryGradient<N>>(side, query, read, &mut tiles, &mut sums, plan);
-        if query.real {
-            write_side::<N>(side, &sums.sum, q_gradient, far_q_gradient, place * plan.dim, scale, plan);
-        }
-    }
+    each_key::<N, QueryGradient<N>>(query, read, &mut tiles, &mut sums, plan);
     if query.real {
+        write_row::<N>(&sums.sum, q_gradient, place * plan.dim, scale, plan.dim);
         products[place] = sums.product;
         if comptime!(plan.learned && (plan.kind == Kind::Slopes || plan.kind == Kind::Pair)) {
             sums.bias_gradient[place] = sums.row_sum + sums.mean * sums.excess;
@@ -130,7 +141,6 @@ pub(super) fn key_kernel<N: Size>(
     above: &Above<'_, N>,
     products: &[f32],
     k_gradient: &mut [Vector<f32, N>],
-    far_k_gradient: &mut [Vector<f32, N>],
     v_gradient: &mut [Vector<f32, N>],
     bias_gradient: &mut [f32],
     #[comptime] plan: Plan,
@@ -141,94 +151,65 @@ pub(super) fn key_kernel<N: Size>(
     let key_head = CUBE_POS_Y as usize;
     let batch = CUBE_POS_Z as usize;
     let real = key < sizes.keys;
+    let own = read_row::<N>(read.k, start(lies.k, batch, key_head, key), real, plan.dim);
     let value = read_row::<N>(read.v, start(lies.v, batch, key_head, key), real, plan.value_dim);
-    let mut row = zeros::<N>(plan.dim);
+    let mut k_sum = zeros::<N>(plan.dim);
     let mut v_sum = zeros::<N>(plan.value_dim);
     let mut q_tile = Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.dim));
     let mut g_tile = Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.value_dim));
-    let place = (batch * (sizes.heads / plan.group) + key_head) * sizes.keys + key;
-    let k_from = start(lies.k, batch, key_head, key);
-    let far_k_from = start(lies.far_k, batch, key_head, key);
-    for side in 0..plan.sides {
-        read_side::<N>(side, read.k, k_from, read.far_k, far_k_from, real, &mut row, plan);
-        let mut k_sum = zeros::<N>(plan.dim);
-        // The first query that sees the cube's first key, and the end of those that see its last one.
-        let mut begin = first_key - min(first_key, sizes.offset);
-        let mut end = sizes.queries;
-        if comptime!(plan.windowed) {
-            if first_key >= sizes.sinks {
-                let last = first_key + comptime!(QUERIES - 1) + sizes.window;
-                end = min(end, last - min(last, sizes.offset));
-            }
+    // The first query that sees the cube's first key, and the end of those that see its last one.
+    let mut nearest = first_key;
+    let mut end = sizes.queries;
+    if comptime!(plan.windowed) {
+        if first_key >= sizes.sinks {
+            let last = first_key + comptime!(QUERIES - 1) + sizes.window;
+            end = min(end, last - min(last, sizes.offset));
         }
-        if comptime!(plan.sides == 2) {
-            let border = first_key + sizes.near;
-            if side == 0 {
-                let last = border + comptime!(QUERIES - 1);
-                end = min(end, last - min(last, sizes.offset));
-            } else {
-                begin = border - min(border, sizes.offset);
-            }
-        }
-        for member in 0..plan.group {
-            let head = key_head * plan.group + member;
-            let q_from = start(lies.q, batch, head, 0);
-            let far_q_from = start(lies.far_q, batch, head, 0);
-            let g_from = start(above.strides, batch, head, 0);
-            let mut column = f32::new(0.0);
-            let mut first = begin;
-            while first < end {
-                sync_cube();
-                stage_side::<N>(
-                    side,
-                    read.q,
-                    q_from,
-                    lies.q.row,
-                    read.far_q,
-                    far_q_from,
-                    lies.far_q.row,
-                    first,
-                    end,
-                    &mut q_tile,
-                    plan,
-                );
-                let g_row = above.strides.row;
-                stage::<N>(above.gradient, g_from, g_row, first, end, &mut g_tile, plan.value_dim, plan.tile);
-                sync_cube();
-                for index in 0..plan.tile {
-                    let query = first + index;
-                    let position = sizes.offset + query;
-                    if real
-                        && query < end
-                        && visible(position, key, sizes, plan)
-                        && of_side(side, position, key, sizes, plan)
-                    {
-                        let place = (batch * sizes.heads + head) * sizes.queries + query;
-                        let scale = scale_of::<N>(read, batch, query, plan);
-                        let score = dot::<N>(&row, &q_tile, index * plan.dim, plan.dim) * scale
-                            + bias_of::<N>(read, batch, head, query, key, plan);
-                        let share = (score - above.log_sums[place]).exp();
-                        let wanted = dot::<N>(&value, &g_tile, index * plan.value_dim, plan.value_dim);
-                        let slope = share * (wanted - products[place]);
-                        add::<N>(&mut k_sum, &q_tile, index * plan.dim, slope * scale, plan.dim);
-                        add::<N>(&mut v_sum, &g_tile, index * plan.value_dim, share, plan.value_dim);
-                        column -= slope;
-                    }
-                }
-                first += plan.tile;
-            }
-            if comptime!(plan.learned && plan.kind == Kind::Pair) {
-                if real {
-                    // Zero before the first side.
-                    bias_gradient[(batch * sizes.heads + head) * sizes.keys + key] += column;
+    }
+    if comptime!(plan.ranged) {
+        nearest += sizes.nearest;
+        let last = first_key + comptime!(QUERIES - 1) + sizes.farthest;
+        end = min(end, last - min(last, sizes.offset));
+    }
+    let begin = nearest - min(nearest, sizes.offset);
+    for member in 0..plan.group {
+        let head = key_head * plan.group + member;
+        let q_from = start(lies.q, batch, head, 0);
+        let g_from = start(above.strides, batch, head, 0);
+        let mut column = f32::new(0.0);
+        let mut first = begin;
+        while first < end {
+            sync_cube();
+            stage::<N>(read.q, q_from, lies.q.row, first, end, &mut q_tile, plan.dim, plan.tile);
+            let g_row = above.strides.row;
+            stage::<N>(above.gradient, g_from, g_row, first, end, &mut g_tile, plan.value_dim, plan.tile);
+            sync_cube();
+            for index in 0..plan.tile {
+                let query = first + index;
+                if real && query < end && visible(sizes.offset + query, key, sizes, plan) {
+                    let place = (batch * sizes.heads + head) * sizes.queries + query;
+                    let scale = scale_of::<N>(read, batch, query, plan);
+                    let score = dot::<N>(&own, &q_tile, index * plan.dim, plan.dim) * scale
+                        + bias_of::<N>(read, batch, head, query, key, plan);
+                    let share = (score - above.log_sums[place]).exp();
+                    let wanted = dot::<N>(&value, &g_tile, index * plan.value_dim, plan.value_dim);
+                    let slope = share * (wanted - products[place]);
+                    add::<N>(&mut k_sum, &q_tile, index * plan.dim, slope * scale, plan.dim);
+                    add::<N>(&mut v_sum, &g_tile, index * plan.value_dim, share, plan.value_dim);
+                    column -= slope;
                 }
             }
+            first += plan.tile;
         }
-        if real {
-            write_side::<N>(side, &k_sum, k_gradient, far_k_gradient, place * plan.dim, 1.0, plan);
+        if comptime!(plan.learned && plan.kind == Kind::Pair) {
+            if real {
+                bias_gradient[(batch * sizes.heads + head) * sizes.keys + key] = column;
+            }
         }
     }
     if real {
+        let place = (batch * (sizes.heads / plan.group) + key_head) * sizes.keys + key;
+        write_row::<N>(&k_sum, k_gradient, place * plan.dim, 1.0, plan.dim);
         write_row::<N>(&v_sum, v_gradient, place * plan.value_dim, 1.0, plan.value_dim);
     }
 }
@@ -277,18 +258,7 @@ pub(super) fn distance_kernel<N: Size>(
                 let q_from = start(lies.q, batch, head, row);
                 let g_from = start(above.strides, batch, head, row);
                 let scale = scale_of::<N>(read, batch, row, plan);
-                let mut score = bias;
-                if comptime!(plan.sides == 1) {
-                    score += dot_of::<N>(read.q, q_from, read.k, k_from, plan.dim) * scale;
-                } else {
-                    if distance < sizes.near {
-                        score += dot_of::<N>(read.q, q_from, read.k, k_from, plan.dim) * scale;
-                    } else {
-                        let k_from = start(lies.far_k, batch, key_head, key);
-                        let q_from = start(lies.far_q, batch, head, row);
-                        score += dot_of::<N>(read.far_q, q_from, read.far_k, k_from, plan.dim) * scale;
-                    }
-                }
+                let score = bias + dot_of::<N>(read.q, q_from, read.k, k_from, plan.dim) * scale;
                 let share = (score - above.log_sums[place]).exp();
                 let wanted = dot_of::<N>(above.gradient, g_from, read.v, v_from, plan.value_dim);
                 sum += share * (wanted - products[place]);

@@ -3,7 +3,7 @@
 
 use super::backward::{AboveLaunch, distance_kernel, key_kernel, query_kernel};
 use super::{Kind, LiesLaunch, Plan, QUERIES, ReadLaunch, SHARED, SizesLaunch, WIDEST, forward_kernel};
-use crate::attention::{Attention, Bias, Far, Shape};
+use crate::attention::{Attention, Bias, Shape};
 use crate::gpu::{address, empty, head_strides, launch, linear, rows, strided, strides, width, zeros};
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
@@ -21,7 +21,7 @@ use cubecl::prelude::*;
 const CUBES: usize = 65_535;
 
 /// Buffers of the kernel that has most, with that of the sizes.
-const BUFFERS: u32 = 16;
+const BUFFERS: u32 = 14;
 
 /// Whether the kernels can compute this on the device that q lies on.
 pub(in crate::attention) fn takes(q: &Tensor<4>, shape: &Shape) -> bool {
@@ -56,12 +56,15 @@ pub(super) struct Call {
     window: Option<usize>,
     sinks: usize,
     offset: usize,
-    /// The first distance that is far; other tensors stand in the place of the far q and k if none is.
-    pub(super) near: Option<usize>,
+    /// The distances that are read, as far as any occurs.
+    distances: [usize; 2],
+    /// Whether the log sums have a gradient; another tensor stands in its place if not.
+    pub(super) log_sums_given: bool,
 }
 
 impl Call {
     pub(super) fn new(options: &Attention, shape: Shape) -> Self {
+        let reach = options.query_offset + shape.queries;
         Self {
             shape,
             kind: match &options.bias {
@@ -77,7 +80,9 @@ impl Call {
             window: options.window,
             sinks: options.sinks,
             offset: options.query_offset,
-            near: options.far.as_ref().map(|far: &Far| far.near),
+            // Kernels may count in 32 bits. What no distance reaches is enough, and stays small.
+            distances: [options.distances.start, options.distances.end].map(|distance| distance.min(reach)),
+            log_sums_given: false,
         }
     }
 
@@ -90,16 +95,6 @@ impl Call {
         [self.shape.batch, self.shape.heads, self.shape.queries]
     }
 
-    /// The shapes of the gradients of the far q and k.
-    fn far_shapes(&self) -> [Vec<usize>; 2] {
-        let Shape { batch, heads, key_heads, queries, keys, head_dim, .. } = self.shape;
-        if self.near.is_none() {
-            // A row: what is bound as vectors must hold one.
-            return [vec![head_dim], vec![head_dim]];
-        }
-        [vec![batch, heads, queries, head_dim], vec![batch, key_heads, keys, head_dim]]
-    }
-
     /// What the kernels are compiled for, with vectors of `width`.
     fn plan(&self, width: usize) -> Plan {
         let Shape { heads, key_heads, head_dim, value_dim, .. } = self.shape;
@@ -109,7 +104,8 @@ impl Call {
             windowed: self.window.is_some(),
             scaled: self.scaled,
             learned: self.learned,
-            sides: if self.near.is_some() { 2 } else { 1 },
+            ranged: self.distances != [0, self.offset + self.shape.queries],
+            log_sums_given: self.log_sums_given,
             tile: fits.min(32),
             dim: head_dim / width,
             value_dim: value_dim / width,
@@ -129,7 +125,8 @@ impl Call {
             // Kernels may count in 32 bits. What no distance and no key reaches is enough, and stays small.
             self.window.unwrap_or(0).min(self.offset + queries),
             self.sinks.min(keys),
-            self.near.unwrap_or(0).min(self.offset + queries),
+            self.distances[0],
+            self.distances[1],
             if self.kind == Kind::ByDistance { bias_shape[1] } else { 0 },
             if shared(bias) { 0 } else { heads * queries * keys },
             if shared(query_scale) { 0 } else { queries },
@@ -138,8 +135,8 @@ impl Call {
     }
 }
 
-/// What attention reads: q `[batch, heads, queries, head_dim]`, k and v `[batch, key_heads, keys, ..]`, q and k of far
-/// pairs, the tensors of [`Bias`] and the scale of queries `[1 or batch, queries]`, all f32. What is not there,
+/// What attention reads: q `[batch, heads, queries, head_dim]`, k and v `[batch, key_heads, keys, ..]`, the
+/// tensors of [`Bias`] and the scale of queries `[1 or batch, queries]`, all f32. What is not there,
 /// another tensor stands in for.
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
@@ -147,26 +144,32 @@ pub(super) struct Inputs<B: Backend> {
     pub(super) q: FloatTensor<B>,
     pub(super) k: FloatTensor<B>,
     pub(super) v: FloatTensor<B>,
-    pub(super) far_q: FloatTensor<B>,
-    pub(super) far_k: FloatTensor<B>,
     pub(super) first_bias: FloatTensor<B>,
     pub(super) second_bias: FloatTensor<B>,
     pub(super) query_scale: FloatTensor<B>,
 }
 
-/// The gradients of q, k, v, of the far q and k, and of the bias: of slopes `[batch, heads, queries]` and of a table
+/// The gradients of q, k, v and of the bias: of slopes `[batch, heads, queries]` and of a table
 /// `[batch, heads, distances]`, yet to be summed; of a block `[batch, heads, queries, keys]`; of pairs the queries'
-/// part and the keys'. What is not there is `[1]`, or a row of zeros.
+/// part and the keys'. What is not there is `[1]`.
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
 pub(super) struct Gradients<B: Backend> {
     pub(super) q: FloatTensor<B>,
     pub(super) k: FloatTensor<B>,
     pub(super) v: FloatTensor<B>,
-    pub(super) far_q: FloatTensor<B>,
-    pub(super) far_k: FloatTensor<B>,
     pub(super) first_bias: FloatTensor<B>,
     pub(super) second_bias: FloatTensor<B>,
+}
+
+/// The output and the log sums of a call, and their gradients.
+#[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub(super) struct Results<B: Backend> {
+    pub(super) output: FloatTensor<B>,
+    pub(super) log_sums: FloatTensor<B>,
+    pub(super) output_gradient: FloatTensor<B>,
+    pub(super) log_sums_gradient: FloatTensor<B>,
 }
 
 /// Attention on the GPU.
@@ -176,13 +179,11 @@ pub(super) trait Attend: Backend {
     #[fusion(id = "longwave_attention", meta = forward_metadata)]
     fn forward(#[extension_type] inputs: Inputs<Self>, call: Call) -> (FloatTensor<Self>, FloatTensor<Self>);
 
-    /// The gradients of what was read, from the output, its gradient and the logarithms of the sums.
+    /// The gradients of what was read.
     #[fusion(id = "longwave_attention_backward", meta = backward_metadata)]
     fn backward(
         #[extension_type] inputs: Inputs<Self>,
-        output: FloatTensor<Self>,
-        log_sums: FloatTensor<Self>,
-        gradient: FloatTensor<Self>,
+        #[extension_type] results: Results<Self>,
         call: Call,
     ) -> Gradients<Self>;
 }
@@ -207,19 +208,12 @@ fn forward_metadata(inputs: &InputsMetadata, call: &Call) -> (TensorSpec, Tensor
 }
 
 #[cfg(feature = "fusion")]
-fn backward_metadata(
-    inputs: &InputsMetadata,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    call: &Call,
-) -> GradientsMetadata {
+fn backward_metadata(inputs: &InputsMetadata, _: &ResultsMetadata, call: &Call) -> GradientsMetadata {
     let spec = |shape: Vec<usize>| TensorSpec::new(shape.into(), inputs.q.dtype);
     let distances = if call.kind == Kind::ByDistance { inputs.first_bias.shape[1] } else { 0 };
     let [first_bias, second_bias] = bias_shapes(call, distances).map(spec);
-    let [far_q, far_k] = call.far_shapes().map(spec);
     let [q, k, v] = [&inputs.q, &inputs.k, &inputs.v].map(TensorSpec::clone);
-    GradientsMetadata { q, k, v, far_q, far_k, first_bias, second_bias }
+    GradientsMetadata { q, k, v, first_bias, second_bias }
 }
 
 const UNITS: CubeDim = CubeDim::new_1d(QUERIES as u32);
@@ -231,8 +225,6 @@ impl Inputs<CubeBackend> {
             q: rows(self.q),
             k: rows(self.k),
             v: rows(self.v),
-            far_q: rows(self.far_q),
-            far_k: rows(self.far_k),
             first_bias: into_contiguous(self.first_bias),
             second_bias: into_contiguous(self.second_bias),
             query_scale: into_contiguous(self.query_scale),
@@ -240,31 +232,37 @@ impl Inputs<CubeBackend> {
     }
 
     /// Those that are read in rows of channels.
-    fn in_rows(&self) -> [&CubeTensor; 5] {
-        [&self.q, &self.k, &self.v, &self.far_q, &self.far_k]
+    fn in_rows(&self) -> [&CubeTensor; 3] {
+        [&self.q, &self.k, &self.v]
     }
 
     /// All of it as the kernels read it, in vectors of `width`.
     fn read<N: Size>(&self, call: &Call, width: usize) -> ReadLaunch<'static, N> {
-        let [q, k, v, far_q, far_k] = self.in_rows().map(|tensor| head_strides(tensor, width));
+        let [q, k, v] = self.in_rows().map(|tensor| head_strides(tensor, width));
         ReadLaunch::new(
             strided(&self.q),
             strided(&self.k),
             strided(&self.v),
-            strided(&self.far_q),
-            strided(&self.far_k),
             linear(&self.first_bias),
             linear(&self.second_bias),
             linear(&self.query_scale),
-            LiesLaunch::new(q, k, v, far_q, far_k),
+            LiesLaunch::new(q, k, v),
             call.sizes(&self.first_bias, &self.query_scale),
         )
     }
 }
 
-/// The gradient of the output, in rows, and the logarithms of the sums, as the kernels read them.
-fn above<N: Size>(gradient: &CubeTensor, log_sums: &CubeTensor, width: usize) -> AboveLaunch<'static, N> {
-    AboveLaunch::new(strided(gradient), head_strides(gradient, width), linear(log_sums))
+impl Results<CubeBackend> {
+    /// What the backward kernels read of them.
+    fn above<N: Size>(&self, width: usize) -> AboveLaunch<'static, N> {
+        let gradient = &self.output_gradient;
+        AboveLaunch::new(
+            strided(gradient),
+            head_strides(gradient, width),
+            linear(&self.log_sums),
+            linear(&self.log_sums_gradient),
+        )
+    }
 }
 
 /// What the launches of one call have in common.
@@ -325,42 +323,39 @@ impl Attend for CubeBackend {
         (output, log_sums)
     }
 
-    fn backward(
-        inputs: Inputs<Self>,
-        output: CubeTensor,
-        log_sums: CubeTensor,
-        gradient: CubeTensor,
-        call: Call,
-    ) -> Gradients<Self> {
+    fn backward(inputs: Inputs<Self>, results: Results<Self>, call: Call) -> Gradients<Self> {
         let inputs = inputs.laid_out();
-        let gradient = rows(gradient);
-        let [output, log_sums] = [output, log_sums].map(into_contiguous);
+        let results = Results {
+            output: into_contiguous(results.output),
+            log_sums: into_contiguous(results.log_sums),
+            output_gradient: rows(results.output_gradient),
+            log_sums_gradient: into_contiguous(results.log_sums_gradient),
+        };
         let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = call.shape;
         let distances = if call.kind == Kind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 };
-        // Hidden pairs of a block have the gradient 0, and no unit writes it; nor what is far, if nothing is.
+        // Hidden pairs of a block have the gradient 0, and no unit writes it.
         let [first_bias, second_bias] = bias_shapes(&call, distances).map(|shape| zeros(&inputs.q, shape));
-        let [far_q, far_k] = call.far_shapes().map(|shape| zeros(&inputs.q, shape));
         let q = empty(&inputs.q, [batch, heads, queries, head_dim]);
         let k = empty(&inputs.q, [batch, key_heads, keys, head_dim]);
         let v = empty(&inputs.q, [batch, key_heads, keys, value_dim]);
         let products = empty(&inputs.q, call.log_sums());
-        let launches = Launches::new(inputs, call, &[&gradient], &[&output, &first_bias]);
-        let width = launches.width;
+        let launches =
+            Launches::new(inputs, call, &[&results.output_gradient], &[&results.output, &first_bias]);
+        let (width, output) = (launches.width, &results.output);
         launch_reading!(
-            query_kernel, launches, launches.cubes(queries, heads), above(&gradient, &log_sums, width);
-            output, q, far_q, products, first_bias
+            query_kernel, launches, launches.cubes(queries, heads), results.above(width);
+            output, q, products, first_bias
         );
         launch_reading!(
-            key_kernel, launches, launches.cubes(keys, key_heads), above(&gradient, &log_sums, width);
-            products, k, far_k, v, second_bias
+            key_kernel, launches, launches.cubes(keys, key_heads), results.above(width);
+            products, k, v, second_bias
         );
         if call.learned && call.kind == Kind::ByDistance {
             launch_reading!(
-                distance_kernel, launches, launches.cubes(distances, heads),
-                above(&gradient, &log_sums, width);
+                distance_kernel, launches, launches.cubes(distances, heads), results.above(width);
                 products, first_bias
             );
         }
-        Gradients { q, k, v, far_q, far_k, first_bias, second_bias }
+        Gradients { q, k, v, first_bias, second_bias }
     }
 }

@@ -21,10 +21,6 @@
 //! 2e-5 of f64's to 3e-7 at 90 keys. Speed has been measured on a software device only (llvmpipe, where passes over
 //! memory cost little beside arithmetic): 0.8 to 1.05 times that of plain operations from 128 to 1,024 tokens.
 //!
-//! Two rotations chosen by distance are read one after the other, first the near pairs and then the far ones: a unit
-//! has one query (or key) of either in its registers, and a tile the keys (or queries) of either. Only tiles on the
-//! border are read twice, so that both together cost about what one costs.
-//!
 //! Rows of more than [`WIDEST`] channels go to the reference: a unit holds up to four of them in registers.
 
 // Kernels take their rows and places one by one, and an `if` of the compile time stays one of its own; what the
@@ -42,6 +38,7 @@ mod walk;
 pub(super) use gradient::attention;
 pub(super) use launch::takes;
 
+use super::NOTHING_SEEN;
 use crate::gpu::Strides;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -77,8 +74,10 @@ struct Plan {
     scaled: bool,
     /// Whether the bias has a gradient.
     learned: bool,
-    /// 2 where far pairs have a q and k of their own, else 1.
-    sides: usize,
+    /// Whether only some distances are read.
+    ranged: bool,
+    /// Whether the log sums have a gradient.
+    log_sums_given: bool,
     /// Rows of a tile.
     tile: usize,
     /// The vectors of a query or key.
@@ -96,8 +95,6 @@ struct Lies {
     q: Strides,
     k: Strides,
     v: Strides,
-    far_q: Strides,
-    far_k: Strides,
 }
 
 /// What the kernels learn at their launch.
@@ -110,8 +107,9 @@ struct Sizes {
     offset: usize,
     window: usize,
     sinks: usize,
-    /// The first distance that is far, where there are two sides.
-    near: usize,
+    /// The first distance that is read, and the end of them, where only some are.
+    nearest: usize,
+    farthest: usize,
     /// Distances in a table of them.
     distances: usize,
     /// Numbers between the batch rows of a bias block; 0 if they share one.
@@ -127,8 +125,6 @@ struct Read<'a, N: Size> {
     q: &'a [Vector<f32, N>],
     k: &'a [Vector<f32, N>],
     v: &'a [Vector<f32, N>],
-    far_q: &'a [Vector<f32, N>],
-    far_k: &'a [Vector<f32, N>],
     first_bias: &'a [f32],
     second_bias: &'a [f32],
     query_scale: &'a [f32],
@@ -139,27 +135,20 @@ struct Read<'a, N: Size> {
 /// Whether the query at a position sees a key.
 #[cube]
 fn visible(position: usize, key: usize, sizes: Sizes, #[comptime] plan: Plan) -> bool {
+    let mut visible = key <= position;
     if comptime!(plan.windowed) {
-        key <= position && (position < key + sizes.window || key < sizes.sinks)
-    } else {
-        key <= position
+        visible = visible && (position < key + sizes.window || key < sizes.sinks);
     }
+    if comptime!(plan.ranged) {
+        visible = visible && position >= key + sizes.nearest && position < key + sizes.farthest;
+    }
+    visible
 }
 
-/// Whether a pair is of a side: near (0) or far (1).
+/// The end of the keys at `distance` or more from a position.
 #[cube]
-fn of_side(side: usize, position: usize, key: usize, sizes: Sizes, #[comptime] plan: Plan) -> bool {
-    if comptime!(plan.sides == 1) {
-        true.runtime()
-    } else {
-        (side == 0 && position < key + sizes.near) || (side == 1 && position >= key + sizes.near)
-    }
-}
-
-/// The end of the keys that are far from a position.
-#[cube]
-fn far_end(position: usize, sizes: Sizes) -> usize {
-    position + 1 - min(sizes.near, position + 1)
+fn keys_before(position: usize, distance: usize) -> usize {
+    position + 1 - min(distance, position + 1)
 }
 
 /// What q·k of a query row is multiplied by.
@@ -249,15 +238,13 @@ fn forward_kernel<N: Size>(
     let query = Query::of_unit(read.sizes);
     let mut tiles = Tiles::<N>::new(plan);
     let values = zeros::<N>(plan.value_dim);
-    let mut softmax = Softmax::<N> { highest: f32::new(-3.0e38), total: f32::new(0.0), values };
-    for side in 0..plan.sides {
-        each_key::<N, Softmax<N>>(side, query, read, &mut tiles, &mut softmax, plan);
-    }
+    let mut softmax = Softmax::<N> { highest: f32::new(NOTHING_SEEN), total: f32::new(0.0), values };
+    each_key::<N, Softmax<N>>(query, read, &mut tiles, &mut softmax, plan);
     if query.real {
         let place = query.place(read.sizes);
-        // A row that sees no key gives zeros, and 0 in the place of its logarithm: exp(score - 0) is 0 again.
+        // A row that sees no key gives zeros.
         let none = softmax.total == f32::new(0.0);
-        log_sums[place] = select(none, f32::new(0.0), softmax.highest + softmax.total.ln());
+        log_sums[place] = select(none, f32::new(NOTHING_SEEN), softmax.highest + softmax.total.ln());
         let inverse = select(none, f32::new(0.0), 1.0 / softmax.total);
         write_row::<N>(&softmax.values, output, place * plan.value_dim, inverse, plan.value_dim);
     }

@@ -1,6 +1,6 @@
 //! Rows of channels in registers, and tiles of them in shared memory.
 
-use super::{Plan, QUERIES};
+use super::QUERIES;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
@@ -23,83 +23,6 @@ pub(super) fn stage<N: Size>(
             tile[index] = source[from + row * row_stride + index % dim];
         }
         index += QUERIES;
-    }
-}
-
-/// [`stage`] of one side.
-#[cube]
-pub(super) fn stage_side<N: Size>(
-    side: usize,
-    near: &[Vector<f32, N>],
-    near_from: usize,
-    near_row: usize,
-    far: &[Vector<f32, N>],
-    far_from: usize,
-    far_row: usize,
-    first: usize,
-    rows: usize,
-    tile: &mut Shared<[Vector<f32, N>]>,
-    #[comptime] plan: Plan,
-) {
-    if comptime!(plan.sides == 1) {
-        stage::<N>(near, near_from, near_row, first, rows, tile, plan.dim, plan.tile);
-    } else {
-        if side == 0 {
-            stage::<N>(near, near_from, near_row, first, rows, tile, plan.dim, plan.tile);
-        } else {
-            stage::<N>(far, far_from, far_row, first, rows, tile, plan.dim, plan.tile);
-        }
-    }
-}
-
-/// Reads one row of a side, or zeros if it is not `real`.
-#[cube]
-pub(super) fn read_side<N: Size>(
-    side: usize,
-    near: &[Vector<f32, N>],
-    near_from: usize,
-    far: &[Vector<f32, N>],
-    far_from: usize,
-    real: bool,
-    row: &mut Array<Vector<f32, N>>,
-    #[comptime] plan: Plan,
-) {
-    #[unroll]
-    for d in 0..plan.dim {
-        row[d] = Vector::new(0.0);
-        if real {
-            if comptime!(plan.sides == 1) {
-                row[d] = near[near_from + d];
-            } else {
-                if side == 0 {
-                    row[d] = near[near_from + d];
-                } else {
-                    row[d] = far[far_from + d];
-                }
-            }
-        }
-    }
-}
-
-/// Writes `times` a row to one of two targets.
-#[cube]
-pub(super) fn write_side<N: Size>(
-    side: usize,
-    row: &Array<Vector<f32, N>>,
-    near: &mut [Vector<f32, N>],
-    far: &mut [Vector<f32, N>],
-    from: usize,
-    times: f32,
-    #[comptime] plan: Plan,
-) {
-    if comptime!(plan.sides == 1) {
-        write_row::<N>(row, near, from, times, plan.dim);
-    } else {
-        if side == 0 {
-            write_row::<N>(row, near, from, times, plan.dim);
-        } else {
-            write_row::<N>(row, far, from, times, plan.dim);
-        }
     }
 }
 
@@ -126,17 +49,11 @@ pub(super) fn read_row<N: Size>(
 #[cube]
 pub(super) fn zeros<N: Size>(#[comptime] dim: usize) -> Array<Vector<f32, N>> {
     let mut row = Array::<Vector<f32, N>>::new(dim);
-    clear::<N>(&mut row, dim);
-    row
-}
-
-/// Sets a row to zeros.
-#[cube]
-pub(super) fn clear<N: Size>(row: &mut Array<Vector<f32, N>>, #[comptime] dim: usize) {
     #[unroll]
     for d in 0..dim {
         row[d] = Vector::new(0.0);
     }
+    row
 }
 
 /// The dot product of a row and a row of a tile.

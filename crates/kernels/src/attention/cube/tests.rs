@@ -1,8 +1,9 @@
-use crate::attention::tests::rows_without_keys;
-use crate::attention::{Attention, Bias, Far, attention, reference};
+use crate::attention::tests::{flat_part, rows_without_keys, two_rotations};
+use crate::attention::{Attention, Bias, attention, attention_by_distance, partial_attention, reference};
 use crate::device::adapter;
 use crate::testing::{assert_matches_on, flat, numbers, padded, tensor};
 use burn::tensor::{Device, Tensor};
+use std::ops::Range;
 
 /// The sizes and settings of one test.
 #[derive(Clone, Copy, Debug)]
@@ -17,8 +18,8 @@ struct Case {
     window: Option<usize>,
     sinks: usize,
     scaled: bool,
-    /// The first distance that is read with the far q and k.
-    near: Option<usize>,
+    /// The first distance that is read with a second q and k.
+    border: Option<usize>,
     /// Whether everything comes in rows that lie apart.
     apart: bool,
 }
@@ -34,7 +35,7 @@ const PLAIN: Case = Case {
     window: None,
     sinks: 0,
     scaled: false,
-    near: None,
+    border: None,
     apart: false,
 };
 
@@ -77,55 +78,91 @@ impl Case {
         }
     }
 
-    fn hold(&self, device: &Device, kind: &str) {
+    fn input_sizes(&self, kind: &str) -> Vec<usize> {
         let Self { batch, heads, key_heads, queries, keys, head_dim, value_dim, .. } = *self;
-        let mut sizes = vec![
-            batch * heads * queries * head_dim,
-            batch * key_heads * keys * head_dim,
-            batch * key_heads * keys * value_dim,
-        ];
-        let far = sizes.len();
-        if self.near.is_some() {
-            sizes.extend([sizes[0], sizes[1]]);
-        }
-        let bias = sizes.len();
-        sizes.extend(self.bias_sizes(kind));
-        let inputs: Vec<Vec<f32>> =
-            sizes.iter().enumerate().map(|(index, &size)| numbers(index as u64 + 1, size)).collect();
-        let query_scale =
-            self.scaled.then(|| self.lay(tensor::<2>(50, [batch, queries], device).add_scalar(1.5)));
-        let call = |inputs: &[Tensor<1>]| {
-            // Keys arrive with heads and rows exchanged, so that they do not lie contiguously.
-            let query =
-                |index: usize| self.lay(inputs[index].clone().reshape([batch, heads, queries, head_dim]));
-            let key = |index: usize| {
-                self.lay(inputs[index].clone().reshape([batch, keys, key_heads, head_dim])).swap_dims(1, 2)
-            };
-            let (q, k) = (query(0), key(1));
-            let v = self.lay(inputs[2].clone().reshape([batch, key_heads, keys, value_dim]));
-            let options = Attention {
-                scale: 0.7,
-                bias: self.bias(kind, &inputs[bias..]),
-                window: self.window,
-                sinks: self.sinks,
-                query_scale: query_scale.clone(),
-                query_offset: self.offset(),
-                far: self.near.map(|near| Far { q: query(far), k: key(far + 1), near }),
-            };
-            (q, k, v, options)
+        let [q, k, v] =
+            [heads * queries * head_dim, key_heads * keys * head_dim, key_heads * keys * value_dim];
+        let far = if self.border.is_some() { vec![batch * q, batch * k] } else { vec![] };
+        [vec![batch * q, batch * k, batch * v], far, self.bias_sizes(kind)].concat()
+    }
+
+    /// q and k, v, q and k of far pairs, and the options.
+    fn call(
+        &self,
+        device: &Device,
+        kind: &str,
+        inputs: &[Tensor<1>],
+    ) -> ([Tensor<4>; 2], Tensor<4>, [Tensor<4>; 2], Attention) {
+        let Self { batch, heads, key_heads, queries, keys, head_dim, value_dim, .. } = *self;
+        let far = if self.border.is_some() { 3 } else { 0 };
+        // Keys arrive with heads and rows exchanged, so that they are not contiguous.
+        let query_and_key = |first: usize| {
+            let [q, k] = [first, first + 1].map(|index| inputs[index].clone());
+            [
+                self.lay(q.reshape([batch, heads, queries, head_dim])),
+                self.lay(k.reshape([batch, keys, key_heads, head_dim])).swap_dims(1, 2),
+            ]
         };
+        let options = Attention {
+            scale: 0.7,
+            bias: self.bias(kind, &inputs[if far > 0 { 5 } else { 3 }..]),
+            window: self.window,
+            sinks: self.sinks,
+            query_scale: self
+                .scaled
+                .then(|| self.lay(tensor::<2>(50, [batch, queries], device).add_scalar(1.5))),
+            query_offset: self.offset(),
+            distances: 0..usize::MAX,
+        };
+        let v = self.lay(inputs[2].clone().reshape([batch, key_heads, keys, value_dim]));
+        (query_and_key(0), v, query_and_key(far), options)
+    }
+
+    fn check(&self, device: &Device, kind: &str) {
+        let inputs: Vec<Vec<f32>> =
+            (1..).zip(self.input_sizes(kind)).map(|(seed, size)| numbers(seed, size)).collect();
         assert_matches_on(
             device,
             &format!("{kind} {self:?}"),
             &inputs,
             |inputs| {
+                let ([q, k], v, far, options) = self.call(device, kind, inputs);
+                match self.border {
+                    Some(border) => attention_by_distance([q, k], far, v, border, &options),
+                    None => attention(q, k, v, &options),
+                }
+            },
+            |inputs| {
+                let ([q, k], v, far, options) = self.call(device, kind, inputs);
+                let shape = crate::attention::Shape::of(&q, &k, &v);
+                match self.border {
+                    Some(border) => two_rotations([q, k], far, v, border, &options),
+                    None => reference::attention([q, k, v], &options, &shape),
+                }
+            },
+        );
+    }
+
+    /// One range of distances, output and log sums.
+    fn check_range(&self, device: &Device, kind: &str, distances: &Range<usize>) {
+        let inputs: Vec<Vec<f32>> =
+            (1..).zip(self.input_sizes(kind)).map(|(seed, size)| numbers(seed, size)).collect();
+        let call = |inputs: &[Tensor<1>]| {
+            let ([q, k], v, _, options) = self.call(device, kind, inputs);
+            (q, k, v, Attention { distances: distances.clone(), ..options })
+        };
+        assert_matches_on(
+            device,
+            &format!("{kind} {distances:?} {self:?}"),
+            &inputs,
+            |inputs| {
                 let (q, k, v, options) = call(inputs);
-                attention(q, k, v, &options)
+                flat_part(partial_attention(q, k, v, &options))
             },
             |inputs| {
                 let (q, k, v, options) = call(inputs);
                 let shape = crate::attention::Shape::of(&q, &k, &v);
-                reference::attention(q, k, v, &options, &shape)
+                flat_part(reference::partial_attention([q, k, v], &options, &shape))
             },
         );
     }
@@ -135,7 +172,7 @@ impl Case {
 fn every_bias_agrees_with_the_reference() {
     let Some(device) = adapter("attention on the GPU") else { return };
     for kind in KINDS {
-        PLAIN.hold(&device, kind);
+        PLAIN.check(&device, kind);
         // Past one cube's queries and one tile of keys, with channels that no vector width divides.
         Case {
             batch: 1,
@@ -148,7 +185,7 @@ fn every_bias_agrees_with_the_reference() {
             scaled: true,
             ..PLAIN
         }
-        .hold(&device, kind);
+        .check(&device, kind);
     }
 }
 
@@ -172,14 +209,14 @@ fn sizes_and_masks_agree_with_the_reference() {
         },
     ] {
         // Not slopes: far along, their gradient in the reference is off by more than what is allowed here.
-        case.hold(&device, "pair");
+        case.check(&device, "pair");
     }
 }
 
 #[test]
 fn two_rotations_agree_with_the_reference() {
     let Some(device) = adapter("attention on the GPU") else { return };
-    for (kind, near) in KINDS.into_iter().zip([1, 9, 12, 36, 19, usize::MAX]) {
+    for (kind, border) in KINDS.into_iter().zip([1, 9, 12, 36, 19, usize::MAX]) {
         Case {
             batch: 1,
             queries: 70,
@@ -190,20 +227,31 @@ fn two_rotations_agree_with_the_reference() {
             // Sinks are far along, where the reference's gradient of slopes is off by more than is allowed here.
             sinks: if kind == "slopes" { 0 } else { 3 },
             scaled: true,
-            near: Some(near),
+            border: Some(border),
             ..PLAIN
         }
-        .hold(&device, kind);
+        .check(&device, kind);
     }
     for case in [
-        Case { near: Some(9), ..PLAIN },
-        Case { batch: 1, heads: 1, key_heads: 1, queries: 1, keys: 1, near: Some(0), ..PLAIN },
-        Case { queries: 1, keys: 90, near: Some(30), ..PLAIN },
-        Case { batch: 1, queries: 200, keys: 200, near: Some(70), ..PLAIN },
-        Case { batch: 1, queries: 130, keys: 130, window: Some(30), sinks: 2, near: Some(30), ..PLAIN },
-        Case { batch: 1, queries: 66, keys: 150, window: Some(90), head_dim: 128, near: Some(41), ..PLAIN },
+        Case { border: Some(9), ..PLAIN },
+        Case { batch: 1, heads: 1, key_heads: 1, queries: 1, keys: 1, border: Some(0), ..PLAIN },
+        Case { queries: 1, keys: 90, border: Some(30), ..PLAIN },
+        Case { batch: 1, queries: 200, keys: 200, border: Some(70), ..PLAIN },
+        Case { batch: 1, queries: 130, keys: 130, window: Some(30), sinks: 2, border: Some(30), ..PLAIN },
+        Case { batch: 1, queries: 66, keys: 150, window: Some(90), head_dim: 128, border: Some(41), ..PLAIN },
     ] {
-        case.hold(&device, "pair");
+        case.check(&device, "pair");
+    }
+}
+
+#[test]
+fn ranges_of_distances_agree_with_the_reference() {
+    let Some(device) = adapter("attention on the GPU") else { return };
+    let ranges = [0..1, 0..40, 3..9, 12..usize::MAX, 40..70, 200..300];
+    for (kind, distances) in KINDS.into_iter().zip(ranges) {
+        let case = Case { batch: 1, queries: 70, keys: 101, scaled: true, ..PLAIN };
+        case.check_range(&device, kind, &distances);
+        Case { window: Some(30), sinks: 5, ..case }.check_range(&device, kind, &distances);
     }
 }
 
@@ -216,14 +264,14 @@ fn odd_shapes_agree_with_the_reference() {
         Case { heads: 1, queries: 1, keys: 1, head_dim: 1, value_dim: 1, ..apart },
         Case { queries: 37, keys: 37, head_dim: 3, value_dim: 37, ..apart },
         Case { queries: 3, keys: 67, head_dim: 37, value_dim: 1, scaled: true, ..apart },
-        Case { batch: 2, queries: 65, keys: 67, head_dim: 3, value_dim: 3, near: Some(37), ..apart },
+        Case { batch: 2, queries: 65, keys: 67, head_dim: 3, value_dim: 3, border: Some(37), ..apart },
         Case { queries: 37, keys: 65, head_dim: 1, value_dim: 3, window: Some(9), sinks: 3, ..apart },
-        Case { batch: 2, queries: 1, keys: 3, head_dim: 37, value_dim: 37, near: Some(1), ..apart },
+        Case { batch: 2, queries: 1, keys: 3, head_dim: 37, value_dim: 37, border: Some(1), ..apart },
     ];
     // Slopes have the smallest case: far along, their gradient in the reference is off by more than is allowed.
     let kinds = ["slopes", "distance", "pair", "block", "distance", "shared block"];
     for (case, kind) in cases.into_iter().zip(kinds) {
-        case.hold(&device, kind);
+        case.check(&device, kind);
     }
 }
 
@@ -236,7 +284,7 @@ fn large_logits_do_not_overflow() {
     let options = Attention::causal(4);
     let shape = crate::attention::Shape::of(&q, &k, &v);
     let fused = crate::testing::list(attention(q.clone(), k.clone(), v.clone(), &options));
-    let expected = crate::testing::list(reference::attention(q, k, v, &options, &shape));
+    let expected = crate::testing::list(reference::attention([q, k, v], &options, &shape));
     crate::testing::assert_close("large logits", &fused, &expected, 2e-3);
 }
 

@@ -1,7 +1,7 @@
 //! The way of a cube's queries over their keys, tile by tile: what the output and the gradient of q share.
 
-use super::rows::{dot, read_side, stage, stage_side, zeros};
-use super::{Plan, QUERIES, Read, Sizes, bias_of, far_end, of_side, reached, scale_of, visible};
+use super::rows::{dot, read_row, stage};
+use super::{Plan, QUERIES, Read, Sizes, bias_of, keys_before, reached, scale_of, visible};
 use crate::gpu::start;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -44,10 +44,9 @@ impl Query {
     }
 }
 
-/// The vectors of a query, and the keys and values that all queries of the cube have reached.
+/// The keys and values that all queries of the cube have reached.
 #[derive(CubeType)]
 pub(super) struct Tiles<N: Size> {
-    query: Array<Vector<f32, N>>,
     pub(super) k: Shared<[Vector<f32, N>]>,
     pub(super) v: Shared<[Vector<f32, N>]>,
 }
@@ -56,7 +55,6 @@ pub(super) struct Tiles<N: Size> {
 impl<N: Size> Tiles<N> {
     pub(super) fn new(#[comptime] plan: Plan) -> Tiles<N> {
         Tiles::<N> {
-            query: zeros::<N>(plan.dim),
             k: Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.dim)),
             v: Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.value_dim)),
         }
@@ -70,10 +68,9 @@ pub(super) trait Take<N: Size> {
     fn take(&mut self, key: usize, score: f32, tiles: &Tiles<N>, index: usize, #[comptime] plan: Plan);
 }
 
-/// Lets a query take the keys of one side that it sees.
+/// Lets a query take the keys that it sees.
 #[cube]
 pub(super) fn each_key<N: Size, T: Take<N>>(
-    side: usize,
     query: Query,
     read: &Read<'_, N>,
     tiles: &mut Tiles<N>,
@@ -83,50 +80,27 @@ pub(super) fn each_key<N: Size, T: Take<N>>(
     let (lies, sizes) = (read.lies, read.sizes);
     let Query { batch, head, row, real, lowest } = query;
     let key_head = head / comptime!(plan.group);
-    let q_from = start(lies.q, batch, head, row);
-    let far_q_from = start(lies.far_q, batch, head, row);
+    let own = read_row::<N>(read.q, start(lies.q, batch, head, row), real, plan.dim);
     let k_from = start(lies.k, batch, key_head, 0);
-    let far_k_from = start(lies.far_k, batch, key_head, 0);
     let v_from = start(lies.v, batch, key_head, 0);
-    let (k_row, far_k_row) = (lies.k.row, lies.far_k.row);
     let scale = query.scale::<N>(read, plan);
     let position = sizes.offset + row;
-    read_side::<N>(side, read.q, q_from, read.far_q, far_q_from, real, &mut tiles.query, plan);
     let mut first = 0usize;
     let mut end = min(sizes.keys, lowest + QUERIES);
-    if comptime!(plan.sides == 2) {
-        if side == 0 {
-            first = far_end(lowest, sizes);
-        } else {
-            end = min(end, far_end(lowest + comptime!(QUERIES - 1), sizes));
-        }
+    if comptime!(plan.ranged) {
+        first = keys_before(lowest, sizes.farthest);
+        end = min(end, keys_before(lowest + comptime!(QUERIES - 1), sizes.nearest));
     }
     while first < end {
         if reached(lowest, first, sizes, plan) {
             sync_cube();
-            stage_side::<N>(
-                side,
-                read.k,
-                k_from,
-                k_row,
-                read.far_k,
-                far_k_from,
-                far_k_row,
-                first,
-                end,
-                &mut tiles.k,
-                plan,
-            );
+            stage::<N>(read.k, k_from, lies.k.row, first, end, &mut tiles.k, plan.dim, plan.tile);
             stage::<N>(read.v, v_from, lies.v.row, first, end, &mut tiles.v, plan.value_dim, plan.tile);
             sync_cube();
             for index in 0..plan.tile {
                 let key = first + index;
-                if real
-                    && key < end
-                    && visible(position, key, sizes, plan)
-                    && of_side(side, position, key, sizes, plan)
-                {
-                    let score = dot::<N>(&tiles.query, &tiles.k, index * plan.dim, plan.dim) * scale
+                if real && key < end && visible(position, key, sizes, plan) {
+                    let score = dot::<N>(&own, &tiles.k, index * plan.dim, plan.dim) * scale
                         + bias_of::<N>(read, batch, head, row, key, plan);
                     taker.take(key, score, &*tiles, index, plan);
                 }

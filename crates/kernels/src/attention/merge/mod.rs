@@ -52,8 +52,8 @@ pub fn merge(a: PartialAttention, b: PartialAttention) -> PartialAttention {
 /// `ReRoPE`, Leaky `ReRoPE`, Self-Extend.
 ///
 /// `near` and `far` are q `[batch, heads, queries, head_dim]` and k `[batch, key_heads, keys, head_dim]`; `border` is
-/// the first far distance, in tokens. Each pair reads its own range of distances, so both together cost what one costs,
-/// but for the blocks of queries on the border.
+/// the first far distance, in tokens. Each pair reads its own range of distances. Both together do the work of one,
+/// but for the blocks of queries on the border and the pass that merges.
 ///
 /// # Panics
 /// As [`attention`](super::attention()).

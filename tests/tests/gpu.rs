@@ -352,7 +352,7 @@ fn the_program_trains_evaluates_and_resumes() {
         assert_eq!(cpu.device, "CPU");
         hold(
             &format!("nll of {} at {}", cpu.extend, cpu.settings.length),
-            (gpu.nll / cpu.nll - 1.0).abs(),
+            (gpu.nll() / cpu.nll() - 1.0).abs(),
             LOSS,
         );
     }

@@ -28,16 +28,21 @@ fn rows_tell_accuracy_bigrams_and_documents() {
     project.train(&["--set", "train.steps=30"]);
     let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
     for row in &rows {
-        let accuracy = row.accuracy.unwrap();
-        assert!(accuracy > 0.0 && accuracy < 1.0 && row.accuracy_se.unwrap() > 0.0, "{accuracy}");
+        let accuracy = row.values.get("accuracy").unwrap();
+        assert!(
+            accuracy > 0.0 && accuracy < 1.0 && row.values.get("accuracy_se").unwrap() > 0.0,
+            "{accuracy}"
+        );
         assert_eq!(row.corpus.as_deref(), Some("corpus"));
         let documents = row.per_document.as_ref().unwrap();
         assert_eq!(documents.tokens.iter().sum::<u64>(), row.tokens);
-        assert!((documents.nll.iter().sum::<f64>() / row.tokens as f64 - row.nll).abs() < 1e-12);
+        assert!(
+            (documents.get("nll").unwrap().iter().sum::<f64>() / row.tokens as f64 - row.nll()).abs() < 1e-12
+        );
         let bigrams = row.bigrams.as_ref().unwrap();
         assert_eq!(bigrams.iter().map(|part| part.tokens).sum::<u64>(), row.tokens);
         let sum: f64 = bigrams.iter().map(|part| part.nll * part.tokens as f64).sum();
-        assert!((sum / row.tokens as f64 - row.nll).abs() < 1e-12);
+        assert!((sum / row.tokens as f64 - row.nll()).abs() < 1e-12);
         let correct: f64 = bigrams.iter().map(|part| part.accuracy * part.tokens as f64).sum();
         assert!((correct / row.tokens as f64 - accuracy).abs() < 1e-12);
     }
@@ -49,7 +54,7 @@ fn rows_tell_accuracy_bigrams_and_documents() {
     assert!(parts(&rows[0]).len() > 1);
     assert!(rows.iter().all(|row| parts(row) == parts(&rows[0])));
     let difference = of(&rows, "linear", 64).minus(of(&rows, "window_baseline", 64)).unwrap();
-    let apart = of(&rows, "linear", 64).nll - of(&rows, "window_baseline", 64).nll;
+    let apart = of(&rows, "linear", 64).nll() - of(&rows, "window_baseline", 64).nll();
     assert!((difference.mean - apart).abs() < 1e-12);
     let table = String::from_utf8(project.read(&format!("{RUN}/results.md"))).unwrap();
     assert!(table.contains("| Δ at 2L |") && table.contains("paired by document"), "{table}");
@@ -64,14 +69,14 @@ fn other_text_and_splits_are_rows_of_their_own() {
     let own = eval(&project, &["--extend", "direct"]);
     let other = eval(&project, &["--extend", "direct", "--corpus", "other"]);
     assert_eq!((other[0].documents, other[0].corpus.as_deref()), (2, Some("other")));
-    assert_ne!(other[0].nll, own[0].nll);
+    assert_ne!(other[0].nll(), own[0].nll());
     assert_ne!(other[0].identity().unwrap(), own[0].identity().unwrap());
     assert_eq!(other[0].minus(&own[0]), None, "other documents are no pairs");
     // The same text under another name is the same measurement; changed text is not.
     project.write("copy/a.txt", &common::text(400, 21));
     project.write("copy/b.txt", &common::text(300, 22));
     let copy = eval(&project, &["--extend", "direct", "--corpus", "copy"]);
-    assert_eq!((copy[0].identity().unwrap(), copy[0].nll), (other[0].identity().unwrap(), other[0].nll));
+    assert_eq!((copy[0].identity().unwrap(), copy[0].nll()), (other[0].identity().unwrap(), other[0].nll()));
     project.write("other/b.txt", &common::text(301, 22));
     let changed = eval(&project, &["--extend", "direct", "--corpus", "other"]);
     assert_ne!(changed[0].identity().unwrap(), other[0].identity().unwrap());
@@ -103,9 +108,9 @@ fn every_scored_token_can_be_written() {
             line["extend"] == row.extend.as_str() && line["length"] == row.settings.length as u64
         });
         let nll: Vec<f64> = own.clone().map(|line| line["nll"].as_f64().unwrap()).collect();
-        assert!((nll.iter().sum::<f64>() / row.tokens as f64 - row.nll).abs() < 1e-12);
+        assert!((nll.iter().sum::<f64>() / row.tokens as f64 - row.nll()).abs() < 1e-12);
         let correct = own.filter(|line| line["correct"] == true).count();
-        assert!((correct as f64 / row.tokens as f64 - row.accuracy.unwrap()).abs() < 1e-12);
+        assert!((correct as f64 / row.tokens as f64 - row.values.get("accuracy").unwrap()).abs() < 1e-12);
     }
     let line = &lines[0];
     assert_eq!((&line["document"], &line["protocol"]), (&"0.txt".into(), &"fixed_target".into()));
@@ -124,11 +129,14 @@ fn repeated_text_scores_the_last_copy() {
     let project = Project::new();
     project.train(&["--set", "train.steps=30"]);
     let rows = eval(&project, &["--protocol", "repeated_text", "--extend", "direct", "--lengths", "32,64"]);
-    assert!(rows.iter().all(|row| row.settings.passage == Some(16) && row.bpb.is_none()));
+    assert!(
+        rows.iter()
+            .all(|row| row.settings.keys.get("passage") == Some(16) && row.values.get("bpb").is_none())
+    );
     assert!(rows.iter().all(|row| row.bigrams.is_none() && row.tokens == rows[0].tokens));
     assert_eq!(rows[0].tokens % 16, 0);
     // At the training length the baseline reads the same.
-    assert_eq!(of(&rows, "direct", 32).nll.to_bits(), of(&rows, "window_baseline", 32).nll.to_bits());
+    assert_eq!(of(&rows, "direct", 32).nll().to_bits(), of(&rows, "window_baseline", 32).nll().to_bits());
     let table = project.run(&["eval", RUN, "--protocol", "repeated_text", "--extend", "direct"]);
     assert!(table.stdout.contains("Accuracy in % of small (rope): repeated_text"), "{}", table.stdout);
     let refused = project.run(&["eval", RUN, "--protocol", "repeated_text", "--set", "passage=17"]);
@@ -172,11 +180,14 @@ fn a_task_is_trained_and_asked_at_every_length() {
     let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
     assert_eq!(rows.len(), 8);
     for row in &rows {
-        assert_eq!((row.settings.protocol, row.settings.sequences), (Protocol::Task, Some(40)));
+        assert_eq!((row.settings.protocol, row.settings.keys.get("sequences")), (Protocol::Task, Some(40)));
         assert_eq!((row.corpus.as_deref(), row.documents), (Some("copy"), 40));
         // As many answers as fit into the length, and one token for `=`.
         assert_eq!(row.tokens, 40 * (row.settings.length as u64 / 2));
-        assert!(row.exact_match.unwrap() <= row.accuracy.unwrap() && row.bpb.is_none());
+        assert!(
+            row.values.get("exact_match").unwrap() <= row.values.get("accuracy").unwrap()
+                && row.values.get("bpb").is_none()
+        );
     }
     assert!(
         project.exists(&format!("{RUN}/exact_match.svg")) && project.exists(&format!("{RUN}/report.html"))
@@ -195,7 +206,7 @@ fn a_task_is_trained_and_asked_at_every_length() {
     assert!(refused.stderr.contains("the run was trained on a task"), "{}", refused.stderr);
     // Text is text to it all the same: its tokens are bytes.
     let rows = eval(&project, &["--corpus", "corpus", "--extend", "direct"]);
-    assert_eq!((rows[0].settings.protocol, rows[0].exact_match), (Protocol::FixedTarget, None));
+    assert_eq!((rows[0].settings.protocol, rows[0].values.get("exact_match")), (Protocol::FixedTarget, None));
 }
 
 const WINDOWS: &str = "{ kind = \"rerope\", window = [2, \"L/4\"] }";
@@ -227,7 +238,7 @@ fn what_a_task_chooses_is_chosen_by_other_questions() {
             && row.settings.length == chosen.settings.length
             && row.extend_config == chosen.extend_config
     });
-    assert_ne!(tried.unwrap().nll, chosen.nll, "the same questions");
+    assert_ne!(tried.unwrap().nll(), chosen.nll(), "the same questions");
 }
 
 #[test]
@@ -314,8 +325,8 @@ fn readings_are_compared_with_the_one_that_is_named() {
     assert_eq!(project.read(&file), kept, "nothing is written again");
     // Other readings stay as they are measured; only the difference is another.
     let other = against("{ kind = \"linear\" }");
-    assert_eq!((of(&other, "direct", 64).nll, of(&other, "direct", 32).nll), {
-        (of(&rows, "direct", 64).nll, of(&rows, "direct", 32).nll)
+    assert_eq!((of(&other, "direct", 64).nll(), of(&other, "direct", 32).nll()), {
+        (of(&rows, "direct", 64).nll(), of(&rows, "direct", 32).nll())
     });
     assert_eq!(of(&other, "direct", 64).difference.as_ref().unwrap().against["kind"], "linear");
 

@@ -97,3 +97,12 @@ mod tests {
         assert!(extensions("{ kind = ").is_err());
     }
 }
+
+/// The names in a sentence: the last after `or`.
+pub(crate) fn one_of(names: impl Iterator<Item = &'static str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => names.concat(),
+    }
+}

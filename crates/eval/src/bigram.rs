@@ -3,11 +3,10 @@
 //! A model that uses far context gains where a pair of tokens occurred before, but not lately: a cheap
 //! stand-in for the key tokens of `LongPPL` (Fang et al. 2024, arXiv:2410.23771).
 
-use crate::metrics::Tally;
+use crate::metrics::{Score, Tally};
+use crate::number;
 use crate::plan::Plan;
-use crate::row::BigramRow;
-use crate::score::Score;
-use crate::text::Text;
+use crate::text::{Material, Text};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -33,6 +32,23 @@ impl LastSeen {
     }
 }
 
+/// The mean loss of the tokens whose bigram was last seen so far back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BigramRow {
+    /// How far back: `within` L tokens, `beyond` L tokens, or `never`.
+    pub last_seen: LastSeen,
+    /// Scored tokens.
+    pub tokens: u64,
+    /// Mean negative log likelihood, in nats per token.
+    #[serde(with = "number")]
+    pub nll: f64,
+    /// Standard error of `nll` over documents; absent for fewer than two documents.
+    #[serde(default)]
+    pub nll_se: Option<f64>,
+    /// Share of the tokens that the model held most likely.
+    pub accuracy: f64,
+}
+
 /// For each token of a document, where its bigram was last seen, with L = `train_length`; the first
 /// token ends no bigram and counts as never.
 ///
@@ -53,7 +69,7 @@ pub fn last_seen(tokens: &[u32], train_length: usize) -> Vec<LastSeen> {
 
 /// [`last_seen`] of every document, as far as the plans score it; `None` where the text is not as it was written.
 pub fn last_seen_in(text: &Text, plans: &[&Plan], train_length: usize) -> Option<Vec<Vec<LastSeen>>> {
-    if !text.is_as_written() {
+    if text.material() != Material::Documents {
         return None;
     }
     let mut ends = vec![0; text.lengths().len()];
@@ -70,18 +86,18 @@ pub fn split(plan: &Plan, scores: &[Vec<Score>], seen: &[Vec<LastSeen>]) -> Vec<
     let mut tallies = LastSeen::ALL.map(|_| Tally::new(seen.len(), 0));
     for (window, scores) in plan.windows.iter().zip(scores) {
         for (token, score) in (window.first..window.end).zip(scores) {
-            tallies[seen[window.document][token].index()].add_score(window.document, *score);
+            tallies[seen[window.document][token].index()].add(window.document, &[*score], 0);
         }
     }
     let rows = LastSeen::ALL.into_iter().zip(tallies);
     rows.filter_map(|(last_seen, tally)| {
-        let summary = tally.summary()?;
+        let values = tally.values(Material::Documents)?;
         Some(BigramRow {
             last_seen,
-            tokens: summary.tokens,
-            nll: summary.nll,
-            nll_se: summary.nll_se,
-            accuracy: summary.accuracy,
+            tokens: tally.tokens(),
+            nll: values.get("nll")?,
+            nll_se: values.get("nll_se"),
+            accuracy: values.get("accuracy")?,
         })
     })
     .collect()

@@ -5,9 +5,10 @@
 //!   [`sweep`], [`search`]: hyper-parameters that are lists, or searched for; [`windows`]: warnings about windows that
 //!   hide nothing.
 //! - [`mod@select`]: decides sweeps and searches on the validation split.
-//! - [`plan`]: the windows of the documents that are read, and the tokens that are scored; [`source`], [`text`]: the
-//!   documents of a split, or text made from them; [`memory_check`]: whether a reading fits in memory.
-//! - [`score`]: the losses of the targets of a plan; [`metrics`]: sums per document, and the values of a row;
+//! - [`protocols`]: which windows are read and which of their tokens are scored; [`plan`]: those windows;
+//!   [`source`], [`text`]: the documents of a split, or text made from them; [`memory_check`]: whether a reading fits in
+//!   memory.
+//! - [`scorer`]: the losses of the targets of a plan; [`metrics`]: sums per document, and the values of a row;
 //!   [`bigram`]: losses by where a bigram was last seen; [`statistics`]: means, paired differences, standard errors.
 //! - [`measure`]: every extension at every length, and the window baseline.
 //! - [`row`]: one line of `results.jsonl`, and the file itself; [`reference`](mod@reference): differences between
@@ -22,10 +23,12 @@ mod extend_schema;
 pub mod measure;
 pub mod memory_check;
 pub mod metrics;
+mod number;
 pub mod plan;
+pub mod protocols;
 pub mod reference;
 pub mod row;
-pub mod score;
+pub mod scorer;
 pub mod search;
 pub mod select;
 pub mod source;
@@ -35,16 +38,17 @@ pub mod text;
 pub mod token_log;
 pub mod windows;
 
-pub use bigram::LastSeen;
-pub use block::{EvaluateConfig, Protocol, ResolvedEvaluate};
+pub use bigram::{BigramRow, LastSeen};
+pub use block::{EvaluateConfig, ResolvedEvaluate};
 pub use evaluation::Evaluation;
 pub use longwave_data::Split;
 pub use measure::{Subject, evaluate};
-pub use metrics::{PositionTally, Summary, Tally};
+pub use metrics::{DocumentSums, Metric, PositionRow, PositionTally, Score, Tally};
 pub use plan::{Plan, WINDOW_BASELINE, Window};
+pub use protocols::Protocol;
 pub use reference::Reference;
-pub use row::{BigramRow, Difference, DocumentSums, PositionRow, ResultRow, Settings};
-pub use score::{Score, Scorer};
+pub use row::{Difference, ResultRow, Settings};
+pub use scorer::Scorer;
 pub use select::{Selection, check, select};
 pub use source::Source;
 pub use statistics::{Mean, paired_difference};

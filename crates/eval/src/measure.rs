@@ -1,15 +1,14 @@
 //! Runs evaluations: every extension at every length, and the window baseline.
 
 use crate::bigram;
-use crate::block::Protocol;
 use crate::evaluation::Evaluation;
 use crate::memory_check;
-use crate::metrics::Summary;
+use crate::metrics::{DocumentSums, PositionTally, Score, Values};
 use crate::plan::{Plan, WINDOW_BASELINE, truncate};
-use crate::row::{DocumentSums, FORMAT, ResultRow, Settings};
-use crate::score::{Score, Scorer, by_position};
+use crate::row::{FORMAT, ResultRow, Settings};
+use crate::scorer::Scorer;
 use crate::source::Source;
-use crate::text::Text;
+use crate::text::{Material, Text};
 use crate::token_log::TokenLog;
 use burn::tensor::Device;
 use longwave_core::memory_check::available;
@@ -104,7 +103,8 @@ pub fn evaluate(
             task.extend == WINDOW_BASELINE && earlier.extend == task.extend && earlier.plan == task.plan
         });
         // Sequences of a task are others at every length.
-        let twin = twin.filter(|_| tokens.is_none() && evaluation.block.protocol != Protocol::Task);
+        let twin =
+            twin.filter(|_| tokens.is_none() && evaluation.block.protocol.material() != Material::Answers);
         let finished = known.get(&row.identity()?).copied();
         // What was once chosen stays so.
         row.chosen_among = row.chosen_among.or_else(|| finished.and_then(|row| row.chosen_among.clone()));
@@ -161,7 +161,8 @@ pub(crate) fn mean_loss(
             done += tokens;
             show(Progress { done, total })
         })?;
-        sum += scorer.tally(&task.plan, &scores).summary().map_or(f64::NAN, |summary| summary.nll);
+        let values = scorer.tally(&task.plan, &scores).values(task.text.material());
+        sum += values.and_then(|values| values.get("nll")).unwrap_or(f64::NAN);
     }
     Ok(sum / tasks.len() as f64)
 }
@@ -178,17 +179,13 @@ pub(crate) fn measurements(
     evaluation: &Evaluation,
 ) -> Result<Vec<Measurement>> {
     let block = &evaluation.block;
-    source.check(block.protocol)?;
+    block.protocol.check_source(source)?;
     let free = available();
     let mut tasks = Vec::new();
     for (place, extension) in evaluation.extensions.iter().enumerate() {
         let chosen = evaluation.chosen.iter().find(|chosen| chosen.place == place);
         for &length in &block.lengths {
-            if matches!(block.protocol, Protocol::Task | Protocol::RepeatedText) {
-                // Such a text is made for the length: it must fit before it is.
-                memory_check::check(length, Size::reading_bytes(resolved, length, 1), free)?;
-                memory_check::check_questions(block.sequences, length, free)?;
-            }
+            block.protocol.check_memory(&block.keys, length, resolved, free)?;
             let text = block.text(length, source)?;
             let plan = block.windows(length, &text)?;
             let scored = plan.windows.iter().map(crate::plan::Window::targets).max().unwrap_or(0);
@@ -259,14 +256,7 @@ fn blank(
         documents: 0,
         skipped_documents: 0,
         bytes: 0,
-        nll: f64::NAN,
-        nll_se: None,
-        ppl: f64::NAN,
-        bpb: None,
-        accuracy: None,
-        accuracy_se: None,
-        exact_match: None,
-        exact_match_se: None,
+        values: Values::default(),
         bigrams: None,
         positions: None,
         per_document: None,
@@ -285,26 +275,18 @@ fn measure(
     scorer: &Scorer<'_>,
     scores: &[Vec<Score>],
 ) -> Result<()> {
+    let block = &evaluation.block;
     let tally = scorer.tally(&task.plan, scores);
-    let Summary { tokens, documents, skipped_documents, nll, nll_se, ppl, accuracy, accuracy_se, bytes, bpb } =
-        tally
-            .summary()
-            .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.length)))?;
-    if evaluation.block.protocol == Protocol::Task
-        && let Some(exact) = tally.exact_match()
-    {
-        (row.exact_match, row.exact_match_se) = (Some(exact.mean), exact.se);
-    }
-    row.positions =
-        evaluation.block.bucket.map(|bucket| by_position(&task.plan, scores, task.length, bucket).rows());
-    (row.tokens, row.documents, row.skipped_documents) = (tokens, documents, skipped_documents);
-    (row.nll, row.nll_se, row.ppl) = (nll, nll_se, ppl);
-    (row.accuracy, row.accuracy_se) = (Some(accuracy), accuracy_se);
-    (row.bytes, row.bpb) = (bytes, bpb);
-    row.per_document = (tally.tokens.len() <= DocumentSums::MOST).then_some(DocumentSums {
-        tokens: tally.tokens,
-        nll: tally.nll,
-        correct: Some(tally.correct),
-    });
+    row.values = tally
+        .values(block.protocol.material())
+        .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.length)))?;
+    row.positions = block
+        .protocol
+        .bucket(&block.keys)
+        .map(|bucket| PositionTally::of(&task.plan, scores, task.length, bucket).rows());
+    (row.tokens, row.bytes) = (tally.tokens(), tally.bytes());
+    (row.documents, row.skipped_documents) = (tally.documents(), tally.skipped_documents());
+    let sums = tally.sums();
+    row.per_document = (sums.tokens.len() <= DocumentSums::MOST).then_some(sums);
     Ok(())
 }

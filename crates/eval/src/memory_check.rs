@@ -1,7 +1,9 @@
 //! Whether a reading fits in memory, before it starts.
 
-use longwave_core::memory_check::{product, shortage};
+use longwave_core::memory_check::shortage;
 use longwave_core::{Error, Result};
+use longwave_model::Size;
+use longwave_model::config::Resolved;
 
 /// Refuses a reading that needs more than is there.
 ///
@@ -15,21 +17,12 @@ pub fn check(length: usize, needed: u64, available: Option<u64>) -> Result<()> {
     }
 }
 
-/// Bytes of a question besides its tokens, at least.
-const QUESTION: usize = 48;
-
-/// Refuses more questions of a task than the memory holds; `sequences` is what the block asks.
+/// Checks that a text that is made for a length can be read, before it is made.
 ///
 /// # Errors
-/// They need more than `available`, in bytes.
-pub(crate) fn check_questions(sequences: Option<usize>, length: usize, available: Option<u64>) -> Result<()> {
-    let Some(sequences) = sequences else { return Ok(()) };
-    let bytes = product(&[length, size_of::<u32>()]).saturating_add(QUESTION as u64);
-    match shortage(bytes.saturating_mul(sequences as u64), available) {
-        None => Ok(()),
-        Some(shortage) => Err(Error::value("evaluate.sequences", sequences, format!("they take {shortage}"))
-            .hint("ask fewer sequences: 256 at every length unless given")),
-    }
+/// It needs more than `available`, in bytes.
+pub(crate) fn of_text(length: usize, model: &Resolved, available: Option<u64>) -> Result<()> {
+    check(length, Size::reading_bytes(model, length, 1), available)
 }
 
 #[cfg(test)]
@@ -41,9 +34,5 @@ mod tests {
         let error = check(1_000_000, 3 << 30, Some(1 << 30)).unwrap_err();
         assert_eq!(error.message(), "reading 1000000 tokens needs about 3.0 GiB, and 1.0 GiB are free");
         assert!(check(10, 1, Some(2)).is_ok() && check(10, 1, None).is_ok());
-        let error = check_questions(Some(1 << 50), 16, Some(1 << 30)).unwrap_err();
-        assert!(error.message().starts_with("`evaluate.sequences = 1125899906842624`"), "{error}");
-        assert!(check_questions(Some(256), 1 << 14, Some(1 << 30)).is_ok());
-        assert!(check_questions(None, 16, Some(1)).is_ok());
     }
 }

@@ -4,7 +4,6 @@
 //! tell it with the difference, so that a table, a file and a page say the same. To compare two trained models is
 //! another thing: `longwave compare`.
 
-use crate::block::Protocol;
 use crate::plan::WINDOW_BASELINE;
 use crate::row::{Difference, ResultRow, Settings};
 use crate::sweep::as_json;
@@ -144,7 +143,7 @@ pub fn resolve(rows: &mut Vec<ResultRow>, given: Option<&Reference>) -> Result<(
     let mut groups: Vec<((Settings, String), Vec<ResultRow>)> = Vec::new();
     let mut places = Vec::with_capacity(rows.len());
     for row in rows.drain(..) {
-        let key = (alike(&row.settings), row.checkpoint.clone());
+        let key = (row.settings.without_length(), row.checkpoint.clone());
         let group = groups.iter().position(|(other, _)| *other == key).unwrap_or_else(|| {
             groups.push((key, Vec::new()));
             groups.len() - 1
@@ -169,19 +168,13 @@ pub fn resolve(rows: &mut Vec<ResultRow>, given: Option<&Reference>) -> Result<(
     Ok(())
 }
 
-/// What rows that stand in one table have in common.
-fn alike(settings: &Settings) -> Settings {
-    let stride = settings.stride.filter(|_| settings.protocol != Protocol::NonOverlapping);
-    Settings { length: 0, exact: None, stride, ..settings.clone() }
-}
-
 fn same_model(a: &ResultRow, b: &ResultRow) -> bool {
     (&a.config_hash, a.seed, &a.checkpoint, a.step, a.stage)
         == (&b.config_hash, b.seed, &b.checkpoint, b.step, b.stage)
 }
 
 fn same_text(a: &ResultRow, b: &ResultRow) -> bool {
-    a.settings.length == b.settings.length && alike(&a.settings) == alike(&b.settings)
+    a.settings.length == b.settings.length && a.settings.without_length() == b.settings.without_length()
 }
 
 #[cfg(test)]
@@ -189,7 +182,7 @@ mod tests {
     use super::*;
     use crate::block::EvaluateConfig;
     use crate::evaluation::Evaluation;
-    use crate::row::DocumentSums;
+    use crate::metrics::DocumentSums;
     use crate::row::example::row as example;
 
     fn rows() -> Vec<ResultRow> {
@@ -243,7 +236,7 @@ mod tests {
         assert!(error.hint_text().is_some(), "{error}");
         let twin = ResultRow {
             extend_config: serde_json::json!({ "kind": "yarn", "ramp": "paper" }),
-            per_document: Some(DocumentSums { tokens: vec![2048; 2], nll: vec![1.0; 2], correct: None }),
+            per_document: Some(DocumentSums::new(vec![2048; 2]).with_numbers("nll", vec![1.0; 2])),
             ..example("yarn", 1024, 3.5)
         };
         mixed.push(twin);

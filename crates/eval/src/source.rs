@@ -1,6 +1,5 @@
 //! Where the documents of a measurement come from.
 
-use crate::block::Protocol;
 use crate::text::Text;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split, TokenFile};
@@ -33,25 +32,14 @@ impl<'a> Source<'a> {
         Ok(Self { dataset, tokens, split, name, hash })
     }
 
-    /// Refuses a protocol that has nothing to read here.
-    ///
-    /// # Errors
-    /// A task is asked as text is read, or the other way round.
-    pub fn check(&self, protocol: Protocol) -> Result<()> {
-        match (self.dataset.task(), protocol, &self.hash) {
-            (Some(_), Protocol::Task, _) | (Some(_), _, Some(_)) => Ok(()),
-            (None, Protocol::Task, _) => {
-                Err(Error::value("protocol", "\"task\"", "the run was trained on a corpus and asks no task")
-                    .hint("leave `protocol` out, or train on a `data.task`"))
-            }
-            (Some(_), _, None) => Err(Error::value(
-                "protocol",
-                format!("\"{protocol}\""),
-                "the run was trained on a task, and that has answers to score",
-            )
-            .hint("use `protocol = \"task\"`, or name text with `corpus`")),
-            (None, ..) => Ok(()),
-        }
+    /// Whether the run's task can be asked here.
+    pub fn has_task(&self) -> bool {
+        self.dataset.task().is_some()
+    }
+
+    /// Whether this is other text than what the run was trained on.
+    pub fn is_other_text(&self) -> bool {
+        self.hash.is_some()
     }
 
     /// The documents as they are.
@@ -71,7 +59,7 @@ impl<'a> Source<'a> {
     pub fn questions(&self, count: usize, length: usize) -> Result<Text> {
         match self.dataset.task() {
             Some(task) => Ok(Text::questions(task.questions(self.split, count, length)?)),
-            None => self.check(Protocol::Task).map(|()| self.documents()),
+            None => Err(Error::failed("a run that was trained on a corpus has no task to ask")),
         }
     }
 }

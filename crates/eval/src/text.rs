@@ -1,6 +1,5 @@
 //! What is read: the documents of a split, or text made from them.
 
-use crate::plan::Window;
 use longwave_data::{Questions, TokenFile};
 use std::ops::Range;
 
@@ -11,12 +10,23 @@ pub struct Text {
     form: Form,
 }
 
+/// What the documents of a text are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Material {
+    /// Text as it was written.
+    Documents,
+    /// Passages, each repeated.
+    Repeated,
+    /// Sequences of a task, of which the answers are scored.
+    Answers,
+}
+
 #[derive(Clone, Debug)]
 enum Form {
     /// As they are.
     Documents,
     /// Passages of so many tokens, each repeated to a window of `length + 1`, see
-    /// [`crate::plan::repeated_text`].
+    /// [`crate::protocols::repeated_text::repeated_text`].
     Tiled { passage: usize, length: usize },
     /// Sequences of a task, whose answers begin at these tokens and end with the document.
     Questions { answers: Vec<usize> },
@@ -44,18 +54,21 @@ impl Text {
         Self { tokens, form: Form::Questions { answers } }
     }
 
-    /// One window per sequence of a task, as long as it is, whose targets are the answer.
-    pub fn answer_windows(&self) -> Vec<Window> {
-        let Form::Questions { answers } = &self.form else { return Vec::new() };
-        let end = |document: usize| self.tokens.document(document).len();
-        let window =
-            |(document, &first): (usize, &usize)| Window { document, start: 0, first, end: end(document) };
-        answers.iter().enumerate().map(window).collect()
+    /// Where the answers of a task begin, each in its document; none in text.
+    pub fn answers(&self) -> &[usize] {
+        match &self.form {
+            Form::Questions { answers } => answers,
+            Form::Documents | Form::Tiled { .. } => &[],
+        }
     }
 
-    /// Whether the documents are read as they were written.
-    pub fn is_as_written(&self) -> bool {
-        matches!(self.form, Form::Documents)
+    /// What its documents are made of.
+    pub fn material(&self) -> Material {
+        match self.form {
+            Form::Documents => Material::Documents,
+            Form::Tiled { .. } => Material::Repeated,
+            Form::Questions { .. } => Material::Answers,
+        }
     }
 
     /// Tokens of each document, before passages of it are repeated.
@@ -105,7 +118,8 @@ impl Text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Window, repeated_text};
+    use crate::plan::Window;
+    use crate::protocols::repeated_text::repeated_text;
 
     fn tokens() -> TokenFile {
         let (a, b): (Vec<u32>, Vec<u32>) = ((0..10).collect(), (100..103).collect());
@@ -131,15 +145,13 @@ mod tests {
         assert_eq!(window(2), [6, 7, 8, 6, 7, 8, 6, 7]);
         assert_eq!(window(3), [100, 101, 102, 100, 101, 102, 100, 101]);
         assert_eq!((plan.windows.len(), text.bytes(0, 0..8)), (4, 0));
-        assert!(!text.is_as_written());
+        assert!(text.material() == Material::Repeated);
     }
 
     #[test]
-    fn a_question_is_one_window_with_its_answer_as_target() {
+    fn a_question_knows_where_its_answer_begins() {
         let text = Text::questions(Questions { tokens: tokens(), answers: vec![7, 2] });
-        let windows: Vec<_> =
-            text.answer_windows().iter().map(|w| [w.document, w.start, w.first, w.end]).collect();
-        assert_eq!(windows, [[0, 0, 7, 10], [1, 0, 2, 3]]);
+        assert_eq!(text.answers(), [7, 2]);
         assert_eq!((text.read(1, 0..3), text.bytes(1, 0..3)), (vec![100, 101, 102], 0));
     }
 }

@@ -14,9 +14,9 @@
 //! | `nll` | negative log likelihood in nats; `null` (empty in CSV) where it is no finite number |
 //! | `correct` | whether the model held it most likely |
 
+use crate::metrics::Score;
 use crate::plan::Plan;
 use crate::row::ResultRow;
-use crate::score::Score;
 use crate::text::Text;
 use longwave_core::file::AtomicFile;
 use longwave_core::{Error, Result};

@@ -4,7 +4,7 @@
 //! layout. Its [`Line`]s are the ways of reading, one per run name and extension, in order of first
 //! appearance with the window baseline last; the seeds of a run share a line.
 
-use longwave_eval::{Protocol, ResultRow, Settings, Split, WINDOW_BASELINE};
+use longwave_eval::{ResultRow, Settings, Split, WINDOW_BASELINE};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,7 +76,7 @@ impl Block<'_> {
 pub fn blocks(rows: &[ResultRow]) -> Vec<Block<'_>> {
     let mut groups: Vec<(Settings, &str, Vec<&ResultRow>)> = Vec::new();
     for row in rows {
-        let settings = without_length(&row.settings);
+        let settings = row.settings.without_length();
         match groups.iter_mut().find(|group| group.0 == settings && group.1 == row.checkpoint) {
             Some(group) => group.2.push(row),
             None => groups.push((settings, &row.checkpoint, vec![row])),
@@ -98,12 +98,6 @@ pub fn multiple(length: usize, train_length: usize) -> String {
         let text = format!("{:.2}", length as f64 / train_length as f64);
         format!("{}L", text.trim_end_matches('0').trim_end_matches('.'))
     }
-}
-
-/// What rows of one table have in common.
-fn without_length(settings: &Settings) -> Settings {
-    let stride = settings.stride.filter(|_| settings.protocol != Protocol::NonOverlapping);
-    Settings { length: 0, exact: None, stride, ..settings.clone() }
 }
 
 fn block<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a ResultRow]) -> Block<'a> {
@@ -225,6 +219,8 @@ fn baseline_last(lines: Vec<Line<'_>>) -> Vec<Line<'_>> {
 mod tests {
     use super::*;
     use crate::example::row;
+    use longwave_eval::Protocol;
+    use longwave_eval::protocols::Keys;
     use serde_json::json;
 
     fn labels(rows: &[ResultRow]) -> Vec<String> {
@@ -308,13 +304,13 @@ mod tests {
     fn what_scores_differently_is_another_block() {
         let first = row("rope", "direct", 128, 12.0);
         let mut other = first.clone();
-        other.settings.max_length = Some(2048);
+        other.settings.keys = Keys::of(&[("target", 128), ("max_length", 2048), ("window_stride", 1024)]);
         let best = ResultRow { checkpoint: "best".into(), ..first.clone() };
         assert_eq!(blocks(&[first, other, best]).len(), 3);
         let side_by_side = |length: usize| {
             let mut row = row("rope", "direct", length, 12.0);
             row.settings.protocol = Protocol::NonOverlapping;
-            row.settings.stride = Some(length);
+            row.settings.keys = Keys::of(&[("stride", length)]);
             row
         };
         assert_eq!(blocks(&[side_by_side(128), side_by_side(256)]).len(), 1);

@@ -7,11 +7,11 @@
 
 use longwave_core::{Error, Result};
 use longwave_eval::token_log::quoted;
-use longwave_eval::{Difference, ResultRow};
+use longwave_eval::{Difference, Metric, ResultRow, protocols};
 use serde_json::{Map, Value};
 
-/// The columns of a row, in order.
-const COLUMNS: [&str; 45] = [
+/// The columns before those of protocols.
+const FIRST: [&str; 15] = [
     "run",
     "seed",
     "encoding",
@@ -27,37 +27,18 @@ const COLUMNS: [&str; 45] = [
     "stage",
     "train_length",
     "length",
-    "target",
-    "max_length",
-    "window_stride",
-    "windows_per_document",
-    "stride",
-    "bucket",
-    "passage",
-    "sequences",
-    "exact",
-    "tokens",
-    "documents",
-    "skipped_documents",
-    "bytes",
-    "nll",
-    "nll_se",
-    "ppl",
-    "ppl_se",
-    "bpb",
-    "accuracy",
-    "accuracy_se",
-    "exact_match",
-    "exact_match_se",
-    "against",
-    "difference",
-    "difference_se",
-    "config_hash",
-    "device",
-    "threads",
-    "version",
-    "format",
 ];
+/// The columns between those of protocols and those of metrics.
+const COUNTS: [&str; 5] = ["exact", "tokens", "documents", "skipped_documents", "bytes"];
+/// The columns after those of metrics.
+const LAST: [&str; 5] = ["config_hash", "device", "threads", "version", "format"];
+
+/// The columns of a row, in order.
+fn columns() -> Vec<&'static str> {
+    let keys = protocols::keys().into_iter().map(|key| key.name);
+    let metrics = Metric::ALL.iter().flat_map(|metric| metric.csv_columns());
+    FIRST.into_iter().chain(keys).chain(COUNTS).chain(metrics).chain(LAST).collect()
+}
 
 /// A named column; a missing value, and one that is no finite number, is null.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,14 +62,15 @@ impl Tidy {
     /// # Errors
     /// A row has no JSON form.
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a ResultRow>) -> Result<Self> {
-        let mut columns = COLUMNS.map(|name| Column { name: name.to_owned(), values: Vec::new() });
+        let mut columns: Vec<Column> =
+            columns().into_iter().map(|name| Column { name: name.to_owned(), values: Vec::new() }).collect();
         for row in rows {
             let fields = fields(row)?;
             for column in &mut columns {
                 column.values.push(value(row, &fields, &column.name));
             }
         }
-        Ok(Self { columns: columns.into() })
+        Ok(Self { columns })
     }
 
     /// Rows.
@@ -126,7 +108,7 @@ fn fields(row: &ResultRow) -> Result<Map<String, Value>> {
 fn value(row: &ResultRow, fields: &Map<String, Value>, name: &str) -> Value {
     let difference = row.difference.as_ref();
     match name {
-        "ppl_se" => row.ppl_se().into(),
+        "ppl_se" => row.error(Metric::Perplexity).into(),
         "against" => difference.map(against).into(),
         "difference" => difference.map(|difference| difference.nll).into(),
         "difference_se" => difference.and_then(|difference| difference.nll_se).into(),
@@ -160,29 +142,26 @@ fn cell(value: &Value) -> String {
 mod tests {
     use super::*;
     use crate::example;
+    use longwave_eval::protocols::Keys;
     use longwave_eval::{BigramRow, LastSeen, Settings};
     use serde_json::json;
     use std::collections::BTreeSet;
 
     /// A row with a value in every field.
     fn full() -> ResultRow {
-        let row = example::row("rope", "yarn", 256, 20.0);
+        let row =
+            example::row("rope", "yarn", 256, 20.0).with("exact_match", 0.5).with("exact_match_se", 0.1);
+        let every_key: Vec<_> = protocols::keys().iter().map(|key| (key.name, 16)).collect();
         let bigram =
             BigramRow { last_seen: LastSeen::Never, tokens: 1, nll: 1.0, nll_se: None, accuracy: 0.0 };
         ResultRow {
             chosen_among: Some(json!({ "beta": [16, 32] })),
             settings: Settings {
                 corpus_hash: Some("beef".into()),
-                windows_per_document: Some(8),
-                stride: Some(64),
-                bucket: Some(16),
-                passage: Some(128),
-                sequences: Some(256),
+                keys: Keys::of(&every_key),
                 exact: Some(true),
                 ..row.settings.clone()
             },
-            exact_match: Some(0.5),
-            exact_match_se: Some(0.1),
             bigrams: Some(vec![bigram]),
             positions: example::positions()[0].positions.clone(),
             per_document: longwave_eval::row::example::row("yarn", 256, 3.0).per_document,
@@ -199,17 +178,17 @@ mod tests {
     fn every_plain_field_of_a_row_has_its_column() {
         let table = Tidy::of([&full()]).unwrap();
         let columns: BTreeSet<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
-        assert_eq!(columns.len(), COLUMNS.len(), "a name stands twice");
+        assert_eq!(columns.len(), super::columns().len(), "a name stands twice");
         let row = serde_json::to_value(full()).unwrap();
         let lists = ["bigrams", "positions", "per_document"];
         for (name, value) in row.as_object().unwrap() {
             assert!(!value.is_null(), "`{name}` is not told by the test's row");
             assert_eq!(columns.contains(name.as_str()), !lists.contains(&name.as_str()), "`{name}`");
         }
-        assert!(COLUMNS.iter().all(|name| !at(&table, name).is_null()));
+        assert!(super::columns().iter().all(|name| !at(&table, name).is_null()));
         for (name, value) in [
             ("bucket", json!(16)),
-            ("sequences", json!(256)),
+            ("sequences", json!(16)),
             ("exact", json!(true)),
             ("extend_config", json!("{\"kind\":\"yarn\"}")),
             ("against", json!("{\"kind\":\"ntk\"}")),
@@ -222,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_empty() {
-        let row = ResultRow { nll: f64::NAN, ..example::row("rope", "direct", 128, f64::INFINITY) };
+        let row = example::row("rope", "direct", 128, f64::INFINITY).with("nll", f64::NAN);
         let table = Tidy::of([&row]).unwrap();
         for name in ["nll", "ppl", "ppl_se", "bucket", "difference", "against"] {
             assert!(at(&table, name).is_null(), "`{name}`");
@@ -240,9 +219,7 @@ difference_se,config_hash,device,threads,version,format
 rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",,fixed_target,data/sotu,,test,last,600,0,128,128,\
 128,1024,1024,,,,,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,hash of rope,cpu,2,0.1.0,1
 ";
-        let mut row = example::row("rope", "direct", 128, 12.0);
-        row.nll = 2.5;
-        row.ppl = 12.25;
+        let mut row = example::row("rope", "direct", 128, 12.0).with("nll", 2.5).with("ppl", 12.25);
         row.extend_config = json!({ "kind": "direct", "note": "a, \"b\"" });
         assert_eq!(Tidy::of([&row]).unwrap().csv(), expected);
     }

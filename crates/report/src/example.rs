@@ -1,5 +1,6 @@
 //! Rows for the tests of this crate.
 
+use longwave_eval::protocols::Keys;
 use longwave_eval::{PositionRow, Protocol, ResultRow};
 
 /// A row of a run that is named as its encoding; its sums per document are not told.
@@ -8,9 +9,8 @@ pub(crate) fn row(run: &str, extend: &str, length: usize, ppl: f64) -> ResultRow
         run: run.into(),
         config_hash: format!("hash of {run}"),
         encoding: run.into(),
-        ppl,
         per_document: None,
-        ..longwave_eval::row::example::row(extend, length, ppl.ln())
+        ..longwave_eval::row::example::row(extend, length, ppl.ln()).with("ppl", ppl)
     }
 }
 
@@ -38,8 +38,7 @@ pub(crate) fn positions() -> Vec<ResultRow> {
     let curve = |extend: &str, slope: f64| {
         let mut row = row("rope", extend, 512, 14.0);
         row.settings.protocol = Protocol::ByPosition;
-        (row.settings.target, row.settings.max_length, row.settings.window_stride) = (None, None, None);
-        row.settings.bucket = Some(16);
+        row.settings.keys = Keys::of(&[("bucket", 16)]);
         let bucket = |index: usize| PositionRow {
             position: 16 * index,
             tokens: 256,

@@ -1,7 +1,6 @@
 //! Tables, plots and the HTML page of one run, or of a folder of runs.
 //!
 //! - [`block`]: rows of results gathered into what can stand in one table.
-//! - [`metric`]: what a cell of a table says.
 //! - [`table`]: a block as Markdown and for the terminal.
 //! - [`mod@csv`]: all rows as plain columns, and as CSV.
 //! - [`plot`]: charts as SVG and PNG.
@@ -11,7 +10,6 @@
 
 pub mod block;
 pub mod csv;
-pub mod metric;
 pub mod page;
 pub mod plot;
 pub mod table;
@@ -21,5 +19,4 @@ mod example;
 
 pub use block::{Block, blocks};
 pub use csv::{Column, Tidy};
-pub use metric::Metric;
 pub use table::Table;

@@ -9,7 +9,7 @@ use crate::plot::{Chart, by_length, positions, svg, training, write_png};
 use crate::table::Table;
 use folder::Run;
 use longwave_core::{Error, Result, file};
-use longwave_eval::{Protocol, Reference, ResultRow, reference};
+use longwave_eval::{Reference, ResultRow, reference};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -46,10 +46,14 @@ pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>>
         let mut pictures = Vec::new();
         for (index, table) in tables.iter().enumerate() {
             if index == 0 {
-                for chart in charts_of(block, by_length) {
-                    pictures.push(written.chart(table.metric.file(), &chart, table)?);
+                // A curve by position says more than its mean, the one point of a chart by length.
+                let settings = &block.settings;
+                let has_curve = settings.protocol.bucket(&settings.keys).is_some();
+                let charts = if has_curve && block.lengths.len() < 2 { Vec::new() } else { by_length(block) };
+                for chart in charts.into_iter().filter(Chart::has_numbers) {
+                    pictures.push(written.chart(table.metric.name(), &chart, table)?);
                 }
-                for chart in charts_of(block, positions) {
+                for chart in positions(block).into_iter().filter(Chart::has_numbers) {
                     pictures.push(written.chart("positions", &chart, table)?);
                 }
             }
@@ -76,15 +80,6 @@ fn no_results(folder: &Path, runs: &[Run]) -> Error {
 fn markdown(title: &str, tables: &[Table]) -> String {
     let tables: Vec<String> = tables.iter().map(Table::markdown).collect();
     format!("## Results of {title}\n\n{}", tables.join("\n"))
-}
-
-/// Charts with something to draw. A curve by position says more than its mean, so that a block that
-/// has such curves at a single length has no chart of perplexity by length.
-fn charts_of(block: &Block, charts: fn(&Block) -> Vec<Chart>) -> Vec<Chart> {
-    let single = block.settings.protocol == Protocol::ByPosition && block.lengths.len() < 2;
-    let mut charts = charts(block);
-    charts.retain(|chart| chart.has_numbers() && !(single && chart.y.label.starts_with("perplexity")));
-    charts
 }
 
 /// Losses while training: both of one run, or the validation losses of several.

@@ -6,8 +6,7 @@ mod order;
 mod words;
 
 use crate::block::{Block, Line, multiple};
-use crate::metric::Metric;
-use longwave_eval::ResultRow;
+use longwave_eval::Metric;
 use order::sorted;
 use words::{counts, layout, notes, text_of};
 
@@ -45,15 +44,10 @@ pub struct TableRow {
     pub cells: Vec<Option<Cell>>,
 }
 
-/// A row's perplexity: infinite where it is too large for a number, NaN where the loss is none.
-pub fn perplexity(row: &ResultRow) -> f64 {
-    if row.ppl.is_finite() { row.ppl } else { row.nll.exp() }
-}
-
 impl Table {
     /// The tables of a block, one for each thing to say of its protocol.
     pub fn all(block: &Block) -> Vec<Self> {
-        Metric::of(block.settings.protocol).iter().map(|&metric| Self::new(block, metric)).collect()
+        block.settings.protocol.shown().iter().map(|&metric| Self::new(block, metric)).collect()
     }
 
     /// The table of a block that says one thing.
@@ -83,7 +77,7 @@ impl Table {
         let of = if several { of } else { block.run_label(&of) };
         Self {
             metric,
-            title: format!("{} of {of}: {}{}{checkpoint}", metric.name(), settings.protocol, text_of(block)),
+            title: format!("{} of {of}: {}{}{checkpoint}", metric.title(), settings.protocol, text_of(block)),
             setting: format!("{}; {}", layout(settings), counts(block)),
             label_headers: if several { vec!["run", "extend"] } else { vec!["extend"] },
             columns,
@@ -150,7 +144,7 @@ fn mark_best(block: &Block, rows: &mut [TableRow]) {
 fn mark_best_of(cells: Vec<&mut Cell>) {
     let better = |a: &Cell, b: &Cell| {
         let order = a.value.total_cmp(&b.value);
-        if a.metric.falls() { order } else { order.reverse() }
+        if a.metric.lower_is_better() { order } else { order.reverse() }
     };
     let Some(best) = cells.iter().min_by(|a, b| better(a, b)).map(|cell| cell.texts().0) else {
         return;

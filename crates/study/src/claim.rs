@@ -22,13 +22,13 @@ mod selector;
 mod sentence;
 
 use crate::compare::Difference;
-use crate::metric::{Metric, Sample};
 use crate::plan::Plan;
 use crate::results::{Extensions, Measured, Results};
+use crate::sample::Sample;
 use crate::statistics::{Interval, holm};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
-use longwave_eval::{Protocol, Split};
+use longwave_eval::{Metric, Protocol, Split};
 use selector::Selector;
 use sentence::{Relation, Sentence};
 use serde::Deserialize;
@@ -143,12 +143,10 @@ impl ClaimConfig {
             None
         };
         if let Some(allowed) = wrong {
-            let hint = match metric {
-                Metric::Loss | Metric::BaselineDifference => {
-                    "it is in nats per token: 0.02 is 2% of perplexity"
-                }
-                Metric::Accuracy | Metric::ExactMatch => "it is a share: 0.02 is two of a hundred",
-                Metric::BitsPerByte => "it is in bits per byte",
+            let hint = if metric.is_share() {
+                "it is a share: 0.02 means two percentage points".to_owned()
+            } else {
+                format!("it is in {}", metric.unit())
             };
             return Err(Error::value(&format!("{section}.tolerance"), written.tolerance, allowed).hint(hint));
         }
@@ -191,7 +189,9 @@ impl ClaimConfig {
             if !selector.is_of(&plan.runs[index]) || !seen.insert(&job.evaluation) {
                 continue;
             }
-            if self.metric.is_measured(&job.config, |protocol, split| self.is_about(protocol, split)) {
+            let holds = |protocol: Protocol| self.metric.is_of(protocol.material());
+            let mut blocks = job.config.evaluate.iter();
+            if blocks.any(|block| holds(block.protocol) && self.is_about(block.protocol, block.split)) {
                 return Ok(());
             }
             any = true;
@@ -204,7 +204,7 @@ impl ClaimConfig {
         let (name, of) = (self.metric.name(), if planned { "will hold" } else { "holds" });
         let text = format!("claim \"{}\": no row of `{rows}` that it is about {of} `{name}`", self.says);
         let error = if planned { Error::usage(text) } else { Error::failed(text) };
-        error.hint(self.metric.found_in())
+        error.hint(self.metric.held_by())
     }
 }
 
@@ -270,7 +270,7 @@ fn evidence(
         .map(|measured| {
             // The window baseline of a row is of the same run.
             let run = rows.iter().filter(|other| other.run == measured.run).map(|other| &other.row);
-            claim.metric.sample(&measured.row, run)
+            Sample::new(claim.metric, &measured.row, run)
         })
         .collect();
     let candidates = rows.iter().zip(&samples).filter_map(|(measured, sample)| Some((*measured, (*sample)?)));

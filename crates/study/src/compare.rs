@@ -1,9 +1,10 @@
 //! Paired differences: the same seeds, the same documents, two ways of reading.
 
-use crate::metric::{Documents, Metric, Sample};
+use crate::sample::Sample;
 use crate::statistics::{Interval, adjusted, bootstrap, mean, mean_interval, ratio_interval};
 use longwave_core::{Error, Result};
-use longwave_eval::{ResultRow, Settings};
+use longwave_eval::metrics::Documents;
+use longwave_eval::{Metric, ResultRow, Settings};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -169,7 +170,7 @@ pub fn compare(a: &[ResultRow], b: &[ResultRow], metric: Metric) -> Result<Vec<C
             Some(error) => error,
             None if common => {
                 Error::failed(format!("no row that both runs have holds a `{}`", metric.name()))
-                    .hint(metric.found_in())
+                    .hint(metric.held_by())
             }
             None => Error::failed("the two runs have no measurement in common")
                 .hint("evaluate both with the same lengths, extensions and protocol: `longwave eval RUN ..`"),
@@ -180,7 +181,7 @@ pub fn compare(a: &[ResultRow], b: &[ResultRow], metric: Metric) -> Result<Vec<C
 }
 
 fn samples<'a>(wanted: &[&'a ResultRow], rows: &'a [ResultRow], metric: Metric) -> Vec<Sample<'a>> {
-    wanted.iter().filter_map(|row| metric.sample(row, rows)).collect()
+    wanted.iter().filter_map(|row| Sample::new(metric, row, rows)).collect()
 }
 
 /// Why two rows cannot be held against each other, where they cannot.
@@ -196,7 +197,7 @@ fn other_text(a: &ResultRow, b: &ResultRow, metric: Metric) -> Option<Error> {
         let tokens = row.per_document.as_ref().map(|sums| sums.tokens.clone());
         (row.tokens, row.documents, row.bytes, tokens)
     };
-    let ((x, y), bits) = ((scored(a), scored(b)), metric == Metric::BitsPerByte);
+    let ((x, y), bits) = ((scored(a), scored(b)), metric.spans_tokenizers());
     let known = x.3.is_some() && y.3.is_some();
     let differ = (x.0, x.1, x.2) != (y.0, y.1, y.2) || (known && x.3 != y.3);
     (differ && !bits).then(|| {
@@ -218,7 +219,8 @@ fn comparison(left: &[Sample<'_>], right: &[Sample<'_>], metric: Metric) -> Opti
     let interval = difference.interval();
     let mean_of = |numbers: Vec<f64>| mean(&numbers).unwrap_or(f64::NAN);
     let value = |samples: &[Sample<'_>]| mean_of(samples.iter().map(Sample::value).collect());
-    let ppl = |samples: &[Sample<'_>]| mean_of(samples.iter().map(|sample| sample.row().nll).collect()).exp();
+    let ppl =
+        |samples: &[Sample<'_>]| mean_of(samples.iter().map(|sample| sample.row().nll()).collect()).exp();
     let row = left.first()?.row();
     Some(Comparison {
         extend: row.extend.clone(),
@@ -252,8 +254,8 @@ fn correct(comparisons: &mut [Comparison]) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use longwave_eval::row::{DocumentSums, FORMAT};
-    use longwave_eval::{Protocol, Split};
+    use longwave_eval::row::FORMAT;
+    use longwave_eval::{DocumentSums, Protocol, Split};
 
     /// A row of one seed with these losses per document of 10 tokens each.
     pub(crate) fn row(extend: &str, length: usize, seed: u64, documents: &[f64]) -> ResultRow {
@@ -266,16 +268,13 @@ pub(crate) mod tests {
             "bytes": 0, "nll": nll, "ppl": nll.exp(), "device": "CPU", "threads": 1, "version": "0",
         });
         let mut row: ResultRow = serde_json::from_value(value).unwrap();
-        row.per_document = Some(DocumentSums {
-            tokens: vec![10; documents.len()],
-            nll: documents.iter().map(|nll| nll * 10.0).collect(),
-            correct: None,
-        });
+        let sums = documents.iter().map(|nll| nll * 10.0).collect();
+        row.per_document = Some(DocumentSums::new(vec![10; documents.len()]).with_numbers("nll", sums));
         row
     }
 
     fn losses(rows: &[ResultRow]) -> Vec<Sample<'_>> {
-        rows.iter().map(|row| Metric::Loss.sample(row, rows).unwrap()).collect()
+        rows.iter().map(|row| Sample::new(Metric::Loss, row, rows).unwrap()).collect()
     }
 
     #[test]
@@ -344,10 +343,11 @@ pub(crate) mod tests {
         // What was read alike is compared.
         assert_eq!(compare(&named, &b, Metric::Loss).unwrap()[0].extend, "yarn");
         let mut c = row("ntk", 256, 0, &[1.0, 2.0]);
-        (c.tokens, c.bytes, c.bpb) = (30, 90, Some(0.5));
+        (c.tokens, c.bytes) = (30, 90);
+        let c = c.with("bpb", 0.5);
         let mut a = a[0].clone();
-        (a.bytes, a.bpb) = (90, Some(0.75));
-        let (a, c) = ([a], [c]);
+        a.bytes = 90;
+        let (a, c) = ([a.with("bpb", 0.75)], [c]);
         let error = compare(&a, &c, Metric::Loss).unwrap_err();
         assert!(
             error.message().contains("scored different tokens") && error.hint_text().is_some(),

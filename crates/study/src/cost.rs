@@ -163,7 +163,7 @@ mod tests {
             block: &ResolvedEvaluate,
             length: usize,
         ) -> Result<longwave_eval::Plan> {
-            if let Some(sequences) = block.sequences {
+            if let Some(sequences) = block.keys.get("sequences") {
                 let window = |document| Window { document, start: 0, first: 90, end: 101 };
                 return Ok(longwave_eval::Plan {
                     windows: (0..sequences).map(window).collect(),

@@ -7,7 +7,7 @@
 //! - [`launcher`]: hands tasks to Slurm or to any other engine.
 //! - [`cost`]: what a plan takes, before it is run.
 //! - [`results`], [`mod@write`]: tidy rows, and the files they go to.
-//! - [`metric`]: what readings are compared by.
+//! - [`sample`]: the value of a metric in a row, and its parts by document.
 //! - [`statistics`], [`claim`], [`compare`]: differences, and what may be said of them.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -19,9 +19,9 @@ pub mod cost;
 pub mod document;
 pub mod execute;
 pub mod launcher;
-pub mod metric;
 pub mod plan;
 pub mod results;
+pub mod sample;
 pub mod statistics;
 pub mod store;
 pub mod task;
@@ -29,7 +29,6 @@ pub mod write;
 
 pub use document::Study;
 pub use execute::execute;
-pub use metric::Metric;
 pub use plan::{Job, Plan, Planned};
 pub use store::{Failure, Store, Work};
 pub use task::Task;

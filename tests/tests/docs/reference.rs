@@ -2,7 +2,7 @@
 
 use super::keys::{Schema, sentence};
 use super::{program, repository};
-use longwave_study::Metric;
+use longwave_eval::Metric;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
@@ -161,10 +161,10 @@ fn metrics() -> String {
     page += "Claims of studies (`metric = \"..\"`) and `longwave compare --metric` take these names. [Protocols and the \
              window baseline](../concepts/protocols.md#metrics) says what else a row holds.\n\n\
              | metric | unit | better | which rows have it |\n|---|---|---|---|\n";
-    for metric in Metric::ALL {
-        let better = if metric.falls() { "less" } else { "more" };
+    for metric in Metric::comparable() {
+        let better = if metric.lower_is_better() { "less" } else { "more" };
         let _ =
-            writeln!(page, "| `{}` | {} | {better} | {} |", metric.name(), metric.unit(), metric.found_in());
+            writeln!(page, "| `{}` | {} | {better} | {} |", metric.name(), metric.unit(), metric.held_by());
     }
     page
 }

@@ -1,8 +1,13 @@
 //! Kind `protocol`: windows, sums, error and bits per byte of a toy scorer.
 
 use crate::file::{Case, Outputs, Tensor};
-use longwave_eval::plan::{by_position, fixed_target, non_overlapping, sliding, truncate};
-use longwave_eval::{Plan, PositionRow, PositionTally, Tally, Window};
+use longwave_eval::plan::truncate;
+use longwave_eval::protocols::by_position::by_position;
+use longwave_eval::protocols::fixed_target::fixed_target;
+use longwave_eval::protocols::non_overlapping::non_overlapping;
+use longwave_eval::protocols::sliding::sliding;
+use longwave_eval::text::Material;
+use longwave_eval::{Plan, PositionRow, PositionTally, Score, Tally, Window};
 use serde_json::Value;
 
 /// Checks one case of a file.
@@ -81,23 +86,25 @@ fn windows(case: &Case) {
     for window in &read.windows {
         let offset = offsets[window.document];
         let bytes: usize = bytes[offset + window.first..offset + window.end].iter().sum();
-        tally.add(window.document, &scorer.window(window), bytes as u64);
+        let scores: Vec<Score> =
+            scorer.window(window).into_iter().map(|nll| Score { nll, correct: false }).collect();
+        tally.add(window.document, &scores, bytes as u64);
     }
     check_tally(&tally, outputs);
 }
 
 fn check_tally(tally: &Tally, mut outputs: Outputs) {
-    let summary = tally.summary().unwrap();
-    let tokens: Vec<f64> = tally.tokens.iter().map(|&tokens| tokens as f64).collect();
+    let (values, sums) = (tally.values(Material::Documents).unwrap(), tally.sums());
+    let tokens: Vec<f64> = sums.tokens.iter().map(|&tokens| tokens as f64).collect();
     outputs.compare_f64("document_tokens", &tokens);
-    outputs.compare_f64("document_nll", &tally.nll);
-    outputs.compare_f64("tokens", &[summary.tokens as f64]);
-    outputs.compare_f64("skipped_documents", &[summary.skipped_documents as f64]);
-    outputs.compare_f64("nll", &[summary.nll]);
-    outputs.compare_f64("ppl", &[summary.ppl]);
-    outputs.compare_f64("bytes", &[summary.bytes as f64]);
-    outputs.compare_f64("bpb", &[summary.bpb.unwrap()]);
-    match summary.nll_se {
+    outputs.compare_f64("document_nll", &sums.get("nll").unwrap());
+    outputs.compare_f64("tokens", &[tally.tokens() as f64]);
+    outputs.compare_f64("skipped_documents", &[tally.skipped_documents() as f64]);
+    for column in ["nll", "ppl", "bpb"] {
+        outputs.compare_f64(column, &[values.get(column).unwrap()]);
+    }
+    outputs.compare_f64("bytes", &[tally.bytes() as f64]);
+    match values.get("nll_se") {
         Some(error) => outputs.compare_f64("nll_se", &[error]),
         None => assert!(!outputs.has("nll_se"), "an error of one document"),
     }

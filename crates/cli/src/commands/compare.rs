@@ -1,10 +1,10 @@
 //! `longwave compare`: the paired differences of two runs.
 
+use crate::options::one_of;
 use crate::output::data;
 use clap::Args;
 use longwave_core::{Error, Result};
-use longwave_eval::{ResultRow, row};
-use longwave_study::Metric;
+use longwave_eval::{Metric, ResultRow, row};
 use longwave_study::compare::{Comparison, compare};
 use longwave_study::document::STORE;
 use std::fmt::Write as _;
@@ -19,8 +19,7 @@ pub(crate) struct Arguments {
     /// Another one
     #[arg(value_name = "RUN")]
     other: PathBuf,
-    /// What is compared: `loss`, `accuracy`, `exact_match`, `bits_per_byte` or `baseline_difference`
-    #[arg(long, value_name = "METRIC", default_value = "loss", value_parser = parse_metric)]
+    #[arg(long, value_name = "METRIC", default_value = "loss", value_parser = parse_metric, help = metrics())]
     metric: Metric,
     /// Print JSON lines instead of the table
     #[arg(long)]
@@ -40,6 +39,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Reads a metric by its name.
+fn metrics() -> String {
+    format!("What is compared: {}", one_of(Metric::comparable().map(Metric::name)))
+}
+
 fn parse_metric(text: &str) -> std::result::Result<Metric, String> {
     text.parse().map_err(|error: Error| error.message().to_owned())
 }
@@ -113,7 +116,7 @@ fn table(run: &Path, other: &Path, metric: Metric, comparisons: &[Comparison]) -
         );
     }
     let name = if metric == Metric::Loss { "Loss".to_owned() } else { format!("`{}`", metric.name()) };
-    let better = if metric.falls() { "below" } else { "above" };
+    let better = if metric.lower_is_better() { "below" } else { "above" };
     let _ = writeln!(
         text,
         "\n{name} in {}, paired by document; {better} 0 the first run is better.",

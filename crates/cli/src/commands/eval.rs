@@ -1,7 +1,7 @@
 //! `longwave eval`: evaluates a trained run again, differently.
 
 use crate::configs::warn;
-use crate::options::{Compute, extensions, introduce, one_value, parse_checkpoint, parse_split};
+use crate::options::{Compute, extensions, introduce, one_of, one_value, parse_checkpoint, parse_split};
 use crate::output::data;
 use crate::tables::print_tables;
 use crate::terminal::Terminal;
@@ -9,6 +9,7 @@ use clap::Args;
 use longwave_core::config::{read, set};
 use longwave_core::{Error, Result};
 use longwave_data::Split;
+use longwave_eval::protocols::{self, Protocol, WINDOWS_PER_DOCUMENT};
 use longwave_eval::{EvaluateConfig, Evaluation, TokenLog};
 use longwave_experiment::{Config, Measured, TrainedRun};
 use longwave_position::Tokens;
@@ -34,8 +35,7 @@ pub(crate) struct Arguments {
     /// kind or as an inline TOML table
     #[arg(long, value_name = "METHOD")]
     against: Option<String>,
-    /// Protocol: `fixed_target`, `non_overlapping`, `sliding`, `by_position`, `repeated_text` or `task`
-    #[arg(long, value_name = "PROTOCOL")]
+    #[arg(long, value_name = "PROTOCOL", help = format!("Protocol: {}", one_of(Protocol::ALL.iter().map(|it| it.name()))))]
     protocol: Option<String>,
     /// Other text to read, in tokens of the run's tokenizer: a folder, a glob or a file
     #[arg(long, value_name = "PATH")]
@@ -104,8 +104,8 @@ fn evaluations(arguments: &Arguments) -> Result<Vec<Evaluation>> {
     };
     if let Some(protocol) = &arguments.protocol {
         // Layouts belong to a protocol; another one begins with its own defaults.
-        for key in ["target", "max_length", "window_stride", "stride", "bucket", "passage", "sequences"] {
-            block.remove(key);
+        for key in protocols::keys().into_iter().filter(|key| *key != WINDOWS_PER_DOCUMENT) {
+            block.remove(key.name);
         }
         block.insert("protocol".to_owned(), Value::String(protocol.clone()));
     }

@@ -14,17 +14,21 @@ fn message(text: &str) -> String {
 #[test]
 fn defaults_of_each_protocol() {
     let fixed = read("lengths = [128, 1024, 256]").unwrap();
-    assert_eq!((fixed.target, fixed.max_length, fixed.window_stride), (Some(128), Some(1024), Some(1024)));
+    assert_eq!(
+        (fixed.keys.get("target"), fixed.keys.get("max_length"), fixed.keys.get("window_stride")),
+        (Some(128), Some(1024), Some(1024))
+    );
     assert_eq!((fixed.protocol, fixed.split), (Protocol::FixedTarget, Split::Test));
     assert_eq!(fixed.extend, [Value::String("direct".into())]);
     let sliding = read("lengths = [128, 512]\nprotocol = \"sliding\"").unwrap();
-    assert_eq!((sliding.stride, sliding.max_length), (Some(64), None));
+    assert_eq!((sliding.keys.get("stride"), sliding.keys.get("max_length")), (Some(64), None));
     let short = read("lengths = [1, 512]\nprotocol = \"sliding\"").unwrap();
-    assert_eq!(short.stride, Some(1));
+    assert_eq!(short.keys.get("stride"), Some(1));
     let places = read("lengths = [1024]\nprotocol = \"by_position\"").unwrap();
-    assert_eq!((places.bucket, places.stride), (Some(16), None));
-    let repeated =
-        |lengths: &str| read(&format!("lengths = {lengths}\nprotocol = \"repeated_text\"")).unwrap().passage;
+    assert_eq!((places.keys.get("bucket"), places.keys.get("stride")), (Some(16), None));
+    let repeated = |lengths: &str| {
+        read(&format!("lengths = {lengths}\nprotocol = \"repeated_text\"")).unwrap().keys.get("passage")
+    };
     assert_eq!((repeated("[128, 512]"), repeated("[512, 1024]")), (Some(64), Some(128)));
 }
 
@@ -33,13 +37,19 @@ fn lengths_are_tokens_or_multiples_of_the_training_length() {
     let block =
         read("lengths = [\"L\", \"1.5L\", 512, \"8L\"]\ntarget = \"L/2\"\nwindow_stride = \"4L\"").unwrap();
     assert_eq!(block.lengths, [128, 192, 512, 1024]);
-    assert_eq!((block.target, block.max_length, block.window_stride), (Some(64), Some(1024), Some(512)));
+    assert_eq!(
+        (block.keys.get("target"), block.keys.get("max_length"), block.keys.get("window_stride")),
+        (Some(64), Some(1024), Some(512))
+    );
     assert_eq!(read("").unwrap().lengths, [128, 256, 512, 1024]);
     let longer = read("lengths = [\"L\"]\nmax_length = \"8L\"").unwrap();
-    assert_eq!((longer.lengths, longer.max_length), (vec![128], Some(1024)));
-    assert_eq!(read("protocol = \"sliding\"\nstride = \"L/4\"").unwrap().stride, Some(32));
-    assert_eq!(read("protocol = \"by_position\"\nbucket = \"L/16\"").unwrap().bucket, Some(8));
-    assert_eq!(read("protocol = \"repeated_text\"\npassage = \"L/2\"").unwrap().passage, Some(64));
+    assert_eq!((longer.lengths, longer.keys.get("max_length")), (vec![128], Some(1024)));
+    assert_eq!(read("protocol = \"sliding\"\nstride = \"L/4\"").unwrap().keys.get("stride"), Some(32));
+    assert_eq!(read("protocol = \"by_position\"\nbucket = \"L/16\"").unwrap().keys.get("bucket"), Some(8));
+    assert_eq!(
+        read("protocol = \"repeated_text\"\npassage = \"L/2\"").unwrap().keys.get("passage"),
+        Some(64)
+    );
 }
 
 #[test]
@@ -132,7 +142,10 @@ fn a_split_without_long_documents_says_so() {
 fn settings_record_what_has_a_meaning() {
     let block = read("lengths = [128, 256]\nprotocol = \"non_overlapping\"").unwrap();
     let settings = block.settings(256, "direct");
-    assert_eq!((settings.stride, settings.exact, settings.target), (Some(256), None, None));
+    assert_eq!(
+        (settings.keys.get("stride"), settings.exact, settings.keys.get("target")),
+        (Some(256), None, None)
+    );
     assert_eq!(block.settings(256, WINDOW_BASELINE).exact, Some(false));
 }
 

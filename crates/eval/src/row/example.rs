@@ -1,7 +1,8 @@
 //! A row for the tests of this crate and of those that read rows.
 
 use super::{DocumentSums, FORMAT, ResultRow, Settings};
-use crate::block::Protocol;
+use crate::metrics::Values;
+use crate::protocols::{Keys, Protocol};
 use longwave_data::Split;
 
 /// A row of the protocol `fixed_target`, with L = 128 and windows of 1024, of two documents that lose the same.
@@ -24,14 +25,7 @@ pub fn row(extend: &str, length: usize, nll: f64) -> ResultRow {
             corpus_hash: None,
             train_length: 128,
             length,
-            target: Some(128),
-            max_length: Some(1024),
-            window_stride: Some(1024),
-            windows_per_document: None,
-            stride: None,
-            bucket: None,
-            passage: None,
-            sequences: None,
+            keys: Keys::of(&[("target", 128), ("max_length", 1024), ("window_stride", 1024)]),
             exact: None,
         },
         corpus: Some("data/sotu".into()),
@@ -39,24 +33,23 @@ pub fn row(extend: &str, length: usize, nll: f64) -> ResultRow {
         documents: 8,
         skipped_documents: 1,
         bytes: 10_240,
-        nll,
-        nll_se: Some(0.01),
-        ppl: nll.exp(),
-        bpb: Some(1.5),
-        accuracy: Some(0.5),
-        accuracy_se: Some(0.01),
-        exact_match: None,
-        exact_match_se: None,
+        values: Values::default(),
         bigrams: None,
         positions: None,
-        per_document: Some(DocumentSums {
-            tokens: vec![2048, 2048],
-            nll: vec![2048.0 * nll; 2],
-            correct: Some(vec![1024, 1024]),
-        }),
+        per_document: Some(
+            DocumentSums::new(vec![2048, 2048])
+                .with_numbers("nll", vec![2048.0 * nll; 2])
+                .with_counts("correct", vec![1024, 1024]),
+        ),
         difference: None,
         device: "cpu".into(),
         threads: 2,
         version: "0.1.0".into(),
     }
+    .with("nll", nll)
+    .with("nll_se", 0.01)
+    .with("ppl", nll.exp())
+    .with("bpb", 1.5)
+    .with("accuracy", 0.5)
+    .with("accuracy_se", 0.01)
 }

@@ -14,13 +14,14 @@
 
 #[doc(hidden)]
 pub mod example;
-mod number;
 mod store;
 
 pub use store::{read_rows, write_rows};
 
-use crate::bigram::LastSeen;
-use crate::block::Protocol;
+use crate::bigram::BigramRow;
+use crate::metrics::{DocumentSums, Facts, Metric, PositionRow, Values};
+use crate::number;
+use crate::protocols::{Keys, Protocol};
 use crate::statistics::{Mean, paired_difference};
 use longwave_core::{Error, Result, canonical};
 use longwave_data::Split;
@@ -30,8 +31,8 @@ use serde_json::Value;
 /// The version of the row format that this program writes.
 pub const FORMAT: u32 = 1;
 
-/// The fields that a measurement fills in; all others tell which measurement it is.
-const MEASURED: [&str; 22] = [
+/// The fields that a measurement fills in besides those of metrics; all others tell which measurement it is.
+const MEASURED: [&str; 14] = [
     "format",
     "chosen_among",
     "corpus",
@@ -39,14 +40,6 @@ const MEASURED: [&str; 22] = [
     "documents",
     "skipped_documents",
     "bytes",
-    "nll",
-    "nll_se",
-    "ppl",
-    "bpb",
-    "accuracy",
-    "accuracy_se",
-    "exact_match",
-    "exact_match_se",
     "bigrams",
     "positions",
     "per_document",
@@ -100,33 +93,10 @@ pub struct ResultRow {
     pub skipped_documents: usize,
     /// Bytes of text of the scored tokens.
     pub bytes: u64,
-    /// Mean negative log likelihood, in nats per token. Not a number (`null` in the file) where the
-    /// model gave none.
-    #[serde(with = "number")]
-    pub nll: f64,
-    /// Standard error of `nll` over documents; absent for fewer than two documents.
-    #[serde(default)]
-    pub nll_se: Option<f64>,
-    /// `exp(nll)`; `null` in the file where that is no finite number.
-    #[serde(with = "number")]
-    pub ppl: f64,
-    /// Bits per byte; absent where tokens are no text.
-    #[serde(default)]
-    pub bpb: Option<f64>,
-    /// Share of the scored tokens that the model held most likely: next-token accuracy. Absent from rows
-    /// of earlier programs.
-    #[serde(default)]
-    pub accuracy: Option<f64>,
-    /// Standard error of `accuracy` over documents; absent for fewer than two documents.
-    #[serde(default)]
-    pub accuracy_se: Option<f64>,
-    /// `task`: share of the sequences whose answer the model held most likely token by token, each after
-    /// the right ones before it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exact_match: Option<f64>,
-    /// Standard error of `exact_match` over sequences.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exact_match_se: Option<f64>,
+    /// The values of the metrics, see [`Metric`]; `nll` and `ppl` are always there, and `null` in the file where they
+    /// are no finite numbers.
+    #[serde(flatten, with = "crate::metrics::fields")]
+    pub values: Values,
     /// The loss by where the bigram that ends in the token was last seen; absent where what is read is
     /// no text as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,7 +120,7 @@ pub struct ResultRow {
     pub version: String,
 }
 
-/// Protocol, split and lengths of a measurement; what has no meaning under the protocol is `None`.
+/// Protocol, split and lengths of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// Which windows are read and which of their tokens are scored.
@@ -164,64 +134,12 @@ pub struct Settings {
     pub train_length: usize,
     /// Tokens of context.
     pub length: usize,
-    /// `fixed_target`: scored tokens of each window.
-    pub target: Option<usize>,
-    /// `fixed_target`: length that the windows are laid out for.
-    pub max_length: Option<usize>,
-    /// `fixed_target`: tokens from one window's beginning to the next.
-    pub window_stride: Option<usize>,
-    /// Windows kept of each document; `None` keeps all.
-    pub windows_per_document: Option<usize>,
-    /// `sliding`: tokens that a window advances by; `non_overlapping`: the length.
-    pub stride: Option<usize>,
-    /// `by_position`: places per bucket.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bucket: Option<usize>,
-    /// `repeated_text`: tokens of a passage.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub passage: Option<usize>,
-    /// `task`: sequences asked at each length.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sequences: Option<usize>,
+    /// The keys of the protocol.
+    #[serde(flatten, with = "crate::protocols::fields")]
+    pub keys: Keys,
     /// `window_baseline`: whether every target had a reading of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exact: Option<bool>,
-}
-
-/// Sums of each document, in the order of the split; skipped documents have zeros.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DocumentSums {
-    /// Scored tokens `[documents]`.
-    pub tokens: Vec<u64>,
-    /// Sum of the negative log likelihoods in nats `[documents]`; `null` in the file where it is no
-    /// finite number.
-    #[serde(with = "number::list")]
-    pub nll: Vec<f64>,
-    /// Scored tokens that the model held most likely `[documents]`; absent from rows of earlier programs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub correct: Option<Vec<u64>>,
-}
-
-impl DocumentSums {
-    /// Rows keep the sums of up to so many documents, about 250 kB a row.
-    pub const MOST: usize = 10_000;
-}
-
-/// The mean loss of the tokens whose bigram was last seen so far back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BigramRow {
-    /// How far back: `within` L tokens, `beyond` L tokens, or `never`.
-    pub last_seen: LastSeen,
-    /// Scored tokens.
-    pub tokens: u64,
-    /// Mean negative log likelihood, in nats per token.
-    #[serde(with = "number")]
-    pub nll: f64,
-    /// Standard error of `nll` over documents; absent for fewer than two documents.
-    #[serde(default)]
-    pub nll_se: Option<f64>,
-    /// Share of the tokens that the model held most likely.
-    pub accuracy: f64,
 }
 
 /// The loss of a row minus that of another reading of its model, paired by document.
@@ -237,18 +155,6 @@ pub struct Difference {
     pub nll_se: Option<f64>,
 }
 
-/// The mean loss of some places of the window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PositionRow {
-    /// First place of the bucket, from 0; its target has `position + 1` tokens of context.
-    pub position: usize,
-    /// Scored tokens.
-    pub tokens: u64,
-    /// Mean negative log likelihood, in nats per token.
-    #[serde(with = "number")]
-    pub nll: f64,
-}
-
 impl ResultRow {
     /// What tells this measurement from others: the row without its measured values.
     ///
@@ -259,13 +165,42 @@ impl ResultRow {
         let Value::Object(mut fields) = value else {
             return Err(Error::failed("a result row is no JSON object"));
         };
-        fields.retain(|key, _| !MEASURED.contains(&key.as_str()));
+        fields.retain(|key, _| !MEASURED.contains(&key.as_str()) && !Metric::is_column(key));
         Ok(canonical::text(Value::Object(fields)))
     }
 
-    /// Standard error of the perplexity by the delta method: `ppl * nll_se`.
-    pub fn ppl_se(&self) -> Option<f64> {
-        self.nll_se.map(|error| self.ppl * error).filter(|error| error.is_finite())
+    /// The value of a metric; `None` where the row does not hold it.
+    pub fn value(&self, metric: Metric) -> Option<f64> {
+        metric.value(&self.facts(None))
+    }
+
+    /// The standard error of a metric over documents.
+    pub fn error(&self, metric: Metric) -> Option<f64> {
+        metric.error(&self.facts(None))
+    }
+
+    /// Mean negative log likelihood, in nats per token; NaN where the model gave none.
+    pub fn nll(&self) -> f64 {
+        self.values.get("nll").unwrap_or(f64::NAN)
+    }
+
+    /// The row with another value in a metric's column.
+    #[must_use]
+    pub fn with(mut self, column: &'static str, value: impl Into<Option<f64>>) -> Self {
+        self.values.set(column, value.into());
+        self
+    }
+
+    /// The facts that metrics are made of; `baseline` is the window baseline of the same run and length.
+    pub fn facts<'a>(&'a self, baseline: Option<&'a Self>) -> Facts<'a> {
+        Facts {
+            tokens: self.tokens,
+            bytes: self.bytes,
+            values: &self.values,
+            per_document: self.per_document.as_ref(),
+            difference: self.difference.as_ref().map(|difference| (difference.nll, difference.nll_se)),
+            baseline: baseline.map(|row| (&row.values, row.per_document.as_ref())),
+        }
     }
 
     /// Whether both rows say that they read the same part of the same text. A row of an earlier program that
@@ -281,8 +216,20 @@ impl ResultRow {
     pub fn minus(&self, other: &Self) -> Option<Mean> {
         let (a, b) = (self.per_document.as_ref()?, other.per_document.as_ref()?);
         (self.same_text(other) && a.tokens == b.tokens)
-            .then(|| paired_difference(&a.nll, &b.nll, &a.tokens))
+            .then(|| paired_difference(&a.get("nll")?, &b.get("nll")?, &a.tokens))
             .flatten()
+    }
+}
+
+impl Settings {
+    /// The settings that rows of one table have in common: without the length and what follows from it.
+    #[must_use]
+    pub fn without_length(&self) -> Self {
+        let mut settings = Self { length: 0, exact: None, ..self.clone() };
+        if let Some(key) = self.protocol.key_of_length() {
+            settings.keys.remove(key);
+        }
+        settings
     }
 }
 

@@ -13,7 +13,8 @@ mod genome;
 pub(crate) mod run;
 mod trials;
 
-use crate::block::{Protocol, ResolvedEvaluate};
+use crate::block::ResolvedEvaluate;
+use crate::protocols::WINDOWS_PER_DOCUMENT;
 use crate::row::ResultRow;
 use config::SearchConfig;
 use genome::{Genome, STEPS};
@@ -96,17 +97,12 @@ impl Search {
     /// The windows a reading is measured on.
     fn block(&self, block: &ResolvedEvaluate) -> ResolvedEvaluate {
         let length = self.length(block);
-        let fixed = (block.protocol == Protocol::FixedTarget).then_some(length);
-        ResolvedEvaluate {
-            lengths: vec![length],
-            split: Split::Valid,
-            max_length: fixed,
-            window_stride: fixed,
-            // A sequence of a task is one window.
-            windows_per_document: (block.protocol != Protocol::Task)
-                .then_some(self.config.windows_per_document),
-            ..block.clone()
+        let mut keys =
+            block.protocol.at_one_length(&block.keys, length).unwrap_or_else(|_| block.keys.clone());
+        if block.protocol.keys().contains(&WINDOWS_PER_DOCUMENT) {
+            keys.set(WINDOWS_PER_DOCUMENT, self.config.windows_per_document);
         }
+        ResolvedEvaluate { lengths: vec![length], split: Split::Valid, keys, ..block.clone() }
     }
 
     /// The windows a reading is measured on, and how many readings are: the budget, and the best one for its row.
@@ -139,12 +135,7 @@ impl Search {
             let allowed = format!("it must exceed L = {}: factors are for longer texts", block.train_length);
             return Err(Error::value(&key, length, allowed).hint("give a length above L, or evaluate one"));
         }
-        if block.target.is_some_and(|target| target > length) {
-            return Err(Error::value(&key, length, "it must hold the scored tokens, `target`"));
-        }
-        if block.passage.is_some_and(|passage| 2 * passage > length) {
-            return Err(Error::value(&key, length, "it must hold two copies of the passage, `passage`"));
-        }
+        block.protocol.at_one_length(&block.keys, length).map_err(|why| Error::value(&key, length, why))?;
         let genome = Genome { factors: vec![100; bands(model)?], n_hat: 0 };
         Ok((self.block(block), self.extension(&genome)?))
     }

@@ -91,7 +91,7 @@ fn a_folder_without_results_says_what_to_do() {
 fn nothing_finite_still_has_its_table() {
     let folder = tempfile::tempdir().unwrap();
     let mut row = example::row("rope", "direct", 128, f64::NAN);
-    row.nll_se = None;
+    row.values.set("nll_se", None);
     write_rows(&folder.path().join("results.jsonl"), &[row]).unwrap();
     let written = write(folder.path(), None).unwrap();
     assert_eq!(written.len(), 3);

@@ -2,8 +2,8 @@
 
 use super::{Axis, Chart, Point, Scale, Series};
 use crate::block::{Block, Line, multiple};
-use crate::metric::Metric;
 use crate::table::{Cell, Table};
+use longwave_eval::Metric;
 
 /// More lines than this are not told apart in one chart.
 const READABLE: usize = 12;
@@ -33,14 +33,15 @@ pub fn by_length(block: &Block) -> Vec<Chart> {
         direct.or_else(|| lines.next())
     };
     let overview: Vec<&Line> = runs.iter().filter_map(own).collect();
-    let title = format!("{} as trained: {}", metric.name(), block.settings.protocol);
+    let title = format!("{} as trained: {}", metric.title(), block.settings.protocol);
     let mut charts = vec![by_length_of(block, &title, &overview, |line| {
         if line.extend == "direct" { line.run.clone() } else { format!("{}: {}", line.run, line.label) }
     })];
     for run in runs {
         let lines: Vec<&Line> = block.lines.iter().filter(|line| line.run == run).collect();
         if lines.len() > 1 {
-            let title = format!("{} of {}: {}", metric.name(), block.run_label(run), block.settings.protocol);
+            let title =
+                format!("{} of {}: {}", metric.title(), block.run_label(run), block.settings.protocol);
             charts.push(by_length_of(block, &title, &lines, |line| line.label.clone()));
         }
     }
@@ -49,7 +50,7 @@ pub fn by_length(block: &Block) -> Vec<Chart> {
 
 /// What charts of a block show.
 fn first_metric(block: &Block) -> Metric {
-    Metric::of(block.settings.protocol)[0]
+    block.settings.protocol.shown()[0]
 }
 
 fn by_length_of(block: &Block, title: &str, lines: &[&Line], name: impl Fn(&Line) -> String) -> Chart {
@@ -83,15 +84,12 @@ fn by_length_of(block: &Block, title: &str, lines: &[&Line], name: impl Fn(&Line
             scale: Scale::Log,
             ticks: block.lengths.iter().map(|&length| tick(length)).collect(),
         },
-        y: match metric {
-            Metric::Perplexity => {
-                Axis { label: format!("perplexity (log scale{bars})"), scale: Scale::Log, ticks: vec![] }
-            }
-            _ => Axis {
-                label: format!("{}{bars}", metric.name().to_lowercase()),
-                scale: Scale::Linear,
-                ticks: vec![],
-            },
+        y: if metric.is_exponential() {
+            let label = format!("{} (log scale{bars})", metric.in_words());
+            Axis { label, scale: Scale::Log, ticks: vec![] }
+        } else {
+            let label = format!("{}{bars}", metric.title().to_lowercase());
+            Axis { label, scale: Scale::Linear, ticks: vec![] }
         },
         mark: None,
         series: series.collect(),
@@ -110,7 +108,7 @@ fn positions_of(block: &Block, run: &str) -> Option<Chart> {
         line.rows.get(length).is_some_and(|rows| rows.iter().any(|row| row.positions.is_some()))
     };
     let length = *block.lengths.iter().rev().find(|length| lines().any(|line| has_curve(line, length)))?;
-    let bucket = block.settings.bucket.unwrap_or(1);
+    let bucket = block.settings.protocol.bucket(&block.settings.keys).unwrap_or(1);
     let train_length = block.settings.train_length;
     let series = lines().filter(|line| has_curve(line, &length)).map(|line| Series {
         name: line.label.clone(),

@@ -4,8 +4,7 @@
 //! of 500. Its spread is the standard deviation of those losses, in per cent of the perplexity: 100 times the deviation
 //! in nats. Everything else is averaged as it is, with the deviation in its own unit.
 
-use crate::metric::Metric;
-use longwave_eval::ResultRow;
+use longwave_eval::{Metric, ResultRow};
 
 /// One measured value.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,12 +51,16 @@ pub fn percent(nats: f64) -> String {
 impl Cell {
     /// The cell of the rows of one length, one per seed; `None` where none says it.
     pub fn new(metric: Metric, rows: &[&ResultRow]) -> Option<Self> {
-        let measured: Vec<(f64, Option<f64>)> = rows.iter().filter_map(|row| metric.measured(row)).collect();
+        let factor = metric.factor();
+        let measured = rows.iter().filter_map(|row| {
+            Some((factor * row.value(metric)?, row.error(metric).map(|error| factor * error)))
+        });
+        let measured: Vec<(f64, Option<f64>)> = measured.collect();
         let (value, error) = match measured.as_slice() {
             [] => return None,
             [(value, error)] => (*value, error.map(Spread::Absolute)),
-            _ if metric == Metric::Perplexity => {
-                let losses: Vec<f64> = rows.iter().map(|row| row.nll).collect();
+            _ if metric.is_exponential() => {
+                let losses: Vec<f64> = rows.iter().map(|row| row.nll()).collect();
                 let (mean, deviation) = mean_and_deviation(&losses);
                 (mean.exp(), deviation.map(Spread::Relative))
             }
@@ -74,10 +77,10 @@ impl Cell {
     pub fn texts(&self) -> (String, Option<String>) {
         match self.error {
             Some(Spread::Relative(nats)) if self.value.is_finite() => {
-                (self.metric.texts(self.value, None).0, Some(percent(nats)))
+                (self.metric.shown(self.value, None).0, Some(percent(nats)))
             }
-            Some(Spread::Absolute(error)) => self.metric.texts(self.value, Some(error)),
-            _ => self.metric.texts(self.value, None),
+            Some(Spread::Absolute(error)) => self.metric.shown(self.value, Some(error)),
+            _ => self.metric.shown(self.value, None),
         }
     }
 }
@@ -116,7 +119,10 @@ mod tests {
         assert!((of.value - 10.0).abs() < 1e-12 && (nats - 0.2).abs() < 1e-12 && of.seeds == 3);
         assert_eq!(of.texts(), ("10.00".to_owned(), Some("20.0%".to_owned())));
         let (low, high) = of.error.unwrap().ends(of.value);
-        assert!((low - rows[0].ppl).abs() < 1e-12 && (high - rows[2].ppl).abs() < 1e-12);
+        assert!(
+            (low - rows[0].value(Metric::Perplexity).unwrap()).abs() < 1e-12
+                && (high - rows[2].value(Metric::Perplexity).unwrap()).abs() < 1e-12
+        );
     }
 
     #[test]
@@ -134,7 +140,7 @@ mod tests {
         let one = cell(Metric::Perplexity, &seeds(&[10.0]));
         assert_eq!(one.error, Some(Spread::Absolute(0.1)));
         let mut rows = seeds(&[10.0, 11.0]);
-        (rows[0].accuracy, rows[1].accuracy) = (Some(0.4), Some(0.6));
+        rows = rows.into_iter().zip([0.4, 0.6]).map(|(row, share)| row.with("accuracy", share)).collect();
         let share = cell(Metric::Accuracy, &rows);
         assert!((share.value - 50.0).abs() < 1e-9);
         assert_eq!(share.texts().1.as_deref(), Some("14.1"));
@@ -143,9 +149,9 @@ mod tests {
     #[test]
     fn what_is_no_number_has_no_spread() {
         let mut rows = seeds(&[10.0, 11.0]);
-        (rows[0].nll, rows[0].ppl) = (f64::NAN, f64::NAN);
+        rows[0] = rows[0].clone().with("nll", f64::NAN).with("ppl", f64::NAN);
         assert_eq!(cell(Metric::Perplexity, &rows).texts(), ("nan".to_owned(), None));
-        (rows[0].nll, rows[0].ppl) = (2000.0, f64::INFINITY);
+        rows[0] = rows[0].clone().with("nll", 2000.0).with("ppl", f64::INFINITY);
         assert_eq!(cell(Metric::Perplexity, &rows).texts(), ("inf".to_owned(), None));
         assert_eq!(Cell::new(Metric::Perplexity, &[]), None);
     }

@@ -2,7 +2,7 @@
 
 use super::Cell;
 use crate::block::{Block, Line};
-use crate::metric::Metric;
+use longwave_eval::Metric;
 
 /// The length that lines are sorted by.
 pub(super) fn sorted_by(block: &Block) -> usize {
@@ -18,7 +18,7 @@ pub(super) fn sorted<'a>(block: &Block<'a>, metric: Metric) -> Block<'a> {
     let place = |line: &Line| {
         let cell = Cell::new(metric, line.rows.get(&length).map_or(&[][..], Vec::as_slice));
         let value = cell.map_or(f64::NAN, |cell| cell.value);
-        let value = if metric.falls() { value } else { -value };
+        let value = if metric.lower_is_better() { value } else { -value };
         // Positive NaN orders last.
         let value = if value.is_nan() { f64::NAN.abs() } else { value };
         (runs.iter().position(|run| *run == line.run), value)

@@ -92,7 +92,7 @@ Sorted by the perplexity at 1024 (8L).
 fn the_difference_to_the_baseline_is_paired() {
     let mut rows = few();
     for (row, nll) in rows.iter_mut().zip([[260.0, 80.0], [1.0, 1.0], [300.0, 100.0], [250.0, 80.0]]) {
-        row.per_document = Some(DocumentSums { tokens: vec![100, 100], nll: nll.to_vec(), correct: None });
+        row.per_document = Some(DocumentSums::new(vec![100, 100]).with_numbers("nll", nll.to_vec()));
     }
     reference::resolve(&mut rows, None).unwrap();
     let to_baseline = table(&rows);
@@ -115,8 +115,8 @@ fn the_difference_to_the_baseline_is_paired() {
 #[test]
 fn tasks_show_exact_match_and_accuracy() {
     let task = |extend: &str, exact: f64| {
-        let mut row = example::row("rope", extend, 128, 2.0);
-        (row.exact_match, row.exact_match_se) = (Some(exact), Some(0.02));
+        let mut row =
+            example::row("rope", extend, 128, 2.0).with("exact_match", exact).with("exact_match_se", 0.02);
         row.settings.protocol = Protocol::Task;
         row.corpus = Some("copy".into());
         row
@@ -182,7 +182,7 @@ fn seeds_have_their_mean_and_deviation() {
 #[test]
 fn digits_follow_the_size() {
     let text = |ppl: f64, nll_se: f64| {
-        let row = ResultRow { nll_se: Some(nll_se), ..example::row("rope", "direct", 128, ppl) };
+        let row = example::row("rope", "direct", 128, ppl).with("nll_se", nll_se);
         let (value, error) = Cell::new(Metric::Perplexity, &[&row]).unwrap().texts();
         format!("{value} {}", error.unwrap_or_default())
     };
@@ -196,7 +196,7 @@ fn digits_follow_the_size() {
 
 #[test]
 fn an_overflow_is_infinite_and_a_broken_model_is_not_a_number() {
-    let row = |nll: f64| ResultRow { nll, ppl: f64::NAN, ..example::row("rope", "direct", 128, 1.0) };
+    let row = |nll: f64| example::row("rope", "direct", 128, 1.0).with("nll", nll).with("ppl", f64::NAN);
     assert_eq!(perplexity(&row(1000.0)), f64::INFINITY);
     assert!(perplexity(&row(f64::NAN)).is_nan());
 }
@@ -234,7 +234,7 @@ fn counts_that_differ_are_told_as_a_range() {
 fn lines_are_sorted_by_the_eightfold_length() {
     let mut rows = example::rows();
     rows.push(example::row("rope", "dual_chunk", 2048, 1.0));
-    rows.push(ResultRow { nll: f64::NAN, ppl: f64::NAN, ..example::row("rope", "nothing", 1024, 1.0) });
+    rows.push(example::row("rope", "nothing", 1024, 1.0).with("nll", f64::NAN).with("ppl", f64::NAN));
     let mut chosen = example::row("rope", "self_extend", 1024, 13.8);
     chosen.chosen_among = Some(serde_json::json!({ "window": ["L/4", "L/2"] }));
     chosen.extend_config = serde_json::json!({ "kind": "self_extend", "window": "L/4" });

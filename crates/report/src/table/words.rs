@@ -3,15 +3,15 @@
 use super::order::sorted_by;
 use super::{Cell, TableRow};
 use crate::block::{Block, Line, multiple};
-use crate::metric::Metric;
-use longwave_eval::{Protocol, ResultRow, Settings, WINDOW_BASELINE};
+use longwave_eval::text::Material;
+use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
 use serde_json::Value;
 
 /// Which text was read, as a title ends.
 pub(super) fn text_of(block: &Block) -> String {
     let settings = &block.settings;
     let corpus = block.rows().next().and_then(|row| row.corpus.as_deref()).unwrap_or_default();
-    if settings.protocol == Protocol::Task {
+    if has_answers(settings) {
         format!(" {corpus}, {} split", settings.split)
     } else if settings.corpus_hash.is_some() {
         format!(", {} split of {corpus}", settings.split)
@@ -20,34 +20,23 @@ pub(super) fn text_of(block: &Block) -> String {
     }
 }
 
-/// Which tokens of which windows are scored.
+/// The tokens of the windows that are scored.
 pub(super) fn layout(settings: &Settings) -> String {
-    let number = |value: Option<usize>| value.unwrap_or_default();
-    let text = match settings.protocol {
-        Protocol::FixedTarget => format!(
-            "the last {} tokens of windows of {}, {} apart",
-            number(settings.target),
-            number(settings.max_length),
-            number(settings.window_stride)
-        ),
-        Protocol::NonOverlapping => "windows side by side".into(),
-        Protocol::Sliding => format!("windows that advance by {} tokens", number(settings.stride)),
-        Protocol::ByPosition => "full windows side by side".into(),
-        Protocol::RepeatedText => {
-            let passage = number(settings.passage);
-            format!("the last copy of passages of {passage} tokens, repeated to the length")
-        }
-        Protocol::Task => "new sequences, as long as fits; the answers are scored".into(),
-    };
-    match settings.windows_per_document {
+    let text = settings.protocol.in_words(&settings.keys);
+    match settings.keys.windows_per_document() {
         Some(limit) => format!("{text}, up to {limit} of each document"),
         None => text,
     }
 }
 
+/// Whether the answers of a task are scored.
+fn has_answers(settings: &Settings) -> bool {
+    settings.protocol.material() == Material::Answers
+}
+
 /// Scored tokens and documents per cell, and the documents skipped.
 pub(super) fn counts(block: &Block) -> String {
-    let task = block.settings.protocol == Protocol::Task;
+    let task = has_answers(&block.settings);
     let range = |of: fn(&ResultRow) -> u64| {
         let (least, most) = block.rows().map(of).fold((u64::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
         if least == most { most.to_string() } else { format!("{least} to {most}") }
@@ -77,18 +66,16 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     let seeds = cells.iter().map(|cell| cell.seeds).max().unwrap_or(0);
     let mut notes = Vec::new();
     if seeds > 1 {
-        let unit = match metric {
-            Metric::Perplexity => ", in per cent of the perplexity: 100 times that of the loss in nats",
-            _ => "",
-        };
+        let percent = ", in per cent of the perplexity: 100 times that of the loss in nats";
+        let unit = if metric.is_exponential() { percent } else { "" };
         notes.push(format!(
             "± is one standard deviation over seeds{unit} (up to {seeds} per cell; none for one seed)"
         ));
-        if metric == Metric::Perplexity {
+        if metric.is_exponential() {
             notes.push("the perplexity of several seeds is exp of the mean of their losses".into());
         }
     } else if cells.iter().any(|cell| cell.error.is_some()) {
-        let of = if block.settings.protocol == Protocol::Task { "sequences" } else { "documents" };
+        let of = if has_answers(&block.settings) { "sequences" } else { "documents" };
         notes.push(format!("± is one standard error over {of}"));
     }
     if cells.iter().any(|cell| cell.best) {

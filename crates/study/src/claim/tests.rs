@@ -1,5 +1,6 @@
 use super::*;
 use crate::results::tests::results;
+use longwave_eval::DocumentSums;
 
 const AXES: &str = "seeds = 3\n[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]\n";
 
@@ -110,10 +111,10 @@ fn answers() -> Results {
         let row = &mut measured.row;
         let correct: Vec<u64> = (0..4).map(|index| if index < right { 10 } else { row.seed }).collect();
         row.settings.protocol = Protocol::Task;
-        row.accuracy = Some(correct.iter().sum::<u64>() as f64 / 40.0);
-        row.exact_match = Some(f64::from(right) / 4.0);
-        let sums = row.per_document.as_mut().unwrap();
-        (sums.tokens, sums.nll, sums.correct) = (vec![10; 4], vec![1.0; 4], Some(correct));
+        row.values.set("accuracy", Some(correct.iter().sum::<u64>() as f64 / 40.0));
+        row.values.set("exact_match", Some(f64::from(right) / 4.0));
+        let sums = DocumentSums::new(vec![10; 4]).with_numbers("nll", vec![1.0; 4]);
+        row.per_document = Some(sums.with_counts("correct", correct));
     }
     results
 }
@@ -155,8 +156,10 @@ fn the_baseline_is_that_of_the_same_run() {
         row.settings.exact = Some(false);
         measured.extend.clone_from(&row.extend);
         // Alibi is worse by 0.3, and so is its baseline.
-        row.nll -= 0.5;
-        row.per_document.as_mut().unwrap().nll.iter_mut().for_each(|nll| *nll -= 5.0);
+        row.values.set("nll", Some(row.nll() - 0.5));
+        let sums = row.per_document.take().unwrap();
+        let nll = sums.get("nll").unwrap().iter().map(|nll| nll - 5.0).collect();
+        row.per_document = Some(DocumentSums::new(sums.tokens).with_numbers("nll", nll));
     }
     results.rows.extend(baselines);
     let text = "says = \"rope, ntk = alibi, ntk at 4L\"\ntolerance = 0.01\nmetric = \"baseline_difference\"";

@@ -1,12 +1,10 @@
 //! A study's tables, claims and failures as Markdown.
 
 use crate::claim::Judged;
-use crate::metric;
 use crate::plan::Plan;
 use crate::results::{Measured, Results};
 use crate::statistics::mean;
-use longwave_eval::{Protocol, ResultRow, Split};
-use longwave_report::Metric;
+use longwave_eval::{Metric, Protocol, ResultRow, Split};
 use longwave_report::table::{Cell, Spread, percent};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -60,7 +58,7 @@ pub fn tables(results: &Results) -> String {
     }
     let mut text = String::new();
     for (group, rows) in &groups {
-        for &metric in Metric::of(group.0) {
+        for &metric in group.0.shown() {
             text += &table(results, metric, *group, rows);
         }
     }
@@ -96,7 +94,7 @@ fn table(
     let rule = vec!["---"; head.len()].join("|");
     let mut text = format!(
         "\n## {}, {protocol}, {split} split, L = {train_length}\n\n| {} |\n|{rule}|\n",
-        metric.name(),
+        metric.title(),
         head.join(" | ")
     );
     for (labels, extend, found) in lines {
@@ -105,14 +103,11 @@ fn table(
         let names = labels.iter().map(|label| escaped(label)).chain([escaped(extend)]);
         let _ = writeln!(text, "| {} |", names.chain(cells).collect::<Vec<_>>().join(" | "));
     }
-    text + match metric {
-        Metric::Perplexity => {
-            "\nexp of the mean loss over seeds ± standard deviation over seeds; in parentheses the standard error over \
-             documents. Both are in per cent of the perplexity: 100 times those of the loss in nats.\n"
-        }
-        _ => {
-            "\nMean over seeds ± standard deviation over seeds; in parentheses the standard error over documents.\n"
-        }
+    text + if metric.is_exponential() {
+        "\nexp of the mean loss over seeds ± standard deviation over seeds; in parentheses the standard error over \
+         documents. Both are in per cent of the perplexity: 100 times those of the loss in nats.\n"
+    } else {
+        "\nMean over seeds ± standard deviation over seeds; in parentheses the standard error over documents.\n"
     }
 }
 
@@ -132,13 +127,15 @@ fn heading(length: usize, train_length: usize) -> String {
 /// The value over seeds, their spread, and the mean of their errors over documents; of a perplexity both in per cent.
 fn cell(metric: Metric, rows: &[&ResultRow]) -> String {
     let Some(cell) = Cell::new(metric, rows) else { return String::new() };
-    let is_perplexity = metric == Metric::Perplexity;
+    let is_perplexity = metric.is_exponential();
     let mut text = if is_perplexity { number(cell.value) } else { format!("{:.1}", cell.value) };
     let deviation = cell.error.filter(|_| cell.seeds > 1).map(|spread| match spread {
         Spread::Relative(nats) => percent(nats),
         Spread::Absolute(deviation) => format!("{deviation:.1}"),
     });
-    let error = |row: &&ResultRow| if is_perplexity { row.nll_se } else { metric.measured(row)?.1 };
+    // Of a perplexity in per cent the error of the loss in nats is a hundredth.
+    let of = if is_perplexity { Metric::Loss } else { metric };
+    let error = |row: &&ResultRow| row.error(of).map(|error| of.factor() * error);
     let errors: Vec<f64> = rows.iter().filter_map(error).collect();
     let error = mean(&errors).map(|error| if is_perplexity { percent(error) } else { format!("{error:.1}") });
     // Writing into a string cannot fail.
@@ -179,14 +176,14 @@ fn claims_table(claims: &[Judged]) -> String {
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
     text += "\nDifferences in nats per token, left side minus right, paired by seed and by document.\n";
-    let mut others: Vec<metric::Metric> = Vec::new();
+    let mut others: Vec<Metric> = Vec::new();
     for claim in claims {
-        if claim.metric != metric::Metric::Loss && !others.contains(&claim.metric) {
+        if claim.metric != Metric::Loss && !others.contains(&claim.metric) {
             others.push(claim.metric);
         }
     }
     for other in others {
-        let less = if other.falls() { "less" } else { "more" };
+        let less = if other.lower_is_better() { "less" } else { "more" };
         let _ = writeln!(text, "`{}`: differences in {}, {less} is better.", other.name(), other.unit());
     }
     text
@@ -195,7 +192,7 @@ fn claims_table(claims: &[Judged]) -> String {
 /// The claim in words, with its metric where that is not the loss.
 fn says(claim: &Judged) -> String {
     match claim.metric {
-        metric::Metric::Loss => claim.says.clone(),
+        Metric::Loss => claim.says.clone(),
         other => format!("{} (`{}`)", claim.says, other.name()),
     }
 }
@@ -222,8 +219,8 @@ mod tests {
             .retain(|measured| (measured.extend.as_str(), measured.row.settings.length) == ("ntk", 256));
         for measured in &mut results.rows {
             let row = &mut measured.row;
-            row.nll = 3.0 + 0.2 * (row.seed as f64 - 1.0);
-            (row.ppl, row.nll_se) = (row.nll.exp(), Some(0.05));
+            let nll = 3.0 + 0.2 * (row.seed as f64 - 1.0);
+            *row = row.clone().with("nll", nll).with("ppl", nll.exp()).with("nll_se", 0.05);
         }
         let text = tables(&results);
         assert!(text.contains("| rope | ntk | 20.09 ±20.0% (5.0%) |"), "{text}");
@@ -237,8 +234,9 @@ mod tests {
         let mut results = results();
         for measured in &mut results.rows {
             measured.row.settings.protocol = Protocol::Task;
-            (measured.row.exact_match, measured.row.exact_match_se) = (Some(0.25), Some(0.125));
-            measured.row.accuracy = Some(0.5);
+            measured.row.values.set("exact_match", Some(0.25));
+            measured.row.values.set("exact_match_se", Some(0.125));
+            measured.row.values.set("accuracy", Some(0.5));
             measured.labels = vec!["a|b".to_owned()];
         }
         let text = tables(&results);

@@ -1,6 +1,6 @@
 //! What a model makes of the targets of a plan.
 
-use crate::metrics::{PositionTally, Tally};
+use crate::metrics::{Score, Tally};
 use crate::plan::{Plan, Window};
 use crate::text::Text;
 use burn::tensor::{Device, Tensor};
@@ -13,15 +13,6 @@ use std::ops::Range;
 
 /// Tokens of one forward pass: windows of one shape are read together up to this many.
 const TOKENS_AT_ONCE: usize = 8192;
-
-/// What a model makes of one target.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Score {
-    /// Negative log likelihood in nats.
-    pub nll: f64,
-    /// Whether the model held it most likely of all tokens (the first of those alike).
-    pub correct: bool,
-}
 
 /// A model and the text it is read on.
 #[derive(Clone, Copy, Debug)]
@@ -70,9 +61,7 @@ impl Scorer<'_> {
     pub fn tally(&self, plan: &Plan, scores: &[Vec<Score>]) -> Tally {
         let mut tally = Tally::new(self.text.lengths().len(), plan.skipped_documents);
         for (window, scores) in plan.windows.iter().zip(scores) {
-            let nll: Vec<f64> = scores.iter().map(|score| score.nll).collect();
-            tally.add(window.document, &nll, self.text.bytes(window.document, window.first..window.end));
-            tally.correct[window.document] += scores.iter().filter(|score| score.correct).count() as u64;
+            tally.add(window.document, scores, self.text.bytes(window.document, window.first..window.end));
         }
         tally
     }
@@ -115,15 +104,4 @@ impl Scorer<'_> {
 fn numbers(tensor: Tensor<2>) -> Result<Vec<f32>> {
     let read = tensor.into_data_as::<f32>().try_to_vec::<f32>();
     read.map_err(|error| Error::failed(format!("cannot read the losses back: {error:?}")))
-}
-
-/// Sums the losses of a plan by place in windows of `length` tokens that lie side by side. A plan whose
-/// contexts were truncated has the same places: they are those of the windows it was made from.
-pub fn by_position(plan: &Plan, scores: &[Vec<Score>], length: usize, bucket: usize) -> PositionTally {
-    let mut tally = PositionTally::new(length, bucket);
-    for (window, scores) in plan.windows.iter().zip(scores) {
-        let nll: Vec<f64> = scores.iter().map(|score| score.nll).collect();
-        tally.add((window.first - 1) % length, &nll);
-    }
-    tally
 }

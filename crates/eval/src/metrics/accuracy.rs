@@ -1,0 +1,47 @@
+//! `accuracy`: the share of tokens that the model predicts.
+
+use super::measure::{Absent, Column, Measure};
+use super::sums::{Documents, Facts, TokenSum};
+
+/// Whether the model gave a target the highest probability.
+pub(super) const CORRECT: TokenSum =
+    TokenSum { name: "correct", of: |score| f64::from(u8::from(score.correct)), counts: true };
+
+/// Share of the scored tokens to which the model gave the highest probability, from 0 to 1.
+#[derive(Clone, Copy, Debug)]
+pub struct Accuracy;
+
+impl Measure for Accuracy {
+    fn unit(&self) -> &'static str {
+        "share of the tokens"
+    }
+
+    fn lower_is_better(&self) -> bool {
+        false
+    }
+
+    fn is_share(&self) -> bool {
+        true
+    }
+
+    fn column(&self) -> Option<Column> {
+        Some(Column { absent: Absent::Null, ..Column::new("accuracy", "accuracy_se") })
+    }
+
+    fn held_by(&self) -> &'static str {
+        "every row has it but those of earlier programs"
+    }
+
+    fn token_sum(&self) -> Option<TokenSum> {
+        Some(CORRECT)
+    }
+
+    fn documents(&self, facts: &Facts<'_>) -> Option<Documents> {
+        let sums = facts.per_document?;
+        Some(Documents { sums: sums.get(CORRECT.name)?, weights: sums.tokens.clone() })
+    }
+
+    fn title(&self) -> &'static str {
+        "Accuracy in %"
+    }
+}

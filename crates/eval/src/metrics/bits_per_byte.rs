@@ -1,0 +1,51 @@
+//! `bits_per_byte`: the loss in bits per byte of text, which compares readings across tokenizers.
+
+use super::loss::NLL;
+use super::measure::{Absent, Column, Measure};
+use super::sums::{Documents, Facts};
+use crate::text::Material;
+use std::f64::consts::LN_2;
+
+/// The loss in bits per byte of text.
+#[derive(Clone, Copy, Debug)]
+pub struct BitsPerByte;
+
+impl Measure for BitsPerByte {
+    fn unit(&self) -> &'static str {
+        "bits per byte"
+    }
+
+    fn column(&self) -> Option<Column> {
+        let absent = Absent::Null;
+        Some(Column { name: "bpb", error: None, absent, error_in_rows: false })
+    }
+
+    fn is_of(&self, material: Material) -> bool {
+        material == Material::Documents
+    }
+
+    fn held_by(&self) -> &'static str {
+        "rows of text as it is written have it: neither tasks nor `repeated_text`"
+    }
+
+    fn spans_tokenizers(&self) -> bool {
+        true
+    }
+
+    fn measure(&self, facts: &Facts<'_>) -> Option<(f64, Option<f64>)> {
+        let loss: f64 = facts.per_document?.get(NLL.name)?.iter().sum();
+        (facts.bytes > 0).then(|| (loss / (LN_2 * facts.bytes as f64), None))
+    }
+
+    /// The bytes of a token are taken as given: the loss over tokens, in bits, times tokens over bytes.
+    fn documents(&self, facts: &Facts<'_>) -> Option<Documents> {
+        let sums = facts.per_document?;
+        let factor = facts.tokens as f64 / (LN_2 * facts.bytes as f64);
+        let bits = sums.get(NLL.name)?.iter().map(|nll| factor * nll).collect();
+        Some(Documents { sums: bits, weights: sums.tokens.clone() })
+    }
+
+    fn title(&self) -> &'static str {
+        "Bits per byte"
+    }
+}

@@ -1,0 +1,40 @@
+//! `difference`: the loss minus that of the reference reading, which the row holds.
+
+use super::measure::Measure;
+use super::sums::Facts;
+
+/// The loss minus that of another reading of the same tokens, in nats per token; see [`crate::reference`].
+#[derive(Clone, Copy, Debug)]
+pub struct Difference;
+
+impl Measure for Difference {
+    fn unit(&self) -> &'static str {
+        "nats per token"
+    }
+
+    fn is_comparable(&self) -> bool {
+        false
+    }
+
+    fn csv_columns(&self) -> Vec<&'static str> {
+        vec!["against", "difference", "difference_se"]
+    }
+
+    fn value(&self, facts: &Facts<'_>) -> Option<f64> {
+        facts.difference.map(|(value, _)| value)
+    }
+
+    fn error(&self, facts: &Facts<'_>) -> Option<f64> {
+        facts.difference.and_then(|(_, error)| error)
+    }
+
+    fn title(&self) -> &'static str {
+        "Difference in nats"
+    }
+
+    fn texts(&self, value: f64, error: Option<f64>) -> (String, Option<String>) {
+        // The sign of a value that rounds to 0 means nothing.
+        let value = if value.abs() < 5e-4 { 0.0 } else { value };
+        (format!("{value:+.3}"), error.map(|error| format!("{error:.3}")))
+    }
+}

@@ -1,0 +1,132 @@
+//! What a metric says of itself.
+
+use super::sums::{Documents, Facts, TokenSum};
+use crate::statistics::mean_over_documents;
+use crate::text::Material;
+
+/// A metric: its columns, its value and sums per document, and its words.
+///
+/// A metric with sums per document needs no more: its value is their mean, and its error follows. `compare` and the
+/// claims of studies take every metric that has such sums.
+pub trait Measure: Sync {
+    /// What a difference of 1 is.
+    fn unit(&self) -> &'static str;
+
+    /// Whether less is better.
+    fn lower_is_better(&self) -> bool {
+        true
+    }
+
+    /// Whether it goes from 0 to 1; tables show it in per cent.
+    fn is_share(&self) -> bool {
+        false
+    }
+
+    /// Its columns in rows and CSV files; `None` for a metric that is made of other columns.
+    fn column(&self) -> Option<Column> {
+        None
+    }
+
+    /// Its columns in CSV files.
+    fn csv_columns(&self) -> Vec<&'static str> {
+        self.column()
+            .map(|column| std::iter::once(column.name).chain(column.error).collect())
+            .unwrap_or_default()
+    }
+
+    /// A number per target whose sums over documents rows keep for it.
+    fn token_sum(&self) -> Option<TokenSum> {
+        None
+    }
+
+    /// Whether a reading of such a text has it.
+    fn is_of(&self, _material: Material) -> bool {
+        true
+    }
+
+    /// Which rows hold it, for a hint.
+    fn held_by(&self) -> &'static str {
+        "every row has it"
+    }
+
+    /// The sums of each document, and their weights; `None` where the facts do not tell of documents.
+    fn documents(&self, _facts: &Facts<'_>) -> Option<Documents> {
+        None
+    }
+
+    /// Whether it has sums of documents, so that two readings can be compared by it.
+    fn is_comparable(&self) -> bool {
+        true
+    }
+
+    /// Whether it needs the row of the window baseline.
+    fn needs_baseline(&self) -> bool {
+        false
+    }
+
+    /// Whether it compares readings with different tokenizers.
+    fn spans_tokenizers(&self) -> bool {
+        false
+    }
+
+    /// The value of a new measurement and its standard error over documents.
+    fn measure(&self, facts: &Facts<'_>) -> Option<(f64, Option<f64>)> {
+        let Documents { sums, weights } = self.documents(facts)?;
+        mean_over_documents(&sums, &weights).map(|mean| (mean.mean, mean.se))
+    }
+
+    /// The value that a row holds.
+    fn value(&self, facts: &Facts<'_>) -> Option<f64> {
+        facts.values.get(self.column()?.name)
+    }
+
+    /// The standard error of the value that a row holds.
+    fn error(&self, facts: &Facts<'_>) -> Option<f64> {
+        facts.values.get(self.column()?.error?)
+    }
+
+    /// Whether it is the exponential of the loss: over seeds the losses are averaged, and spreads are in per cent.
+    fn is_exponential(&self) -> bool {
+        false
+    }
+
+    /// The name at the beginning of a title.
+    fn title(&self) -> &'static str;
+
+    /// A value as tables show it, and its error to the same decimal place.
+    fn texts(&self, value: f64, error: Option<f64>) -> (String, Option<String>) {
+        let decimals = if self.is_share() { 1 } else { 3 };
+        (format!("{value:.decimals$}"), error.map(|error| format!("{error:.decimals$}")))
+    }
+}
+
+/// The columns of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The name of the value.
+    pub name: &'static str,
+    /// The name of its standard error, where it has one.
+    pub error: Option<&'static str>,
+    /// What a row says of a value that it lacks.
+    pub absent: Absent,
+    /// Whether rows hold the error too, which CSV files have in any case.
+    pub error_in_rows: bool,
+}
+
+/// What a row says of a value that it lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// It has the value always; `null` is a value that is no finite number.
+    Never,
+    /// `null`.
+    Null,
+    /// Nothing.
+    LeftOut,
+}
+
+impl Column {
+    /// A value with its error, both left out where they are absent.
+    pub const fn new(name: &'static str, error: &'static str) -> Self {
+        Self { name, error: Some(error), absent: Absent::LeftOut, error_in_rows: true }
+    }
+}

@@ -1,0 +1,177 @@
+//! What metrics are made of: scores, their sums per document, and the values of a row.
+
+use crate::number;
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What a model makes of one target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Score {
+    /// Negative log likelihood in nats.
+    pub nll: f64,
+    /// Whether the model gave it the highest probability of all tokens (the first of those alike).
+    pub correct: bool,
+}
+
+/// A number per target that is summed over each document.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenSum {
+    /// The name of the sums in rows.
+    pub name: &'static str,
+    /// The number of a target.
+    pub of: fn(&Score) -> f64,
+    /// Whether the sums are whole numbers.
+    pub counts: bool,
+}
+
+/// Sums of each document, in the order of the split; skipped documents have zeros.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DocumentSums {
+    /// Scored tokens `[documents]`.
+    pub tokens: Vec<u64>,
+    /// Sums of the targets' numbers by their names, each `[documents]`.
+    sums: Vec<(String, Sums)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Sums {
+    Counts(Vec<u64>),
+    /// `null` in the file where it is no finite number.
+    Numbers(Vec<f64>),
+}
+
+impl DocumentSums {
+    /// Rows keep the sums of up to so many documents, about 250 kB a row.
+    pub const MOST: usize = 10_000;
+
+    /// Documents of so many scored tokens each, without sums.
+    pub fn new(tokens: Vec<u64>) -> Self {
+        Self { tokens, sums: Vec::new() }
+    }
+
+    /// The same with sums of numbers.
+    #[must_use]
+    pub fn with_numbers(mut self, name: &str, sums: Vec<f64>) -> Self {
+        self.sums.push((name.to_owned(), Sums::Numbers(sums)));
+        self
+    }
+
+    /// The same with counts.
+    #[must_use]
+    pub fn with_counts(mut self, name: &str, counts: Vec<u64>) -> Self {
+        self.sums.push((name.to_owned(), Sums::Counts(counts)));
+        self
+    }
+
+    /// The sums of a name `[documents]`; `None` in rows of programs that did not have it.
+    pub fn get(&self, name: &str) -> Option<Vec<f64>> {
+        let (_, sums) = self.sums.iter().find(|(known, _)| known == name)?;
+        Some(match sums {
+            Sums::Counts(counts) => counts.iter().map(|&count| count as f64).collect(),
+            Sums::Numbers(numbers) => numbers.clone(),
+        })
+    }
+}
+
+impl Serialize for DocumentSums {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("tokens", &self.tokens)?;
+        for (name, sums) in &self.sums {
+            match sums {
+                Sums::Counts(counts) => map.serialize_entry(name, counts)?,
+                Sums::Numbers(numbers) => map.serialize_entry(name, &number::finite(numbers))?,
+            }
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for DocumentSums {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = DocumentSums;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("lists of sums with the list `tokens`")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DocumentSums, A::Error> {
+                let (mut tokens, mut sums) = (None, Vec::new());
+                while let Some(name) = map.next_key::<String>()? {
+                    if name == "tokens" {
+                        tokens = Some(map.next_value()?);
+                    } else {
+                        let numbers: Vec<Option<serde_json::Number>> = map.next_value()?;
+                        sums.push((name, Sums::read(&numbers)));
+                    }
+                }
+                let tokens = tokens.ok_or_else(|| serde::de::Error::missing_field("tokens"))?;
+                Ok(DocumentSums { tokens, sums })
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+impl Sums {
+    /// Counts where all are whole numbers as written, such as `3` and not `3.0`.
+    fn read(numbers: &[Option<serde_json::Number>]) -> Self {
+        let count = |number: &Option<serde_json::Number>| number.as_ref()?.as_u64();
+        if let Some(counts) = numbers.iter().map(count).collect() {
+            return Self::Counts(counts);
+        }
+        let number =
+            |number: &Option<serde_json::Number>| number.as_ref().and_then(serde_json::Number::as_f64);
+        Self::Numbers(numbers.iter().map(|it| number(it).unwrap_or(f64::NAN)).collect())
+    }
+}
+
+/// The values of a row by the names of their columns; NaN is `null` in the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Values(BTreeMap<&'static str, f64>);
+
+impl Values {
+    /// The value of a column; `None` where the row lacks it.
+    pub fn get(&self, column: &str) -> Option<f64> {
+        self.0.get(column).copied()
+    }
+
+    /// Gives a column a value, or takes it away.
+    pub fn set(&mut self, column: &'static str, value: Option<f64>) {
+        match value {
+            Some(value) => self.0.insert(column, value),
+            None => self.0.remove(column),
+        };
+    }
+}
+
+/// The facts of a measurement that metrics are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// Scored tokens.
+    pub tokens: u64,
+    /// Bytes of text of the scored tokens; 0 where they are no text.
+    pub bytes: u64,
+    /// The values of the metrics so far, or of the row.
+    pub values: &'a Values,
+    /// Sums per document.
+    pub per_document: Option<&'a DocumentSums>,
+    /// The loss minus that of the reference reading, and the standard error.
+    pub difference: Option<(f64, Option<f64>)>,
+    /// Values and sums of the window baseline of the same run at the same length.
+    pub baseline: Option<(&'a Values, Option<&'a DocumentSums>)>,
+}
+
+/// Sums over each document, and their weights: the metric is the quotient of their totals.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Documents {
+    /// `[documents]`.
+    pub sums: Vec<f64>,
+    /// Tokens, or sequences `[documents]`.
+    pub weights: Vec<u64>,
+}

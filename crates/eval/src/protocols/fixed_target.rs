@@ -1,0 +1,149 @@
+//! `fixed_target`: the same last tokens of the same windows at every length.
+
+use super::keys::{Key, Keys, WINDOWS_PER_DOCUMENT};
+use super::rules::{Documents, Given, Rules};
+use crate::plan::{Plan, Window, full_windows};
+use longwave_core::Result;
+
+const TARGET: Key =
+    Key::tokens("target", "`fixed_target`: scored tokens of each window. Default: `\"L\"`.").always_in_rows();
+const MAX_LENGTH: Key = Key::tokens(
+    "max_length",
+    "`fixed_target`: length that the windows are laid out for. Default: the longest of `lengths`.",
+)
+.always_in_rows();
+const WINDOW_STRIDE: Key = Key::tokens(
+    "window_stride",
+    "`fixed_target`: tokens from one window's beginning to the next. Default: `max_length`.",
+)
+.always_in_rows();
+
+/// See [`fixed_target`].
+#[derive(Clone, Copy, Debug)]
+pub struct FixedTarget;
+
+impl Rules for FixedTarget {
+    fn description(&self) -> &'static str {
+        "The same last tokens of the same windows at every length; only the prefix grows."
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[TARGET, MAX_LENGTH, WINDOW_STRIDE, WINDOWS_PER_DOCUMENT]
+    }
+
+    fn resolve(&self, block: &Given<'_>) -> Result<Keys> {
+        let (shortest, longest) = (block.shortest, block.longest);
+        let target = block.get(TARGET).unwrap_or(block.train_length);
+        let max_length = block.get(MAX_LENGTH).unwrap_or(longest);
+        if longest > max_length {
+            let allowed = format!("it must be at least the longest of `lengths`, {longest}");
+            return Err(block
+                .error("max_length", max_length, allowed)
+                .hint("leave it out to lay the windows out for the longest length"));
+        }
+        if target > max_length {
+            let allowed = format!("it must be at most `max_length = {max_length}`");
+            return Err(block
+                .error("target", target, allowed)
+                .hint("score fewer tokens, or set a larger `max_length`"));
+        }
+        if shortest < target {
+            let allowed =
+                format!("a length must be at least `target = {target}`, the tokens that are scored");
+            return Err(block.error("lengths", shortest, allowed).hint(format!(
+                "remove it, or score fewer tokens at every length with `target = {shortest}`"
+            )));
+        }
+        let window_stride = block.get(WINDOW_STRIDE).unwrap_or(max_length);
+        if window_stride < target {
+            let allowed = format!("it must be at least `target = {target}`, or tokens are scored twice");
+            return Err(block
+                .error("window_stride", window_stride, allowed)
+                .hint(format!("use {target} or more, or leave it out for `max_length`")));
+        }
+        let keys = block.keys.clone().with(TARGET, target).with(MAX_LENGTH, max_length);
+        Ok(keys.with(WINDOW_STRIDE, window_stride))
+    }
+
+    fn plan(&self, keys: &Keys, length: usize, documents: &Documents<'_>) -> Plan {
+        let (target, max_length, stride) = (keys.at(TARGET), keys.at(MAX_LENGTH), keys.at(WINDOW_STRIDE));
+        fixed_target(documents.tokens, length, target, max_length, stride, keys.windows_per_document())
+    }
+
+    fn least(&self, keys: &Keys, _length: usize) -> (usize, &'static str) {
+        (keys.at(MAX_LENGTH), MAX_LENGTH.name)
+    }
+
+    fn at_one_length(&self, keys: &Keys, length: usize) -> std::result::Result<Keys, &'static str> {
+        if keys.at(TARGET) > length {
+            return Err("it must hold the scored tokens, `target`");
+        }
+        Ok(keys.clone().with(MAX_LENGTH, length).with(WINDOW_STRIDE, length))
+    }
+
+    fn in_words(&self, keys: &Keys) -> String {
+        let number = |key: Key| keys.get(key.name).unwrap_or_default();
+        format!(
+            "the last {} tokens of windows of {}, {} apart",
+            number(TARGET),
+            number(MAX_LENGTH),
+            number(WINDOW_STRIDE)
+        )
+    }
+}
+
+/// The same targets at every length: the last `target` tokens of windows of `max_length + 1` tokens.
+///
+/// Windows begin at 0, `window_stride`, `2 * window_stride`, ... while they fit their document, and
+/// each keeps its targets whatever `length` is; only the place where the reading begins moves. A
+/// document shorter than `max_length + 1` tokens is skipped at every length.
+/// `windows_per_document` keeps the first so many windows of each document.
+///
+/// Source: `eval_loss.py` of the `ReRoPE` repository (prefix of 0, L, 3L, ... before the same tokens).
+///
+/// # Panics
+/// Unless `1 <= target <= length <= max_length` and `window_stride >= target` (no token is scored
+/// twice), which [`FixedTarget`] checks.
+pub fn fixed_target(
+    documents: &[usize],
+    length: usize,
+    target: usize,
+    max_length: usize,
+    window_stride: usize,
+    windows_per_document: Option<usize>,
+) -> Plan {
+    assert!(
+        1 <= target && target <= length && length <= max_length && target <= window_stride,
+        "fixed_target needs 1 <= target <= length <= max_length and target <= window_stride"
+    );
+    let mut plan = Plan::default();
+    for (document, &tokens) in documents.iter().enumerate() {
+        let windows = full_windows(tokens, max_length, window_stride).map(|begin| {
+            let last = begin + max_length;
+            Window { document, start: last - length, first: last + 1 - target, end: last + 1 }
+        });
+        plan.add_document(windows, windows_per_document);
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(plan: &Plan) -> Vec<[usize; 4]> {
+        plan.windows.iter().map(|w| [w.document, w.start, w.first, w.end]).collect()
+    }
+
+    #[test]
+    fn fixed_target_scores_the_same_tokens_at_every_length() {
+        let documents = [64, 65, 200];
+        let targets = |length| {
+            let plan = fixed_target(&documents, length, 16, 64, 64, None);
+            assert_eq!(plan.longest_reading(), length);
+            rows(&plan).iter().map(|[d, _, first, end]| [*d, *first, *end]).collect::<Vec<_>>()
+        };
+        assert_eq!(targets(64), targets(16));
+        assert_eq!(targets(16), [[1, 49, 65], [2, 49, 65], [2, 113, 129], [2, 177, 193]]);
+    }
+}

@@ -1,0 +1,105 @@
+//! The keys of `[[evaluate]]` that belong to protocols.
+
+use longwave_position::Tokens;
+use std::collections::BTreeMap;
+
+/// A key that one or several protocols read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its name in configs, rows and columns.
+    pub name: &'static str,
+    /// What it means, and its default.
+    pub description: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// Whether a row says `null` where the key has no value; others are left out there.
+    pub always_in_rows: bool,
+}
+
+/// What the value of a key counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Tokens, which may be written as a multiple of the training length L.
+    Tokens,
+    /// A number of things, at least 1.
+    Count,
+}
+
+impl Key {
+    /// A key in tokens.
+    pub const fn tokens(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, unit: Unit::Tokens, always_in_rows: false }
+    }
+
+    /// A key that is a number of things.
+    pub const fn count(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, unit: Unit::Count, always_in_rows: false }
+    }
+
+    /// The same key, `null` in rows without a value: rows have done so since their first version.
+    #[must_use]
+    pub const fn always_in_rows(self) -> Self {
+        Self { always_in_rows: true, ..self }
+    }
+}
+
+/// The key that every protocol of text reads.
+pub const WINDOWS_PER_DOCUMENT: Key =
+    Key::count("windows_per_document", "Keeps the first so many windows of each document. Default: all.")
+        .always_in_rows();
+
+/// Values of protocols' keys by their names: as written (`Keys<Tokens>`), or in numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys<T = usize>(BTreeMap<&'static str, T>);
+
+impl<T> Default for Keys<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T: Copy> Keys<T> {
+    /// The value of a key; `None` where it has none.
+    pub fn get(&self, name: &str) -> Option<T> {
+        self.0.get(name).copied()
+    }
+
+    /// Gives a key a value.
+    pub fn set(&mut self, key: Key, value: T) {
+        self.0.insert(key.name, value);
+    }
+
+    /// The same values and one more.
+    #[must_use]
+    pub fn with(mut self, key: Key, value: T) -> Self {
+        self.set(key, value);
+        self
+    }
+
+    /// Takes the value of a key away.
+    pub fn remove(&mut self, key: Key) {
+        self.0.remove(key.name);
+    }
+}
+
+impl Keys {
+    /// The value of a key that the protocol has filled in.
+    ///
+    /// # Panics
+    /// It has none.
+    pub fn at(&self, key: Key) -> usize {
+        self.get(key.name).unwrap_or_else(|| panic!("`{}` has no value", key.name))
+    }
+
+    /// How many windows of each document are kept; `None` keeps all.
+    pub fn windows_per_document(&self) -> Option<usize> {
+        self.get(WINDOWS_PER_DOCUMENT.name)
+    }
+}
+
+impl Keys<Tokens> {
+    /// A value in numbers, where L is `train_length`.
+    pub fn number(&self, name: &str, train_length: usize) -> Option<usize> {
+        self.get(name).map(|tokens| tokens.rounded_down(train_length))
+    }
+}

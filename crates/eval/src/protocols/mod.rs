@@ -1,0 +1,259 @@
+//! The evaluation protocols, one file each. Adding one is one new file and one line here.
+//!
+//! A protocol says which windows of which documents are read, and which of their tokens are scored: its keys with
+//! their checks, its plan of windows, the metrics of its tables, and its words. Reading of configs, schema, error
+//! messages, rows, CSV columns and tables follow from the list.
+//!
+//! A token `t`, counted from 0 in its document, is a target when it is predicted from the tokens `start..t` before it
+//! in its window. The context is `t - start` tokens and at least one, so token 0 of a document is never scored. No
+//! window crosses a document. A reading of `N` tokens `start..start + N` predicts the targets
+//! `start + 1..=start + N`; a window of length `N` therefore needs `N + 1` tokens, and a document with fewer is skipped
+//! and counted.
+
+mod keys;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use keys::{Key, Keys, Unit, WINDOWS_PER_DOCUMENT};
+pub use rules::{Documents, Given, Rules};
+
+use crate::source::Source;
+use longwave_core::{Error, Result};
+use longwave_position::Tokens;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::json;
+use std::borrow::Cow;
+use std::fmt::{self, Display};
+use std::ops::Deref;
+
+macro_rules! protocols {
+    ($($Name:ident in $module:ident),* $(,)?) => {
+        $(pub mod $module;)*
+
+        /// Any one protocol; its name is that of its file.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Protocol {
+            $(#[doc = concat!("See [`", stringify!($module), "`].")] $Name,)*
+        }
+
+        impl Protocol {
+            /// All of them; the first is the default.
+            pub const ALL: &[Self] = &[$(Self::$Name,)*];
+
+            /// The name in configs and results.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$Name => stringify!($module),)* }
+            }
+        }
+
+        impl Deref for Protocol {
+            type Target = dyn Rules;
+
+            fn deref(&self) -> &Self::Target {
+                match self { $(Self::$Name => &$module::$Name,)* }
+            }
+        }
+    };
+}
+
+protocols! {
+    FixedTarget in fixed_target,
+    NonOverlapping in non_overlapping,
+    Sliding in sliding,
+    ByPosition in by_position,
+    RepeatedText in repeated_text,
+    Task in task,
+}
+
+/// The keys of all protocols, each once, in the order of columns.
+pub fn keys() -> Vec<Key> {
+    let mut keys: Vec<Key> = Vec::new();
+    for key in Protocol::ALL.iter().flat_map(|protocol| protocol.keys()) {
+        if !keys.contains(key) {
+            keys.push(*key);
+        }
+    }
+    keys
+}
+
+impl Protocol {
+    /// Checks that a source has what the protocol reads.
+    ///
+    /// # Errors
+    /// A task is asked as text is read, or the other way round.
+    pub fn check_source(self, source: &Source<'_>) -> Result<()> {
+        let asks = self.material() == crate::text::Material::Answers;
+        if asks && !source.has_task() {
+            return Err(Error::value(
+                "protocol",
+                format!("\"{self}\""),
+                "the run was trained on a corpus and asks no task",
+            )
+            .hint("leave `protocol` out, or train on a `data.task`"));
+        }
+        if !asks && source.has_task() && !source.is_other_text() {
+            return Err(Error::value(
+                "protocol",
+                format!("\"{self}\""),
+                "the run was trained on a task, and that has answers to score",
+            )
+            .hint("use `protocol = \"task\"`, or name text with `corpus`"));
+        }
+        Ok(())
+    }
+
+    /// Checks the keys of a block and fills in those that are not given. `written` are the keys as the file has them.
+    ///
+    /// # Errors
+    /// A value that is not allowed, or a key that means nothing under the protocol.
+    pub fn fill_in(self, block: &Given<'_>, written: &Keys<Tokens>) -> Result<Keys> {
+        self.check_shared(block)?;
+        for key in keys() {
+            let Some(value) = written.get(key.name) else { continue };
+            if !self.keys().contains(&key) {
+                let owner = Self::ALL.iter().find(|protocol| protocol.keys().contains(&key)).unwrap_or(&self);
+                let allowed = format!("it has no meaning for `protocol = \"{self}\"`");
+                let hint = format!("remove it, or use `protocol = \"{owner}\"`");
+                return Err(block.error(key.name, value.text(), allowed).hint(hint));
+            }
+            if key.unit == Unit::Count && block.get(key) == Some(0) {
+                return Err(block
+                    .error(key.name, 0, "it must be 1 at least")
+                    .hint("leave it out for the default"));
+            }
+        }
+        self.resolve(block)
+    }
+}
+
+impl Default for Protocol {
+    fn default() -> Self {
+        Self::ALL[0]
+    }
+}
+
+impl Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl JsonSchema for Protocol {
+    fn schema_name() -> Cow<'static, str> {
+        "Protocol".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let one = |protocol: &Self| json!({ "description": protocol.description(), "type": "string", "const": protocol.name() });
+        json_schema!({
+            "description": "Which windows are read and which of their tokens are scored.",
+            "oneOf": Self::ALL.iter().map(one).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The schemas of all keys, by their names; `Tokens` stands among the definitions.
+pub(crate) fn key_schemas() -> impl Iterator<Item = (String, serde_json::Value)> {
+    keys().into_iter().map(|key| {
+        let description = key.description;
+        let schema = match key.unit {
+            Unit::Tokens => json!({
+                "description": description,
+                "anyOf": [{ "$ref": "#/$defs/Tokens" }, { "type": "null" }],
+            }),
+            Unit::Count => json!({
+                "description": description,
+                "type": ["integer", "null"],
+                "format": "uint",
+                "minimum": 0,
+            }),
+        };
+        (key.name.to_owned(), schema)
+    })
+}
+
+impl Key {
+    /// Reads a value as a file has it.
+    pub(crate) fn read<'de, A: MapAccess<'de>>(self, map: &mut A) -> std::result::Result<Tokens, A::Error> {
+        match self.unit {
+            Unit::Tokens => map.next_value(),
+            Unit::Count => map.next_value().map(Tokens::Count),
+        }
+    }
+}
+
+impl Keys {
+    /// Keys by the names that rows have.
+    ///
+    /// # Panics
+    /// There is no such key.
+    #[doc(hidden)]
+    pub fn of(values: &[(&str, usize)]) -> Self {
+        let known = keys();
+        let key = |name: &str| *known.iter().find(|key| key.name == name).expect("a key of a protocol");
+        values.iter().fold(Self::default(), |keys, (name, value)| keys.with(key(name), *value))
+    }
+}
+
+/// Keys as they stand in a config: those that are given.
+impl Serialize for Keys<Tokens> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for key in keys() {
+            if let Some(value) = self.get(key.name) {
+                map.serialize_entry(key.name, &value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// Keys as fields of a row.
+pub(crate) mod fields {
+    use super::{Deserializer, IgnoredAny, Keys, MapAccess, SerializeMap, Serializer, Visitor, fmt, keys};
+
+    pub(crate) fn serialize<S: Serializer>(values: &Keys, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for key in keys() {
+            let value = values.get(key.name);
+            if value.is_some() || key.always_in_rows {
+                map.serialize_entry(key.name, &value)?;
+            }
+        }
+        map.end()
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Keys, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Keys;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the keys of a protocol")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+                let (known, mut values) = (keys(), Keys::default());
+                while let Some(name) = map.next_key::<String>()? {
+                    match known.iter().find(|key| key.name == name) {
+                        None => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                        Some(key) => {
+                            if let Some(value) = map.next_value()? {
+                                values.set(*key, value);
+                            }
+                        }
+                    }
+                }
+                Ok(values)
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}

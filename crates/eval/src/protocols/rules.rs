@@ -1,0 +1,153 @@
+//! What a protocol says of itself.
+
+use super::keys::{Key, Keys, WINDOWS_PER_DOCUMENT};
+use crate::metrics::Metric;
+use crate::plan::Plan;
+use crate::source::Source;
+use crate::text::{Material, Text};
+use longwave_core::{Error, Result};
+use longwave_data::Split;
+use longwave_model::config::Resolved;
+use std::fmt::Display;
+
+/// A protocol: its keys, their checks, the windows that it reads, and its words in tables.
+pub trait Rules: Sync {
+    /// What it reads and scores, for the schema.
+    fn description(&self) -> &'static str;
+
+    /// The keys that it reads.
+    fn keys(&self) -> &'static [Key] {
+        &[WINDOWS_PER_DOCUMENT]
+    }
+
+    /// Checks the keys that are given, and fills in the others.
+    ///
+    /// # Errors
+    /// A value that is not allowed, named by its key.
+    fn resolve(&self, block: &Given<'_>) -> Result<Keys> {
+        Ok(block.keys.clone())
+    }
+
+    /// Checks the keys that every protocol shares, such as `corpus`.
+    ///
+    /// # Errors
+    /// One of them has no meaning here.
+    fn check_shared(&self, _block: &Given<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// What its texts are made of.
+    fn material(&self) -> Material {
+        Material::Documents
+    }
+
+    /// What is read at a length.
+    ///
+    /// # Errors
+    /// The source has no such text, or it does not fit the length.
+    fn text(&self, _keys: &Keys, _length: usize, source: &Source<'_>) -> Result<Text> {
+        Ok(source.documents())
+    }
+
+    /// The windows of a length.
+    fn plan(&self, keys: &Keys, length: usize, documents: &Documents<'_>) -> Plan;
+
+    /// The length that a document must have for one window, and the key that sets it.
+    fn least(&self, _keys: &Keys, length: usize) -> (usize, &'static str) {
+        (length, "length")
+    }
+
+    /// The error where no document has a window; the longest document has `longest` tokens.
+    fn too_short(&self, keys: &Keys, length: usize, split: Split, longest: usize) -> Error {
+        let (least, key) = self.least(keys, length);
+        let error = Error::failed(format!(
+            "no document of the {split} split is as long as {} tokens (`{key} = {least}` and one to predict): the \
+             longest has {longest}",
+            least + 1,
+        ));
+        if longest < 2 {
+            return error.hint("the split holds no text to score; check the corpus");
+        }
+        error.hint(format!("evaluate lengths up to {}, or use a corpus of longer documents", longest - 1))
+    }
+
+    /// The key whose value follows from the length, and which rows record all the same.
+    fn key_of_length(&self) -> Option<Key> {
+        None
+    }
+
+    /// The keys for a search that measures at one length.
+    ///
+    /// # Errors
+    /// Why the length is too short.
+    fn at_one_length(&self, keys: &Keys, _length: usize) -> std::result::Result<Keys, &'static str> {
+        Ok(keys.clone())
+    }
+
+    /// Places of a window whose loss is averaged into one point of a curve; `None` without such a curve.
+    fn bucket(&self, _keys: &Keys) -> Option<usize> {
+        None
+    }
+
+    /// Checks that texts that are made for a length fit in memory, before they are made; `free` is in bytes.
+    ///
+    /// # Errors
+    /// They do not fit.
+    fn check_memory(
+        &self,
+        _keys: &Keys,
+        _length: usize,
+        _model: &Resolved,
+        _free: Option<u64>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// The metrics of its tables, one table each; charts show the first.
+    fn shown(&self) -> &'static [Metric] {
+        &[Metric::Perplexity]
+    }
+
+    /// The tokens of the windows that are scored, in words.
+    fn in_words(&self, keys: &Keys) -> String;
+}
+
+/// The documents that windows are laid out in.
+#[derive(Clone, Copy, Debug)]
+pub struct Documents<'a> {
+    /// Tokens of each document.
+    pub tokens: &'a [usize],
+    /// Where the answers of a task begin, each in its document; empty for text.
+    pub answers: &'a [usize],
+}
+
+/// A block of a config while its keys are checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// The place of the block in the file, such as `evaluate[0]`.
+    pub section: &'a str,
+    /// Tokens of a training sequence of the first stage: L.
+    pub train_length: usize,
+    /// The shortest of the lengths.
+    pub shortest: usize,
+    /// The longest of the lengths.
+    pub longest: usize,
+    /// The keys of protocols that are given.
+    pub keys: &'a Keys,
+    /// The other text that is named.
+    pub corpus: Option<&'a str>,
+    /// The part of the corpus.
+    pub split: Split,
+}
+
+impl Given<'_> {
+    /// The value of a key; `None` where it is not given.
+    pub fn get(&self, key: Key) -> Option<usize> {
+        self.keys.get(key.name)
+    }
+
+    /// The error that a value is not allowed.
+    pub fn error(&self, key: &str, value: impl Display, allowed: impl Display) -> Error {
+        Error::value(&format!("{}.{key}", self.section), value, allowed)
+    }
+}

@@ -1,0 +1,109 @@
+//! `task`: sequences of the run's task, their answers scored.
+
+use super::keys::{Key, Keys, WINDOWS_PER_DOCUMENT};
+use super::rules::{Documents, Given, Rules};
+use crate::memory_check;
+use crate::metrics::Metric;
+use crate::plan::{Plan, Window};
+use crate::source::Source;
+use crate::text::{Material, Text};
+use longwave_core::memory_check::{product, shortage};
+use longwave_core::{Error, Result};
+use longwave_data::Split;
+use longwave_model::config::Resolved;
+
+const SEQUENCES: Key = Key::count("sequences", "`task`: sequences asked at each length. Default: 256.");
+
+/// The least bytes of a question besides its tokens.
+const QUESTION: usize = 48;
+
+/// Every sequence is one window, as long as it is; its targets are the answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Task;
+
+impl Rules for Task {
+    fn description(&self) -> &'static str {
+        "Sequences of the run's task, their answers scored."
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[SEQUENCES]
+    }
+
+    fn resolve(&self, block: &Given<'_>) -> Result<Keys> {
+        Ok(Keys::default().with(SEQUENCES, block.get(SEQUENCES).unwrap_or(256)))
+    }
+
+    /// A task makes its own sequences, each with one window.
+    fn check_shared(&self, block: &Given<'_>) -> Result<()> {
+        let keys = [
+            ("corpus", block.corpus.map(|corpus| format!("\"{corpus}\""))),
+            ("split", (block.split != Split::default()).then(|| format!("\"{}\"", block.split))),
+            (WINDOWS_PER_DOCUMENT.name, block.keys.windows_per_document().map(|count| count.to_string())),
+        ];
+        match keys.into_iter().find_map(|(key, value)| Some((key, value?))) {
+            None => Ok(()),
+            Some((key, value)) => {
+                let allowed = "it has no meaning for `protocol = \"task\"`";
+                Err(block.error(key, value, allowed).hint("remove it: a task makes its own sequences"))
+            }
+        }
+    }
+
+    fn material(&self) -> Material {
+        Material::Answers
+    }
+
+    fn text(&self, keys: &Keys, length: usize, source: &Source<'_>) -> Result<Text> {
+        source.questions(keys.at(SEQUENCES), length)
+    }
+
+    fn plan(&self, _keys: &Keys, _length: usize, documents: &Documents<'_>) -> Plan {
+        let ends = documents.tokens.iter().zip(documents.answers).enumerate();
+        let windows = ends.map(|(document, (&end, &first))| Window { document, start: 0, first, end });
+        Plan { windows: windows.collect(), skipped_documents: 0 }
+    }
+
+    fn check_memory(&self, keys: &Keys, length: usize, model: &Resolved, free: Option<u64>) -> Result<()> {
+        memory_check::of_text(length, model, free)?;
+        check_questions(keys.at(SEQUENCES), length, free)
+    }
+
+    fn shown(&self) -> &'static [Metric] {
+        &[Metric::ExactMatch, Metric::Accuracy]
+    }
+
+    fn in_words(&self, _keys: &Keys) -> String {
+        "new sequences, as long as fits; the answers are scored".into()
+    }
+}
+
+/// Checks that so many questions fit in memory.
+fn check_questions(sequences: usize, length: usize, free: Option<u64>) -> Result<()> {
+    let bytes = product(&[length, size_of::<u32>()]).saturating_add(QUESTION as u64);
+    match shortage(bytes.saturating_mul(sequences as u64), free) {
+        None => Ok(()),
+        Some(shortage) => Err(Error::value("evaluate.sequences", sequences, format!("they take {shortage}"))
+            .hint("ask fewer sequences: 256 at every length unless given")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequence_is_one_window_with_its_answer_as_target() {
+        let keys = Keys::default();
+        let plan = Task.plan(&keys, 16, &Documents { tokens: &[10, 3], answers: &[7, 2] });
+        let windows: Vec<_> = plan.windows.iter().map(|w| [w.document, w.start, w.first, w.end]).collect();
+        assert_eq!(windows, [[0, 0, 7, 10], [1, 0, 2, 3]]);
+    }
+
+    #[test]
+    fn questions_must_fit_in_memory() {
+        let error = check_questions(1 << 50, 16, Some(1 << 30)).unwrap_err();
+        assert!(error.message().starts_with("`evaluate.sequences = 1125899906842624`"), "{error}");
+        assert!(check_questions(256, 1 << 14, Some(1 << 30)).is_ok());
+    }
+}

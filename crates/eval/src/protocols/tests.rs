@@ -1,0 +1,61 @@
+use super::by_position::by_position;
+use super::fixed_target::fixed_target;
+use super::non_overlapping::non_overlapping;
+use super::sliding::sliding;
+use super::*;
+use crate::plan::{Plan, Window, truncate};
+
+fn rows(plan: &Plan) -> Vec<[usize; 4]> {
+    plan.windows.iter().map(|w| [w.document, w.start, w.first, w.end]).collect()
+}
+
+#[test]
+fn windows_per_document_keeps_the_first() {
+    let documents = [200, 40, 150];
+    let plan = fixed_target(&documents, 32, 16, 64, 64, Some(1));
+    assert_eq!(rows(&plan), [[0, 32, 49, 65], [2, 32, 49, 65]]);
+    assert_eq!(plan.skipped_documents, 1);
+    assert_eq!(rows(&sliding(&[200], 64, 32, Some(2))), [[0, 0, 1, 65], [0, 32, 65, 97]]);
+    assert_eq!(by_position(&documents, 64, Some(1)).windows.len(), 2);
+}
+
+#[test]
+fn a_document_of_exactly_one_window_is_read_and_one_token_less_is_skipped() {
+    assert_eq!(rows(&non_overlapping(&[9], 8, None)), [[0, 0, 1, 9]]);
+    assert_eq!(non_overlapping(&[8, 0], 8, None), Plan { windows: vec![], skipped_documents: 2 });
+    assert_eq!(by_position(&[8, 9], 8, None).skipped_documents, 1);
+}
+
+#[test]
+fn every_protocol_describes_itself_and_its_keys() {
+    for protocol in Protocol::ALL {
+        assert!(protocol.description().ends_with('.'), "{protocol}");
+        assert!(protocol.keys().iter().all(|key| key.description.ends_with('.')), "{protocol}");
+        assert!(!protocol.shown().is_empty(), "{protocol}");
+        assert_eq!(serde_json::to_value(protocol).unwrap(), protocol.name());
+    }
+}
+
+#[test]
+fn exact_truncation_gives_every_target_the_shorter_context() {
+    let plan = sliding(&[100], 64, 16, None);
+    let truncated = truncate(&plan, 8, true);
+    let contexts = |plan: &Plan| {
+        let of = |w: &Window| (w.first..w.end).map(|t| t - w.start).collect::<Vec<_>>();
+        plan.windows.iter().flat_map(of).collect::<Vec<_>>()
+    };
+    let expected: Vec<usize> = contexts(&plan).iter().map(|&context| context.min(8)).collect();
+    assert_eq!(contexts(&truncated), expected);
+}
+
+#[test]
+fn blocks_never_see_more_than_the_window() {
+    let plan = fixed_target(&[513, 1100], 512, 128, 512, 512, None);
+    let truncated = truncate(&plan, 128, false);
+    assert_eq!(truncated.targets(), plan.targets());
+    assert_eq!(truncated.windows.len(), 8 * plan.windows.len());
+    assert!(truncated.windows.iter().all(|w| w.reading() == 128 && w.first - w.start == 113));
+    // A window that is short enough already stays as it is.
+    let short = fixed_target(&[513], 128, 128, 512, 512, None);
+    assert_eq!(truncate(&short, 128, false), short);
+}

@@ -184,6 +184,11 @@ impl ResultRow {
         self.values.get("nll").unwrap_or(f64::NAN)
     }
 
+    /// The perplexity; infinite where it is too large for a number, NaN where the loss is none.
+    pub fn ppl(&self) -> f64 {
+        self.value(Metric::Perplexity).unwrap_or(f64::NAN)
+    }
+
     /// The row with another value in a metric's column.
     #[must_use]
     pub fn with(mut self, column: &'static str, value: impl Into<Option<f64>>) -> Self {

@@ -3,7 +3,7 @@
 mod folder;
 mod html;
 
-use crate::block::{Block, blocks};
+use crate::block::blocks;
 use crate::csv::Tidy;
 use crate::plot::{Chart, by_length, positions, svg, training, write_png};
 use crate::table::Table;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::block::blocks;
 use crate::example;
-use longwave_eval::{DocumentSums, Protocol, Reference, reference};
+use longwave_eval::{DocumentSums, Protocol, Reference, ResultRow, reference};
 
 fn table(rows: &[ResultRow]) -> Table {
     let blocks = blocks(rows);

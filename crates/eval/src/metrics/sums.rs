@@ -106,8 +106,12 @@ impl<'de> Deserialize<'de> for DocumentSums {
                     if name == "tokens" {
                         tokens = Some(map.next_value()?);
                     } else {
-                        let numbers: Vec<Option<serde_json::Number>> = map.next_value()?;
-                        sums.push((name, Sums::read(&numbers)));
+                        // A field that is no list of numbers is one of a later program.
+                        let value: serde_json::Value = map.next_value()?;
+                        if let Ok(numbers) = serde_json::from_value::<Vec<Option<serde_json::Number>>>(value)
+                        {
+                            sums.push((name, Sums::read(&numbers)));
+                        }
                     }
                 }
                 let tokens = tokens.ok_or_else(|| serde::de::Error::missing_field("tokens"))?;

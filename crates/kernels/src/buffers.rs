@@ -3,8 +3,9 @@
 //! `vec![0.0; n]` clears (or faults in) the whole buffer on one thread before the work starts, which
 //! for the cheap operations takes as long as the work itself.
 //!
-//! A buffer that no cache holds is written past the caches: an ordinary store first reads the line that it
-//! is about to overwrite, a third of all bytes that an operation of one input and one output moves.
+//! A buffer that is larger than the caches is written past them ([`StreamingWriter`], the only code that does so). An
+//! ordinary store first reads the line that it overwrites: a third of all bytes that an operation with one input and one
+//! output moves.
 
 use crate::simd::LANES;
 use rayon::prelude::*;
@@ -44,12 +45,12 @@ fn streamed(count: usize, chunk: usize, compute: impl Fn(usize, &mut [f32]) + Sy
     let mut values = Vec::with_capacity(count);
     let chunks = values.spare_capacity_mut()[..count].par_chunks_mut(chunk);
     chunks.enumerate().for_each_init(
-        || vec![0.0; chunk],
-        |made, (index, chunk)| {
+        || (vec![0.0; chunk], StreamingWriter::new(true)),
+        |(made, writer), (index, chunk)| {
             let made = &mut made[..chunk.len()];
             made.fill(0.0);
             compute(index, made);
-            StreamingWriter::new(true).copy(made, chunk);
+            writer.copy(made, chunk);
         },
     );
     // SAFETY: the chunks cover the first `count` elements, and each was written.
@@ -64,9 +65,9 @@ pub(crate) fn past_caches(count: usize) -> bool {
 
 /// Writes numbers, past the caches if asked to.
 ///
-/// What goes past the caches may reach the memory after later writes of other threads. The writer's end, also by a
-/// panic, therefore waits for it (a store fence): whoever uses the buffer next, or the memory once the buffer is freed,
-/// finds it complete. A task makes one, and hands on nothing before it ends.
+/// A store past the caches may become visible to other threads after later stores. So the writer ends with a store fence
+/// when it is dropped, also by a panic. Whoever uses the buffer next, or its memory once it is freed, then finds every
+/// number. A task has one writer, and shares nothing before the writer is dropped.
 #[derive(Debug)]
 pub(crate) struct StreamingWriter {
     past: bool,

@@ -1,4 +1,4 @@
-//! Fused operations with their gradients, and the reference each is held against.
+//! Fused operations with their gradients, each with a reference in plain tensor operations.
 //!
 //! | operation | what it fuses |
 //! |---|---|
@@ -15,17 +15,16 @@
 //! [`sum()`], [`mean()`] and [`sum_of_squares`] add all numbers of a tensor, on the CPU in an order that no
 //! number of threads changes; [`accumulate`] is burn's addition by all threads.
 //!
-//! Each operation is one folder: `mod.rs` says what is fused, what is kept for the backward pass, which bytes
-//! must move and what did not pay; `reference.rs` says what is computed in plain tensor operations
-//! (differentiable, on every device), `flex.rs` computes the same on the CPU in few passes over memory, and
-//! `gradient.rs` holds the gradient of the fused form (an optimizer's update has none). Those with a kernel
-//! for the GPU (behind the feature `gpu`) have it in `cube/`.
+//! Each operation is one folder. Its `mod.rs` states what is fused, what is kept for the backward pass, how many bytes
+//! move at least, and which attempts were not faster. `reference.rs` computes the operation in plain tensor operations
+//! (differentiable, on every device), `flex.rs` computes it on the CPU in few passes over memory, and `gradient.rs` has
+//! the gradient of the fused form (an optimizer's update has none). `cube/` has the GPU kernels, where there are any
+//! (feature `gpu`).
 //!
-//! The fused form runs where all tensors are f32 on the CPU, or on the GPU where there is a kernel (with or
-//! without autodiff, but without gradient checkpointing); everything else goes to the reference.
-//! [`use_reference`] sends everything there. [`Precision`] says how linear maps are computed in half precision, and
-//! what becomes of such numbers elsewhere. On the CPU the fused form is repeatable bit for bit, whatever
-//! the number of threads: work is cut by shape alone, and sums over rows are taken in a fixed order.
+//! The fused form runs if all tensors are f32 on the CPU, or on the GPU if there is a kernel (with or without autodiff,
+//! but without gradient checkpointing). Otherwise the reference runs; after [`use_reference`] it always does.
+//! [`Precision`] computes linear maps in half precision. On the CPU the fused form gives the same bits for any number of
+//! threads: work is cut by shape alone, and sums over rows are taken in a fixed order.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

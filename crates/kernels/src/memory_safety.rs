@@ -1,7 +1,7 @@
 //! Small inputs for every piece of unsafe code that a CPU runs: what Miri interprets (`sh tests/sanitize.sh miri`).
 //!
 //! Under Miri, work is cut into small parts, and small buffers are written past the caches (the constants of `buffers`,
-//! `product` and `rotary::flex`). So these inputs reach the code that large ones reach elsewhere. All numbers are
+//! `matmul` and `rotary::flex`). So these inputs reach the code that large ones reach elsewhere. All numbers are
 //! small and whole, so that every sum is exact.
 
 #![allow(clippy::float_cmp, reason = "sums of small whole numbers are exact")]

@@ -77,8 +77,8 @@ pub(crate) fn assert_matches<const D: usize>(
     assert_matches_on(&Device::flex(), what, inputs, fused, reference);
 }
 
-/// Holds a fused operation against its reference, with gradients, against itself run again, and
-/// its gradients against central differences.
+/// Asserts that a fused operation and its gradients match the reference, that a second run gives the same bits,
+/// and that the gradients match central differences.
 #[track_caller]
 pub(crate) fn assert_matches_on<const D: usize>(
     device: &Device,

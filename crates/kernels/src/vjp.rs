@@ -1,10 +1,10 @@
-//! A start of the backward pass with gradients that are given.
+//! Vector-Jacobian products: a backward pass that starts with given gradients.
 
 use crate::autodiff::{self, CpuTensor, Gradient, tensor_of};
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 
-/// Hands on the gradients it was given.
+/// The gradients that the backward pass starts with.
 #[derive(Clone, Debug)]
 struct Given<const N: usize>([FlexTensor; N]);
 

@@ -291,7 +291,7 @@ fn fused(qkv: &[Tensor<4>; 3], options: &Attention, shape: Shape) -> Option<Part
     if qkv.iter().all(autodiff::gpu_kernel_applies)
         && options.bias.on_gpu()
         && scale.is_none_or(autodiff::gpu_kernel_applies)
-        && cube::takes(&qkv[0], &shape)
+        && cube::supports(&qkv[0], &shape)
     {
         return Some(cube::attention(qkv, options, shape));
     }

@@ -111,7 +111,7 @@ pub(crate) fn copied(tensor: CubeTensor) -> CubeTensor {
 /// A tensor as an argument of a kernel that counts its numbers in row-major order.
 ///
 /// # Panics
-/// They do not lie so.
+/// They are in another order.
 pub(crate) fn linear(tensor: &CubeTensor) -> BufferArg {
     assert!(
         tensor.is_contiguous(),

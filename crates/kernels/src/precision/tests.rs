@@ -41,7 +41,7 @@ fn transposed(a: &[f32], columns: usize) -> Vec<f32> {
 
 /// Holds values against f64's, of which one rounding to half and sums in f32 may separate them.
 #[track_caller]
-fn hold(what: &str, precision: Precision, actual: &[f32], expected: &[f64]) {
+fn check(what: &str, precision: Precision, actual: &[f32], expected: &[f64]) {
     assert_eq!(actual.len(), expected.len());
     assert_eq!(all_rounded(precision, actual), actual, "{what}: not of {precision}");
     // 700 terms of up to 1 in f32, far below the rounding: sums that were rounded to f16 on the way would show.
@@ -141,12 +141,12 @@ fn only_factors_and_result_are_rounded(precision: Precision, device: &Device) {
             let gradient = list(onto.unwrap().grad(&gradients).unwrap());
             assert_eq!(gradient, list(weights), "the stream's gradient is not rounded");
         } else {
-            hold("product", precision, &product_out, &product);
+            check("product", precision, &product_out, &product);
         }
         let x_gradient = times(&g_half, &transposed(&w_half, outputs), outputs);
-        hold("gradient of x", precision, &list(x.grad(&gradients).unwrap()), &x_gradient);
+        check("gradient of x", precision, &list(x.grad(&gradients).unwrap()), &x_gradient);
         let w_gradient = times(&transposed(&x_half, inputs), &g_half, rows);
-        hold("gradient of w", precision, &list(w.grad(&gradients).unwrap()), &w_gradient);
+        check("gradient of w", precision, &list(w.grad(&gradients).unwrap()), &w_gradient);
     }
 }
 

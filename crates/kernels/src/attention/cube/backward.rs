@@ -1,7 +1,7 @@
 //! The gradients of attention on the GPU: by queries, by keys, and by distances.
 
 use super::rows::{add, dot, read_row, stage, write_row, zeros};
-use super::walk::{Query, Take, TakeExpand, Tiles, each_key};
+use super::walk::{KeyVisitor, KeyVisitorExpand, Query, Tiles, each_key};
 use super::{Kind, Plan, QUERIES, Read, Sizes, bias_of, scale_of, visible};
 use crate::gpu::{Strides, start};
 use burn_cubecl::cubecl;
@@ -10,7 +10,7 @@ use cubecl::prelude::*;
 /// What the backward pass reads besides: the gradient of the output, the log sums, and their gradient or another tensor
 /// in its place.
 #[derive(CubeLaunch, CubeType)]
-pub(super) struct Above<'a, N: Size> {
+pub(super) struct Upstream<'a, N: Size> {
     gradient: &'a [Vector<f32, N>],
     strides: Strides,
     log_sums: &'a [f32],
@@ -21,7 +21,7 @@ pub(super) struct Above<'a, N: Size> {
 #[derive(CubeType)]
 struct QueryGradient<'a, N: Size> {
     /// The gradient of the query's output, and its product with that output less the gradient of the log sum.
-    above: Array<Vector<f32, N>>,
+    upstream: Array<Vector<f32, N>>,
     product: f32,
     log_sum: f32,
     /// The query's position, and the first number of its row in a block of bias.
@@ -40,7 +40,7 @@ struct QueryGradient<'a, N: Size> {
 impl<'a, N: Size> QueryGradient<'a, N> {
     fn new(
         query: Query,
-        above: Array<Vector<f32, N>>,
+        upstream: Array<Vector<f32, N>>,
         output: &Array<Vector<f32, N>>,
         log_sum: f32,
         log_sum_gradient: f32,
@@ -48,13 +48,13 @@ impl<'a, N: Size> QueryGradient<'a, N> {
         sizes: Sizes,
         #[comptime] plan: Plan,
     ) -> QueryGradient<'a, N> {
-        let mut product = above[0] * output[0];
+        let mut product = upstream[0] * output[0];
         #[unroll]
         for d in 1..plan.value_dim {
-            product += above[d] * output[d];
+            product += upstream[d] * output[d];
         }
         QueryGradient::<'a, N> {
-            above,
+            upstream,
             product: product.vector_sum() - log_sum_gradient,
             log_sum,
             position: sizes.offset + query.row,
@@ -69,10 +69,10 @@ impl<'a, N: Size> QueryGradient<'a, N> {
 }
 
 #[cube]
-impl<'a, N: Size> Take<N> for QueryGradient<'a, N> {
-    fn take(&mut self, key: usize, score: f32, tiles: &Tiles<N>, index: usize, #[comptime] plan: Plan) {
+impl<'a, N: Size> KeyVisitor<N> for QueryGradient<'a, N> {
+    fn visit(&mut self, key: usize, score: f32, tiles: &Tiles<N>, index: usize, #[comptime] plan: Plan) {
         let share = (score - self.log_sum).exp();
-        let wanted = dot::<N>(&self.above, &tiles.v, index * plan.value_dim, plan.value_dim);
+        let wanted = dot::<N>(&self.upstream, &tiles.v, index * plan.value_dim, plan.value_dim);
         let slope = share * (wanted - self.product);
         add::<N>(&mut self.sum, &tiles.k, index * plan.dim, slope, plan.dim);
         if comptime!(!plan.learned) {
@@ -94,7 +94,7 @@ impl<'a, N: Size> Take<N> for QueryGradient<'a, N> {
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
 pub(super) fn query_kernel<N: Size>(
     read: &Read<'_, N>,
-    above: &Above<'_, N>,
+    upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
     q_gradient: &mut [Vector<f32, N>],
     products: &mut [f32],
@@ -104,13 +104,13 @@ pub(super) fn query_kernel<N: Size>(
     let sizes = read.sizes;
     let query = Query::of_unit(sizes);
     let place = query.place(sizes);
-    let from = start(above.strides, query.batch, query.head, query.row);
-    let gradient = read_row::<N>(above.gradient, from, query.real, plan.value_dim);
+    let from = start(upstream.strides, query.batch, query.head, query.row);
+    let gradient = read_row::<N>(upstream.gradient, from, query.real, plan.value_dim);
     let output = read_row::<N>(output, place * plan.value_dim, query.real, plan.value_dim);
-    let log_sum = above.log_sums[place];
+    let log_sum = upstream.log_sums[place];
     let mut log_sum_gradient = f32::new(0.0);
     if comptime!(plan.log_sums_given) {
-        log_sum_gradient = above.log_sums_gradient[place];
+        log_sum_gradient = upstream.log_sums_gradient[place];
     }
     let mut sums = QueryGradient::<N>::new(
         query,
@@ -138,21 +138,21 @@ pub(super) fn query_kernel<N: Size>(
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
 pub(super) fn key_kernel<N: Size>(
     read: &Read<'_, N>,
-    above: &Above<'_, N>,
+    upstream: &Upstream<'_, N>,
     products: &[f32],
     k_gradient: &mut [Vector<f32, N>],
     v_gradient: &mut [Vector<f32, N>],
     bias_gradient: &mut [f32],
     #[comptime] plan: Plan,
 ) {
-    let (lies, sizes) = (read.lies, read.sizes);
+    let (strides, sizes) = (read.strides, read.sizes);
     let first_key = CUBE_POS_X as usize * QUERIES;
     let key = first_key + UNIT_POS as usize;
     let key_head = CUBE_POS_Y as usize;
     let batch = CUBE_POS_Z as usize;
     let real = key < sizes.keys;
-    let own = read_row::<N>(read.k, start(lies.k, batch, key_head, key), real, plan.dim);
-    let value = read_row::<N>(read.v, start(lies.v, batch, key_head, key), real, plan.value_dim);
+    let own = read_row::<N>(read.k, start(strides.k, batch, key_head, key), real, plan.dim);
+    let value = read_row::<N>(read.v, start(strides.v, batch, key_head, key), real, plan.value_dim);
     let mut k_sum = zeros::<N>(plan.dim);
     let mut v_sum = zeros::<N>(plan.value_dim);
     let mut q_tile = Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.dim));
@@ -174,15 +174,15 @@ pub(super) fn key_kernel<N: Size>(
     let begin = nearest - min(nearest, sizes.offset);
     for member in 0..plan.group {
         let head = key_head * plan.group + member;
-        let q_from = start(lies.q, batch, head, 0);
-        let g_from = start(above.strides, batch, head, 0);
+        let q_from = start(strides.q, batch, head, 0);
+        let g_from = start(upstream.strides, batch, head, 0);
         let mut column = f32::new(0.0);
         let mut first = begin;
         while first < end {
             sync_cube();
-            stage::<N>(read.q, q_from, lies.q.row, first, end, &mut q_tile, plan.dim, plan.tile);
-            let g_row = above.strides.row;
-            stage::<N>(above.gradient, g_from, g_row, first, end, &mut g_tile, plan.value_dim, plan.tile);
+            stage::<N>(read.q, q_from, strides.q.row, first, end, &mut q_tile, plan.dim, plan.tile);
+            let g_row = upstream.strides.row;
+            stage::<N>(upstream.gradient, g_from, g_row, first, end, &mut g_tile, plan.value_dim, plan.tile);
             sync_cube();
             for index in 0..plan.tile {
                 let query = first + index;
@@ -191,7 +191,7 @@ pub(super) fn key_kernel<N: Size>(
                     let scale = scale_of::<N>(read, batch, query, plan);
                     let score = dot::<N>(&own, &q_tile, index * plan.dim, plan.dim) * scale
                         + bias_of::<N>(read, batch, head, query, key, plan);
-                    let share = (score - above.log_sums[place]).exp();
+                    let share = (score - upstream.log_sums[place]).exp();
                     let wanted = dot::<N>(&value, &g_tile, index * plan.value_dim, plan.value_dim);
                     let slope = share * (wanted - products[place]);
                     add::<N>(&mut k_sum, &q_tile, index * plan.dim, slope * scale, plan.dim);
@@ -235,12 +235,12 @@ fn dot_of<N: Size>(
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
 pub(super) fn distance_kernel<N: Size>(
     read: &Read<'_, N>,
-    above: &Above<'_, N>,
+    upstream: &Upstream<'_, N>,
     products: &[f32],
     target: &mut [f32],
     #[comptime] plan: Plan,
 ) {
-    let (lies, sizes) = (read.lies, read.sizes);
+    let (strides, sizes) = (read.strides, read.sizes);
     let distance = CUBE_POS_X as usize * QUERIES + UNIT_POS as usize;
     let head = CUBE_POS_Y as usize;
     let batch = CUBE_POS_Z as usize;
@@ -253,14 +253,14 @@ pub(super) fn distance_kernel<N: Size>(
             let key = sizes.offset + row - distance;
             if key < sizes.keys && visible(sizes.offset + row, key, sizes, plan) {
                 let place = (batch * sizes.heads + head) * sizes.queries + row;
-                let k_from = start(lies.k, batch, key_head, key);
-                let v_from = start(lies.v, batch, key_head, key);
-                let q_from = start(lies.q, batch, head, row);
-                let g_from = start(above.strides, batch, head, row);
+                let k_from = start(strides.k, batch, key_head, key);
+                let v_from = start(strides.v, batch, key_head, key);
+                let q_from = start(strides.q, batch, head, row);
+                let g_from = start(upstream.strides, batch, head, row);
                 let scale = scale_of::<N>(read, batch, row, plan);
                 let score = bias + dot_of::<N>(read.q, q_from, read.k, k_from, plan.dim) * scale;
-                let share = (score - above.log_sums[place]).exp();
-                let wanted = dot_of::<N>(above.gradient, g_from, read.v, v_from, plan.value_dim);
+                let share = (score - upstream.log_sums[place]).exp();
+                let wanted = dot_of::<N>(upstream.gradient, g_from, read.v, v_from, plan.value_dim);
                 sum += share * (wanted - products[place]);
             }
             row += 1;

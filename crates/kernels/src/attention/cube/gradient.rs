@@ -58,7 +58,7 @@ impl<const N: usize> JointGradient<N, 2, Cube> for Saved {
     }
 }
 
-/// Attention of tensors on the GPU that [`takes`](super::takes) accepts.
+/// Attention of tensors on the GPU that [`supports`](super::supports) accepts.
 pub(in crate::attention) fn attention(
     qkv: &[Tensor<4>; 3],
     options: &Attention,

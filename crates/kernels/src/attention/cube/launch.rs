@@ -1,8 +1,8 @@
 //! The launches of the kernels, as operations of a backend: so they can take their place among those that
 //! burn's fusion holds back.
 
-use super::backward::{AboveLaunch, distance_kernel, key_kernel, query_kernel};
-use super::{Kind, LiesLaunch, Plan, QUERIES, ReadLaunch, SHARED, SizesLaunch, WIDEST, forward_kernel};
+use super::backward::{UpstreamLaunch, distance_kernel, key_kernel, query_kernel};
+use super::{Kind, Plan, QUERIES, ReadLaunch, RowStridesLaunch, SHARED, SizesLaunch, WIDEST, forward_kernel};
 use crate::attention::{Attention, Bias, Shape};
 use crate::gpu::{address, empty, head_strides, launch, linear, rows, strided, strides, width, zeros};
 #[cfg(feature = "fusion")]
@@ -24,7 +24,7 @@ const CUBES: usize = 65_535;
 const BUFFERS: u32 = 14;
 
 /// Whether the kernels can compute this on the device that q lies on.
-pub(in crate::attention) fn takes(q: &Tensor<4>, shape: &Shape) -> bool {
+pub(in crate::attention) fn supports(q: &Tensor<4>, shape: &Shape) -> bool {
     let device = q.device();
     let device = match device.as_dispatch() {
         DispatchDevice::Autodiff(device) => (**device).clone(),
@@ -43,7 +43,7 @@ pub(in crate::attention) fn takes(q: &Tensor<4>, shape: &Shape) -> bool {
     enough && sizes && batch.max(heads) <= CUBES && queries.max(keys).div_ceil(QUERIES) <= CUBES
 }
 
-/// What attention is told besides its tensors.
+/// The settings of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) shape: Shape,
@@ -135,9 +135,9 @@ impl Call {
     }
 }
 
-/// What attention reads: q `[batch, heads, queries, head_dim]`, k and v `[batch, key_heads, keys, ..]`, the
-/// tensors of [`Bias`] and the scale of queries `[1 or batch, queries]`, all f32. What is not there,
-/// another tensor stands in for.
+/// The inputs of attention: q `[batch, heads, queries, head_dim]`, k and v `[batch, key_heads, keys, ..]`, the
+/// tensors of [`Bias`] and the scale of queries `[1 or batch, queries]`, all f32. Another
+/// tensor stands in the place of a missing one.
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
 pub(super) struct Inputs<B: Backend> {
@@ -246,7 +246,7 @@ impl Inputs<CubeBackend> {
             linear(&self.first_bias),
             linear(&self.second_bias),
             linear(&self.query_scale),
-            LiesLaunch::new(q, k, v),
+            RowStridesLaunch::new(q, k, v),
             call.sizes(&self.first_bias, &self.query_scale),
         )
     }
@@ -254,9 +254,9 @@ impl Inputs<CubeBackend> {
 
 impl Results<CubeBackend> {
     /// What the backward kernels read of them.
-    fn above<N: Size>(&self, width: usize) -> AboveLaunch<'static, N> {
+    fn upstream<N: Size>(&self, width: usize) -> UpstreamLaunch<'static, N> {
         let gradient = &self.output_gradient;
-        AboveLaunch::new(
+        UpstreamLaunch::new(
             strided(gradient),
             head_strides(gradient, width),
             linear(&self.log_sums),
@@ -291,7 +291,7 @@ impl Launches {
     }
 }
 
-/// Launches a kernel with what all of them read, what else it is given, and tensors of its own.
+/// Launches a kernel with the inputs that all kernels read, further arguments, and tensors of its own.
 macro_rules! launch_reading {
     ($kernel:ident, $launches:expr, $cubes:expr $(, $given:expr)?; $($own:ident),+) => {
         // SAFETY: units without a row, a key or a distance read and write nothing, and the others stay within
@@ -343,16 +343,16 @@ impl Attend for CubeBackend {
             Launches::new(inputs, call, &[&results.output_gradient], &[&results.output, &first_bias]);
         let (width, output) = (launches.width, &results.output);
         launch_reading!(
-            query_kernel, launches, launches.cubes(queries, heads), results.above(width);
+            query_kernel, launches, launches.cubes(queries, heads), results.upstream(width);
             output, q, products, first_bias
         );
         launch_reading!(
-            key_kernel, launches, launches.cubes(keys, key_heads), results.above(width);
+            key_kernel, launches, launches.cubes(keys, key_heads), results.upstream(width);
             products, k, v, second_bias
         );
         if call.learned && call.kind == Kind::ByDistance {
             launch_reading!(
-                distance_kernel, launches, launches.cubes(distances, heads), results.above(width);
+                distance_kernel, launches, launches.cubes(distances, heads), results.upstream(width);
                 products, first_bias
             );
         }

@@ -36,14 +36,14 @@ mod tests;
 mod walk;
 
 pub(super) use gradient::attention;
-pub(super) use launch::takes;
+pub(super) use launch::supports;
 
 use super::NOTHING_SEEN;
 use crate::gpu::Strides;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 use rows::{add, write_row, zeros};
-use walk::{Query, Take, TakeExpand, Tiles, each_key};
+use walk::{KeyVisitor, KeyVisitorExpand, Query, Tiles, each_key};
 
 /// The most channels of a key or a value that the kernels take.
 const WIDEST: usize = 128;
@@ -88,16 +88,16 @@ struct Plan {
     group: usize,
 }
 
-/// Where the rows of the inputs lie.
+/// The strides of the inputs.
 #[derive(CubeLaunch, CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
-struct Lies {
+struct RowStrides {
     q: Strides,
     k: Strides,
     v: Strides,
 }
 
-/// What the kernels learn at their launch.
+/// Sizes that are known at the launch.
 #[derive(CubeLaunch, CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 struct Sizes {
@@ -119,7 +119,7 @@ struct Sizes {
     scale: f32,
 }
 
-/// What all kernels are given: the inputs of a launch, where they lie, and how many there are.
+/// What all kernels read: the inputs, their strides and the sizes.
 #[derive(CubeLaunch, CubeType)]
 struct Read<'a, N: Size> {
     q: &'a [Vector<f32, N>],
@@ -128,7 +128,7 @@ struct Read<'a, N: Size> {
     first_bias: &'a [f32],
     second_bias: &'a [f32],
     query_scale: &'a [f32],
-    lies: Lies,
+    strides: RowStrides,
     sizes: Sizes,
 }
 
@@ -210,8 +210,8 @@ struct Softmax<N: Size> {
 }
 
 #[cube]
-impl<N: Size> Take<N> for Softmax<N> {
-    fn take(&mut self, _key: usize, score: f32, tiles: &Tiles<N>, index: usize, #[comptime] plan: Plan) {
+impl<N: Size> KeyVisitor<N> for Softmax<N> {
+    fn visit(&mut self, _key: usize, score: f32, tiles: &Tiles<N>, index: usize, #[comptime] plan: Plan) {
         if score > self.highest {
             let shrink = (self.highest - score).exp();
             self.total *= shrink;

@@ -1,4 +1,4 @@
-//! The way of a cube's queries over their keys, tile by tile: what the output and the gradient of q share.
+//! The loop of a cube's queries over their keys, tile by tile. The output and the gradient of q share it.
 
 use super::rows::{dot, read_row, stage};
 use super::{Plan, QUERIES, Read, Sizes, bias_of, keys_before, reached, scale_of, visible};
@@ -61,28 +61,28 @@ impl<N: Size> Tiles<N> {
     }
 }
 
-/// What becomes of each key that a query sees.
+/// What a kernel computes from each key that a query sees.
 #[cube]
-pub(super) trait Take<N: Size> {
-    /// Takes the key whose rows are at `index` of the tiles.
-    fn take(&mut self, key: usize, score: f32, tiles: &Tiles<N>, index: usize, #[comptime] plan: Plan);
+pub(super) trait KeyVisitor<N: Size> {
+    /// Visits the key whose rows are at `index` of the tiles.
+    fn visit(&mut self, key: usize, score: f32, tiles: &Tiles<N>, index: usize, #[comptime] plan: Plan);
 }
 
-/// Lets a query take the keys that it sees.
+/// Visits the keys that a query sees.
 #[cube]
-pub(super) fn each_key<N: Size, T: Take<N>>(
+pub(super) fn each_key<N: Size, T: KeyVisitor<N>>(
     query: Query,
     read: &Read<'_, N>,
     tiles: &mut Tiles<N>,
-    taker: &mut T,
+    visitor: &mut T,
     #[comptime] plan: Plan,
 ) {
-    let (lies, sizes) = (read.lies, read.sizes);
+    let (strides, sizes) = (read.strides, read.sizes);
     let Query { batch, head, row, real, lowest } = query;
     let key_head = head / comptime!(plan.group);
-    let own = read_row::<N>(read.q, start(lies.q, batch, head, row), real, plan.dim);
-    let k_from = start(lies.k, batch, key_head, 0);
-    let v_from = start(lies.v, batch, key_head, 0);
+    let own = read_row::<N>(read.q, start(strides.q, batch, head, row), real, plan.dim);
+    let k_from = start(strides.k, batch, key_head, 0);
+    let v_from = start(strides.v, batch, key_head, 0);
     let scale = query.scale::<N>(read, plan);
     let position = sizes.offset + row;
     let mut first = 0usize;
@@ -94,15 +94,15 @@ pub(super) fn each_key<N: Size, T: Take<N>>(
     while first < end {
         if reached(lowest, first, sizes, plan) {
             sync_cube();
-            stage::<N>(read.k, k_from, lies.k.row, first, end, &mut tiles.k, plan.dim, plan.tile);
-            stage::<N>(read.v, v_from, lies.v.row, first, end, &mut tiles.v, plan.value_dim, plan.tile);
+            stage::<N>(read.k, k_from, strides.k.row, first, end, &mut tiles.k, plan.dim, plan.tile);
+            stage::<N>(read.v, v_from, strides.v.row, first, end, &mut tiles.v, plan.value_dim, plan.tile);
             sync_cube();
             for index in 0..plan.tile {
                 let key = first + index;
                 if real && key < end && visible(position, key, sizes, plan) {
                     let score = dot::<N>(&own, &tiles.k, index * plan.dim, plan.dim) * scale
                         + bias_of::<N>(read, batch, head, row, key, plan);
-                    taker.take(key, score, &*tiles, index, plan);
+                    visitor.visit(key, score, &*tiles, index, plan);
                 }
             }
         }

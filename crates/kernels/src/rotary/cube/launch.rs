@@ -16,7 +16,7 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-/// What a split is told besides its tensors.
+/// The settings of a split.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Split {
     pub(super) batch: usize,
@@ -51,7 +51,7 @@ impl Split {
         Packed { q: part(0, query), k: part(1, key_value), v: part(2, key_value) }
     }
 
-    /// What the launch of a split or of a merge is told, where what is strided lies `distances` apart.
+    /// The arguments of the launch of a split or of a merge; `distances` are the strides of what is read by strides.
     fn launch(&self, tables: Tables<CubeBackend>, distances: impl Iterator<Item = usize>) -> Launch {
         let [q_turned, k_turned] = self.layouts.map(|layout| layout.is_some());
         let q = Table::new(tables.q_cos, tables.q_sin, q_turned);

@@ -145,7 +145,7 @@ impl EvaluateConfig {
         let (corpus, split) = (self.corpus.as_deref(), self.split);
         let given = Given { section, train_length, shortest, longest, keys: &keys, corpus, split };
         Ok(ResolvedEvaluate {
-            keys: self.protocol.fill_in(&given, &self.keys)?,
+            keys: self.protocol.fill_in(&given)?,
             lengths,
             extend: self.extend.clone(),
             protocol: self.protocol,

@@ -107,21 +107,21 @@ impl Protocol {
         Ok(())
     }
 
-    /// Checks the keys of a block and fills in those that are not given. `written` are the keys as the file has them.
+    /// Checks the keys of a block and fills in those that are not given.
     ///
     /// # Errors
     /// A value that is not allowed, or a key that means nothing under the protocol.
-    pub fn fill_in(self, block: &Given<'_>, written: &Keys<Tokens>) -> Result<Keys> {
+    pub fn fill_in(self, block: &Given<'_>) -> Result<Keys> {
         self.check_shared(block)?;
         for key in keys() {
-            let Some(value) = written.get(key.name) else { continue };
+            let Some(value) = block.get(key) else { continue };
             if !self.keys().contains(&key) {
                 let owner = Self::ALL.iter().find(|protocol| protocol.keys().contains(&key)).unwrap_or(&self);
                 let allowed = format!("it has no meaning for `protocol = \"{self}\"`");
                 let hint = format!("remove it, or use `protocol = \"{owner}\"`");
-                return Err(block.error(key.name, value.text(), allowed).hint(hint));
+                return Err(block.error(key.name, value, allowed).hint(hint));
             }
-            if key.unit == Unit::Count && block.get(key) == Some(0) {
+            if key.unit == Unit::Count && value == 0 {
                 return Err(block
                     .error(key.name, 0, "it must be 1 at least")
                     .hint("leave it out for the default"));

@@ -5,7 +5,7 @@
 //! - [`record`]: one measurement, as a line of JSON or of a table.
 //! - [`clock`]: times of several subjects, taken in turn.
 //! - [`copy`]: how fast the device copies, which whatever only moves numbers is measured against.
-//! - [`memory`]: the most memory that a piece of work holds.
+//! - [`peak_memory`]: the most memory that a piece of work holds.
 //! - [`export`]: what another program needs to train the same model on the same batches.
 //! - [`selfcheck`]: kernels against references, the device against the CPU, encodings against their laws.
 

@@ -4,7 +4,7 @@
 //! - [`canonical`]: one text for one JSON value, for hashes and identities.
 //! - [`config`]: strict reading of TOML tables, with errors that name the key.
 //! - [`mod@file`]: files that appear whole or not at all.
-//! - [`memory`]: how much there is, and whether it is enough.
+//! - [`memory_check`]: how much memory there is, and whether it is enough.
 //! - [`random`]: one reproducible random stream per purpose.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]

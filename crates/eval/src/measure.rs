@@ -78,7 +78,7 @@ pub struct Progress {
 /// file takes the loss of every token (`tokens`), every row is measured, whatever is known.
 ///
 /// # Errors
-/// As [`check`], the file cannot be written, or `store` or `show` ends it.
+/// As [`check`](crate::select::check), the file cannot be written, or `store` or `show` ends it.
 pub fn evaluate(
     subject: &Subject<'_>,
     evaluation: &Evaluation,

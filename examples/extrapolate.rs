@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(rows.len(), 12);
         // At the training length every extension reads as trained.
         let at_training: Vec<f64> =
-            rows.iter().filter(|row| row.settings.length == 64).map(|row| row.ppl()).collect();
+            rows.iter().filter(|row| row.settings.length == 64).map(ResultRow::ppl).collect();
         assert!(at_training.iter().all(|ppl| ppl.is_finite() && (ppl / at_training[0] - 1.0).abs() < 1e-4));
         Ok(())
     }

@@ -41,7 +41,8 @@ fn train_writes_the_runs_folder_and_prints_the_table() {
         && row.values.get("nll_se").is_some()
         && row.values.get("bpb").is_some()));
     // At the training length every extension is the identity, and so is the baseline.
-    let at_l: Vec<f64> = rows.iter().filter(|row| row.settings.length == 32).map(|row| row.nll()).collect();
+    let at_l: Vec<f64> =
+        rows.iter().filter(|row| row.settings.length == 32).map(longwave_eval::ResultRow::nll).collect();
     assert!(at_l.iter().all(|nll| nll.to_bits() == at_l[0].to_bits()), "{at_l:?}");
 }
 
@@ -198,7 +199,8 @@ fn the_best_value_of_a_list_is_chosen_on_validation() {
     let (tried, reported) =
         (of(longwave_eval::Split::Valid, "rerope"), of(longwave_eval::Split::Test, "rerope"));
     assert_eq!((tried.len(), reported.len()), (9, 3));
-    let loss = |rows: &[longwave_eval::ResultRow]| rows.iter().map(|row| row.nll()).sum::<f64>();
+    let loss =
+        |rows: &[longwave_eval::ResultRow]| rows.iter().map(longwave_eval::ResultRow::nll).sum::<f64>();
     let best = tried.chunks(3).min_by(|a, b| loss(a).total_cmp(&loss(b))).unwrap();
     for (row, chosen) in reported.iter().zip(best) {
         assert_eq!(row.extend_config, chosen.extend_config);
@@ -323,7 +325,11 @@ fn reference_kernels_give_the_same_losses() {
     project.train(&["--out", "fused"]);
     project.train(&["--out", "reference", "--kernels", "reference"]);
     let nll = |folder: &str| -> Vec<f64> {
-        read_rows(&project.path(folder).join("results.jsonl")).unwrap().iter().map(|row| row.nll()).collect()
+        read_rows(&project.path(folder).join("results.jsonl"))
+            .unwrap()
+            .iter()
+            .map(longwave_eval::ResultRow::nll)
+            .collect()
     };
     for (fused, reference) in nll("fused").iter().zip(nll("reference")) {
         assert!((fused - reference).abs() < 1e-4, "{fused} {reference}");

@@ -86,6 +86,15 @@ pub(crate) fn one_value(option: &str, text: &str) -> Result<Value> {
     Ok(value)
 }
 
+/// The names in a sentence: the last after `or`.
+pub(crate) fn one_of(names: impl Iterator<Item = &'static str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,14 +104,5 @@ mod tests {
         assert_eq!(extensions("direct, ntk").unwrap().len(), 2);
         assert!(extensions("{ kind = \"linear\", scale = 4.0 }").unwrap()[0].is_table());
         assert!(extensions("{ kind = ").is_err());
-    }
-}
-
-/// The names in a sentence: the last after `or`.
-pub(crate) fn one_of(names: impl Iterator<Item = &'static str>) -> String {
-    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-    match names.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
-        _ => names.concat(),
     }
 }

@@ -123,7 +123,7 @@ fn on(split: Split, evaluation: &Evaluation, extensions: &[ExtensionConfig]) -> 
 /// lengths within extensions.
 fn best<'a>(candidates: &'a [ExtensionConfig], rows: &[ResultRow]) -> Result<&'a ExtensionConfig> {
     let lengths = rows.len() / candidates.len();
-    let mean = |rows: &[ResultRow]| rows.iter().map(|row| row.nll()).sum::<f64>() / lengths as f64;
+    let mean = |rows: &[ResultRow]| rows.iter().map(ResultRow::nll).sum::<f64>() / lengths as f64;
     let losses = rows.chunks(lengths).map(mean);
     let best = candidates
         .iter()

@@ -38,7 +38,7 @@ impl Measure for ExactMatch {
     fn documents(&self, facts: &Facts<'_>) -> Option<Documents> {
         let sums = facts.per_document?;
         let answers = sums.tokens.iter().zip(sums.get(CORRECT.name)?);
-        let exact = answers.map(|(&tokens, correct)| f64::from(tokens > 0 && tokens as f64 == correct));
+        let exact = answers.map(|(&tokens, correct)| f64::from(tokens > 0 && correct >= tokens as f64));
         let asked = sums.tokens.iter().map(|&tokens| u64::from(tokens > 0));
         Some(Documents { sums: exact.collect(), weights: asked.collect() })
     }

@@ -107,6 +107,7 @@ impl Metric {
     }
 }
 
+#[allow(clippy::derivable_impls, reason = "the variants come from the list, which marks no default")]
 impl Default for Metric {
     fn default() -> Self {
         Self::Loss

@@ -129,11 +129,8 @@ pub fn fixed_target(
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::rows;
     use super::*;
-
-    fn rows(plan: &Plan) -> Vec<[usize; 4]> {
-        plan.windows.iter().map(|w| [w.document, w.start, w.first, w.end]).collect()
-    }
 
     #[test]
     fn fixed_target_scores_the_same_tokens_at_every_length() {

@@ -119,11 +119,8 @@ pub fn repeated_text(
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::rows;
     use super::*;
-
-    fn rows(plan: &Plan) -> Vec<[usize; 4]> {
-        plan.windows.iter().map(|w| [w.document, w.start, w.first, w.end]).collect()
-    }
 
     #[test]
     fn repeated_text_scores_a_copy_of_each_passage() {

@@ -5,7 +5,8 @@ use super::sliding::sliding;
 use super::*;
 use crate::plan::{Plan, Window, truncate};
 
-fn rows(plan: &Plan) -> Vec<[usize; 4]> {
+/// Document, start, first target and end of every window.
+pub(super) fn rows(plan: &Plan) -> Vec<[usize; 4]> {
     plan.windows.iter().map(|w| [w.document, w.start, w.first, w.end]).collect()
 }
 

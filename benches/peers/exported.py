@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds Hugging Face's `transformers` against models that `longwave export` wrote.
 
-    LONGWAVE_EXPORTS=.cache/exports cargo test --package longwave-tests --test hub published
+    LONGWAVE_EXPORTS=.cache/exports cargo test --package longwave-tests --test workspace hub::published
     python3 benches/peers/exported.py .cache/exports
 
 Run from the repository's root, with a Python that has torch and transformers. The first command leaves one folder

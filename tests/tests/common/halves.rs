@@ -2,8 +2,8 @@
 
 #![allow(missing_docs, unreachable_pub, reason = "each test file uses a part")]
 
-use crate::common::Project;
-use crate::trainer::{metrics, train_until};
+use super::Project;
+use super::trainer::{metrics, train_until};
 use burn::tensor::Device;
 use longwave_kernels::Precision;
 use longwave_train::Outcome;

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part")]
 
-use crate::common::Project;
+use super::Project;
 use burn::tensor::Device;
 use longwave_data::Dataset;
 use longwave_experiment::Config;

@@ -1,0 +1,444 @@
+//! What the CPU computes, the GPU computes too.
+//!
+//! Any adapter serves, one in software too (`mesa-vulkan-drivers` brings llvmpipe). Without one these
+//! tests say what they leave out and pass; with `LONGWAVE_REQUIRE_GPU=1` they fail.
+
+#![cfg(feature = "gpu")]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[cfg(feature = "fusion")]
+mod fusion;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use common::{PROGRAM, Project, halves, trainer, training};
+use longwave_core::random::Stream;
+use longwave_eval::row::read_rows;
+use longwave_experiment::Config;
+use longwave_kernels::{Attention, DeviceChoice, Precision, attention, device};
+use longwave_model::config::NamedSize;
+use longwave_model::upload;
+use longwave_model::{Gpt, ModelConfig, Pass};
+use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions};
+use longwave_train::optimizer::{Optimizer, clipped, squares};
+use longwave_train::parameters::Parameter;
+use longwave_train::{Checkpoint, Outcome, TrainConfig, parameters};
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Losses, relative to the largest: the same sums of f32 in another order (llvmpipe: 4e-6).
+const LOSS: f64 = 2e-5;
+
+/// Gradients, relative to the largest of their parameter (llvmpipe: 8e-7).
+const GRADIENT: f64 = 1e-5;
+
+/// The same for every encoding: some apply a network to its own output at each position, and carry their rounding
+/// errors along (llvmpipe: 1.1e-5).
+const GRADIENT_OF_ANY: f64 = 3e-5;
+
+/// Where weights have moved to, relative to how far. `AdamW` divides each gradient by its own size, so
+/// those that are nearly zero move by their rounding error (llvmpipe: 4e-5).
+const MOVED: f64 = 1e-3;
+
+/// A parameter whose gradient is smaller, relative to the largest of all, has none but rounding errors (a softmax
+/// does not see what it adds to all logits).
+const SILENT: f64 = 1e-6;
+
+const TRAIN: usize = 16;
+const LENGTH: usize = 48;
+const VOCABULARY: usize = 256;
+const STEPS: u64 = 3;
+
+/// The best adapter; `None`, having said so, where there is none and none is required.
+fn adapter(left_out: &str) -> Option<Device> {
+    // Written past the capture of the test's output: a test that passes shows nothing of it.
+    let tell = |line: &str| std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
+    match device::open(DeviceChoice::Gpu(None)) {
+        Ok((device, name)) => {
+            tell(&format!("{left_out}: on {name}"));
+            Some(device)
+        }
+        Err(error) => {
+            let required = std::env::var_os("LONGWAVE_REQUIRE_GPU").is_some_and(|value| value == "1");
+            assert!(!required, "LONGWAVE_REQUIRE_GPU=1: {error}");
+            tell(&format!("left out: {left_out} ({})", error.message()));
+            None
+        }
+    }
+}
+
+fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.into_data_as::<f32>().try_to_vec().unwrap()
+}
+
+fn lists(tensors: Vec<Tensor<1>>) -> Vec<Vec<f32>> {
+    tensors.into_iter().map(values).collect()
+}
+
+/// Token ids `[batch, length + 1]`, the same everywhere.
+fn tokens(seed: u64, batch: usize, length: usize) -> Vec<Vec<u32>> {
+    let mut stream = Stream::new(seed, "test tokens", 0);
+    (0..batch).map(|_| (0..=length).map(|_| stream.bits() as u32 % VOCABULARY as u32).collect()).collect()
+}
+
+fn nll(model: &Gpt, extension: Option<&str>, seed: u64, length: usize, device: &Device) -> Tensor<2> {
+    let batch = 2;
+    let rows = tokens(seed, batch, length);
+    let flat =
+        |shift: usize| rows.iter().flat_map(|row| row[shift..shift + length].to_vec()).collect::<Vec<_>>();
+    let reading = extension.map_or_else(
+        || model.position.clone(),
+        |kind| {
+            let extension = ExtensionConfig::from_value(&kind.into(), "extend").unwrap();
+            extension.apply(&model.position, Lengths { train: TRAIN, length }).unwrap()
+        },
+    );
+    let positions = Positions::range(0..length);
+    let pass = Pass {
+        tokens: upload(&flat(0), [batch, length], device),
+        positions: &positions,
+        reading: &reading,
+        dropout: None,
+    };
+    model.nll(&pass, upload(&flat(1), [batch, length], device), 0..length)
+}
+
+fn model(encoding: &str, device: &Device) -> Gpt {
+    let config = ModelConfig { size: NamedSize::Nano, ..ModelConfig::default() };
+    let position = PositionConfig::from_value(&encoding.into(), "position").unwrap();
+    Gpt::new(&config.resolve(VOCABULARY, TRAIN).unwrap(), &position, &Init::new(7, device)).unwrap()
+}
+
+/// What a device makes of a few steps of training and of longer texts.
+struct Trace {
+    initial: Vec<Vec<f32>>,
+    losses: Vec<Vec<f32>>,
+    gradients: Vec<Vec<Vec<f32>>>,
+    trained: Vec<Vec<f32>>,
+    longer: Vec<Vec<f32>>,
+}
+
+/// What training on the losses of `nll(model, step)` makes of a model with gradients.
+fn trace(
+    mut model: Gpt,
+    nll: impl Fn(&Gpt, u64) -> Tensor<2>,
+    longer: impl Fn(&Gpt) -> Vec<Tensor<2>>,
+    device: &Device,
+) -> Trace {
+    let config = TrainConfig { length: TRAIN, steps: STEPS, ..TrainConfig::default() };
+    let initial = lists(parameters::values(&model));
+    let mut optimizer = Optimizer::new(&parameters::list(&model), device);
+    let (mut losses, mut gradients) = (Vec::new(), Vec::new());
+    for step in 0..STEPS {
+        let nll = nll(&model, step);
+        losses.push(values(nll.clone()));
+        let gradient = parameters::gradients(&model, &mut nll.mean().backward());
+        gradients.push(lists(gradient.clone()));
+        let squares = squares(&gradient);
+        let gradient = clipped(gradient, squares, config.clip);
+        model = optimizer.update(model, gradient, &config, config.learning_rate, step, 1.0);
+    }
+    let trained = lists(parameters::values(&model));
+    let longer = longer(&model.valid()).into_iter().map(values).collect();
+    Trace { initial, losses, gradients, trained, longer }
+}
+
+/// The largest difference, relative to the largest expected value.
+fn difference(actual: &[f32], expected: &[f32]) -> f64 {
+    assert_eq!(actual.len(), expected.len());
+    assert!(actual.iter().chain(expected).all(|value| value.is_finite()));
+    let apart: Vec<f32> = actual.iter().zip(expected).map(|(a, e)| a - e).collect();
+    largest(&apart) / largest(expected)
+}
+
+/// The largest magnitude.
+fn largest(values: &[f32]) -> f64 {
+    values.iter().fold(0.0, |largest, value| f64::from(value.abs()).max(largest))
+}
+
+/// How far two ends lie apart, relative to how far the expected one lies from the start.
+fn apart(actual: &[f32], expected: &[f32], start: &[f32]) -> f64 {
+    let distance =
+        |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>().sqrt();
+    distance(actual, expected) / distance(expected, start)
+}
+
+#[track_caller]
+fn hold(what: &str, measured: f64, limit: f64) {
+    assert!(measured <= limit, "{what}: {measured:.1e} apart, at most {limit:.0e} allowed");
+}
+
+fn agrees(encoding: &str, extensions: &[&str]) {
+    let Some(gpu) = adapter(&format!("training and reading with `{encoding}`")) else { return };
+    let [gpu, cpu] = [gpu, Device::flex()].map(|device| {
+        let tracked = device.clone().autodiff();
+        let step = |model: &Gpt, step| nll(model, None, step, TRAIN, &tracked);
+        let longer =
+            |model: &Gpt| extensions.iter().map(|kind| nll(model, Some(kind), 99, LENGTH, &device)).collect();
+        trace(model(encoding, &tracked), step, longer, &device)
+    });
+    assert_eq!(cpu.longer.len(), extensions.len());
+    let names = parameters::list(&model(encoding, &Device::flex()));
+    hold_traces(encoding, &names, &gpu, &cpu, GRADIENT);
+    for (index, parameter) in names.iter().enumerate() {
+        let moved = apart(&gpu.trained[index], &cpu.trained[index], &cpu.initial[index]);
+        hold(&format!("{encoding}: {} after {STEPS} steps", parameter.name), moved, MOVED);
+    }
+}
+
+fn hold_traces(what: &str, parameters: &[Parameter], gpu: &Trace, cpu: &Trace, gradient: f64) {
+    // Weights are drawn on the host.
+    assert_eq!(gpu.initial, cpu.initial, "{what}");
+    for (step, (actual, expected)) in gpu.losses.iter().zip(&cpu.losses).enumerate() {
+        hold(&format!("{what}: losses of step {step}"), difference(actual, expected), LOSS);
+    }
+    // Later gradients are those of other weights.
+    let (actual, expected) = (&gpu.gradients[0], &cpu.gradients[0]);
+    let silent = SILENT * largest(&expected.concat());
+    for (index, parameter) in parameters.iter().enumerate() {
+        let name = format!("{what}: gradient of {}", parameter.name);
+        if largest(&expected[index]) <= silent {
+            assert!(largest(&actual[index]) <= silent, "{name}: {:?}", actual[index]);
+            continue;
+        }
+        hold(&name, difference(&actual[index], &expected[index]), gradient);
+    }
+    let moved = apart(&gpu.trained.concat(), &cpu.trained.concat(), &cpu.initial.concat());
+    hold(&format!("{what}: all weights after {STEPS} steps"), moved, MOVED);
+    assert_eq!(gpu.longer.len(), cpu.longer.len(), "{what}");
+    for (index, (actual, expected)) in gpu.longer.iter().zip(&cpu.longer).enumerate() {
+        hold(&format!("{what}: losses {index} of a longer text"), difference(actual, expected), LOSS);
+    }
+}
+
+#[test]
+fn no_encoding_agrees() {
+    agrees("none", &["direct"]);
+}
+
+#[test]
+fn a_learned_table_agrees() {
+    agrees("learned", &["linear"]);
+}
+
+#[test]
+fn sinusoids_agree() {
+    agrees("sinusoidal", &["direct", "linear", "ntk"]);
+}
+
+#[test]
+fn rotations_agree() {
+    agrees("rope", &["direct", "linear", "ntk", "rerope", "leaky_rerope", "self_extend"]);
+}
+
+/// Each encoding and variant that `encodings.rs` trains to the end on the CPU takes the same first steps here.
+#[test]
+fn every_encoding_trains_as_on_the_cpu() {
+    let Some(gpu) = adapter("training every encoding") else { return };
+    // All are tried: one that fails says nothing of the others.
+    let fails = |text: &String| catch_unwind(AssertUnwindSafe(|| trains_as_on_the_cpu(text, &gpu))).is_err();
+    let failed: Vec<String> = training::every().into_iter().filter(fails).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+fn trains_as_on_the_cpu(text: &str, gpu: &Device) {
+    let [gpu, cpu] = [gpu.clone(), Device::flex()].map(|device| {
+        let tracked = device.clone().autodiff();
+        let losses = |model: &Gpt, seed, length, device: &Device| {
+            training::losses(model, &model.position, seed, length, device)
+        };
+        let step = |model: &Gpt, step| losses(model, step, training::LENGTH, &tracked);
+        let longer = |model: &Gpt| match model.position.check(&Positions::range(0..training::LONGER)) {
+            Ok(()) => vec![losses(model, 99, training::LONGER, &device)],
+            Err(_) => vec![],
+        };
+        trace(training::model(text, &tracked), step, longer, &device)
+    });
+    let names = parameters::list(&training::model(text, &Device::flex()));
+    hold_traces(text, &names, &gpu, &cpu, GRADIENT_OF_ANY);
+}
+
+/// More logits than plain operations compute at once, in the kernel and, with rows too wide for it, in several
+/// blocks of queries.
+#[test]
+fn long_attention_agrees() {
+    let Some(gpu) = adapter("long attention") else { return };
+    for width in [4, 130] {
+        let shape = [1, 32, 768, width];
+        let run = |device: &Device| {
+            let part = |seed: u64| {
+                let mut stream = Stream::new(seed, "test values", 0);
+                let values: Vec<f32> = (0..shape.iter().product()).map(|_| stream.normal() as f32).collect();
+                Tensor::<4>::from_data(TensorData::new(values, shape), device)
+            };
+            let options = Attention { scale: 1.0 / width as f64, ..Attention::causal(width) };
+            values(attention(part(0), part(1), part(2), &options))
+        };
+        hold(&format!("attention of width {width}"), difference(&run(&gpu), &run(&Device::flex())), 1e-5);
+    }
+}
+
+/// A fresh run of `small.toml` in `folder`, in this process, until `stop` has been asked so many times.
+fn train_until(project: &Project, folder: &str, asked: usize, device: &Device) -> Outcome {
+    assert!(!project.exists(folder), "the run is not fresh");
+    trainer::train_until(project, folder, asked, &[], device)
+}
+
+/// A project whose config names its folders in full, so that this process can read it too.
+fn project() -> Project {
+    let project = Project::new();
+    let folder = |name: &str| toml::Value::from(project.path(name).to_string_lossy().into_owned());
+    let data = format!("corpus = {}\ncache = {}", folder("corpus"), folder("cache"));
+    let config = common::CONFIG.replace("corpus = \"corpus\"", &data);
+    assert_ne!(config, common::CONFIG);
+    project.write("small.toml", &config);
+    project
+}
+
+fn succeed(project: &Project, arguments: &[&str]) -> common::Outcome {
+    let outcome = project.run(arguments);
+    assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
+    outcome
+}
+
+fn weights(project: &Project, run: &str) -> Vec<Vec<f32>> {
+    let path = project.path(run).join("checkpoints/last.safetensors");
+    let checkpoint = Checkpoint::load(&path).unwrap();
+    let config = Config::load(&project.path("small.toml"), &[]).unwrap();
+    let resolved = config.run.model.resolve(VOCABULARY, config.run.train.length).unwrap();
+    let device = Device::flex();
+    let fresh = Gpt::new(&resolved, &config.run.position, &Init::new(1, &device)).unwrap();
+    lists(parameters::values(&checkpoint.weights(fresh, &device).unwrap()))
+}
+
+#[test]
+fn the_program_trains_evaluates_and_resumes() {
+    let Some(gpu) = adapter("`longwave train --device gpu`") else { return };
+    let project = project();
+    let train = |run: &str, more: &[&str]| {
+        let arguments = ["train", "--config", "small.toml", "--device", "gpu", "--out", run];
+        succeed(&project, &[&arguments, more].concat())
+    };
+    let outcome = train("whole", &[]);
+    let rows = read_rows(&project.path("whole/results.jsonl")).unwrap();
+    assert_eq!(rows.len(), 8);
+    let (_, name) = device::open(DeviceChoice::Gpu(None)).unwrap();
+    assert!(outcome.stderr.contains(&format!("device    {name}")), "{}", outcome.stderr);
+    assert!(rows.iter().all(|row| row.device == name));
+
+    // Two passes make a step: the third is thrown away, and read again.
+    assert_eq!(train_until(&project, "stopped", 3, &gpu), Outcome::Interrupted);
+    assert_eq!(Checkpoint::load(&project.path("stopped/checkpoints/last.safetensors")).unwrap().meta.step, 1);
+    let outcome = train("stopped", &["--resume"]);
+    assert!(outcome.stderr.contains("resuming after step 1"), "{}", outcome.stderr);
+    let ends = weights(&project, "whole");
+    for (whole, stopped) in ends.iter().zip(weights(&project, "stopped")) {
+        hold("weights of a resumed run", difference(&stopped, whole), 1e-6);
+    }
+
+    // The same checkpoint, read by the CPU.
+    std::fs::remove_file(project.path("whole/results.jsonl")).unwrap();
+    succeed(&project, &["eval", "whole", "--device", "cpu"]);
+    for (cpu, gpu) in read_rows(&project.path("whole/results.jsonl")).unwrap().iter().zip(&rows) {
+        assert_eq!((&cpu.extend, &cpu.settings, cpu.tokens), (&gpu.extend, &gpu.settings, gpu.tokens));
+        assert_eq!(cpu.device, "CPU");
+        hold(
+            &format!("nll of {} at {}", cpu.extend, cpu.settings.length),
+            (gpu.nll() / cpu.nll() - 1.0).abs(),
+            LOSS,
+        );
+    }
+
+    // So do runs trained on the two devices from one seed.
+    project.train(&["--out", "cpu"]);
+    let start = train_until(&project, "start", 0, &Device::flex());
+    assert_eq!(start, Outcome::Interrupted);
+    let start = weights(&project, "start");
+    for ((cpu, gpu), start) in weights(&project, "cpu").iter().zip(&ends).zip(&start) {
+        hold("weights after a run", apart(gpu, cpu, start), MOVED);
+    }
+}
+
+#[test]
+fn an_adapter_that_is_not_there_is_named_with_those_that_are() {
+    if adapter("`--device gpu:77` beside an adapter").is_none() {
+        return;
+    }
+    let project = Project::new();
+    let outcome = project.run(&["train", "--config", "small.toml", "--device", "gpu:77"]);
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("`--device gpu:77`: there is no graphics adapter 77"),
+        "{}",
+        outcome.stderr
+    );
+    let (_, name) = device::open(DeviceChoice::Gpu(Some(0))).unwrap();
+    assert!(outcome.stderr.contains(&format!("hint: use `gpu:0` ({name})")), "{}", outcome.stderr);
+    assert!(!project.exists("runs"), "nothing is written");
+}
+
+/// The drivers are hidden from the program, so this runs everywhere.
+#[cfg(target_os = "linux")]
+#[test]
+fn without_a_driver_gpu_is_an_error_and_auto_is_the_cpu() {
+    let project = Project::new();
+    let run = |device: &str| {
+        let output = std::process::Command::new(PROGRAM)
+            .args(["train", "--config", "small.toml", "--set", "train.steps=1", "--device", device])
+            .current_dir(project.path(""))
+            .envs([("VK_DRIVER_FILES", "none"), ("VK_ICD_FILENAMES", "none"), ("NO_COLOR", "1")])
+            .env("__EGL_VENDOR_LIBRARY_FILENAMES", "none")
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for device in ["gpu", "gpu:0"] {
+        let (code, stderr) = run(device);
+        assert_eq!(code, Some(1), "{stderr}");
+        assert!(stderr.contains(&format!("`--device {device}`: there is no graphics adapter")), "{stderr}");
+        assert!(stderr.contains("hint: install") && stderr.contains("`--device cpu`"), "{stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+    }
+    let (code, stderr) = run("auto");
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("device    CPU"), "{stderr}");
+}
+
+/// The bound of `common/halves.rs` holds here as on the CPU; what the device does not have is refused.
+#[test]
+fn training_in_half_precision_agrees_with_f32_or_is_refused() {
+    let Some(gpu) = adapter("training in half precision") else { return };
+    let project = project();
+    for precision in [Precision::F16, Precision::Bf16] {
+        if precision.check("train.precision", &gpu).is_ok() {
+            halves::hold_losses(precision, &gpu, 1);
+            continue;
+        }
+        let set = format!("train.precision={precision}");
+        let outcome = project.run(&["train", "--config", "small.toml", "--device", "gpu", "--set", &set]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        let start = format!("error: `train.precision = \"{precision}\"` is not allowed");
+        assert!(outcome.stderr.starts_with(&start), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("it computes in \"f32\""), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("use `--device cpu`"), "{}", outcome.stderr);
+        assert!(!project.exists("runs"), "something was written");
+    }
+}
+
+#[test]
+fn a_run_in_f16_that_was_stopped_ends_with_the_same_bits() {
+    let Some(gpu) = adapter("a stopped run in f16") else { return };
+    if Precision::F16.check("train.precision", &gpu).is_err() {
+        return;
+    }
+    let project = Project::new();
+    let changes = ["train.precision=f16".to_owned(), "evaluate=[]".to_owned()];
+    let until = |folder: &str, asked| trainer::train_until(&project, folder, asked, &changes, &gpu);
+    assert_eq!(until("whole", usize::MAX), Outcome::Done);
+    assert_eq!(until("stopped", 5), Outcome::Interrupted);
+    assert_eq!(until("stopped", usize::MAX), Outcome::Done);
+    let last = |folder: &str| project.read(&format!("{folder}/checkpoints/last.safetensors"));
+    assert!(last("whole") == last("stopped"));
+}

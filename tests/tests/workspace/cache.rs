@@ -1,0 +1,132 @@
+//! A text read piece by piece gives what one pass over it gives, for every encoding under every extension
+//! that applies to it: both lists are walked, so none is forgotten.
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_core::random::Stream;
+use longwave_model::{Cache, Gpt, ModelConfig, Pass};
+use longwave_position::encodings::every;
+use longwave_position::extensions::examples;
+use longwave_position::layout::TextLayout;
+use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Reading};
+use longwave_train::parameters;
+
+const TRAIN: usize = 16;
+const LENGTH: usize = 40;
+const LENGTHS: Lengths = Lengths { train: TRAIN, length: LENGTH };
+/// A prompt shorter than the training length, single tokens, and pieces that cross it.
+const PIECES: [usize; 7] = [9, 1, 1, 14, 1, 13, 1];
+
+/// Every encoding and its variants, and what is only a matter of a cache: lists, stacks, and tables that reach the
+/// length.
+fn encodings() -> Vec<String> {
+    let inline = |text: String| format!("{{ {} }}", text.replace('\n', ", "));
+    let others = [
+        "{ kind = 'learned', past_table = 'interpolate' }",
+        "[{ kind = 'causal_conv', kernel = 3 }, { kind = 'recursive', variant = 'rnn' }, 'rope']",
+        "{ kind = 'tupe', relative = 't5', table_size = 40 }",
+        "{ kind = 'multiplicative', table_size = 40 }",
+        "[{ kind = 'causal_conv', kernel = 3 }, 'fox', 'rope']",
+        "{ kind = 'deberta', absolute_layers = 1, absolute = { past_table = 'interpolate' } }",
+        "{ kind = 'mixed', layers = [{ kind = 'rope', window = 7 }, { kind = 'none', log_n = true }] }",
+        "{ kind = 'mixed', layers = ['none', { encodings = ['causal_conv', 'fox'], window = 9, sinks = 1 }] }",
+        "['alibi', 'causal_conv', 'kerple']",
+        "{ kind = 'transformer_xl', memory = 21, shared_key = true }",
+    ];
+    every().into_iter().map(inline).chain(others.map(str::to_owned)).collect()
+}
+
+/// Every example of every extension, and what is only a matter of a cache.
+fn extensions(model: &Gpt) -> Vec<ExtensionConfig> {
+    let frequencies = model.position.encodings().iter().find_map(|encoding| encoding.frequencies());
+    let bands = frequencies.map_or(1, |frequencies| frequencies.inv_freq.len());
+    examples(bands, LENGTHS).unwrap().into_iter().map(|(extension, _)| extension).collect()
+}
+
+fn value(text: &str) -> toml::Value {
+    format!("value = {text}").parse::<toml::Table>().unwrap().remove("value").unwrap()
+}
+
+/// A model whose every parameter is its initial one and some noise, so that none is without effect.
+fn model(position: &str) -> Gpt {
+    let config = ModelConfig {
+        layers: Some(2),
+        width: Some(32),
+        heads: Some(4),
+        kv_heads: Some(2),
+        ..ModelConfig::default()
+    };
+    let position = PositionConfig::from_value(&value(position), "position").unwrap();
+    let device = Device::flex();
+    let fresh = Gpt::new(&config.resolve(16, TRAIN).unwrap(), &position, &Init::new(0, &device)).unwrap();
+    parameters::replace(fresh, |index, old| {
+        let mut stream = Stream::new(3, "noise", index as u64);
+        let noise: Vec<f32> = (0..old.dims()[0]).map(|_| (0.1 * stream.normal()) as f32).collect();
+        let shape = [noise.len()];
+        old + Tensor::from_data(TensorData::new(noise, shape), &device)
+    })
+}
+
+fn tokens(length: usize) -> Tensor<2, Int> {
+    let ids: Vec<i32> = (0..2 * length as i32).map(|i| (i * i + i / 7) % 16).collect();
+    Tensor::from_data(TensorData::new(ids, [2, length]), &Device::flex())
+}
+
+fn in_one(model: &Gpt, reading: &Reading, length: usize) -> Tensor<3> {
+    let positions = reading.layout().positions(length);
+    model.hidden(&Pass { tokens: tokens(length), positions: &positions, reading, dropout: None })
+}
+
+fn in_pieces(model: &Gpt, reading: &Reading, pieces: &[usize]) -> Tensor<3> {
+    let length = pieces.iter().sum();
+    let mut cache = Cache::new(model, reading, length);
+    let rows = pieces.iter().map(|&count| {
+        let start = cache.rows();
+        model.read_on(tokens(length).slice_dim(1, start..start + count), &mut cache)
+    });
+    Tensor::cat(rows.collect(), 1)
+}
+
+fn distance(a: Tensor<3>, b: Tensor<3>) -> f32 {
+    (a - b).abs().max().into_scalar()
+}
+
+#[test]
+fn every_encoding_under_every_extension_reads_the_same_in_pieces() {
+    for encoding in encodings() {
+        let model = model(&encoding);
+        for extension in extensions(&model) {
+            let Ok(reading) = extension.apply(&model.position, LENGTHS) else { continue };
+            if reading.check(&reading.layout().positions(LENGTH)).is_ok() {
+                let off = distance(in_one(&model, &reading, LENGTH), in_pieces(&model, &reading, &PIECES));
+                assert!(off < 1e-4, "{encoding} with {extension:?}: {off}");
+            }
+        }
+        // Within the training length every encoding has a reading.
+        let short =
+            distance(in_one(&model, &model.position, TRAIN), in_pieces(&model, &model.position, &[5, 1, 10]));
+        assert!(short < 1e-4, "{encoding}: {short}");
+    }
+}
+
+#[test]
+fn log_n_counts_the_rows_before_a_piece_whatever_their_positions() {
+    // Nothing else reads positions here, so that drawn ones change nothing.
+    let model = model("{ kind = 'mixed', layers = [{ kind = 'none', log_n = true }] }");
+    let mut drawn = model.position.clone();
+    drawn.set_layout(TextLayout::Drawn { max_position: 16 * LENGTH, seed: 0 });
+    let (whole, pieces) = (in_one(&model, &drawn, LENGTH), in_pieces(&model, &drawn, &PIECES));
+    let counted = in_one(&model, &model.position, LENGTH);
+    assert!(distance(whole, counted.clone()) == 0.0);
+    assert!(distance(pieces, counted) < 1e-5);
+}
+
+#[test]
+fn a_dynamic_method_is_fixed_at_the_whole_length() {
+    // Read in pieces, every row has the frequencies of the whole length, not of what was read so far.
+    let model = model("'rope'");
+    let dynamic = ExtensionConfig::from_value(&value("'dynamic_ntk'"), "extend").unwrap();
+    let at = |length| dynamic.apply(&model.position, Lengths { train: TRAIN, length }).unwrap();
+    let whole = in_pieces(&model, &at(LENGTH), &PIECES);
+    let short = in_one(&model, &at(TRAIN), LENGTH);
+    assert!(distance(whole, short) > 1e-3);
+}

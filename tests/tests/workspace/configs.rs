@@ -1,0 +1,89 @@
+//! Every config that ships can be run as it is.
+
+use crate::common;
+use burn::tensor::Device;
+use longwave_core::Result;
+use longwave_experiment::Config;
+use longwave_model::Gpt;
+use longwave_position::encodings::ENCODINGS;
+use longwave_position::{Init, Lengths};
+use longwave_train::reading_after;
+use std::path::{Path, PathBuf};
+
+/// The configs that ship, by name.
+fn shipped() -> Vec<(String, PathBuf)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs");
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let named = paths.map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), path));
+    let mut named: Vec<(String, PathBuf)> = named.collect();
+    named.sort();
+    named
+}
+
+/// Builds the model of a config and reads it at every length of every evaluation.
+fn build_and_read(config: &Config) -> Result<()> {
+    let train = config.run.train.length;
+    let resolved = config.run.model.resolve(512, train)?;
+    let model = Gpt::new(&resolved, &config.run.position, &Init::new(0, &Device::flex()))?;
+    let last = reading_after(&config.run, &model.position, config.run.last_stage())?;
+    for evaluation in config.evaluations()? {
+        for &length in &evaluation.block.lengths {
+            if let Some(task) = &config.run.data.task {
+                task.check_length("evaluate.lengths", length)?;
+            }
+            for extension in &evaluation.extensions {
+                let reading = extension.apply(&last, Lengths { train, length })?;
+                reading.check(&reading.layout().positions(length))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_config_builds_its_model_and_reads_its_lengths() {
+    let mut found = Vec::new();
+    for (name, path) in shipped() {
+        let config = Config::load(&path, &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(config.run.name, name, "a config is named after its file");
+        build_and_read(&config).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let tells = ["# Command ", "# Time ", "# Result "].iter().all(|key| text.contains(key));
+        assert!(
+            text.starts_with("# ") && tells,
+            "{name} says what it is for, how to run it, how long it takes and what comes out"
+        );
+        found.push(name);
+    }
+    for entry in ENCODINGS {
+        assert!(found.iter().any(|name| name == entry.kind), "no config for `{}`", entry.kind);
+    }
+}
+
+#[test]
+fn every_config_follows_the_training_length() {
+    for (name, path) in shipped() {
+        let original = Config::load(&path, &[]).unwrap();
+        let multiples = |config: &Config| -> Vec<Vec<f64>> {
+            let of = |length: usize| length as f64 / config.run.train.length as f64;
+            let evaluations = config.evaluations().unwrap();
+            evaluations.iter().map(|it| it.block.lengths.iter().map(|&length| of(length)).collect()).collect()
+        };
+        for length in [64, 256, 512] {
+            let set = format!("train.length={length}");
+            let config =
+                Config::load(&path, &[set]).unwrap_or_else(|error| panic!("{name}, L = {length}: {error}"));
+            assert_eq!(multiples(&config), multiples(&original), "{name}, L = {length}");
+            build_and_read(&config).unwrap_or_else(|error| panic!("{name}, L = {length}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn the_program_validates_another_training_length() {
+    let project = common::Project::new();
+    for (name, path) in shipped() {
+        let outcome = project.run(&["validate", path.to_str().unwrap(), "--set", "train.length=256"]);
+        assert_eq!(outcome.code, Some(0), "{name}: {}", outcome.stderr);
+    }
+}

@@ -1,0 +1,44 @@
+//! Examples in fences marked `toml` are what the program reads.
+
+use super::markdown::pages;
+use super::repository;
+use crate::common::PROGRAM;
+use std::fs;
+use std::process::Command;
+
+/// A part of a config is read in place of the same part of `rope.toml`. A study has `base`, and is read as TOML alone.
+#[test]
+fn examples_of_configs_are_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let rope = fs::read_to_string(repository("configs/rope.toml")).unwrap();
+    let mut found = 0;
+    for page in pages() {
+        for fence in page.fences().iter().filter(|fence| fence.language == "toml") {
+            found += 1;
+            let part: toml::Table = toml::from_str(&fence.text).unwrap_or_else(|error| {
+                panic!("{}: {error}\n{}", page.name(), fence.text);
+            });
+            if part.contains_key("base") {
+                continue;
+            }
+            let mut config: toml::Table = toml::from_str(&rope).unwrap();
+            config.extend(part);
+            let path = folder.path().join("example.toml");
+            fs::write(&path, toml::to_string(&config).unwrap()).unwrap();
+            let output = Command::new(PROGRAM)
+                .arg("validate")
+                .arg(&path)
+                .current_dir(repository(""))
+                .output()
+                .unwrap();
+            assert!(
+                output.status.success(),
+                "{}: {}\n{}",
+                page.name(),
+                String::from_utf8_lossy(&output.stderr),
+                fence.text
+            );
+        }
+    }
+    assert!(found > 5, "{found} examples: the walk has missed the documentation");
+}

@@ -1,0 +1,248 @@
+//! The pages of `docs/src/reference`, made from what the program prints about itself.
+
+use super::keys::{Schema, sentence};
+use super::{program, repository};
+use longwave_eval::Metric;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+
+const GENERATED: &str =
+    "<!-- Made by `UPDATE_DOCS=1 cargo test --package longwave-tests --test workspace docs`. -->\n\n";
+
+/// With `UPDATE_DOCS=1` the pages, and the counts in the README, are written anew.
+#[test]
+fn the_reference_is_what_the_program_says() {
+    let list: Value = serde_json::from_str(&program(&["inspect", "--list", "--json"])).unwrap();
+    let schema = Schema::new(serde_json::from_str(&program(&["schema"])).unwrap());
+    let pages = [
+        ("README.md", counted(&list)),
+        ("docs/src/reference/encodings.md", encodings(&list, &schema)),
+        ("docs/src/reference/extensions.md", extensions(&list, &schema)),
+        ("docs/src/reference/protocols.md", protocols(&schema)),
+        ("docs/src/reference/metrics.md", metrics()),
+        ("docs/src/reference/commands.md", commands()),
+        ("docs/src/reference/config.md", config(&schema)),
+    ];
+    let update = std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1");
+    for (name, text) in pages {
+        let path = repository(name);
+        if update {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &text).unwrap();
+        }
+        let there = fs::read_to_string(&path).unwrap_or_default();
+        assert!(there == text, "{name} is not what the program says: write it anew with UPDATE_DOCS=1");
+    }
+}
+
+/// The README, with the number of encodings and of extensions in its `**26 encodings**` and the like.
+fn counted(list: &Value) -> String {
+    let mut readme = fs::read_to_string(repository("README.md")).unwrap();
+    for part in ["encodings", "extensions"] {
+        let end = readme.find(&format!(" {part}**")).unwrap();
+        let start = readme[..end].rfind("**").unwrap() + 2;
+        readme.replace_range(start..end, &list[part].as_array().unwrap().len().to_string());
+    }
+    readme
+}
+
+fn encodings(list: &Value, schema: &Schema) -> String {
+    let mut page = "# Encodings\n\n".to_owned() + GENERATED;
+    page += "Choose one with `[position] kind = \"..\"`. [Encodings](../concepts/encodings.md) explains how they \
+             differ. L is the training length.\n\n";
+    page += program(&["inspect", "--list"]).split("\n\n").next().unwrap();
+    page += "\n\n";
+    for encoding in list["encodings"].as_array().unwrap() {
+        let kind = encoding["kind"].as_str().unwrap();
+        page += &heading(encoding);
+        let config = format!("configs/{kind}.toml");
+        if repository(&config).is_file() {
+            let _ = writeln!(page, "Example: `{config}`.\n");
+        }
+        let applies = |extension: &&Value| {
+            extension["applies_to"].as_array().unwrap().iter().any(|known| known == kind)
+        };
+        let extensions: Vec<&Value> = list["extensions"].as_array().unwrap().iter().filter(applies).collect();
+        let links = extensions.iter().map(|extension| link("extensions.md", extension));
+        let _ = writeln!(page, "Extensions: {}.\n", links.collect::<Vec<_>>().join(", "));
+        page += &keys(schema, "EncodingConfig", kind, &["kind"]);
+    }
+    page.trim_end().to_owned() + "\n"
+}
+
+fn extensions(list: &Value, schema: &Schema) -> String {
+    let mut page = "# Extensions\n\n".to_owned() + GENERATED;
+    page += "An extension changes how a trained model reads longer texts. Name it in `extend = [..]` of \
+             `[[evaluate]]`, or behind `--extend`. [Extensions](../concepts/extensions.md) explains how they differ. L is \
+             the training length, s the scale: the length that is read over L.\n\n";
+    page += program(&["inspect", "--list"]).split("\n\n").nth(1).unwrap().trim_end();
+    page += "\n\n## Keys of every extension\n\n";
+    let direct = schema.variant("ExtensionConfig", "direct");
+    page += &schema.keys(direct, &["kind"]);
+    page += "\n";
+    let common: Vec<&str> = direct["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+    for extension in list["extensions"].as_array().unwrap() {
+        page += &heading(extension);
+        let kinds = extension["applies_to"].as_array().unwrap();
+        let all = kinds.len() == list["encodings"].as_array().unwrap().len();
+        let links: Vec<String> =
+            kinds.iter().map(|kind| link("encodings.md", &serde_json::json!({ "kind": kind }))).collect();
+        let applies = if all { "every encoding".to_owned() } else { links.join(", ") };
+        let _ = writeln!(page, "Applies to {applies}.\n");
+        page += &keys(schema, "ExtensionConfig", extension["kind"].as_str().unwrap(), &common);
+    }
+    page.trim_end().to_owned() + "\n"
+}
+
+/// Its name, what it is and where it was published.
+fn heading(entry: &Value) -> String {
+    let text = |key: &str| entry[key].as_str().unwrap();
+    let source = text("source");
+    let source = match address(source) {
+        Some(address) => format!("[{source}]({address})"),
+        None => source.to_owned(),
+    };
+    format!("## `{}`\n\n{} Source: {source}.\n\n", text("kind"), sentence(text("summary")))
+}
+
+/// Where the first paper or post that a source names is read.
+fn address(source: &str) -> Option<String> {
+    let end = |text: &str| text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let number = |text: &str| text[..end(text)].trim_end_matches('.').to_owned();
+    if let Some((_, paper)) = source.split_once("arXiv:") {
+        return Some(format!("https://arxiv.org/abs/{}", number(paper)));
+    }
+    let (_, post) = source.split_once("kexue.fm/archives/")?;
+    Some(format!("https://kexue.fm/archives/{}", number(post)))
+}
+
+fn link(page: &str, entry: &Value) -> String {
+    let kind = entry["kind"].as_str().unwrap();
+    format!("[`{kind}`]({page}#{kind})")
+}
+
+fn keys(schema: &Schema, of: &str, kind: &str, skip: &[&str]) -> String {
+    let keys = schema.keys(schema.variant(of, kind), skip);
+    if keys.is_empty() { String::new() } else { format!("Keys:\n\n{keys}\n") }
+}
+
+/// The keys of `[[evaluate]]` name the protocol that they belong to before a colon.
+fn protocols(schema: &Schema) -> String {
+    let mut page = "# Protocols\n\n".to_owned() + GENERATED;
+    page += "A protocol says which windows of the text a model reads, and which tokens it scores. Choose one with \
+             `protocol = \"..\"` in `[[evaluate]]` or behind `--protocol`. [Protocols and the window \
+             baseline](../concepts/protocols.md) explains which one to use.\n\n";
+    let evaluate = schema.definition("EvaluateConfig");
+    let protocols = schema.definition("Protocol")["oneOf"].as_array().unwrap();
+    let names: Vec<&str> = protocols.iter().map(|protocol| protocol["const"].as_str().unwrap()).collect();
+    let owner = |key: &Value| {
+        let text = key["description"].as_str().unwrap_or("").to_owned();
+        names.iter().copied().find(|name| text.starts_with(&format!("`{name}`:")))
+    };
+    let all = evaluate["properties"].as_object().unwrap();
+    for (protocol, name) in protocols.iter().zip(&names) {
+        let _ = writeln!(page, "## `{name}`\n\n{}\n", sentence(protocol["description"].as_str().unwrap()));
+        let others: Vec<&str> =
+            all.iter().filter(|(_, key)| owner(key) != Some(name)).map(|(key, _)| key.as_str()).collect();
+        let own = schema.of(name).keys(evaluate, &others);
+        if !own.is_empty() {
+            let _ = writeln!(page, "Keys:\n\n{own}");
+        }
+    }
+    page += "## Keys of every protocol\n\n";
+    let owned: Vec<&str> =
+        all.iter().filter(|(_, key)| owner(key).is_some()).map(|(key, _)| key.as_str()).collect();
+    page + &schema.keys(evaluate, &owned)
+}
+
+fn metrics() -> String {
+    let mut page = "# Metrics\n\n".to_owned() + GENERATED;
+    page += "Claims of studies (`metric = \"..\"`) and `longwave compare --metric` take these names. [Protocols and the \
+             window baseline](../concepts/protocols.md#metrics) says what else a row holds.\n\n\
+             | metric | unit | better | which rows have it |\n|---|---|---|---|\n";
+    for metric in Metric::comparable() {
+        let better = if metric.lower_is_better() { "less" } else { "more" };
+        let _ =
+            writeln!(page, "| `{}` | {} | {better} | {} |", metric.name(), metric.unit(), metric.held_by());
+    }
+    page
+}
+
+fn commands() -> String {
+    let mut page = "# Commands\n\n".to_owned() + GENERATED;
+    page += "In this folder, `cargo longwave` stands for the program: `cargo longwave eval runs/rope-0`. `cargo train` \
+             stands for `cargo longwave train`.\n\n\
+             - Results go to stdout, progress and messages to stderr. `RUST_LOG=debug` shows more. `NO_COLOR` turns colours \
+             off.\n\
+             - Exit codes: 0 done, 1 failed, 2 wrong usage or config, 130 interrupted with a checkpoint written. `task` also \
+             has 75, for a run that another process works on.\n\
+             - Ctrl-C stops any command. A run continues with `--resume`, a study with the same command.\n\n";
+    let overview = program(&["--help"]);
+    for name in listed(&overview) {
+        page += &command(&[name], &program(&[name, "--help"]));
+    }
+    page.trim_end().to_owned() + "\n"
+}
+
+fn command(path: &[&str], help: &str) -> String {
+    let mut text = format!("## `{}`\n\n```text\n{}\n```\n\n", path.join(" "), trimmed(help));
+    for name in listed(help) {
+        let inner = [path, &[name]].concat();
+        let mut asked = inner.clone();
+        asked.push("--help");
+        text += &command(&inner, &program(&asked));
+    }
+    text
+}
+
+/// Help without spaces at the ends of lines.
+fn trimmed(help: &str) -> String {
+    help.trim_end().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// The commands that a help lists, `help` aside.
+fn listed(help: &str) -> Vec<&str> {
+    let Some((_, behind)) = help.split_once("Commands:\n") else { return Vec::new() };
+    let lines = behind.lines().take_while(|line| !line.is_empty());
+    let name = |line: &'_ str| line.starts_with("  ") && !line.starts_with("   ");
+    let names = lines.filter(|line| name(line)).filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").collect()
+}
+
+fn config(schema: &Schema) -> String {
+    let mut page = "# Config keys\n\n".to_owned() + GENERATED;
+    page += "A config is a TOML file with these tables. `longwave validate FILE` checks one and prints it with every default; \
+             `longwave schema` prints this page as a JSON schema. An unknown key is an error.\n\n\
+             A *length* is a number of tokens or a multiple of the training length L, such as `\"2L\"`, `\"1.5L\"` or \
+             `\"L/4\"`. L is the `length` of `[train]`.\n\n## Top level\n\n";
+    page += &schema.keys(schema.root(), &["data", "model", "position", "train", "stage", "evaluate"]);
+    for (table, of) in [("data", "DataConfig"), ("model", "ModelConfig")] {
+        let _ = write!(page, "\n## `[{table}]`\n\n{}", schema.keys(schema.definition(of), &[]));
+    }
+    page += "\n## `[position]`\n\n\
+             `kind` chooses one of the [encodings](encodings.md), whose keys stand beside it. A list of such tables composes \
+             their hooks in order. `kind = \"mixed\"` gives layers different encodings:\n\n";
+    let forms = schema.definition("PositionConfig")["anyOf"].as_array().unwrap();
+    let mixed = forms.iter().find(|form| form["properties"]["kind"]["const"] == "mixed").unwrap();
+    page += &schema.keys(mixed, &["kind", "layers"]);
+    page += "- `layers` (list: table, required): What a layer may read, and how far. Each entry is an encoding with three \
+             keys more:\n";
+    let layer = mixed.pointer("/properties/layers/items/anyOf/0").unwrap();
+    page += &indented(&schema.keys(layer, &["kind"]));
+    let train = schema.definition("TrainConfig");
+    let _ = write!(page, "\n## `[train]`\n\n{}", schema.keys(train, &[]));
+    page += "\n## `[[stage]]`\n\nA stage takes every key of `[train]` and has the value of `[train]` where it gives none, but \
+             for `learning_rate` (a tenth), `validate_every` and `checkpoint_every`. Its own keys:\n\n";
+    let of_train: Vec<&str> = train["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+    let shared: Vec<&str> = of_train.into_iter().filter(|key| *key != "length").collect();
+    page += &schema.keys(schema.definition("StageConfig"), &shared);
+    page += "\n## `[[evaluate]]`\n\n[Protocols](protocols.md) says which keys belong to which protocol.\n\n";
+    page += &schema.keys(schema.definition("EvaluateConfig"), &[]);
+    page += "\n## `search`\n\nKeys of `{ kind = \"longrope\", search = { .. } }`:\n\n";
+    page + &schema.keys(schema.definition("SearchConfig"), &[])
+}
+
+fn indented(list: &str) -> String {
+    list.lines().flat_map(|line| ["  ", line, "\n"]).collect()
+}

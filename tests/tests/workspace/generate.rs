@@ -1,0 +1,116 @@
+//! Text from a trained run, through the program.
+
+use crate::common::{CONFIG, Outcome, Project};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_model::Pass;
+use longwave_position::{ExtensionConfig, Lengths};
+use longwave_train::Trained;
+use longwave_train::run::CheckpointId;
+use serde_json::Value;
+
+fn generate(project: &Project, arguments: &[&str]) -> Outcome {
+    let outcome = project
+        .run(&[&["generate", "runs/small-0", "--device", "cpu", "--max-tokens", "40"], arguments].concat());
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    outcome
+}
+
+fn as_json(project: &Project, arguments: &[&str]) -> Value {
+    let outcome = generate(project, &[arguments, &["--json"]].concat());
+    assert_eq!(outcome.stdout.lines().count(), 1, "{}", outcome.stdout);
+    serde_json::from_str(&outcome.stdout).unwrap()
+}
+
+#[test]
+fn the_seed_decides_and_the_corpus_is_not_needed() {
+    let project = Project::new();
+    project.train(&["--set", "train.steps=2"]);
+    std::fs::remove_dir_all(project.path("corpus")).unwrap();
+    let text = |more: &[&str]| generate(&project, &[&["--prompt", "the wave é"], more].concat()).stdout;
+    let first = text(&["--seed", "1"]);
+    assert!(first.starts_with("the wave é") && first.ends_with('\n'), "{first}");
+    assert_eq!(first, text(&["--seed", "1"]));
+    assert_ne!(first, text(&["--seed", "2"]));
+    assert_eq!(text(&["--temperature", "0", "--seed", "1"]), text(&["--temperature", "0", "--seed", "2"]));
+    assert_eq!(text(&["--temperature", "0"]), text(&["--top-k", "1"]));
+
+    let json = as_json(&project, &["--prompt", "the wave é", "--seed", "1"]);
+    assert_eq!(json["prompt"], "the wave é");
+    assert_eq!(format!("the wave é{}\n", json["text"].as_str().unwrap()), first);
+    assert_eq!(json["tokens"].as_array().unwrap().len(), 40);
+    assert_eq!((json["length"].as_u64(), json["prompt_tokens"].as_u64()), (Some(51), Some(11)));
+}
+
+#[test]
+fn an_empty_prompt_begins_a_document() {
+    let project = Project::new();
+    project.train(&["--set", "train.steps=2"]);
+    let outcome = generate(&project, &["--prompt", ""]);
+    assert!(outcome.stderr.contains("the text begins as after \"\\n\""), "{}", outcome.stderr);
+    assert_eq!(as_json(&project, &[])["read_instead"], "\n");
+    // With a line end in the prompt the model reads the same.
+    let begun = as_json(&project, &["--prompt", "\n"]);
+    assert_eq!(begun["tokens"], as_json(&project, &[])["tokens"]);
+
+    project.write(
+        "small.toml",
+        &CONFIG.replace("corpus = \"corpus\"", "corpus = \"corpus\"\nseparator = \"|\""),
+    );
+    project.train(&["--set", "train.steps=2", "--out", "runs/separated"]);
+    let outcome =
+        project.run(&["generate", "runs/separated", "--max-tokens", "5", "--json", "--device", "cpu"]);
+    let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(json["read_instead"], "|");
+}
+
+#[test]
+fn greedy_tokens_are_those_of_whole_readings() {
+    let project = Project::new();
+    project.train(&[]);
+    let prompt = "its phase turns the wave";
+    for kind in ["direct", "dynamic_ntk", "self_extend", "window", "segments", "randpos"] {
+        let text = match kind {
+            "self_extend" => "{ kind = 'self_extend', group = 4 }".to_owned(),
+            kind => kind.to_owned(),
+        };
+        let json = as_json(&project, &["--prompt", prompt, "--temperature", "0", "--extend", &text]);
+        let found: Vec<i32> =
+            json["tokens"].as_array().unwrap().iter().map(|id| id.as_i64().unwrap() as i32).collect();
+        let trained =
+            Trained::open(&project.path("runs/small-0"), CheckpointId::Last, &Device::flex()).unwrap();
+        let value = format!("extend = {}", if text.starts_with('{') { text } else { format!("'{text}'") });
+        let value = value.parse::<toml::Table>().unwrap().remove("extend").unwrap();
+        let lengths = Lengths { train: 32, length: prompt.len() + 40 };
+        let reading = ExtensionConfig::from_value(&value, "extend")
+            .unwrap()
+            .apply(&trained.model.position, lengths)
+            .unwrap();
+        // One pass over the whole text says what follows each token.
+        let mut ids: Vec<i32> = prompt.bytes().map(i32::from).collect();
+        ids.extend(&found);
+        let (count, positions) = (ids.len(), reading.layout().positions(ids.len()));
+        let tokens = Tensor::<2, Int>::from_data(TensorData::new(ids, [1, count]), &Device::flex());
+        let pass = Pass { tokens, positions: &positions, reading: &reading, dropout: None };
+        let logits = trained.model.logits(trained.model.hidden(&pass)); // [1, count, 256]
+        let best = logits.slice_dim(1, prompt.len() - 1..count - 1).argmax(2);
+        let best = best.into_data_as::<i64>().try_to_vec::<i64>().unwrap();
+        let found: Vec<i64> = found.into_iter().map(i64::from).collect();
+        assert_eq!(found, best, "{kind}");
+    }
+}
+
+#[test]
+fn a_byte_pair_tokenizer_gives_whole_characters() {
+    let project = Project::new();
+    let tokenizer = "corpus = \"corpus\"\ntokenizer = { kind = \"bpe\", vocab_size = 270 }";
+    project.write("small.toml", &CONFIG.replace("corpus = \"corpus\"", tokenizer));
+    project.train(&["--set", "train.steps=2"]);
+    // Two steps teach little: many tokens are bytes that make no character.
+    let json = as_json(&project, &["--prompt", "the wave", "--temperature", "3"]);
+    let text = generate(&project, &["--prompt", "the wave", "--temperature", "3"]).stdout;
+    assert_eq!(text, format!("the wave{}\n", json["text"].as_str().unwrap()));
+    let tokenizer = longwave_data::Tokenizer::load(&project.path("runs/small-0/tokenizer.json")).unwrap();
+    let ids: Vec<u32> =
+        json["tokens"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
+    assert_eq!(json["text"].as_str().unwrap(), tokenizer.decode(&ids).unwrap());
+}

@@ -1,0 +1,367 @@
+//! Models in Hugging Face's layout: what is exported comes back bit for bit, and published architectures have
+//! their names, shapes and meaning.
+//!
+//! `LONGWAVE_EXPORTS=DIR` keeps what the tests export, with our logits beside it; `benches/peers/exported.py`
+//! holds `transformers` against them.
+
+use crate::common::Project;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_core::random::Stream;
+use longwave_data::Tokenizer;
+use longwave_hub::{Architecture, Exported, Import, tensors};
+use longwave_model::{Gpt, Pass};
+use longwave_position::encodings::ENCODINGS;
+use longwave_position::{Init, Positions};
+use longwave_train::checkpoint::Meta;
+use longwave_train::run::CheckpointId;
+use longwave_train::{RunConfig, Trained, parameters};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const LENGTH: usize = 16;
+
+/// A run that was never trained: fresh weights and some noise, so that no norm is the identity.
+struct Made {
+    folder: TempDir,
+    trained: Trained,
+    document: toml::Table,
+}
+
+impl Made {
+    fn new(position: &str, model: &str) -> Self {
+        let text = format!(
+            "name = \"made\"\nposition = {position}\n[data]\ncorpus = \"corpus\"\n[model]\nlayers = 2\nwidth = 16\n\
+             heads = 4\n{model}\n[train]\nlength = {LENGTH}\nbatch_tokens = 64\n[[evaluate]]\nlengths = [16]\n"
+        );
+        let document: toml::Table = text.parse().unwrap();
+        let mut run = document.clone();
+        run.remove("evaluate");
+        let config = RunConfig::from_table(run).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let tokenizer = Tokenizer::bytes();
+        let resolved = config.model.resolve(tokenizer.vocab_size(), LENGTH).unwrap();
+        let device = Device::flex();
+        let fresh = Gpt::new(&resolved, &config.position, &Init::new(0, &device)).unwrap();
+        let model = parameters::replace(fresh, |index, old| {
+            let mut stream = Stream::new(4, "noise", index as u64);
+            let noise: Vec<f32> = (0..old.dims()[0]).map(|_| (0.2 * stream.normal()) as f32).collect();
+            let shape = [noise.len()];
+            old + Tensor::from_data(TensorData::new(noise, shape), &device)
+        });
+        let folder = tempfile::tempdir().unwrap();
+        tokenizer.save(&folder.path().join("tokenizer.json")).unwrap();
+        let meta = Meta::new(7, "of the run", None, Vec::new());
+        Self { folder, trained: Trained { config, resolved, model, meta, tokenizer }, document }
+    }
+
+    fn export(&self, name: &str) -> (PathBuf, Exported) {
+        let folder = self.folder.path().join(name);
+        let run = self.folder.path();
+        let exported = longwave_hub::export(&folder, run, &self.trained, &self.document).unwrap();
+        (folder, exported)
+    }
+}
+
+/// Logits of a text of the training length, `[1, LENGTH, 256]`.
+fn logits(model: &Gpt) -> Tensor<3> {
+    let positions = Positions::range(0..LENGTH);
+    let tokens = Tensor::<2, Int>::from_data(TensorData::new(ids(), [1, LENGTH]), &Device::flex());
+    let pass = Pass { tokens, positions: &positions, reading: &model.position, dropout: None };
+    model.logits(model.hidden(&pass))
+}
+
+fn ids() -> Vec<i32> {
+    (0..LENGTH as i32).map(|i| (i * i * 7 + 40) % 256).collect()
+}
+
+fn distance(a: Tensor<3>, b: Tensor<3>) -> f32 {
+    (a - b).abs().max().into_scalar()
+}
+
+/// Imports a folder into a run and opens it.
+fn imported(folder: &Path, out: &Path) -> (Import, Trained) {
+    let import = longwave_hub::import(folder).unwrap_or_else(|error| panic!("{error}"));
+    import.write(out, &Device::flex()).unwrap_or_else(|error| panic!("{error}"));
+    (import, Trained::open(out, CheckpointId::Last, &Device::flex()).unwrap())
+}
+
+/// Takes our run out of a `config.json`, and gives the file changes: what another program would have written.
+fn edit(folder: &Path, change: impl FnOnce(&mut serde_json::Map<String, Value>)) {
+    let path = folder.join("config.json");
+    let mut json: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    change(json.as_object_mut().unwrap());
+    fs::write(path, json.to_string()).unwrap();
+}
+
+const LAYER_NORM: &str = "norm = \"layer_norm\"";
+const SWIGLU: &str = "feed_forward = \"swiglu\"\nkv_heads = 2\nhead_dim = 8";
+const QWEN3: &str =
+    "feed_forward = \"swiglu\"\nkv_heads = 2\nqk_norm = \"rms\"\nqk_norm_eps = 1e-6\nnorm_eps = 1e-6";
+
+/// Models that are published architectures: name of the case, `[position]`, more of `[model]`, which it is.
+fn published() -> Vec<(&'static str, &'static str, String, Architecture)> {
+    let interleaved = "{ kind = 'rope', layout = 'interleaved', base = 500.0 }";
+    let partial = "{ kind = 'rope', layout = 'interleaved', fraction = 0.5 }";
+    vec![
+        ("llama", "'rope'", SWIGLU.to_owned(), Architecture::Llama),
+        ("llama-interleaved", interleaved, format!("{SWIGLU}\ntied = true"), Architecture::Llama),
+        ("qwen3", "'rope'", QWEN3.to_owned(), Architecture::Qwen3),
+        ("qwen3-interleaved", interleaved, QWEN3.to_owned(), Architecture::Qwen3),
+        ("arcee", "'rope'", String::new(), Architecture::Arcee),
+        ("arcee-interleaved", interleaved, "kv_heads = 1".to_owned(), Architecture::Arcee),
+        ("gpt_neox", "'rope'", LAYER_NORM.to_owned(), Architecture::GptNeoX),
+        ("gpt_neox-partial", partial, format!("{LAYER_NORM}\nhead_dim = 4"), Architecture::GptNeoX),
+        ("gpt2", "'learned'", format!("{LAYER_NORM}\ntied = true"), Architecture::Gpt2),
+        (
+            "gpt2-untied",
+            "{ kind = 'learned', table_size = 24 }",
+            format!("{LAYER_NORM}\nfeed_forward_width = 20"),
+            Architecture::Gpt2,
+        ),
+    ]
+}
+
+#[test]
+fn every_encoding_comes_back_bit_for_bit() {
+    for entry in ENCODINGS {
+        let made = Made::new(&format!("'{}'", entry.kind), "");
+        let (folder, _) = made.export("exported");
+        let (import, back) = imported(&folder, &made.folder.path().join("run"));
+        assert_eq!(back.config, made.trained.config, "{}", entry.kind);
+        assert_eq!(import.run.as_ref(), Some(&made.trained.meta), "{}", entry.kind);
+        // The model of this test was never saved, which is when layouts are written down.
+        let saved = Meta { rotary_layouts: back.meta.rotary_layouts.clone(), ..made.trained.meta.clone() };
+        assert_eq!((&back.meta, back.meta.rotary_layouts.is_some()), (&saved, true), "{}", entry.kind);
+        let ours = tensors::of_model(&made.trained.model).unwrap();
+        assert_eq!(tensors::of_model(&back.model).unwrap(), ours, "{}", entry.kind);
+        assert!(distance(logits(&back.model), logits(&made.trained.model)) == 0.0, "{}", entry.kind);
+    }
+}
+
+#[test]
+fn published_architectures_come_back_with_and_without_our_run() {
+    for (name, position, model, architecture) in published() {
+        let made = Made::new(position, &model);
+        let (folder, exported) = made.export(name);
+        assert_eq!((exported.architecture, exported.obstacle), (architecture, None), "{name}");
+        let before = logits(&made.trained.model);
+        let (_, back) = imported(&folder, &made.folder.path().join("run"));
+        assert_eq!(back.config, made.trained.config, "{name}");
+        assert!(distance(logits(&back.model), before.clone()) == 0.0, "{name}");
+        keep(&folder, name, &before);
+
+        // As another program would have written it: only the published fields, read as half-split pairs.
+        edit(&folder, |json| drop(json.remove("longwave")));
+        let (import, elsewhere) = imported(&folder, &made.folder.path().join("elsewhere"));
+        assert!(import.run.is_none() && elsewhere.config.imported.is_some(), "{name}");
+        // The longest text it can read; GPT-2 says that by the size of its table.
+        let length = if name == "gpt2-untied" { 24 } else { LENGTH };
+        assert_eq!(elsewhere.config.train.length, length, "{name}");
+        let off = distance(logits(&elsewhere.model), before);
+        assert!(off < 2e-5, "{name}: {off}");
+    }
+}
+
+/// Copies an export to the folder that `LONGWAVE_EXPORTS` names, with the logits.
+fn keep(folder: &Path, name: &str, logits: &Tensor<3>) {
+    let Some(kept) = std::env::var_os("LONGWAVE_EXPORTS") else { return };
+    let kept = Path::new(&kept).join(name);
+    fs::create_dir_all(&kept).unwrap();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, kept.join(path.file_name().unwrap())).unwrap();
+    }
+    let numbers = logits.clone().into_data().try_to_vec::<f32>().unwrap();
+    let text = json!({ "tokens": ids(), "logits": numbers }).to_string();
+    fs::write(kept.join("expected.json"), text).unwrap();
+}
+
+#[test]
+fn names_and_shapes_are_the_published_ones() {
+    let shapes = |position: &str, model: &str| -> Vec<(String, Vec<usize>)> {
+        let made = Made::new(position, model);
+        let (folder, _) = made.export("exported");
+        let bytes = fs::read(folder.join("model.safetensors")).unwrap();
+        let tensors = tensors::from_bytes(&bytes).unwrap();
+        tensors.into_iter().map(|(name, stored)| (name, stored.shape)).collect()
+    };
+    let layer_0 = |shapes: Vec<(String, Vec<usize>)>| -> Vec<(String, Vec<usize>)> {
+        shapes.into_iter().filter(|(name, _)| !name.contains(".1.")).collect()
+    };
+    let expected = |list: &[(&str, &[usize])]| -> Vec<(String, Vec<usize>)> {
+        list.iter().map(|(name, shape)| ((*name).to_owned(), shape.to_vec())).collect()
+    };
+    // As transformers' `LlamaForCausalLM` names them: 4 heads of 8, 2 key heads, width 16, inner width 48.
+    assert_eq!(
+        layer_0(shapes("'rope'", SWIGLU)),
+        expected(&[
+            ("lm_head.weight", &[256, 16]),
+            ("model.embed_tokens.weight", &[256, 16]),
+            ("model.layers.0.input_layernorm.weight", &[16]),
+            ("model.layers.0.mlp.down_proj.weight", &[16, 48]),
+            ("model.layers.0.mlp.gate_proj.weight", &[48, 16]),
+            ("model.layers.0.mlp.up_proj.weight", &[48, 16]),
+            ("model.layers.0.post_attention_layernorm.weight", &[16]),
+            ("model.layers.0.self_attn.k_proj.weight", &[16, 16]),
+            ("model.layers.0.self_attn.o_proj.weight", &[16, 32]),
+            ("model.layers.0.self_attn.q_proj.weight", &[32, 16]),
+            ("model.layers.0.self_attn.v_proj.weight", &[16, 16]),
+            ("model.norm.weight", &[16]),
+        ])
+    );
+    // As `GPT2LMHeadModel` does, whose matrices are [inputs, outputs]; a tied head is not repeated.
+    assert_eq!(
+        layer_0(shapes("'learned'", &format!("{LAYER_NORM}\ntied = true"))),
+        expected(&[
+            ("transformer.h.0.attn.c_attn.bias", &[48]),
+            ("transformer.h.0.attn.c_attn.weight", &[16, 48]),
+            ("transformer.h.0.attn.c_proj.bias", &[16]),
+            ("transformer.h.0.attn.c_proj.weight", &[16, 16]),
+            ("transformer.h.0.ln_1.bias", &[16]),
+            ("transformer.h.0.ln_1.weight", &[16]),
+            ("transformer.h.0.ln_2.bias", &[16]),
+            ("transformer.h.0.ln_2.weight", &[16]),
+            ("transformer.h.0.mlp.c_fc.bias", &[64]),
+            ("transformer.h.0.mlp.c_fc.weight", &[16, 64]),
+            ("transformer.h.0.mlp.c_proj.bias", &[16]),
+            ("transformer.h.0.mlp.c_proj.weight", &[64, 16]),
+            ("transformer.ln_f.bias", &[16]),
+            ("transformer.ln_f.weight", &[16]),
+            ("transformer.wpe.weight", &[16, 16]),
+            ("transformer.wte.weight", &[256, 16]),
+        ])
+    );
+}
+
+#[test]
+fn what_no_published_architecture_computes_is_said() {
+    let told = |position: &str, model: &str| {
+        let (_, exported) = Made::new(position, model).export("exported");
+        assert_eq!(exported.architecture, Architecture::Longwave, "{position} {model}");
+        exported.obstacle.unwrap()
+    };
+    assert!(told("'alibi'", "").contains("`position.kind = \"alibi\"`"));
+    assert!(told("['rope', 'alibi']", "").contains("rope+alibi"));
+    for (position, model, part) in [
+        ("{ kind = 'rope', p = 0.5 }", SWIGLU, "`p = 0.5`"),
+        ("{ kind = 'rope', hope = true }", SWIGLU, "hope"),
+        ("{ kind = 'rope', fraction = 0.5 }", SWIGLU, "`fraction = 0.5`"),
+        ("'rope'", "log_n = true", "log_n"),
+        ("'rope'", "qk_norm = \"key\"", "qk_norm"),
+        ("'rope'", "qk_norm = \"rms\"\nfeed_forward = \"swiglu\"", "qk_norm_eps"),
+        ("'rope'", "qk_norm = \"rms\"\nqk_norm_eps = 1e-5", "swiglu"),
+        ("'rope'", "norm = \"layer_norm\"\nkv_heads = 2", "key heads"),
+        ("'learned'", "", "layer_norm"),
+        ("{ kind = 'learned', past_table = 'segment' }", LAYER_NORM, "past_table"),
+    ] {
+        assert!(told(position, model).contains(part), "{position} {model}: {}", told(position, model));
+    }
+}
+
+#[test]
+fn a_file_that_does_not_fit_is_refused_by_name() {
+    let refused = |change: &dyn Fn(&mut serde_json::Map<String, Value>)| {
+        let made = Made::new("'rope'", SWIGLU);
+        let (folder, _) = made.export("exported");
+        edit(&folder, |json| change(json));
+        let out = made.folder.path().join("run");
+        let error = longwave_hub::import(&folder)
+            .and_then(|import| import.write(&out, &Device::flex()))
+            .map(|_| ())
+            .unwrap_err();
+        assert!(!out.exists(), "something was written");
+        assert!(error.hint_text().is_some() || error.message().contains("tensor"), "{error}");
+        error.to_string()
+    };
+    // Beside our run a field must say what the run says.
+    assert!(
+        refused(&|json| drop(json.insert("rope_theta".into(), json!(5e5))))
+            .contains("`rope_theta = 500000.0`")
+    );
+    assert!(
+        refused(&|json| drop(json.insert("softcap".into(), json!(5)))).contains("`softcap = 5` is not known")
+    );
+    // Without it the weights must fit the fields.
+    for (key, value, part) in [
+        ("hidden_act", json!("relu"), "`hidden_act = \"relu\"`"),
+        ("num_hidden_layers", json!(3), "the weights have no `model.layers.2"),
+        ("num_hidden_layers", json!(1), "no place for the tensor `model.layers.1"),
+        ("intermediate_size", json!(40), "has shape [48, 16], and config.json asks for [40, 16]"),
+        ("vocab_size", json!(300), "`vocab_size = 300`"),
+        ("tie_word_embeddings", json!(true), "the head differs from the embedding"),
+    ] {
+        let message = refused(&|json| {
+            json.remove("longwave");
+            json.insert(key.to_owned(), value.clone());
+        });
+        assert!(message.contains(part), "{key}: {message}");
+    }
+}
+
+#[test]
+fn other_weights_are_another_model() {
+    for (position, model) in [("'rope'", SWIGLU), ("'alibi'", "")] {
+        let made = Made::new(position, model);
+        let (folder, _) = made.export("exported");
+        let path = folder.join("model.safetensors");
+        let mut tensors = tensors::from_bytes(&fs::read(&path).unwrap()).unwrap();
+        tensors.values_mut().next().unwrap().numbers[0] += 1.0;
+        fs::write(&path, tensors::to_bytes(&tensors).unwrap()).unwrap();
+        let (import, back) = imported(&folder, &made.folder.path().join("run"));
+        assert!(import.run.is_none() && import.note.is_some());
+        assert!(back.config.imported.is_some() && back.meta.config_hash != made.trained.meta.config_hash);
+        assert!(distance(logits(&back.model), logits(&made.trained.model)) > 1e-4);
+    }
+}
+
+#[test]
+fn a_run_goes_out_and_comes_back_through_the_program() {
+    let project = Project::new();
+    project.train(&["--set", "train.steps=2"]);
+    let ok = |arguments: &[&str]| {
+        let outcome = project.run(arguments);
+        assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
+        outcome
+    };
+    let told = ok(&["export", "runs/small-0", "out"]).stderr;
+    assert!(told.contains("as `arcee`, which other tools read"), "{told}");
+    ok(&["import", "out", "--out", "back"]);
+    let rows = |run: &str| ok(&["eval", run, "--json", "--device", "cpu"]).stdout;
+    assert_eq!(rows("back"), rows("runs/small-0"), "the same run, measured again");
+    let again = project.run(&["import", "out", "--out", "back"]);
+    assert_eq!(again.code, Some(2), "{}", again.stderr);
+}
+
+#[test]
+fn a_model_from_elsewhere_is_evaluated_and_not_trained() {
+    let project = Project::new();
+    project.train(&["--set", "train.steps=2"]);
+    let ok = |arguments: &[&str]| {
+        let outcome = project.run(arguments);
+        assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
+        outcome.stdout
+    };
+    ok(&["export", "runs/small-0", "out"]);
+    edit(&project.path("out"), |json| drop(json.remove("longwave")));
+    ok(&["import", "out", "--set", "data.corpus=corpus"]);
+    let lengths = ["--lengths", "32,64", "--extend", "direct,ntk", "--json", "--device", "cpu"];
+    let nll = |run: &str, more: &[&str]| -> Vec<f64> {
+        let rows = ok(&[&["eval", run], &lengths[..], more].concat());
+        rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap()["nll"].as_f64().unwrap()).collect()
+    };
+    let (here, there) = (
+        nll("runs/small-0", &["--set", "windows_per_document=2"]),
+        nll("runs/out-0", &["--set", "windows_per_document=2"]),
+    );
+    assert_eq!(here.len(), there.len());
+    assert!(here.iter().zip(&there).all(|(a, b)| (a - b).abs() < 1e-6), "{here:?} {there:?}");
+    let text = |run: &str| {
+        ok(&["generate", run, "--prompt", "the wave", "--max-tokens", "12", "--temperature", "0"])
+    };
+    assert_eq!(text("runs/out-0"), text("runs/small-0"));
+    let outcome = project.run(&["train", "--config", "runs/out-0/config.toml", "--out", "runs/new"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("remove `imported`"), "{}", outcome.stderr);
+    assert!(!project.exists("runs/new"));
+}

@@ -1,0 +1,228 @@
+//! `longwave inspect` shows an encoding in full.
+
+use crate::common::{Outcome, Project};
+use longwave_position::encodings::ENCODINGS;
+use serde_json::Value;
+
+/// What the program prints of the small config with another encoding.
+fn shown(position: &str, arguments: &[&str]) -> String {
+    let project = Project::new();
+    let set = format!("position={position}");
+    let outcome = project.run(&[&["inspect", "--config", "small.toml", "--set", &set], arguments].concat());
+    assert_eq!(outcome.code, Some(0), "{position}: {}", outcome.stderr);
+    outcome.stdout
+}
+
+fn numbers(position: &str, arguments: &[&str]) -> Value {
+    let text = shown(position, &[arguments, &["--json"]].concat());
+    serde_json::from_str::<Value>(&text).unwrap()[0].clone()
+}
+
+#[test]
+fn rotations_show_frequencies_decay_and_logits() {
+    insta::assert_snapshot!(shown("{ kind = \"rope\" }", &["--length", "128", "--extend", "ntk"]));
+}
+
+#[test]
+fn a_length_may_be_a_multiple_of_the_training_length() {
+    let at = |length: &str| shown("{ kind = \"rope\" }", &["--length", length, "--extend", "ntk"]);
+    assert_eq!(at("4L"), at("128"));
+}
+
+#[test]
+fn a_geometry_bounds_the_distances() {
+    insta::assert_snapshot!(shown("{ kind = \"rope\" }", &["--length", "64", "--extend", "rerope"]));
+}
+
+#[test]
+fn waves_that_decay_show_their_half_lives() {
+    insta::assert_snapshot!(shown("{ kind = \"xpos\", scale_base = 32.0 }", &["--length", "64"]));
+}
+
+#[test]
+fn a_penalty_shows_its_slopes() {
+    insta::assert_snapshot!(shown("{ kind = \"alibi\" }", &["--length", "128", "--extend", "linear"]));
+}
+
+#[test]
+fn what_it_acts_on_is_that_of_the_config() {
+    let acts = |position| numbers(position, &[])["acts"].clone();
+    assert_eq!(acts("{ kind = \"shaw\" }"), serde_json::json!(["scores", "values"]));
+    assert_eq!(acts("{ kind = \"shaw\", values = false }"), serde_json::json!(["scores"]));
+}
+
+#[test]
+fn sixteen_buckets_are_the_printed_table() {
+    let position = "{ kind = \"t5\", buckets = 16, max_distance = 128 }";
+    insta::assert_snapshot!(shown(position, &["--length", "160"]));
+    let buckets = &numbers(position, &["--length", "160"])["details"][0];
+    let rows: Vec<[u64; 3]> = buckets["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| [0, 1, 2].map(|column| row[column].as_f64().unwrap() as u64))
+        .collect();
+    // 0 to 7 singly, then 8-11, 12-15, 16-22, 23-..
+    assert_eq!(rows[7..11], [[7, 7, 7], [8, 8, 11], [9, 12, 15], [10, 16, 22]]);
+    assert_eq!((rows[11][0], rows[11][1]), (11, 23));
+    assert_eq!((rows.len(), rows[15][2]), (16, 159));
+}
+
+#[test]
+fn digits_are_shown_as_they_are_read() {
+    insta::assert_snapshot!(shown("{ kind = \"radix\" }", &["--length", "64", "--extend", "linear"]));
+}
+
+#[test]
+fn vectors_are_drawn() {
+    insta::assert_snapshot!(shown("{ kind = \"sinusoidal\" }", &[]));
+}
+
+#[test]
+fn every_encoding_is_shown() {
+    let project = Project::new();
+    for entry in ENCODINGS {
+        let set = format!("position.kind={}", entry.kind);
+        let arguments = ["inspect", "--config", "small.toml", "--set", &set, "--json"];
+        let outcome = project.run(&arguments);
+        assert_eq!(outcome.code, Some(0), "{}: {}", entry.kind, outcome.stderr);
+        let picture: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let picture = &picture[0];
+        assert_eq!(picture["encoding"], entry.kind);
+        let values = picture["matrix"]["values"].as_array().unwrap();
+        assert!(!values.is_empty(), "{}", entry.kind);
+        let acts: Vec<&str> =
+            picture["acts"].as_array().unwrap().iter().map(|act| act.as_str().unwrap()).collect();
+        assert_eq!(picture["bias"].is_null(), !acts.contains(&"bias"), "{}: {acts:?}", entry.kind);
+        let enters = acts.iter().any(|act| act.ends_with("input"));
+        assert_eq!(picture["matrix"]["kind"] == "vectors", enters, "{}: {acts:?}", entry.kind);
+    }
+}
+
+#[test]
+fn what_is_shown_is_what_is_computed() {
+    // ALiBi's penalty of the key n back, and RoPE's score of a vector with itself.
+    let alibi = numbers("{ kind = \"alibi\" }", &["--length", "16"]);
+    let distances: Vec<f64> =
+        alibi["bias"]["distances"].as_array().unwrap().iter().map(|n| n.as_f64().unwrap()).collect();
+    for (head, slope) in [(0, 0.0625), (1, 0.003_906_25)] {
+        for (index, n) in distances.iter().enumerate() {
+            assert!((alibi["bias"]["read"][head][index].as_f64().unwrap() + slope * n).abs() < 1e-6);
+        }
+    }
+    // The matrix says the same: key j of query i, both among the sampled positions.
+    let logits = &alibi["matrix"]["values"][0];
+    assert!((logits[15][0].as_f64().unwrap() + 0.0625 * 15.0).abs() < 1e-4, "{}", logits[15][0]);
+    assert!(logits[0][15].is_null(), "a later key is hidden");
+    let rope = numbers("{ kind = \"rope\" }", &["--length", "16"]);
+    let mean = |n: f64| (0..8).map(|i| (n * 1e4f64.powf(-f64::from(i) / 8.0)).cos()).sum::<f64>() / 8.0;
+    for (index, n) in distances.iter().enumerate() {
+        let found = rope["decay"]["read"][0][index].as_f64().unwrap();
+        assert!((found - mean(*n)).abs() < 1e-9, "{n}: {found}");
+    }
+    // Sixteen channels, all 1, and a scale of 1/4: the logit is 4 times the mean cosine.
+    let far = rope["matrix"]["values"][1][15][0].as_f64().unwrap();
+    assert!((far - 4.0 * (mean(15.0) - 1.0)).abs() < 1e-4, "{far}");
+}
+
+#[test]
+fn a_temperature_divides_what_is_shown() {
+    let halved = ["--length", "16", "--extend", "{ kind = \"direct\", temperature = 2.0 }"];
+    let alibi = numbers("{ kind = \"alibi\" }", &halved);
+    let row = |of: &str| alibi["bias"][of][0].as_array().unwrap().clone();
+    for (trained, read) in row("trained").iter().zip(row("read")) {
+        assert!((trained.as_f64().unwrap() / 2.0 - read.as_f64().unwrap()).abs() < 1e-12);
+    }
+    let far = alibi["matrix"]["values"][0][15][0].as_f64().unwrap();
+    assert!((far + 0.0625 * 15.0 / 2.0).abs() < 1e-4, "{far}");
+    // As a factor on cos and sin of q and of k.
+    let yarn = numbers("{ kind = \"rope\" }", &["--extend", "{ kind = \"yarn\", temperature = 0.8 }"]);
+    let factor = yarn["spectrum"]["attention_factor"].as_f64().unwrap();
+    assert!((factor - 1.0 / 0.8f64.sqrt()).abs() < 1e-12, "{factor}");
+    let own = yarn["decay"]["read"][0][0].as_f64().unwrap();
+    assert!((own - 1.0 / 0.8).abs() < 1e-12, "{own}");
+}
+
+#[test]
+fn rows_that_are_never_trained_are_named() {
+    for kind in ["learned", "multiplicative", "tupe"] {
+        let past = |keys: &str| numbers(&format!("{{ kind = \"{kind}\"{keys} }}"), &[])["past"].clone();
+        assert!(past("").as_str().unwrap().starts_with("no vector there"), "{kind}: {}", past(""));
+        let larger = past(", table_size = 99");
+        let rows =
+            "rows 32 to 98 of the table, which texts of 32 tokens never train; past those: no vector there";
+        assert!(larger.as_str().unwrap().starts_with(rows), "{kind}: {larger}");
+    }
+}
+
+#[test]
+fn a_length_that_is_refused_is_refused_here_too() {
+    let project = Project::new();
+    let arguments = ["--set", "position.kind=learned", "--length", "64"];
+    let outcome = project.run(&[&["inspect", "--config", "small.toml"], &arguments[..]].concat());
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("`learned` has no vector for position 63"), "{}", outcome.stderr);
+}
+
+#[test]
+fn an_extension_that_lays_texts_out_changes_no_picture() {
+    let project = Project::new();
+    for extend in ["segments", "randpos"] {
+        let outcome = project.run(&["inspect", "--config", "small.toml", "--extend", extend]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stdout);
+        assert!(outcome.stderr.contains("changes where the tokens of a text lie"), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("hint: "), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn the_slowest_band_is_interpolated_exactly() {
+    let ntk = numbers("{ kind = \"rope\" }", &["--length", "128", "--extend", "ntk"]);
+    let bands = ntk["spectrum"]["bands"].as_array().unwrap();
+    assert_eq!(bands.len(), 8);
+    let ratio = bands[7]["inv_freq"].as_f64().unwrap() / bands[7]["inv_freq_read"].as_f64().unwrap();
+    assert!((ratio - 4.0).abs() < 1e-9);
+    assert!(shown("{ kind = \"none\" }", &[]).contains("it is not made of frequencies"));
+}
+
+#[test]
+fn a_stack_says_what_each_layer_sees() {
+    let stack = "{ kind = \"mixed\", layers = [{ kind = \"rope\", window = \"L/4\", sinks = 2 }, { kind = \"none\", \
+                 log_n = true }] }";
+    let text = shown(stack, &["--length", "128", "--extend", "ntk"]);
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("layer")).collect();
+    assert_eq!(
+        lines,
+        [
+            "layer 0 sees a window of 8 and the first 2",
+            "layer 1 sees every earlier key, queries scaled by log n"
+        ]
+    );
+}
+
+fn listed(arguments: &[&str]) -> Outcome {
+    Project::new().run(&[&["inspect"], arguments].concat())
+}
+
+#[test]
+fn the_list_has_numbers_too() {
+    let list: Value = serde_json::from_str(&listed(&["--list", "--json"]).stdout).unwrap();
+    let of = |part: &str, kind: &str| {
+        let entries = list[part].as_array().unwrap();
+        entries.iter().find(|entry| entry["kind"] == kind).unwrap().clone()
+    };
+    assert_eq!(of("encodings", "learned")["acts"], serde_json::json!(["input"]));
+    assert_eq!(of("encodings", "learned")["refuses"], true);
+    assert_eq!(
+        of("extensions", "rerope")["applies_to"],
+        serde_json::json!(["rope", "xpos", "pope", "transformer_xl"])
+    );
+}
+
+#[test]
+fn a_list_needs_no_config_and_takes_none() {
+    let outcome = listed(&[]);
+    assert!(outcome.code == Some(2) && outcome.stderr.contains("--config"), "{}", outcome.stderr);
+    let outcome = listed(&["--list", "--length", "4"]);
+    assert!(outcome.code == Some(2) && outcome.stderr.contains("--list"), "{}", outcome.stderr);
+}

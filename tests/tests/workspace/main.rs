@@ -1,0 +1,33 @@
+//! Tests that cross crates, one module a topic: the program as a user starts it, and what several crates promise together.
+//!
+//! One program, since linking is most of what a test program costs. `cargo test --package longwave-tests --test
+//! workspace errors::` runs the tests of one module.
+
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bench;
+mod cache;
+mod causality;
+mod configs;
+mod docs;
+mod encodings;
+mod errors;
+mod extensions;
+mod generate;
+mod hub;
+mod identities;
+mod inspect;
+mod main_job;
+mod memory;
+mod metrics;
+mod model;
+mod precision;
+mod resume;
+mod segments;
+#[cfg(unix)]
+mod study;
+mod temperature;
+mod threads;

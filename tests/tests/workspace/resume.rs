@@ -1,0 +1,354 @@
+//! Runs repeat bit for bit, and so does a run that was stopped anywhere.
+
+use crate::common::trainer;
+use crate::common::trainer::metrics;
+use crate::common::{Project, same};
+use longwave_train::Outcome;
+use longwave_train::run::CheckpointId;
+use std::path::Path;
+
+const MODEL: &str = "checkpoints/last.safetensors";
+const RUN: &str = "runs/small-0";
+
+fn result_bytes(project: &Project, run: &str) -> Vec<u8> {
+    project.read(&format!("{run}/results.jsonl"))
+}
+
+#[test]
+fn two_runs_of_one_seed_are_the_same_and_another_seed_differs() {
+    let project = Project::new();
+    project.train(&["--out", "a"]);
+    project.train(&["--out", "b"]);
+    project.train(&["--out", "c", "--set", "seed=1"]);
+    assert!(same(&project.path("a").join(MODEL), &project.path("b").join(MODEL)));
+    assert_eq!(result_bytes(&project, "a"), result_bytes(&project, "b"));
+    assert!(!same(&project.path("a").join(MODEL), &project.path("c").join(MODEL)));
+}
+
+fn train_until(project: &Project, folder: &str, asked: usize, changes: &[String]) -> Outcome {
+    trainer::train_until(project, folder, asked, changes, &burn::tensor::Device::flex())
+}
+
+fn last(project: &Project, folder: &str) -> std::path::PathBuf {
+    project.path(folder).join(MODEL)
+}
+
+/// Two passes make a step: an odd count stops between the parts of a batch.
+fn stopped_twice(changes: &[String]) {
+    let project = Project::new();
+    assert_eq!(train_until(&project, "whole", usize::MAX, changes), Outcome::Done);
+    for (first, second) in [(1, 4), (3, 2), (5, 5)] {
+        let folder = format!("stopped-{first}-{second}");
+        assert_eq!(train_until(&project, &folder, first, changes), Outcome::Interrupted);
+        assert_eq!(train_until(&project, &folder, second, changes), Outcome::Interrupted);
+        assert_eq!(train_until(&project, &folder, usize::MAX, changes), Outcome::Done);
+        assert!(same(&last(&project, "whole"), &last(&project, &folder)), "{first} then {second}");
+        assert_eq!(steps(&project, &folder), steps(&project, "whole"));
+    }
+}
+
+/// The steps and losses of `metrics.jsonl`, without the seconds.
+fn steps(project: &Project, folder: &str) -> Vec<(u64, f64)> {
+    metrics(project, folder).into_iter().map(|metric| (metric.step, metric.loss)).collect()
+}
+
+#[test]
+fn a_run_stopped_anywhere_and_twice_ends_with_the_same_bits() {
+    stopped_twice(&[]);
+}
+
+#[test]
+fn so_does_one_with_dropout_a_shuffled_order_and_a_learned_table() {
+    let changes = ["model.dropout=0.1", "train.sampling=shuffled", "position.kind=learned", "evaluate=[]"];
+    stopped_twice(&changes.map(str::to_owned));
+}
+
+/// Two stages after `[train]`: one with fresh moments and a longer table or other frequencies, one that keeps them.
+fn staged(position: &str, extend: &str) -> Vec<String> {
+    let stages = format!(
+        "stage=[{{ length = 64, steps = 3, extend = {extend}, warmup = 1 }}, \
+         {{ length = 128, steps = 2, extend = \"direct\", optimizer = \"keep\", accumulation = 1 }}]"
+    );
+    let stages = if position == "learned" { stages.replace("\"direct\"", "\"table\"") } else { stages };
+    [&format!("position.kind={position}"), "train.steps=4", "evaluate=[]", &stages]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+#[test]
+fn stages_stopped_anywhere_end_with_the_same_bits() {
+    for (position, extend) in [
+        ("rope", "\"linear\""),
+        ("learned", "{ kind = \"table\", fill = \"hierarchical\" }"),
+        ("radix", "\"linear\""),
+    ] {
+        let changes = staged(position, extend);
+        let project = Project::new();
+        assert_eq!(train_until(&project, "whole", usize::MAX, &changes), Outcome::Done);
+        // Two passes a step and one in the last stage: 8 + 6 + 2. The stops lie in [train], at the end of a
+        // stage, within one, and between the parts of a batch.
+        for stops in [&[7, 2][..], &[8, 5], &[3, 10, 1], &[13, 0]] {
+            let folder = format!("stopped-{stops:?}");
+            for &asked in stops {
+                assert_eq!(
+                    train_until(&project, &folder, asked, &changes),
+                    Outcome::Interrupted,
+                    "{stops:?}"
+                );
+            }
+            assert_eq!(train_until(&project, &folder, usize::MAX, &changes), Outcome::Done);
+            for which in [
+                CheckpointId::Last,
+                CheckpointId::Stage(0),
+                CheckpointId::Stage(1),
+                CheckpointId::Stage(2),
+                CheckpointId::Best,
+            ] {
+                let path = |folder: &str| longwave_train::run::checkpoint_path(&project.path(folder), which);
+                assert!(same(&path("whole"), &path(&folder)), "{position} {stops:?} {}", which.name());
+            }
+            assert_eq!(steps(&project, &folder), steps(&project, "whole"));
+        }
+    }
+}
+
+#[test]
+fn stages_follow_the_training_that_stands_before_them() {
+    let project = Project::new();
+    let changes = staged("rope", "\"linear\"");
+    assert_eq!(train_until(&project, "whole", usize::MAX, &changes), Outcome::Done);
+    // The same [train] alone, stages added to the finished run one after the other.
+    let alone: Vec<String> = changes.iter().filter(|change| !change.starts_with("stage")).cloned().collect();
+    assert_eq!(train_until(&project, "grown", usize::MAX, &alone), Outcome::Done);
+    let weights = |folder: &str, which| {
+        let path = longwave_train::run::checkpoint_path(&project.path(folder), which);
+        let checkpoint = longwave_train::Checkpoint::load(&path).unwrap();
+        (
+            checkpoint.meta.stage(),
+            checkpoint.meta.step,
+            checkpoint
+                .parameters()
+                .into_iter()
+                .map(|(name, values)| (name.to_owned(), values.to_vec()))
+                .collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(weights("grown", CheckpointId::Last), weights("whole", CheckpointId::Stage(0)));
+    let first = changes.iter().map(|change| match change.split_once("}, ") {
+        Some((first, _)) => format!("{first}}}]"),
+        None => change.clone(),
+    });
+    let first: Vec<String> = first.collect();
+    assert_eq!(train_until(&project, "grown", usize::MAX, &first), Outcome::Done);
+    assert_eq!(train_until(&project, "grown", usize::MAX, &changes), Outcome::Done);
+    for which in [CheckpointId::Last, CheckpointId::Stage(0), CheckpointId::Stage(1), CheckpointId::Stage(2)]
+    {
+        assert_eq!(weights("grown", which), weights("whole", which), "{}", which.name());
+    }
+    assert_ne!(weights("whole", CheckpointId::Stage(0)).2, weights("whole", CheckpointId::Last).2);
+    let stages: Vec<(usize, u64)> =
+        metrics(&project, "whole").iter().map(|metric| (metric.stage, metric.tokens)).collect();
+    assert_eq!(stages.iter().map(|(stage, _)| *stage).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1, 2, 2]);
+    assert_eq!(stages.last().unwrap().1, 9 * 256);
+}
+
+#[test]
+fn so_does_one_at_drawn_positions() {
+    for (position, positions) in [
+        ("{ kind = \"learned\", table_size = 64 }", "{ kind = \"pose\", max_position = 64 }"),
+        ("{ kind = \"alibi\" }", "{ kind = \"randpos\", max_position = 64 }"),
+    ] {
+        let changes = [
+            format!("position={position}"),
+            format!("train.positions={positions}"),
+            "evaluate=[]".to_owned(),
+        ];
+        stopped_twice(&changes);
+    }
+}
+
+#[test]
+fn so_does_one_in_half_precision() {
+    for precision in ["f16", "bf16"] {
+        stopped_twice(&[format!("train.precision={precision}"), "evaluate=[]".to_owned()]);
+    }
+}
+
+#[test]
+fn so_does_one_that_carries_a_memory() {
+    // Lanes of two windows: each third step begins them again.
+    let changes = [
+        "position={ kind = \"transformer_xl\", memory = 40 }",
+        "train.sampling=sequential",
+        "train.batch_tokens=8192",
+        "evaluate=[]",
+    ];
+    stopped_twice(&changes.map(str::to_owned));
+}
+
+#[test]
+fn so_do_complex_maps_and_a_mixed_stack() {
+    let stack = "position={ kind = \"mixed\", layers = [{ kind = \"complex_order\", complex = true }, { encodings = \
+                 [\"learned\", \"kerple\"], window = 9, log_n = true }] }";
+    stopped_twice(&[stack, "evaluate=[]"].map(str::to_owned));
+}
+
+#[test]
+fn so_does_one_that_learns_a_task() {
+    let changes = ["data={ task = { kind = \"reverse_string\" } }", "evaluate=[]"];
+    stopped_twice(&changes.map(str::to_owned));
+}
+
+#[test]
+fn so_do_stages_with_a_memory_or_positions_of_their_own() {
+    let memory = [
+        "position={ kind = \"transformer_xl\", memory = 40 }",
+        "train.sampling=sequential",
+        "train.steps=2",
+        "stage=[{ length = 64, steps = 3 }]",
+        "evaluate=[]",
+    ];
+    stopped_twice(&memory.map(str::to_owned));
+    let positions =
+        "stage=[{ length = 32, steps = 3, extend = \"linear\", positions = { kind = \"pose\" } }]";
+    stopped_twice(&["train.steps=2", positions, "evaluate=[]"].map(str::to_owned));
+}
+
+#[test]
+fn a_memory_that_is_lost_shows() {
+    let project = Project::new();
+    let changes = ["position={ kind = \"transformer_xl\", memory = 40 }", "train.sampling=sequential"];
+    let changes = changes.map(str::to_owned);
+    assert_eq!(train_until(&project, "run", 7, &changes), Outcome::Interrupted);
+    let checkpoint = last(&project, "run");
+    let stored = longwave_train::Checkpoint::load(&checkpoint).unwrap();
+    let (fresh, device) = (vec![longwave_model::SegmentMemory::new(40); 2], burn::tensor::Device::flex());
+    let memories = stored.memories(fresh.clone(), &device).unwrap();
+    assert_eq!((memories[1].layers().len(), memories[1].tokens()), (2, 40));
+    std::fs::copy(project.path("run/checkpoints/best.safetensors"), &checkpoint).unwrap();
+    let best = longwave_train::Checkpoint::load(&checkpoint).unwrap();
+    assert!(best.memories(fresh, &device).unwrap_err().message().contains("memory.0.0"));
+}
+
+#[test]
+fn rows_that_do_not_continue_cannot_carry_a_memory() {
+    let project = Project::new();
+    let arguments = ["train", "--config", "small.toml", "--set", "position={ kind = \"xlnet\", memory = 8 }"];
+    let outcome = project.run(&arguments);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("hint: set `train.sampling = \"sequential\"`"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_finished_wsd_run_goes_on_as_if_it_had_been_longer() {
+    let project = Project::new();
+    let changes = |steps: u64| {
+        ["train.schedule=wsd", "train.warmup=2", &format!("train.steps={steps}")].map(str::to_owned).to_vec()
+    };
+    assert_eq!(train_until(&project, "grown", usize::MAX, &changes(6)), Outcome::Done);
+    assert_eq!(train_until(&project, "grown", usize::MAX, &changes(10)), Outcome::Done);
+    assert_eq!(train_until(&project, "whole", usize::MAX, &changes(10)), Outcome::Done);
+    assert!(same(&last(&project, "grown"), &last(&project, "whole")));
+    assert!(
+        Path::new(&project.path("grown/checkpoints"))
+            .join(format!("{}.safetensors", CheckpointId::Stable.name()))
+            .exists()
+    );
+}
+
+#[test]
+fn a_resumed_evaluation_measures_only_what_is_missing() {
+    let project = Project::new();
+    project.train(&[]);
+    let rows = result_bytes(&project, RUN);
+    let text = String::from_utf8(rows.clone()).unwrap();
+    let first = text.lines().next().unwrap();
+    // A row that says something no measurement would: it must be believed, not made again.
+    let kept = first.replacen("\"device\":\"CPU\"", "\"device\":\"kept\"", 1);
+    assert_ne!(first, kept);
+    project.write(&format!("{RUN}/results.jsonl"), &format!("{kept}\n"));
+    project.train(&["--resume"]);
+    let again = String::from_utf8(result_bytes(&project, RUN)).unwrap();
+    assert_eq!(again.lines().next(), Some(kept.as_str()));
+    assert!(again.lines().skip(1).eq(text.lines().skip(1)));
+}
+
+/// The rows of a finished evaluation, each marked as measured elsewhere, must all be believed.
+#[test]
+fn an_evaluation_again_measures_nothing_also_with_lists_a_search_and_other_protocols() {
+    let project = Project::new();
+    project.train(&["--set", "evaluate=[]"]);
+    let extend = "direct,linear,dual_chunk";
+    let arguments = [
+        "--extend",
+        extend,
+        "--extend",
+        "{ kind = \"rerope\", window = [\"L/4\", \"L/2\"] }",
+        "--extend",
+        "{ kind = \"yarn\", beta = [16, 32], log_n = [true, false] }",
+        "--extend",
+        "{ kind = \"longrope\", search = { budget = 10, population = 4, parents = 2 } }",
+    ];
+    let eval = |protocol: &str| {
+        let first = ["eval", RUN, "--json", "--lengths", "32,128", "--protocol", protocol];
+        let outcome = project.run(&[&first[..], &arguments].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        outcome
+    };
+    let protocols = ["fixed_target", "non_overlapping", "sliding", "by_position"];
+    for protocol in protocols {
+        eval(protocol);
+    }
+    let path = format!("{RUN}/results.jsonl");
+    let rows = String::from_utf8(project.read(&path)).unwrap();
+    project.write(&path, &rows.replace("\"device\":\"CPU\"", "\"device\":\"kept\""));
+    let kept = project.read(&path);
+    for protocol in protocols {
+        let again = eval(protocol);
+        let mut lines = 0;
+        for line in again.stdout.lines() {
+            assert!(line.contains("\"device\":\"kept\""), "measured again: {line}");
+            lines += 1;
+        }
+        // On validation 2 x 2 and 4 x 2 and the search; on test 6 x 2 and the baseline.
+        assert_eq!(lines, 13 + 12 + 2, "{protocol}");
+        assert!(again.stderr.contains("chosen    rerope: window = "), "{}", again.stderr);
+    }
+    assert_eq!(project.read(&path), kept);
+    // One row gone is one row measured.
+    let text = String::from_utf8(kept).unwrap();
+    let (index, gone) = text
+        .lines()
+        .enumerate()
+        .find(|(_, line)| line.contains("\"extend\":\"rerope\"") && line.contains("\"split\":\"test\""))
+        .unwrap();
+    let others: Vec<&str> = text.lines().filter(|line| *line != gone).collect();
+    project.write(&path, &(others.join("\n") + "\n"));
+    eval("fixed_target");
+    let now = String::from_utf8(project.read(&path)).unwrap();
+    assert_eq!(now.lines().filter(|line| line.contains("\"device\":\"CPU\"")).count(), 1);
+    assert_eq!(now.lines().count(), text.lines().count(), "row {index}");
+}
+
+#[cfg(unix)]
+#[test]
+fn sigterm_writes_a_checkpoint_and_exits_130() {
+    let project = Project::new();
+    let arguments =
+        ["train", "--config", "small.toml", "--set", "train.steps=100000", "--set", "train.validate_every=5"];
+    let child = project.start(&arguments);
+    let checkpoint = project.path(RUN).join(MODEL);
+    let start = std::time::Instant::now();
+    while !checkpoint.exists() {
+        assert!(start.elapsed().as_secs() < 120, "no checkpoint");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let killed =
+        std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("hint: the same command with `--resume` goes on from there"), "{stderr}");
+    assert!(longwave_train::Checkpoint::load(&checkpoint).unwrap().meta.step >= 5);
+}

@@ -1,0 +1,94 @@
+//! Rows at positions of their own, and segments: neither hears of another, whatever the encoding.
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_model::config::NamedSize;
+use longwave_model::{Gpt, ModelConfig, Pass};
+use longwave_position::encodings::ENCODINGS;
+use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading};
+
+/// Tokens of a segment, the training length.
+const SEGMENT: usize = 8;
+/// Two whole segments and a part of one.
+const LENGTH: usize = 21;
+
+fn model(position: &str) -> Gpt {
+    let config = ModelConfig { size: NamedSize::Nano, ..ModelConfig::default() };
+    let value = format!("position = {position}").parse::<toml::Table>().unwrap().remove("position").unwrap();
+    let position = PositionConfig::from_value(&value, "position").unwrap();
+    Gpt::new(&config.resolve(50, SEGMENT).unwrap(), &position, &Init::new(0, &Device::flex())).unwrap()
+}
+
+/// Token ids `[2, LENGTH]`, one of them changed.
+fn tokens(change: Option<usize>) -> Tensor<2, Int> {
+    let ids: Vec<i32> =
+        (0..2 * LENGTH).map(|i| if Some(i) == change { 49 } else { (i * i % 47) as i32 }).collect();
+    Tensor::from_data(TensorData::new(ids, [2, LENGTH]), &Device::flex())
+}
+
+fn hidden(model: &Gpt, reading: &Reading, tokens: Tensor<2, Int>) -> Tensor<3> {
+    let positions = reading.layout().positions(tokens.dims()[1]);
+    reading.check(&positions).unwrap();
+    model.hidden(&Pass { tokens, positions: &positions, reading, dropout: None })
+}
+
+fn segmented(model: &Gpt) -> Reading {
+    let config = ExtensionConfig::from_value(&toml::Value::String("segments".into()), "extend").unwrap();
+    config.apply(&model.position, Lengths { train: SEGMENT, length: LENGTH }).unwrap()
+}
+
+fn largest(x: Tensor<3>) -> f32 {
+    x.abs().max().into_scalar()
+}
+
+#[test]
+fn a_text_in_segments_is_each_segment_read_for_itself() {
+    for entry in ENCODINGS {
+        let model = model(&format!("\"{}\"", entry.kind));
+        let whole = hidden(&model, &segmented(&model), tokens(None));
+        assert_eq!(whole.dims(), [2, LENGTH, 64]);
+        for start in (0..LENGTH).step_by(SEGMENT) {
+            let columns = start..LENGTH.min(start + SEGMENT);
+            let alone = hidden(&model, &model.position, tokens(None).slice_dim(1, columns.clone()));
+            let off = largest(whole.clone().slice_dim(1, columns) - alone);
+            assert!(off < 1e-5, "{}: {off}", entry.kind);
+        }
+    }
+}
+
+#[test]
+fn no_segment_hears_of_another() {
+    for entry in ENCODINGS {
+        let model = model(&format!("\"{}\"", entry.kind));
+        let reading = segmented(&model);
+        let change = hidden(&model, &reading, tokens(None)) - hidden(&model, &reading, tokens(Some(10)));
+        let at = |columns| largest(change.clone().slice_dim(0, 0..1).slice_dim(1, columns));
+        assert!(at(0..10) == 0.0 && at(SEGMENT * 2..LENGTH) == 0.0, "{}", entry.kind);
+        assert!(at(10..SEGMENT * 2) > 0.0, "{}", entry.kind);
+    }
+}
+
+#[test]
+fn rows_at_positions_of_their_own_are_read_as_each_alone() {
+    let gap = |split: usize, shift: usize| {
+        (0..LENGTH).map(move |t| if t < split { t as f64 } else { (t + shift) as f64 })
+    };
+    let rows = [gap(3, 11), gap(9, 0)].map(Iterator::collect::<Vec<f64>>);
+    let together = Positions::explicit(2, rows.concat());
+    for entry in ENCODINGS {
+        // A table has a row for each position of the training length, unless its size is given.
+        let fresh = model(&format!("'{}'", entry.kind)).position;
+        let larger = if fresh.capabilities().table_rows.is_some() { ", table_size = 32" } else { "" };
+        let model = model(&format!("{{ kind = '{}'{larger} }}", entry.kind));
+        model.position.check(&together).unwrap();
+        let read = |tokens, positions: &Positions| {
+            model.hidden(&Pass { tokens, positions, reading: &model.position, dropout: None })
+        };
+        let both = read(tokens(None), &together);
+        for (row, positions) in rows.iter().enumerate() {
+            let alone =
+                read(tokens(None).slice_dim(0, row..row + 1), &Positions::explicit(1, positions.as_slice()));
+            let off = largest(both.clone().slice_dim(0, row..row + 1) - alone);
+            assert!(off < 1e-5, "{} row {row}: {off}", entry.kind);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The number of threads changes no bit of a training on the CPU.
+
+use crate::common::trainer;
+use crate::common::trainer::{metrics, train_with_vocabulary};
+use crate::common::{Project, same};
+
+/// Embeddings, logits and their gradients of 2^22 numbers and more, which burn would add in the order in which threads
+/// finish. `clip` is so small that the sum of all squares reaches the weights.
+#[test]
+fn a_vocabulary_of_65_536_trains_alike_on_any_number_of_threads() {
+    let changes = [
+        "model.width=64",
+        "model.layers=1",
+        "train.steps=3",
+        "train.batch_tokens=64",
+        "train.accumulation=1",
+        "train.clip=0.01",
+        "train.validation_tokens=64",
+        "evaluate=[]",
+    ]
+    .map(str::to_owned);
+    let project = Project::new();
+    let train = |folder: &str, threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| train_with_vocabulary(&project, folder, 1 << 16, &changes));
+        let numbers = |metric: trainer::Metric| {
+            [Some(metric.loss), Some(metric.gradient_norm), metric.valid_loss].map(|x| x.map(f64::to_bits))
+        };
+        metrics(&project, folder).into_iter().map(numbers).collect::<Vec<_>>()
+    };
+    let weights = |folder: &str| project.path(folder).join("checkpoints/last.safetensors");
+    let expected = train("one", 1);
+    assert_eq!(expected.len(), 3);
+    for (folder, threads) in [("one-again", 1), ("two", 2), ("two-again", 2)] {
+        assert_eq!(train(folder, threads), expected, "{folder}: the metrics");
+        assert!(same(&weights(folder), &weights("one")), "{folder}: the weights");
+    }
+}

@@ -8,6 +8,7 @@ use longwave_data::Split;
 use longwave_experiment::Machine;
 use longwave_kernels::DeviceChoice;
 use longwave_position::ExtensionConfig;
+use longwave_report::grid::Format;
 use longwave_train::run::CheckpointId;
 use toml::{Table, Value};
 
@@ -50,6 +51,10 @@ pub(crate) fn introduce(machine: &Machine) {
 }
 
 pub(crate) fn parse_split(text: &str) -> std::result::Result<Split, String> {
+    text.parse().map_err(|error: Error| error.message().to_owned())
+}
+
+pub(crate) fn parse_format(text: &str) -> std::result::Result<Format, String> {
     text.parse().map_err(|error: Error| error.message().to_owned())
 }
 

@@ -57,7 +57,7 @@ impl Reference {
     }
 
     /// Whether a row is the reading that is meant.
-    fn is(&self, row: &ResultRow) -> bool {
+    pub fn is(&self, row: &ResultRow) -> bool {
         match self {
             Self::WindowBaseline => row.extend == WINDOW_BASELINE,
             Self::Kind(kind) => row.extend == *kind,

@@ -1,7 +1,8 @@
 //! Tables, plots and the HTML page of one run, or of a folder of runs.
 //!
 //! - [`block`]: rows of results gathered into what can stand in one table.
-//! - [`table`]: a block as Markdown and for the terminal.
+//! - [`grid`]: a table of texts as aligned text, Markdown, LaTeX and CSV.
+//! - [`table`]: a block as such a table.
 //! - [`mod@csv`]: all rows as plain columns, and as CSV.
 //! - [`plot`]: charts as SVG and PNG.
 //! - [`page`]: reads a folder and writes all of it.
@@ -10,6 +11,7 @@
 
 pub mod block;
 pub mod csv;
+pub mod grid;
 pub mod page;
 pub mod plot;
 pub mod table;
@@ -19,4 +21,5 @@ mod example;
 
 pub use block::{Block, blocks};
 pub use csv::{Column, Tidy};
+pub use grid::{Format, Grid};
 pub use table::Table;

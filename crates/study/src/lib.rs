@@ -8,7 +8,7 @@
 //! - [`cost`]: what a plan takes, before it is run.
 //! - [`results`], [`mod@write`]: tidy rows, and the files they go to.
 //! - [`sample`]: the value of a metric in a row, and its parts by document.
-//! - [`statistics`], [`claim`], [`compare`]: differences, and what may be said of them.
+//! - [`statistics`], [`difference`], [`claim`], [`compare`]: differences, and what may be said of them.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
@@ -16,6 +16,7 @@ pub mod axis;
 pub mod claim;
 pub mod compare;
 pub mod cost;
+pub mod difference;
 pub mod document;
 pub mod execute;
 pub mod launcher;

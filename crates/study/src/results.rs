@@ -133,7 +133,8 @@ impl Extensions {
         extensions
     }
 
-    fn add(&mut self, kind: &str, config: &Value) {
+    /// Adds a config of a kind.
+    pub(crate) fn add(&mut self, kind: &str, config: &Value) {
         match self.0.iter_mut().find(|(known, _)| known == kind) {
             Some((_, configs)) if configs.contains(config) => {}
             Some((_, configs)) => configs.push(config.clone()),
@@ -142,7 +143,7 @@ impl Extensions {
     }
 
     /// The label of a config: its kind, and the keys in which configs of that kind differ.
-    fn label(&self, kind: &str, config: &Value) -> String {
+    pub(crate) fn label(&self, kind: &str, config: &Value) -> String {
         let configs = self.0.iter().find(|(known, _)| known == kind).map(|(_, configs)| configs);
         let differing = configs.map(|all| differing_keys(all)).unwrap_or_default();
         let parts = differing.into_iter().map(|key| match config.get(&key) {
@@ -176,7 +177,7 @@ fn differing_keys(configs: &[Value]) -> Vec<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::compare::tests::row;
+    use crate::difference::tests::row;
 
     /// Results of one axis with two points, three seeds, two extensions and two lengths; the second point
     /// is worse by 0.3, and so is `ntk` by 0.2 at 512.

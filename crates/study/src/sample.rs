@@ -68,7 +68,7 @@ impl<'a> Sample<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::tests::row;
+    use crate::difference::tests::row;
     use std::f64::consts::LN_2;
 
     fn value(metric: Metric, row: &ResultRow, rows: &[ResultRow]) -> Option<f64> {

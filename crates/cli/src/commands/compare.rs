@@ -1,44 +1,69 @@
-//! `longwave compare`: the paired differences of two runs.
+//! `longwave compare`: the paired differences of two runs, of two readings, or of several seeds of each.
 
-use crate::options::one_of;
-use crate::output::data;
+use crate::options::{one_of, one_value, parse_format};
+use crate::output::{data, width};
 use clap::Args;
 use longwave_core::{Error, Result};
-use longwave_eval::{Metric, ResultRow, row};
-use longwave_study::compare::{Comparison, compare};
+use longwave_eval::{Metric, Reference, row};
+use longwave_position::Tokens;
+use longwave_report::grid::{Entry, Format, Grid, Header};
+use longwave_study::compare::{Comparison, Comparisons, Filter, Side, compare};
 use longwave_study::document::STORE;
-use std::fmt::Write as _;
+use longwave_study::Store;
 use std::path::{Path, PathBuf};
 
-/// Compare two runs wherever they were measured alike
+/// Compare two runs, two readings or several seeds wherever they were measured alike
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// A run's folder, or the beginning of a key in the store
+    /// A run's folder or the beginning of a key in the store; several seeds as `a-0,a-1` or `'a-*'`; one extension as
+    /// `RUN:yarn`, a checkpoint as `RUN@best`
     #[arg(value_name = "RUN")]
-    run: PathBuf,
-    /// Another one
+    run: String,
+    /// What it is compared with, in the same form
     #[arg(value_name = "RUN")]
-    other: PathBuf,
+    other: String,
+    /// Only these lengths, separated by commas, in tokens or as multiples of the training length such as `8L`
+    #[arg(long, value_delimiter = ',', value_name = "N,2L,..")]
+    lengths: Vec<Tokens>,
+    /// Only these extensions, by kind, separated by commas, or one as an inline TOML table; repeatable
+    #[arg(long, value_name = "KIND,KIND,..")]
+    extend: Vec<String>,
     #[arg(long, value_name = "METRIC", default_value = "loss", value_parser = parse_metric, help = metrics())]
     metric: Metric,
+    /// What the table is printed as: `text`, `markdown`, `latex` or `csv`
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = parse_format)]
+    format: Format,
     /// Print JSON lines instead of the table
-    #[arg(long)]
+    #[arg(long, conflicts_with = "format")]
     json: bool,
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let (run, other) = (find(&arguments.run)?, find(&arguments.other)?);
-    let comparisons = compare(&rows(&run)?, &rows(&other)?, arguments.metric)?;
-    if !arguments.json {
-        return data(&table(&run, &other, arguments.metric, &comparisons));
+    let (a, b) = (side(&arguments.run)?, side(&arguments.other)?);
+    let mut filter = Filter { lengths: arguments.lengths.clone(), extend: Vec::new() };
+    for text in &arguments.extend {
+        for value in crate::options::extensions(text)? {
+            filter.extend.push(Reference::from_value(&value, "--extend")?);
+        }
     }
-    let lines = comparisons.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
-    let lines = lines.map_err(|error| Error::failed(format!("a row cannot be written as JSON: {error}")))?;
-    data(&(lines.join("\n") + "\n"))
+    let compared = compare(&a, &b, &filter, arguments.metric)?;
+    if arguments.json {
+        let lines = compared.list.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
+        let lines =
+            lines.map_err(|error| Error::failed(format!("a row cannot be written as JSON: {error}")))?;
+        return data(&(lines.join("\n") + "\n"));
+    }
+    let title = format!("{} minus {}", a.name, b.name);
+    let table = |columns: &[Column]| table(&title, arguments.metric, &compared, columns);
+    let whole = table(&COLUMNS);
+    if arguments.format != Format::Text {
+        return data(&whole.written(arguments.format));
+    }
+    data(&fitted(whole, width(), table).text_within(width()))
 }
 
-/// Reads a metric by its name.
+/// The names of the metrics.
 fn metrics() -> String {
     format!("What is compared: {}", one_of(Metric::comparable().map(Metric::name)))
 }
@@ -47,80 +72,249 @@ fn parse_metric(text: &str) -> std::result::Result<Metric, String> {
     text.parse().map_err(|error: Error| error.message().to_owned())
 }
 
-/// A run's folder, by its path or by the beginning of its key in the store.
-fn find(run: &Path) -> Result<PathBuf> {
-    if run.join("results.jsonl").exists() {
-        return Ok(run.to_owned());
+/// Reads `RUN[,RUN..][@CHECKPOINT][:EXTENSION]`.
+fn side(text: &str) -> Result<Side> {
+    let mut side = Side::new(text, Vec::new());
+    let (mut runs, mut extend) = (text, None);
+    if !holds_results(Path::new(text)) {
+        (runs, extend) = split_extension(text);
     }
-    let beginning = run.to_string_lossy();
-    let keys = longwave_study::Store::new(Path::new(STORE)).keys()?;
-    let found: Vec<&String> = keys.iter().filter(|key| key.starts_with(&*beginning)).collect();
+    if !holds_results(Path::new(runs))
+        && let Some((before, checkpoint)) = runs.rsplit_once('@')
+    {
+        runs = before;
+        side.checkpoint = Some(checkpoint.to_owned());
+    }
+    if let Some(extend) = extend {
+        side.extend = Some(Reference::from_value(&one_value("RUN:EXTENSION", extend)?, "RUN:EXTENSION")?);
+    }
+    let mut folders = Vec::new();
+    for run in runs.split(',').map(str::trim).filter(|run| !run.is_empty()) {
+        folders.extend(find(run)?);
+    }
+    side.runs =
+        folders.iter().map(|folder| row::read_rows(&folder.join("results.jsonl"))).collect::<Result<_>>()?;
+    Ok(side)
+}
+
+/// A run and, after a colon, its extension. The colon of a drive is none.
+fn split_extension(text: &str) -> (&str, Option<&str>) {
+    let table = text.find(":{").or_else(|| text.find(": {"));
+    let parts = table.map(|at| (&text[..at], text[at + 1..].trim())).or_else(|| text.rsplit_once(':'));
+    match parts {
+        Some((run, extend)) if !extend.starts_with(['/', '\\']) => (run, Some(extend)),
+        _ => (text, None),
+    }
+}
+
+fn holds_results(folder: &Path) -> bool {
+    folder.join("results.jsonl").exists()
+}
+
+/// The folders of runs: one by its path, several by a pattern, or one by the beginning of its key in the store.
+fn find(run: &str) -> Result<Vec<PathBuf>> {
+    let path = Path::new(run);
+    if holds_results(path) {
+        return Ok(vec![path.to_owned()]);
+    }
+    if run.contains('*') {
+        return matching(path);
+    }
+    let keys = Store::new(Path::new(STORE)).keys()?;
+    let found: Vec<&String> = keys.iter().filter(|key| key.starts_with(run)).collect();
     match found.as_slice() {
-        [key] => Ok(Path::new(STORE).join(key)),
-        [] => Err(Error::usage(format!(
-            "`{}` holds no results, and no run of the store begins so",
-            run.display()
-        ))
-        .hint("name a run's folder, such as `runs/rope-0`, or a key that `longwave runs` lists")),
-        many => Err(Error::usage(format!("{} runs of the store begin with `{beginning}`", many.len()))
+        [key] => Ok(vec![Path::new(STORE).join(key)]),
+        [] => Err(Error::usage(format!("`{run}` holds no results, and no run of the store begins so"))
+            .hint("name a run's folder, such as `runs/rope-0`, or a key that `longwave runs` lists")),
+        many => Err(Error::usage(format!("{} runs of the store begin with `{run}`", many.len()))
             .hint("give more of the key")),
     }
 }
 
-fn rows(run: &Path) -> Result<Vec<ResultRow>> {
-    row::read_rows(&run.join("results.jsonl"))
+/// The runs in a folder whose names match the last part of a path, in which `*` stands for anything.
+fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
+    let folder = pattern.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = pattern.file_name().unwrap_or_default().to_string_lossy();
+    let entries = std::fs::read_dir(folder).map_err(|error| Error::io("list", folder, &error))?;
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(std::result::Result::ok)
+        .filter(|entry| matches(&name, &entry.file_name().to_string_lossy()))
+        .map(|entry| entry.path())
+        .filter(|path| holds_results(path))
+        .collect();
+    found.sort();
+    if found.is_empty() {
+        return Err(Error::usage(format!("no run matches `{}`", pattern.display()))
+            .hint("`*` stands for any part of the last folder's name, such as `'runs/rope-*'`"));
+    }
+    Ok(found)
 }
 
-fn table(run: &Path, other: &Path, metric: Metric, comparisons: &[Comparison]) -> String {
-    let (mut extends, mut text) = (vec!["extend".len()], String::new());
-    extends.extend(comparisons.iter().map(|comparison| comparison.extend.len()));
-    let wide = extends.into_iter().max().unwrap_or(0);
-    // Writing into a string cannot fail.
-    let _ = writeln!(text, "{} minus {}\n", run.display(), other.display());
-    let _ = writeln!(
-        text,
-        "{:<wide$}  {:>7}  {:>9}  {:>9}  {:>9}  {:>8}  {:>20}  {:>20}  {:>8}  {:>9}",
-        "extend",
-        "length",
-        if metric == Metric::Loss { "ppl" } else { "first" },
-        "other",
-        if metric == Metric::Loss { "nats" } else { "minus" },
-        "se",
-        "95% (t)",
-        "95% (bootstrap)",
-        "p (Holm)",
-        "documents"
-    );
-    for comparison in comparisons {
+/// Whether a name is what a pattern says, `*` being any text.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, after)) => name
+            .strip_prefix(before)
+            .is_some_and(|rest| (0..=rest.len()).any(|at| rest.is_char_boundary(at) && matches(after, &rest[at..]))),
+    }
+}
+
+/// The columns of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Reading,
+    Length,
+    First,
+    Other,
+    Difference,
+    Error,
+    Interval,
+    Bootstrap,
+    P,
+    Paired,
+}
+
+const COLUMNS: [Column; 10] = [
+    Column::Reading,
+    Column::Length,
+    Column::First,
+    Column::Other,
+    Column::Difference,
+    Column::Error,
+    Column::Interval,
+    Column::Bootstrap,
+    Column::P,
+    Column::Paired,
+];
+
+/// The columns that a narrow terminal goes without, the first first, and their names.
+const SPARED: [(Column, &str); 4] = [
+    (Column::Bootstrap, "the bootstrap interval"),
+    (Column::Error, "the standard error"),
+    (Column::Paired, "the number of pairs"),
+    (Column::Other, "the second side's value"),
+];
+
+/// The table with as many columns as a terminal of `width` has room for; a note names those that are left out.
+fn fitted(whole: Grid, width: Option<usize>, table: impl Fn(&[Column]) -> Grid) -> Grid {
+    let Some(width) = width else { return whole };
+    let (mut fitted, mut columns, mut left_out) = (whole, COLUMNS.to_vec(), Vec::new());
+    for (spared, name) in SPARED {
+        if fitted.width() <= width {
+            break;
+        }
+        columns.retain(|column| *column != spared);
+        left_out.push(name);
+        fitted = table(&columns);
+    }
+    // What a reading is called is the one part that can be of any width.
+    let excess = fitted.width().saturating_sub(width);
+    if excess > 0 {
+        let widest = fitted.rows.iter().map(|row| row[0].value.chars().count()).max().unwrap_or(0);
+        let room = widest.saturating_sub(excess).max(8);
+        for row in &mut fitted.rows {
+            if row[0].value.chars().count() > room {
+                row[0].value = row[0].value.chars().take(room - 1).chain(['…']).collect();
+            }
+        }
+    }
+    if !left_out.is_empty() {
+        fitted.notes.push(format!(
+            "the terminal is too narrow for {}; `--json` has everything",
+            left_out.join(", ")
+        ));
+    }
+    fitted
+}
+
+fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[Column]) -> Grid {
+    let name = if metric == Metric::Loss { "Loss".to_owned() } else { format!("`{}`", metric.name()) };
+    let better = if metric.lower_is_better() { "below" } else { "above" };
+    let over_seeds = compared.list.iter().any(|one| one.seeds > 1);
+    let by = if over_seeds { "seed and document; the 95% interval is over seeds" } else { "document" };
+    let mut notes = vec![format!(
+        "{name} in {}, paired by {by}; {better} 0 the first is better",
+        metric.unit()
+    )];
+    let repeats = compared.list.iter().filter(|one| one.repeats).count();
+    if repeats > 0 {
+        notes.push(format!("= repeats the numbers of a line above, so Holm's correction counts it once ({repeats})"));
+    }
+    notes.extend(compared.notes.iter().cloned());
+    Grid {
+        title: title.to_owned(),
+        setting: String::new(),
+        headers: columns.iter().map(|column| column.header(metric, over_seeds)).collect(),
+        rows: compared
+            .list
+            .iter()
+            .map(|one| columns.iter().map(|column| Entry::new(column.entry(one))).collect())
+            .collect(),
+        notes,
+    }
+}
+
+impl Column {
+    fn header(self, metric: Metric, over_seeds: bool) -> Header {
+        let is_loss = metric == Metric::Loss;
+        match self {
+            Self::Reading => Header::words("extend"),
+            Self::Length => Header::number("length"),
+            Self::First => Header::number(if is_loss { "ppl" } else { "first" }),
+            Self::Other => Header::number("other"),
+            Self::Difference => Header::number(if is_loss { "nats" } else { "minus" }),
+            Self::Error => Header::number("se"),
+            Self::Interval => Header::number("95% (t)"),
+            Self::Bootstrap => Header::number("95% (bootstrap)"),
+            Self::P => Header::number("p (Holm)"),
+            Self::Paired => Header::number(if over_seeds { "seeds, documents" } else { "documents" }),
+        }
+    }
+
+    fn entry(self, one: &Comparison) -> String {
+        let number = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.4}"));
         let ends = |ends: Option<(f64, f64)>| {
             ends.map_or("-".to_owned(), |(low, high)| format!("{low:+.4} to {high:+.4}"))
         };
-        let (first, second) = match metric {
-            Metric::Loss => (format!("{:.2}", comparison.ppl), format!("{:.2}", comparison.other_ppl)),
-            _ => (format!("{:.4}", comparison.value), format!("{:.4}", comparison.other_value)),
+        let value = |ppl: f64, value: f64| match one.metric {
+            Metric::Loss => format!("{ppl:.2}"),
+            _ => format!("{value:.4}"),
         };
-        let number = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.4}"));
-        let _ = writeln!(
-            text,
-            "{:<wide$}  {:>7}  {:>9}  {:>9}  {:>+9.4}  {:>8}  {:>20}  {:>20}  {:>8}  {:>9}",
-            comparison.extend,
-            comparison.settings.length,
-            first,
-            second,
-            comparison.difference,
-            number(comparison.se),
-            ends(comparison.interval),
-            ends(comparison.bootstrap),
-            number(comparison.p_holm),
-            comparison.documents
-        );
+        match self {
+            Self::Reading => one.reading.clone(),
+            Self::Length => one.settings.length.to_string(),
+            Self::First => value(one.ppl, one.value),
+            Self::Other => value(one.other_ppl, one.other_value),
+            Self::Difference => format!("{:+.4}", one.difference),
+            Self::Error => number(one.se),
+            Self::Interval => ends(one.interval),
+            Self::Bootstrap => ends(one.bootstrap),
+            Self::P => number(one.p_holm) + if one.repeats { " =" } else { "" },
+            Self::Paired if one.seeds > 1 => format!("{}, {}", one.seeds, one.documents),
+            Self::Paired => one.documents.to_string(),
+        }
     }
-    let name = if metric == Metric::Loss { "Loss".to_owned() } else { format!("`{}`", metric.name()) };
-    let better = if metric.lower_is_better() { "below" } else { "above" };
-    let _ = writeln!(
-        text,
-        "\n{name} in {}, paired by document; {better} 0 the first run is better.",
-        metric.unit()
-    );
-    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_colon_begins_an_extension_unless_a_drive_does() {
+        assert_eq!(split_extension("runs/a-0:yarn"), ("runs/a-0", Some("yarn")));
+        assert_eq!(
+            split_extension("a:{ kind = \"yarn\", ramp = \"a:b\" }"),
+            ("a", Some("{ kind = \"yarn\", ramp = \"a:b\" }"))
+        );
+        assert_eq!(split_extension("C:\\runs\\a-0"), ("C:\\runs\\a-0", None));
+        assert_eq!(split_extension("runs/a-0"), ("runs/a-0", None));
+    }
+
+    #[test]
+    fn a_star_is_any_text() {
+        assert!(matches("rope-*", "rope-0") && matches("*-0", "rope-0") && matches("r*-*", "rope-10"));
+        assert!(!matches("rope-*", "alibi-0") && !matches("rope-*x", "rope-0"));
+    }
 }

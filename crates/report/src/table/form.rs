@@ -1,35 +1,29 @@
-//! The forms of a table: aligned text, and Markdown.
+//! The forms of a table: aligned text, and a grid of texts for all others.
 
-use super::{Cell, Table};
-use std::fmt::Write as _;
+use super::{Cell, Table, TableRow};
+use crate::grid::{Entry, Grid, Header};
 
 impl Table {
+    /// The table as texts, in every form but that of a terminal.
+    pub fn grid(&self) -> Grid {
+        let labels = self.label_headers.iter().map(|header| Header::words(*header));
+        let columns = self.columns.iter().map(Header::number);
+        let row = |row: &TableRow| {
+            let labels = row.labels.iter().map(Entry::new);
+            labels.chain(row.cells.iter().map(|cell| entry(cell.as_ref()))).collect()
+        };
+        Grid {
+            title: self.title.clone(),
+            setting: self.setting.clone(),
+            headers: labels.chain(columns).collect(),
+            rows: self.rows.iter().map(row).collect(),
+            notes: self.notes.clone(),
+        }
+    }
+
     /// As Markdown: a heading, the table with the best of each length in bold, and notes.
     pub fn markdown(&self) -> String {
-        let mut text = format!("### {}\n\n{}.\n\n|", self.title, capital(&self.setting));
-        for header in &self.label_headers {
-            let _ = write!(text, " {header} |");
-        }
-        for column in &self.columns {
-            let _ = write!(text, " {column} |");
-        }
-        text += "\n|";
-        text += &" --- |".repeat(self.label_headers.len());
-        text += &" ---: |".repeat(self.columns.len());
-        for row in &self.rows {
-            text += "\n|";
-            for label in &row.labels {
-                let _ = write!(text, " {} |", label.replace('|', "\\|"));
-            }
-            for cell in &row.cells {
-                let _ = write!(text, " {} |", markdown_cell(cell.as_ref()));
-            }
-        }
-        text.push('\n');
-        for note in &self.notes {
-            let _ = write!(text, "\n{}.\n", capital(note));
-        }
-        text
+        self.grid().markdown()
     }
 
     /// As aligned text without colours; the best of each length is marked with `*`.
@@ -39,10 +33,10 @@ impl Table {
     pub fn terminal(&self, width: Option<usize>) -> String {
         let fits =
             |grid: &String| width.is_none_or(|width| grid.lines().all(|line| line.chars().count() <= width));
-        let (mut grid, mut errors) = (self.grid(true, false), true);
+        let (mut grid, mut errors) = (self.lines(true, false), true);
         for short in [false, true] {
             if !fits(&grid) {
-                (grid, errors) = (self.grid(false, short), false);
+                (grid, errors) = (self.lines(false, short), false);
             }
         }
         let mut text = format!("{}\n{}\n\n{grid}\n", self.title, self.setting);
@@ -58,7 +52,7 @@ impl Table {
     }
 
     /// The lines of the table, with errors or without; `short` headers say no tokens.
-    fn grid(&self, errors: bool, short: bool) -> String {
+    fn lines(&self, errors: bool, short: bool) -> String {
         let mut columns: Vec<Vec<String>> = Vec::new();
         for (index, header) in self.label_headers.iter().enumerate() {
             let labels = self.rows.iter().map(|row| row.labels[index].clone());
@@ -88,14 +82,10 @@ fn short_header(header: &str) -> &str {
     }
 }
 
-fn markdown_cell(cell: Option<&Cell>) -> String {
-    let Some(cell) = cell else { return "-".into() };
+fn entry(cell: Option<&Cell>) -> Entry {
+    let Some(cell) = cell else { return Entry::new("-") };
     let (value, error) = cell.texts();
-    let value = if cell.best { format!("**{value}**") } else { value };
-    match error {
-        Some(error) => format!("{value} ±{error}"),
-        None => value,
-    }
+    Entry { value, error, best: cell.best }
 }
 
 /// The cells of a column, values and errors each aligned at their right; the mark has a place of its
@@ -125,9 +115,4 @@ fn aligned(texts: impl Iterator<Item = String>, right: bool) -> Vec<String> {
     let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
     let pad = |text: String| if right { format!("{text:>width$}") } else { format!("{text:<width$}") };
     texts.into_iter().map(pad).collect()
-}
-
-fn capital(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }

@@ -21,7 +21,7 @@
 mod selector;
 mod sentence;
 
-use crate::compare::Difference;
+use crate::difference::Difference;
 use crate::plan::Plan;
 use crate::results::{Extensions, Measured, Results};
 use crate::sample::Sample;

@@ -1,0 +1,332 @@
+//! Two sides compared wherever they were measured alike: two runs, two readings of one run, or several seeds of each.
+//!
+//! Rows are paired by what tells measurements apart: protocol, split, text, lengths, checkpoint and extension. Where both
+//! sides name an extension, those two readings are compared instead of equal ones. Seeds are paired by their number, and
+//! documents within a seed.
+
+mod obstacle;
+mod side;
+
+pub use side::{Filter, Side};
+
+use crate::difference::Difference;
+use crate::results::Extensions;
+use crate::sample::Sample;
+use crate::statistics::{adjusted, mean};
+use longwave_core::{Error, Result};
+use longwave_eval::{Metric, ResultRow, Settings};
+use serde::Serialize;
+use serde_json::Value;
+use side::Reading;
+use std::collections::HashMap;
+
+/// The level of the intervals.
+const LEVEL: f64 = 0.95;
+
+/// One measurement that both sides have, and the difference of what they say.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Kind of the extension that the first side was read with.
+    pub extend: String,
+    /// The extension's config.
+    pub extend_config: Value,
+    /// Kind of the extension that the second side was read with.
+    pub other_extend: String,
+    /// The extension's config.
+    pub other_extend_config: Value,
+    /// The two extensions in a word each, or one if they are the same, told apart by keys that differ in the list.
+    pub reading: String,
+    /// Protocol, split and lengths.
+    #[serde(flatten)]
+    pub settings: Settings,
+    /// What is compared.
+    pub metric: Metric,
+    /// The measure of the first side.
+    pub value: f64,
+    /// The measure of the second side.
+    pub other_value: f64,
+    /// Perplexity of the first side: exp of its loss, of several seeds of their mean loss.
+    pub ppl: f64,
+    /// Perplexity of the second side.
+    pub other_ppl: f64,
+    /// The measure of the first minus that of the second.
+    pub difference: f64,
+    /// Standard error of the difference over what was paired; absent for fewer than two of it.
+    pub se: Option<f64>,
+    /// Ends of the 95% interval of Student's t: over seeds where there are several, or else over documents.
+    pub interval: Option<(f64, f64)>,
+    /// Ends of the 95% bootstrap interval.
+    pub bootstrap: Option<(f64, f64)>,
+    /// Two-sided probability under no difference.
+    pub p: Option<f64>,
+    /// `p` after Holm's correction for all different comparisons of the list.
+    pub p_holm: Option<f64>,
+    /// Whether an earlier comparison of the list has the same numbers, so that Holm's correction counts them once: at
+    /// L every extension reads as trained, and the window baseline reads the same tokens at every length.
+    pub repeats: bool,
+    /// Paired documents.
+    pub documents: usize,
+    /// Paired seeds.
+    pub seeds: usize,
+}
+
+/// All that two sides have in common.
+#[derive(Clone, Debug)]
+pub struct Comparisons {
+    /// One for each measurement.
+    pub list: Vec<Comparison>,
+    /// What was left out, and by which key.
+    pub notes: Vec<String>,
+}
+
+/// Compares two sides wherever both hold the same measurement.
+///
+/// Seeds are paired by their number; with one seed on each side they are taken as a pair whatever they are, and documents
+/// give the error.
+///
+/// # Errors
+/// They have no measurement in common, no row has the metric, or all that is alike was read from different
+/// text. Bits per byte may be compared over other tokens of one text, all else only over the same tokens. The message names
+/// the keys that differ.
+pub fn compare(a: &Side, b: &Side, filter: &Filter, metric: Metric) -> Result<Comparisons> {
+    let pairing = Pairing::new(a, b);
+    let (left, right) = (pairing.readings(a, filter)?, pairing.readings(b, filter)?);
+    let mut found = Found::default();
+    for reading in &left {
+        let partners: Vec<&Reading<'_>> =
+            right.iter().filter(|other| pairing.differing(reading, other).is_empty()).collect();
+        if partners.is_empty() {
+            found.without_partner.push(pairing.nearest(reading, &right));
+        }
+        for other in partners {
+            found.pair(reading, other, metric);
+        }
+    }
+    if found.list.is_empty() {
+        return Err(found.error(&pairing, metric));
+    }
+    let notes = found.notes(&pairing);
+    let mut list = found.list;
+    name_readings(&mut list);
+    correct(&mut list);
+    Ok(Comparisons { list, notes })
+}
+
+/// How rows of two sides find each other.
+struct Pairing<'a> {
+    a: &'a Side,
+    b: &'a Side,
+}
+
+impl<'a> Pairing<'a> {
+    fn new(a: &'a Side, b: &'a Side) -> Self {
+        Self { a, b }
+    }
+
+    /// Whether each side names a reading of its own.
+    fn across(&self) -> bool {
+        self.a.extend.is_some() && self.b.extend.is_some()
+    }
+
+    /// The readings of a side. One that names no extension is read with that of the other side, if any.
+    fn readings<'s>(&self, side: &'s Side, filter: &Filter) -> Result<Vec<Reading<'s>>> {
+        let extend = side.extend.as_ref().or(self.a.extend.as_ref()).or(self.b.extend.as_ref());
+        side.readings(extend, filter)
+    }
+
+    /// The keys in which two readings differ, with both values; none if they are compared.
+    fn differing(&self, a: &Reading<'_>, b: &Reading<'_>) -> Vec<obstacle::Differing> {
+        let by_checkpoint = self.a.checkpoint.is_none() && self.b.checkpoint.is_none();
+        obstacle::differing(a.first(), b.first(), !self.across(), by_checkpoint)
+    }
+
+    /// The fewest keys in which a reading differs from one of others; `None` if there is no other.
+    fn nearest(&self, reading: &Reading<'_>, others: &[Reading<'_>]) -> Option<Vec<obstacle::Differing>> {
+        others.iter().map(|other| self.differing(reading, other)).min_by_key(Vec::len)
+    }
+}
+
+/// What was compared so far, and what stood in the way.
+#[derive(Default)]
+struct Found {
+    list: Vec<Comparison>,
+    /// Of each reading without a partner, in what the nearest differs.
+    without_partner: Vec<Option<Vec<obstacle::Differing>>>,
+    /// Partners of other text or other tokens.
+    other_text: Vec<Error>,
+    /// Partners without a seed in common: the seeds of both.
+    other_seeds: Vec<(Vec<u64>, Vec<u64>)>,
+    /// Seeds of one side that the other lacks.
+    unpaired_seeds: Vec<u64>,
+    /// Whether a pair lacked the metric.
+    lacks_metric: bool,
+}
+
+impl Found {
+    fn pair(&mut self, a: &Reading<'_>, b: &Reading<'_>, metric: Metric) {
+        let pairs = a.rows.iter().flat_map(|x| b.rows.iter().map(move |y| (x, y)));
+        if let Some(error) = pairs.into_iter().find_map(|(x, y)| obstacle::other_text(x, y, metric)) {
+            self.other_text.push(error);
+            return;
+        }
+        let (left, mut right) = (a.samples(metric), b.samples(metric));
+        if left.is_empty() || right.is_empty() {
+            self.lacks_metric = true;
+            return;
+        }
+        if let ([one], [other]) = (left.as_slice(), right.as_mut_slice()) {
+            *other = other.as_seed(one.seed());
+        }
+        let seeds = |samples: &[Sample<'_>]| samples.iter().map(Sample::seed).collect::<Vec<u64>>();
+        let (of_left, of_right) = (seeds(&left), seeds(&right));
+        match comparison(a.first(), b.first(), &paired(left, &of_right), &paired(right, &of_left), metric) {
+            Some(comparison) => {
+                self.list.push(comparison);
+                let all = of_left.iter().chain(&of_right);
+                self.unpaired_seeds.extend(all.filter(|s| !of_left.contains(s) || !of_right.contains(s)));
+            }
+            None => self.other_seeds.push((of_left, of_right)),
+        }
+    }
+
+    /// Why nothing was compared.
+    fn error(self, pairing: &Pairing<'_>, metric: Metric) -> Error {
+        let (a, b) = (&pairing.a.name, &pairing.b.name);
+        if let Some(error) = self.other_text.into_iter().next() {
+            return error;
+        }
+        if let Some((left, right)) = self.other_seeds.first() {
+            let (left, right) = (obstacle::numbers(left), obstacle::numbers(right));
+            return Error::failed(format!("`{a}` and `{b}` have no `seed` in common: {left}, and {right}"))
+                .hint("train both with the same seeds: `longwave train --config X --seeds 3`");
+        }
+        if self.lacks_metric {
+            let message = format!("no row that both sides have holds a `{}`", metric.name());
+            return Error::failed(message).hint(metric.held_by());
+        }
+        let nearest = self.without_partner.into_iter().flatten().min_by_key(Vec::len).unwrap_or_default();
+        let differing = obstacle::in_words(&nearest);
+        Error::failed(format!(
+            "`{a}` and `{b}` have no measurement in common: the nearest two differ in {differing}"
+        ))
+        .hint(
+            "evaluate both alike, as `longwave eval RUN --lengths 8L --extend yarn`; `compare A:yarn B:direct` compares \
+             two readings",
+        )
+    }
+
+    /// What was left out, and by which key.
+    fn notes(&self, pairing: &Pairing<'_>) -> Vec<String> {
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for nearest in self.without_partner.iter().flatten() {
+            let keys = obstacle::keys(nearest);
+            match counts.iter_mut().find(|(known, _)| *known == keys) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((keys, 1)),
+            }
+        }
+        let (a, b) = (&pairing.a.name, &pairing.b.name);
+        let mut notes: Vec<String> = counts
+            .into_iter()
+            .map(|(keys, count)| {
+                format!("{count} measured for {a} have no partner in {b}: the nearest differs in {keys}")
+            })
+            .collect();
+        if let Some(error) = self.other_text.first() {
+            notes.push(format!("{} left out: {}", self.other_text.len(), error.message()));
+        }
+        let mut seeds = self.unpaired_seeds.clone();
+        seeds.sort_unstable();
+        seeds.dedup();
+        if !seeds.is_empty() {
+            notes.push(format!("one side alone has seed {}: left out", obstacle::numbers(&seeds)));
+        }
+        notes
+    }
+}
+
+/// The samples whose seed is among those of the other side.
+fn paired<'a>(samples: Vec<Sample<'a>>, seeds: &[u64]) -> Vec<Sample<'a>> {
+    samples.into_iter().filter(|sample| seeds.contains(&sample.seed())).collect()
+}
+
+fn comparison(
+    a: &ResultRow,
+    b: &ResultRow,
+    left: &[Sample<'_>],
+    right: &[Sample<'_>],
+    metric: Metric,
+) -> Option<Comparison> {
+    let difference = Difference::new(left, right, LEVEL)?;
+    let interval = difference.interval();
+    let mean_of = |numbers: Vec<f64>| mean(&numbers).unwrap_or(f64::NAN);
+    let value = |samples: &[Sample<'_>]| mean_of(samples.iter().map(Sample::value).collect());
+    let ppl =
+        |samples: &[Sample<'_>]| mean_of(samples.iter().map(|sample| sample.row().nll()).collect()).exp();
+    Some(Comparison {
+        extend: a.extend.clone(),
+        extend_config: a.extend_config.clone(),
+        other_extend: b.extend.clone(),
+        other_extend_config: b.extend_config.clone(),
+        reading: String::new(),
+        settings: a.settings.clone(),
+        metric,
+        value: value(left),
+        other_value: value(right),
+        ppl: ppl(left),
+        other_ppl: ppl(right),
+        difference: difference.mean,
+        se: interval.map(|interval| interval.se),
+        interval: interval.map(|interval| (interval.low, interval.high)),
+        bootstrap: difference.bootstrap,
+        p: interval.map(|interval| interval.p_against(0.0)),
+        p_holm: None,
+        repeats: false,
+        documents: difference.documents,
+        seeds: difference.seeds,
+    })
+}
+
+/// Fills in what the two sides were read with, in a word each.
+fn name_readings(list: &mut [Comparison]) {
+    let mut extensions = Extensions::default();
+    for one in list.iter() {
+        extensions.add(&one.extend, &one.extend_config);
+        extensions.add(&one.other_extend, &one.other_extend_config);
+    }
+    for one in list {
+        let label = extensions.label(&one.extend, &one.extend_config);
+        let other = extensions.label(&one.other_extend, &one.other_extend_config);
+        one.reading = if label == other { label } else { format!("{label} - {other}") };
+    }
+}
+
+/// Marks comparisons that repeat the numbers of another, and fills in Holm's correction over those that do not.
+fn correct(list: &mut [Comparison]) {
+    let numbers = |one: &Comparison| {
+        [Some(one.value), Some(one.other_value), Some(one.difference), one.se, one.p]
+            .map(|it| it.map(f64::to_bits))
+    };
+    let mut places = HashMap::new();
+    let mut different: Vec<f64> = Vec::new();
+    let mut place_of: Vec<Option<usize>> = Vec::new();
+    for one in list.iter_mut() {
+        let Some(p) = one.p else {
+            place_of.push(None);
+            continue;
+        };
+        let place = *places.entry(numbers(one)).or_insert(different.len());
+        one.repeats = place < different.len();
+        if !one.repeats {
+            different.push(p);
+        }
+        place_of.push(Some(place));
+    }
+    let adjusted = adjusted(&different);
+    for (one, place) in list.iter_mut().zip(place_of) {
+        one.p_holm = place.map(|place| adjusted[place]);
+    }
+}
+
+#[cfg(test)]
+mod tests;

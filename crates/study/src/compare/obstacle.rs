@@ -1,0 +1,120 @@
+//! What keeps two measurements from being compared, by the key in which they differ.
+
+use longwave_core::Error;
+use longwave_eval::{Metric, ResultRow, Settings};
+use serde_json::{Map, Value};
+use std::fmt::Display;
+
+/// A key in which two rows differ, and both values; `-` where a row does not have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Differing {
+    key: String,
+    a: String,
+    b: String,
+}
+
+/// The keys in which two rows were measured differently: protocol, split and lengths, and where asked the extension and
+/// the checkpoint.
+pub(super) fn differing(
+    a: &ResultRow,
+    b: &ResultRow,
+    by_extension: bool,
+    by_checkpoint: bool,
+) -> Vec<Differing> {
+    let (x, y) = (&a.settings, &b.settings);
+    let mut differing = if by_extension {
+        let mut keys = compared("", &fields(x), &fields(y));
+        if a.extend == b.extend {
+            keys.extend(compared("extend.", &object(&a.extend_config), &object(&b.extend_config)));
+        } else {
+            keys.push(Differing { key: "extend".to_owned(), a: a.extend.clone(), b: b.extend.clone() });
+        }
+        keys
+    } else {
+        // How the window baseline reads is part of one reading, not of both.
+        let inexact = |settings: &Settings| fields(&Settings { exact: None, ..settings.clone() });
+        compared("", &inexact(x), &inexact(y))
+    };
+    if by_checkpoint && a.checkpoint != b.checkpoint {
+        let (a, b) = (a.checkpoint.clone(), b.checkpoint.clone());
+        differing.push(Differing { key: "checkpoint".to_owned(), a, b });
+    }
+    differing
+}
+
+fn compared(section: &str, a: &Map<String, Value>, b: &Map<String, Value>) -> Vec<Differing> {
+    let more = b.keys().filter(|key| !a.contains_key(*key));
+    let shown = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => "-".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+    };
+    a.keys()
+        .chain(more)
+        .filter(|key| a.get(*key) != b.get(*key))
+        .map(|key| Differing { key: format!("{section}{key}"), a: shown(a.get(key)), b: shown(b.get(key)) })
+        .collect()
+}
+
+fn fields(settings: &Settings) -> Map<String, Value> {
+    object(&serde_json::to_value(settings).unwrap_or_default())
+}
+
+fn object(value: &Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
+}
+
+/// "`length` (128 and 64) and `protocol` (`task` and `sliding`)", without the inner quotes.
+pub(super) fn in_words(differing: &[Differing]) -> String {
+    let parts: Vec<String> =
+        differing.iter().map(|it| format!("`{}` ({} and {})", it.key, it.a, it.b)).collect();
+    listed(&parts)
+}
+
+/// "`length` and `protocol`".
+pub(super) fn keys(differing: &[Differing]) -> String {
+    listed(&differing.iter().map(|it| format!("`{}`", it.key)).collect::<Vec<_>>())
+}
+
+/// "0, 1 and 2".
+pub(super) fn numbers(numbers: &[impl Display]) -> String {
+    listed(&numbers.iter().map(ToString::to_string).collect::<Vec<_>>())
+}
+
+fn listed(parts: &[String]) -> String {
+    match parts {
+        [] => "nothing".to_owned(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// Why the tokens of two rows cannot be compared, where they cannot.
+pub(super) fn other_text(a: &ResultRow, b: &ResultRow, metric: Metric) -> Option<Error> {
+    let named = |row: &ResultRow| row.corpus.clone().unwrap_or_else(|| "an unnamed text".to_owned());
+    if !a.same_text(b) {
+        return Some(
+            Error::failed(format!("the two runs read different text: `{}` and `{}`", named(a), named(b)))
+                .hint("read both on one text: `longwave eval RUN --corpus PATH`"),
+        );
+    }
+    let scored = |row: &ResultRow| {
+        let tokens = row.per_document.as_ref().map(|sums| sums.tokens.clone());
+        (row.tokens, row.documents, row.bytes, tokens)
+    };
+    let ((x, y), bits) = ((scored(a), scored(b)), metric.spans_tokenizers());
+    let known = x.3.is_some() && y.3.is_some();
+    let differ = (x.0, x.1, x.2) != (y.0, y.1, y.2) || (known && x.3 != y.3);
+    (differ && !bits).then(|| {
+        Error::failed(format!(
+            "the two runs scored different tokens of `{}` at length {}: {} tokens of {} bytes, and {} of {}",
+            named(a),
+            a.settings.length,
+            a.tokens,
+            a.bytes,
+            b.tokens,
+            b.bytes
+        ))
+        .hint("their tokenizers or texts differ; `--metric bits_per_byte` compares across tokenizers")
+    })
+}

@@ -1,0 +1,142 @@
+//! One side of a comparison, and the readings that it holds.
+
+use super::obstacle::numbers;
+use crate::sample::Sample;
+use longwave_core::{Error, Result};
+use longwave_eval::{Metric, Reference, ResultRow};
+use longwave_position::tokens::{Lengths, Tokens};
+
+/// One run, or several that differ by their seed, and how they are read.
+#[derive(Clone, Debug)]
+pub struct Side {
+    /// As the user names it.
+    pub name: String,
+    /// The rows of each run.
+    pub runs: Vec<Vec<ResultRow>>,
+    /// The one extension that is compared; each with its equal unless given.
+    pub extend: Option<Reference>,
+    /// The checkpoint that was read; equal ones unless given.
+    pub checkpoint: Option<String>,
+}
+
+/// Which measurements are compared; empty lists keep all.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// The lengths, in tokens or as multiples of each row's training length.
+    pub lengths: Vec<Tokens>,
+    /// The extensions.
+    pub extend: Vec<Reference>,
+}
+
+/// What was measured alike, one row for each seed.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    /// Never empty.
+    pub(super) rows: Vec<&'a ResultRow>,
+    side: &'a Side,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn first(&self) -> &'a ResultRow {
+        self.rows[0]
+    }
+
+    /// Those of its rows that hold the metric.
+    pub(super) fn samples(&self, metric: Metric) -> Vec<Sample<'a>> {
+        let all = || self.side.runs.iter().flatten();
+        self.rows.iter().filter_map(|row| Sample::new(metric, row, all())).collect()
+    }
+}
+
+impl Side {
+    /// One run as it was read each time.
+    pub fn new(name: &str, rows: Vec<ResultRow>) -> Self {
+        Self { name: name.to_owned(), runs: vec![rows], extend: None, checkpoint: None }
+    }
+
+    /// The readings that the filter keeps, in the order of the rows.
+    pub(super) fn readings(&self, extend: Option<&Reference>, filter: &Filter) -> Result<Vec<Reading<'_>>> {
+        let mut readings: Vec<Reading<'_>> = Vec::new();
+        for (run, rows) in self.runs.iter().enumerate() {
+            for row in rows {
+                if self.keeps(row, extend, filter)? {
+                    self.add(row, run, &mut readings)?;
+                }
+            }
+        }
+        if readings.is_empty() { Err(self.nothing(extend, filter)) } else { Ok(readings) }
+    }
+
+    fn keeps(&self, row: &ResultRow, extend: Option<&Reference>, filter: &Filter) -> Result<bool> {
+        let train = row.settings.train_length;
+        let lengths = Lengths { train, length: row.settings.length };
+        let wanted = filter.lengths.iter().map(|length| length.whole("--lengths", lengths));
+        let wanted = wanted.collect::<Result<Vec<usize>>>()?;
+        Ok((wanted.is_empty() || wanted.contains(&row.settings.length))
+            && (filter.extend.is_empty() || filter.extend.iter().any(|one| one.is(row)))
+            && extend.is_none_or(|one| one.is(row))
+            && self.checkpoint.as_ref().is_none_or(|checkpoint| *checkpoint == row.checkpoint))
+    }
+
+    /// Adds a row to the reading it belongs to. Of one run the latest step stands: a run that trained on was measured
+    /// twice, and is no second seed.
+    fn add<'a>(&'a self, row: &'a ResultRow, run: usize, readings: &mut Vec<Reading<'a>>) -> Result<()> {
+        let alike = |other: &ResultRow| {
+            other.settings == row.settings
+                && other.checkpoint == row.checkpoint
+                && (&other.extend, &other.extend_config) == (&row.extend, &row.extend_config)
+        };
+        let Some(reading) = readings.iter_mut().find(|reading| alike(reading.first())) else {
+            readings.push(Reading { rows: vec![row], side: self });
+            return Ok(());
+        };
+        let Some(known) = reading.rows.iter_mut().find(|known| known.seed == row.seed) else {
+            reading.rows.push(row);
+            return Ok(());
+        };
+        let of_this_run = self.runs[run].iter().any(|own| std::ptr::eq(own, *known));
+        if !of_this_run {
+            return Err(Error::usage(format!("`{}` has `seed` {} twice", self.name, row.seed))
+                .hint("one side is one encoding: name runs that differ by their seed alone"));
+        }
+        if known.step <= row.step {
+            *known = row;
+        }
+        Ok(())
+    }
+
+    /// Why a filter keeps nothing.
+    fn nothing(&self, extend: Option<&Reference>, filter: &Filter) -> Error {
+        let rows = || self.runs.iter().flatten();
+        if rows().next().is_none() {
+            return Error::failed(format!("`{}` holds no results", self.name))
+                .hint("measure it with `longwave eval RUN`");
+        }
+        let mut lengths: Vec<usize> = rows().map(|row| row.settings.length).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        let distinct = |names: &mut dyn Iterator<Item = &String>| {
+            let mut known: Vec<&str> = Vec::new();
+            for name in names {
+                if !known.contains(&name.as_str()) {
+                    known.push(name);
+                }
+            }
+            known.join(", ")
+        };
+        let asked = [
+            (!filter.lengths.is_empty()).then_some("`--lengths`"),
+            (extend.is_some() || !filter.extend.is_empty()).then_some("the extension"),
+            self.checkpoint.as_ref().map(|_| "the checkpoint"),
+        ];
+        let asked = asked.into_iter().flatten().collect::<Vec<_>>().join(" and ");
+        Error::usage(format!("`{}` has no measurement with {asked} that you ask for", self.name)).hint(
+            format!(
+                "its lengths are {}, its extensions {}, its checkpoints {}",
+                numbers(&lengths),
+                distinct(&mut rows().map(|row| &row.extend)),
+                distinct(&mut rows().map(|row| &row.checkpoint))
+            ),
+        )
+    }
+}

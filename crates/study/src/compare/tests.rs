@@ -1,0 +1,155 @@
+use super::*;
+use crate::difference::tests::row;
+use longwave_eval::Reference;
+use longwave_position::tokens::Tokens;
+
+/// Both sides whole.
+fn all(a: &[ResultRow], b: &[ResultRow], metric: Metric) -> Result<Vec<Comparison>> {
+    let (a, b) = (Side::new("a", a.to_vec()), Side::new("b", b.to_vec()));
+    compare(&a, &b, &Filter::default(), metric).map(|found| found.list)
+}
+
+/// Several seeds.
+fn seeds(name: &str, runs: &[Vec<ResultRow>]) -> Side {
+    Side { runs: runs.to_vec(), ..Side::new(name, Vec::new()) }
+}
+
+#[test]
+fn compares_what_both_have_and_corrects_for_all() {
+    let a = [row("ntk", 256, 0, &[1.0, 2.1, 3.2]), row("ntk", 512, 0, &[1.0, 2.0, 3.0])];
+    let b = [row("ntk", 256, 5, &[1.5, 2.5, 3.5]), row("yarn", 512, 5, &[1.0, 2.0, 3.0])];
+    let found = all(&a, &b, Metric::Loss).unwrap();
+    assert_eq!(found.len(), 1);
+    assert!((found[0].difference + 0.4).abs() < 1e-12);
+    assert_eq!((found[0].p, found[0].documents), (found[0].p_holm, 3));
+}
+
+#[test]
+fn what_hinders_is_named_by_its_key() {
+    let a = [row("ntk", 256, 0, &[1.0, 2.0])];
+    let message = |b: ResultRow| all(&a, &[b], Metric::Loss).unwrap_err().message().to_owned();
+    assert!(message(row("yarn", 256, 0, &[1.0])).ends_with("differ in `extend` (ntk and yarn)"));
+    assert!(message(row("ntk", 512, 0, &[1.0])).ends_with("differ in `length` (256 and 512)"));
+    let mut best = row("ntk", 256, 0, &[1.0]);
+    best.checkpoint = "best".to_owned();
+    assert!(message(best).ends_with("differ in `checkpoint` (last and best)"));
+    let mut other = row("ntk", 512, 0, &[1.0]);
+    other.extend_config = serde_json::json!({ "kind": "ntk", "scale": 2.0 });
+    assert!(
+        message(other.clone()).ends_with("differ in `length` (256 and 512) and `extend.scale` (- and 2.0)"),
+        "{}",
+        message(other)
+    );
+}
+
+#[test]
+fn two_readings_of_one_run_are_compared() {
+    let rows = vec![
+        row("direct", 256, 0, &[3.0, 4.0, 5.5]),
+        row("yarn", 256, 0, &[1.0, 2.0, 3.0]),
+        row("yarn", 512, 0, &[1.0, 2.0, 3.0]),
+    ];
+    let side =
+        |kind: &str| Side { extend: Some(Reference::Kind(kind.to_owned())), ..Side::new("a", rows.clone()) };
+    let found = compare(&side("yarn"), &side("direct"), &Filter::default(), Metric::Loss).unwrap();
+    assert_eq!(found.list.len(), 1);
+    assert_eq!(found.list[0].reading, "yarn - direct");
+    assert!((found.list[0].difference + 13.0 / 6.0).abs() < 1e-12);
+    assert!(found.notes[0].contains("`length`"), "{:?}", found.notes);
+    // One side alone names what both are read with.
+    let found =
+        compare(&side("yarn"), &Side::new("b", rows.clone()), &Filter::default(), Metric::Loss).unwrap();
+    assert_eq!(found.list.iter().map(|one| one.reading.as_str()).collect::<Vec<_>>(), ["yarn", "yarn"]);
+    let error = compare(&side("ntk"), &side("direct"), &Filter::default(), Metric::Loss).unwrap_err();
+    assert!(error.hint_text().unwrap().contains("its extensions direct, yarn"), "{error}");
+}
+
+#[test]
+fn filters_keep_lengths_and_extensions() {
+    let rows =
+        [row("ntk", 256, 0, &[1.0, 2.0]), row("ntk", 512, 0, &[1.5, 2.0]), row("yarn", 512, 0, &[1.0, 2.5])];
+    let side = Side::new("a", rows.to_vec());
+    let kept = |lengths: &[Tokens], extend: &[&str]| {
+        let extend = extend.iter().map(|kind| Reference::Kind((*kind).to_owned())).collect();
+        compare(&side, &side, &Filter { lengths: lengths.to_vec(), extend }, Metric::Loss)
+            .map(|found| found.list.len())
+    };
+    assert_eq!(kept(&[Tokens::times(4.0)], &[]).unwrap(), 2);
+    assert_eq!(kept(&[Tokens::Count(512)], &["yarn"]).unwrap(), 1);
+    assert!(kept(&[Tokens::Count(64)], &[]).unwrap_err().hint_text().unwrap().contains("256 and 512"));
+}
+
+#[test]
+fn seeds_are_paired_by_number_and_others_are_named() {
+    let run = |seed: u64, nll: f64| vec![row("ntk", 256, seed, &[nll, nll + 1.0])];
+    let a = seeds("a", &[run(0, 1.0), run(1, 1.5), run(2, 2.0)]);
+    let b = seeds("b", &[run(1, 2.0), run(2, 3.0), run(3, 9.0)]);
+    let found = compare(&a, &b, &Filter::default(), Metric::Loss).unwrap();
+    assert_eq!(found.list[0].seeds, 2);
+    assert!((found.list[0].difference + 0.75).abs() < 1e-12);
+    // The perplexities are those of the paired seeds.
+    assert!((found.list[0].ppl - 2.25f64.exp()).abs() < 1e-9);
+    assert_eq!(found.notes, ["one side alone has seed 0 and 3: left out"]);
+    let other = seeds("c", &[run(5, 1.0), run(6, 1.0)]);
+    let error = compare(&a, &other, &Filter::default(), Metric::Loss).unwrap_err();
+    assert_eq!(error.message(), "`a` and `c` have no `seed` in common: 0, 1 and 2, and 5 and 6");
+    let twice = seeds("d", &[run(0, 1.0), run(0, 2.0)]);
+    let error = compare(&twice, &b, &Filter::default(), Metric::Loss).unwrap_err();
+    assert_eq!((error.message(), error.exit_code()), ("`d` has `seed` 0 twice", 2));
+}
+
+#[test]
+fn of_one_run_the_latest_step_stands() {
+    let mut later = row("ntk", 256, 0, &[2.0, 3.0]);
+    later.step = 12;
+    let a = [row("ntk", 256, 0, &[9.0, 9.0]), later];
+    let found = all(&a, &[row("ntk", 256, 0, &[2.0, 3.0])], Metric::Loss).unwrap();
+    assert_eq!((found.len(), found[0].seeds, found[0].difference), (1, 1, 0.0));
+}
+
+#[test]
+fn the_same_numbers_are_one_comparison_to_holm() {
+    // At L both extensions read as trained.
+    let a: Vec<ResultRow> =
+        ["direct", "ntk", "yarn"].map(|extend| row(extend, 128, 0, &[1.0, 2.1, 3.0])).into_iter().collect();
+    let b: Vec<ResultRow> =
+        ["direct", "ntk", "yarn"].map(|extend| row(extend, 128, 0, &[1.5, 2.5, 3.7])).into_iter().collect();
+    let found = all(&a, &b, Metric::Loss).unwrap();
+    assert_eq!(found.iter().map(|one| one.repeats).collect::<Vec<_>>(), [false, true, true]);
+    assert!(found.iter().all(|one| one.p_holm == one.p));
+    let mut other = b.clone();
+    other[2] = row("yarn", 128, 0, &[1.6, 2.5, 3.8]);
+    let found = all(&a, &other, Metric::Loss).unwrap();
+    assert!(found[0].p_holm > found[0].p);
+}
+
+#[test]
+fn a_perplexity_over_seeds_is_that_of_the_mean_loss() {
+    let a = seeds("a", &[vec![row("ntk", 256, 0, &[2.0])], vec![row("ntk", 256, 1, &[4.0])]]);
+    let found = compare(&a, &a, &Filter::default(), Metric::Loss).unwrap().list.remove(0);
+    assert_eq!((found.ppl, found.other_ppl, found.value), (3f64.exp(), 3f64.exp(), 3.0));
+}
+
+#[test]
+fn other_text_and_other_tokens_are_refused() {
+    let a = [row("ntk", 256, 0, &[1.0, 2.0]), row("yarn", 256, 0, &[1.0, 2.0])];
+    let mut b = a.clone();
+    b[0].corpus = Some("b".to_owned());
+    let mut named = a.clone();
+    named[0].corpus = Some("a".to_owned());
+    let error = all(&named[..1], &b[..1], Metric::Loss).unwrap_err();
+    assert_eq!(error.message(), "the two runs read different text: `a` and `b`");
+    // What was read alike is compared.
+    assert_eq!(all(&named, &b, Metric::Loss).unwrap()[0].extend, "yarn");
+    let mut c = row("ntk", 256, 0, &[1.0, 2.0]);
+    (c.tokens, c.bytes) = (30, 90);
+    let c = c.with("bpb", 0.5);
+    let mut a = a[0].clone();
+    a.bytes = 90;
+    let (a, c) = ([a.with("bpb", 0.75)], [c]);
+    let error = all(&a, &c, Metric::Loss).unwrap_err();
+    assert!(error.message().contains("scored different tokens") && error.hint_text().is_some(), "{error}");
+    assert_eq!(all(&a, &c, Metric::BitsPerByte).unwrap()[0].difference, 0.25);
+    let none = all(&a, &a, Metric::ExactMatch).unwrap_err();
+    assert!(none.message().contains("holds a `exact_match`"), "{none}");
+}

@@ -31,10 +31,11 @@ pub(crate) fn data(text: &str) -> Result<()> {
     }
 }
 
-/// Columns of the terminal that stdout is; `None` where it is none.
+/// Columns of the terminal that stdout is, or that `COLUMNS` asks for elsewhere; `None` where nothing limits a line.
 pub(crate) fn width() -> Option<usize> {
-    let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
-    Some(usize::from(width.0)).filter(|width| *width > 0)
+    let asked = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let terminal = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+    terminal.or_else(asked).filter(|width| *width > 0)
 }
 
 /// Writes a line for the user to stderr.

@@ -11,6 +11,7 @@ mod common;
 mod bench;
 mod cache;
 mod causality;
+mod compare;
 mod configs;
 mod docs;
 mod encodings;

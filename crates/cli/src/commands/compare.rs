@@ -189,11 +189,12 @@ const COLUMNS: [Column; 10] = [
 ];
 
 /// The columns that a narrow terminal goes without, the first first, and their names.
-const SPARED: [(Column, &str); 4] = [
+const SPARED: [(Column, &str); 5] = [
     (Column::Bootstrap, "the bootstrap interval"),
     (Column::Error, "the standard error"),
     (Column::Paired, "the number of pairs"),
     (Column::Other, "the second side's value"),
+    (Column::Interval, "the interval"),
 ];
 
 /// The table with as many columns as a terminal of `width` has room for; a note names those that are left out.

@@ -47,7 +47,7 @@ pub use metrics::{DocumentSums, Metric, PositionRow, PositionTally, Score, Tally
 pub use plan::{Plan, WINDOW_BASELINE, Window};
 pub use protocols::Protocol;
 pub use reference::Reference;
-pub use row::{Difference, ResultRow, Settings};
+pub use row::{ReferenceDifference, ResultRow, Settings};
 pub use scorer::Scorer;
 pub use select::{Selection, check, select};
 pub use source::Source;

@@ -5,7 +5,7 @@
 //! another thing: `longwave compare`.
 
 use crate::plan::WINDOW_BASELINE;
-use crate::row::{Difference, ResultRow, Settings};
+use crate::row::{ReferenceDifference, ResultRow, Settings};
 use crate::sweep::as_json;
 use longwave_core::config::unknown_kind;
 use longwave_core::{Error, Result};
@@ -116,7 +116,7 @@ impl Reference {
             row.difference = if Self::recorded(row) == Self::recorded(partner) {
                 None
             } else {
-                row.minus(partner).map(|mean| Difference {
+                row.minus(partner).map(|mean| ReferenceDifference {
                     against: Self::recorded(partner),
                     nll: mean.mean,
                     nll_se: mean.se,

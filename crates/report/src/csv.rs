@@ -7,7 +7,7 @@
 
 use longwave_core::{Error, Result};
 use longwave_eval::token_log::quoted;
-use longwave_eval::{Difference, Metric, ResultRow, protocols};
+use longwave_eval::{Metric, ReferenceDifference, ResultRow, protocols};
 use serde_json::{Map, Value};
 
 /// The columns before those of protocols.
@@ -126,7 +126,7 @@ fn plain(field: Option<&Value>) -> Value {
 }
 
 /// The reading that a difference is taken to: `window_baseline`, or the config of an extension as JSON.
-fn against(difference: &Difference) -> String {
+fn against(difference: &ReferenceDifference) -> String {
     difference.against.as_str().map_or_else(|| difference.against.to_string(), str::to_owned)
 }
 
@@ -165,7 +165,11 @@ mod tests {
             bigrams: Some(vec![bigram]),
             positions: example::positions()[0].positions.clone(),
             per_document: longwave_eval::row::example::row("yarn", 256, 3.0).per_document,
-            difference: Some(Difference { against: json!({ "kind": "ntk" }), nll: -0.5, nll_se: Some(0.01) }),
+            difference: Some(ReferenceDifference {
+                against: json!({ "kind": "ntk" }),
+                nll: -0.5,
+                nll_se: Some(0.01),
+            }),
             ..row
         }
     }

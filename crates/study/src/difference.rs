@@ -6,7 +6,7 @@ use longwave_eval::metrics::Documents;
 
 /// The measure of one side minus that of the other, in the unit of the metric.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
+pub struct PairedDifference {
     /// Mean over the seeds that both have.
     pub mean: f64,
     /// Seeds that both have.
@@ -21,7 +21,7 @@ pub struct Difference {
     pub bootstrap: Option<(f64, f64)>,
 }
 
-impl Difference {
+impl PairedDifference {
     /// The difference `a - b`, paired by seed and by document, with intervals at `level`. `None` where no
     /// seed is on both sides, or a measure is no number.
     pub fn new(a: &[Sample<'_>], b: &[Sample<'_>], level: f64) -> Option<Self> {
@@ -127,7 +127,7 @@ pub(crate) mod tests {
             (0..2).map(|s| row("yarn", 256, s, &hard[s as usize].map(|nll| nll - 0.5))).collect();
         // The order of seeds on the other side does not matter.
         let right: Vec<Sample<'_>> = losses(&b).into_iter().rev().collect();
-        let difference = Difference::new(&losses(&a), &right, 0.95).unwrap();
+        let difference = PairedDifference::new(&losses(&a), &right, 0.95).unwrap();
         assert!((difference.mean - 0.5).abs() < 1e-12);
         assert_eq!((difference.seeds, difference.documents), (2, 3));
         assert!(difference.by_seed.unwrap().se < 1e-12 && difference.by_document.unwrap().se < 1e-12);
@@ -139,17 +139,17 @@ pub(crate) mod tests {
     fn other_seeds_are_no_pair_and_other_documents_no_documents() {
         let a = [row("ntk", 256, 0, &[1.0, 2.0])];
         let b = [row("ntk", 256, 1, &[1.0, 2.0])];
-        assert_eq!(Difference::new(&losses(&a), &losses(&b), 0.95), None);
+        assert_eq!(PairedDifference::new(&losses(&a), &losses(&b), 0.95), None);
         let c = [row("ntk", 256, 0, &[1.0, 2.0, 3.0])];
-        let difference = Difference::new(&losses(&a), &losses(&c), 0.95).unwrap();
+        let difference = PairedDifference::new(&losses(&a), &losses(&c), 0.95).unwrap();
         assert_eq!((difference.documents, difference.by_document), (0, None));
         // As many tokens of other text are other documents all the same.
         let mut d = [row("ntk", 256, 0, &[2.0, 2.0])];
         (d[0].corpus, d[0].bytes) = (Some("other".to_owned()), 0);
-        assert!(Difference::new(&losses(&a), &losses(&d), 0.95).unwrap().by_document.is_some());
+        assert!(PairedDifference::new(&losses(&a), &losses(&d), 0.95).unwrap().by_document.is_some());
         let mut a = a;
         a[0].corpus = Some("one".to_owned());
-        let difference = Difference::new(&losses(&a), &losses(&d), 0.95).unwrap();
+        let difference = PairedDifference::new(&losses(&a), &losses(&d), 0.95).unwrap();
         assert_eq!((difference.documents, difference.by_document), (0, None));
     }
 }

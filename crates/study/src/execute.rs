@@ -9,7 +9,7 @@
 
 use crate::plan::{Job, Plan};
 use crate::store::{Failure, Store, Work};
-use crate::task::Task;
+use crate::task::StudyTask;
 use longwave_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -187,7 +187,8 @@ impl Execution<'_> {
             return Ok(());
         }
         let device = &self.options.devices[index % self.options.devices.len()];
-        let task = Task::new(&self.plan.runs[index], job, self.store.folder(), self.options.threads, device);
+        let task =
+            StudyTask::new(&self.plan.runs[index], job, self.store.folder(), self.options.threads, device);
         let path = task.write(&self.options.tasks)?;
         let at_work: Vec<usize> = self.workers.iter().map(|worker| worker.device).collect();
         let free = free_device(self.options.devices.len(), &at_work);

@@ -4,7 +4,7 @@
 
 use crate::plan::Plan;
 use crate::store::Store;
-use crate::task::Task;
+use crate::task::StudyTask;
 use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::process::Command;
 
 /// What engines need to know of a study.
 #[derive(Clone, Debug)]
-pub struct Study<'a> {
+pub struct Submission<'a> {
     /// The study's name.
     pub name: &'a str,
     /// The study's folder, for scripts and lists.
@@ -40,13 +40,13 @@ pub struct Ready {
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn ready(study: &Study<'_>, plan: &Plan, store: &Store, runs: &[usize]) -> Result<Vec<Ready>> {
+pub fn ready(study: &Submission<'_>, plan: &Plan, store: &Store, runs: &[usize]) -> Result<Vec<Ready>> {
     let mut tasks = Vec::new();
     for &index in runs {
         let run = &plan.runs[index];
         let job = run.job.as_ref().map_err(Clone::clone)?;
         let device = &study.devices[index % study.devices.len()];
-        let task = Task::new(run, job, store.folder(), study.threads, device);
+        let task = StudyTask::new(run, job, store.folder(), study.threads, device);
         let path = task.write(&study.folder.join("tasks"))?;
         let command =
             format!("{} task {}", shell(&study.program.to_string_lossy()), shell(&path.to_string_lossy()));
@@ -63,7 +63,12 @@ pub fn ready(study: &Study<'_>, plan: &Plan, store: &Store, runs: &[usize]) -> R
 /// # Errors
 /// The template has no `{command}` and no `{task}`, a command cannot be started or fails, or `stop` said
 /// so.
-pub fn command(study: &Study<'_>, tasks: &[Ready], template: &str, stop: &dyn Fn() -> bool) -> Result<()> {
+pub fn command(
+    study: &Submission<'_>,
+    tasks: &[Ready],
+    template: &str,
+    stop: &dyn Fn() -> bool,
+) -> Result<()> {
     if !template.contains("{command}") && !template.contains("{task}") {
         return Err(Error::value(
             "--template",
@@ -157,7 +162,7 @@ impl Submitted {
     /// `sbatch` cannot be run or refuses, or a file cannot be written.
     pub fn submit(
         &mut self,
-        study: &Study<'_>,
+        study: &Submission<'_>,
         tasks: &[Ready],
         jobs: Option<usize>,
         options: &[String],
@@ -185,7 +190,7 @@ impl Submitted {
 
 /// The script of one job array: each element does one line of the list.
 fn batch_script(
-    study: &Study<'_>,
+    study: &Submission<'_>,
     tasks: usize,
     jobs: Option<usize>,
     list: &Path,
@@ -250,8 +255,8 @@ mod tests {
 
     const DEVICES: [String; 0] = [];
 
-    fn study(folder: &Path) -> Study<'_> {
-        Study { name: "s", folder, program: Path::new("/bin/longwave"), threads: 2, devices: &DEVICES }
+    fn study(folder: &Path) -> Submission<'_> {
+        Submission { name: "s", folder, program: Path::new("/bin/longwave"), threads: 2, devices: &DEVICES }
     }
 
     #[test]

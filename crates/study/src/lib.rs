@@ -1,14 +1,19 @@
 //! Studies: grids of encodings, extensions, lengths and seeds, interrupted at will.
 //!
-//! - [`document`], [`axis`]: a study file, read strictly.
+//! Every module uses only modules above it:
+//!
+//! - [`statistics`]: intervals, tests and corrections, as functions of numbers.
+//! - [`axis`], [`claim`], [`document`]: a study file, read strictly.
 //! - [`plan`]: its runs, each with its identity.
 //! - [`store`]: where runs are kept, shared by studies.
-//! - [`task`], [`execute()`]: one run as a file, and the processes that do them.
+//! - [`task`], [`execute()`]: one run as a file, and the processes that do the runs.
 //! - [`launcher`]: hands tasks to Slurm or to any other engine.
 //! - [`cost`]: what a plan takes, before it is run.
-//! - [`results`], [`mod@write`]: tidy rows, and the files they go to.
-//! - [`sample`]: the value of a metric in a row, and its parts by document.
-//! - [`statistics`], [`difference`], [`claim`], [`compare`]: differences, and what may be said of them.
+//! - [`results`]: the rows of a study, with what each run was.
+//! - [`sample`], [`difference`]: the value of a metric in a row, and differences paired by seed and document.
+//! - [`compare`]: two sides of rows, wherever they were measured alike.
+//! - [`judge`]: the verdict on each claim.
+//! - [`mod@write`]: the files of a study.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
@@ -19,6 +24,7 @@ pub mod cost;
 pub mod difference;
 pub mod document;
 pub mod execute;
+pub mod judge;
 pub mod launcher;
 pub mod plan;
 pub mod results;
@@ -32,4 +38,4 @@ pub use document::Study;
 pub use execute::execute;
 pub use plan::{Job, Plan, Planned};
 pub use store::{Failure, Store, Work};
-pub use task::Task;
+pub use task::StudyTask;

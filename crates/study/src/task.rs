@@ -14,7 +14,7 @@ pub const FORMAT: u32 = 1;
 
 /// A job and how to do it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Task {
+pub struct StudyTask {
     /// What to do.
     pub job: Job,
     /// Where runs are kept.
@@ -40,7 +40,7 @@ struct Written {
     config: Table,
 }
 
-impl Task {
+impl StudyTask {
     /// The task of a planned run.
     pub fn new(run: &Planned, job: &Job, store: &Path, threads: usize, device: &str) -> Self {
         Self {
@@ -124,11 +124,11 @@ mod tests {
         let plan = crate::plan::tests::plan("[[evaluate]]\nlengths = [128]\nextend = [\"ntk\"]");
         let run = &plan.runs[0];
         let job = run.job.as_ref().unwrap();
-        let task = Task::new(run, job, Path::new("runs/store"), 2, "cpu");
+        let task = StudyTask::new(run, job, Path::new("runs/store"), 2, "cpu");
         let path = task.write(folder.path()).unwrap();
-        assert_eq!(Task::load(&path).unwrap(), task);
+        assert_eq!(StudyTask::load(&path).unwrap(), task);
         let newer = std::fs::read_to_string(&path).unwrap().replace("format = 1", "format = 9");
         std::fs::write(&path, newer).unwrap();
-        assert!(Task::load(&path).unwrap_err().message().contains("format 9"));
+        assert!(StudyTask::load(&path).unwrap_err().message().contains("format 9"));
     }
 }

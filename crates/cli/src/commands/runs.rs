@@ -78,7 +78,7 @@ fn state(store: &Store, key: &str) -> Result<String> {
     if store.try_lock(key)?.is_none() {
         return Ok("running".to_owned());
     }
-    Ok(match store.entries(key)?.last().map(|entry| entry.event.as_str()) {
+    Ok(match store.journal_lines(key)?.last().map(|entry| entry.event.as_str()) {
         None => "-".to_owned(),
         // Nobody works on it, and nobody said how it ended.
         Some("started") => "killed".to_owned(),

@@ -11,7 +11,7 @@ use longwave_core::error::Kind;
 use longwave_experiment::{Machine, run as experiment};
 use longwave_kernels::DeviceChoice;
 use longwave_study::execute::BUSY;
-use longwave_study::{Failure, Store, Task, Work};
+use longwave_study::{Failure, Store, StudyTask, Work};
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let task = Task::load(&arguments.file)?;
+    let task = StudyTask::load(&arguments.file)?;
     interrupt::install()?;
     warn(&task.job.config.warnings);
     if arguments.follow {
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
 }
 
-fn work(task: &Task, device: DeviceChoice, store: &Store) -> Result<()> {
+fn work(task: &StudyTask, device: DeviceChoice, store: &Store) -> Result<()> {
     let machine = Machine::open(device, Some(task.threads))?;
     let config = task.job.config.clone();
     let rows = experiment(config, &store.run(&task.job.key), true, &machine, &mut Terminal::default())?;

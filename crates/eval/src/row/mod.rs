@@ -111,7 +111,7 @@ pub struct ResultRow {
     /// The loss minus that of another reading of the model, see [`reference`](crate::reference); absent of that reading
     /// itself, and where nothing can be paired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub difference: Option<Difference>,
+    pub difference: Option<ReferenceDifference>,
     /// The device it was measured on, in words.
     pub device: String,
     /// Threads it was measured with.
@@ -144,7 +144,7 @@ pub struct Settings {
 
 /// The loss of a row minus that of another reading of its model, paired by document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Difference {
+pub struct ReferenceDifference {
     /// The other reading: `window_baseline`, or the config of its extension.
     pub against: Value,
     /// The difference, in nats per token; below 0 this row is better.

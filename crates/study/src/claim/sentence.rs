@@ -6,27 +6,31 @@ use longwave_position::Tokens;
 
 /// A claim taken apart.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Sentence {
+pub(crate) struct Sentence {
     /// Words of the left side.
-    pub(super) left: Vec<String>,
-    /// How they are held to stand.
-    pub(super) relation: Relation,
+    pub(crate) left: Vec<String>,
+    /// How the sides are compared.
+    pub(crate) relation: Relation,
     /// Words of the right side.
-    pub(super) right: Vec<String>,
+    pub(crate) right: Vec<String>,
     /// Where the sides are compared.
     length: Tokens,
 }
 
+/// How the left side is compared with the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Relation {
+pub(crate) enum Relation {
+    /// `<`
     Less,
+    /// `>`
     More,
+    /// `=`
     Same,
 }
 
 impl Sentence {
     /// Takes a sentence apart; `key` is its place in the file.
-    pub(super) fn parse(text: &str, key: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str, key: &str) -> Result<Self> {
         let wrong = |allowed: &str| {
             Error::value(key, format!("\"{text}\""), allowed)
                 .hint("write a claim as \"yarn < ntk at 8L\" or \"alibi, direct < rope, ntk at 1024\"")
@@ -45,7 +49,7 @@ impl Sentence {
     }
 
     /// Whether a row was read at the length.
-    pub(super) fn is_at(&self, row: &ResultRow) -> bool {
+    pub(crate) fn is_at(&self, row: &ResultRow) -> bool {
         row.settings.length == self.length.rounded_down(row.settings.train_length)
     }
 }

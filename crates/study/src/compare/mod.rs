@@ -9,7 +9,7 @@ mod side;
 
 pub use side::{Filter, Side};
 
-use crate::difference::Difference;
+use crate::difference::PairedDifference;
 use crate::results::Extensions;
 use crate::sample::Sample;
 use crate::statistics::{adjusted, mean};
@@ -257,7 +257,7 @@ fn comparison(
     right: &[Sample<'_>],
     metric: Metric,
 ) -> Option<Comparison> {
-    let difference = Difference::new(left, right, LEVEL)?;
+    let difference = PairedDifference::new(left, right, LEVEL)?;
     let interval = difference.interval();
     let mean_of = |numbers: Vec<f64>| mean(&numbers).unwrap_or(f64::NAN);
     let value = |samples: &[Sample<'_>]| mean_of(samples.iter().map(Sample::value).collect());

@@ -40,7 +40,7 @@ pub struct Failure {
 
 /// One line of a run's journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct JournalLine {
     /// `started`, `trained`, `finished`, `failed` or `stopped`.
     pub event: String,
     /// Identity of the evaluations asked for.
@@ -204,7 +204,7 @@ impl Store {
         let path = self.journal(&job.key);
         let failed = |error: std::io::Error| Error::io("write", &path, &error);
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        let entry = Entry {
+        let entry = JournalLine {
             event: event.to_owned(),
             evaluation: job.evaluation.clone(),
             process: std::process::id(),
@@ -220,7 +220,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn entries(&self, key: &str) -> Result<Vec<Entry>> {
+    pub fn journal_lines(&self, key: &str) -> Result<Vec<JournalLine>> {
         let path = self.journal(key);
         if !path.exists() {
             return Ok(Vec::new());

@@ -58,7 +58,8 @@ fn the_journal_survives_a_cut_line() {
     let path = store.journal(&job.key);
     let text = fs::read_to_string(&path).unwrap() + "{\"event\": \"sta";
     fs::write(&path, text).unwrap();
-    let events: Vec<String> = store.entries(&job.key).unwrap().into_iter().map(|entry| entry.event).collect();
+    let events: Vec<String> =
+        store.journal_lines(&job.key).unwrap().into_iter().map(|entry| entry.event).collect();
     assert_eq!(events, ["started", "finished"]);
 }
 

@@ -1,6 +1,6 @@
 //! A study's tables, claims and failures as Markdown.
 
-use crate::claim::Judged;
+use crate::judge::Judged;
 use crate::plan::Plan;
 use crate::results::{Measured, Results};
 use crate::statistics::mean;

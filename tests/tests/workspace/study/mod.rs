@@ -4,17 +4,17 @@
 //! `LONGWAVE_KILLS=20 cargo test --package longwave-tests --test workspace study::killed` kills more often than the
 //! few times of a usual test run.
 
+mod failures;
+mod killed;
 mod outputs;
 
-use crate::common;
-use crate::common::{Outcome, PROGRAM, Project};
+use crate::common::{Outcome, Project};
 use longwave_study::Store;
-use longwave_study::store::Entry;
+use longwave_study::store::JournalLine;
 use std::collections::BTreeMap;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 /// Two encodings, two seeds, three readings, a claim.
 const STUDY: &str = r#"
@@ -74,14 +74,14 @@ fn store(project: &Project) -> Store {
 /// The events of every run's journal.
 fn events(project: &Project) -> BTreeMap<String, Vec<String>> {
     let store = store(project);
-    let of = |key: &String| store.entries(key).unwrap().into_iter().map(|entry| entry.event).collect();
+    let of = |key: &String| store.journal_lines(key).unwrap().into_iter().map(|entry| entry.event).collect();
     store.keys().unwrap().iter().map(|key| (key.clone(), of(key))).collect()
 }
 
 /// All lines of all journals.
-fn journal(project: &Project) -> Vec<Entry> {
+fn journal(project: &Project) -> Vec<JournalLine> {
     let store = store(project);
-    store.keys().unwrap().iter().flat_map(|key| store.entries(key).unwrap()).collect()
+    store.keys().unwrap().iter().flat_map(|key| store.journal_lines(key).unwrap()).collect()
 }
 
 /// Rows and last checkpoints of the runs that are finished, with the times they were written.
@@ -105,98 +105,9 @@ fn written(path: &Path) -> SystemTime {
     std::fs::metadata(path).unwrap().modified().unwrap()
 }
 
-/// How far the study's runs are: lines of metrics and rows that they have written.
-fn progress(project: &Project) -> usize {
-    let store = store(project);
-    let lines = |path: PathBuf| std::fs::read_to_string(path).map_or(0, |text| text.lines().count());
-    let of = |key: &String| ["metrics.jsonl", "results.jsonl"].map(|name| lines(store.run(key).join(name)));
-    store.keys().unwrap_or_default().iter().flat_map(of).sum()
-}
-
-/// Starts the study as the head of a process group of its own.
-fn start(project: &Project) -> Child {
-    Command::new(PROGRAM)
-        .args(["study", "two.toml"])
-        .current_dir(project.path(""))
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .unwrap()
-}
-
+/// Sends a signal to a process, or with a `-` before its id to its group.
 fn signal(name: &str, process: &str) {
     Command::new("kill").args([name, "--", process]).stderr(Stdio::null()).status().unwrap();
-}
-
-#[test]
-fn a_study_killed_again_and_again_ends_with_the_same_bytes() {
-    let kills: u32 = std::env::var("LONGWAVE_KILLS").map_or(4, |count| count.parse().unwrap());
-    let undisturbed = project(STUDY);
-    done(study(&undisturbed, &[]));
-    let whole = progress(&undisturbed) as f64;
-    let disturbed = project(STUDY);
-    let mut seen = BTreeMap::new();
-    let mut state = 7u64;
-    let mut landed = 0;
-    for kill in 0..kills {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // Somewhere in its own part of the study, so that all of it meets kills and the last one is not too late.
-        let share = (f64::from(kill) + (state >> 11) as f64 / (1u64 << 53) as f64) / f64::from(kills);
-        let mut child = start(&disturbed);
-        while (progress(&disturbed) as f64) < share * whole && child.try_wait().unwrap().is_none() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let alive = child.try_wait().unwrap().is_none();
-        if kill % 2 == 0 {
-            // With all its runs: they have no time to write a checkpoint.
-            signal("-KILL", &format!("-{}", child.id()));
-        } else {
-            // Alone: its runs see that it is gone.
-            child.kill().unwrap();
-        }
-        child.wait().unwrap();
-        landed += u32::from(alive);
-        for (path, time) in finished(&disturbed) {
-            let first = *seen.entry(path.clone()).or_insert(time);
-            assert_eq!(first, time, "{} was computed twice", path.display());
-        }
-    }
-    done(study(&disturbed, &[]));
-    assert!(landed * 2 > kills, "only {landed} of {kills} kills met a running study");
-    assert_eq!(results(&disturbed), results(&undisturbed));
-    for (path, time) in &seen {
-        assert_eq!(written(path), *time, "{} was computed twice", path.display());
-    }
-    for (key, events) in events(&disturbed) {
-        let end = events.iter().position(|event| event == "finished").unwrap_or(events.len());
-        assert!(events.len() <= end + 1, "{key} was begun again after its end: {events:?}");
-    }
-    for key in store(&disturbed).keys().unwrap() {
-        let [a, b] =
-            [&disturbed, &undisturbed].map(|it| store(it).run(&key).join("checkpoints/last.safetensors"));
-        assert!(common::same(&a, &b), "{key}");
-    }
-}
-
-#[test]
-fn two_processes_share_the_work() {
-    let alone = project(STUDY);
-    done(study(&alone, &[]));
-    let shared = project(STUDY);
-    let children: Vec<Child> = (0..2).map(|_| shared.start(&["study", "two.toml", "--jobs", "1"])).collect();
-    for child in children {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
-    assert_eq!(results(&shared), results(&alone));
-    let events = events(&shared);
-    assert_eq!(events.len(), 4);
-    for (key, events) in events {
-        assert_eq!(events, ["started", "finished"], "{key}");
-    }
 }
 
 #[test]
@@ -222,98 +133,6 @@ fn again_nothing_is_done_and_a_changed_evaluation_does_no_more() {
     assert!(csv.contains(",yarn,") && !csv.contains(",ntk,"), "{csv}");
     assert_eq!(csv.lines().next().unwrap().split(',').next(), Some("position"));
     assert!(project.exists("runs/studies/two/report/report.html"));
-}
-
-#[test]
-fn failing_runs_stop_no_other_and_are_told() {
-    let points = r#"
-        { label = "good" },
-        { label = "nan", train = { learning_rate = 1e30 } },
-        { label = "broken", train = { steps = -1 } },
-        { label = "killed", train = { steps = 1000000 } },
-        { label = "huge", model = { width = 1048576 } },
-    "#;
-    let axis = format!("[[axis]]\npoints = [{points}]\n");
-    let project = project(
-        &STUDY
-            .replace("[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]\n", &axis)
-            .replace("only = { position = \"rope\" }", "")
-            .replace("seeds = 2", "seeds = 1")
-            .replace("says = \"rope = alibi at 64\"", "says = \"good, ntk = nan, ntk at 64\""),
-    );
-    let child = project.start(&["study", "two.toml"]);
-    // As the kernel does when memory runs out.
-    let begin = Instant::now();
-    'killed: loop {
-        assert!(begin.elapsed() < Duration::from_mins(2), "the long run does not begin");
-        std::thread::sleep(Duration::from_millis(20));
-        let store = store(&project);
-        for key in store.keys().unwrap() {
-            let Ok(config) = std::fs::read_to_string(store.run(&key).join("config.toml")) else { continue };
-            if let (true, Some(entry)) =
-                (config.contains("steps = 1000000"), store.entries(&key).unwrap().pop())
-            {
-                signal("-KILL", &entry.process.to_string());
-                break 'killed;
-            }
-        }
-    }
-    let output = child.wait_with_output().unwrap();
-    let (stdout, stderr) =
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    for told in [
-        "failed    nan, seed 0: step ",
-        "failed    broken, seed 0: `train.steps = -1` is not allowed",
-        "failed    killed, seed 0: its process ended by signal 9: killed, perhaps for want of memory",
-        "failed    huge, seed 0: `model.width = 1048576` is not allowed: the model's weights alone take about ",
-        "error: 4 of 5 runs failed",
-        "hint: `--retry` tries them again",
-    ] {
-        assert!(stderr.contains(told), "no `{told}` in {stderr}");
-    }
-    assert!(stdout.contains("| good | ntk |") && !stdout.contains("| nan |"), "{stdout}");
-    assert!(stdout.contains("not measured") && stdout.contains("**undecided**"), "{stdout}");
-    // Without `--retry` nothing is tried again.
-    let before = events(&project);
-    assert_eq!(study(&project, &[]).code, Some(1));
-    assert_eq!(events(&project), before);
-}
-
-#[test]
-fn retry_tries_what_failed_again() {
-    let text = STUDY
-        .replace("steps = 12", "learning_rate = 1e30")
-        .replace("[[claim]]", "[[claim]]\nover = \"seeds\"");
-    let project = project(
-        &text
-            .replace("seeds = 2", "seeds = 1")
-            .replace("[\"rope\", \"alibi\"]", "[\"rope\"]")
-            .replace("alibi", "rope, ntk"),
-    );
-    let starts = || events(&project).into_values().flatten().filter(|event| event == "started").count();
-    assert_eq!((study(&project, &[]).code, starts()), (Some(1), 1));
-    assert_eq!((study(&project, &["--retry"]).code, starts()), (Some(1), 2));
-}
-
-#[test]
-fn a_signal_stops_the_study_with_its_runs() {
-    let project = project(&STUDY.replace("steps = 12", "steps = 1000000"));
-    let child = project.start(&["study", "two.toml"]);
-    let begin = Instant::now();
-    while !events(&project).values().any(|events| !events.is_empty()) {
-        assert!(begin.elapsed() < Duration::from_mins(2), "no run begins");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    signal("-TERM", &child.id().to_string());
-    let output = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("the same command goes on where this one stopped"), "{stderr}");
-    for key in store(&project).keys().unwrap() {
-        assert!(store(&project).try_lock(&key).unwrap().is_some(), "{key} is still being worked on");
-        assert_eq!(events(&project)[&key], ["started", "stopped"], "{key}");
-    }
 }
 
 #[test]
@@ -397,7 +216,7 @@ fn every_study_that_ships_can_be_planned() {
         for run in &plan.runs {
             assert!(run.job.is_ok(), "{}: {}", run.title(), run.job.as_ref().unwrap_err());
         }
-        study.claims.iter().for_each(|claim| claim.check(&plan).unwrap());
+        study.claims.iter().for_each(|claim| longwave_study::judge::check(claim, &plan).unwrap());
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(
             text.starts_with("# ") && text.contains("# Command "),

@@ -1,6 +1,7 @@
+use super::check::check_among;
 use super::*;
 use crate::results::tests::results;
-use longwave_eval::DocumentSums;
+use longwave_eval::{DocumentSums, Protocol};
 
 const AXES: &str = "seeds = 3\n[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]\n";
 
@@ -60,7 +61,7 @@ fn a_length_is_in_tokens_or_a_multiple_of_the_training_length() {
 fn claims_may_be_about_runs_of_several_training_lengths() {
     let axis = "[[axis]]\nkey = \"train.length\"\nvalues = [64, 128, 256]\n";
     let plan = crate::plan::tests::plan(&format!("{axis}[[evaluate]]\nextend = [\"ntk\", \"yarn\"]"));
-    let check = |says: &str| claim(&format!("says = \"{says}\"")).unwrap().check(&plan);
+    let check = |says: &str| check(&claim(&format!("says = \"{says}\"")).unwrap(), &plan);
     check("64, yarn < 64, ntk at 8L").unwrap();
     check("256, yarn < 64, yarn at 1.5L").unwrap();
     assert!(check("yarn < ntk at 8L").unwrap_err().message().contains("leaves `train.length` open"));
@@ -90,14 +91,12 @@ fn refusals_show_the_form() {
     assert!(message("say = \"x\"").contains("did you mean `says`?"));
     let plan = crate::plan::tests::plan(AXES);
     let extensions = ["ntk".to_owned(), "yarn".to_owned()];
-    let check = |text: &str| claim(text).unwrap().check_among(&plan, &extensions).unwrap_err().to_string();
+    let check = |text: &str| check_among(&claim(text).unwrap(), &plan, &extensions).unwrap_err().to_string();
     assert!(check("says = \"yarn < ntk at L\"").contains("leaves `position` open"));
     assert!(check("says = \"rope, yarm < rope, ntk at L\"").contains("`yarm` is no extension and no label"));
     assert!(check("says = \"rope, alibi < rope, ntk at L\"").contains("`alibi` is one too many"));
     assert!(
-        claim("says = \"position=rope, yarn < alibi, ntk at L\"")
-            .unwrap()
-            .check_among(&plan, &extensions)
+        check_among(&claim("says = \"position=rope, yarn < alibi, ntk at L\"").unwrap(), &plan, &extensions)
             .is_ok()
     );
 }
@@ -175,7 +174,7 @@ fn a_metric_that_no_row_has_is_refused() {
     let exact = claim("says = \"rope, ntk > alibi, ntk at 2L\"\nmetric = \"exact_match\"").unwrap();
     let plan = crate::plan::tests::plan(AXES);
     let extensions = ["ntk".to_owned()];
-    let planned = exact.check_among(&plan, &extensions).unwrap_err();
+    let planned = check_among(&exact, &plan, &extensions).unwrap_err();
     assert!(
         planned.message().contains("no row of `rope, ntk` that it is about will hold `exact_match`"),
         "{planned}"
@@ -188,7 +187,9 @@ fn a_metric_that_no_row_has_is_refused() {
     );
     let task = crate::plan::tests::task_plan(TASK);
     let bits = claim("says = \"rope, ntk > alibi, ntk at 2L\"\nmetric = \"bits_per_byte\"").unwrap();
-    assert!(bits.check_among(&task, &extensions).unwrap_err().hint_text().unwrap().contains("neither tasks"));
+    assert!(
+        check_among(&bits, &task, &extensions).unwrap_err().hint_text().unwrap().contains("neither tasks")
+    );
     let message = |text: &str| claim(text).unwrap_err().to_string();
     assert!(message("says = \"a > b at L\"\nmetric = \"exact\"").contains("`exact_match`"));
     assert!(message("says = \"a > b at L\"\nmetric = \"accuracy\"\ntolerance = 2").contains("from 0 to 1"));

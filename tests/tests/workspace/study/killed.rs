@@ -1,0 +1,120 @@
+//! Studies that are killed, stopped or run twice at once end with the same numbers and compute nothing twice.
+
+use super::{STUDY, done, events, finished, project, results, signal, store, study, written};
+use crate::common;
+use crate::common::{PROGRAM, Project};
+use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How far the study's runs are: lines of metrics and rows that they have written.
+fn progress(project: &Project) -> usize {
+    let store = store(project);
+    let lines = |path: PathBuf| std::fs::read_to_string(path).map_or(0, |text| text.lines().count());
+    let of = |key: &String| ["metrics.jsonl", "results.jsonl"].map(|name| lines(store.run(key).join(name)));
+    store.keys().unwrap_or_default().iter().flat_map(of).sum()
+}
+
+/// Starts the study as the head of a process group of its own.
+fn start(project: &Project) -> Child {
+    Command::new(PROGRAM)
+        .args(["study", "two.toml"])
+        .current_dir(project.path(""))
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn a_study_killed_again_and_again_ends_with_the_same_bytes() {
+    let kills: u32 = std::env::var("LONGWAVE_KILLS").map_or(4, |count| count.parse().unwrap());
+    let undisturbed = project(STUDY);
+    done(study(&undisturbed, &[]));
+    let whole = progress(&undisturbed) as f64;
+    let disturbed = project(STUDY);
+    let mut seen = BTreeMap::new();
+    let mut state = 7u64;
+    let mut landed = 0;
+    for kill in 0..kills {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // Somewhere in its own part of the study, so that all of it meets kills and the last one is not too late.
+        let share = (f64::from(kill) + (state >> 11) as f64 / (1u64 << 53) as f64) / f64::from(kills);
+        let mut child = start(&disturbed);
+        while (progress(&disturbed) as f64) < share * whole && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let alive = child.try_wait().unwrap().is_none();
+        if kill % 2 == 0 {
+            // With all its runs: they have no time to write a checkpoint.
+            signal("-KILL", &format!("-{}", child.id()));
+        } else {
+            // Alone: its runs see that it is gone.
+            child.kill().unwrap();
+        }
+        child.wait().unwrap();
+        landed += u32::from(alive);
+        for (path, time) in finished(&disturbed) {
+            let first = *seen.entry(path.clone()).or_insert(time);
+            assert_eq!(first, time, "{} was computed twice", path.display());
+        }
+    }
+    done(study(&disturbed, &[]));
+    assert!(landed * 2 > kills, "only {landed} of {kills} kills met a running study");
+    assert_eq!(results(&disturbed), results(&undisturbed));
+    for (path, time) in &seen {
+        assert_eq!(written(path), *time, "{} was computed twice", path.display());
+    }
+    for (key, events) in events(&disturbed) {
+        let end = events.iter().position(|event| event == "finished").unwrap_or(events.len());
+        assert!(events.len() <= end + 1, "{key} was begun again after its end: {events:?}");
+    }
+    for key in store(&disturbed).keys().unwrap() {
+        let [a, b] =
+            [&disturbed, &undisturbed].map(|it| store(it).run(&key).join("checkpoints/last.safetensors"));
+        assert!(common::same(&a, &b), "{key}");
+    }
+}
+
+#[test]
+fn two_processes_share_the_work() {
+    let alone = project(STUDY);
+    done(study(&alone, &[]));
+    let shared = project(STUDY);
+    let children: Vec<Child> = (0..2).map(|_| shared.start(&["study", "two.toml", "--jobs", "1"])).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(results(&shared), results(&alone));
+    let events = events(&shared);
+    assert_eq!(events.len(), 4);
+    for (key, events) in events {
+        assert_eq!(events, ["started", "finished"], "{key}");
+    }
+}
+
+#[test]
+fn a_signal_stops_the_study_with_its_runs() {
+    let project = project(&STUDY.replace("steps = 12", "steps = 1000000"));
+    let child = project.start(&["study", "two.toml"]);
+    let begin = Instant::now();
+    while !events(&project).values().any(|events| !events.is_empty()) {
+        assert!(begin.elapsed() < Duration::from_mins(2), "no run begins");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    signal("-TERM", &child.id().to_string());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("the same command goes on where this one stopped"), "{stderr}");
+    for key in store(&project).keys().unwrap() {
+        assert!(store(&project).try_lock(&key).unwrap().is_some(), "{key} is still being worked on");
+        assert_eq!(events(&project)[&key], ["started", "stopped"], "{key}");
+    }
+}

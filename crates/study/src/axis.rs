@@ -155,7 +155,7 @@ fn points(labels: Vec<String>, changes: impl Iterator<Item = Table>) -> Vec<Poin
     labels.into_iter().zip(changes).map(|(label, changes)| Point { label, changes }).collect()
 }
 
-/// A value in few words: `rope`, `0.003`, `rope fraction=0.5`.
+/// A short label of a value: `rope`, `0.003`, `rope fraction=0.5`.
 pub(crate) fn label_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

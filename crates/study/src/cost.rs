@@ -9,7 +9,7 @@ use longwave_eval::{ResolvedEvaluate, Window};
 use longwave_model::size::training_flops;
 use std::collections::HashMap;
 
-/// Tells what runs read: their corpora and tasks, and other text that evaluations name.
+/// What runs read: their corpora and tasks, and other text that evaluations name.
 pub trait Corpora {
     /// Tokens of the vocabulary.
     ///
@@ -57,10 +57,10 @@ impl Cost {
     }
 }
 
-/// The cost of each run of a plan, in its order; `None` where it cannot be told, for want of an allowed
-/// config or of documents long enough.
+/// The cost of each run of a plan, in its order; `None` where it is unknown: the config is not
+/// allowed, or no document is long enough.
 ///
-/// `corpora` is asked once for each different `[data]` and evaluation.
+/// `corpora` is called once for each different `[data]` and evaluation.
 pub fn costs(plan: &Plan, corpora: &mut dyn Corpora) -> Vec<Option<Cost>> {
     let mut known: Vec<(&DataConfig, Option<usize>)> = Vec::new();
     let mut readings: HashMap<(usize, usize, &str), Option<Readings>> = HashMap::new();

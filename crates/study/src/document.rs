@@ -1,4 +1,4 @@
-//! A study file, `experiments/NAME.toml`: what it says, read strictly.
+//! A study file, `experiments/NAME.toml`, read strictly.
 
 use crate::axis::Axis;
 use crate::claim::ClaimConfig;
@@ -34,10 +34,21 @@ pub struct Study {
     pub claims: Vec<ClaimConfig>,
     /// Threads of a run on the CPU.
     pub threads: usize,
-    /// Devices that runs are dealt to: here each to one that is free, by launchers in turn.
+    /// Devices that runs are assigned to: on this machine to whichever is free, by launchers in turn.
     pub devices: Vec<String>,
     /// The folder of runs, shared by studies.
     pub store: PathBuf,
+    /// The documents that it was read from.
+    pub source: Source,
+}
+
+/// The documents of a study, as read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// The study file.
+    pub document: Table,
+    /// The base config that it names.
+    pub base: Table,
 }
 
 /// An `[[evaluate]]` block and the runs it is for.
@@ -108,6 +119,7 @@ impl Study {
     /// # Errors
     /// A key or value is not allowed, or the base cannot be read.
     pub fn from_table(mut document: Table, read_base: &dyn Fn(&str) -> Result<Table>) -> Result<Self> {
+        let written = document.clone();
         let changes = take_table(&mut document, "set")?;
         let axes = take_tables(&mut document, "axis")?;
         let stages = document.remove("stage");
@@ -127,6 +139,7 @@ impl Study {
             return Err(Error::value("devices", "[]", "there must be a device").hint("use [\"cpu\"]"));
         }
         let mut base = read_base(&top.base)?;
+        let source = Source { document: written, base: base.clone() };
         merge(&mut base, &changes);
         if let Some(stages) = stages {
             base.insert("stage".to_owned(), stages);
@@ -158,30 +171,32 @@ impl Study {
             threads: top.threads,
             devices: top.devices,
             store: PathBuf::from(top.store),
+            source,
         })
     }
 
     /// A study without a file: one config with several seeds.
     ///
     /// # Errors
-    /// The config's evaluations are no list of tables.
-    pub fn of_seeds(name: String, mut base: Table, seeds: Vec<u64>, threads: usize) -> Result<Self> {
-        let evaluations = take_tables(&mut base, "evaluate")?;
-        base.remove("seed");
-        Ok(Self {
+    /// The config's name cannot name a folder, or its evaluations are no list of tables.
+    pub fn of_seeds(
+        name: String,
+        base: &Table,
+        seeds: Vec<u64>,
+        threads: usize,
+        device: String,
+    ) -> Result<Self> {
+        let top = Top {
             name,
-            base,
-            axes: Vec::new(),
-            seeds,
-            evaluations: evaluations
-                .into_iter()
-                .map(|block| EvaluateBlock { block, only: BTreeMap::new() })
-                .collect(),
-            claims: Vec::new(),
+            base: "config.toml".to_owned(),
+            seeds: Seeds::List(seeds),
             threads,
-            devices: cpu(),
-            store: PathBuf::from(STORE),
-        })
+            devices: vec![device],
+            store: store(),
+        };
+        let document = Table::try_from(top)
+            .map_err(|error| Error::failed(format!("the study cannot be written as TOML: {error}")))?;
+        Self::from_table(document, &|_| Ok(base.clone()))
     }
 }
 

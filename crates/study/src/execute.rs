@@ -1,11 +1,11 @@
 //! Does the runs of a plan that are missing, each in a process of its own.
 //!
-//! A process of its own means: a run that is killed for want of memory, or that aborts, takes no other
-//! with it; its threads are its own; and what it computes does not depend on what runs beside it.
+//! Each run has its own process, so that a run that is killed or aborts ends no other run, and so that its threads and
+//! its numbers do not depend on the runs beside it.
 //!
 //! A child holds its run's lock while it works and writes the rows, or the reason of a failure, itself.
 //! Its stdin is a pipe from here: when this process ends, however it ends, the child reads the end of
-//! the pipe, writes a checkpoint and stops. Its stdout carries one JSON line per sign of life.
+//! the pipe, writes a checkpoint and stops. It reports its progress on stdout, one JSON line at a time.
 
 use crate::plan::{Job, Plan};
 use crate::store::{Failure, Store, Work};
@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 /// The exit code of a task whose run another process is working on.
 pub const BUSY: u8 = 75;
 
-/// Between two looks at the children.
+/// Time between two checks of the children.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Between two looks at runs that another process works on.
+/// Time between two checks of the runs that another process works on.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// How runs are done.
@@ -56,7 +56,7 @@ pub struct Sign {
     pub message: String,
 }
 
-/// What happens, for whoever shows it; a run is named by its place in the plan.
+/// What happens, for the caller to show. A run is named by its index in the plan.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A run's process has started.
@@ -105,10 +105,10 @@ pub fn missing(plan: &Plan, store: &Store) -> Vec<usize> {
 }
 
 /// Does the runs in `wanted`, as many at a time as `options.jobs`, until all are finished or failed,
-/// here or by another process. `stop` is asked all the time; `show` is told what happens.
+/// here or by another process. `stop` is called all the time, `show` for each event.
 ///
 /// # Errors
-/// `stop` said so, or a process or file cannot be had. A run that fails is no error.
+/// `stop` returned true, a process cannot be started, or a file cannot be written. A run that fails is no error.
 pub fn execute(
     plan: &Plan,
     store: &Store,
@@ -180,7 +180,7 @@ impl Execution<'_> {
             return Ok(());
         }
         let job = self.job(index)?;
-        // Given back at once: the child takes it. Who comes between makes the child answer `BUSY`.
+        // Released at once, and taken by the child. If another process is faster, the child ends with `BUSY`.
         if self.store.try_lock(&job.key)?.is_none() {
             show(Event::Elsewhere(index));
             self.elsewhere.push(index);
@@ -199,7 +199,7 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Tells of a run that another process has finished or that failed there.
+    /// Shows a run that another process has finished, or that failed there; false if it is open.
     fn settled(&self, index: usize, show: &mut dyn FnMut(Event)) -> Result<bool> {
         let job = self.job(index)?;
         match self.store.work(job) {
@@ -237,7 +237,7 @@ impl Execution<'_> {
             let signs = self.sender.clone();
             std::thread::spawn(move || {
                 for line in BufReader::new(stdout).lines().map_while(std::io::Result::ok) {
-                    // What is no sign is for people, and nobody looks.
+                    // Other lines are for people, and nobody reads them here.
                     let Ok(sign) = serde_json::from_str(&line) else { continue };
                     if signs.send((index, sign)).is_err() {
                         return;
@@ -249,7 +249,7 @@ impl Execution<'_> {
         Ok((child, stdin))
     }
 
-    /// Takes leave of children that have ended.
+    /// Handles children that have ended.
     fn reap(&mut self, stop: &dyn Fn() -> bool, show: &mut dyn FnMut(Event)) -> Result<()> {
         let mut place = 0;
         while place < self.workers.len() {
@@ -294,7 +294,7 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Looks now and then at runs that another process has: they may be done, or free again.
+    /// Checks from time to time the runs that another process has: they may be done, or free again.
     fn look_elsewhere(&mut self, show: &mut dyn FnMut(Event)) -> Result<()> {
         if self.elsewhere.is_empty() || self.looked.elapsed() < LOOK {
             return Ok(());
@@ -321,7 +321,7 @@ fn free_device(count: usize, at_work: &[usize]) -> usize {
     (0..count).min_by_key(runs).unwrap_or(0)
 }
 
-/// The failure of a process that could not tell why it ended; its own words begin at `from` in the log.
+/// The failure of a process that wrote no reason. Its own output begins at byte `from` of the log.
 fn unexplained(status: ExitStatus, log: &Path, from: u64) -> Failure {
     let hint = Some(format!("what it wrote is in `{}`", log.display()));
     let words = last_words(log, from).map_or(String::new(), |words| format!(": {words}"));
@@ -330,14 +330,14 @@ fn unexplained(status: ExitStatus, log: &Path, from: u64) -> Failure {
         use std::os::unix::process::ExitStatusExt;
         if let Some(signal) = status.signal() {
             // The kernel ends what takes too much memory with SIGKILL.
-            let why = if signal == 9 { ": killed, perhaps for want of memory" } else { words.as_str() };
+            let why = if signal == 9 { ": killed, perhaps because memory ran out" } else { words.as_str() };
             return Failure { reason: format!("its process ended by signal {signal}{why}"), hint };
         }
     }
-    Failure { reason: format!("its process ended without a word ({status}){words}"), hint }
+    Failure { reason: format!("its process ended without a message ({status}){words}"), hint }
 }
 
-/// What Rust says where a process ends for want of memory or by a panic.
+/// The message of Rust where a process ends by a panic or without memory.
 fn last_words(log: &Path, from: u64) -> Option<String> {
     let bytes = std::fs::read(log).ok()?;
     let text = String::from_utf8_lossy(bytes.get(usize::try_from(from).ok()?..)?).into_owned();

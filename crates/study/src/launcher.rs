@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What engines need to know of a study.
+/// What a launcher needs to know of a study.
 #[derive(Clone, Debug)]
 pub struct Submission<'a> {
     /// The study's name.
@@ -21,11 +21,11 @@ pub struct Submission<'a> {
     pub program: &'a Path,
     /// Threads of a run.
     pub threads: usize,
-    /// Devices, handed out in turn.
+    /// Devices, assigned in turn.
     pub devices: &'a [String],
 }
 
-/// A task that is ready to be handed over.
+/// A task that is ready to start elsewhere.
 #[derive(Clone, Debug)]
 pub struct Ready {
     /// The run's identity.
@@ -57,12 +57,12 @@ pub fn ready(study: &Submission<'_>, plan: &Plan, store: &Store, runs: &[usize])
 
 /// Runs a template's command line once for each task, one after the other, and waits for each; what it
 /// starts may go on in the background. `{command}` stands for the task's command line, `{task}` for its
-/// file, `{key}` for the run's identity, `{threads}` and `{name}` for the study's. `stop` is asked
+/// file, `{key}` for the run's identity, `{threads}` and `{name}` for the study's. `stop` is called
 /// between tasks.
 ///
 /// # Errors
-/// The template has no `{command}` and no `{task}`, a command cannot be started or fails, or `stop` said
-/// so.
+/// The template has no `{command}` and no `{task}`, a command cannot be started or fails, or `stop`
+/// returned true.
 pub fn command(
     study: &Submission<'_>,
     tasks: &[Ready],

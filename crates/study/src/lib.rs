@@ -5,6 +5,7 @@
 //! - [`statistics`]: intervals, tests and corrections, as functions of numbers.
 //! - [`axis`], [`claim`], [`document`]: a study file, read strictly.
 //! - [`plan`]: its runs, each with its identity.
+//! - [`saved`]: a study as its folder keeps it.
 //! - [`store`]: where runs are kept, shared by studies.
 //! - [`task`], [`execute()`]: one run as a file, and the processes that do the runs.
 //! - [`launcher`]: hands tasks to Slurm or to any other engine.
@@ -29,6 +30,7 @@ pub mod launcher;
 pub mod plan;
 pub mod results;
 pub mod sample;
+pub mod saved;
 pub mod statistics;
 pub mod store;
 pub mod task;

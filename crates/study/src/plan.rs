@@ -9,7 +9,7 @@ use longwave_eval::row;
 use longwave_experiment::Config;
 use longwave_train::checkpoint;
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use toml::{Table, Value};
 
 /// The version of a run's identity: raised when the same config would be kept in another form, or trained to other
@@ -23,6 +23,10 @@ pub struct Plan {
     pub axes: Vec<String>,
     /// The runs.
     pub runs: Vec<Planned>,
+    /// The kind of device, `cpu` or `gpu`.
+    pub device: String,
+    /// Content hashes of the corpora, by the text of their `[data]`.
+    pub contents: BTreeMap<String, String>,
 }
 
 /// One combination of points and a seed.
@@ -49,14 +53,14 @@ pub struct Job {
 }
 
 impl Job {
-    /// Key and evaluation: what is done once.
+    /// Key and evaluation, which identify the work: equal work is done once.
     pub fn id(&self) -> (String, String) {
         (self.key.clone(), self.evaluation.clone())
     }
 }
 
 impl Planned {
-    /// The run in words: labels and seed.
+    /// Labels and seed, for people.
     pub fn title(&self) -> String {
         let mut parts = self.labels.clone();
         parts.push(format!("seed {}", self.seed));
@@ -64,11 +68,11 @@ impl Planned {
     }
 }
 
-/// Tells the content hash of a corpus.
+/// Gives the content hash of a corpus.
 pub type ContentHash<'a> = dyn FnMut(&DataConfig) -> Result<String> + 'a;
 
 impl Plan {
-    /// Expands a study. `content_hash` is asked once for each different `[data]`; `device` is the kind of
+    /// Expands a study. `content_hash` is called once for each different `[data]`; `device` is the kind of
     /// device (`cpu` or `gpu`), which decides how results round.
     ///
     /// A combination whose config is not allowed is planned all the same, with the reason.
@@ -84,7 +88,13 @@ impl Plan {
                 break;
             }
         }
-        Self { axes: study.axes.iter().map(|axis| axis.name.clone()).collect(), runs }
+        let contents = expansion.contents.into_iter().filter_map(|(data, hash)| Some((data, hash.ok()?)));
+        Self {
+            axes: study.axes.iter().map(|axis| axis.name.clone()).collect(),
+            runs,
+            device: device.to_owned(),
+            contents: contents.collect(),
+        }
     }
 
     /// The runs that can be done, with their places in the plan, each work once.
@@ -164,7 +174,7 @@ impl Expansion<'_, '_> {
         // The name is part of every row, and the run may belong to several studies.
         document.insert("name".to_owned(), Value::String("run".to_owned()));
         let config = Config::from_table(document)?;
-        let data = Table::try_from(&config.run.data).map(|table| table.to_string()).unwrap_or_default();
+        let data = data_text(&config.run.data);
         let content = if let Some(known) = self.contents.get(&data) {
             known.clone()
         } else {
@@ -200,6 +210,11 @@ impl Expansion<'_, '_> {
     }
 }
 
+/// The text that identifies `[data]` in a plan.
+pub(crate) fn data_text(data: &DataConfig) -> String {
+    Table::try_from(data).map(|table| table.to_string()).unwrap_or_default()
+}
+
 /// 16 hexadecimal digits that identify a value.
 fn short_hash(value: serde_json::Value) -> String {
     sha256_of(canonical::text(value).as_bytes())[..16].to_owned()
@@ -222,10 +237,20 @@ pub(crate) mod tests {
         plan_of(&BASE.replace("corpus = \"c\"", "task = { kind = \"copy\" }"), text)
     }
 
+    /// A study and its plan.
+    pub(crate) fn study_and_plan(text: &str) -> (Study, Plan) {
+        study_and_plan_of(BASE, text)
+    }
+
     fn plan_of(base: &str, text: &str) -> Plan {
+        study_and_plan_of(base, text).1
+    }
+
+    fn study_and_plan_of(base: &str, text: &str) -> (Study, Plan) {
         let text = format!("name = \"s\"\nbase = \"b.toml\"\n{text}");
         let study = Study::from_table(text.parse().unwrap(), &|_| Ok(base.parse().unwrap())).unwrap();
-        Plan::new(&study, "cpu", &mut |data| Ok(data.corpus.clone()))
+        let plan = Plan::new(&study, "cpu", &mut |data| Ok(data.corpus.clone()));
+        (study, plan)
     }
 
     fn keys(plan: &Plan) -> Vec<String> {

@@ -28,7 +28,7 @@ pub struct Measured {
     pub run: usize,
     /// The run's label on each axis.
     pub labels: Vec<String>,
-    /// The extension's kind, and what tells its config from others of that kind in the study.
+    /// The extension's kind, and the keys in which its config differs from others of that kind in the study.
     pub extend: String,
     /// The row.
     pub row: ResultRow,
@@ -124,7 +124,7 @@ impl Extensions {
                 continue;
             }
             for extension in job.config.evaluations().into_iter().flatten().flat_map(|it| it.extensions) {
-                // What has no JSON form is told when it is measured.
+                // A value without a JSON form is an error when it is measured.
                 let config = serde_json::to_value(&extension).unwrap_or_default();
                 extensions.add(extension.kind(), &config);
             }

@@ -1,4 +1,4 @@
-//! What two readings are compared by: the value of a metric in a row, and its parts by document.
+//! The value of a metric in a row, and its parts by document: what two readings are compared by.
 
 use longwave_eval::metrics::Documents;
 use longwave_eval::{Metric, ResultRow, WINDOW_BASELINE};

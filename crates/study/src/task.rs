@@ -1,4 +1,4 @@
-//! One run of a study as a file, so that any process can do it: this one's children, or whatever a
+//! One run of a study as a file, so that any process can do it: a child of this one, or one that a
 //! launcher starts.
 
 use crate::plan::{Job, Planned};
@@ -19,7 +19,7 @@ pub struct StudyTask {
     pub job: Job,
     /// Where runs are kept.
     pub store: PathBuf,
-    /// The run in words.
+    /// Labels and seed, for people.
     pub title: String,
     /// Threads on the CPU.
     pub threads: usize,

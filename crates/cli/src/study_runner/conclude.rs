@@ -2,11 +2,11 @@
 
 use super::StudyRunner;
 use crate::output::{data, status};
-use longwave_core::{Error, Result, file};
-use longwave_eval::ResultRow;
-use longwave_report::page;
+use longwave_core::{Error, Result};
+use longwave_eval::Reference;
 use longwave_study::results::Results;
-use longwave_study::{Failure, judge, write};
+use longwave_study::{Failure, Store, saved, write};
+use std::path::Path;
 
 /// The most reasons of failures that are printed; `study.md` has all.
 const MOST_REASONS: usize = 20;
@@ -17,20 +17,9 @@ impl StudyRunner<'_> {
     /// Writes the results and prints the tables; failures come last.
     pub(super) fn conclude(&self) -> Result<()> {
         let results = Results::gather(&self.plan, &self.store)?;
-        if !results.rows.is_empty() {
-            let table = results.table()?;
-            write::csv(&self.folder.join("results.csv"), &table)?;
-            write::parquet(&self.folder.join("results.parquet"), &table)?;
-            self.write_report(&results)?;
-        }
-        let claims = judge::judge(&self.study.claims, &self.plan, &results)?;
-        let text = write::markdown(&self.study.name, &self.plan, &results, &claims);
-        file::write(&self.folder.join("study.md"), text.as_bytes())?;
+        let text = write::all(&self.folder, self.study, &self.plan, &results, None)?;
         data(&text)?;
-        status(&format!(
-            "wrote study.md, results.csv, results.parquet and report/ in {}",
-            self.folder.display()
-        ));
+        wrote(&self.folder);
         self.print_failures(&results);
         if !results.failures.is_empty() {
             return Err(Error::failed(format!(
@@ -74,20 +63,25 @@ impl StudyRunner<'_> {
             ));
         }
     }
+}
 
-    /// Tables, plots and page of all rows, one name for each combination of labels.
-    fn write_report(&self, results: &Results) -> Result<()> {
-        let folder = self.folder.join("report");
-        let mut text = String::new();
-        for measured in &results.rows {
-            let name =
-                if measured.labels.is_empty() { self.study.name.clone() } else { measured.labels.join(", ") };
-            let row = ResultRow { run: name, ..measured.row.clone() };
-            let line = serde_json::to_string(&row)
-                .map_err(|error| Error::failed(format!("a result row cannot be written: {error}")))?;
-            text.extend([line.as_str(), "\n"]);
-        }
-        file::write(&folder.join("results.jsonl"), text.as_bytes())?;
-        page::write(&folder, None).map(|_| ())
+/// Writes again what a study wrote into its folder, from what its store holds.
+pub(crate) fn report_again(folder: &Path, against: Option<&Reference>) -> Result<()> {
+    let (study, plan) = saved::load(folder)?;
+    let results = Results::gather(&plan, &Store::new(&study.store))?;
+    if results.rows.is_empty() {
+        return Err(Error::failed(format!(
+            "`{}` holds no result of the study in `{}`",
+            study.store.display(),
+            folder.display()
+        ))
+        .hint("run the study, or start this command in the folder where it ran"));
     }
+    write::all(folder, &study, &plan, &results, against)?;
+    wrote(folder);
+    Ok(())
+}
+
+fn wrote(folder: &Path) {
+    status(&format!("wrote study.md, results.csv, results.parquet and report/ in {}", folder.display()));
 }

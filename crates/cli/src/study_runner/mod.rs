@@ -5,6 +5,8 @@ mod estimate;
 mod launch;
 mod progress;
 
+pub(crate) use conclude::report_again;
+
 use crate::configs::warn;
 use crate::interrupt;
 use crate::options::{Compute, parse_device};
@@ -16,7 +18,7 @@ use longwave_experiment::Config;
 use longwave_kernels::DeviceChoice;
 use longwave_study::cost::{Cost, costs};
 use longwave_study::document::studies;
-use longwave_study::{Plan, Store, Study, Work, judge};
+use longwave_study::{Plan, Store, Study, Work, judge, saved};
 use std::cell::RefCell;
 use std::path::PathBuf;
 
@@ -71,13 +73,13 @@ pub(crate) enum Launcher {
 pub(crate) fn run_seeds(config: &Config, seeds: u64, compute: &Compute) -> Result<()> {
     let first = config.run.seed;
     let threads = compute.threads.unwrap_or_else(|| cores().min(2));
-    let mut study = Study::of_seeds(
+    let study = Study::of_seeds(
         format!("{}-seeds", config.run.name),
-        config.to_table()?,
+        &config.to_table()?,
         (first..first + seeds).collect(),
         threads,
+        compute.device.to_string(),
     )?;
-    study.devices = vec![compute.device.to_string()];
     perform(&study, &Options::default())
 }
 
@@ -112,7 +114,9 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
         return runner.dry_run(machine);
     }
     runner.introduce();
-    if !options.collect {
+    if options.collect {
+        saved::save(&runner.folder, study, &runner.plan)?;
+    } else {
         runner.note_plan()?;
         match options.launcher {
             Launcher::Local => runner.run_here()?,
@@ -147,6 +151,7 @@ impl StudyRunner<'_> {
         keys.dedup();
         let text = serde_json::to_string_pretty(&keys).map_err(|error| Error::failed(error.to_string()))?;
         file::write(&self.folder.join("plan.json"), text.as_bytes())?;
+        saved::save(&self.folder, self.study, &self.plan)?;
         let beside = self.options.out.is_none();
         if beside { Ok(()) } else { self.store.note_study(&self.folder) }
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `KEY/` | the run's folder as `longwave train` writes it |
 //! | `KEY/rows-EVALUATION.jsonl` | the rows of an evaluation that is finished; it appears whole, last |
-//! | `state/KEY.lock` | held by the process that works on the run; the system releases it when that ends |
+//! | `state/KEY.lock` | locked by the process that works on the run; the system releases the lock when the process ends |
 //! | `state/KEY.journal.jsonl` | one line for each beginning and end of work on the run |
 //! | `state/KEY-EVALUATION.failed.json` | why the work failed |
 //! | `state/KEY.log` | what the working processes wrote to stderr |
@@ -49,16 +49,16 @@ pub struct JournalLine {
     pub process: u32,
     /// Seconds since 1970.
     pub time: u64,
-    /// The device that it was told to use, where work began.
+    /// The device, on the line where work began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
 }
 
-/// The right to work on a run, as long as it lives.
+/// The right to work on a run, until it is dropped.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "the lock goes when the file is closed")] File);
 
-/// How far a run's training has come, as its folder tells.
+/// How far the work on a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// All its rows are there.
@@ -159,7 +159,7 @@ impl Store {
         })
     }
 
-    /// Keeps why a job failed.
+    /// Records why a job failed.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -229,7 +229,7 @@ impl Store {
         Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 
-    /// Takes away what a killed process left half-written in a run's folder. The run's lock must be held.
+    /// Removes the half-written files that a killed process left in a run's folder. The run's lock must be held.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -298,7 +298,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Keeps where a study lies whose folder is not beside the store, so that its runs are known to be needed.
+    /// Records the folder of a study that lies elsewhere than beside the store, so that its runs are not pruned.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -309,7 +309,7 @@ impl Store {
         file::write(&self.state(&name), path.as_bytes())
     }
 
-    /// The folders that [`Store::note_study`] keeps.
+    /// The folders that [`Store::note_study`] recorded.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -320,7 +320,7 @@ impl Store {
             .collect()
     }
 
-    /// Removes a run and all that is known of it, unless a process works on it: then `false`.
+    /// Removes a run with its journal, log and failures. `false` if a process works on the run, which then stays.
     ///
     /// # Errors
     /// A file cannot be removed.

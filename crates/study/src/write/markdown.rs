@@ -189,7 +189,7 @@ fn claims_table(claims: &[Judged]) -> String {
     text
 }
 
-/// The claim in words, with its metric where that is not the loss.
+/// The claim's sentence, with its metric where that is not the loss.
 fn says(claim: &Judged) -> String {
     match claim.metric {
         Metric::Loss => claim.says.clone(),

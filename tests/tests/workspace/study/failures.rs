@@ -44,7 +44,7 @@ fn failing_runs_stop_no_other_and_are_told() {
     for told in [
         "failed    nan, seed 0: step ",
         "failed    broken, seed 0: `train.steps = -1` is not allowed",
-        "failed    killed, seed 0: its process ended by signal 9: killed, perhaps for want of memory",
+        "failed    killed, seed 0: its process ended by signal 9: killed, perhaps because memory ran out",
         "failed    huge, seed 0: `model.width = 1048576` is not allowed: the model's weights alone take about ",
         "error: 4 of 5 runs failed",
         "hint: `--retry` tries them again",

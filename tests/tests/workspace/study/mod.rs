@@ -7,6 +7,7 @@
 mod failures;
 mod killed;
 mod outputs;
+mod report;
 
 use crate::common::{Outcome, Project};
 use longwave_study::Store;

@@ -1,0 +1,116 @@
+//! A study as its folder keeps it, `plan.toml`: enough to plan it again without its file and its corpora, so that
+//! [`longwave report`](mod@crate::write) rewrites what the study wrote.
+
+use crate::document::Study;
+use crate::plan::Plan;
+use longwave_core::config::read;
+use longwave_core::{Error, Result, file};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// The version of the file's form.
+const FORMAT: u32 = 1;
+/// The file's name.
+const FILE: &str = "plan.toml";
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    format: u32,
+    /// `cpu` or `gpu`.
+    device: String,
+    /// The store's absolute path.
+    store: String,
+    /// The study file.
+    study: Table,
+    /// The base config that it names.
+    base: Table,
+    /// Content hashes of corpora by their `[data]`.
+    contents: BTreeMap<String, String>,
+}
+
+/// Writes what a study is into its folder.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn save(folder: &Path, study: &Study, plan: &Plan) -> Result<()> {
+    let store = std::path::absolute(&study.store).map_err(|error| Error::io("find", &study.store, &error))?;
+    let written = Written {
+        format: FORMAT,
+        device: plan.device.clone(),
+        store: store.to_string_lossy().into_owned(),
+        study: study.source.document.clone(),
+        base: study.source.base.clone(),
+        contents: plan.contents.clone(),
+    };
+    let text = toml::to_string(&written)
+        .map_err(|error| Error::failed(format!("the study cannot be written as TOML: {error}")))?;
+    file::write(&folder.join(FILE), text.as_bytes())
+}
+
+/// The folder of a study that a path means: the folder itself, or the `report` in it.
+pub fn folder_of(path: &Path) -> Option<PathBuf> {
+    let is_study = |folder: &Path| folder.join(FILE).is_file();
+    if is_study(path) {
+        return Some(path.to_owned());
+    }
+    // Of `.` only the absolute path has a parent.
+    let path = std::path::absolute(path).ok()?;
+    let parent = path.parent().filter(|_| path.ends_with("report"))?;
+    is_study(parent).then(|| parent.to_owned())
+}
+
+/// Reads the study of a folder and plans it again. Its store is where it was, or where its file says.
+///
+/// # Errors
+/// The file cannot be read, or was written by a newer version.
+pub fn load(folder: &Path) -> Result<(Study, Plan)> {
+    let path = folder.join(FILE);
+    let damaged = |error: &dyn std::fmt::Display| {
+        Error::failed(format!("`{}` is damaged: {error}", path.display()))
+            .hint("`longwave study FILE --collect` writes it again")
+    };
+    let table: Table = file::read_text(&path)?.parse().map_err(|error: toml::de::Error| damaged(&error))?;
+    if let Some(Value::Integer(format)) = table.get("format")
+        && *format > i64::from(FORMAT)
+    {
+        let text = format!("`{}` has format {format}, and this program reads up to {FORMAT}", path.display());
+        return Err(Error::usage(text).hint("use the version of longwave that wrote it"));
+    }
+    let written: Written = read(&table, "").map_err(|error| damaged(&error.message()))?;
+    let mut study = Study::from_table(written.study, &|_| Ok(written.base.clone()))?;
+    let store = PathBuf::from(written.store);
+    if store.is_dir() {
+        study.store = store;
+    }
+    let plan = Plan::new(&study, &written.device, &mut |data| {
+        let known = written.contents.get(&crate::plan::data_text(data)).cloned();
+        known.ok_or_else(|| damaged(&"it names no content hash of a corpus"))
+    });
+    Ok((study, plan))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_saved_study_is_planned_as_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let (study, plan) = crate::plan::tests::study_and_plan(
+            "seeds = [3, 5]\n[set]\ntrain.length = 64\n[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]\n\
+             [[claim]]\nsays = \"rope < alibi at 8L\"",
+        );
+        save(folder.path(), &study, &plan).unwrap();
+        let (again, replanned) = load(folder.path()).unwrap();
+        assert_eq!(again.claims, study.claims);
+        let ids = |plan: &Plan| plan.jobs().map(|(_, job)| job.id()).collect::<Vec<_>>();
+        assert_eq!((ids(&replanned), ids(&plan).len()), (ids(&plan), 4));
+        assert_eq!(folder_of(&folder.path().join("report")), Some(folder.path().to_owned()));
+        assert_eq!(folder_of(&folder.path().join("tasks")), None);
+        std::fs::write(folder.path().join(FILE), "format = 9").unwrap();
+        assert!(load(folder.path()).unwrap_err().message().contains("format 9"));
+    }
+}

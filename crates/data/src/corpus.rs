@@ -55,12 +55,12 @@ struct Entry {
     sha256: String,
 }
 
-/// Finds the files that `data.corpus` names.
+/// Finds the files that a corpus names; `key` is what it is called in messages.
 ///
 /// # Errors
 /// Nothing is there, a glob is malformed or matches no file, a folder holds no text file, or a
 /// manifest cannot be read.
-pub(crate) fn find(corpus: &str) -> Result<Corpus> {
+pub(crate) fn find(corpus: &str, key: &str) -> Result<Corpus> {
     let path = Path::new(corpus);
     if path.is_dir() {
         return find_in_folder(path);
@@ -71,9 +71,9 @@ pub(crate) fn find(corpus: &str) -> Result<Corpus> {
         return Ok(Corpus { sources, split_by_folder: false, manifest: None });
     }
     if corpus.contains(['*', '?', '[']) {
-        return find_by_glob(corpus);
+        return find_by_glob(corpus, key);
     }
-    Err(Error::value("data.corpus", format!("\"{corpus}\""), "there is no such file or folder")
+    Err(Error::value(key, format!("\"{corpus}\""), "there is no such file or folder")
         .hint("paths start at the folder the command runs in; a glob needs a `*`, `?` or `[`"))
 }
 
@@ -103,9 +103,9 @@ fn find_in_folder(folder: &Path) -> Result<Corpus> {
     Ok(corpus)
 }
 
-fn find_by_glob(pattern: &str) -> Result<Corpus> {
+fn find_by_glob(pattern: &str, key: &str) -> Result<Corpus> {
     let bad_glob = |error: &glob::PatternError| {
-        Error::value("data.corpus", format!("\"{pattern}\""), format!("the glob is malformed: {error}"))
+        Error::value(key, format!("\"{pattern}\""), format!("the glob is malformed: {error}"))
             .hint("`*` and `?` match within a name, `**` through folders, `[ab]` one of a set")
     };
     let base = pattern.find(['*', '?', '[']).and_then(|end| pattern[..end].rfind('/')).map_or(0, |at| at + 1);
@@ -120,7 +120,7 @@ fn find_by_glob(pattern: &str) -> Result<Corpus> {
         }
     }
     if sources.is_empty() {
-        return Err(Error::value("data.corpus", format!("\"{pattern}\""), "no file matches")
+        return Err(Error::value(key, format!("\"{pattern}\""), "no file matches")
             .hint("paths start at the folder the command runs in; quote `**` to reach into subfolders"));
     }
     sources.sort_by(|a, b| a.name.cmp(&b.name));
@@ -256,14 +256,14 @@ mod tests {
     }
 
     fn names(corpus: &str) -> Vec<String> {
-        find(corpus).unwrap().sources.into_iter().map(|source| source.name).collect()
+        find(corpus, "data.corpus").unwrap().sources.into_iter().map(|source| source.name).collect()
     }
 
     #[test]
     fn a_folder_is_read_through_in_order() {
         let folder =
             folder(&[("b/x.txt", "1"), ("a.txt", "2"), ("c.jsonl", ""), (".h.txt", "3"), ("p.png", "")]);
-        let corpus = find(folder.path().to_str().unwrap()).unwrap();
+        let corpus = find(folder.path().to_str().unwrap(), "data.corpus").unwrap();
         assert_eq!(names(folder.path().to_str().unwrap()), ["a.txt", "b/x.txt", "c.jsonl"]);
         assert_eq!(corpus.sources[2].format, Format::JsonLines);
         assert!(!corpus.split_by_folder);
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn split_folders_are_the_splits() {
         let folder = folder(&[("train/x.txt", "1"), ("test/x.txt", "2"), ("README.txt", "not read")]);
-        let corpus = find(folder.path().to_str().unwrap()).unwrap();
+        let corpus = find(folder.path().to_str().unwrap(), "data.corpus").unwrap();
         let splits: Vec<_> = corpus.sources.iter().map(|source| source.split).collect();
         assert_eq!(splits, [Some(Split::Train), Some(Split::Test)]);
     }
@@ -304,12 +304,12 @@ mod tests {
             (format!("{path}/v"), "no text file for training"),
         ];
         for (corpus, expected) in cases {
-            let error = find(&corpus).unwrap_err();
+            let error = find(&corpus, "data.corpus").unwrap_err();
             assert!(error.message().contains(expected), "{error}");
             assert!(error.hint_text().is_some());
         }
         fs::remove_dir_all(empty.path().join("v")).unwrap();
-        let error = find(&path.to_string()).unwrap_err();
+        let error = find(&path.to_string(), "data.corpus").unwrap_err();
         assert!(error.message().contains("holds no .txt"), "{error}");
     }
 
@@ -330,7 +330,7 @@ mod tests {
         let folder = folder(&[("train/a.txt", "one"), ("test/b.txt", "two"), (MANIFEST, &text)]);
         let path = folder.path().to_str().unwrap();
         let check = || {
-            let corpus = find(path)?;
+            let corpus = find(path, "data.corpus")?;
             let hash = |source: &Source| file::sha256(&source.path).unwrap();
             corpus.check_content(&corpus.sources.iter().map(hash).collect::<Vec<_>>())
         };
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn the_corpus_of_the_project_is_as_published() {
-        let corpus = find(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sotu")).unwrap();
+        let corpus = find(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sotu"), "data.corpus").unwrap();
         let hashes: Vec<_> =
             corpus.sources.iter().map(|source| file::sha256(&source.path).unwrap()).collect();
         corpus.check_content(&hashes).unwrap();

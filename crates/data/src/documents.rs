@@ -167,7 +167,7 @@ mod tests {
 
     /// (split, name, text, pieces) of every document.
     fn read(corpus: &str, rule: &SplitRule, field: &str) -> Result<Vec<(Split, String, String, usize)>> {
-        let corpus = crate::corpus::find(corpus)?;
+        let corpus = crate::corpus::find(corpus, "data.corpus")?;
         let (mut documents, mut text, mut pieces, mut bytes_read) = (Vec::new(), Vec::new(), 0, 0);
         visit(&corpus, rule, field, None, &mut |event| {
             match event {
@@ -243,8 +243,10 @@ mod tests {
             documents.iter().map(|(_, name, text, _)| (name.as_str(), text.as_str())).collect();
         assert_eq!(found, [("a.jsonl:1", "a\nb"), ("a.jsonl:3", ""), ("a.jsonl:4", "é")]);
         let mut seen = Vec::new();
-        crate::names::names(&crate::corpus::find(&path).unwrap(), &mut |name| seen.push(name.to_owned()))
-            .unwrap();
+        crate::names::names(&crate::corpus::find(&path, "data.corpus").unwrap(), &mut |name| {
+            seen.push(name.to_owned());
+        })
+        .unwrap();
         assert_eq!(seen, ["a.jsonl:1", "a.jsonl:3", "a.jsonl:4"]);
     }
 

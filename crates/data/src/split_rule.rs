@@ -128,7 +128,7 @@ mod tests {
         }
         let mut config = DataConfig::new(folder.path().to_str().unwrap());
         config.split = SplitConfig { valid, test };
-        let corpus = crate::corpus::find(&config.corpus)?;
+        let corpus = crate::corpus::find(&config.corpus, "data.corpus")?;
         Ok((SplitRule::new(&corpus, &config)?, corpus))
     }
 
@@ -171,7 +171,7 @@ mod tests {
         fs::write(&path, [0x80; 100]).unwrap();
         let mut config = DataConfig::new(path.to_str().unwrap());
         config.split = SplitConfig { valid: 0.1, test: 0.0 };
-        let corpus = crate::corpus::find(&config.corpus).unwrap();
+        let corpus = crate::corpus::find(&config.corpus, "data.corpus").unwrap();
         assert_eq!(SplitRule::new(&corpus, &config).unwrap(), SplitRule::Cut([0..90, 90..100, 100..100]));
     }
 

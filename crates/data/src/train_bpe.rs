@@ -117,7 +117,7 @@ mod tests {
         for (index, text) in texts.iter().enumerate() {
             std::fs::write(folder.path().join(format!("{index}.txt")), text).unwrap();
         }
-        let corpus = crate::corpus::find(folder.path().to_str().unwrap())?;
+        let corpus = crate::corpus::find(folder.path().to_str().unwrap(), "data.corpus")?;
         train(&corpus, &SplitRule::ByName { test: 0, valid: 0 }, "text", vocab_size, &mut |_| ())
     }
 

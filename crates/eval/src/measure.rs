@@ -252,6 +252,7 @@ fn blank(
         stage: subject.stage,
         settings: Settings { corpus_hash: source.hash.clone(), ..settings },
         corpus: Some(source.name.clone()),
+        text_hash: source.text_hash.clone(),
         tokens: 0,
         documents: 0,
         skipped_documents: 0,

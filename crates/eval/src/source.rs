@@ -2,7 +2,7 @@
 
 use crate::text::Text;
 use longwave_core::{Error, Result};
-use longwave_data::{Dataset, Split, TokenFile};
+use longwave_data::{Dataset, OtherText, Split, TokenFile};
 
 /// Where documents come from: a split of the run's corpus, other text, or a task.
 #[derive(Clone, Debug)]
@@ -14,22 +14,29 @@ pub struct Source<'a> {
     pub name: String,
     /// Identifies other text than the corpus of the run's config.
     pub hash: Option<String>,
+    /// Identifies the text whoever reads it, see [`Dataset::text_hash`].
+    pub text_hash: Option<String>,
 }
 
 impl<'a> Source<'a> {
     /// A split of the run's corpus or of another one, in tokens of the run's tokenizer.
     ///
     /// # Errors
-    /// The other corpus cannot be read, or has no such split.
+    /// The run's own text is not found, or the other corpus cannot be read or has no such split.
     pub fn open(dataset: &'a Dataset, corpus: Option<&str>, split: Split) -> Result<Self> {
-        let (tokens, name, hash) = match corpus {
-            None => (dataset.tokens(split).clone(), dataset.name(), None),
-            Some(corpus) => {
-                let (tokens, hash) = dataset.other_text(corpus, split)?;
-                (tokens, corpus.to_owned(), Some(hash))
+        Ok(match corpus {
+            None => {
+                dataset.check_text()?;
+                let text_hash = dataset.text_hash(split).map(str::to_owned);
+                let (tokens, name) = (dataset.tokens(split).clone(), dataset.name());
+                Self { dataset, tokens, split, name, hash: None, text_hash }
             }
-        };
-        Ok(Self { dataset, tokens, split, name, hash })
+            Some(corpus) => {
+                let OtherText { tokens, content_hash, text_hash } = dataset.other_text(corpus, split)?;
+                let (name, hash) = (corpus.to_owned(), Some(content_hash));
+                Self { dataset, tokens, split, name, hash, text_hash }
+            }
+        })
     }
 
     /// Whether the run's task can be asked here.

@@ -74,8 +74,7 @@ impl<'a> Experiment<'a> {
         let vocab_size = dataset.tokenizer().vocab_size();
         let resolved = config.run.model.resolve(vocab_size, config.run.train.length)?;
         memory_check::check(&config.run, vocab_size, &machine.device)?;
-        let hash = config.run.hash(dataset.content_hash())?;
-        let (run, start) = Run::prepare(folder, config.run.clone(), hash, resume)?;
+        let (run, start) = Run::prepare(folder, config.run.clone(), dataset.content_hash(), resume)?;
         let model = fresh_model(&run.config, &resolved, &machine.device)?;
         let evaluations = config.evaluations()?;
         let last = reading_after(&run.config, &model.position, run.config.last_stage())?;

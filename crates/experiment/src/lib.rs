@@ -31,6 +31,7 @@
 pub mod config;
 pub mod data;
 pub mod experiment;
+pub mod found_run;
 pub mod machine;
 pub mod observer;
 pub mod reading;
@@ -40,6 +41,7 @@ pub mod trained_run;
 pub use config::Config;
 pub use data::open_data;
 pub use experiment::{Experiment, run};
+pub use found_run::FoundRun;
 pub use longwave_core::{Error, Result};
 pub use longwave_eval::ResultRow;
 pub use longwave_kernels::DeviceChoice;

@@ -1,6 +1,6 @@
 //! A trained model with its data, and its evaluations.
 
-use crate::data::open_data;
+use crate::found_run::FoundRun;
 use crate::machine::Machine;
 use crate::observer::{Event, Observer};
 use burn::module::Module;
@@ -41,22 +41,28 @@ pub struct Measured {
 }
 
 impl<'a> TrainedRun<'a> {
-    /// Opens a checkpoint of a run's folder, and the run's data.
+    /// Opens a checkpoint of a run's folder, and the run's text where it is found: as the config says, near the folder,
+    /// or where it lay when the run was trained. Without it the run still reads other text.
     ///
     /// # Errors
-    /// The folder holds no such checkpoint, or the data has changed since.
+    /// The folder holds no such checkpoint.
     pub fn open(
         folder: &Path,
         id: CheckpointId,
         machine: &'a Machine,
         observer: &mut dyn Observer,
     ) -> Result<Self> {
-        let config = Run::read(folder)?;
-        let dataset = open_data(&config.data, observer)?;
-        let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
-        let hash = config.hash(dataset.content_hash())?;
-        let run = Run { folder: folder.to_owned(), config, hash };
-        let saved = run.load(id)?;
+        Self::open_found(FoundRun::find(folder, id, None, observer)?, machine, observer)
+    }
+
+    /// Opens a run whose text has been looked for.
+    ///
+    /// # Errors
+    /// The text cannot be tokenized, or the checkpoint belongs to another config.
+    pub fn open_found(found: FoundRun, machine: &'a Machine, observer: &mut dyn Observer) -> Result<Self> {
+        let FoundRun { run, id, saved, text, tokenizer } = found;
+        let dataset = text.open(&tokenizer, &mut |progress| observer.event(Event::Data(progress)))?;
+        let resolved = run.config.model.resolve(tokenizer.vocab_size(), run.config.train.length)?;
         let fresh = Gpt::new(&resolved, &run.config.position, &Init::new(run.config.seed, &machine.device))?;
         let model = restore(&run.config, fresh, &machine.device, &saved)?.valid();
         let (step, stage) = (saved.meta.step, saved.meta.stage());

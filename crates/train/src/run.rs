@@ -9,6 +9,7 @@ use crate::checkpoint::Checkpoint;
 use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
 use longwave_core::{Error, Result, file};
+use longwave_data::Record;
 use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,6 +77,9 @@ pub struct Run {
     pub hash: String,
 }
 
+/// The keys of places: the same content may lie elsewhere.
+const PLACES: [&str; 2] = ["data.corpus", "data.tokenizer.path"];
+
 /// Where training begins.
 #[derive(Clone, Debug)]
 pub enum Start {
@@ -88,17 +92,23 @@ pub enum Start {
 }
 
 impl Run {
-    /// Decides where training in `folder` begins, without writing anything.
+    /// Decides where training in `folder` begins, without writing anything. `content_hash` is that of the config's data.
     ///
     /// # Errors
     /// The folder holds something else, or a run that may not be continued this way.
-    pub fn prepare(folder: &Path, config: RunConfig, hash: String, resume: bool) -> Result<(Self, Start)> {
+    pub fn prepare(
+        folder: &Path,
+        config: RunConfig,
+        content_hash: &str,
+        resume: bool,
+    ) -> Result<(Self, Start)> {
         if config.imported.is_some() {
             return Err(Error::usage(
                 "this config is of imported weights, which training would not begin with",
             )
             .hint("remove `imported` to train a model of this shape from fresh weights"));
         }
+        let hash = config.hash(content_hash)?;
         let run = Self { folder: folder.to_owned(), config, hash };
         let shown = folder.display();
         if !folder.join("config.toml").exists() {
@@ -111,13 +121,26 @@ impl Run {
             };
         }
         let old = read_config(folder)?;
-        let differences = differences(&old.to_table()?, &run.config.to_table()?);
+        let mut differences = differences(&old.to_table()?, &run.config.to_table()?);
+        let is_place = |difference: &Difference| PLACES.contains(&difference.key.as_str());
+        // The same text may lie elsewhere by now.
+        if differences.iter().any(is_place) && run.was_trained_on(&old, content_hash)? {
+            differences.retain(|difference| !is_place(difference));
+        }
         if !resume {
             let error = Error::usage(format!("`{shown}` already holds a run"));
             return Err(match differences.first() {
                 None => error.hint("continue it with `--resume`, or choose another folder with `--out`"),
                 Some(first) => error.context(first).hint("choose another folder with `--out`"),
             });
+        }
+        let goes_on =
+            matches!(differences.as_slice(), [only] if only.key == "train.steps" || only.key == "stage");
+        if goes_on && Record::read(folder)?.is_some_and(|record| record.content_hash != content_hash) {
+            return Err(Error::usage(format!(
+                "`{shown}` was trained on other text: `data.corpus` has changed since"
+            ))
+            .hint("bring the old text back, or choose another folder with `--out`"));
         }
         let start = match differences.as_slice() {
             [] => run.continued()?,
@@ -157,18 +180,36 @@ impl Run {
     pub fn load(&self, which: CheckpointId) -> Result<Checkpoint> {
         let path = existing_checkpoint(&self.folder, which)?;
         let checkpoint = Checkpoint::load(&path)?;
+        self.check(&checkpoint, which)?;
+        Ok(checkpoint)
+    }
+
+    /// Checks that a checkpoint is of this run.
+    ///
+    /// # Errors
+    /// It belongs to another config or another corpus.
+    pub fn check(&self, checkpoint: &Checkpoint, which: CheckpointId) -> Result<()> {
         let expected =
             if self.config.imported.is_some() { self.config.weights_hash()? } else { self.hash.clone() };
         if checkpoint.meta.config_hash == expected {
-            return Ok(checkpoint);
+            return Ok(());
         }
         Err(Error::failed(format!(
             "`{}` was trained as {}, and config and corpus now give {}",
-            path.display(),
+            self.checkpoint(which).display(),
             checkpoint.meta.config_hash,
             expected
         ))
-        .hint("the corpus or the tokenizer has changed since: bring the old one back, or train anew"))
+        .hint("the config, the corpus or the tokenizer has changed since: bring the old one back, or train anew"))
+    }
+
+    /// Whether the folder's run, whose config is `old`, was trained on text of this content hash.
+    fn was_trained_on(&self, old: &RunConfig, content_hash: &str) -> Result<bool> {
+        if let Some(record) = Record::read(&self.folder)? {
+            return Ok(record.content_hash == content_hash);
+        }
+        let last = self.checkpoint(CheckpointId::Last);
+        Ok(last.exists() && Checkpoint::load(&last)?.meta.config_hash == old.hash(content_hash)?)
     }
 
     /// The same config again.

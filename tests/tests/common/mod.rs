@@ -92,9 +92,14 @@ impl Project {
 
     /// Starts the program in the folder.
     pub fn start(&self, arguments: &[&str]) -> Child {
+        self.start_in("", arguments)
+    }
+
+    /// Starts the program in a folder below.
+    pub fn start_in(&self, folder: &str, arguments: &[&str]) -> Child {
         Command::new(PROGRAM)
             .args(arguments)
-            .current_dir(self.folder.path())
+            .current_dir(self.path(folder))
             .env("NO_COLOR", "1")
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())
@@ -106,7 +111,12 @@ impl Project {
 
     /// Runs the program in the folder.
     pub fn run(&self, arguments: &[&str]) -> Outcome {
-        let output = self.start(arguments).wait_with_output().unwrap();
+        self.run_in("", arguments)
+    }
+
+    /// Runs the program in a folder below.
+    pub fn run_in(&self, folder: &str, arguments: &[&str]) -> Outcome {
+        let output = self.start_in(folder, arguments).wait_with_output().unwrap();
         Outcome {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),

@@ -45,8 +45,8 @@ fn train(
     let dataset = Dataset::open(&config.run.data, &mut |_| {}).unwrap();
     let vocabulary = vocabulary.unwrap_or_else(|| dataset.tokenizer().vocab_size());
     let resolved = config.run.model.resolve(vocabulary, config.run.train.length).unwrap();
-    let hash = config.run.hash(dataset.content_hash()).unwrap();
-    let (run, start) = Run::prepare(&project.path(folder), config.run.clone(), hash, true).unwrap();
+    let content = dataset.content_hash();
+    let (run, start) = Run::prepare(&project.path(folder), config.run.clone(), content, true).unwrap();
     let from = match &start {
         Start::Resume(checkpoint) => Some(&**checkpoint),
         Start::Fresh | Start::Finished(_) => None,

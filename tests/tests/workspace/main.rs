@@ -32,3 +32,4 @@ mod segments;
 mod study;
 mod temperature;
 mod threads;
+mod travel;

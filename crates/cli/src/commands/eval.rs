@@ -2,7 +2,7 @@
 
 use crate::configs::warn;
 use crate::options::{Compute, extensions, introduce, one_of, one_value, parse_checkpoint, parse_split};
-use crate::output::data;
+use crate::output::{data, status};
 use crate::tables::print_tables;
 use crate::terminal::Terminal;
 use clap::Args;
@@ -11,7 +11,7 @@ use longwave_core::{Error, Result};
 use longwave_data::Split;
 use longwave_eval::protocols::{self, Protocol, WINDOWS_PER_DOCUMENT};
 use longwave_eval::{EvaluateConfig, Evaluation, TokenLog};
-use longwave_experiment::{Config, Measured, TrainedRun};
+use longwave_experiment::{Config, FoundRun, Measured, TrainedRun};
 use longwave_position::Tokens;
 use longwave_train::Run;
 use longwave_train::run::CheckpointId;
@@ -37,7 +37,8 @@ pub(crate) struct Arguments {
     against: Option<String>,
     #[arg(long, value_name = "PROTOCOL", help = format!("Protocol: {}", one_of(Protocol::ALL.iter().map(|it| it.name()))))]
     protocol: Option<String>,
-    /// Other text to read, in tokens of the run's tokenizer: a folder, a glob or a file
+    /// The text to read, in tokens of the run's tokenizer: a folder, a glob or a file. The run's own text, wherever it
+    /// lies by now, gives the run's own rows; rows of other text say so
     #[arg(long, value_name = "PATH")]
     corpus: Option<String>,
     /// The part of the corpus to read; `test` unless given
@@ -64,9 +65,18 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // A folder without a run is the first thing that can be wrong.
     Run::read(&arguments.run)?;
-    let evaluations = evaluations(arguments)?;
+    let corpus = arguments.corpus.as_deref();
+    let found = FoundRun::find(&arguments.run, arguments.checkpoint, corpus, &mut Terminal::default())?;
+    let other = corpus.filter(|_| found.other_given());
+    let evaluations = evaluations(arguments, other)?;
     let machine = arguments.compute.open()?;
-    let trained = TrainedRun::open(&arguments.run, arguments.checkpoint, &machine, &mut Terminal::default())?;
+    if let Some(note) = found.note() {
+        tracing::warn!("{note}");
+    }
+    if let Some(other) = other {
+        status(&format!("text      {other}, which the run was not trained on: its rows are of other text"));
+    }
+    let trained = TrainedRun::open_found(found, &machine, &mut Terminal::default())?;
     trained.check(&evaluations)?;
     introduce(&machine);
     let mut tokens = arguments.tokens.as_deref().map(TokenLog::create).transpose()?;
@@ -84,14 +94,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// The evaluations that the command line asks for: those of the run's config, or one of its own that
-/// begins as the config's first.
-fn evaluations(arguments: &Arguments) -> Result<Vec<Evaluation>> {
+/// begins as the config's first and reads `corpus`, where that is other text than the run's.
+fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evaluation>> {
     let config = Config::load(&arguments.run.join("config.toml"), &[])?;
     let asked = !arguments.lengths.is_empty()
         || !arguments.extend.is_empty()
         || arguments.against.is_some()
         || arguments.protocol.is_some()
-        || arguments.corpus.is_some()
+        || corpus.is_some()
         || arguments.split.is_some()
         || !arguments.set.is_empty();
     if !asked {
@@ -109,13 +119,13 @@ fn evaluations(arguments: &Arguments) -> Result<Vec<Evaluation>> {
         }
         block.insert("protocol".to_owned(), Value::String(protocol.clone()));
     }
-    if let Some(corpus) = &arguments.corpus {
+    if let Some(corpus) = corpus {
         // A run of a task reads other text as text.
         if config.run.data.task.is_some() && arguments.protocol.is_none() {
             block.remove("protocol");
             block.remove("sequences");
         }
-        block.insert("corpus".to_owned(), Value::String(corpus.clone()));
+        block.insert("corpus".to_owned(), Value::String(corpus.to_owned()));
         block.remove("split");
     }
     if let Some(split) = arguments.split {

@@ -5,7 +5,9 @@ use crate::build;
 use crate::cache::{Content, Entry, FORMAT};
 use crate::config::{DataConfig, SplitConfig, TokenizerConfig};
 use crate::corpus::{self, Corpus, Format};
+use crate::digest;
 use crate::hash;
+use crate::record::Record;
 use crate::split::Split;
 use crate::split_rule::SplitRule;
 use crate::task::TaskConfig;
@@ -56,6 +58,57 @@ pub struct Dataset {
     content: Content,
     key: String,
     cached: bool,
+    /// Where the corpus was found.
+    place: String,
+    /// SHA-256 of the text of each split, in the order of [`Split::ALL`].
+    text: [Option<String>; 3],
+    /// Why there is no text.
+    missing: Option<Error>,
+}
+
+/// A corpus whose files are found and hashed, and are what its manifest says.
+#[derive(Debug)]
+pub(crate) struct Examined {
+    corpus: Corpus,
+    hashes: Vec<String>,
+    /// SHA-256 of the text of each split, in the order of [`Split::ALL`].
+    pub(crate) text: [Option<String>; 3],
+}
+
+impl Examined {
+    /// Finds the files of `config.corpus`; `key` is what it is called in messages.
+    ///
+    /// # Errors
+    /// The corpus is missing, empty, too small for its splits, or not what its manifest says.
+    pub(crate) fn new(config: &DataConfig, key: &str, progress: &mut dyn FnMut(Progress)) -> Result<Self> {
+        let corpus = corpus::find(&config.corpus, key)?;
+        if corpus.bytes() == 0 {
+            return Err(empty(config));
+        }
+        let hashes = hash_corpus(&corpus, config, &mut |done, total| {
+            progress(Progress { stage: Stage::Hashing, done, total });
+        })?;
+        corpus.check_content(&hashes)?;
+        // A corpus that is too small for its splits is an error where they are made: it may yet be read whole.
+        let text = digest::of_splits(&corpus, &hashes, config).unwrap_or_default();
+        Ok(Self { corpus, hashes, text })
+    }
+
+    /// Identifies documents, splits, tokenizer and separator; see [`Dataset::content_hash`].
+    pub(crate) fn content_hash(&self, config: &DataConfig, tokenizer_hash: Option<&str>) -> String {
+        key(&self.corpus, &self.hashes, config, tokenizer_hash)
+    }
+}
+
+/// Another text than the one that a run was trained on.
+#[derive(Clone, Debug)]
+pub struct OtherText {
+    /// Its tokens.
+    pub tokens: TokenFile,
+    /// Identifies documents, splits and tokenizer, as [`Dataset::content_hash`].
+    pub content_hash: String,
+    /// Identifies the text, as [`Dataset::text_hash`].
+    pub text_hash: Option<String>,
 }
 
 impl Dataset {
@@ -85,20 +138,53 @@ impl Dataset {
         let written = serde_json::to_value(task)
             .map_err(|error| Error::failed(format!("`data.task` cannot be written as JSON: {error}")))?;
         let key = file::sha256_of(canonical::text(json!({ "format": FORMAT, "task": written })).as_bytes());
+        Ok(Self { key, ..Self::empty(config, &Tokenizer::bytes()) })
+    }
+
+    fn empty(config: &DataConfig, tokenizer: &Tokenizer) -> Self {
         let none = || TokenFile::from_documents(&[]);
-        let content = Content { tokenizer: Tokenizer::bytes(), splits: [none(), none(), none()] };
-        Ok(Self { config: config.clone(), content, key, cached: false })
+        Self {
+            config: config.clone(),
+            content: Content { tokenizer: tokenizer.clone(), splits: [none(), none(), none()] },
+            key: String::new(),
+            cached: false,
+            place: String::new(),
+            text: Default::default(),
+            missing: None,
+        }
+    }
+
+    /// The dataset of a run whose text is not there, for the reason `missing`: it reads other text.
+    pub(crate) fn without_text(config: &DataConfig, tokenizer: &Tokenizer, missing: &Error) -> Self {
+        Self { missing: Some(missing.clone()), ..Self::empty(config, tokenizer) }
+    }
+
+    /// The text of a run that was trained before, which lies at `corpus` by now, with the run's tokenizer.
+    pub(crate) fn of_run(
+        config: &DataConfig,
+        corpus: &str,
+        content_hash: &str,
+        tokenizer: &Tokenizer,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self> {
+        let here = DataConfig { corpus: corpus.to_owned(), ..config.clone() };
+        let examined = Examined::new(&here, "data.corpus", progress)?;
+        let key = match &config.tokenizer {
+            // The file may be gone; what it made of the text is known by the run's own hash.
+            TokenizerConfig::File { .. } => content_hash.to_owned(),
+            _ => examined.content_hash(&here, None),
+        };
+        let opened = Self::open_entry(&here, examined, key, Some(tokenizer.clone()), progress)?;
+        Ok(Self { config: config.clone(), key: content_hash.to_owned(), ..opened })
     }
 
     /// Another corpus as tokens of this one's tokenizer, at a split. A corpus without folders `train`,
     /// `valid` and `test` is read whole, as the split `test`.
     ///
-    /// Gives the tokens and what identifies them, as [`content_hash`](Self::content_hash).
-    ///
     /// # Errors
     /// As [`open`](Self::open), or a corpus without such folders has no split but `test`.
-    pub fn other_text(&self, corpus: &str, split: Split) -> Result<(TokenFile, String)> {
-        let whole = !corpus::find(corpus)?.split_by_folder;
+    pub fn other_text(&self, corpus: &str, split: Split) -> Result<OtherText> {
+        let whole = !corpus::find(corpus, "corpus")?.split_by_folder;
         if whole && split != Split::Test {
             return Err(Error::value(
                 "split",
@@ -119,7 +205,8 @@ impl Dataset {
         let hash = file::sha256_of(tokenizer.to_json()?.as_bytes());
         let other = Self::open_with(&config, Some((tokenizer, hash)), &mut |_| ())?;
         let split = if whole { Split::Train } else { split };
-        Ok((other.tokens(split).clone(), other.key))
+        let text_hash = other.text_hash(split).map(str::to_owned);
+        Ok(OtherText { tokens: other.tokens(split).clone(), content_hash: other.key, text_hash })
     }
 
     /// Opens a corpus with a tokenizer and the hash of its file, or with one trained on it.
@@ -128,19 +215,31 @@ impl Dataset {
         tokenizer: Option<(Tokenizer, String)>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self> {
-        let corpus = corpus::find(&config.corpus)?;
-        let total = corpus.bytes();
-        if total == 0 {
-            return Err(empty(config));
-        }
+        let examined = Examined::new(config, "data.corpus", progress)?;
+        let key = examined.content_hash(config, tokenizer.as_ref().map(|(_, hash)| hash.as_str()));
+        Self::open_entry(config, examined, key, tokenizer.map(|(tokenizer, _)| tokenizer), progress)
+    }
+
+    /// Opens the entry of the cache for a corpus, or builds it.
+    fn open_entry(
+        config: &DataConfig,
+        examined: Examined,
+        key: String,
+        tokenizer: Option<Tokenizer>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self> {
+        let Examined { corpus, text, .. } = examined;
         let cache = Path::new(&config.cache);
-        let hashes = hash_corpus(&corpus, config, &mut |done, total| {
-            progress(Progress { stage: Stage::Hashing, done, total });
-        })?;
-        corpus.check_content(&hashes)?;
-        let key = key(&corpus, &hashes, config, tokenizer.as_ref().map(|(_, hash)| hash.as_str()));
-        let opened = |content, cached| Self { config: config.clone(), content, key: key.clone(), cached };
         let entry = Entry::new(cache, &key);
+        let opened = |content, cached| Self {
+            config: config.clone(),
+            content,
+            key,
+            cached,
+            place: config.corpus.clone(),
+            text,
+            missing: None,
+        };
         if let Some(content) = entry.open() {
             return Ok(opened(content, true));
         }
@@ -148,9 +247,7 @@ impl Dataset {
         if let Some(content) = entry.open() {
             return Ok(opened(content, true));
         }
-        entry.build(|folder| {
-            fill(folder, &corpus, config, tokenizer.map(|(tokenizer, _)| tokenizer), progress)
-        })?;
+        entry.build(|folder| fill(folder, &corpus, config, tokenizer, progress))?;
         let content = entry.open().ok_or_else(|| {
             Error::failed(format!("the tokens just written to `{}` cannot be read back", cache.display()))
                 .hint("check the disk, or set `data.cache` to another folder")
@@ -201,6 +298,26 @@ impl Dataset {
     /// digits.
     pub fn content_hash(&self) -> &str {
         &self.key
+    }
+
+    /// Identifies the text of a split, wherever its files lie, whatever they are called and however it is tokenized:
+    /// 64 hexadecimal digits. `None` of a task, and where there is no text.
+    pub fn text_hash(&self, split: Split) -> Option<&str> {
+        self.text[split.index()].as_deref()
+    }
+
+    /// What a run's folder keeps of the text; `None` of a task.
+    pub fn record(&self) -> Option<Record> {
+        let is_text = self.task().is_none() && self.missing.is_none();
+        is_text.then(|| Record::new(&self.config.corpus, &self.place, &self.key, &self.text))
+    }
+
+    /// Fails where the text of a run was not found.
+    ///
+    /// # Errors
+    /// It was not: the places that were tried.
+    pub fn check_text(&self) -> Result<()> {
+        self.missing.clone().map_or(Ok(()), Err)
     }
 
     /// Whether the tokens were found in the cache.

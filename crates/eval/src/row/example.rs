@@ -29,6 +29,7 @@ pub fn row(extend: &str, length: usize, nll: f64) -> ResultRow {
             exact: None,
         },
         corpus: Some("data/sotu".into()),
+        text_hash: Some("7e47".into()),
         tokens: 4096,
         documents: 8,
         skipped_documents: 1,

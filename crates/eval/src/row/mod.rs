@@ -32,10 +32,11 @@ use serde_json::Value;
 pub const FORMAT: u32 = 1;
 
 /// The fields that a measurement fills in besides those of metrics; all others tell which measurement it is.
-const MEASURED: [&str; 14] = [
+const MEASURED: [&str; 15] = [
     "format",
     "chosen_among",
     "corpus",
+    "text_hash",
     "tokens",
     "documents",
     "skipped_documents",
@@ -85,6 +86,10 @@ pub struct ResultRow {
     /// The corpus that was read, as written, or the task; absent from rows of earlier programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<String>,
+    /// SHA-256 of the text of the split, wherever it lay and however it was tokenized; absent of a task, and from rows of
+    /// earlier programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_hash: Option<String>,
     /// Scored tokens.
     pub tokens: u64,
     /// Documents with a scored token.
@@ -208,12 +213,18 @@ impl ResultRow {
         }
     }
 
-    /// Whether both rows say that they read the same part of the same text. A row of an earlier program that
-    /// does not name its text may have read any.
+    /// Whether both rows say that they read the same part of the same text: by its content where both hold a hash of
+    /// it, and by its name where they are of earlier programs. A row that does not even name its text may have read any.
     pub fn same_text(&self, other: &Self) -> bool {
-        let named = self.corpus.is_none() || other.corpus.is_none() || self.corpus == other.corpus;
         let (a, b) = (&self.settings, &other.settings);
-        named && a.split == b.split && a.corpus_hash == b.corpus_hash
+        if a.split != b.split {
+            return false;
+        }
+        if let (Some(text), Some(other)) = (&self.text_hash, &other.text_hash) {
+            return text == other;
+        }
+        let same_name = self.corpus.is_none() || other.corpus.is_none() || self.corpus == other.corpus;
+        a.corpus_hash == b.corpus_hash && (a.corpus_hash.is_some() || same_name)
     }
 
     /// The loss of this row minus that of another, in nats per token, paired by document; `None` unless

@@ -93,8 +93,13 @@ pub fn compare(a: &Side, b: &Side, filter: &Filter, metric: Metric) -> Result<Co
     let (left, right) = (pairing.readings(a, filter)?, pairing.readings(b, filter)?);
     let mut found = Found::default();
     for reading in &left {
-        let partners: Vec<&Reading<'_>> =
+        let mut partners: Vec<&Reading<'_>> =
             right.iter().filter(|other| pairing.differing(reading, other).is_empty()).collect();
+        // A run may have been measured on its own text and on that of the other run.
+        let same_text = |other: &&Reading<'_>| reading.first().same_text(other.first());
+        if partners.iter().any(same_text) {
+            partners.retain(same_text);
+        }
         if partners.is_empty() {
             found.without_partner.push(pairing.nearest(reading, &right));
         }

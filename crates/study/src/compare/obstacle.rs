@@ -21,7 +21,13 @@ pub(super) fn differing(
     by_extension: bool,
     by_checkpoint: bool,
 ) -> Vec<Differing> {
-    let (x, y) = (&a.settings, &b.settings);
+    // One run may have been trained on the text that the other was given.
+    let one_text = a.text_hash.is_some() && b.text_hash.is_some() && a.same_text(b);
+    let settings = |row: &ResultRow| {
+        let corpus_hash = row.settings.corpus_hash.clone().filter(|_| !one_text);
+        Settings { corpus_hash, ..row.settings.clone() }
+    };
+    let (x, y) = (&settings(a), &settings(b));
     let mut differing = if by_extension {
         let mut keys = compared("", &fields(x), &fields(y));
         if a.extend == b.extend {

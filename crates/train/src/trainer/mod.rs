@@ -314,5 +314,8 @@ pub fn open_folder(run: &Run, document: &toml::Table, dataset: &Dataset) -> Resu
     let text = toml::to_string(document)
         .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
     file::write(&run.folder.join("config.toml"), text.as_bytes())?;
+    if let Some(record) = dataset.record() {
+        record.write(&run.folder)?;
+    }
     dataset.tokenizer().save(&run.folder.join("tokenizer.json"))
 }

@@ -1,0 +1,79 @@
+//! What a run's folder keeps of the text that it was trained on, so that the text is known again elsewhere.
+
+use crate::split::Split;
+use longwave_core::{Error, Result, file};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The file in a run's folder.
+const FILE: &str = "data.json";
+
+/// The version of the file's form.
+const FORMAT: u32 = 1;
+
+/// The text that a run was trained on, by its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    format: u32,
+    /// The corpus as the config has it.
+    pub corpus: String,
+    /// Where it lay, from the root of the file system.
+    pub path: String,
+    /// Identifies documents, splits, tokenizer and separator, see [`crate::Dataset::content_hash`].
+    pub content_hash: String,
+    /// SHA-256 of each split's text, see [`crate::Dataset::text_hash`]; absent of a split without documents.
+    pub text: BTreeMap<Split, String>,
+}
+
+impl Record {
+    pub(crate) fn new(corpus: &str, path: &str, content_hash: &str, text: &[Option<String>; 3]) -> Self {
+        let path =
+            std::path::absolute(path).map_or_else(|_| path.into(), |path| path.to_string_lossy().into());
+        let known = Split::ALL.into_iter().zip(text);
+        let text = known.filter_map(|(split, hash)| Some((split, hash.clone()?))).collect();
+        let (corpus, content_hash) = (corpus.to_owned(), content_hash.to_owned());
+        Self { format: FORMAT, corpus, path, content_hash, text }
+    }
+
+    /// Reads the record of a run's folder; `None` in folders of earlier versions, of tasks and of imported models.
+    ///
+    /// # Errors
+    /// It is damaged, or of a newer form.
+    pub fn read(folder: &Path) -> Result<Option<Self>> {
+        let path = folder.join(FILE);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let damaged = |error: &dyn std::fmt::Display| {
+            Error::failed(format!("`{}` is damaged: {error}", path.display()))
+        };
+        let value: serde_json::Value =
+            serde_json::from_str(&file::read_text(&path)?).map_err(|error| damaged(&error))?;
+        let format = value.get("format").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        if format > u64::from(FORMAT) {
+            return Err(Error::failed(format!(
+                "`{}` has format {format}, and this version reads up to {FORMAT}",
+                path.display()
+            ))
+            .hint("use the version of longwave that wrote it"));
+        }
+        serde_json::from_value(value).map(Some).map_err(|error| damaged(&error))
+    }
+
+    /// Writes the record into a run's folder.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|error| Error::failed(format!("`{FILE}` cannot be written: {error}")))?;
+        file::write(&folder.join(FILE), (text + "\n").as_bytes())
+    }
+
+    /// Whether the text of every split is this.
+    pub(crate) fn has_text(&self, text: &[Option<String>; 3]) -> bool {
+        let same = |it: (Split, &Option<String>)| self.text.get(&it.0) == it.1.as_ref();
+        !self.text.is_empty() && Split::ALL.into_iter().zip(text).all(same)
+    }
+}

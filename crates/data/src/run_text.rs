@@ -1,0 +1,251 @@
+//! The text of a run that was trained before: found by its content, wherever it lies by now.
+
+use crate::config::{DataConfig, TokenizerConfig};
+use crate::dataset::{Dataset, Examined, Progress};
+use crate::record::Record;
+use crate::tokenizer::Tokenizer;
+use longwave_core::{Error, Result, file};
+use std::path::{Path, PathBuf};
+
+/// So many folders above a run's are looked into for its corpus.
+const ABOVE: usize = 4;
+
+/// A trained run whose text is looked for.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The run's folder.
+    pub folder: &'a Path,
+    /// Its `[data]`.
+    pub config: &'a DataConfig,
+    /// Whether text of this content hash is what it was trained on; absent of a run that was not trained here.
+    pub is_trained: Option<&'a dyn Fn(&str) -> bool>,
+}
+
+/// A run's text, found or not.
+#[derive(Clone, Debug)]
+pub struct RunText {
+    config: DataConfig,
+    state: State,
+    /// Whether another corpus was given than the run's own.
+    other_given: bool,
+    /// What could not be checked, in one sentence.
+    note: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// A task makes its own.
+    Task {
+        content_hash: String,
+    },
+    Found {
+        corpus: String,
+        content_hash: String,
+    },
+    Missing(Error),
+}
+
+/// What is known of the text at one place.
+enum Verdict {
+    /// It is the run's, with this content hash.
+    Own(String),
+    Other,
+    /// Nothing tells; it has this content hash.
+    Unknown(String),
+}
+
+impl RunText {
+    /// Looks for the text of a run: at `given`, if that is the same text, and then where its config, the run's folder
+    /// and the record of its training lead. Other text than the run's is never taken for it.
+    ///
+    /// # Errors
+    /// Nothing can be read at `given`, or the record of the folder is damaged. Text that is found nowhere is no error
+    /// until it is needed.
+    pub fn find(
+        wanted: &Wanted<'_>,
+        given: Option<&str>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self> {
+        let config = wanted.config.clone();
+        config.validate()?;
+        if config.task.is_some() {
+            let content_hash = Dataset::open(&config, progress)?.content_hash().to_owned();
+            let state = State::Task { content_hash };
+            return Ok(Self { config, state, other_given: given.is_some(), note: None });
+        }
+        let record = Record::read(wanted.folder)?;
+        let mut search = Search { wanted, record: record.as_ref(), progress };
+        let at_given = given.map(|path| Ok((path, search.examine(path, "--corpus")?))).transpose()?;
+        if let Some((path, Verdict::Own(content_hash))) = &at_given {
+            let state = State::Found { corpus: (*path).to_owned(), content_hash: content_hash.clone() };
+            return Ok(Self { config, state, other_given: false, note: None });
+        }
+        let (state, note) = search.usual();
+        let same_as_found = match (&at_given, &state) {
+            (Some((_, Verdict::Unknown(a))), State::Found { content_hash: b, .. }) => a == b,
+            _ => false,
+        };
+        Ok(Self { config, state, other_given: given.is_some() && !same_as_found, note })
+    }
+
+    /// Whether a corpus was given, and its text is not the run's own.
+    pub fn other_given(&self) -> bool {
+        self.other_given
+    }
+
+    /// What could not be checked, in one sentence.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// The content hash of the run's text; `None` where it was not found, or could not be checked.
+    pub fn content_hash(&self) -> Option<&str> {
+        match &self.state {
+            State::Found { .. } if self.note.is_some() => None,
+            State::Task { content_hash } | State::Found { content_hash, .. } => Some(content_hash),
+            State::Missing(_) => None,
+        }
+    }
+
+    /// Opens what was found, in tokens of the run's tokenizer. Without its text the dataset still reads other text,
+    /// and gives an error where its own is needed.
+    ///
+    /// # Errors
+    /// As [`Dataset::open`].
+    pub fn open(&self, tokenizer: &Tokenizer, progress: &mut dyn FnMut(Progress)) -> Result<Dataset> {
+        match &self.state {
+            State::Task { .. } => Dataset::open(&self.config, progress),
+            State::Missing(error) => Ok(Dataset::without_text(&self.config, tokenizer, error)),
+            State::Found { corpus, content_hash } => {
+                Dataset::of_run(&self.config, corpus, content_hash, tokenizer, progress)
+            }
+        }
+    }
+}
+
+struct Search<'a> {
+    wanted: &'a Wanted<'a>,
+    record: Option<&'a Record>,
+    progress: &'a mut dyn FnMut(Progress),
+}
+
+impl Search<'_> {
+    /// What lies at a place; `key` is what the place is called in messages.
+    fn examine(&mut self, corpus: &str, key: &str) -> Result<Verdict> {
+        let config = DataConfig { corpus: corpus.to_owned(), ..self.wanted.config.clone() };
+        let examined = Examined::new(&config, key, self.progress)?;
+        let tokenizers = self.tokenizer_hashes();
+        let keys: Vec<String> =
+            tokenizers.iter().map(|hash| examined.content_hash(&config, hash.as_deref())).collect();
+        let trained = |key: &&String| {
+            let recorded = self.record.is_some_and(|record| record.content_hash == **key);
+            recorded || self.wanted.is_trained.is_some_and(|is_trained| is_trained(key))
+        };
+        if let Some(key) = keys.iter().find(trained) {
+            return Ok(Verdict::Own(key.clone()));
+        }
+        let first = || keys.first().cloned().unwrap_or_else(|| examined.content_hash(&config, None));
+        Ok(match self.record {
+            Some(record) if record.has_text(&examined.text) => Verdict::Own(record.content_hash.clone()),
+            None if !self.can_tell() => Verdict::Unknown(first()),
+            _ => Verdict::Other,
+        })
+    }
+
+    /// Whether other text would be noticed without a record: the identity of the run holds a hash of the text and
+    /// of its tokenizer's file.
+    fn can_tell(&self) -> bool {
+        let file_is_there = match &self.wanted.config.tokenizer {
+            TokenizerConfig::File { path } => {
+                Path::new(path).exists() || self.wanted.folder.join(path).exists()
+            }
+            _ => true,
+        };
+        self.wanted.is_trained.is_some() && file_is_there
+    }
+
+    /// The hashes that the tokenizer's file may have had in the run's identity; `None` where it had none.
+    fn tokenizer_hashes(&self) -> Vec<Option<String>> {
+        let TokenizerConfig::File { path } = &self.wanted.config.tokenizer else { return vec![None] };
+        let folder = self.wanted.folder;
+        let files = [PathBuf::from(path), folder.join(path), folder.join("tokenizer.json")];
+        files.iter().filter_map(|file| file::sha256(file).ok()).map(Some).collect()
+    }
+
+    /// Looks where the text should be.
+    fn usual(&mut self) -> (State, Option<String>) {
+        let (mut tried, mut others, mut problem) = (Vec::new(), Vec::new(), None);
+        for place in self.places() {
+            match self.examine(&place, "data.corpus") {
+                Ok(Verdict::Own(content_hash)) => {
+                    return (State::Found { corpus: place, content_hash }, None);
+                }
+                Ok(Verdict::Unknown(content_hash)) => {
+                    let note = self.wanted.is_trained.map(|_| {
+                        format!(
+                            "`{place}` is taken for the text of training: the run's folder does not tell which text that \
+                             was, and its tokenizer's file is gone"
+                        )
+                    });
+                    return (State::Found { corpus: place, content_hash }, note);
+                }
+                Ok(Verdict::Other) => others.push(place),
+                Err(error) => {
+                    if Path::new(&place).exists() {
+                        problem.get_or_insert(error);
+                    }
+                    tried.push(place);
+                }
+            }
+        }
+        (State::Missing(self.missing(&tried, &others, problem)), None)
+    }
+
+    /// Where the text may lie, each place once.
+    fn places(&self) -> Vec<String> {
+        let corpus = Path::new(&self.wanted.config.corpus);
+        let folder =
+            std::path::absolute(self.wanted.folder).unwrap_or_else(|_| self.wanted.folder.to_owned());
+        let mut places = vec![corpus.to_owned()];
+        if corpus.is_relative() {
+            places.extend(folder.ancestors().take(ABOVE + 1).map(|above| above.join(corpus)));
+        }
+        places.extend(self.record.map(|record| PathBuf::from(&record.path)));
+        if let Some(name) = corpus.file_name() {
+            places.extend(folder.ancestors().take(2).map(|above| above.join(name)));
+        }
+        let mut seen: Vec<PathBuf> = Vec::new();
+        let mut kept = Vec::new();
+        for place in places {
+            let absolute = std::path::absolute(&place).unwrap_or_else(|_| place.clone());
+            if !seen.contains(&absolute) {
+                seen.push(absolute);
+                kept.push(place.to_string_lossy().into_owned());
+            }
+        }
+        kept
+    }
+
+    fn missing(&self, tried: &[String], others: &[String], problem: Option<Error>) -> Error {
+        let listed = |places: &[String]| {
+            places.iter().map(|place| format!("`{place}`")).collect::<Vec<_>>().join(", ")
+        };
+        let run = self.wanted.folder.display();
+        if let Some(error) = problem {
+            return error.context(format!("the text that `{run}` was trained on"));
+        }
+        let digest = self.record.map_or_else(String::new, |record| {
+            format!(" (content hash {})", record.content_hash.chars().take(16).collect::<String>())
+        });
+        let mut parts = vec![format!("the text that `{run}` was trained on is not found{digest}")];
+        if !others.is_empty() {
+            parts.push(format!("other text lies at {}", listed(others)));
+        }
+        if !tried.is_empty() {
+            parts.push(format!("there is nothing at {}", listed(tried)));
+        }
+        Error::usage(parts.join("; ")).hint(
+            "name the place of the text with `--corpus PATH`; other text is read there too, and its rows say so",
+        )
+    }
+}

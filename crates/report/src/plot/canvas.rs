@@ -1,6 +1,7 @@
 //! Strokes, markers and text in the units of a chart, on any backend.
 
 use super::failed;
+use ab_glyph::FontRef;
 use longwave_core::{Error, Result};
 use plotters::backend::DrawingBackend;
 use plotters::coord::Shift;
@@ -8,6 +9,7 @@ use plotters::drawing::DrawingArea;
 use plotters::element::{Circle, PathElement, Polygon, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, IntoFont, RGBColor, ShapeStyle, register_font};
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// `DejaVu Sans`, cut to Latin, Greek and the signs that labels use; its licence lies beside it.
@@ -33,12 +35,13 @@ pub(super) struct Canvas<DB: DrawingBackend> {
     area: DrawingArea<DB, Shift>,
     unit: f64,
     text_drop: f64,
+    typeface: Typeface,
 }
 
 /// How many kinds of markers there are.
 pub(super) const MARKERS: usize = 7;
 
-/// Makes the font known, once.
+/// Makes the font of this crate known, once.
 pub(super) fn load_font() -> Result<()> {
     static LOADED: OnceLock<bool> = OnceLock::new();
     if *LOADED.get_or_init(|| register_font(FAMILY, FontStyle::Normal, FONT).is_ok()) {
@@ -48,20 +51,76 @@ pub(super) fn load_font() -> Result<()> {
     }
 }
 
-/// Width of a text, in pixels.
-pub(super) fn text_width(text: &str, size: f64) -> Result<f64> {
-    load_font()?;
-    // Measured large, as the answer is a whole number.
-    let (width, _) = (FAMILY, 100.0 * LINE_PER_EM).into_font().box_size(text).map_err(failed)?;
-    Ok(f64::from(width) * size / 100.0)
+/// What texts are set in: the font of this crate unless another is loaded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Typeface {
+    family: &'static str,
+    pub(super) bytes: &'static [u8],
+}
+
+impl Default for Typeface {
+    fn default() -> Self {
+        Self { family: FAMILY, bytes: FONT }
+    }
+}
+
+impl Typeface {
+    /// Loads a TrueType font, which stays loaded as long as the program runs.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no such font.
+    pub fn load(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|error| Error::io("read", path, &error))?;
+        let wrong = || {
+            Error::usage(format!("`{}` is no TrueType font", path.display())).hint(
+                "name a `.ttf` file; a font with PostScript outlines (`.otf`) cannot stand in a PDF as it is",
+            )
+        };
+        if !(bytes.starts_with(&[0, 1, 0, 0]) || bytes.starts_with(b"true")) {
+            return Err(wrong());
+        }
+        FontRef::try_from_slice(&bytes).map_err(|_| wrong())?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let family: String = stem.chars().filter(char::is_ascii_alphanumeric).collect();
+        // plotters asks for fonts that live as long as the program.
+        let (family, bytes) = (format!("figure-{family}").leak(), bytes.leak());
+        register_font(family, FontStyle::Normal, bytes).map_err(|_| wrong())?;
+        Ok(Self { family, bytes })
+    }
+
+    /// A name of it without spaces.
+    pub(super) fn name(self) -> &'static str {
+        if self.family == FAMILY { "DejaVuSans" } else { self.family }
+    }
+
+    /// Its glyphs.
+    ///
+    /// # Errors
+    /// The font of this crate is damaged.
+    pub(super) fn font(self) -> Result<FontRef<'static>> {
+        FontRef::try_from_slice(self.bytes).map_err(failed)
+    }
+
+    /// Width of a text, in pixels.
+    pub(super) fn text_width(self, text: &str, size: f64) -> Result<f64> {
+        load_font()?;
+        // Measured large, as the answer is a whole number.
+        let (width, _) = (self.family, 100.0 * LINE_PER_EM).into_font().box_size(text).map_err(failed)?;
+        Ok(f64::from(width) * size / 100.0)
+    }
 }
 
 impl<DB: DrawingBackend> Canvas<DB> {
     /// A canvas whose pixel is `unit` of the area's, and whose texts lie `text_drop` of their size too
     /// high.
-    pub(super) fn new(area: DrawingArea<DB, Shift>, unit: u32, text_drop: f64) -> Result<Self> {
+    pub(super) fn new(
+        area: DrawingArea<DB, Shift>,
+        unit: u32,
+        text_drop: f64,
+        typeface: Typeface,
+    ) -> Result<Self> {
         load_font()?;
-        Ok(Self { area, unit: f64::from(unit), text_drop })
+        Ok(Self { area, unit: f64::from(unit), text_drop, typeface })
     }
 
     pub(super) fn fill(&self, color: RGBColor) -> Result<()> {
@@ -138,7 +197,7 @@ impl<DB: DrawingBackend> Canvas<DB> {
             Side::Left => HPos::Right,
             Side::Middle => HPos::Center,
         };
-        let style = (FAMILY, size * LINE_PER_EM * self.unit)
+        let style = (self.typeface.family, size * LINE_PER_EM * self.unit)
             .into_font()
             .color(&color)
             .pos(Pos::new(horizontal, VPos::Center));
@@ -229,6 +288,7 @@ mod tests {
 
     #[test]
     fn the_font_has_every_sign_that_labels_use() {
+        let text_width = |text: &str, size| Typeface::default().text_width(text, size);
         let missing = text_width("\u{10FFFF}", 12.0).unwrap();
         for sign in "AaZz019()[]=.,:;_-+/*±×–·↑≤αβθ".chars() {
             let width = text_width(&sign.to_string(), 12.0).unwrap();

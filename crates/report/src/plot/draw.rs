@@ -1,6 +1,6 @@
 //! Where everything of a chart goes.
 
-use super::canvas::{Canvas, MARKERS, Place, Side, load_font, text_width};
+use super::canvas::{Canvas, MARKERS, Place, Side, Typeface, load_font};
 use super::scale::Range;
 use super::{Chart, IntoDrawingArea, Point, SIZE, Series, failed};
 use longwave_core::{Error, Result};
@@ -35,14 +35,83 @@ const TOP: f64 = 42.0;
 const HEADING: f64 = 54.0;
 const BOTTOM: f64 = 66.0;
 const LEGEND_ROW: f64 = 20.0;
+/// Between the label of the axis and a legend below it.
+const LEGEND_GAP: f64 = 8.0;
+/// Left and right of texts that stand at the edge.
+const MARGIN: f64 = 20.0;
+/// The least height of the data.
+const LEAST: f64 = 120.0;
 /// Series of more points than this have a marker every so often only.
 const CROWDED: usize = 16;
 
+/// How large a chart is drawn, and in what its texts are set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// In pixels.
+    pub(super) width: u32,
+    /// In pixels; in proportion to the width unless given.
+    pub(super) height: Option<u32>,
+    pub(super) typeface: Typeface,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { width: SIZE.0, height: None, typeface: Typeface::default() }
+    }
+}
+
+/// Where the legend stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Legend {
+    /// At the right, so many pixels wide.
+    Beside(f64),
+    /// Below, in columns of so many pixels.
+    Below { columns: usize, width: f64 },
+}
+
+impl Legend {
+    /// At the right, unless that leaves too little of the width to the data.
+    fn of(chart: &Chart, layout: &Layout) -> Result<Self> {
+        let mut width = 0f64;
+        for series in &chart.series {
+            width = width.max(layout.typeface.text_width(&series.name, 13.0)?);
+        }
+        let (width, all) = (width + 46.0, f64::from(layout.width));
+        if width + LEFT + 28.0 <= 0.5 * all {
+            return Ok(Self::Beside(width));
+        }
+        let columns = ((all - 2.0 * MARGIN) / width).floor().max(1.0) as usize;
+        Ok(Self::Below { columns: columns.min(chart.series.len().max(1)), width })
+    }
+
+    /// What it takes below the axis.
+    fn height(self, chart: &Chart) -> f64 {
+        match self {
+            Self::Beside(_) => 0.0,
+            // One row more for what leaves the scale.
+            Self::Below { columns, .. } => {
+                LEGEND_GAP + LEGEND_ROW * (chart.series.len().div_ceil(columns) + 1) as f64
+            }
+        }
+    }
+}
+
 /// Width and height, in pixels: a long legend makes a chart taller.
-pub(super) fn size(chart: &Chart) -> (u32, u32) {
+pub(super) fn size(chart: &Chart, layout: &Layout) -> Result<(u32, u32)> {
+    if let Some(height) = layout.height {
+        return Ok((layout.width, height));
+    }
     let spared = TOP + HEADING - top(chart);
-    let legend = top(chart) + LEGEND_ROW * (chart.series.len() + 2) as f64;
-    (SIZE.0, (f64::from(SIZE.1) - spared).max(legend).ceil() as u32)
+    let legend = Legend::of(chart, layout)?;
+    let natural = f64::from(SIZE.1) * f64::from(layout.width) / f64::from(SIZE.0);
+    let height = match legend {
+        Legend::Beside(_) => {
+            let legend = top(chart) + LEGEND_ROW * (chart.series.len() + 2) as f64;
+            (natural - spared).max(legend)
+        }
+        Legend::Below { .. } => (natural - spared).max(top(chart) + BOTTOM + LEAST) + legend.height(chart),
+    };
+    Ok((layout.width, height.ceil() as u32))
 }
 
 /// Where the data begin.
@@ -52,7 +121,13 @@ fn top(chart: &Chart) -> f64 {
 }
 
 /// Draws the chart on a backend of [`size`] times `unit` pixels, see [`Canvas::new`].
-pub(super) fn draw<DB: DrawingBackend>(chart: &Chart, backend: DB, unit: u32, text_drop: f64) -> Result<()>
+pub(super) fn draw<DB: DrawingBackend>(
+    chart: &Chart,
+    layout: &Layout,
+    backend: DB,
+    unit: u32,
+    text_drop: f64,
+) -> Result<()>
 where
     DB::ErrorType: Display,
 {
@@ -63,34 +138,31 @@ where
     };
     let x = Range::horizontal(&chart.x, &chart.series).ok_or_else(nothing)?;
     let y = Range::vertical(&chart.y, &chart.series).ok_or_else(nothing)?;
-    let (width, height) = size(chart);
-    let legend_width = legend_width(chart)?;
+    let (width, height) = size(chart, layout)?;
+    let legend = Legend::of(chart, layout)?;
+    let beside = if let Legend::Beside(width) = legend { width + 28.0 } else { MARGIN };
     let frame = Frame {
         left: LEFT,
-        right: f64::from(width) - legend_width - 28.0,
+        right: f64::from(width) - beside,
         top: top(chart),
-        bottom: f64::from(height) - BOTTOM,
+        bottom: f64::from(height) - BOTTOM - legend.height(chart),
         x,
         y,
     };
-    let canvas = Canvas::new(backend.into_drawing_area(), unit, text_drop)?;
+    if frame.right - frame.left < LEAST || frame.bottom - frame.top < 0.5 * LEAST {
+        return Err(Error::usage("the figure is too small for its texts")
+            .hint("make it wider or higher, or the font smaller"));
+    }
+    let canvas = Canvas::new(backend.into_drawing_area(), unit, text_drop, layout.typeface)?;
     canvas.fill(PAPER)?;
-    let picture = Picture { chart, frame, canvas };
+    let picture = Picture { chart, layout, frame, legend, canvas };
     picture.heading()?;
     picture.axes()?;
     for index in picture.back_to_front() {
         picture.series(index)?;
     }
-    picture.legend()?;
+    picture.names()?;
     picture.canvas.finish().map_err(failed)
-}
-
-fn legend_width(chart: &Chart) -> Result<f64> {
-    let mut width = 0f64;
-    for series in &chart.series {
-        width = width.max(text_width(&series.name, 13.0)?);
-    }
-    Ok(width + 46.0)
 }
 
 /// The rectangle that data are drawn in, and what its sides stand for.
@@ -120,7 +192,9 @@ impl Frame {
 
 struct Picture<'a, DB: DrawingBackend> {
     chart: &'a Chart,
+    layout: &'a Layout,
     frame: Frame,
+    legend: Legend,
     canvas: Canvas<DB>,
 }
 
@@ -128,7 +202,8 @@ impl<DB: DrawingBackend> Picture<'_, DB> {
     fn heading(&self) -> Result<()> {
         let Chart { title, subtitle, y, .. } = self.chart;
         self.canvas.text(title, (20.0, 24.0), 17.0, INK, Side::Right)?;
-        let narrow = text_width(subtitle, 12.0)? <= f64::from(SIZE.0) - 40.0;
+        let room = f64::from(self.layout.width) - 2.0 * MARGIN;
+        let narrow = self.layout.typeface.text_width(subtitle, 12.0)? <= room;
         let cut = if narrow { None } else { subtitle.find("; ") };
         let (first, second) = subtitle.split_at(cut.map_or(subtitle.len(), |cut| cut + 1));
         self.canvas.text(first, (20.0, 45.0), 12.0, FAINT, Side::Right)?;
@@ -269,25 +344,32 @@ impl<DB: DrawingBackend> Picture<'_, DB> {
     }
 
     /// The names, in the order in which the lines end at the right, highest first.
-    fn legend(&self) -> Result<()> {
+    fn names(&self) -> Result<()> {
         let end = |index: &usize| {
             let points = &self.chart.series[*index].points;
             points.iter().rev().find(|point| !point.y.is_nan()).map_or(f64::NEG_INFINITY, |point| point.y)
         };
         let mut order: Vec<usize> = (0..self.chart.series.len()).collect();
         order.sort_by(|a, b| end(b).total_cmp(&end(a)));
-        let left = self.frame.right + 22.0;
-        let mut y = self.frame.top + 6.0;
-        for index in order {
+        let (left, top, columns, width) = match self.legend {
+            Legend::Beside(width) => (self.frame.right + 22.0, self.frame.top + 6.0, 1, width),
+            Legend::Below { columns, width } => {
+                (MARGIN, self.frame.bottom + BOTTOM + LEGEND_GAP, columns, width)
+            }
+        };
+        let rows = order.len().div_ceil(columns);
+        for (place, index) in order.into_iter().enumerate() {
             let series = &self.chart.series[index];
             let (color, marker) = self.look(index);
+            let left = left + width * (place / rows) as f64;
+            let y = top + LEGEND_ROW * (place % rows) as f64;
             self.line(&[(left, y), (left + 26.0, y)], series, color)?;
             if !series.reference {
                 self.canvas.marker(marker, (left + 13.0, y), color, PAPER)?;
             }
             self.canvas.text(&series.name, (left + 34.0, y), 13.0, INK, Side::Right)?;
-            y += LEGEND_ROW;
         }
+        let y = top + LEGEND_ROW * rows as f64;
         let past = |series: &Series| series.points.iter().any(|point| self.frame.y.is_past(point.y));
         if self.chart.series.iter().any(past) {
             self.canvas.text("↑ leaves the scale", (left, y + 6.0), 11.0, FAINT, Side::Right)?;

@@ -1,20 +1,23 @@
-//! Charts as SVG and PNG, from one drawing.
+//! Charts as SVG, PNG and PDF, from one drawing.
 //!
-//! A [`Chart`] is data: series, labels and scales. [`svg`] and [`write_png`] draw it with the font that
-//! this crate carries, so that neither asks the system for one. Series are told apart by colour (Okabe
+//! A [`Chart`] is data: series, labels and scales. [`svg`], [`write_png`] and [`fn@pdf`] draw it with the font that
+//! this crate carries, so that none asks the system for one. Series are told apart by colour (Okabe
 //! and Ito's palette, which colour-blind readers can tell apart) and by marker.
 
 mod canvas;
 mod draw;
 mod from_rows;
+mod pdf;
 mod scale;
 
+use draw::Layout;
 use longwave_core::{Error, Result, file};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::drawing::IntoDrawingArea;
 use std::fmt::Display;
 use std::path::Path;
 
+pub use canvas::Typeface;
 pub use from_rows::{by_length, positions, training};
 pub use scale::Scale;
 
@@ -22,6 +25,8 @@ pub use scale::Scale;
 pub const SIZE: (u32, u32) = (900, 500);
 /// Drawing units per pixel of the SVG: coordinates are whole, and curves should not show it.
 const FINE: u32 = 4;
+/// The size of the numbers at the axes, in pixels.
+const AXIS_TEXT: f64 = 12.0;
 /// Drawing units per pixel of a PNG; their mean smooths the edges.
 const SMOOTH: u32 = 2;
 /// The bitmap backend centres the line of a text, the SVG one its small letters, which lie lower by
@@ -91,9 +96,10 @@ impl Chart {
 /// # Errors
 /// The chart has nothing to draw.
 pub fn svg(chart: &Chart) -> Result<String> {
-    let (width, height) = draw::size(chart);
+    let layout = Layout::default();
+    let (width, height) = draw::size(chart, &layout)?;
     let mut text = String::new();
-    draw::draw(chart, SVGBackend::with_string(&mut text, (width * FINE, height * FINE)), FINE, 0.0)?;
+    draw::draw(chart, &layout, SVGBackend::with_string(&mut text, (width * FINE, height * FINE)), FINE, 0.0)?;
     let fine = format!("width=\"{}\" height=\"{}\"", width * FINE, height * FINE);
     Ok(text.replacen(&fine, &format!("width=\"{width}\" height=\"{height}\""), 1))
 }
@@ -103,10 +109,11 @@ pub fn svg(chart: &Chart) -> Result<String> {
 /// # Errors
 /// The chart has nothing to draw, or the file cannot be written.
 pub fn write_png(chart: &Chart, path: &Path) -> Result<()> {
-    let (width, height) = draw::size(chart);
+    let layout = Layout::default();
+    let (width, height) = draw::size(chart, &layout)?;
     let drawn = (width * FINE, height * FINE);
     let mut buffer = vec![u8::MAX; (drawn.0 * drawn.1 * 3) as usize];
-    draw::draw(chart, BitMapBackend::with_buffer(&mut buffer, drawn), FINE, BITMAP_TEXT_DROP)?;
+    draw::draw(chart, &layout, BitMapBackend::with_buffer(&mut buffer, drawn), FINE, BITMAP_TEXT_DROP)?;
     let size = (drawn.0 / SMOOTH, drawn.1 / SMOOTH);
     let pixels = smooth(&buffer, size.0 as usize);
     // The encoder writes files only: one beside the place, read back and moved in whole.
@@ -120,6 +127,48 @@ pub fn write_png(chart: &Chart, path: &Path) -> Result<()> {
     })();
     let _ = std::fs::remove_file(&beside);
     file::write(path, &encoded?)
+}
+
+/// A figure for a paper.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// Its width in points of 1/72 inch; the natural one unless given.
+    pub width: Option<f64>,
+    /// Its height in points; in proportion to the width unless given.
+    pub height: Option<f64>,
+    /// The size of the numbers at the axes, in points. Other texts and lines follow.
+    pub font_size: f64,
+    /// What texts are set in.
+    pub typeface: Typeface,
+}
+
+impl Default for Figure {
+    fn default() -> Self {
+        Self { width: None, height: None, font_size: 9.0, typeface: Typeface::default() }
+    }
+}
+
+/// The chart as a PDF of one page, without its heading: a paper has a caption.
+///
+/// # Errors
+/// The chart has nothing to draw, or the figure is too small for its texts.
+pub fn pdf(chart: &Chart, figure: &Figure) -> Result<Vec<u8>> {
+    let chart = Chart { title: String::new(), subtitle: String::new(), ..chart.clone() };
+    let scale = figure.font_size / AXIS_TEXT;
+    let pixels = |points: f64| (points / scale).round().max(1.0) as u32;
+    let layout = Layout {
+        width: figure.width.map_or(SIZE.0, pixels),
+        height: figure.height.map(pixels),
+        typeface: figure.typeface,
+    };
+    let (width, height) = draw::size(&chart, &layout)?;
+    // Pixels are whole, and the width is what was asked for.
+    let scale = figure.width.map_or(scale, |points| points / f64::from(width));
+    let mut bytes = Vec::new();
+    let size = (width * FINE, height * FINE);
+    let backend = pdf::PdfBackend::new(&mut bytes, size, scale / f64::from(FINE), figure.typeface)?;
+    draw::draw(&chart, &layout, backend, FINE, 0.0)?;
+    Ok(bytes)
 }
 
 /// Averages squares of `SMOOTH` by `SMOOTH` pixels of an RGB image into one of `width` columns.

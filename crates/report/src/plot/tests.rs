@@ -39,9 +39,11 @@ fn a_png_has_its_signature_and_every_colour() {
 #[test]
 fn a_bitmap_has_the_colours_of_its_series() {
     let chart = chart();
-    let (width, height) = draw::size(&chart);
+    let layout = Layout::default();
+    let (width, height) = draw::size(&chart, &layout).unwrap();
     let mut buffer = vec![0; (width * height * 3) as usize];
-    draw::draw(&chart, BitMapBackend::with_buffer(&mut buffer, (width, height)), 1, 0.0).unwrap();
+    let backend = BitMapBackend::with_buffer(&mut buffer, (width, height));
+    draw::draw(&chart, &layout, backend, 1, 0.0).unwrap();
     let count = |color: [u8; 3]| buffer.chunks(3).filter(|pixel| **pixel == color).count();
     assert!(count([0xFF; 3]) > buffer.len() / 3 / 2, "the paper is white");
     for color in [[0x00, 0x72, 0xB2], [0xD5, 0x5E, 0x00], [0x56, 0xB4, 0xE9], [0x5F, 0x67, 0x70]] {
@@ -68,7 +70,7 @@ fn a_chart_without_a_number_says_so() {
 #[test]
 fn a_long_subtitle_takes_two_lines_and_a_missing_heading_no_room() {
     let mut chart = chart();
-    let height = draw::size(&chart).1;
+    let height = draw::size(&chart, &Layout::default()).unwrap().1;
     chart.subtitle = format!("{}; {}", "a".repeat(90), "b".repeat(90));
     let text = svg(&chart).unwrap();
     let said: Vec<&str> = text.lines().map(str::trim).collect();
@@ -76,7 +78,7 @@ fn a_long_subtitle_takes_two_lines_and_a_missing_heading_no_room() {
         said.contains(&"b".repeat(90).as_str()) && said.contains(&format!("{};", "a".repeat(90)).as_str())
     );
     (chart.title, chart.subtitle) = (String::new(), String::new());
-    assert!(draw::size(&chart).1 < height);
+    assert!(draw::size(&chart, &Layout::default()).unwrap().1 < height);
 }
 
 #[test]
@@ -126,4 +128,72 @@ fn long_training_curves_are_averaged() {
     let chart = training(&[("loss".into(), curve)]);
     assert_eq!(chart.series[0].points.len(), 300);
     assert_eq!(chart.series[0].points[0], Point { x: 4.5, y: 2.0, bar: None });
+}
+
+/// The texts of a PDF, each with the size it is set in, by the map from glyphs that the file has for searching.
+fn texts_of(file: &str) -> Vec<(f64, String)> {
+    let code = |hex: &str| u16::from_str_radix(hex, 16).unwrap();
+    let map = file
+        .split("beginbfchar")
+        .skip(1)
+        .flat_map(|section| section.split("endbfchar").next().unwrap().lines());
+    let signs: std::collections::HashMap<u16, char> = map
+        .filter_map(|line| line.strip_prefix('<')?.strip_suffix('>')?.split_once("> <"))
+        .map(|(glyph, sign)| (code(glyph), char::from_u32(code(sign).into()).unwrap()))
+        .collect();
+    let shown = file.lines().filter_map(|line| line.strip_prefix("BT /F1 ")?.split_once(" Tf "));
+    shown
+        .map(|(size, rest)| {
+            let hex = rest.split(['<', '>']).nth(1).unwrap();
+            let glyphs = hex.as_bytes().chunks(4).map(|four| code(std::str::from_utf8(four).unwrap()));
+            (size.parse().unwrap(), glyphs.map(|glyph| signs[&glyph]).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn a_pdf_has_its_size_and_every_label_as_text() {
+    let figure = Figure { width: Some(240.0), height: Some(200.0), font_size: 6.0, ..Figure::default() };
+    let bytes = pdf(&chart(), &figure).unwrap();
+    assert_eq!(bytes, pdf(&chart(), &figure).unwrap());
+    let file = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(file.starts_with("%PDF-1.5") && file.ends_with("%%EOF\n"));
+    assert!(file.contains("/MediaBox [0 0 240 200]"), "{file:.900}");
+    let texts = texts_of(&file);
+    for label in
+        "direct window_baseline linear ntk yarn rerope 128 256 512 1024 L 2L 4L 8L".split_whitespace()
+    {
+        assert!(texts.iter().any(|(_, text)| text == label), "no `{label}`");
+    }
+    assert!(!texts.iter().any(|(_, text)| text.starts_with("Perplexity of rope")), "a paper has a caption");
+    // 6 points at the axes: a unit is 6 / 12 / 4 points.
+    let (size, _) = texts.iter().find(|(_, text)| text == "1024").unwrap();
+    assert!((size * 0.125 - 6.0).abs() < 1e-9, "{size}");
+    let curve = "0 0.4471 0.698 RG";
+    assert!(file.contains(curve), "the first colour of the palette");
+}
+
+#[test]
+fn a_narrow_figure_has_its_legend_below() {
+    let chart = chart();
+    let place = |layout: &Layout| draw::size(&chart, layout).unwrap();
+    let wide = place(&Layout::default());
+    let narrow = place(&Layout { width: 360, ..Layout::default() });
+    assert!(narrow.1 > wide.1 * 360 / 900 + 40, "{narrow:?}");
+    let small = Figure { width: Some(80.0), ..Figure::default() };
+    let error = pdf(&chart, &small).unwrap_err();
+    assert!(error.message().contains("too small") && error.exit_code() == 2, "{error}");
+}
+
+#[test]
+fn a_font_is_a_file_of_its_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("My Font.ttf");
+    std::fs::write(&path, b"OTTO no such font").unwrap();
+    let error = Typeface::load(&path).unwrap_err();
+    assert!(error.message().contains("is no TrueType font") && error.exit_code() == 2, "{error}");
+    std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/fonts/DejaVuSans.ttf"), &path).unwrap();
+    let figure = Figure { typeface: Typeface::load(&path).unwrap(), ..Figure::default() };
+    let bytes = pdf(&chart(), &figure).unwrap();
+    assert!(String::from_utf8_lossy(&bytes).contains("/BaseFont /figure-MyFont "));
 }

@@ -15,6 +15,30 @@
 //! - [`summary`]: tables of an encoding's own numbers; [`tagged`]: configurations that are chosen by `kind`.
 //! - [`parameter`]: what an encoding says of its parameters (axes, weight decay, bounds); [`init`]: parameters drawn
 //!   on the host; [`per_layer`]: those every layer has of its own.
+//!
+//! What YaRN does to RoPE at four times its training length: the fastest band keeps its frequency, the slowest turns a
+//! quarter as fast.
+//!
+//! ```
+//! use burn::tensor::Device;
+//! use longwave_position::reading::LogN;
+//! use longwave_position::{Dimensions, ExtensionConfig, Init, Lengths, PositionConfig};
+//!
+//! # fn main() -> longwave_core::Result<()> {
+//! let sizes =
+//!     Dimensions { layers: 1, width: 64, heads: 1, kv_heads: 1, head_dim: 64, train_length: 128, vocab_size: 512 };
+//! let rope = PositionConfig::from_value(&"rope".into(), "position")?;
+//! let reading = rope.build("position", &sizes, &Init::new(0, &Device::flex()), LogN::Off)?;
+//! let yarn = ExtensionConfig::from_value(&"yarn".into(), "extend")?;
+//! let longer = yarn.apply(&reading, Lengths { train: 128, length: 512 })?;
+//!
+//! let before = reading.encodings()[0].frequencies().unwrap();
+//! let after = longer.encodings()[0].frequencies().unwrap();
+//! assert_eq!(after.inv_freq[0], before.inv_freq[0]);
+//! assert!((after.inv_freq[31] - before.inv_freq[31] / 4.0).abs() < 1e-12);
+//! # Ok(())
+//! # }
+//! ```
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 

@@ -8,6 +8,45 @@ use crate::text::Material;
 ///
 /// A metric with sums per document needs no more: its value is their mean, and its error follows. `compare` and the
 /// claims of studies take every metric that has such sums.
+///
+/// The share of tokens that the model did not expect, with a loss above 5 nats:
+///
+/// ```
+/// use longwave_eval::metrics::{Documents, Facts, Measure, TokenSum};
+///
+/// struct Surprise;
+///
+/// const SURPRISED: TokenSum =
+///     TokenSum { name: "surprised", of: |score| f64::from(score.nll > 5.0), counts: true };
+///
+/// impl Measure for Surprise {
+///     fn title(&self) -> &'static str {
+///         "Tokens above 5 nats in %"
+///     }
+///
+///     fn unit(&self) -> &'static str {
+///         "the share of tokens"
+///     }
+///
+///     fn is_share(&self) -> bool {
+///         true
+///     }
+///
+///     fn token_sum(&self) -> Option<TokenSum> {
+///         Some(SURPRISED)
+///     }
+///
+///     fn documents(&self, facts: &Facts<'_>) -> Option<Documents> {
+///         let sums = facts.per_document?;
+///         Some(Documents { sums: sums.get(SURPRISED.name)?, weights: sums.tokens.clone() })
+///     }
+/// }
+/// # use longwave_eval::{DocumentSums, metrics::Values};
+/// # let sums = DocumentSums::new(vec![10, 30]).with_counts("surprised", vec![1, 5]);
+/// # let values = Values::default();
+/// # let facts = Facts { tokens: 40, bytes: 0, values: &values, per_document: Some(&sums), difference: None, baseline: None };
+/// # assert_eq!(Surprise.measure(&facts).unwrap().0, 0.15);
+/// ```
 pub trait Measure: Sync {
     /// What a difference of 1 is.
     fn unit(&self) -> &'static str;

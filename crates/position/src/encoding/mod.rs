@@ -26,6 +26,39 @@ pub use geometry::{Geometry, PositionMap, Selector};
 pub use rows::{Dimensions, Heads, MAX_SIZE, QueryBlock, Rows};
 
 /// A positional encoding: the hooks that the model calls.
+///
+/// An encoding that adds the position itself to every channel of the hidden state, a thousandth a token:
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use longwave_position::encoding::{Position, Rows};
+/// use longwave_position::ParameterSpec;
+///
+/// struct Ramp;
+///
+/// impl Position for Ramp {
+///     fn parameters(&self) -> Vec<ParameterSpec> {
+///         Vec::new() // nothing is learned
+///     }
+///
+///     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+///         if rows.layer > 0 {
+///             return hidden; // it enters once
+///         }
+///         let ramp: Vec<f32> = rows.positions.values().iter().map(|m| *m as f32 / 1000.0).collect();
+///         let ramp = Tensor::<1>::from_floats(ramp.as_slice(), &hidden.device());
+///         // One row of positions, or one for each text of the batch.
+///         let shape = [rows.positions.rows(), rows.positions.length(), 1];
+///         hidden + ramp.reshape(shape) // [batch, length, width]
+///     }
+/// }
+/// # use longwave_position::Positions;
+/// # let device = Device::flex();
+/// # let (tokens, positions) = (Tensor::zeros([1, 3], &device), Positions::range(0..3));
+/// # let hidden = Ramp.embed(Tensor::zeros([1, 3, 2], &device), Rows::new(0, &tokens, &positions));
+/// # let sum: f32 = hidden.sum().into_scalar();
+/// # assert!((sum - 0.006).abs() < 1e-6);
+/// ```
 pub trait Position {
     /// Every parameter of the encoding, in the order of its fields: what its axes count, whether weight decay applies,
     /// its bounds and its unit.

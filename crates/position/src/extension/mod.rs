@@ -18,6 +18,38 @@ pub use example::{Band, Example, Shifts};
 pub use scale::Scale;
 
 /// What an extension's file must say.
+///
+/// An extension that turns every band half as fast, whatever the length:
+///
+/// ```
+/// use longwave_core::Result;
+/// use longwave_position::extension::{change_frequencies, Extend, Lengths};
+/// use longwave_position::Reading;
+///
+/// struct HalfSpeed;
+///
+/// impl Extend for HalfSpeed {
+///     const KIND: &'static str = "half_speed";
+///     const DESCRIPTION: &'static str = "every frequency halved";
+///     const SOURCE: &'static str = "this example";
+///
+///     fn validate(&self, _section: &str) -> Result<()> {
+///         Ok(()) // there is no key to check
+///     }
+///
+///     fn apply(&self, reading: &mut Reading, _lengths: Lengths) -> Result<()> {
+///         change_frequencies(Self::KIND, reading, |old| Ok(old.map(|_band, inv_freq| inv_freq / 2.0)))
+///     }
+/// }
+/// # use burn::tensor::Device;
+/// # use longwave_position::{reading::LogN, Dimensions, Init, PositionConfig};
+/// # let sizes =
+/// #     Dimensions { layers: 1, width: 8, heads: 1, kv_heads: 1, head_dim: 8, train_length: 16, vocab_size: 8 };
+/// # let rope = PositionConfig::from_value(&"rope".into(), "position").unwrap();
+/// # let mut reading = rope.build("position", &sizes, &Init::new(0, &Device::flex()), LogN::Off).unwrap();
+/// # HalfSpeed.apply(&mut reading, Lengths { train: 16, length: 32 }).unwrap();
+/// # assert_eq!(reading.encodings()[0].frequencies().unwrap().inv_freq[0], 0.5);
+/// ```
 pub trait Extend: Sized {
     /// Its name in `extend = [...]`.
     const KIND: &'static str;

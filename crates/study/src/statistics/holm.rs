@@ -2,6 +2,13 @@
 
 /// Adjusted p values: ascending, `min(1, max over q <= r of (m - q) p_(q))`, given back in the order of
 /// the input. What is at most `alpha` is rejected with a family-wise error of `alpha`.
+///
+/// ```
+/// use longwave_study::statistics::adjusted;
+///
+/// // The smallest of three counts three times, the next twice.
+/// assert_eq!(adjusted(&[0.01, 0.5, 0.02]), [0.03, 0.5, 0.04]);
+/// ```
 pub fn adjusted(p: &[f64]) -> Vec<f64> {
     let mut adjusted = vec![0.0; p.len()];
     let mut largest: f64 = 0.0;

@@ -1,21 +1,47 @@
 //! Configs and studies that the command line names, and where runs are kept.
 
-use longwave_core::{Error, Result};
-use longwave_experiment::Config;
+use crate::shipped::Kind;
+use longwave_core::{Error, Result, file};
+use longwave_experiment::config::parse;
+use longwave_experiment::{Config, paths};
 use longwave_train::RunConfig;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use toml::Table;
 
 /// Where a run is kept unless the command says so.
 pub(crate) fn default_folder(config: &RunConfig) -> PathBuf {
     Path::new("runs").join(format!("{}-{}", config.name, config.seed))
 }
 
-/// Reads a config, of that path or of that name in `configs/`, and shows its warnings.
+/// Reads a config and shows its warnings.
 pub(crate) fn load_config(path: &Path, assignments: &[String]) -> Result<Config> {
-    let config = Config::load(&find_config(path)?, assignments)?;
+    let config = read_config(path, assignments)?;
     warn(&config.warnings);
     Ok(config)
+}
+
+/// Reads a config: a file, or one that the program carries.
+pub(crate) fn read_config(path: &Path, assignments: &[String]) -> Result<Config> {
+    match find(path, Kind::Config, None)? {
+        Found::File(path) => Config::load(&path, assignments),
+        Found::Shipped { name, text } => Config::with_assignments(parse(text, &name)?, assignments),
+    }
+}
+
+/// Reads the document of a study, and gives the folder that its paths start at.
+pub(crate) fn read_study(path: &Path) -> Result<(Table, Option<PathBuf>)> {
+    let found = find(path, Kind::Study, None)?;
+    let folder = match &found {
+        Found::File(path) => path.parent().map(Path::to_owned),
+        Found::Shipped { .. } => None,
+    };
+    Ok((found.document()?, folder))
+}
+
+/// Reads the document of the config that a study in `folder` begins with.
+pub(crate) fn read_base(path: &Path, folder: Option<&Path>) -> Result<Table> {
+    find(path, Kind::Config, folder)?.document()
 }
 
 /// Shows each warning once.
@@ -28,37 +54,68 @@ pub(crate) fn warn<'a>(warnings: impl IntoIterator<Item = &'a String>) {
     }
 }
 
-/// The config file itself, or the one of that name in `configs/`.
-pub(crate) fn find_config(path: &Path) -> Result<PathBuf> {
-    find_shipped(path, "configs", "config")
+/// A config or a study.
+enum Found {
+    File(PathBuf),
+    /// What the program carries, and what it is called in messages.
+    Shipped {
+        name: String,
+        text: &'static str,
+    },
 }
 
-/// The file itself, or the one of that name in the project's `folder`; `what` it is, for the message.
-pub(crate) fn find_shipped(path: &Path, folder: &str, what: &str) -> Result<PathBuf> {
-    if path.exists() {
-        return Ok(path.to_owned());
+impl Found {
+    /// Its document, with paths that start at the current folder.
+    fn document(&self) -> Result<Table> {
+        match self {
+            Self::File(path) => {
+                let mut document = parse(&file::read_text(path)?, &format!("`{}`", path.display()))?;
+                paths::resolve(&mut document, path.parent().unwrap_or(Path::new("")));
+                Ok(document)
+            }
+            Self::Shipped { name, text } => parse(text, name),
+        }
     }
+}
+
+/// The file itself, beside the study that names it or from the current folder; or the one of that name in the project's
+/// folder; or the one that the program carries. `.toml` may be left out of a bare name.
+fn find(path: &Path, kind: Kind, beside: Option<&Path>) -> Result<Found> {
+    let folder = Path::new(kind.folder());
     let bare = path.components().count() == 1;
-    let shipped = Path::new(folder).join(path);
-    if bare && shipped.exists() {
-        return Ok(shipped);
+    let with_end =
+        if bare && path.extension().is_none() { path.with_extension("toml") } else { path.to_owned() };
+    let mut places: Vec<PathBuf> = beside.map(|beside| beside.join(path)).into_iter().collect();
+    places.push(path.to_owned());
+    if bare {
+        places.push(folder.join(&with_end));
     }
-    let error = Error::usage(format!("there is no {what} `{}`", path.display()));
-    let known = shipped_files(folder);
-    Err(match longwave_core::error::nearest(&path.to_string_lossy(), known.iter().map(String::as_str)) {
-        Some(near) if bare => error.hint(format!("did you mean `{near}`?")),
-        _ if known.is_empty() => error.hint("run from the project's folder, or give the path of the file"),
-        _ => error.hint(format!("`{folder}/` has {}", known.join(", "))),
-    })
+    if let Some(place) = places.iter().find(|place| place.is_file()) {
+        return Ok(Found::File(place.clone()));
+    }
+    let name = with_end.strip_prefix(folder).unwrap_or(&with_end).to_string_lossy().into_owned();
+    if let Some(text) = kind.text(&name) {
+        return Ok(Found::Shipped { name: format!("the program's own `{name}`"), text });
+    }
+    Err(missing(path, kind, &places, bare))
 }
 
-fn shipped_files(folder: &str) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(folder)
-        .map(|entries| {
-            entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect()
-        })
-        .unwrap_or_default();
-    names.retain(|name| Path::new(name).extension().is_some_and(|extension| extension == "toml"));
-    names.sort();
-    names
+fn missing(path: &Path, kind: Kind, places: &[PathBuf], bare: bool) -> Error {
+    let what = kind.name();
+    if let Some(place) = places.iter().find(|place| place.is_dir()) {
+        return Error::usage(format!("`{}` is a folder, and no {what}", place.display()))
+            .hint(format!("name the file of the {what}, such as `{}`", kind.shipped()[0].0));
+    }
+    let mut places: Vec<String> = places.iter().map(|place| format!("`{}`", place.display())).collect();
+    places.dedup();
+    let error = Error::usage(format!(
+        "there is no {what} `{}`: looked at {} and among those of the program",
+        path.display(),
+        places.join(", ")
+    ));
+    let known = kind.shipped().iter().map(|(name, _)| *name);
+    match longwave_core::error::nearest(&path.to_string_lossy(), known) {
+        Some(near) if bare => error.hint(format!("did you mean `{near}`?")),
+        _ => error.hint("`longwave init` lists what there is; any other is named by its path"),
+    }
 }

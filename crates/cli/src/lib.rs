@@ -15,6 +15,7 @@ mod interrupt;
 mod options;
 mod output;
 mod progress;
+mod shipped;
 mod study_runner;
 mod tables;
 mod terminal;

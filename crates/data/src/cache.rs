@@ -1,5 +1,6 @@
 //! Cache entries: folders named after a hash of all that decides their content.
 
+use crate::config::DataConfig;
 use crate::hash;
 use crate::split::Split;
 use crate::tokenizer::Tokenizer;
@@ -8,6 +9,68 @@ use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The environment variable that names the folder of the cache.
+const VARIABLE: &str = "LONGWAVE_CACHE";
+
+/// The folder of the cache: `LONGWAVE_CACHE`, what the config says, the user's, or else, where that cannot be written,
+/// one for temporary files, which is said once.
+pub(crate) fn folder(config: &DataConfig) -> PathBuf {
+    static OF_THE_USER: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(folder) = variable(VARIABLE) {
+        return folder;
+    }
+    if !config.cache.is_empty() {
+        return PathBuf::from(&config.cache);
+    }
+    OF_THE_USER.get_or_init(|| of_the_user(user_cache(), &std::env::temp_dir())).clone()
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The folder for caches of this program in the user's home.
+fn user_cache() -> Option<PathBuf> {
+    let base = if cfg!(windows) {
+        variable("LOCALAPPDATA")
+    } else {
+        // A relative path is to be ignored (XDG base directory specification).
+        let given = variable("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+        given.or_else(|| variable("HOME").map(|home| home.join(".cache")))
+    };
+    base.map(|base| base.join("longwave"))
+}
+
+/// The user's folder, or where that cannot be written one below `temporary`.
+fn of_the_user(folder: Option<PathBuf>, temporary: &Path) -> PathBuf {
+    let why = match folder {
+        None => "there is no home folder".to_owned(),
+        Some(folder) => match check_writable(&folder) {
+            Ok(()) => return folder,
+            Err(error) => format!("`{}` cannot be written ({error})", folder.display()),
+        },
+    };
+    let user = std::env::var("USER").unwrap_or_default();
+    let named = temporary.join(format!("longwave-cache-{user}"));
+    let own = temporary.join(format!("longwave-cache-{user}-{}", std::process::id()));
+    // The folder of that name may be another user's.
+    let chosen = if check_writable(&named).is_ok() { named } else { own };
+    tracing::warn!(
+        "{why}: tokens are kept in `{}`; set `{VARIABLE}` to choose another folder",
+        chosen.display()
+    );
+    chosen
+}
+
+/// Writes a file into a folder, which is made if it is not there, and removes it again.
+fn check_writable(folder: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let probe = folder.join(format!(".probe-{}", std::process::id()));
+    File::create(&probe)?;
+    fs::remove_file(&probe)
+}
 
 /// The version of the files' layout and of what decides their content.
 pub(crate) const FORMAT: u32 = 1;
@@ -118,7 +181,7 @@ impl Entry {
         let path = self.cache.join(format!("{}.lock", self.prefix()));
         let failed = |error: std::io::Error| {
             Error::io("lock", &path, &error)
-                .hint("set `data.cache` to a folder on a local disk you can write to")
+                .hint("set `LONGWAVE_CACHE` to a folder on a local disk you can write to")
         };
         fs::create_dir_all(&self.cache).map_err(failed)?;
         let lock = File::create(&path).map_err(failed)?;
@@ -185,8 +248,27 @@ fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Error::io("remove", folder, &error)
-                .hint("remove it by hand, or set `data.cache` to another folder"))
+                .hint("remove it by hand, or set `LONGWAVE_CACHE` to another folder"))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_that_cannot_be_written_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("home");
+        assert_eq!(of_the_user(Some(home.clone()), folder.path()), home);
+        assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "the probe is gone");
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        for home in [Some(file.join("longwave")), None] {
+            let chosen = of_the_user(home, folder.path());
+            assert!(chosen.starts_with(folder.path()) && chosen.is_dir(), "{}", chosen.display());
+        }
     }
 }

@@ -6,6 +6,7 @@ use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::path::PathBuf;
 
 /// What is read, how it becomes tokens, and where the tokens are kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -14,7 +15,8 @@ pub struct DataConfig {
     /// A folder, a glob such as `"texts/**/*.rs"`, a text file or a `.jsonl` file (one document per
     /// line). A folder is read through all its subfolders for `.txt`, `.text` and `.jsonl` files; its
     /// subfolders `train`, `valid` and `test`, if there are any, are the splits. A `MANIFEST.json` in
-    /// it is checked. Either this or `task` is given.
+    /// it is checked. A relative path starts at the folder of the config, or else at the current folder. `"data/sotu"` is
+    /// part of the program where there is no such folder. Either this or `task` is given.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub corpus: String,
     /// A synthetic task in place of a corpus; its tokens are bytes.
@@ -32,9 +34,13 @@ pub struct DataConfig {
     /// The share of the documents held out, for a corpus without `train`, `valid`, `test` folders.
     #[serde(default)]
     pub split: SplitConfig,
-    /// The folder where token files are kept for the next run.
-    #[serde(default = "default_cache")]
+    /// The folder where token files are kept for the next run. Default: `longwave` in the user's cache folder, such as
+    /// `~/.cache/longwave`. The environment variable `LONGWAVE_CACHE` comes before both.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cache: String,
+    /// Where the corpus was looked for beside the config, and is not; for messages.
+    #[serde(skip)]
+    pub beside: Option<PathBuf>,
 }
 
 /// The share of the documents that is held out: documents are chosen by a hash of their names, and
@@ -62,7 +68,7 @@ pub enum TokenizerConfig {
     },
     /// An existing `tokenizer.json`.
     File {
-        /// Path of the file.
+        /// Path of the file; a relative one starts at the folder of the config, or else at the current folder.
         path: String,
     },
 }
@@ -108,10 +114,6 @@ fn default_text_field() -> String {
     "text".to_owned()
 }
 
-fn default_cache() -> String {
-    ".cache".to_owned()
-}
-
 impl DataConfig {
     /// Entries of the vocabulary; `None` where only the tokenizer's file says it.
     pub fn vocab_size(&self) -> Option<usize> {
@@ -131,7 +133,8 @@ impl DataConfig {
             text_field: default_text_field(),
             separator: None,
             split: SplitConfig::default(),
-            cache: default_cache(),
+            cache: String::new(),
+            beside: None,
         }
     }
 
@@ -151,7 +154,6 @@ impl DataConfig {
                 "name a folder, a file or a glob, e.g. `corpus = \"data/sotu\"`, or a `task`",
             ),
             ("data.text_field", &self.text_field, "name the field that holds the text, e.g. `\"text\"`"),
-            ("data.cache", &self.cache, "name a folder, e.g. `cache = \".cache\"`"),
         ];
         for (key, value, hint) in strings {
             if value.is_empty() {
@@ -258,7 +260,6 @@ mod tests {
         let wrong = [
             (DataConfig { corpus: String::new(), ..good.clone() }, "data.corpus"),
             (DataConfig { text_field: String::new(), ..good.clone() }, "data.text_field"),
-            (DataConfig { cache: String::new(), ..good.clone() }, "data.cache"),
             (DataConfig { separator: Some(String::new()), ..good.clone() }, "data.separator"),
             (
                 DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 255 }, ..good.clone() },

@@ -1,5 +1,8 @@
 //! Which files a corpus is made of, and whether they are what its manifest says.
 
+use crate::cache;
+use crate::config::DataConfig;
+use crate::embedded;
 use crate::split::Split;
 use longwave_core::{Error, Result, file};
 use serde::Deserialize;
@@ -55,6 +58,25 @@ struct Entry {
     sha256: String,
 }
 
+/// Finds the files of a config's corpus, which may be the one that the program carries; `key` is what it is called in
+/// messages.
+///
+/// # Errors
+/// As [`find`], or the program's own corpus cannot be written into the cache.
+pub(crate) fn find_or_unpack(config: &DataConfig, key: &str) -> Result<Corpus> {
+    let corpus = config.corpus.as_str();
+    if embedded::is_named(corpus) && !Path::new(corpus).exists() {
+        let folder = embedded::unpack(&cache::folder(config))?;
+        return find_in_folder(&folder);
+    }
+    find(corpus, key).map_err(|error| match &config.beside {
+        Some(beside) if !Path::new(corpus).exists() => {
+            error.context(format!("there is no `{}` beside the config", beside.display()))
+        }
+        _ => error,
+    })
+}
+
 /// Finds the files that a corpus names; `key` is what it is called in messages.
 ///
 /// # Errors
@@ -74,7 +96,12 @@ pub(crate) fn find(corpus: &str, key: &str) -> Result<Corpus> {
         return find_by_glob(corpus, key);
     }
     Err(Error::value(key, format!("\"{corpus}\""), "there is no such file or folder")
-        .hint("paths start at the folder the command runs in; a glob needs a `*`, `?` or `[`"))
+        .hint("paths start at the config's folder or at the current folder; a glob needs a `*`, `?` or `[`"))
+}
+
+/// Whether a glob names a file.
+pub fn glob_matches(pattern: &str) -> bool {
+    glob::glob(pattern).is_ok_and(|mut found| found.next().is_some())
 }
 
 fn find_in_folder(folder: &Path) -> Result<Corpus> {
@@ -121,7 +148,7 @@ fn find_by_glob(pattern: &str, key: &str) -> Result<Corpus> {
     }
     if sources.is_empty() {
         return Err(Error::value(key, format!("\"{pattern}\""), "no file matches")
-            .hint("paths start at the folder the command runs in; quote `**` to reach into subfolders"));
+            .hint("paths start at the config's folder or at the current folder; quote `**` to reach into subfolders"));
     }
     sources.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Corpus { sources, split_by_folder: false, manifest: None })

@@ -26,6 +26,7 @@ mod corpus;
 mod dataset;
 mod digest;
 mod documents;
+mod embedded;
 mod hash;
 mod names;
 mod permutation;
@@ -42,6 +43,7 @@ mod train_bpe;
 
 pub use batch::{Batch, Sampling, batch};
 pub use config::{DataConfig, SplitConfig, TokenizerConfig};
+pub use corpus::glob_matches;
 pub use dataset::{Dataset, OtherText, Progress, Stage};
 pub use prompt::Prompt;
 pub use record::Record;

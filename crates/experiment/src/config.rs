@@ -1,5 +1,6 @@
 //! A whole config: what is trained, and how it is evaluated.
 
+use crate::paths;
 use longwave_core::config::{read, set, take_tables};
 use longwave_core::{Error, Result, file};
 use longwave_eval::{EvaluateConfig, Evaluation, Protocol, windows};
@@ -23,14 +24,40 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads a file and applies `--set` assignments to it.
+    /// Reads a file and applies `--set` assignments to it. Relative paths of the file start at its folder where they lead
+    /// to something from there (see [`paths`](crate::paths)), and those of assignments at the current folder.
     ///
     /// # Errors
     /// The file is missing or no TOML, or a key or value is not allowed.
     pub fn load(path: &Path, assignments: &[String]) -> Result<Self> {
         let mut table = parse(&file::read_text(path)?, &format!("`{}`", path.display()))?;
-        assignments.iter().try_for_each(|assignment| set(&mut table, assignment))?;
-        Self::from_table(table)
+        let folder = path.parent().unwrap_or(Path::new(""));
+        paths::resolve(&mut table, folder);
+        let written = corpus_of(&table).map(str::to_owned);
+        let mut config = Self::with_assignments(table, assignments)?;
+        let data = &mut config.run.data;
+        if written.as_deref() == Some(&data.corpus) && !folder.as_os_str().is_empty() {
+            data.beside = Some(folder.join(&data.corpus));
+        }
+        Ok(config)
+    }
+
+    /// Reads a document and applies `--set` assignments to it.
+    ///
+    /// # Errors
+    /// A key or value is not allowed.
+    pub fn with_assignments(mut document: Table, assignments: &[String]) -> Result<Self> {
+        assignments.iter().try_for_each(|assignment| set(&mut document, assignment))?;
+        Self::from_table(document)
+    }
+
+    /// Reads the config of a run's folder, as it is written.
+    ///
+    /// # Errors
+    /// The file is missing or damaged.
+    pub fn of_run(folder: &Path) -> Result<Self> {
+        let path = folder.join("config.toml");
+        Self::from_table(parse(&file::read_text(&path)?, &format!("`{}`", path.display()))?)
     }
 
     /// Reads the text of a config.
@@ -115,11 +142,19 @@ impl Config {
     }
 }
 
+/// The corpus of a document.
+fn corpus_of(document: &Table) -> Option<&str> {
+    document.get("data")?.get("corpus")?.as_str()
+}
+
 /// Reads TOML; `name` is what the text is called in messages.
-pub(crate) fn parse(text: &str, name: &str) -> Result<Table> {
+///
+/// # Errors
+/// It is no TOML.
+pub fn parse(text: &str, name: &str) -> Result<Table> {
     text.parse().map_err(|error: toml::de::Error| {
         Error::usage(format!("{name} is no TOML: {}", error.to_string().trim_end()))
-            .hint("see the configs in `configs/` for the form")
+            .hint("`longwave init` shows configs to begin with")
     })
 }
 

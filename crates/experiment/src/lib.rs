@@ -34,6 +34,7 @@ pub mod experiment;
 pub mod found_run;
 pub mod machine;
 pub mod observer;
+pub mod paths;
 pub mod reading;
 pub mod schema;
 pub mod trained_run;

@@ -101,6 +101,7 @@ impl Project {
             .args(arguments)
             .current_dir(self.path(folder))
             .env("NO_COLOR", "1")
+            .env("LONGWAVE_CACHE", self.path(".cache"))
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -39,9 +39,10 @@ fn train(
 ) -> Outcome {
     let mut config = Config::load(&project.path("small.toml"), changes).unwrap();
     let data = &mut config.run.data;
-    for part in [&mut data.corpus, &mut data.cache].into_iter().filter(|part| !part.is_empty()) {
-        *part = project.path(part).to_string_lossy().into_owned();
+    if !data.corpus.is_empty() {
+        data.corpus = project.path(&data.corpus).to_string_lossy().into_owned();
     }
+    data.cache = project.path(".cache").to_string_lossy().into_owned();
     let dataset = Dataset::open(&config.run.data, &mut |_| {}).unwrap();
     let vocabulary = vocabulary.unwrap_or_else(|| dataset.tokenizer().vocab_size());
     let resolved = config.run.model.resolve(vocabulary, config.run.train.length).unwrap();

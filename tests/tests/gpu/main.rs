@@ -390,6 +390,7 @@ fn without_a_driver_gpu_is_an_error_and_auto_is_the_cpu() {
             .current_dir(project.path(""))
             .envs([("VK_DRIVER_FILES", "none"), ("VK_ICD_FILENAMES", "none"), ("NO_COLOR", "1")])
             .env("__EGL_VENDOR_LIBRARY_FILENAMES", "none")
+            .env("LONGWAVE_CACHE", project.path(".cache"))
             .output()
             .unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())

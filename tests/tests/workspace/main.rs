@@ -21,6 +21,7 @@ mod generate;
 mod hub;
 mod identities;
 mod inspect;
+mod installed;
 mod main_job;
 mod memory;
 mod metrics;

@@ -72,7 +72,7 @@ struct BenchAttention {
 // The model that is measured.
 #[derive(Args, Debug)]
 struct BenchModel {
-    /// Config file; a bare name is also looked up in `configs/`
+    /// Config file; a bare name is also looked up in `configs/` and among the program's own
     #[arg(long, value_name = "FILE", default_value = "rope.toml")]
     config: PathBuf,
     /// Change a key of the config, as `model.width=256`; repeatable

@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // Nothing is computed: weights go from file to file.
     let trained = Trained::open(&arguments.run, arguments.checkpoint, &Device::flex())?;
-    let document = Config::load(&arguments.run.join("config.toml"), &[])?.to_table()?;
+    let document = Config::of_run(&arguments.run)?.to_table()?;
     let exported = longwave_hub::export(&arguments.folder, &arguments.run, &trained, &document)?;
     let (folder, kind) = (arguments.folder.display(), exported.architecture.model_type());
     status(&match exported.obstacle {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Show an encoding in full, and what an extension makes of it, or list all there are
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Config file; a bare name is also looked up in `configs/`
+    /// Config file; a bare name is also looked up in `configs/` and among the program's own
     #[arg(long, value_name = "FILE", required_unless_present = "list")]
     config: Option<PathBuf>,
     /// List every encoding and every extension instead, as two Markdown tables

@@ -27,6 +27,7 @@ macro_rules! commands {
 
 // In the order of `longwave --help`.
 commands! {
+    Init in init,
     Train in train,
     Eval in eval,
     Study in study,

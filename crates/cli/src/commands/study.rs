@@ -1,16 +1,16 @@
 //! `longwave study`: expands a study, runs what is missing, reports the results.
 
-use crate::configs::{find_config, find_shipped};
+use crate::configs::{read_base, read_study};
 use crate::study_runner::{Options, perform};
 use clap::Args;
 use longwave_core::Result;
 use longwave_study::Study;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Run a study: a grid of configs and seeds, interrupted and repeated at will
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Study file; a bare name is also looked up in `experiments/`
+    /// Study file; a bare name is also looked up in `experiments/` and among the program's own
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -19,8 +19,8 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let file = find_shipped(&arguments.file, "experiments", "study")?;
-    let mut study = Study::load(&file, &find_config)?;
+    let (document, folder) = read_study(&arguments.file)?;
+    let mut study = Study::from_table(document, &|base| read_base(Path::new(base), folder.as_deref()))?;
     if !arguments.options.devices.is_empty() {
         study.devices = arguments.options.devices.iter().map(ToString::to_string).collect();
     }

@@ -1,19 +1,19 @@
 //! `longwave train`: trains, checkpoints, evaluates as the config says, prints the table.
 
-use crate::configs::{default_folder, find_config, warn};
+use crate::configs::{default_folder, read_config, warn};
 use crate::options::Compute;
 use crate::study_runner::run_seeds;
 use crate::tables::{print_tables, write_report};
 use crate::terminal::Terminal;
 use clap::Args;
 use longwave_core::Result;
-use longwave_experiment::{Config, run as experiment};
+use longwave_experiment::run as experiment;
 use std::path::PathBuf;
 
 /// Train a model, evaluate it as the config says, and print the table
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Config file; a bare name is also looked up in `configs/`
+    /// Config file; a bare name is also looked up in `configs/` and among the program's own
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// Change a key of the config, as `train.steps=200`; repeatable
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { compute, out, resume, seeds, .. } = arguments;
-    let config = Config::load(&find_config(&arguments.config)?, &arguments.set)?;
+    let config = read_config(&arguments.config, &arguments.set)?;
     if let Some(seeds) = seeds {
         return run_seeds(&config, *seeds, compute);
     }

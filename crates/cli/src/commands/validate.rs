@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Check a config without running it
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Config file; a bare name is also looked up in `configs/`
+    /// Config file; a bare name is also looked up in `configs/` and among the program's own
     #[arg(value_name = "FILE")]
     config: PathBuf,
     /// Change a key of the config, as `train.steps=200`; repeatable

@@ -2,7 +2,7 @@
 
 use crate::batch::{Batch, Sampling, batch};
 use crate::build;
-use crate::cache::{Content, Entry, FORMAT};
+use crate::cache::{self, Content, Entry, FORMAT};
 use crate::config::{DataConfig, SplitConfig, TokenizerConfig};
 use crate::corpus::{self, Corpus, Format};
 use crate::digest;
@@ -81,7 +81,7 @@ impl Examined {
     /// # Errors
     /// The corpus is missing, empty, too small for its splits, or not what its manifest says.
     pub(crate) fn new(config: &DataConfig, key: &str, progress: &mut dyn FnMut(Progress)) -> Result<Self> {
-        let corpus = corpus::find(&config.corpus, key)?;
+        let corpus = corpus::find_or_unpack(config, key)?;
         if corpus.bytes() == 0 {
             return Err(empty(config));
         }
@@ -184,7 +184,8 @@ impl Dataset {
     /// # Errors
     /// As [`open`](Self::open), or a corpus without such folders has no split but `test`.
     pub fn other_text(&self, corpus: &str, split: Split) -> Result<OtherText> {
-        let whole = !corpus::find(corpus, "corpus")?.split_by_folder;
+        let named = DataConfig { corpus: corpus.to_owned(), beside: None, ..self.config.clone() };
+        let whole = !corpus::find_or_unpack(&named, "corpus")?.split_by_folder;
         if whole && split != Split::Test {
             return Err(Error::value(
                 "split",
@@ -194,12 +195,11 @@ impl Dataset {
             .hint("it is read whole, as the split `test`; leave `split` out"));
         }
         let config = DataConfig {
-            corpus: corpus.to_owned(),
             task: None,
             tokenizer: self.config.tokenizer.clone(),
             separator: None,
             split: if whole { SplitConfig { valid: 0.0, test: 0.0 } } else { SplitConfig::default() },
-            ..self.config.clone()
+            ..named
         };
         let tokenizer = self.tokenizer().clone();
         let hash = file::sha256_of(tokenizer.to_json()?.as_bytes());
@@ -229,8 +229,8 @@ impl Dataset {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self> {
         let Examined { corpus, text, .. } = examined;
-        let cache = Path::new(&config.cache);
-        let entry = Entry::new(cache, &key);
+        let cache = cache::folder(config);
+        let entry = Entry::new(&cache, &key);
         let opened = |content, cached| Self {
             config: config.clone(),
             content,
@@ -250,7 +250,7 @@ impl Dataset {
         entry.build(|folder| fill(folder, &corpus, config, tokenizer, progress))?;
         let content = entry.open().ok_or_else(|| {
             Error::failed(format!("the tokens just written to `{}` cannot be read back", cache.display()))
-                .hint("check the disk, or set `data.cache` to another folder")
+                .hint("check the disk, or set `LONGWAVE_CACHE` to another folder")
         })?;
         Ok(opened(content, false))
     }
@@ -337,15 +337,16 @@ fn hash_corpus(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Vec<String>> {
     let files: Vec<&Path> = corpus.sources.iter().map(|source| source.path.as_path()).collect();
-    let name = format!("corpus-{}.json", &file::sha256_of(config.corpus.as_bytes())[..16]);
-    hash::hash_files(&files, &Path::new(&config.cache).join("hashes").join(name), progress)
+    let place = std::path::absolute(&config.corpus).unwrap_or_else(|_| config.corpus.clone().into());
+    let name = format!("corpus-{}.json", &file::sha256_of(place.as_os_str().as_encoded_bytes())[..16]);
+    hash::hash_files(&files, &cache::folder(config).join("hashes").join(name), progress)
 }
 
 /// An existing tokenizer and the hash of its file.
 fn read_tokenizer(path: &str) -> Result<(Tokenizer, String)> {
     let tokenizer = Tokenizer::load(Path::new(path)).map_err(|error| match error.hint_text() {
         Some(_) => error,
-        None => error.hint("`data.tokenizer.path` starts at the folder the command runs in"),
+        None => error.hint("`data.tokenizer.path` starts at the config's folder or at the current folder"),
     })?;
     Ok((tokenizer, file::sha256(Path::new(path))?))
 }

@@ -23,6 +23,7 @@ fn start(project: &Project) -> Child {
         .args(["study", "two.toml"])
         .current_dir(project.path(""))
         .env("NO_COLOR", "1")
+        .env("LONGWAVE_CACHE", project.path(".cache"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -1,0 +1,74 @@
+//! `longwave init`: writes a config to begin with, or lists those there are.
+
+use crate::output::{data, status};
+use crate::shipped::{Kind, purpose};
+use clap::Args;
+use longwave_core::{Error, Result, file};
+use std::path::{Path, PathBuf};
+
+/// List the configs and studies that the program carries, or write one to begin with
+#[derive(Args, Debug)]
+#[command(visible_alias = "new")]
+pub(crate) struct Arguments {
+    /// The config or study to write, such as `rope.toml`; all are listed unless given
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// The file to write; NAME in the current folder unless given
+    #[arg(long, value_name = "FILE", requires = "name")]
+    out: Option<PathBuf>,
+    /// Overwrite the file if it is there
+    #[arg(long, requires = "name")]
+    force: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let Some(name) = &arguments.name else { return data(&list()) };
+    let (kind, name, text) = find(name)?;
+    let out = arguments.out.clone().unwrap_or_else(|| PathBuf::from(name));
+    let shown = out.display();
+    if out.is_dir() {
+        return Err(Error::usage(format!("`{shown}` is a folder"))
+            .hint(format!("name the file in it: `--out {}`", out.join(name).display())));
+    }
+    if out.exists() && !arguments.force {
+        return Err(Error::usage(format!("`{shown}` is there already"))
+            .hint("choose another file with `--out`, or overwrite it with `--force`"));
+    }
+    file::write(&out, text.as_bytes())?;
+    status(&match kind {
+        Kind::Config => format!("wrote {shown}; `longwave train --config {shown}` trains it"),
+        Kind::Study => format!("wrote {shown}; `longwave study {shown}` runs it"),
+    });
+    Ok(())
+}
+
+/// A config or a study of the program; `.toml` may be left out.
+fn find(name: &str) -> Result<(Kind, &'static str, &'static str)> {
+    let wanted = if Path::new(name).extension().is_some() { name.to_owned() } else { format!("{name}.toml") };
+    let all = || {
+        [Kind::Config, Kind::Study]
+            .into_iter()
+            .flat_map(|kind| kind.shipped().iter().map(move |(name, text)| (kind, *name, *text)))
+    };
+    all().find(|(_, known, _)| *known == wanted).ok_or_else(|| {
+        let error = Error::usage(format!("the program carries no `{name}`"));
+        match longwave_core::error::nearest(&wanted, all().map(|(_, known, _)| known)) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error.hint("`longwave init` lists what there is"),
+        }
+    })
+}
+
+fn list() -> String {
+    let section = |kind: Kind, title: &str| {
+        let files = kind.shipped();
+        let wide = files.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let lines = files.iter().map(|(name, text)| format!("  {name:<wide$}  {}\n", purpose(text)));
+        format!("{title}\n\n{}", lines.collect::<String>())
+    };
+    section(Kind::Config, "Configs (`longwave train --config NAME`):")
+        + "\n"
+        + &section(Kind::Study, "Studies (`longwave study NAME`):")
+        + "\n`longwave init NAME` writes one to a file.\n"
+}

@@ -16,7 +16,7 @@
 //! - [`parameter`]: what an encoding says of its parameters (axes, weight decay, bounds); [`init`]: parameters drawn
 //!   on the host; [`per_layer`]: those every layer has of its own.
 //!
-//! What YaRN does to RoPE at four times its training length: the fastest band keeps its frequency, the slowest turns a
+//! What `YaRN` does to `RoPE` at four times its training length: the fastest band keeps its frequency, the slowest turns a
 //! quarter as fast.
 //!
 //! ```

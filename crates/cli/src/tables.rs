@@ -15,6 +15,19 @@ pub(crate) fn print_tables(rows: &[ResultRow]) -> Result<()> {
     data(&tables.join("\n"))
 }
 
+/// Writes plots, tables and page of a run anew, from all its rows.
+///
+/// # Errors
+/// As [`write_report`]; the message says that the rows are kept and what is old.
+pub(crate) fn renew_report(folder: &Path) -> Result<()> {
+    write_report(folder, None).map_err(|error| {
+        let hint = format!("`longwave report {}` writes them once that is put right", folder.display());
+        let hint = error.hint_text().map_or(hint, str::to_owned);
+        let old = "the rows are kept in `results.jsonl`, but tables, charts and page do not show them";
+        error.context(old).hint(hint)
+    })
+}
+
 /// Writes plots, tables and page of a folder, its losses compared with the reading that is `against`, and says where
 /// they are.
 pub(crate) fn write_report(folder: &Path, against: Option<&Reference>) -> Result<()> {

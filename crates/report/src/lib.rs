@@ -11,6 +11,7 @@
 
 pub mod block;
 pub mod csv;
+mod curve;
 pub mod grid;
 pub mod page;
 pub mod plot;

@@ -27,6 +27,7 @@ mod memory;
 mod metrics;
 mod model;
 mod precision;
+mod report;
 mod resume;
 mod segments;
 #[cfg(unix)]

@@ -3,14 +3,14 @@
 use crate::configs::warn;
 use crate::options::{Compute, extensions, introduce, one_of, one_value, parse_checkpoint, parse_split};
 use crate::output::{data, status};
-use crate::tables::print_tables;
+use crate::tables::{print_tables, renew_report};
 use crate::terminal::Terminal;
 use clap::Args;
 use longwave_core::config::{read, set};
 use longwave_core::{Error, Result};
 use longwave_data::Split;
 use longwave_eval::protocols::{self, Protocol, WINDOWS_PER_DOCUMENT};
-use longwave_eval::{EvaluateConfig, Evaluation, TokenLog};
+use longwave_eval::{EvaluateConfig, Evaluation, ResultRow, TokenLog};
 use longwave_experiment::{Config, FoundRun, Measured, TrainedRun};
 use longwave_position::Tokens;
 use longwave_train::Run;
@@ -85,10 +85,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(tokens) = tokens {
         tokens.finish()?;
     }
-    if !arguments.json {
-        return print_tables(&rows);
+    if arguments.json {
+        print_json(tried.iter().chain(&rows))?;
+    } else {
+        print_tables(&rows)?;
     }
-    let lines = tried.iter().chain(&rows).map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
+    renew_report(&arguments.run)
+}
+
+/// Prints rows as JSON lines.
+fn print_json<'a>(rows: impl Iterator<Item = &'a ResultRow>) -> Result<()> {
+    let lines = rows.map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
     let lines = lines.map_err(|error| Error::failed(format!("a row cannot be written as JSON: {error}")))?;
     data(&(lines.join("\n") + "\n"))
 }

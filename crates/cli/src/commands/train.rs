@@ -3,7 +3,7 @@
 use crate::configs::{default_folder, read_config, warn};
 use crate::options::Compute;
 use crate::study_runner::run_seeds;
-use crate::tables::{print_tables, write_report};
+use crate::tables::{print_tables, renew_report};
 use crate::terminal::Terminal;
 use clap::Args;
 use longwave_core::Result;
@@ -47,5 +47,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     print_tables(&rows)?;
-    write_report(&folder, None)
+    renew_report(&folder)
 }

@@ -20,8 +20,8 @@ pub(super) struct Section<'a> {
     pub(super) table: &'a Table,
     /// Its charts, as SVG.
     pub(super) pictures: Vec<String>,
-    /// Whether it is the first of its rows: charts are of the first.
-    pub(super) first: bool,
+    /// Whether it has charts, also where they have nothing to draw.
+    pub(super) has_charts: bool,
 }
 
 /// The whole page.
@@ -55,7 +55,7 @@ fn push_section(text: &mut String, section: &Section) {
         escape(&table.title),
         escape(&table.setting)
     );
-    if section.first && section.pictures.is_empty() {
+    if section.has_charts && section.pictures.is_empty() {
         *text += "<p class=\"note\">There is no finite value to draw.</p>\n";
     }
     // The first picture shows all of the table; further ones are of single runs.

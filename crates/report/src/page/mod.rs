@@ -3,7 +3,7 @@
 mod folder;
 mod html;
 
-use crate::block::blocks;
+use crate::block::{Block, blocks};
 use crate::csv::Tidy;
 use crate::plot::{Chart, by_length, positions, svg, training, write_png};
 use crate::table::Table;
@@ -43,25 +43,11 @@ pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>>
     written.text("results.csv", &Tidy::of(&rows)?.csv())?;
     let mut sections = Vec::new();
     for (block, tables) in blocks.iter().zip(&tables) {
-        let mut pictures = Vec::new();
         for (index, table) in tables.iter().enumerate() {
-            if index == 0 {
-                // A curve by position says more than its mean, the one point of a chart by length.
-                let settings = &block.settings;
-                let has_curve = settings.protocol.bucket(&settings.keys).is_some();
-                let charts = if has_curve && block.lengths.len() < 2 { Vec::new() } else { by_length(block) };
-                for chart in charts.into_iter().filter(Chart::has_numbers) {
-                    pictures.push(written.chart(table.metric.name(), &chart, table)?);
-                }
-                for chart in positions(block).into_iter().filter(Chart::has_numbers) {
-                    pictures.push(written.chart("positions", &chart, table)?);
-                }
-            }
-            sections.push(html::Section {
-                table,
-                pictures: std::mem::take(&mut pictures),
-                first: index == 0,
-            });
+            let (name, charts) = charts(block, tables, index);
+            let drawable = charts.iter().filter(|chart| chart.has_numbers());
+            let pictures = drawable.map(|chart| written.chart(name, chart, table)).collect::<Result<_>>()?;
+            sections.push(html::Section { table, pictures, has_charts: !charts.is_empty() });
         }
     }
     let learning = training_chart(&runs).map(|chart| svg(&chart)).transpose()?;
@@ -69,6 +55,21 @@ pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>>
     written.text("report.html", &page)?;
     written.paths.rotate_right(1);
     Ok(written.paths)
+}
+
+/// The charts that stand with one of a block's tables, and the name of their files: the metric that the protocol is
+/// about by length, and the loss by position.
+fn charts(block: &Block, tables: &[Table], index: usize) -> (&'static str, Vec<Chart>) {
+    let curves = positions(block);
+    let has_curves = !curves.is_empty();
+    if has_curves && index + 1 == tables.len() {
+        return ("positions", curves);
+    }
+    // A curve by position says more than its mean, the one point of a chart by length.
+    if index > 0 || (has_curves && block.lengths.len() < 2) {
+        return ("", Vec::new());
+    }
+    (tables[index].metric.name(), by_length(block))
 }
 
 fn no_results(folder: &Path, runs: &[Run]) -> Error {

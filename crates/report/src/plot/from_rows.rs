@@ -2,6 +2,7 @@
 
 use super::{Axis, Chart, Point, Scale, Series};
 use crate::block::{Block, Line, multiple};
+use crate::curve::{Span, longest_with_curve, loss_within, rows_with_curve, spans};
 use crate::table::{Cell, Table};
 use longwave_eval::Metric;
 
@@ -103,14 +104,11 @@ pub fn positions(block: &Block) -> Vec<Chart> {
 }
 
 fn positions_of(block: &Block, run: &str) -> Option<Chart> {
-    let lines = || block.lines.iter().filter(|line| line.run == run);
-    let has_curve = |line: &Line, length: &usize| {
-        line.rows.get(length).is_some_and(|rows| rows.iter().any(|row| row.positions.is_some()))
-    };
-    let length = *block.lengths.iter().rev().find(|length| lines().any(|line| has_curve(line, length)))?;
+    let lines = block.lines.iter().filter(|line| line.run == run);
+    let length = longest_with_curve(block, lines.clone())?;
     let bucket = block.settings.protocol.bucket(&block.settings.keys).unwrap_or(1);
     let train_length = block.settings.train_length;
-    let series = lines().filter(|line| has_curve(line, &length)).map(|line| Series {
+    let series = lines.filter(|line| !rows_with_curve(line, length).is_empty()).map(|line| Series {
         name: line.label.clone(),
         points: mean_curve(line, length, bucket),
         reference: line.is_baseline(),
@@ -131,24 +129,14 @@ fn positions_of(block: &Block, run: &str) -> Option<Chart> {
 
 /// The mean over seeds of the losses by position, each at the middle of its bucket.
 fn mean_curve(line: &Line, length: usize, bucket: usize) -> Vec<Point> {
-    let rows = line.rows.get(&length).map_or(&[][..], Vec::as_slice);
-    let curves: Vec<_> = rows.iter().filter_map(|row| row.positions.as_ref()).collect();
-    let Some(first) = curves.first() else { return Vec::new() };
-    first
-        .iter()
-        .map(|place| {
-            let values: Vec<f64> = curves
-                .iter()
-                .flat_map(|curve| curve.iter())
-                .filter(|other| other.position == place.position)
-                .map(|other| other.nll)
-                .collect();
-            let end = (place.position + bucket).min(length);
-            // Place p has p + 1 tokens of context.
-            let x = (place.position + 1 + end) as f64 / 2.0;
-            Point { x, y: values.iter().sum::<f64>() / values.len() as f64, bar: None }
-        })
-        .collect()
+    let rows = rows_with_curve(line, length);
+    let point = |span: Span| {
+        let losses: Vec<f64> = rows.iter().filter_map(|row| loss_within(row, span)).collect();
+        let mean = losses.iter().sum::<f64>() / losses.len() as f64;
+        let x = (span.first + span.last) as f64 / 2.0;
+        (!losses.is_empty()).then_some(Point { x, y: mean, bar: None })
+    };
+    spans(length, bucket).into_iter().filter_map(point).collect()
 }
 
 /// Loss against training step: `(name, [(step, loss)])` of each curve. Long curves are averaged.

@@ -66,11 +66,20 @@ impl Cell {
             }
             several => {
                 let values: Vec<f64> = several.iter().map(|(value, _)| *value).collect();
-                let (mean, deviation) = mean_and_deviation(&values);
-                (mean, deviation.map(Spread::Absolute))
+                return Self::of_seeds(metric, &values);
             }
         };
         Some(Self { metric, value, error, seeds: measured.len(), best: false })
+    }
+
+    /// The cell of values of seeds whose errors are not known; `None` without a value.
+    pub fn of_seeds(metric: Metric, values: &[f64]) -> Option<Self> {
+        let (value, error) = match values {
+            [] => return None,
+            [value] => (*value, None),
+            several => mean_and_deviation(several),
+        };
+        Some(Self { metric, value, error: error.map(Spread::Absolute), seeds: values.len(), best: false })
     }
 
     /// The value, and its error to the same decimal place or in per cent.

@@ -3,6 +3,7 @@
 mod cell;
 mod form;
 mod order;
+mod positions;
 mod words;
 
 use crate::block::{Block, Line, multiple};
@@ -45,9 +46,10 @@ pub struct TableRow {
 }
 
 impl Table {
-    /// The tables of a block, one for each thing to say of its protocol.
+    /// The tables of a block: one for each metric of its protocol, and the loss by position where that was measured.
     pub fn all(block: &Block) -> Vec<Self> {
-        block.settings.protocol.shown().iter().map(|&metric| Self::new(block, metric)).collect()
+        let metrics = block.settings.protocol.shown().iter().map(|&metric| Self::new(block, metric));
+        metrics.chain(Self::by_position(block)).collect()
     }
 
     /// The table of a block that says one thing.
@@ -56,10 +58,12 @@ impl Table {
     pub fn new(block: &Block, metric: Metric) -> Self {
         let block = &sorted(block, metric);
         let settings = &block.settings;
-        let runs = block.runs();
-        let several = runs.len() > 1;
+        let cell = |line: &Line, length| {
+            Cell::new(metric, line.rows.get(length).map_or(&[][..], Vec::as_slice))
+        };
+        let cells = |line| block.lengths.iter().map(|length| cell(line, length)).collect();
         let mut rows: Vec<TableRow> =
-            block.lines.iter().map(|line| table_row(block, line, several, metric)).collect();
+            block.lines.iter().map(|line| TableRow { labels: labels(block, line), cells: cells(line) }).collect();
         mark_best(block, &mut rows);
         let mut columns: Vec<String> = block
             .lengths
@@ -68,18 +72,12 @@ impl Table {
             .collect();
         columns.extend(push_differences(block, &mut rows, metric));
         leave_out_other_errors(&mut rows);
-        let checkpoint = if block.checkpoint == "last" {
-            String::new()
-        } else {
-            format!(", {} checkpoint", block.checkpoint)
-        };
-        let of = if runs.len() > NAMED { format!("{} models", runs.len()) } else { runs.join(", ") };
-        let of = if several { of } else { block.run_label(&of) };
+        let (of, text) = (runs_of(block), text_of(block));
         Self {
             metric,
-            title: format!("{} of {of}: {}{}{checkpoint}", metric.title(), settings.protocol, text_of(block)),
+            title: format!("{} of {of}: {}{text}", metric.title(), settings.protocol),
             setting: format!("{}; {}", layout(settings), counts(block)),
-            label_headers: if several { vec!["run", "extend"] } else { vec!["extend"] },
+            label_headers: label_headers(block),
             columns,
             notes: notes(block, &rows, metric),
             rows,
@@ -113,24 +111,38 @@ fn leave_out_other_errors(rows: &mut [TableRow]) {
     }
 }
 
-fn table_row(block: &Block, line: &Line, several: bool, metric: Metric) -> TableRow {
+/// The runs of a block, as a title names them.
+fn runs_of(block: &Block) -> String {
+    match block.runs().as_slice() {
+        [run] => block.run_label(run),
+        runs if runs.len() > NAMED => format!("{} models", runs.len()),
+        runs => runs.join(", "),
+    }
+}
+
+fn label_headers(block: &Block) -> Vec<&'static str> {
+    if block.runs().len() > 1 { vec!["run", "extend"] } else { vec!["extend"] }
+}
+
+/// The labels of a line, one for each of [`label_headers`].
+fn labels(block: &Block, line: &Line) -> Vec<String> {
     let mark = match (line.is_baseline(), line.chosen) {
         (true, _) => " <",
         (_, true) => " †",
         _ => "",
     };
     let mut labels = vec![format!("{}{mark}", line.label)];
-    if several {
+    if block.runs().len() > 1 {
         labels.insert(0, block.run_label(&line.run));
     }
-    let cell = |length| Cell::new(metric, line.rows.get(length).map_or(&[][..], Vec::as_slice));
-    TableRow { labels, cells: block.lengths.iter().map(cell).collect() }
+    labels
 }
 
-/// Marks the best cell of each run and length, unless all are told alike.
+/// Marks the best cell of each run and column, unless all look alike.
 fn mark_best(block: &Block, rows: &mut [TableRow]) {
+    let columns = rows.first().map_or(0, |row| row.cells.len());
     for run in block.runs() {
-        for column in 0..block.lengths.len() {
+        for column in 0..columns {
             let of_run = rows.iter_mut().zip(&block.lines).filter(|(_, line)| line.run == run);
             let cells = of_run
                 .filter(|(_, line)| !line.is_baseline())

@@ -5,7 +5,7 @@ use crate::block::{Block, Line};
 use longwave_eval::Metric;
 
 /// The length that lines are sorted by.
-pub(super) fn sorted_by(block: &Block) -> usize {
+pub(super) fn length_of_order(block: &Block) -> usize {
     let wanted = 8 * block.settings.train_length;
     let longest = block.lengths.last().copied().unwrap_or(wanted);
     if block.lengths.contains(&wanted) { wanted } else { longest }
@@ -13,7 +13,7 @@ pub(super) fn sorted_by(block: &Block) -> usize {
 
 /// The block with each run's lines from the best to the worst; lines without a value stand last.
 pub(super) fn sorted<'a>(block: &Block<'a>, metric: Metric) -> Block<'a> {
-    let length = sorted_by(block);
+    let length = length_of_order(block);
     let runs: Vec<String> = block.runs().into_iter().map(str::to_owned).collect();
     let place = |line: &Line| {
         let cell = Cell::new(metric, line.rows.get(&length).map_or(&[][..], Vec::as_slice));

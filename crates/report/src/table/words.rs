@@ -1,14 +1,21 @@
 //! What a table says around its numbers: title, setting and notes.
 
-use super::order::sorted_by;
+use super::order::length_of_order;
 use super::{Cell, TableRow};
 use crate::block::{Block, Line, multiple};
 use longwave_eval::text::Material;
 use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
 use serde_json::Value;
 
-/// Which text was read, as a title ends.
+/// Which text was read, and with which checkpoint, as a title ends.
 pub(super) fn text_of(block: &Block) -> String {
+    match block.checkpoint.as_str() {
+        "last" => split_of(block),
+        checkpoint => format!("{}, {checkpoint} checkpoint", split_of(block)),
+    }
+}
+
+fn split_of(block: &Block) -> String {
     let settings = &block.settings;
     let corpus = block.rows().next().and_then(|row| row.corpus.as_deref()).unwrap_or_default();
     if has_answers(settings) {
@@ -78,14 +85,29 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
         let of = if has_answers(&block.settings) { "sequences" } else { "documents" };
         notes.push(format!("± is one standard error over {of}"));
     }
+    notes.extend(marks(block, &cells, metric, "length"));
+    if let (true, Some(longest)) =
+        (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
+    {
+        notes.push(format!(
+            "\u{394} is the loss at {longest} tokens minus that of {}, in nats per token, paired by document",
+            against(block, *longest)
+        ));
+    }
+    notes
+}
+
+/// What the marks of lines and cells mean, where lines are sorted by the metric `order`.
+pub(super) fn marks(block: &Block, cells: &[&Cell], order: Metric, column: &str) -> Vec<String> {
+    let mut notes = Vec::new();
     if cells.iter().any(|cell| cell.best) {
-        let of = if block.runs().len() > 1 { "each run and length" } else { "each length" };
-        notes.push(format!("the best of {of} is marked, the window baseline aside"));
+        let of = if block.runs().len() > 1 { "each run and " } else { "each " };
+        notes.push(format!("the best of {of}{column} is marked, the window baseline aside"));
     }
     if block.lines.len() > 1 {
-        let length = sorted_by(block);
+        let length = length_of_order(block);
         let multiple = multiple(length, block.settings.train_length);
-        notes.push(format!("sorted by the {} at {length} ({multiple})", metric.in_words()));
+        notes.push(format!("sorted by the {} at {length} ({multiple})", order.in_words()));
     }
     if block.lines.iter().any(Line::is_baseline) {
         let length = block.settings.train_length;
@@ -95,14 +117,6 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     }
     if block.lines.iter().any(|line| line.chosen) {
         notes.push("† its values were chosen by the loss on the validation split".into());
-    }
-    if let (true, Some(longest)) =
-        (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
-    {
-        notes.push(format!(
-            "\u{394} is the loss at {longest} tokens minus that of {}, in nats per token, paired by document",
-            against(block, *longest)
-        ));
     }
     notes
 }

@@ -1,0 +1,70 @@
+//! The files that show a run's results: they show all of its rows, or the program says that they do not.
+
+use crate::common::Project;
+
+const RUN: &str = "runs/small-0";
+
+fn text(project: &Project, name: &str) -> String {
+    String::from_utf8(project.read(&format!("{RUN}/{name}"))).unwrap()
+}
+
+#[test]
+fn an_evaluation_renews_tables_charts_and_page() {
+    let project = Project::new();
+    project.train(&[]);
+    let trained = text(&project, "report.html");
+    let chart = text(&project, "perplexity.svg");
+    for format in [&[][..], &["--json"]] {
+        let extend = if format.is_empty() { "yarn" } else { "rerope" };
+        let asked = ["eval", RUN, "--device", "cpu", "--extend", extend];
+        let outcome = project.run(&[&asked[..], format].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("wrote report.html, results.md"), "{}", outcome.stderr);
+        let rows = text(&project, "results.jsonl").lines().count();
+        assert_eq!(text(&project, "results.csv").lines().count(), 1 + rows);
+        assert!(text(&project, "report.html").contains(&format!("<th scope=\"row\">{extend}</th>")));
+        assert!(text(&project, "results.md").contains(&format!("| {extend} |")));
+    }
+    assert!(!trained.contains("yarn") && text(&project, "perplexity.svg") != chart);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error_that_keeps_the_rows() {
+    let project = Project::new();
+    project.train(&[]);
+    let before = text(&project, "results.jsonl").lines().count();
+    std::fs::remove_file(project.path(RUN).join("results.md")).unwrap();
+    project.write(&format!("{RUN}/results.md/in-the-way"), "");
+    let outcome = project.run(&["eval", RUN, "--device", "cpu", "--extend", "yarn"]);
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("Perplexity of small (rope)"), "{}", outcome.stdout);
+    let said = "the rows are kept in `results.jsonl`, but tables, charts and page do not show them: cannot";
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("hint: `longwave report runs/small-0`"), "{}", outcome.stderr);
+    assert_eq!(text(&project, "results.jsonl").lines().count(), before + 2);
+}
+
+#[test]
+fn the_loss_by_position_has_a_table_beside_its_chart() {
+    let project = Project::new();
+    project.train(&["--set", "evaluate=[]"]);
+    let outcome = project.run(&["eval", RUN, "--protocol", "by_position", "--lengths", "64", "--device", "cpu"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let title = "Loss by position of small (rope), at 64 tokens, test split";
+    let mut table = outcome.stdout.lines().skip_while(|line| *line != title).skip(3);
+    let header: Vec<&str> = table.next().unwrap_or_default().split_whitespace().collect();
+    assert_eq!(header, ["extend", "1-8", "9-16", "17-24", "25-32", "33-40", "41-48", "49-56", "57-64"]);
+    // Each cell is the mean of two buckets of 4 places, which are scored equally often.
+    let rows = longwave_eval::row::read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    let direct = rows.iter().find(|row| row.extend == "direct").unwrap();
+    let places = direct.positions.as_ref().unwrap();
+    let line = table.find(|line| line.starts_with("direct ")).unwrap();
+    for (shown, pair) in line.split_whitespace().skip(1).zip(places.chunks(2)) {
+        let shown: f64 = shown.trim_end_matches('*').parse().unwrap();
+        assert!((shown - (pair[0].nll + pair[1].nll) / 2.0).abs() < 6e-4, "{line}");
+    }
+    for file in ["report.html", "results.md"] {
+        assert!(text(&project, file).contains(title), "{file}");
+    }
+    assert_eq!(text(&project, "report.html").matches("trained length").count(), 1);
+}

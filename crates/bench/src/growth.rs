@@ -150,6 +150,7 @@ impl Curve {
         Chart {
             title: title.into(),
             subtitle: self.setting.clone(),
+            note: None,
             x: Axis { label: x.into(), scale: Scale::Log, ticks: self.points.iter().map(tick).collect() },
             y: Axis { label: "microseconds per token".into(), scale: Scale::LogWhole, ticks: Vec::new() },
             mark: self.crossing().filter(seen).map(|x| (x, format!("both terms equal ({x:.0})"))),

@@ -37,7 +37,8 @@ pub(crate) fn spans(length: usize, width: usize) -> Vec<Span> {
 pub(crate) fn loss_within(row: &ResultRow, span: Span) -> Option<f64> {
     let places = row.positions.iter().flatten();
     let within = places.filter(|place| (span.first..=span.last).contains(&(place.position + 1)));
-    let (sum, tokens) = within
-        .fold((0.0, 0), |(sum, tokens), place| (sum + place.nll * place.tokens as f64, tokens + place.tokens));
+    let (sum, tokens) = within.fold((0.0, 0), |(sum, tokens), place| {
+        (sum + place.nll * place.tokens as f64, tokens + place.tokens)
+    });
     (tokens > 0).then(|| sum / tokens as f64)
 }

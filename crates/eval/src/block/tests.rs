@@ -21,7 +21,7 @@ fn defaults_of_each_protocol() {
     assert_eq!((fixed.protocol, fixed.split), (Protocol::FixedTarget, Split::Test));
     assert_eq!(fixed.extend, [Value::String("direct".into())]);
     let sliding = read("lengths = [128, 512]\nprotocol = \"sliding\"").unwrap();
-    assert_eq!((sliding.keys.get("stride"), sliding.keys.get("max_length")), (Some(64), None));
+    assert_eq!((sliding.keys.get("stride"), sliding.keys.get("max_length")), (Some(64), Some(512)));
     let short = read("lengths = [1, 512]\nprotocol = \"sliding\"").unwrap();
     assert_eq!(short.keys.get("stride"), Some(1));
     let places = read("lengths = [1024]\nprotocol = \"by_position\"").unwrap();

@@ -1,12 +1,12 @@
 //! `by_position`: the loss at every place of a window.
 
-use super::keys::{Key, Keys, WINDOWS_PER_DOCUMENT};
+use super::keys::{Key, Keys, MAX_LENGTH, WINDOWS_PER_DOCUMENT};
 use super::rules::{Documents, Given, Rules};
 use crate::plan::{Plan, Window, full_windows};
 use longwave_core::Result;
 
 const BUCKET: Key =
-    Key::tokens("bucket", "`by_position`: places that are averaged into one point. Default: `\"L/8\"`.");
+    Key::tokens("bucket", "places that are averaged into one point. Default: `\"L/8\"`.");
 
 /// See [`by_position`].
 #[derive(Clone, Copy, Debug)]
@@ -14,11 +14,12 @@ pub struct ByPosition;
 
 impl Rules for ByPosition {
     fn description(&self) -> &'static str {
-        "Windows side by side, and the loss at every place of the window."
+        "Full windows side by side, and the loss at every place of the window. Lengths that divide `max_length`\n\
+         score the same tokens."
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[WINDOWS_PER_DOCUMENT, BUCKET]
+        &[MAX_LENGTH, WINDOWS_PER_DOCUMENT, BUCKET]
     }
 
     fn resolve(&self, block: &Given<'_>) -> Result<Keys> {
@@ -27,15 +28,23 @@ impl Rules for ByPosition {
     }
 
     fn plan(&self, keys: &Keys, length: usize, documents: &Documents<'_>) -> Plan {
-        by_position(documents.tokens, length, keys.windows_per_document())
+        let max_length = keys.at(MAX_LENGTH);
+        let limit = keys.windows_per_document().unwrap_or(usize::MAX);
+        let kept = |tokens: usize| max_length * limit.min((tokens - 1) / max_length) + 1;
+        by_position(&documents.scored_at_every_length(max_length, kept), length, None)
+    }
+
+    /// A window that does not divide the longest leaves out a tail.
+    fn same_tokens_at_every_length(&self, keys: &Keys, lengths: &[usize]) -> bool {
+        keys.max_length().is_some_and(|max| lengths.iter().all(|length| max.is_multiple_of(*length)))
     }
 
     fn bucket(&self, keys: &Keys) -> Option<usize> {
         keys.get(BUCKET.name)
     }
 
-    fn in_words(&self, _keys: &Keys) -> String {
-        "full windows side by side".into()
+    fn in_words(&self, keys: &Keys) -> String {
+        format!("full windows side by side{}", keys.over_max_length())
     }
 }
 

@@ -1,20 +1,13 @@
 //! `fixed_target`: the same last tokens of the same windows at every length.
 
-use super::keys::{Key, Keys, WINDOWS_PER_DOCUMENT};
+use super::keys::{Key, Keys, MAX_LENGTH, TARGET, WINDOWS_PER_DOCUMENT};
 use super::rules::{Documents, Given, Rules};
 use crate::plan::{Plan, Window, full_windows};
 use longwave_core::Result;
 
-const TARGET: Key =
-    Key::tokens("target", "`fixed_target`: scored tokens of each window. Default: `\"L\"`.").always_in_rows();
-const MAX_LENGTH: Key = Key::tokens(
-    "max_length",
-    "`fixed_target`: length that the windows are laid out for. Default: the longest of `lengths`.",
-)
-.always_in_rows();
 const WINDOW_STRIDE: Key = Key::tokens(
     "window_stride",
-    "`fixed_target`: tokens from one window's beginning to the next. Default: `max_length`.",
+    "tokens from one window's beginning to the next. Default: `max_length`.",
 )
 .always_in_rows();
 
@@ -32,15 +25,8 @@ impl Rules for FixedTarget {
     }
 
     fn resolve(&self, block: &Given<'_>) -> Result<Keys> {
-        let (shortest, longest) = (block.shortest, block.longest);
+        let (shortest, max_length) = (block.shortest, block.keys.at(MAX_LENGTH));
         let target = block.get(TARGET).unwrap_or(block.train_length);
-        let max_length = block.get(MAX_LENGTH).unwrap_or(longest);
-        if longest > max_length {
-            let allowed = format!("it must be at least the longest of `lengths`, {longest}");
-            return Err(block
-                .error("max_length", max_length, allowed)
-                .hint("leave it out to lay the windows out for the longest length"));
-        }
         if target > max_length {
             let allowed = format!("it must be at most `max_length = {max_length}`");
             return Err(block
@@ -61,17 +47,12 @@ impl Rules for FixedTarget {
                 .error("window_stride", window_stride, allowed)
                 .hint(format!("use {target} or more, or leave it out for `max_length`")));
         }
-        let keys = block.keys.clone().with(TARGET, target).with(MAX_LENGTH, max_length);
-        Ok(keys.with(WINDOW_STRIDE, window_stride))
+        Ok(block.keys.clone().with(TARGET, target).with(WINDOW_STRIDE, window_stride))
     }
 
     fn plan(&self, keys: &Keys, length: usize, documents: &Documents<'_>) -> Plan {
         let (target, max_length, stride) = (keys.at(TARGET), keys.at(MAX_LENGTH), keys.at(WINDOW_STRIDE));
         fixed_target(documents.tokens, length, target, max_length, stride, keys.windows_per_document())
-    }
-
-    fn least(&self, keys: &Keys, _length: usize) -> (usize, &'static str) {
-        (keys.at(MAX_LENGTH), MAX_LENGTH.name)
     }
 
     fn at_one_length(&self, keys: &Keys, length: usize) -> std::result::Result<Keys, &'static str> {
@@ -81,14 +62,17 @@ impl Rules for FixedTarget {
         Ok(keys.clone().with(MAX_LENGTH, length).with(WINDOW_STRIDE, length))
     }
 
+    fn keys_of_rows(&self) -> &'static [Key] {
+        &[TARGET, MAX_LENGTH, WINDOW_STRIDE]
+    }
+
+    fn same_tokens_at_every_length(&self, _keys: &Keys, _lengths: &[usize]) -> bool {
+        true
+    }
+
     fn in_words(&self, keys: &Keys) -> String {
-        let number = |key: Key| keys.get(key.name).unwrap_or_default();
-        format!(
-            "the last {} tokens of windows of {}, {} apart",
-            number(TARGET),
-            number(MAX_LENGTH),
-            number(WINDOW_STRIDE)
-        )
+        let (target, max_length, stride) = (keys.at(TARGET), keys.at(MAX_LENGTH), keys.at(WINDOW_STRIDE));
+        format!("the last {target} tokens of windows of {max_length}, {stride} apart")
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub struct Key {
     /// Its name in configs, rows and columns.
     pub name: &'static str,
-    /// What it means, and its default.
+    /// What it means, and its default; the schema puts its protocols in front.
     pub description: &'static str,
     /// What it counts.
     pub unit: Unit,
@@ -45,8 +45,24 @@ impl Key {
 
 /// The key that every protocol of text reads.
 pub const WINDOWS_PER_DOCUMENT: Key =
-    Key::count("windows_per_document", "Keeps the first so many windows of each document. Default: all.")
+    Key::count("windows_per_document", "keeps the first so many windows of each document. Default: all.")
         .always_in_rows();
+
+/// The key of protocols that score the end of each window.
+pub const TARGET: Key = Key::tokens(
+    "target",
+    "scored tokens at the end of each window. Default: `\"L\"`; under `repeated_text` less where the\npassage or the \
+     shortest of `lengths` is shorter.",
+)
+.always_in_rows();
+
+/// The key of protocols that score the same tokens at every length.
+pub const MAX_LENGTH: Key = Key::tokens(
+    "max_length",
+    "length of the windows whose tokens are scored, the same tokens at every length. Default: the longest of\n\
+     `lengths`.",
+)
+.always_in_rows();
 
 /// Values of protocols' keys by their names: as written (`Keys<Tokens>`), or in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +110,19 @@ impl Keys {
     /// How many windows of each document are kept; `None` keeps all.
     pub fn windows_per_document(&self) -> Option<usize> {
         self.get(WINDOWS_PER_DOCUMENT.name)
+    }
+
+    /// The length of the windows whose tokens every length scores; `None` in rows of earlier programs, each of whose
+    /// lengths has windows of its own.
+    pub fn max_length(&self) -> Option<usize> {
+        self.get(MAX_LENGTH.name)
+    }
+
+    /// Whose tokens are scored, as a part of a sentence; nothing in rows of earlier programs.
+    pub(super) fn over_max_length(&self) -> String {
+        self.max_length()
+            .map(|length| format!(", over the tokens of windows of {length}"))
+            .unwrap_or_default()
     }
 }
 

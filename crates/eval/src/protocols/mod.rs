@@ -15,7 +15,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use keys::{Key, Keys, Unit, WINDOWS_PER_DOCUMENT};
+pub use keys::{Key, Keys, MAX_LENGTH, TARGET, Unit, WINDOWS_PER_DOCUMENT};
 pub use rules::{Documents, Given, Rules};
 
 use crate::source::Source;
@@ -116,9 +116,8 @@ impl Protocol {
         for key in keys() {
             let Some(value) = block.get(key) else { continue };
             if !self.keys().contains(&key) {
-                let owner = Self::ALL.iter().find(|protocol| protocol.keys().contains(&key)).unwrap_or(&self);
                 let allowed = format!("it has no meaning for `protocol = \"{self}\"`");
-                let hint = format!("remove it, or use `protocol = \"{owner}\"`");
+                let hint = format!("remove it, or use a protocol that reads it: {}", owners(key).join(", "));
                 return Err(block.error(key.name, value, allowed).hint(hint));
             }
             if key.unit == Unit::Count && value == 0 {
@@ -127,7 +126,11 @@ impl Protocol {
                     .hint("leave it out for the default"));
             }
         }
-        self.resolve(block)
+        if !self.keys().contains(&MAX_LENGTH) {
+            return self.resolve(block);
+        }
+        let keys = block.keys.clone().with(MAX_LENGTH, block.max_length()?);
+        self.resolve(&Given { keys: &keys, ..*block })
     }
 }
 
@@ -157,10 +160,16 @@ impl JsonSchema for Protocol {
     }
 }
 
+/// The protocols that read a key, in backticks.
+fn owners(key: Key) -> Vec<String> {
+    let owners = Protocol::ALL.iter().filter(|protocol| protocol.keys().contains(&key));
+    owners.map(|protocol| format!("`{protocol}`")).collect()
+}
+
 /// The schemas of all keys, by their names; `Tokens` stands among the definitions.
 pub(crate) fn key_schemas() -> impl Iterator<Item = (String, serde_json::Value)> {
     keys().into_iter().map(|key| {
-        let description = key.description;
+        let description = format!("{}: {}", owners(key).join(", "), key.description);
         let schema = match key.unit {
             Unit::Tokens => json!({
                 "description": description,

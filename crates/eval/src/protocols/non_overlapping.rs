@@ -1,6 +1,6 @@
 //! `non_overlapping`: windows side by side.
 
-use super::keys::{Key, Keys};
+use super::keys::{Key, Keys, MAX_LENGTH, WINDOWS_PER_DOCUMENT};
 use super::rules::{Documents, Rules};
 use super::sliding::{STRIDE, sliding};
 use crate::plan::Plan;
@@ -11,20 +11,31 @@ pub struct NonOverlapping;
 
 impl Rules for NonOverlapping {
     fn description(&self) -> &'static str {
-        "Windows side by side, every token scored. Tokens early in a window have little context, and\nlonger windows \
-         have fewer of them."
+        "Windows side by side, every token of the windows of `max_length` scored. Tokens early in a window have\n\
+         little context, and longer windows have fewer of them."
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[MAX_LENGTH, WINDOWS_PER_DOCUMENT]
     }
 
     fn plan(&self, keys: &Keys, length: usize, documents: &Documents<'_>) -> Plan {
-        non_overlapping(documents.tokens, length, keys.windows_per_document())
+        let max_length = keys.at(MAX_LENGTH);
+        let windows = keys.windows_per_document().unwrap_or(usize::MAX);
+        let kept = |_| max_length.saturating_mul(windows).saturating_add(1);
+        non_overlapping(&documents.scored_at_every_length(max_length, kept), length, None)
+    }
+
+    fn same_tokens_at_every_length(&self, keys: &Keys, _lengths: &[usize]) -> bool {
+        keys.max_length().is_some()
     }
 
     fn key_of_length(&self) -> Option<Key> {
         Some(STRIDE)
     }
 
-    fn in_words(&self, _keys: &Keys) -> String {
-        "windows side by side".into()
+    fn in_words(&self, keys: &Keys) -> String {
+        format!("windows side by side{}", keys.over_max_length())
     }
 }
 

@@ -13,7 +13,7 @@ use longwave_model::config::Resolved;
 
 const PASSAGE: Key = Key::tokens(
     "passage",
-    "`repeated_text`: tokens of a passage. Default: `train.length` or half of the shortest of\n`lengths`, whichever is \
+    "tokens of a passage. Default: `train.length` or half of the shortest of\n`lengths`, whichever is \
      less.",
 );
 
@@ -79,8 +79,16 @@ impl Rules for RepeatedText {
         &[Metric::Accuracy, Metric::Perplexity]
     }
 
+    fn keys_of_rows(&self) -> &'static [Key] {
+        &[PASSAGE]
+    }
+
+    fn same_tokens_at_every_length(&self, _keys: &Keys, _lengths: &[usize]) -> bool {
+        true
+    }
+
     fn in_words(&self, keys: &Keys) -> String {
-        let passage = keys.get(PASSAGE.name).unwrap_or_default();
+        let passage = keys.at(PASSAGE);
         format!("the last copy of passages of {passage} tokens, repeated to the length")
     }
 }

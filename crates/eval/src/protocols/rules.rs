@@ -1,6 +1,6 @@
 //! What a protocol says of itself.
 
-use super::keys::{Key, Keys, WINDOWS_PER_DOCUMENT};
+use super::keys::{Key, Keys, MAX_LENGTH, WINDOWS_PER_DOCUMENT};
 use crate::metrics::Metric;
 use crate::plan::Plan;
 use crate::source::Source;
@@ -20,7 +20,7 @@ pub trait Rules: Sync {
         &[WINDOWS_PER_DOCUMENT]
     }
 
-    /// Checks the keys that are given, and fills in the others.
+    /// Checks the keys that are given, and fills in the others; [`MAX_LENGTH`] is filled in already.
     ///
     /// # Errors
     /// A value that is not allowed, named by its key.
@@ -53,8 +53,8 @@ pub trait Rules: Sync {
     fn plan(&self, keys: &Keys, length: usize, documents: &Documents<'_>) -> Plan;
 
     /// The length that a document must have for one window, and the key that sets it.
-    fn least(&self, _keys: &Keys, length: usize) -> (usize, &'static str) {
-        (length, "length")
+    fn least(&self, keys: &Keys, length: usize) -> (usize, &'static str) {
+        keys.max_length().map_or((length, "length"), |max_length| (max_length, MAX_LENGTH.name))
     }
 
     /// The error where no document has a window; the longest document has `longest` tokens.
@@ -71,6 +71,11 @@ pub trait Rules: Sync {
         error.hint(format!("evaluate lengths up to {}, or use a corpus of longer documents", longest - 1))
     }
 
+    /// The keys that each of its rows has, those of earlier programs too.
+    fn keys_of_rows(&self) -> &'static [Key] {
+        &[]
+    }
+
     /// The key whose value follows from the length, and which rows record all the same.
     fn key_of_length(&self) -> Option<Key> {
         None
@@ -80,8 +85,9 @@ pub trait Rules: Sync {
     ///
     /// # Errors
     /// Why the length is too short.
-    fn at_one_length(&self, keys: &Keys, _length: usize) -> std::result::Result<Keys, &'static str> {
-        Ok(keys.clone())
+    fn at_one_length(&self, keys: &Keys, length: usize) -> std::result::Result<Keys, &'static str> {
+        let keys = keys.clone();
+        Ok(if keys.max_length().is_some() { keys.with(MAX_LENGTH, length) } else { keys })
     }
 
     /// Places of a window whose loss is averaged into one point of a curve; `None` without such a curve.
@@ -108,6 +114,10 @@ pub trait Rules: Sync {
         &[Metric::Perplexity]
     }
 
+    /// Whether all of `lengths` score the same tokens, so that a difference between two columns of a table is the
+    /// effect of the length.
+    fn same_tokens_at_every_length(&self, keys: &Keys, lengths: &[usize]) -> bool;
+
     /// The tokens of the windows that are scored, in words.
     fn in_words(&self, keys: &Keys) -> String;
 }
@@ -119,6 +129,19 @@ pub struct Documents<'a> {
     pub tokens: &'a [usize],
     /// Where the answers of a task begin, each in its document; empty for text.
     pub answers: &'a [usize],
+}
+
+impl Documents<'_> {
+    /// The tokens of each document that every length may score: `kept` of a document that is long enough for a window
+    /// of `max_length`, none of the others.
+    pub(super) fn scored_at_every_length(
+        &self,
+        max_length: usize,
+        kept: impl Fn(usize) -> usize,
+    ) -> Vec<usize> {
+        let cut = |&tokens: &usize| if tokens > max_length { kept(tokens).min(tokens) } else { 0 };
+        self.tokens.iter().map(cut).collect()
+    }
 }
 
 /// A block of a config while its keys are checked.
@@ -144,6 +167,21 @@ impl Given<'_> {
     /// The value of a key; `None` where it is not given.
     pub fn get(&self, key: Key) -> Option<usize> {
         self.keys.get(key.name)
+    }
+
+    /// The length of the windows whose tokens every length scores: [`MAX_LENGTH`], or the longest of the lengths.
+    ///
+    /// # Errors
+    /// It is less than one of the lengths.
+    pub fn max_length(&self) -> Result<usize> {
+        let max_length = self.get(MAX_LENGTH).unwrap_or(self.longest);
+        if self.longest > max_length {
+            let allowed = format!("it must be at least the longest of `lengths`, {}", self.longest);
+            return Err(self
+                .error(MAX_LENGTH.name, max_length, allowed)
+                .hint("leave it out to lay the windows out for the longest length"));
+        }
+        Ok(max_length)
     }
 
     /// The error that a value is not allowed.

@@ -1,13 +1,13 @@
 //! `sliding`: windows that advance by a stride.
 
-use super::keys::{Key, Keys, WINDOWS_PER_DOCUMENT};
+use super::keys::{Key, Keys, MAX_LENGTH, WINDOWS_PER_DOCUMENT};
 use super::rules::{Documents, Given, Rules};
 use crate::plan::{Plan, Window};
 use longwave_core::Result;
 
 pub(super) const STRIDE: Key = Key::tokens(
     "stride",
-    "`sliding`: tokens that a window advances by, at every length. Default: half of `train.length`\nor of the shortest \
+    "tokens that a window advances by, at every length. Default: half of `train.length`\nor of the shortest \
      of `lengths`, whichever is less.",
 )
 .always_in_rows();
@@ -18,11 +18,12 @@ pub struct Sliding;
 
 impl Rules for Sliding {
     fn description(&self) -> &'static str {
-        "Windows that advance by `stride` tokens, each scoring what no earlier one has."
+        "Windows that advance by `stride` tokens, each scoring what no earlier one has. Every length scores the tokens\n\
+         of the windows of `max_length`."
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[WINDOWS_PER_DOCUMENT, STRIDE]
+        &[MAX_LENGTH, WINDOWS_PER_DOCUMENT, STRIDE]
     }
 
     /// One stride for all lengths, so that they score the same tokens with as much overlap.
@@ -39,11 +40,22 @@ impl Rules for Sliding {
     }
 
     fn plan(&self, keys: &Keys, length: usize, documents: &Documents<'_>) -> Plan {
-        sliding(documents.tokens, length, keys.at(STRIDE), keys.windows_per_document())
+        let (stride, max_length) = (keys.at(STRIDE), keys.at(MAX_LENGTH));
+        let advances = keys.windows_per_document().map_or(usize::MAX, |limit| limit - 1);
+        let kept = |_| stride.saturating_mul(advances).saturating_add(max_length + 1);
+        sliding(&documents.scored_at_every_length(max_length, kept), length, stride, None)
+    }
+
+    fn keys_of_rows(&self) -> &'static [Key] {
+        &[STRIDE]
+    }
+
+    fn same_tokens_at_every_length(&self, keys: &Keys, _lengths: &[usize]) -> bool {
+        keys.max_length().is_some()
     }
 
     fn in_words(&self, keys: &Keys) -> String {
-        format!("windows that advance by {} tokens", keys.get(STRIDE.name).unwrap_or_default())
+        format!("windows that advance by {} tokens{}", keys.at(STRIDE), keys.over_max_length())
     }
 }
 

@@ -12,7 +12,7 @@ use longwave_core::{Error, Result};
 use longwave_data::Split;
 use longwave_model::config::Resolved;
 
-const SEQUENCES: Key = Key::count("sequences", "`task`: sequences asked at each length. Default: 256.");
+const SEQUENCES: Key = Key::count("sequences", "sequences asked at each length. Default: 256.");
 
 /// The least bytes of a question besides its tokens.
 const QUESTION: usize = 48;
@@ -71,6 +71,11 @@ impl Rules for Task {
 
     fn shown(&self) -> &'static [Metric] {
         &[Metric::ExactMatch, Metric::Accuracy]
+    }
+
+    /// Every length asks sequences of its own.
+    fn same_tokens_at_every_length(&self, _keys: &Keys, _lengths: &[usize]) -> bool {
+        false
     }
 
     fn in_words(&self, _keys: &Keys) -> String {

@@ -37,6 +37,45 @@ fn every_protocol_describes_itself_and_its_keys() {
     }
 }
 
+/// The documents and targets that a protocol scores at a length, each once.
+fn targets(protocol: Protocol, keys: &Keys, length: usize, documents: &[usize]) -> Vec<(usize, usize)> {
+    let plan = protocol.plan(keys, length, &Documents { tokens: documents, answers: &[] });
+    assert!(plan.longest_reading() <= length);
+    let of = |w: &Window| (w.first..w.end).map(|target| (w.document, target)).collect::<Vec<_>>();
+    let mut targets: Vec<_> = plan.windows.iter().flat_map(of).collect();
+    targets.sort_unstable();
+    assert!(targets.is_sorted_by(|a, b| a < b), "a token is scored twice");
+    targets
+}
+
+#[test]
+fn what_scores_the_same_tokens_at_every_length_says_so() {
+    let documents = [700, 300, 256, 257, 1000];
+    for limit in [None, Some(1), Some(2)] {
+        for protocol in [Protocol::Sliding, Protocol::NonOverlapping, Protocol::ByPosition] {
+            let mut keys = Keys::of(&[("max_length", 256), ("stride", 24), ("bucket", 8)]);
+            if let Some(limit) = limit {
+                keys.set(WINDOWS_PER_DOCUMENT, limit);
+            }
+            let at = |length: usize| targets(protocol, &keys, length, &documents);
+            let whole = at(256);
+            for length in [32, 64, 128, 256] {
+                assert_eq!(at(length), whole, "{protocol} at {length}, {limit:?}");
+            }
+            assert!(protocol.same_tokens_at_every_length(&keys, &[32, 64, 128, 256]));
+            // 96 does not divide 256: by position, each place is scored equally often, so a tail is left out.
+            let says = protocol.same_tokens_at_every_length(&keys, &[96, 256]);
+            assert_eq!(at(96) == whole, says, "{protocol}, {limit:?}");
+            // As many windows of the longest length as before, and document 2 is too short at every length.
+            assert!(whole.iter().all(|(document, _)| *document != 2));
+            assert!(
+                !protocol.same_tokens_at_every_length(&Keys::default(), &[32, 64]),
+                "rows without the key"
+            );
+        }
+    }
+}
+
 #[test]
 fn exact_truncation_gives_every_target_the_shorter_context() {
     let plan = sliding(&[100], 64, 16, None);

@@ -78,6 +78,11 @@ fn a_damaged_line_is_named_and_left_alone() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), damaged);
     std::fs::write(&path, "{\"format\": 1}").unwrap();
     assert!(read_rows(&path).unwrap_err().message().contains("line 1 is no result row"));
+    let without =
+        serde_json::to_string(&row("direct", 128, 2.0)).unwrap().replace("\"target\":128", "\"target\":null");
+    std::fs::write(&path, without).unwrap();
+    let error = read_rows(&path).unwrap_err();
+    assert!(error.message().ends_with("is no result row: one of `fixed_target` has a `target`"), "{error}");
 }
 
 #[test]

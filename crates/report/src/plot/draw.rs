@@ -33,6 +33,7 @@ const LEFT: f64 = 66.0;
 /// Above the data: the label of the vertical axis, and the heading where there is one.
 const TOP: f64 = 42.0;
 const HEADING: f64 = 54.0;
+const NOTE: f64 = 18.0;
 const BOTTOM: f64 = 66.0;
 const LEGEND_ROW: f64 = 20.0;
 /// Between the label of the axis and a legend below it.
@@ -117,7 +118,11 @@ pub(super) fn size(chart: &Chart, layout: &Layout) -> Result<(u32, u32)> {
 /// Where the data begin.
 fn top(chart: &Chart) -> f64 {
     let has_heading = !(chart.title.is_empty() && chart.subtitle.is_empty());
-    if has_heading { TOP + HEADING } else { TOP }
+    note_height(chart) + if has_heading { TOP + HEADING } else { TOP }
+}
+
+fn note_height(chart: &Chart) -> f64 {
+    if chart.note.is_some() { NOTE } else { 0.0 }
 }
 
 /// Draws the chart on a backend of [`size`] times `unit` pixels, see [`Canvas::new`].
@@ -208,6 +213,9 @@ impl<DB: DrawingBackend> Picture<'_, DB> {
         let (first, second) = subtitle.split_at(cut.map_or(subtitle.len(), |cut| cut + 1));
         self.canvas.text(first, (20.0, 45.0), 12.0, FAINT, Side::Right)?;
         self.canvas.text(second.trim_start(), (20.0, 60.0), 12.0, FAINT, Side::Right)?;
+        if let Some(note) = &self.chart.note {
+            self.canvas.text(note, (20.0, self.frame.top - 18.0 - NOTE), 12.0, INK, Side::Right)?;
+        }
         self.canvas.text(&y.label, (20.0, self.frame.top - 18.0), 12.0, INK, Side::Right)
     }
 

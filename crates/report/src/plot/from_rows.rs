@@ -3,7 +3,7 @@
 use super::{Axis, Chart, Point, Scale, Series};
 use crate::block::{Block, Line, multiple};
 use crate::curve::{Span, longest_with_curve, loss_within, rows_with_curve, spans};
-use crate::table::{Cell, Table};
+use crate::table::{Cell, Table, across};
 use longwave_eval::Metric;
 
 /// More lines than this are not told apart in one chart.
@@ -80,6 +80,7 @@ fn by_length_of(block: &Block, title: &str, lines: &[&Line], name: impl Fn(&Line
     Chart {
         title: title.to_owned(),
         subtitle: Table::new(block, metric).setting,
+        note: across(block).map(str::to_owned),
         x: Axis {
             label: format!("tokens of context (trained on L = {train_length})"),
             scale: Scale::Log,
@@ -116,6 +117,7 @@ fn positions_of(block: &Block, run: &str) -> Option<Chart> {
     Some(Chart {
         title: format!("Loss by position of {}, at {length} tokens", block.run_label(run)),
         subtitle: format!("{} split, mean over buckets of {bucket} places", block.settings.split),
+        note: None,
         x: Axis {
             label: "position in the window (tokens of context)".into(),
             scale: Scale::Linear,
@@ -156,6 +158,7 @@ pub fn training(curves: &[(String, Vec<(f64, f64)>)]) -> Chart {
     Chart {
         title: String::new(),
         subtitle: String::new(),
+        note: None,
         x: Axis { label: "step".into(), scale: Scale::Linear, ticks: vec![] },
         y: Axis { label: "loss (nats per token)".into(), scale: Scale::Linear, ticks: vec![] },
         mark: None,

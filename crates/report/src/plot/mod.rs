@@ -40,6 +40,8 @@ pub struct Chart {
     pub title: String,
     /// How it was measured; may be empty.
     pub subtitle: String,
+    /// What a reader must know before comparing points.
+    pub note: Option<String>,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.

@@ -96,6 +96,35 @@ fn many_runs_have_an_overview_and_a_chart_each() {
 }
 
 #[test]
+fn lengths_that_score_different_tokens_are_noted() {
+    let note = "the lengths score different tokens: compare down a column, not across columns";
+    let mut rows = example::rows();
+    for row in &mut rows {
+        row.settings.protocol = longwave_eval::Protocol::NonOverlapping;
+        row.settings.keys = longwave_eval::protocols::Keys::of(&[("stride", row.settings.length)]);
+    }
+    let of = |rows: &[ResultRow]| {
+        let blocks = blocks(rows);
+        let table = crate::Table::all(&blocks[0]).remove(0);
+        (by_length(&blocks[0]).remove(0), table.markdown(), table.notes)
+    };
+    let (mut chart, _, notes) = of(&rows);
+    assert!(notes.iter().any(|said| said == note), "{notes:?}");
+    let height = draw::size(&chart).1;
+    assert!(svg(&chart).unwrap().lines().any(|line| line.trim() == note));
+    chart.note = None;
+    assert!(draw::size(&chart).1 < height);
+    // Rows that name the windows whose tokens every length scores need no note.
+    for row in &mut rows {
+        row.settings.keys =
+            longwave_eval::protocols::Keys::of(&[("stride", row.settings.length), ("max_length", 1024)]);
+    }
+    let (chart, markdown, notes) = of(&rows);
+    assert!(chart.note.is_none() && !notes.iter().any(|said| said == note));
+    assert!(markdown.contains("Windows side by side, over the tokens of windows of 1024;"), "{markdown}");
+}
+
+#[test]
 fn seeds_have_bars_of_the_loss() {
     let seed = |seed: u64, ppl: f64| ResultRow { seed, ..example::row("rope", "direct", 128, ppl) };
     let rows = [seed(0, 500.0), seed(1, 600.0), seed(2, 5000.0), example::row("rope", "direct", 256, 40.0)];

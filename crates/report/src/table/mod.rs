@@ -12,6 +12,7 @@ use order::sorted;
 use words::{counts, layout, notes, text_of};
 
 pub use cell::{Cell, Spread, percent};
+pub(crate) use words::across;
 
 /// The title of a table names up to so many runs.
 const NAMED: usize = 4;
@@ -58,12 +59,14 @@ impl Table {
     pub fn new(block: &Block, metric: Metric) -> Self {
         let block = &sorted(block, metric);
         let settings = &block.settings;
-        let cell = |line: &Line, length| {
-            Cell::new(metric, line.rows.get(length).map_or(&[][..], Vec::as_slice))
-        };
+        let cell =
+            |line: &Line, length| Cell::new(metric, line.rows.get(length).map_or(&[][..], Vec::as_slice));
         let cells = |line| block.lengths.iter().map(|length| cell(line, length)).collect();
-        let mut rows: Vec<TableRow> =
-            block.lines.iter().map(|line| TableRow { labels: labels(block, line), cells: cells(line) }).collect();
+        let mut rows: Vec<TableRow> = block
+            .lines
+            .iter()
+            .map(|line| TableRow { labels: labels(block, line), cells: cells(line) })
+            .collect();
         mark_best(block, &mut rows);
         let mut columns: Vec<String> = block
             .lengths

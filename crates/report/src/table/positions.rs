@@ -32,6 +32,7 @@ impl Table {
         mark_best(&block, &mut rows);
         let cells: Vec<&Cell> = rows.iter().flat_map(|row| row.cells.iter().flatten()).collect();
         let mut notes = marks(&block, &cells, order, "column");
+        notes.push("the columns score different tokens, each the same ones in every row".into());
         if cells.iter().any(|cell| cell.error.is_some()) {
             notes.insert(0, "± is one standard deviation over seeds".into());
         }

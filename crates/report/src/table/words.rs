@@ -86,6 +86,7 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
         notes.push(format!("± is one standard error over {of}"));
     }
     notes.extend(marks(block, &cells, metric, "length"));
+    notes.extend(across(block).map(str::to_owned));
     if let (true, Some(longest)) =
         (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
     {
@@ -95,6 +96,15 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
         ));
     }
     notes
+}
+
+/// What a reader must know before comparing two lengths; nothing where they score the same tokens. The setting of a
+/// task says already that every length asks other sequences.
+pub(crate) fn across(block: &Block) -> Option<&'static str> {
+    let settings = &block.settings;
+    let same = settings.protocol.same_tokens_at_every_length(&settings.keys, &block.lengths);
+    let compares = same || block.lengths.len() < 2 || has_answers(settings);
+    (!compares).then_some("the lengths score different tokens: compare down a column, not across columns")
 }
 
 /// What the marks of lines and cells mean, where lines are sorted by the metric `order`.

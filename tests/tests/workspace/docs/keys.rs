@@ -19,17 +19,23 @@ const MANY: usize = 6;
 /// A schema with the definitions that it refers to.
 pub struct Schema {
     root: Value,
-    owner: Option<String>,
+    without_owners: bool,
+}
+
+/// The protocols that a key belongs to, which its description names before a colon.
+pub fn owners(key: &Value) -> Vec<&str> {
+    let names = description(key).split_once("`: ").map_or("", |(names, _)| names);
+    names.trim_start_matches('`').split("`, `").filter(|name| !name.is_empty()).collect()
 }
 
 impl Schema {
     pub fn new(root: Value) -> Self {
-        Self { root, owner: None }
+        Self { root, without_owners: false }
     }
 
-    /// The same, whose keys leave out that they are of this protocol.
-    pub fn of(&self, owner: &str) -> Self {
-        Self { root: self.root.clone(), owner: Some(owner.to_owned()) }
+    /// The same, whose keys leave out the protocols that they belong to.
+    pub fn without_owners(&self) -> Self {
+        Self { root: self.root.clone(), without_owners: true }
     }
 
     /// A type by its name.
@@ -86,11 +92,13 @@ impl Schema {
         text
     }
 
-    /// The description, without the protocol that owns the key where the page is about it.
+    /// The description, without the protocols that own the key where the page is about them.
     fn words(&self, schema: &Value) -> String {
-        let owner = self.owner.as_ref().map(|owner| format!("`{owner}`: ")).unwrap_or_default();
         let words = description(schema);
-        words.strip_prefix(&owner).unwrap_or(words).to_owned()
+        match words.split_once("`: ") {
+            Some((_, words)) if self.without_owners => words.to_owned(),
+            _ => words.to_owned(),
+        }
     }
 
     /// The values of a choice, or the keys of a table.

@@ -1,6 +1,6 @@
 //! The pages of `docs/src/reference`, made from what the program prints about itself.
 
-use super::keys::{Schema, sentence};
+use super::keys::{Schema, owners, sentence};
 use super::{program, repository};
 use longwave_eval::Metric;
 use serde_json::Value;
@@ -127,7 +127,7 @@ fn keys(schema: &Schema, of: &str, kind: &str, skip: &[&str]) -> String {
     if keys.is_empty() { String::new() } else { format!("Keys:\n\n{keys}\n") }
 }
 
-/// The keys of `[[evaluate]]` name the protocol that they belong to before a colon.
+/// The keys of `[[evaluate]]` name the protocols that they belong to before a colon.
 fn protocols(schema: &Schema) -> String {
     let mut page = "# Protocols\n\n".to_owned() + GENERATED;
     page += "A protocol says which windows of the text a model reads, and which tokens it scores. Choose one with \
@@ -136,23 +136,22 @@ fn protocols(schema: &Schema) -> String {
     let evaluate = schema.definition("EvaluateConfig");
     let protocols = schema.definition("Protocol")["oneOf"].as_array().unwrap();
     let names: Vec<&str> = protocols.iter().map(|protocol| protocol["const"].as_str().unwrap()).collect();
-    let owner = |key: &Value| {
-        let text = key["description"].as_str().unwrap_or("").to_owned();
-        names.iter().copied().find(|name| text.starts_with(&format!("`{name}`:")))
-    };
     let all = evaluate["properties"].as_object().unwrap();
     for (protocol, name) in protocols.iter().zip(&names) {
         let _ = writeln!(page, "## `{name}`\n\n{}\n", sentence(protocol["description"].as_str().unwrap()));
         let others: Vec<&str> =
-            all.iter().filter(|(_, key)| owner(key) != Some(name)).map(|(key, _)| key.as_str()).collect();
-        let own = schema.of(name).keys(evaluate, &others);
+            all.iter().filter(|(_, key)| !owners(key).contains(name)).map(|(key, _)| key.as_str()).collect();
+        let own = schema.without_owners().keys(evaluate, &others);
         if !own.is_empty() {
             let _ = writeln!(page, "Keys:\n\n{own}");
         }
     }
     page += "## Keys of every protocol\n\n";
-    let owned: Vec<&str> =
-        all.iter().filter(|(_, key)| owner(key).is_some()).map(|(key, _)| key.as_str()).collect();
+    let owned: Vec<&str> = all
+        .iter()
+        .filter(|(_, key)| owners(key).iter().any(|owner| names.contains(owner)))
+        .map(|(key, _)| key.as_str())
+        .collect();
     page + &schema.keys(evaluate, &owned)
 }
 

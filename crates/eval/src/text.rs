@@ -38,9 +38,9 @@ impl Text {
         Self { tokens, form: Form::Documents }
     }
 
-    /// Each document as its passages of `passage` tokens, side by side, each repeated from its beginning
-    /// until it fills a window of `length + 1` tokens. The windows of a document follow each other; they
-    /// are made when they are read.
+    /// Each document as its passages of `passage` tokens, side by side, each repeated until its copies fill a window of
+    /// `length + 1` tokens and the last one ends it. The windows of a document follow each other; they are made when they
+    /// are read.
     ///
     /// # Panics
     /// `passage` is 0.
@@ -97,7 +97,8 @@ impl Text {
             Form::Tiled { passage, length } => {
                 let (window, first) = (range.start / (length + 1), range.start % (length + 1));
                 let tokens = self.tokens.read(start + window * passage..start + (window + 1) * passage);
-                (first..first + range.len()).map(|place| tokens[place % passage]).collect()
+                let skipped = passage - 1 - length % passage;
+                (first..first + range.len()).map(|place| tokens[(skipped + place) % passage]).collect()
             }
         }
     }
@@ -136,14 +137,19 @@ mod tests {
     #[test]
     fn a_passage_is_repeated_until_it_fills_its_window() {
         let text = Text::tiled(tokens(), 3, 7);
-        let plan = repeated_text(&text.lengths(), 7, 3, None);
+        let plan = repeated_text(&text.lengths(), 7, 3, 3, None);
         let window = |index: usize| {
             let Window { document, start, end, .. } = plan.windows[index];
             text.read(document, start..end)
         };
-        assert_eq!(window(0), [0, 1, 2, 0, 1, 2, 0, 1]);
-        assert_eq!(window(2), [6, 7, 8, 6, 7, 8, 6, 7]);
-        assert_eq!(window(3), [100, 101, 102, 100, 101, 102, 100, 101]);
+        assert_eq!(window(0), [1, 2, 0, 1, 2, 0, 1, 2]);
+        assert_eq!(window(2), [7, 8, 6, 7, 8, 6, 7, 8]);
+        assert_eq!(window(3), [101, 102, 100, 101, 102, 100, 101, 102]);
+        // Whatever the length, the last copy ends the window.
+        for length in 1..10 {
+            let text = Text::tiled(tokens(), 3, length);
+            assert_eq!(text.read(0, length..length + 1), [2]);
+        }
         assert_eq!((plan.windows.len(), text.bytes(0, 0..8)), (4, 0));
         assert!(text.material() == Material::Repeated);
     }

@@ -27,6 +27,7 @@ mod memory;
 mod metrics;
 mod model;
 mod precision;
+mod protocols;
 mod report;
 mod resume;
 mod segments;

@@ -1,4 +1,4 @@
-//! What evaluations tell beside perplexity: other text, single tokens, repeated text, and tasks.
+//! What evaluations show beside perplexity: other text, single tokens, tasks, and choices on a validation split.
 
 #![allow(clippy::float_cmp, reason = "the same number, not a near one")]
 
@@ -123,44 +123,6 @@ fn every_scored_token_can_be_written() {
     assert!(csv.starts_with("run,seed,extend,") && csv.lines().nth(1).unwrap().contains("fixed_target"));
 }
 
-#[test]
-fn repeated_text_scores_the_last_copy() {
-    let project = Project::new();
-    project.train(&["--set", "train.steps=30"]);
-    let rows = eval(&project, &["--protocol", "repeated_text", "--extend", "direct", "--lengths", "32,64"]);
-    assert!(
-        rows.iter()
-            .all(|row| row.settings.keys.get("passage") == Some(16) && row.values.get("bpb").is_none())
-    );
-    assert!(rows.iter().all(|row| row.bigrams.is_none() && row.tokens == rows[0].tokens));
-    assert_eq!(rows[0].tokens % 16, 0);
-    // At the training length the baseline reads the same.
-    assert_eq!(of(&rows, "direct", 32).nll().to_bits(), of(&rows, "window_baseline", 32).nll().to_bits());
-    let table = project.run(&["eval", RUN, "--protocol", "repeated_text", "--extend", "direct"]);
-    assert!(table.stdout.contains("Accuracy in % of small (rope): repeated_text"), "{}", table.stdout);
-    let refused = project.run(&["eval", RUN, "--protocol", "repeated_text", "--set", "passage=17"]);
-    assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("half of the shortest of `lengths`, 32"), "{}", refused.stderr);
-}
-
-#[test]
-fn a_curve_by_position_has_its_baseline() {
-    let project = Project::new();
-    project.train(&[]);
-    let rows = eval(&project, &["--protocol", "by_position", "--extend", "direct", "--lengths", "64"]);
-    let curve = |row: &ResultRow| -> Vec<(usize, u64)> {
-        row.positions.as_ref().unwrap().iter().map(|place| (place.position, place.tokens)).collect()
-    };
-    let (direct, baseline) = (of(&rows, "direct", 64), of(&rows, "window_baseline", 64));
-    assert_eq!(curve(direct), curve(baseline));
-    assert_eq!(curve(direct).len(), 16);
-    // Within the trained length both read the same.
-    for place in 0..8 {
-        let nll = |row: &ResultRow| row.positions.as_ref().unwrap()[place].nll;
-        assert!((nll(direct) - nll(baseline)).abs() < 1e-5, "{place}");
-    }
-}
-
 /// The small config with a task in place of its corpus.
 fn task(project: &Project, kind: &str) {
     let config = common::CONFIG.replace("corpus = \"corpus\"", &format!("task = {{ kind = \"{kind}\" }}"));
@@ -277,10 +239,10 @@ fn what_other_text_chooses_is_chosen_by_its_own_validation_split() {
     );
     assert!(refused.stderr.contains("one value in place of a list"), "{}", refused.stderr);
     let search = "{ kind = \"longrope\", search = { length = 40 } }";
-    let short = ["--protocol", "repeated_text", "--lengths", "64", "--set", "passage=32", "--extend", search];
+    let short = ["--protocol", "repeated_text", "--lengths", "64", "--extend", search];
     let refused = project.run(&[&["eval", RUN], &short[..]].concat());
     assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("two copies of the passage"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("it must reach back to a copy of the passage"), "{}", refused.stderr);
 }
 
 #[test]

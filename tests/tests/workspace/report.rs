@@ -48,7 +48,8 @@ fn a_report_that_cannot_be_written_is_an_error_that_keeps_the_rows() {
 fn the_loss_by_position_has_a_table_beside_its_chart() {
     let project = Project::new();
     project.train(&["--set", "evaluate=[]"]);
-    let outcome = project.run(&["eval", RUN, "--protocol", "by_position", "--lengths", "64", "--device", "cpu"]);
+    let outcome =
+        project.run(&["eval", RUN, "--protocol", "by_position", "--lengths", "64", "--device", "cpu"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let title = "Loss by position of small (rope), at 64 tokens, test split";
     let mut table = outcome.stdout.lines().skip_while(|line| *line != title).skip(3);
@@ -61,7 +62,7 @@ fn the_loss_by_position_has_a_table_beside_its_chart() {
     let line = table.find(|line| line.starts_with("direct ")).unwrap();
     for (shown, pair) in line.split_whitespace().skip(1).zip(places.chunks(2)) {
         let shown: f64 = shown.trim_end_matches('*').parse().unwrap();
-        assert!((shown - (pair[0].nll + pair[1].nll) / 2.0).abs() < 6e-4, "{line}");
+        assert!((shown - f64::midpoint(pair[0].nll, pair[1].nll)).abs() < 6e-4, "{line}");
     }
     for file in ["report.html", "results.md"] {
         assert!(text(&project, file).contains(title), "{file}");

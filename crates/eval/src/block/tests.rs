@@ -27,9 +27,13 @@ fn defaults_of_each_protocol() {
     let places = read("lengths = [1024]\nprotocol = \"by_position\"").unwrap();
     assert_eq!((places.keys.get("bucket"), places.keys.get("stride")), (Some(16), None));
     let repeated = |lengths: &str| {
-        read(&format!("lengths = {lengths}\nprotocol = \"repeated_text\"")).unwrap().keys.get("passage")
+        let keys = read(&format!("lengths = {lengths}\nprotocol = \"repeated_text\"")).unwrap().keys;
+        (keys.get("passage"), keys.get("target"))
     };
-    assert_eq!((repeated("[128, 512]"), repeated("[512, 1024]")), (Some(64), Some(128)));
+    // One token further back than the window baseline reads.
+    assert_eq!(repeated("[128, 512]"), (Some(129), Some(128)));
+    assert_eq!(repeated("[512, 1024]"), (Some(129), Some(128)));
+    assert_eq!(repeated("[64, 1024]"), (Some(129), Some(64)));
 }
 
 #[test]
@@ -102,8 +106,17 @@ fn refuses_a_layout_that_scores_twice_or_never() {
     assert!(message(&format!("{sliding}33")).contains("at most the shortest of `lengths`, 32"));
     assert!(message(&format!("{sliding}0")).contains("at least 1"));
     let repeated = "protocol = \"repeated_text\"\nlengths = [256, 512]\npassage = ";
-    assert!(message(&format!("{repeated}129")).contains("at most half of the shortest of `lengths`, 256"));
+    assert!(
+        message(&format!("{repeated}386")).contains("no length reaches back to a copy of a passage of 386")
+    );
+    assert!(message(&format!("{repeated}16\ntarget = 17")).contains("at most 16, the passage"));
+    assert!(message(&format!("{repeated}300\ntarget = 257")).contains("256, the shortest of `lengths`"));
     assert!(message(&format!("{repeated}0")).contains("at least 1"));
+    let alone = message("protocol = \"repeated_text\"\nlengths = [\"L\"]");
+    assert!(
+        alone.starts_with("`evaluate[0].lengths = 128`") && alone.ends_with("that takes 256 tokens"),
+        "{alone}"
+    );
 }
 
 #[test]
@@ -135,7 +148,7 @@ fn a_split_without_long_documents_says_so() {
     assert!(error.hint_text().unwrap().starts_with("evaluate lengths up to 899"));
     assert_eq!(block.plan(128, &[300, 1025]).unwrap().skipped_documents, 1);
     let repeated = read("lengths = [256]\nprotocol = \"repeated_text\"").unwrap();
-    assert!(repeated.plan(256, &[127]).unwrap_err().message().contains("a passage of 128 tokens"));
+    assert!(repeated.plan(256, &[128]).unwrap_err().message().contains("a passage of 129 tokens"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `repeated_text`: a passage repeated to the length, its last copy scored.
 
-use super::keys::{Key, Keys, WINDOWS_PER_DOCUMENT};
+use super::keys::{Key, Keys, TARGET, WINDOWS_PER_DOCUMENT};
 use super::rules::{Documents, Given, Rules};
 use crate::memory_check;
 use crate::metrics::Metric;
@@ -13,8 +13,8 @@ use longwave_model::config::Resolved;
 
 const PASSAGE: Key = Key::tokens(
     "passage",
-    "tokens of a passage. Default: `train.length` or half of the shortest of\n`lengths`, whichever is \
-     less.",
+    "tokens of a passage. The copy of a scored token lies as many tokens before it. Default: one more\nthan `\"L\"`, just \
+     beyond the window baseline.",
 );
 
 /// See [`repeated_text`].
@@ -23,25 +23,39 @@ pub struct RepeatedText;
 
 impl Rules for RepeatedText {
     fn description(&self) -> &'static str {
-        "A passage repeated to the length, its last copy scored: what a reader gains from a copy that lies\nin its \
-         context."
+        "A passage repeated to the length, the end of its last copy scored: what a reader gains from a copy\nthat lies \
+         in its context."
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[WINDOWS_PER_DOCUMENT, PASSAGE]
+        &[TARGET, WINDOWS_PER_DOCUMENT, PASSAGE]
     }
 
-    /// One passage for all lengths, so that they score the same tokens, each after a whole copy.
+    /// One passage and one target for all lengths, so that they score the same tokens. The copy must be within reach of
+    /// the longest length, and by default not of the window baseline.
     fn resolve(&self, block: &Given<'_>) -> Result<Keys> {
-        let shortest = block.shortest;
-        let passage = block.get(PASSAGE).unwrap_or_else(|| (shortest / 2).min(block.train_length).max(1));
-        if 2 * passage > shortest {
-            let allowed = format!("it must be at most half of the shortest of `lengths`, {shortest}");
-            return Err(block
-                .error("passage", passage, allowed)
-                .hint("every scored token needs a whole copy of its passage before it"));
+        let (shortest, longest) = (block.shortest, block.longest);
+        let passage = block.get(PASSAGE).unwrap_or(block.train_length + 1);
+        let target = block.get(TARGET).unwrap_or_else(|| block.train_length.min(passage).min(shortest));
+        let most = passage.min(shortest);
+        if target > most {
+            let limit = if passage < shortest { "the passage" } else { "the shortest of `lengths`" };
+            let allowed = format!("it must be at most {most}, {limit}");
+            return Err(block.error("target", target, allowed).hint("score fewer tokens"));
         }
-        Ok(block.keys.clone().with(PASSAGE, passage))
+        let keys = block.keys.clone().with(PASSAGE, passage).with(TARGET, target);
+        let reach = reach(&keys);
+        if longest < reach {
+            let allowed = format!(
+                "no length reaches back to a copy of a passage of {passage} tokens: that takes {reach} tokens"
+            );
+            return Err(block.error("lengths", longest, allowed).hint(format!(
+                "add a length of {reach} tokens or more, or set a shorter `passage`; the window baseline sees a copy up to \
+                 {} tokens back",
+                block.train_length
+            )));
+        }
+        Ok(keys)
     }
 
     fn material(&self) -> Material {
@@ -53,7 +67,8 @@ impl Rules for RepeatedText {
     }
 
     fn plan(&self, keys: &Keys, length: usize, documents: &Documents<'_>) -> Plan {
-        repeated_text(documents.tokens, length, keys.at(PASSAGE), keys.windows_per_document())
+        let (passage, target) = (keys.at(PASSAGE), keys.at(TARGET));
+        repeated_text(documents.tokens, length, passage, target, keys.windows_per_document())
     }
 
     fn too_short(&self, keys: &Keys, _length: usize, split: Split, longest: usize) -> Error {
@@ -65,8 +80,8 @@ impl Rules for RepeatedText {
     }
 
     fn at_one_length(&self, keys: &Keys, length: usize) -> std::result::Result<Keys, &'static str> {
-        if 2 * keys.at(PASSAGE) > length {
-            return Err("it must hold two copies of the passage, `passage`");
+        if length < reach(keys) {
+            return Err("it must reach back to a copy of the passage, `passage + target - 1` tokens");
         }
         Ok(keys.clone())
     }
@@ -89,36 +104,53 @@ impl Rules for RepeatedText {
 
     fn in_words(&self, keys: &Keys) -> String {
         let passage = keys.at(PASSAGE);
-        format!("the last copy of passages of {passage} tokens, repeated to the length")
+        match keys.get(TARGET.name) {
+            Some(target) => format!(
+                "the last {target} tokens of passages of {passage}, repeated to the length: from {} tokens on, each has \
+                 its copy in reach",
+                reach(keys)
+            ),
+            // Rows of earlier programs, which scored whole passages.
+            None => format!("the last copy of passages of {passage} tokens, repeated to the length"),
+        }
     }
 }
 
-/// Passages of `passage` tokens, side by side, each repeated from its beginning to a window of
-/// `length + 1` tokens; the last `passage` tokens of each window are scored.
+/// The length from which the copy of every scored token lies within its context.
+fn reach(keys: &Keys) -> usize {
+    keys.at(PASSAGE).saturating_add(keys.at(TARGET)) - 1
+}
+
+/// Passages of `passage` tokens, side by side, each repeated until its copies fill a window of `length + 1` tokens and
+/// the last one ends it; the last `target` tokens of each window are scored.
 ///
-/// Whatever the length, the same tokens follow the same tokens, each with a whole copy of the passage
-/// before it at least; what grows is the number of copies. Windows count tokens in the repeated text
-/// (see [`crate::Text::tiled`]): window `m` of a document is `m * (length + 1)..(m + 1) * (length + 1)`.
-/// The rest of a document shorter than a passage is left out, and a document without a whole passage
-/// skipped.
+/// Whatever the length, the same tokens follow the same tokens, and the copy of each lies `passage` tokens before it.
+/// A reading of fewer than `passage + target - 1` tokens does not hold all of these copies, a shorter one than `passage`
+/// none. The window baseline holds none where the passage is longer than its window. Windows count tokens in the
+/// repeated text (see [`crate::Text::tiled`]): window `m` of a document is `m * (length + 1)..(m + 1) * (length + 1)`.
+/// The rest of a document shorter than a passage is left out, and a document without a whole passage skipped.
 ///
-/// Source: the columns "repeated" of Su Jianlin's tables (kexue.fm 9708 and following), with passages of
-/// up to the training length.
+/// Source: the columns "repeated" of Su Jianlin's tables (kexue.fm 9708 and following), whose passages are shorter than
+/// the training length.
 ///
 /// # Panics
-/// Unless `1 <= passage` and `2 * passage <= length`.
+/// Unless `1 <= target <= passage` and `target <= length`.
 pub fn repeated_text(
     documents: &[usize],
     length: usize,
     passage: usize,
+    target: usize,
     windows_per_document: Option<usize>,
 ) -> Plan {
-    assert!(1 <= passage && 2 * passage <= length, "repeated_text needs 1 <= passage <= length / 2");
+    assert!(
+        1 <= target && target <= passage && target <= length,
+        "repeated_text needs 1 <= target <= passage and target <= length"
+    );
     let mut plan = Plan::default();
     for (document, &tokens) in documents.iter().enumerate() {
         let windows = (0..tokens / passage).map(|window| {
             let (start, end) = (window * (length + 1), (window + 1) * (length + 1));
-            Window { document, start, first: end - passage, end }
+            Window { document, start, first: end - target, end }
         });
         plan.add_document(windows, windows_per_document);
     }
@@ -129,17 +161,45 @@ pub fn repeated_text(
 mod tests {
     use super::super::tests::rows;
     use super::*;
+    use crate::plan::truncate;
 
     #[test]
-    fn repeated_text_scores_a_copy_of_each_passage() {
-        let plan = repeated_text(&[10, 3, 8], 8, 4, None);
+    fn repeated_text_scores_the_end_of_each_passage() {
+        let plan = repeated_text(&[10, 3, 8], 8, 4, 4, None);
         assert_eq!(rows(&plan), [[0, 0, 5, 9], [0, 9, 14, 18], [2, 0, 5, 9], [2, 9, 14, 18]]);
         assert_eq!(plan.skipped_documents, 1);
-        assert_eq!(repeated_text(&[10], 8, 4, Some(1)).windows.len(), 1);
-        // The first scored token has the whole passage before it, at any length.
-        for length in [8, 9, 11, 64] {
-            let plan = repeated_text(&[8], length, 4, None);
-            assert!(plan.windows.iter().all(|w| w.first - w.start > 4 && w.targets() == 4));
+        assert_eq!(repeated_text(&[10], 8, 4, 4, Some(1)).windows.len(), 1);
+        assert_eq!(rows(&repeated_text(&[10], 8, 4, 3, Some(1))), [[0, 0, 6, 9]]);
+    }
+
+    /// How many targets have their copy in their context.
+    fn copies_in_reach(plan: &Plan, passage: usize) -> usize {
+        let of = |w: &Window| (w.first..w.end).filter(|target| *target >= w.start + passage).count();
+        plan.windows.iter().map(of).sum()
+    }
+
+    #[test]
+    fn the_default_passage_is_out_of_reach_of_the_window_baseline_and_of_no_longer_context() {
+        let keys = Keys::default();
+        let (shortest, longest) = (128, 1024);
+        let given = Given {
+            section: "eval",
+            train_length: 128,
+            shortest,
+            longest,
+            keys: &keys,
+            corpus: None,
+            split: Split::Test,
+        };
+        let keys = RepeatedText.resolve(&given).unwrap();
+        let passage = keys.at(PASSAGE);
+        for length in [128, 256, 512, 1024] {
+            let plan = RepeatedText.plan(&keys, length, &Documents { tokens: &[1000, 400], answers: &[] });
+            let copies = if length == 128 { 0 } else { plan.targets() };
+            assert_eq!(copies_in_reach(&plan, passage), copies, "{length}");
+            for exact in [false, true] {
+                assert_eq!(copies_in_reach(&truncate(&plan, 128, exact), passage), 0, "{length}");
+            }
         }
     }
 }

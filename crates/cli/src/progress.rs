@@ -30,7 +30,7 @@ impl Progress {
     pub(crate) fn new(what: &str, unit: &'static str, done: u64, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
-            let template = "{prefix:>10} {bar:20} {percent:>3}%  {msg}";
+            let template = "{prefix:>10} {bar:16}  {wide_msg}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style.progress_chars("━╸ "));
             }
@@ -49,7 +49,7 @@ impl Progress {
             return String::new();
         }
         let seconds = self.start.elapsed().as_secs_f64() * all as f64 / since as f64;
-        format!("{}:{:02} left", seconds as u64 / 60, seconds as u64 % 60)
+        format!("{} left", clock(seconds as u64))
     }
 
     /// `done` units are done; `message` says what they showed. `always` prints a line without a terminal
@@ -62,12 +62,17 @@ impl Progress {
         let left = self.left(done);
         if let Some(bar) = &self.bar {
             bar.set_position(done);
-            bar.set_message(format!("{message}  {left}"));
+            // What must be seen comes first: the rest is cut off where the terminal ends.
+            bar.set_message(joined(&[&self.count(done), &left, message]));
         } else if always || self.last_line.elapsed() >= QUIET {
             self.last_line = Instant::now();
-            let (done, total) = (grouped(done as usize), grouped(self.total as usize));
-            status(&format!("{} {} {done}/{total}  {message}  {left}", self.what, self.unit));
+            status(&format!("{} {}", self.what, joined(&[&self.count(done), message, &left])));
         }
+    }
+
+    /// How many units are done, of how many.
+    fn count(&self, done: u64) -> String {
+        format!("{} {}/{}", self.unit, grouped(done as usize), grouped(self.total as usize))
     }
 
     /// Tells the process that follows this one, a few times a second.
@@ -84,6 +89,12 @@ impl Progress {
     }
 }
 
+/// The parts that say something, apart from each other.
+fn joined(parts: &[&str]) -> String {
+    let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
+    parts.join("  ")
+}
+
 /// Takes the bar away.
 impl Drop for Progress {
     fn drop(&mut self) {
@@ -93,7 +104,7 @@ impl Drop for Progress {
     }
 }
 
-/// Shows training of one stage: loss, perplexity, tokens a second.
+/// Shows training of one stage: steps, loss, perplexity, tokens a second.
 #[derive(Debug)]
 pub(crate) struct Training {
     progress: Progress,
@@ -101,7 +112,12 @@ pub(crate) struct Training {
     /// Steps of the stages before.
     before: u64,
     batch_tokens: usize,
-    loss: f64,
+    /// Steps of all stages.
+    all_steps: u64,
+    /// The step that was shown last, counted over all stages, and its loss.
+    last: (u64, f64),
+    /// A moving average of the loss: one batch's jumps too much to read.
+    smoothed: f64,
     valid: Option<f64>,
 }
 
@@ -119,7 +135,9 @@ impl Training {
             stage,
             before,
             batch_tokens: config.stage(stage).batch_tokens,
-            loss: f64::NAN,
+            all_steps: config.total_steps(),
+            last: (metric.step - 1, f64::NAN),
+            smoothed: f64::NAN,
             valid: None,
         }
     }
@@ -132,21 +150,41 @@ impl Training {
     /// Shows one step.
     pub(crate) fn step(&mut self, metric: &Metric) {
         let step = metric.step - self.before;
-        // A moving average: one batch's loss jumps too much to read.
-        self.loss =
-            if self.loss.is_nan() { metric.loss } else { 0.95f64.mul_add(self.loss, 0.05 * metric.loss) };
+        self.last = (metric.step, metric.loss);
+        self.smoothed = if self.smoothed.is_nan() {
+            metric.loss
+        } else {
+            0.95f64.mul_add(self.smoothed, 0.05 * metric.loss)
+        };
         self.valid = metric.valid_loss.or(self.valid);
         let since = (step - self.progress.first) as f64 * self.batch_tokens as f64;
         let rate = since / self.progress.start.elapsed().as_secs_f64().max(1e-9);
-        let mut message = format!(
-            "loss {:.3}  ppl {:.1}  {} tokens/s",
-            self.loss,
-            self.loss.exp(),
-            grouped(rate.round() as usize)
-        );
-        if let Some(valid) = self.valid {
-            message = format!("{message}  valid {valid:.3} (ppl {:.1})", valid.exp());
-        }
+        let rate = format!("{} tokens/s", grouped(rate.round() as usize));
+        let message = joined(&[&format!("smoothed {}", loss(self.smoothed)), &self.validation(), &rate]);
         self.progress.at(step, &message, metric.valid_loss.is_some());
     }
+
+    /// How training ended, after so many seconds.
+    pub(crate) fn summary(&self, seconds: u64) -> String {
+        let (step, last) = self.last;
+        let [step, all] = [step, self.all_steps].map(|steps| grouped(steps as usize));
+        let losses = [format!("{} in the last step", loss(last)), format!("smoothed {}", loss(self.smoothed))];
+        let losses = joined(&[&losses[0], &losses[1], &self.validation()]).replace("  ", ", ");
+        format!("trained   to step {step} of {all} in {}; {losses}", clock(seconds))
+    }
+
+    /// The last loss in validation.
+    fn validation(&self) -> String {
+        self.valid.map(|valid| format!("validation {}", loss(valid))).unwrap_or_default()
+    }
+}
+
+/// A loss with its perplexity.
+fn loss(nats: f64) -> String {
+    format!("loss {nats:.3} (ppl {:.1})", nats.exp())
+}
+
+/// Minutes and seconds.
+fn clock(seconds: u64) -> String {
+    format!("{}:{:02}", seconds / 60, seconds % 60)
 }

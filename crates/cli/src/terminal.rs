@@ -11,11 +11,14 @@ use longwave_experiment::{Event, Observer, Overview};
 use longwave_kernels::Precision;
 use longwave_train::Run;
 use longwave_train::config::ScheduleKind;
+use std::time::{Duration, Instant};
 
 /// Shows an experiment, and stops it on Ctrl-C.
 #[derive(Debug, Default)]
 pub(crate) struct Terminal {
     bar: Option<Bar>,
+    /// When the first training step began.
+    began: Option<Instant>,
 }
 
 /// What is in progress.
@@ -31,6 +34,9 @@ impl Observer for Terminal {
         match event {
             Event::Data(progress) => self.data(&progress),
             Event::Step(config, metric) => {
+                // The step has been made already: its time belongs to training.
+                let step = Duration::from_secs_f64(metric.seconds);
+                self.began.get_or_insert_with(|| Instant::now().checked_sub(step).unwrap_or_else(Instant::now));
                 self.bar.take_if(|bar| !matches!(bar, Bar::Training(bar) if bar.stage() == metric.stage));
                 let fresh = || Bar::Training(Training::new(config, metric));
                 if let Bar::Training(bar) = self.bar.get_or_insert_with(fresh) {
@@ -41,14 +47,22 @@ impl Observer for Terminal {
             Event::Evaluating(progress) => self.reading("evaluating", progress),
             event => {
                 // The bar makes room for lines that stay.
-                self.bar = None;
+                let summary = match self.bar.take() {
+                    Some(Bar::Training(bar)) => self.began.map(|began| bar.summary(began.elapsed().as_secs())),
+                    _ => None,
+                };
                 match event {
                     Event::Ready(overview) => describe(&overview),
                     Event::AlreadyTrained(run) => status(&finished(run)),
                     Event::Resumed { step } => {
                         status(&format!("resuming after step {}", grouped(step as usize)));
                     }
-                    Event::Trained { skipped } => describe_skipped(skipped),
+                    Event::Trained { skipped } => {
+                        if let Some(summary) = summary {
+                            status(&summary);
+                        }
+                        describe_skipped(skipped);
+                    }
                     Event::Selected(selection) => describe_selection(selection),
                     _ => {}
                 }
@@ -77,7 +91,7 @@ impl Terminal {
         self.bar.take_if(|bar| !matches!(bar, Bar::Reading(of, all, _) if (*of, *all) == (what, total)));
         let fresh = || Bar::Reading(what, total, Progress::new(what, "tokens", 0, total));
         if let Bar::Reading(_, _, bar) = self.bar.get_or_insert_with(fresh) {
-            bar.at(done, &format!("{} tokens read", grouped(progress.done)), false);
+            bar.at(done, "", false);
         }
     }
 }

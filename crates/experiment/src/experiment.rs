@@ -111,7 +111,7 @@ impl<'a> Experiment<'a> {
                 observer.event(Event::AlreadyTrained(&run));
                 let model = restore(&run.config, model, &machine.device, &saved)?.valid();
                 let (step, stage) = (saved.meta.step, saved.meta.stage());
-                return Ok(TrainedRun { machine, run, dataset, resolved, model, checkpoint, step, stage });
+                return Ok(TrainedRun { machine, run, dataset, resolved, model, checkpoint, step, stage, warning: None });
             }
         };
         if let Some(saved) = &from {
@@ -122,7 +122,7 @@ impl<'a> Experiment<'a> {
         train(&mut trainer, &run, observer)?;
         let (step, model) = (trainer.step(), trainer.into_model());
         let stage = run.config.last_stage();
-        Ok(TrainedRun { machine, run, dataset, resolved, model, checkpoint, step, stage })
+        Ok(TrainedRun { machine, run, dataset, resolved, model, checkpoint, step, stage, warning: None })
     }
 }
 

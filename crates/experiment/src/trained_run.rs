@@ -29,6 +29,8 @@ pub struct TrainedRun<'a> {
     pub(crate) checkpoint: String,
     pub(crate) step: u64,
     pub(crate) stage: usize,
+    /// What a reader of its numbers should know, in a sentence.
+    pub(crate) warning: Option<String>,
 }
 
 /// The rows of evaluations.
@@ -63,11 +65,17 @@ impl<'a> TrainedRun<'a> {
         let FoundRun { run, id, saved, text, tokenizer } = found;
         let dataset = text.open(&tokenizer, &mut |progress| observer.event(Event::Data(progress)))?;
         let resolved = run.config.model.resolve(tokenizer.vocab_size(), run.config.train.length)?;
+        let warning = unfinished(&run, id, saved.meta.step)?;
         let fresh = Gpt::new(&resolved, &run.config.position, &Init::new(run.config.seed, &machine.device))?;
         let model = restore(&run.config, fresh, &machine.device, &saved)?.valid();
         let (step, stage) = (saved.meta.step, saved.meta.stage());
         let checkpoint = id.name().into_owned();
-        Ok(Self { machine, run, dataset, resolved, model, checkpoint, step, stage })
+        Ok(Self { machine, run, dataset, resolved, model, checkpoint, step, stage, warning })
+    }
+
+    /// Why its numbers are not those of a finished training, in a sentence; nothing where they are.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// Checks that every evaluation can be made.
@@ -136,6 +144,26 @@ impl<'a> TrainedRun<'a> {
             stage: self.stage,
         }
     }
+}
+
+/// What to know of a checkpoint of a run whose training has not come to its end. The end of a stage is one.
+fn unfinished(run: &Run, id: CheckpointId, step: u64) -> Result<Option<String>> {
+    let come = match id {
+        CheckpointId::Last => step,
+        CheckpointId::Best if run.checkpoint(CheckpointId::Last).exists() => {
+            run.load(CheckpointId::Last)?.meta.step
+        }
+        _ => return Ok(None),
+    };
+    let (folder, total) = (run.folder.display(), run.config.total_steps());
+    let unfinished = run.config.imported.is_none() && come < total;
+    Ok(unfinished.then(|| {
+        format!(
+            "the training of `{folder}` is not finished: its checkpoint `{}` is of step {step}, and it has come to step \
+             {come} of {total}; `longwave train` with `--resume` goes on",
+            id.name()
+        )
+    }))
 }
 
 /// Reports the progress of an evaluation, which ends where the observer stops it.

@@ -216,7 +216,7 @@ impl Grid {
 }
 
 /// Lines of words, none wider than `width` unless a word is.
-fn wrapped(words: &str, width: Option<usize>) -> String {
+pub(crate) fn wrapped(words: &str, width: Option<usize>) -> String {
     let (mut text, mut line) = (String::new(), 0);
     for word in words.split(' ') {
         let long = word.chars().count();

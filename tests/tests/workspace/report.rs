@@ -1,4 +1,4 @@
-//! The files that show a run's results: they show all of its rows, or the program says that they do not.
+//! What shows a run: its progress, and the files of its results, which show all rows or say that they do not.
 
 use crate::common::Project;
 
@@ -6,6 +6,26 @@ const RUN: &str = "runs/small-0";
 
 fn text(project: &Project, name: &str) -> String {
     String::from_utf8(project.read(&format!("{RUN}/{name}"))).unwrap()
+}
+
+#[test]
+fn training_counts_its_steps_and_ends_with_loss_and_time() {
+    let project = Project::new();
+    let outcome = project.train(&["--set", "evaluate=[]"]);
+    let line = |beginning: &str| {
+        let line = outcome.stderr.lines().find(|line| line.starts_with(beginning));
+        line.unwrap_or_else(|| panic!("no `{beginning}` in {}", outcome.stderr)).to_owned()
+    };
+    assert!(line("training step 3/6  smoothed loss ").contains("  validation loss "));
+    let end = line("trained   to step 6 of 6 in 0:");
+    // The last line of the log has the same losses.
+    let metrics = text(&project, "metrics.jsonl");
+    let last: serde_json::Value = serde_json::from_str(metrics.lines().last().unwrap()).unwrap();
+    let (loss, valid) = (last["loss"].as_f64().unwrap(), last["valid_loss"].as_f64().unwrap());
+    assert!(end.contains(&format!("; loss {loss:.3} (ppl {:.1}) in the last step, smoothed loss ", loss.exp())), "{end}");
+    assert!(end.ends_with(&format!(", validation loss {valid:.3} (ppl {:.1})", valid.exp())), "{end}");
+    let resumed = project.run(&["eval", RUN, "--lengths", "32", "--device", "cpu"]);
+    assert!(!resumed.stderr.contains("not finished"), "{}", resumed.stderr);
 }
 
 #[test]

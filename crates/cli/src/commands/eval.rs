@@ -77,6 +77,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         status(&format!("text      {other}, which the run was not trained on: its rows are of other text"));
     }
     let trained = TrainedRun::open_found(found, &machine, &mut Terminal::default())?;
+    if let Some(warning) = trained.warning() {
+        tracing::warn!("{warning}");
+    }
     trained.check(&evaluations)?;
     introduce(&machine);
     let mut tokens = arguments.tokens.as_deref().map(TokenLog::create).transpose()?;

@@ -1,7 +1,7 @@
 //! The forms of a table: aligned text, and a grid of texts for all others.
 
 use super::{Cell, Table, TableRow};
-use crate::grid::{Entry, Grid, Header};
+use crate::grid::{Entry, Grid, Header, wrapped};
 
 impl Table {
     /// The table as texts, in every form but that of a terminal.
@@ -28,58 +28,76 @@ impl Table {
 
     /// As aligned text without colours; the best of each length is marked with `*`.
     ///
-    /// Where the lines do not fit into a terminal of `width` columns, errors are left out, and if need be lengths are
-    /// told as multiples of the training length alone.
+    /// Where the lines do not fit into a terminal of `width` columns, the table is cut into several: each has the labels
+    /// and as many columns as fit, and every value keeps its error. The text around them is wrapped.
     pub fn terminal(&self, width: Option<usize>) -> String {
-        let fits =
-            |grid: &String| width.is_none_or(|width| grid.lines().all(|line| line.chars().count() <= width));
-        let (mut grid, mut errors) = (self.lines(true, false), true);
-        for short in [false, true] {
-            if !fits(&grid) {
-                (grid, errors) = (self.lines(false, short), false);
-            }
-        }
-        let mut text = format!("{}\n{}\n\n{grid}\n", self.title, self.setting);
-        for note in &self.notes {
-            text += if !errors && note.starts_with('±') {
-                "errors are left out: the terminal is too narrow for them"
-            } else {
-                note
-            };
-            text.push('\n');
-        }
-        text
+        let [title, setting] = [&self.title, &self.setting].map(|text| wrapped(text, width));
+        let notes: String = self.notes.iter().map(|note| wrapped(note, width)).collect();
+        format!("{title}{setting}\n{}\n{notes}", self.lines(width.unwrap_or(usize::MAX)))
     }
 
-    /// The lines of the table, with errors or without; `short` headers say no tokens.
-    fn lines(&self, errors: bool, short: bool) -> String {
-        let mut columns: Vec<Vec<String>> = Vec::new();
-        for (index, header) in self.label_headers.iter().enumerate() {
+    /// The lines of the table, cut where they would be longer than `width`.
+    fn lines(&self, width: usize) -> String {
+        let labels = self.label_headers.iter().enumerate().map(|(index, header)| {
             let labels = self.rows.iter().map(|row| row.labels[index].clone());
-            columns.push(aligned(std::iter::once((*header).to_owned()).chain(labels), false));
-        }
-        for (index, header) in self.columns.iter().enumerate() {
+            aligned(std::iter::once((*header).to_owned()).chain(labels), false)
+        });
+        let labels: Vec<Vec<String>> = labels.collect();
+        let columns = self.columns.iter().enumerate().map(|(index, header)| {
             let cells: Vec<Option<&Cell>> = self.rows.iter().map(|row| row.cells[index].as_ref()).collect();
-            let texts = terminal_cells(&cells, errors);
-            let header = if short { short_header(header) } else { header };
-            columns.push(aligned(std::iter::once(format!("{header} ")).chain(texts), true));
-        }
-        let mut text = String::new();
-        for line in 0..=self.rows.len() {
-            let cells: Vec<&str> = columns.iter().map(|column| column[line].as_str()).collect();
-            text += cells.join("  ").trim_end();
-            text.push('\n');
-        }
-        text
+            aligned(std::iter::once(format!("{header} ")).chain(terminal_cells(&cells)), true)
+        });
+        let columns: Vec<Vec<String>> = columns.collect();
+        let cuts = ["  ", " "].map(|gap| Cut::new(&labels, &columns, gap, width));
+        // The wide gap, unless the narrow one saves a table or a line that is too long.
+        let [wide, narrow] = &cuts;
+        let cut = if narrow.cost() < wide.cost() { narrow } else { wide };
+        cut.tables.join("\n")
     }
 }
 
-/// `8L` of `1024 (8L)`, and `\u{394}` of `\u{394} at 8L`.
-fn short_header(header: &str) -> &str {
-    match header.split_once(" (") {
-        Some((_, multiple)) => multiple.trim_end_matches(')'),
-        None => header.split(' ').next().unwrap_or(header),
+/// A table cut into several that fit a width.
+struct Cut {
+    /// Their lines.
+    tables: Vec<String>,
+    /// How many are wider all the same.
+    too_wide: usize,
+}
+
+impl Cut {
+    /// Takes as many columns into each table as fit, and one at least.
+    fn new(labels: &[Vec<String>], columns: &[Vec<String>], gap: &str, width: usize) -> Self {
+        let mut cut = Self { tables: Vec::new(), too_wide: 0 };
+        let mut left = columns;
+        while cut.tables.is_empty() || !left.is_empty() {
+            let grid = |count: usize| grid(labels, &left[..count], gap);
+            let fitting = (1..=left.len()).rev().find(|&count| widest(&grid(count)) <= width);
+            cut.too_wide += usize::from(fitting.is_none());
+            let count = fitting.unwrap_or(left.len().min(1));
+            cut.tables.push(grid(count));
+            left = &left[count..];
+        }
+        cut
     }
+
+    fn cost(&self) -> (usize, usize) {
+        (self.too_wide, self.tables.len())
+    }
+}
+
+/// The lines of some columns, each beside the labels.
+fn grid(labels: &[Vec<String>], columns: &[Vec<String>], gap: &str) -> String {
+    let mut text = String::new();
+    for line in 0..labels.first().map_or(0, Vec::len) {
+        let cells: Vec<&str> = labels.iter().chain(columns).map(|column| column[line].as_str()).collect();
+        text += cells.join(gap).trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn widest(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
 fn entry(cell: Option<&Cell>) -> Entry {
@@ -90,10 +108,9 @@ fn entry(cell: Option<&Cell>) -> Entry {
 
 /// The cells of a column, values and errors each aligned at their right; the mark has a place of its
 /// own.
-fn terminal_cells(cells: &[Option<&Cell>], errors: bool) -> Vec<String> {
+fn terminal_cells(cells: &[Option<&Cell>]) -> Vec<String> {
     let texts: Vec<(String, Option<String>)> =
         cells.iter().map(|cell| cell.map_or_else(|| ("-".into(), None), Cell::texts)).collect();
-    let texts: Vec<_> = texts.into_iter().map(|(value, error)| (value, error.filter(|_| errors))).collect();
     let widest = texts.iter().filter_map(|(_, error)| error.as_ref().map(String::len)).max();
     texts
         .into_iter()

@@ -40,28 +40,39 @@ sorted by the perplexity at 1024 (8L)
 }
 
 #[test]
-fn a_narrow_terminal_leaves_out_errors_and_then_tokens() {
+fn a_narrow_terminal_keeps_every_error() {
     let lines = |width: usize| -> Vec<String> {
         let text = table(&few()).terminal(Some(width));
-        text.lines().skip(3).take(4).map(str::to_owned).collect()
+        let table = text.lines().skip_while(|line| !line.starts_with("extend ")).map(str::to_owned);
+        table.take_while(|line| !line.starts_with('±')).collect()
     };
-    let plain = [
-        "extend             128 (L)   1024 (8L)",
-        "window_baseline <        -       13.41",
-        "yarn                     -       14.80*",
-        "direct               12.81        1234",
+    let closer = [
+        "extend                128 (L)    1024 (8L)",
+        "window_baseline <     -        13.41 ±0.13",
+        "yarn                  -        14.80 ±0.15*",
+        "direct            12.81 ±0.13   1234 ±12",
+        "",
     ];
-    assert_eq!(lines(44), plain);
-    let short = [
-        "extend                 L      8L",
-        "window_baseline <      -   13.41",
-        "yarn                   -   14.80*",
-        "direct             12.81    1234",
+    assert_eq!(lines(44), closer);
+    let cut = [
+        "extend                 128 (L)",
+        "window_baseline <      -",
+        "yarn                   -",
+        "direct             12.81 ±0.13",
+        "",
+        "extend               1024 (8L)",
+        "window_baseline <  13.41 ±0.13",
+        "yarn               14.80 ±0.15*",
+        "direct              1234 ±12",
+        "",
     ];
-    assert_eq!(lines(36), short);
-    assert_eq!(lines(10), short, "it can be no narrower");
-    let text = table(&few()).terminal(Some(40));
-    assert!(text.contains("errors are left out") && !text.contains('±'), "{text}");
+    assert_eq!(lines(31), cut);
+    assert_eq!(lines(10).len(), cut.len(), "it can be no narrower");
+    for width in [31, 44, 60, 80] {
+        let text = table(&few()).terminal(Some(width));
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+        assert_eq!(text.matches('±').count(), 4, "{text}");
+    }
 }
 
 #[test]

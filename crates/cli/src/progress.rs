@@ -30,7 +30,7 @@ impl Progress {
     pub(crate) fn new(what: &str, unit: &'static str, done: u64, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
-            let template = "{prefix:>10} {bar:16}  {wide_msg}";
+            let template = "{prefix:>10} {bar:10}  {wide_msg}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style.progress_chars("━╸ "));
             }
@@ -168,7 +168,8 @@ impl Training {
     pub(crate) fn summary(&self, seconds: u64) -> String {
         let (step, last) = self.last;
         let [step, all] = [step, self.all_steps].map(|steps| grouped(steps as usize));
-        let losses = [format!("{} in the last step", loss(last)), format!("smoothed {}", loss(self.smoothed))];
+        let losses =
+            [format!("{} in the last step", loss(last)), format!("smoothed {}", loss(self.smoothed))];
         let losses = joined(&[&losses[0], &losses[1], &self.validation()]).replace("  ", ", ");
         format!("trained   to step {step} of {all} in {}; {losses}", clock(seconds))
     }

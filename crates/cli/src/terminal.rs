@@ -36,7 +36,8 @@ impl Observer for Terminal {
             Event::Step(config, metric) => {
                 // The step has been made already: its time belongs to training.
                 let step = Duration::from_secs_f64(metric.seconds);
-                self.began.get_or_insert_with(|| Instant::now().checked_sub(step).unwrap_or_else(Instant::now));
+                self.began
+                    .get_or_insert_with(|| Instant::now().checked_sub(step).unwrap_or_else(Instant::now));
                 self.bar.take_if(|bar| !matches!(bar, Bar::Training(bar) if bar.stage() == metric.stage));
                 let fresh = || Bar::Training(Training::new(config, metric));
                 if let Bar::Training(bar) = self.bar.get_or_insert_with(fresh) {
@@ -48,7 +49,9 @@ impl Observer for Terminal {
             event => {
                 // The bar makes room for lines that stay.
                 let summary = match self.bar.take() {
-                    Some(Bar::Training(bar)) => self.began.map(|began| bar.summary(began.elapsed().as_secs())),
+                    Some(Bar::Training(bar)) => {
+                        self.began.map(|began| bar.summary(began.elapsed().as_secs()))
+                    }
                     _ => None,
                 };
                 match event {

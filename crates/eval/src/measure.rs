@@ -3,8 +3,9 @@
 use crate::bigram;
 use crate::evaluation::Evaluation;
 use crate::memory_check;
+use crate::metrics::chance::{CHANCE, share_of_most_frequent};
 use crate::metrics::{DocumentSums, PositionTally, Score, Values};
-use crate::plan::{Plan, WINDOW_BASELINE, truncate};
+use crate::plan::{Plan, WINDOW_BASELINE, Window, truncate};
 use crate::row::{FORMAT, ResultRow, Settings};
 use crate::scorer::Scorer;
 use crate::source::Source;
@@ -168,7 +169,7 @@ pub(crate) fn mean_loss(
 }
 
 fn tokens_read(plan: &Plan) -> usize {
-    plan.windows.iter().map(crate::plan::Window::reading).sum()
+    plan.windows.iter().map(Window::reading).sum()
 }
 
 /// Every measurement of an evaluation, each checked.
@@ -188,7 +189,7 @@ pub(crate) fn measurements(
             block.protocol.check_memory(&block.keys, length, resolved, free)?;
             let text = block.text(length, source)?;
             let plan = block.windows(length, &text)?;
-            let scored = plan.windows.iter().map(crate::plan::Window::targets).max().unwrap_or(0);
+            let scored = plan.windows.iter().map(Window::targets).max().unwrap_or(0);
             let needed = Size::reading_bytes(resolved, plan.longest_reading(), scored);
             memory_check::check(length, needed, free)?;
             let extend_config = serde_json::to_value(extension)
@@ -281,6 +282,10 @@ fn measure(
     row.values = tally
         .values(block.protocol.material())
         .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.length)))?;
+    if task.text.material() == Material::Answers {
+        let read = |window: &Window| task.text.read(window.document, window.first..window.end);
+        row.values.set(CHANCE, share_of_most_frequent(task.plan.windows.iter().flat_map(read)));
+    }
     row.positions = block
         .protocol
         .bucket(&block.keys)

@@ -47,6 +47,30 @@ pub fn mean_over_documents(sums: &[f64], weights: &[u64]) -> Option<Mean> {
     Some(Mean { mean, se, documents })
 }
 
+/// The 95% interval of a share, of which `count` of `total` were seen: Wilson's score interval. `None` of nothing.
+///
+/// With `p = count / total`, `n = total` and `z = 1.959964`, its ends are
+///
+/// ```text
+/// (p + z^2 / 2n ± z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
+/// ```
+///
+/// Unlike `p ± se` it has a width at 0 of 32 (0 to 0.107) and stays between 0 and 1.
+///
+/// Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927), 209-212;
+/// recommended for small `n` by L. D. Brown and others, "Interval estimation for a binomial
+/// proportion", Statistical Science 16 (2001), 101-133.
+pub fn share_interval(count: u64, total: u64) -> Option<(f64, f64)> {
+    if total == 0 {
+        return None;
+    }
+    let (n, z) = (total as f64, 1.959_963_984_540_054_f64);
+    let (p, square) = (count as f64 / n, z * z / n);
+    let centre = (p + square / 2.0) / (1.0 + square);
+    let half = z * (p * (1.0 - p) / n + square / (4.0 * n)).sqrt() / (1.0 + square);
+    Some(((centre - half).max(0.0), (centre + half).min(1.0)))
+}
+
 /// The mean of `a - b`, two measurements of the same tokens paired by document: what varies between
 /// documents falls out, so its error is far below those of `a` and `b`.
 ///
@@ -76,6 +100,30 @@ mod tests {
     fn one_document_has_no_error_and_none_has_no_mean() {
         assert_eq!(mean_over_documents(&[3.0], &[2]).unwrap(), Mean { mean: 1.5, se: None, documents: 1 });
         assert_eq!(mean_over_documents(&[0.0], &[0]), None);
+    }
+
+    #[test]
+    fn a_share_has_the_published_interval() {
+        // R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in Medicine 17 (1998),
+        // 857-872, table I, method 3.
+        let published = [
+            ((81, 263), (0.2553, 0.3662)),
+            ((15, 148), (0.0624, 0.1605)),
+            ((0, 20), (0.0, 0.1611)),
+            ((1, 29), (0.0061, 0.1718)),
+        ];
+        for ((count, total), (low, high)) in published {
+            let found = share_interval(count, total).unwrap();
+            assert!(
+                (found.0 - low).abs() < 5e-5 && (found.1 - high).abs() < 5e-5,
+                "{count} of {total}: {found:?}"
+            );
+        }
+        // In closed form: z^2 / (n + z^2), and the mirror image.
+        let (none, all) = (share_interval(0, 32).unwrap(), share_interval(32, 32).unwrap());
+        assert!(none.0 == 0.0 && (none.1 - 0.107_179_198_255).abs() < 1e-11, "{none:?}");
+        assert!((all.0 - (1.0 - none.1)).abs() < 1e-12 && all.1 == 1.0, "{all:?}");
+        assert_eq!(share_interval(0, 0), None);
     }
 
     #[test]

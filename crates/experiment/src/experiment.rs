@@ -111,7 +111,17 @@ impl<'a> Experiment<'a> {
                 observer.event(Event::AlreadyTrained(&run));
                 let model = restore(&run.config, model, &machine.device, &saved)?.valid();
                 let (step, stage) = (saved.meta.step, saved.meta.stage());
-                return Ok(TrainedRun { machine, run, dataset, resolved, model, checkpoint, step, stage, warning: None });
+                return Ok(TrainedRun {
+                    machine,
+                    run,
+                    dataset,
+                    resolved,
+                    model,
+                    checkpoint,
+                    step,
+                    stage,
+                    warning: None,
+                });
             }
         };
         if let Some(saved) = &from {

@@ -1,13 +1,13 @@
 //! Rows of results as columns of plain values, and those as CSV (RFC 4180).
 //!
 //! A run's `results.csv` and a study's have the same columns, all of them whatever the rows measure, so that files can
-//! be put together; a study's begin with its axes. They are a row's fields by their names; `ppl_se`, `against`,
-//! `difference` and `difference_se` are made of some. Lists, such as the sums of each document, stay in
+//! be put together; a study's begin with its axes. They are a row's fields by their names, and what metrics
+//! make of them, such as `ppl_se`. Lists, such as the sums of each document, stay in
 //! `results.jsonl`.
 
 use longwave_core::{Error, Result};
 use longwave_eval::token_log::quoted;
-use longwave_eval::{Metric, ReferenceDifference, ResultRow, protocols};
+use longwave_eval::{Metric, ResultRow, protocols};
 use serde_json::{Map, Value};
 
 /// The columns before those of protocols.
@@ -105,16 +105,11 @@ fn fields(row: &ResultRow) -> Result<Map<String, Value>> {
     }
 }
 
-/// A row's value in a column.
+/// A row's value in a column: a metric's, or a field of the row.
 fn value(row: &ResultRow, fields: &Map<String, Value>, name: &str) -> Value {
-    let difference = row.difference.as_ref();
-    match name {
-        "ppl_se" => row.error(Metric::Perplexity).into(),
-        "against" => difference.map(against).into(),
-        "difference" => difference.map(|difference| difference.nll).into(),
-        "difference_se" => difference.and_then(|difference| difference.nll_se).into(),
-        _ => plain(fields.get(name)),
-    }
+    let facts = row.facts(None);
+    let derived = Metric::ALL.iter().find_map(|metric| metric.derived(name, &facts));
+    derived.unwrap_or_else(|| plain(fields.get(name)))
 }
 
 /// A field as one number, word or JSON text.
@@ -124,11 +119,6 @@ fn plain(field: Option<&Value>) -> Value {
         Some(value) => value.clone(),
         None => Value::Null,
     }
-}
-
-/// The reading that a difference is taken to: `window_baseline`, or the config of an extension as JSON.
-fn against(difference: &ReferenceDifference) -> String {
-    difference.against.as_str().map_or_else(|| difference.against.to_string(), str::to_owned)
 }
 
 fn cell(value: &Value) -> String {
@@ -144,14 +134,16 @@ mod tests {
     use super::*;
     use crate::example;
     use longwave_eval::protocols::Keys;
-    use longwave_eval::{BigramRow, LastSeen, Settings};
+    use longwave_eval::{BigramRow, LastSeen, ReferenceDifference, Settings};
     use serde_json::json;
     use std::collections::BTreeSet;
 
     /// A row with a value in every field.
     fn full() -> ResultRow {
-        let row =
-            example::row("rope", "yarn", 256, 20.0).with("exact_match", 0.5).with("exact_match_se", 0.1);
+        let row = example::row("rope", "yarn", 256, 20.0)
+            .with("exact_match", 0.5)
+            .with("exact_match_se", 0.1)
+            .with("chance", 0.2);
         let every_key: Vec<_> = protocols::keys().iter().map(|key| (key.name, 16)).collect();
         let bigram =
             BigramRow { last_seen: LastSeen::Never, tokens: 1, nll: 1.0, nll_se: None, accuracy: 0.0 };
@@ -219,10 +211,10 @@ mod tests {
         let expected = "\
 run,seed,encoding,extend,extend_config,chosen_among,protocol,corpus,corpus_hash,text_hash,split,checkpoint,step,stage,train_length,length,\
 target,max_length,window_stride,windows_per_document,stride,bucket,passage,sequences,exact,tokens,documents,\
-skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,against,difference,\
+skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,exact_match_low,exact_match_high,chance,against,difference,\
 difference_se,config_hash,device,threads,version,format
 rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",,fixed_target,data/sotu,,7e47,test,last,600,0,128,128,\
-128,1024,1024,,,,,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,hash of rope,cpu,2,0.1.0,1
+128,1024,1024,,,,,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,,,,hash of rope,cpu,2,0.1.0,1
 ";
         let mut row = example::row("rope", "direct", 128, 12.0).with("nll", 2.5).with("ppl", 12.25);
         row.extend_config = json!({ "kind": "direct", "note": "a, \"b\"" });

@@ -65,7 +65,7 @@ pub struct Header {
 pub struct Entry {
     /// The value.
     pub value: String,
-    /// Its error or spread.
+    /// Its error or spread, or an interval in brackets.
     pub error: Option<String>,
     /// Whether it is the best of its column.
     pub best: bool,
@@ -80,7 +80,7 @@ impl Entry {
     fn text(&self) -> String {
         let mark = if self.best { "*" } else { "" };
         match &self.error {
-            Some(error) => format!("{} ±{error}{mark}", self.value),
+            Some(error) => format!("{} {}{mark}", self.value, signed(error)),
             None => format!("{}{mark}", self.value),
         }
     }
@@ -234,11 +234,20 @@ pub(crate) fn wrapped(words: &str, width: Option<usize>) -> String {
     text
 }
 
+fn is_interval(error: &str) -> bool {
+    error.starts_with('[')
+}
+
+/// An error with its sign; an interval has none.
+pub(crate) fn signed(error: &str) -> String {
+    if is_interval(error) { error.to_owned() } else { format!("±{error}") }
+}
+
 fn markdown_entry(entry: &Entry) -> String {
     let value = markdown_text(&entry.value);
     let value = if entry.best { format!("**{value}**") } else { value };
     match &entry.error {
-        Some(error) => format!("{value} ±{error}"),
+        Some(error) => format!("{value} {}", signed(error)),
         None => value,
     }
 }
@@ -252,6 +261,9 @@ fn latex_entry(entry: &Entry) -> String {
     let value = latex_text(&entry.value);
     let value = if entry.best { format!("\\textbf{{{value}}}") } else { value };
     match &entry.error {
+        Some(interval) if is_interval(interval) => {
+            format!("{value} {{\\scriptsize {}}}", latex_text(interval))
+        }
         Some(error) => format!("{value} {{\\scriptsize $\\pm$ {}}}", latex_text(error)),
         None => value,
     }

@@ -150,9 +150,21 @@ fn a_task_is_trained_and_asked_at_every_length() {
                 && row.values.get("bpb").is_none()
         );
     }
-    assert!(
-        project.exists(&format!("{RUN}/exact_match.svg")) && project.exists(&format!("{RUN}/report.html"))
+    // What a constant guess gets right: a little more than one of eight letters.
+    assert!(rows.iter().all(|row| (0.125..0.25).contains(&row.values.get("chance").unwrap())));
+    for chart in ["exact_match.svg", "accuracy.svg"] {
+        let chart = String::from_utf8(project.read(&format!("{RUN}/{chart}"))).unwrap();
+        assert!(chart.lines().any(|line| line.trim() == "chance"));
+    }
+    // None of 40 right says that the share is at most 8.8%.
+    assert_eq!(
+        rows.iter().find(|row| row.settings.length == 64).unwrap().values.get("exact_match"),
+        Some(0.0)
     );
+    assert!(outcome.stdout.contains("0.0 [0.0, 8.8]"), "{}", outcome.stdout);
+    let csv = String::from_utf8(project.read(&format!("{RUN}/results.csv"))).unwrap();
+    assert!(csv.starts_with("run,") && csv.contains(",exact_match_low,exact_match_high,chance,"), "{csv}");
+    assert!(csv.contains(",0.0,0.0876"), "{csv}");
     let metrics = String::from_utf8(project.read(&format!("{RUN}/metrics.jsonl"))).unwrap();
     let losses: Vec<f64> = metrics
         .lines()

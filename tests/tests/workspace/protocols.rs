@@ -63,7 +63,7 @@ fn the_window_baseline_loses_the_copy_of_repeated_text() {
     assert_eq!(of(&rows, "direct", 32).nll().to_bits(), of(&rows, "window_baseline", 32).nll().to_bits());
     let table = project.run(&["eval", RUN, "--protocol", "repeated_text", "--extend", "direct"]);
     assert!(table.stdout.contains("Accuracy in % of small (rope): repeated_text"), "{}", table.stdout);
-    assert!(table.stdout.contains("from 64 tokens on, each has its copy in reach"), "{}", table.stdout);
+    assert!(table.stdout.contains("(each copy is in reach from 64 tokens on)"), "{}", table.stdout);
     let refused = project.run(&["eval", RUN, "--protocol", "repeated_text", "--lengths", "L"]);
     assert_eq!(refused.code, Some(2));
     for part in ["`eval.lengths = 32`", "that takes 64 tokens", "hint: add a length of 64 tokens or more"] {

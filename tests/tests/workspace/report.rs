@@ -22,7 +22,10 @@ fn training_counts_its_steps_and_ends_with_loss_and_time() {
     let metrics = text(&project, "metrics.jsonl");
     let last: serde_json::Value = serde_json::from_str(metrics.lines().last().unwrap()).unwrap();
     let (loss, valid) = (last["loss"].as_f64().unwrap(), last["valid_loss"].as_f64().unwrap());
-    assert!(end.contains(&format!("; loss {loss:.3} (ppl {:.1}) in the last step, smoothed loss ", loss.exp())), "{end}");
+    assert!(
+        end.contains(&format!("; loss {loss:.3} (ppl {:.1}) in the last step, smoothed loss ", loss.exp())),
+        "{end}"
+    );
     assert!(end.ends_with(&format!(", validation loss {valid:.3} (ppl {:.1})", valid.exp())), "{end}");
     let resumed = project.run(&["eval", RUN, "--lengths", "32", "--device", "cpu"]);
     assert!(!resumed.stderr.contains("not finished"), "{}", resumed.stderr);

@@ -355,9 +355,11 @@ fn sigterm_writes_a_checkpoint_and_exits_130() {
     assert!(stderr.contains(&format!("trained   to step {step} of 100,000 in 0:")), "{stderr}");
     // What is read of it says that it is no end.
     for id in ["last", "best"] {
-        let outcome = project.run(&["eval", RUN, "--lengths", "32", "--extend", "direct", "--checkpoint", id]);
+        let outcome =
+            project.run(&["eval", RUN, "--lengths", "32", "--extend", "direct", "--checkpoint", id]);
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        let warning = format!("it has come to step {step} of 100000; `longwave train` with `--resume` goes on");
+        let warning =
+            format!("it has come to step {step} of 100000; `longwave train` with `--resume` goes on");
         assert!(outcome.stderr.contains(&warning), "{}", outcome.stderr);
     }
 }

@@ -1,5 +1,6 @@
 //! `accuracy`: the share of tokens that the model predicts.
 
+use super::chance::CHANCE;
 use super::measure::{Absent, Column, Measure};
 use super::sums::{Documents, Facts, TokenSum};
 
@@ -39,6 +40,10 @@ impl Measure for Accuracy {
     fn documents(&self, facts: &Facts<'_>) -> Option<Documents> {
         let sums = facts.per_document?;
         Some(Documents { sums: sums.get(CORRECT.name)?, weights: sums.tokens.clone() })
+    }
+
+    fn chance(&self, facts: &Facts<'_>) -> Option<f64> {
+        facts.values.get(CHANCE)
     }
 
     fn title(&self) -> &'static str {

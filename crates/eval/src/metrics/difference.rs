@@ -2,6 +2,7 @@
 
 use super::measure::Measure;
 use super::sums::Facts;
+use serde_json::Value;
 
 /// The loss minus that of another reading of the same tokens, in nats per token; see [`crate::reference`].
 #[derive(Clone, Copy, Debug)]
@@ -20,12 +21,26 @@ impl Measure for Difference {
         vec!["against", "difference", "difference_se"]
     }
 
+    fn derived(&self, column: &str, facts: &Facts<'_>) -> Option<Value> {
+        let difference = facts.difference;
+        match column {
+            // `window_baseline`, or the config of an extension as JSON.
+            "against" => Some(match difference.map(|difference| difference.against) {
+                Some(config @ Value::Object(_)) => config.to_string().into(),
+                name => name.cloned().into(),
+            }),
+            "difference" => Some(self.value(facts).into()),
+            "difference_se" => Some(self.error(facts).into()),
+            _ => None,
+        }
+    }
+
     fn value(&self, facts: &Facts<'_>) -> Option<f64> {
-        facts.difference.map(|(value, _)| value)
+        facts.difference.map(|difference| difference.nll)
     }
 
     fn error(&self, facts: &Facts<'_>) -> Option<f64> {
-        facts.difference.and_then(|(_, error)| error)
+        facts.difference.and_then(|difference| difference.nll_se)
     }
 
     fn title(&self) -> &'static str {

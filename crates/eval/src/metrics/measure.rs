@@ -3,6 +3,7 @@
 use super::sums::{Documents, Facts, TokenSum};
 use crate::statistics::mean_over_documents;
 use crate::text::Material;
+use serde_json::Value;
 
 /// A metric: its columns, its value and sums per document, and its words.
 ///
@@ -66,11 +67,16 @@ pub trait Measure: Sync {
         None
     }
 
-    /// Its columns in CSV files.
+    /// Its columns in CSV files; those that are no field of a row are [derived](Self::derived).
     fn csv_columns(&self) -> Vec<&'static str> {
         self.column()
             .map(|column| std::iter::once(column.name).chain(column.error).collect())
             .unwrap_or_default()
+    }
+
+    /// The value of a CSV column that is made of other fields of the row; `None` where the column is a field.
+    fn derived(&self, _column: &str, _facts: &Facts<'_>) -> Option<Value> {
+        None
     }
 
     /// A number per target whose sums over documents rows keep for it.
@@ -122,6 +128,16 @@ pub trait Measure: Sync {
     /// The standard error of the value that a row holds.
     fn error(&self, facts: &Facts<'_>) -> Option<f64> {
         facts.values.get(self.column()?.error?)
+    }
+
+    /// The 95% interval of the value that a row holds, for metrics that have a better one than the standard error gives.
+    fn interval(&self, _facts: &Facts<'_>) -> Option<(f64, f64)> {
+        None
+    }
+
+    /// What a constant guess reaches.
+    fn chance(&self, _facts: &Facts<'_>) -> Option<f64> {
+        None
     }
 
     /// Whether it is the exponential of the loss: over seeds the losses are averaged, and spreads are in per cent.

@@ -12,7 +12,7 @@ mod tests;
 
 pub use measure::{Absent, Column, Measure};
 pub use positions::{PositionRow, PositionTally};
-pub use sums::{DocumentSums, Documents, Facts, Score, TokenSum, Values};
+pub use sums::{DifferenceFacts, DocumentSums, Documents, Facts, Score, TokenSum, Values};
 pub use tally::Tally;
 
 use longwave_core::config::unknown_kind;
@@ -62,6 +62,7 @@ metrics! {
     BitsPerByte in bits_per_byte,
     Accuracy in accuracy,
     ExactMatch in exact_match,
+    Chance in chance,
     Difference in difference,
     BaselineDifference in baseline_difference,
 }

@@ -2,6 +2,7 @@
 
 use super::measure::{Absent, Column, Measure};
 use super::sums::Facts;
+use serde_json::Value;
 
 /// `exp` of the mean negative log likelihood; infinite where that overflows.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +15,10 @@ impl Measure for Perplexity {
 
     fn column(&self) -> Option<Column> {
         Some(Column { absent: Absent::Never, error_in_rows: false, ..Column::new("ppl", "ppl_se") })
+    }
+
+    fn derived(&self, column: &str, facts: &Facts<'_>) -> Option<Value> {
+        (column == "ppl_se").then(|| self.error(facts).into())
     }
 
     fn is_comparable(&self) -> bool {

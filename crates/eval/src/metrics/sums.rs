@@ -165,10 +165,21 @@ pub struct Facts<'a> {
     pub values: &'a Values,
     /// Sums per document.
     pub per_document: Option<&'a DocumentSums>,
-    /// The loss minus that of the reference reading, and the standard error.
-    pub difference: Option<(f64, Option<f64>)>,
+    /// The loss minus that of the reference reading.
+    pub difference: Option<DifferenceFacts<'a>>,
     /// Values and sums of the window baseline of the same run at the same length.
     pub baseline: Option<(&'a Values, Option<&'a DocumentSums>)>,
+}
+
+/// A difference to the reference reading.
+#[derive(Clone, Copy, Debug)]
+pub struct DifferenceFacts<'a> {
+    /// The other reading, as rows record it.
+    pub against: &'a serde_json::Value,
+    /// The difference, in nats per token.
+    pub nll: f64,
+    /// Its standard error.
+    pub nll_se: Option<f64>,
 }
 
 /// Sums over each document, and their weights: the metric is the quotient of their totals.

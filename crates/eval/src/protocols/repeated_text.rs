@@ -106,8 +106,8 @@ impl Rules for RepeatedText {
         let passage = keys.at(PASSAGE);
         match keys.get(TARGET.name) {
             Some(target) => format!(
-                "the last {target} tokens of passages of {passage}, repeated to the length: from {} tokens on, each has \
-                 its copy in reach",
+                "the last {target} tokens of passages of {passage}, repeated to the length (each copy is in reach from {} \
+                 tokens on)",
                 reach(keys)
             ),
             // Rows of earlier programs, which scored whole passages.

@@ -19,7 +19,7 @@ mod store;
 pub use store::{read_rows, write_rows};
 
 use crate::bigram::BigramRow;
-use crate::metrics::{DocumentSums, Facts, Metric, PositionRow, Values};
+use crate::metrics::{DifferenceFacts, DocumentSums, Facts, Metric, PositionRow, Values};
 use crate::number;
 use crate::protocols::{Keys, Protocol};
 use crate::statistics::{Mean, paired_difference};
@@ -184,6 +184,16 @@ impl ResultRow {
         metric.error(&self.facts(None))
     }
 
+    /// The 95% interval of a metric that has a better one than its standard error gives.
+    pub fn interval(&self, metric: Metric) -> Option<(f64, f64)> {
+        metric.interval(&self.facts(None))
+    }
+
+    /// What a constant guess reaches, in a metric of tasks.
+    pub fn chance(&self, metric: Metric) -> Option<f64> {
+        metric.chance(&self.facts(None))
+    }
+
     /// Mean negative log likelihood, in nats per token; NaN where the model gave none.
     pub fn nll(&self) -> f64 {
         self.values.get("nll").unwrap_or(f64::NAN)
@@ -208,7 +218,11 @@ impl ResultRow {
             bytes: self.bytes,
             values: &self.values,
             per_document: self.per_document.as_ref(),
-            difference: self.difference.as_ref().map(|difference| (difference.nll, difference.nll_se)),
+            difference: self.difference.as_ref().map(|difference| DifferenceFacts {
+                against: &difference.against,
+                nll: difference.nll,
+                nll_se: difference.nll_se,
+            }),
             baseline: baseline.map(|row| (&row.values, row.per_document.as_ref())),
         }
     }

@@ -1,6 +1,7 @@
 //! The page: one file, no script, nothing fetched, for light and dark screens and for print.
 
 use super::folder::Run;
+use crate::grid::signed;
 use crate::table::{Cell, Table, TableRow};
 use std::fmt::Write as _;
 
@@ -110,7 +111,7 @@ fn cell_html(cell: Option<&Cell>) -> String {
     let (value, error) = cell.texts();
     let value = if cell.best { format!("<strong>{value}</strong>") } else { value };
     match error {
-        Some(error) => format!("{value} <small>±{error}</small>"),
+        Some(error) => format!("{value} <small>{}</small>", signed(&error)),
         None => value,
     }
 }

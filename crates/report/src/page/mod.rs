@@ -57,19 +57,18 @@ pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>>
     Ok(written.paths)
 }
 
-/// The charts that stand with one of a block's tables, and the name of their files: the metric that the protocol is
-/// about by length, and the loss by position.
+/// The charts that stand with one of a block's tables, and the name of their files: its metric by length, or the loss
+/// by position.
 fn charts(block: &Block, tables: &[Table], index: usize) -> (&'static str, Vec<Chart>) {
     let curves = positions(block);
     let has_curves = !curves.is_empty();
     if has_curves && index + 1 == tables.len() {
         return ("positions", curves);
     }
+    let metric = tables[index].metric;
     // A curve by position says more than its mean, the one point of a chart by length.
-    if index > 0 || (has_curves && block.lengths.len() < 2) {
-        return ("", Vec::new());
-    }
-    (tables[index].metric.name(), by_length(block))
+    let charts = if has_curves && block.lengths.len() < 2 { Vec::new() } else { by_length(block, metric) };
+    (metric.name(), charts)
 }
 
 fn no_results(folder: &Path, runs: &[Run]) -> Error {

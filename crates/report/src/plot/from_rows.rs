@@ -11,11 +11,10 @@ const READABLE: usize = 12;
 /// A longer curve is averaged down to about this many points.
 const CURVE: usize = 300;
 
-/// Perplexity, or what else the protocol is about, against length: one chart, or, where several runs have
+/// A metric against length: one chart, or, where several runs have
 /// more lines together than can be told apart, one chart of how each run reads by itself and one chart per
 /// run.
-pub fn by_length(block: &Block) -> Vec<Chart> {
-    let metric = first_metric(block);
+pub fn by_length(block: &Block, metric: Metric) -> Vec<Chart> {
     let runs = block.runs();
     let several = runs.len() > 1;
     if !several || block.lines.len() <= READABLE {
@@ -23,6 +22,7 @@ pub fn by_length(block: &Block) -> Vec<Chart> {
             |line: &Line| if several { format!("{}: {}", line.run, line.label) } else { line.label.clone() };
         return vec![by_length_of(
             block,
+            metric,
             &Table::new(block, metric).title,
             &block.lines.iter().collect::<Vec<_>>(),
             name,
@@ -35,7 +35,7 @@ pub fn by_length(block: &Block) -> Vec<Chart> {
     };
     let overview: Vec<&Line> = runs.iter().filter_map(own).collect();
     let title = format!("{} as trained: {}", metric.title(), block.settings.protocol);
-    let mut charts = vec![by_length_of(block, &title, &overview, |line| {
+    let mut charts = vec![by_length_of(block, metric, &title, &overview, |line| {
         if line.extend == "direct" { line.run.clone() } else { format!("{}: {}", line.run, line.label) }
     })];
     for run in runs {
@@ -43,19 +43,19 @@ pub fn by_length(block: &Block) -> Vec<Chart> {
         if lines.len() > 1 {
             let title =
                 format!("{} of {}: {}", metric.title(), block.run_label(run), block.settings.protocol);
-            charts.push(by_length_of(block, &title, &lines, |line| line.label.clone()));
+            charts.push(by_length_of(block, metric, &title, &lines, |line| line.label.clone()));
         }
     }
     charts
 }
 
-/// What charts of a block show.
-fn first_metric(block: &Block) -> Metric {
-    block.settings.protocol.shown()[0]
-}
-
-fn by_length_of(block: &Block, title: &str, lines: &[&Line], name: impl Fn(&Line) -> String) -> Chart {
-    let metric = first_metric(block);
+fn by_length_of(
+    block: &Block,
+    metric: Metric,
+    title: &str,
+    lines: &[&Line],
+    name: impl Fn(&Line) -> String,
+) -> Chart {
     let train_length = block.settings.train_length;
     let tick = |length: usize| (length as f64, vec![length.to_string(), multiple(length, train_length)]);
     let seeds = lines.iter().flat_map(|line| line.rows.values()).any(|rows| rows.len() > 1);
@@ -76,7 +76,13 @@ fn by_length_of(block: &Block, title: &str, lines: &[&Line], name: impl Fn(&Line
             .collect(),
         reference: line.is_baseline(),
     });
-    let bars = if seeds && has_bars { ", bars: one standard deviation over seeds" } else { "" };
+    let has_intervals =
+        lines.iter().flat_map(|line| line.rows.values().flatten()).any(|row| row.interval(metric).is_some());
+    let bars = match (has_bars, seeds) {
+        (true, true) => ", bars: one standard deviation over seeds",
+        (true, false) if has_intervals => ", bars: 95% intervals",
+        _ => "",
+    };
     Chart {
         title: title.to_owned(),
         subtitle: Table::new(block, metric).setting,
@@ -94,8 +100,24 @@ fn by_length_of(block: &Block, title: &str, lines: &[&Line], name: impl Fn(&Line
             Axis { label, scale: Scale::Linear, ticks: vec![] }
         },
         mark: None,
-        series: series.collect(),
+        series: series.chain(chance(block, metric)).collect(),
     }
+}
+
+/// What a constant guess reaches at each length, where all rows of a length agree on it.
+fn chance(block: &Block, metric: Metric) -> Option<Series> {
+    let at = |length: &usize| {
+        let rows = block.lines.iter().filter_map(|line| line.rows.get(length)).flatten();
+        let mut levels = rows.map(|row| row.chance(metric));
+        let level = levels.next()??;
+        levels.all(|other| other == Some(level)).then(|| Point {
+            x: *length as f64,
+            y: metric.factor() * level,
+            bar: None,
+        })
+    };
+    let points: Vec<Point> = block.lengths.iter().filter_map(at).collect();
+    (!points.is_empty()).then(|| Series { name: "chance".into(), points, reference: true })
 }
 
 /// The loss by position, at the longest length of each run; none where no row has one.

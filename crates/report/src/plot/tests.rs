@@ -1,11 +1,11 @@
 use super::*;
 use crate::block::blocks;
 use crate::example;
-use longwave_eval::ResultRow;
+use longwave_eval::{Metric, ResultRow};
 
 fn chart() -> Chart {
     let rows = example::rows();
-    by_length(&blocks(&rows)[0]).remove(0)
+    by_length(&blocks(&rows)[0], Metric::Perplexity).remove(0)
 }
 
 #[test]
@@ -84,12 +84,12 @@ fn a_long_subtitle_takes_two_lines_and_a_missing_heading_no_room() {
 #[test]
 fn many_runs_have_an_overview_and_a_chart_each() {
     let mut rows = example::rows();
-    let few = by_length(&blocks(&rows)[0]);
+    let few = by_length(&blocks(&rows)[0], Metric::Perplexity);
     assert_eq!(few.len(), 1);
     for name in ["alibi", "none"] {
         rows.extend(example::rows().into_iter().map(|row| ResultRow { run: name.into(), ..row }));
     }
-    let charts = by_length(&blocks(&rows)[0]);
+    let charts = by_length(&blocks(&rows)[0], Metric::Perplexity);
     let names: Vec<&str> = charts[0].series.iter().map(|series| series.name.as_str()).collect();
     assert_eq!(names, ["rope", "alibi", "none"]);
     assert_eq!(charts.len(), 4);
@@ -106,7 +106,7 @@ fn lengths_that_score_different_tokens_are_noted() {
     let of = |rows: &[ResultRow]| {
         let blocks = blocks(rows);
         let table = crate::Table::all(&blocks[0]).remove(0);
-        (by_length(&blocks[0]).remove(0), table.markdown(), table.notes)
+        (by_length(&blocks[0], Metric::Perplexity).remove(0), table.markdown(), table.notes)
     };
     let (mut chart, _, notes) = of(&rows);
     assert!(notes.iter().any(|said| said == note), "{notes:?}");
@@ -125,10 +125,42 @@ fn lengths_that_score_different_tokens_are_noted() {
 }
 
 #[test]
+fn charts_of_tasks_show_chance_and_intervals() {
+    let asked = |extend: &str, length: usize| {
+        let mut row = example::row("rope", extend, length, 2.0).with("exact_match", 0.0).with("chance", 0.25);
+        row.settings.protocol = longwave_eval::Protocol::Task;
+        let sums = longwave_eval::DocumentSums::new(vec![1; 32]);
+        row.per_document = Some(sums.with_counts("correct", vec![0; 32]));
+        row
+    };
+    let rows = [asked("direct", 128), asked("direct", 256), asked("yarn", 256)];
+    let blocks = blocks(&rows);
+    for metric in [Metric::ExactMatch, Metric::Accuracy] {
+        let chart = by_length(&blocks[0], metric).remove(0);
+        let chance = chart.series.last().unwrap();
+        assert!(chance.reference && chance.name == "chance");
+        let points: Vec<(f64, f64)> = chance.points.iter().map(|point| (point.x, point.y)).collect();
+        assert_eq!(points, [(128.0, 25.0), (256.0, 25.0)]);
+    }
+    let chart = by_length(&blocks[0], Metric::ExactMatch).remove(0);
+    assert_eq!(chart.y.label, "exact match in %, bars: 95% intervals");
+    let (low, high) = chart.series[0].points[0].bar.unwrap();
+    assert!(low == 0.0 && (high - 10.718).abs() < 1e-3, "{high}");
+    let table = crate::Table::new(&blocks[0], Metric::ExactMatch);
+    assert!(
+        table.terminal(None).contains("direct  0.0 [0.0, 10.7]   0.0 [0.0, 10.7]"),
+        "{}",
+        table.terminal(None)
+    );
+    assert!(table.markdown().contains("| 0.0 [0.0, 10.7] |"));
+    assert_eq!(table.notes[0], "[ ] is the 95% interval over sequences (Wilson's score interval)");
+}
+
+#[test]
 fn seeds_have_bars_of_the_loss() {
     let seed = |seed: u64, ppl: f64| ResultRow { seed, ..example::row("rope", "direct", 128, ppl) };
     let rows = [seed(0, 500.0), seed(1, 600.0), seed(2, 5000.0), example::row("rope", "direct", 256, 40.0)];
-    let chart = by_length(&blocks(&rows)[0]).remove(0);
+    let chart = by_length(&blocks(&rows)[0], Metric::Perplexity).remove(0);
     assert_eq!(chart.y.label, "perplexity (log scale, bars: one standard deviation over seeds)");
     let [several, one] = chart.series[0].points[..] else { panic!("{chart:?}") };
     let (low, high) = several.bar.unwrap();

@@ -13,8 +13,8 @@ pub struct Cell {
     pub metric: Metric,
     /// The value; the mean over seeds where there are several.
     pub value: f64,
-    /// Its standard error over documents (of a perplexity `ppl * nll_se`, the delta method), or its spread over seeds
-    /// where there are several.
+    /// Its standard error over documents (of a perplexity `ppl * nll_se`, the delta method), or its interval where the
+    /// metric has one; its spread over seeds where there are several.
     pub error: Option<Spread>,
     /// How many seeds it is the mean of.
     pub seeds: usize,
@@ -27,6 +27,8 @@ pub struct Cell {
 pub enum Spread {
     /// In the unit of the value.
     Absolute(f64),
+    /// Both ends of the 95% interval of one seed's value.
+    Interval(f64, f64),
     /// Of a perplexity over seeds: the standard deviation of the loss, in nats. Tables have it in per cent of the
     /// perplexity.
     Relative(f64),
@@ -37,6 +39,7 @@ impl Spread {
     pub fn ends(self, value: f64) -> (f64, f64) {
         match self {
             Self::Absolute(error) => (value - error, value + error),
+            Self::Interval(low, high) => (low, high),
             Self::Relative(nats) => (value * (-nats).exp(), value * nats.exp()),
         }
     }
@@ -53,12 +56,15 @@ impl Cell {
     pub fn new(metric: Metric, rows: &[&ResultRow]) -> Option<Self> {
         let factor = metric.factor();
         let measured = rows.iter().filter_map(|row| {
-            Some((factor * row.value(metric)?, row.error(metric).map(|error| factor * error)))
+            let interval =
+                row.interval(metric).map(|(low, high)| Spread::Interval(factor * low, factor * high));
+            let error = || row.error(metric).map(|error| Spread::Absolute(factor * error));
+            Some((factor * row.value(metric)?, interval.or_else(error)))
         });
-        let measured: Vec<(f64, Option<f64>)> = measured.collect();
+        let measured: Vec<(f64, Option<Spread>)> = measured.collect();
         let (value, error) = match measured.as_slice() {
             [] => return None,
-            [(value, error)] => (*value, error.map(Spread::Absolute)),
+            [(value, error)] => (*value, *error),
             _ if metric.is_exponential() => {
                 let losses: Vec<f64> = rows.iter().map(|row| row.nll()).collect();
                 let (mean, deviation) = mean_and_deviation(&losses);
@@ -82,11 +88,15 @@ impl Cell {
         Some(Self { metric, value, error: error.map(Spread::Absolute), seeds: values.len(), best: false })
     }
 
-    /// The value, and its error to the same decimal place or in per cent.
+    /// The value, and its error to the same decimal place, in per cent, or as an interval in brackets.
     pub fn texts(&self) -> (String, Option<String>) {
         match self.error {
             Some(Spread::Relative(nats)) if self.value.is_finite() => {
                 (self.metric.shown(self.value, None).0, Some(percent(nats)))
+            }
+            Some(Spread::Interval(low, high)) => {
+                let [low, high] = [low, high].map(|end| self.metric.shown(end, None).0);
+                (self.metric.shown(self.value, None).0, Some(format!("[{low}, {high}]")))
             }
             Some(Spread::Absolute(error)) => self.metric.shown(self.value, Some(error)),
             _ => self.metric.shown(self.value, None),

@@ -1,7 +1,7 @@
 //! The forms of a table: aligned text, and a grid of texts for all others.
 
 use super::{Cell, Table, TableRow};
-use crate::grid::{Entry, Grid, Header, wrapped};
+use crate::grid::{Entry, Grid, Header, signed, wrapped};
 
 impl Table {
     /// The table as texts, in every form but that of a terminal.
@@ -111,15 +111,17 @@ fn entry(cell: Option<&Cell>) -> Entry {
 fn terminal_cells(cells: &[Option<&Cell>]) -> Vec<String> {
     let texts: Vec<(String, Option<String>)> =
         cells.iter().map(|cell| cell.map_or_else(|| ("-".into(), None), Cell::texts)).collect();
-    let widest = texts.iter().filter_map(|(_, error)| error.as_ref().map(String::len)).max();
+    let signed = |(value, error): (String, Option<String>)| (value, error.map(|error| signed(&error)));
+    let texts: Vec<_> = texts.into_iter().map(signed).collect();
+    let widest = texts.iter().filter_map(|(_, error)| Some(error.as_ref()?.chars().count())).max();
     texts
         .into_iter()
         .zip(cells)
         .map(|((value, error), cell)| {
             let mark = if cell.is_some_and(|cell| cell.best) { '*' } else { ' ' };
             match (error, widest) {
-                (Some(error), Some(width)) => format!("{value} ±{error:<width$}{mark}"),
-                (None, Some(width)) => format!("{value}{:1$}{mark}", "", width + 2),
+                (Some(error), Some(width)) => format!("{value} {error:<width$}{mark}"),
+                (None, Some(width)) => format!("{value}{:1$}{mark}", "", width + 1),
                 (_, None) => format!("{value}{mark}"),
             }
         })

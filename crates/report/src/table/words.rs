@@ -1,7 +1,7 @@
 //! What a table says around its numbers: title, setting and notes.
 
 use super::order::length_of_order;
-use super::{Cell, TableRow};
+use super::{Cell, Spread, TableRow};
 use crate::block::{Block, Line, multiple};
 use longwave_eval::text::Material;
 use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
@@ -81,6 +81,8 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
         if metric.is_exponential() {
             notes.push("the perplexity of several seeds is exp of the mean of their losses".into());
         }
+    } else if cells.iter().any(|cell| matches!(cell.error, Some(Spread::Interval(..)))) {
+        notes.push("[ ] is the 95% interval over sequences (Wilson's score interval)".into());
     } else if cells.iter().any(|cell| cell.error.is_some()) {
         let of = if has_answers(&block.settings) { "sequences" } else { "documents" };
         notes.push(format!("± is one standard error over {of}"));

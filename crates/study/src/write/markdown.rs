@@ -132,6 +132,7 @@ fn cell(metric: Metric, rows: &[&ResultRow]) -> String {
     let deviation = cell.error.filter(|_| cell.seeds > 1).map(|spread| match spread {
         Spread::Relative(nats) => percent(nats),
         Spread::Absolute(deviation) => format!("{deviation:.1}"),
+        Spread::Interval(low, high) => format!("[{low:.1}, {high:.1}]"),
     });
     // Of a perplexity in per cent the error of the loss in nats is a hundredth.
     let of = if is_perplexity { Metric::Loss } else { metric };

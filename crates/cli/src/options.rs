@@ -10,6 +10,7 @@ use longwave_kernels::DeviceChoice;
 use longwave_position::ExtensionConfig;
 use longwave_report::grid::Format;
 use longwave_train::run::CheckpointId;
+use std::path::PathBuf;
 use toml::{Table, Value};
 
 // Where and how tensors are computed; no doc comment, since clap would show it as the description of the command.
@@ -24,6 +25,23 @@ pub(crate) struct Compute {
     /// Kernels: `fused` where the device has them, or the plain tensor operations they are held against
     #[arg(long, value_enum, default_value_t, value_name = "KERNELS")]
     pub(crate) kernels: Kernels,
+}
+
+// A trained run, how it is computed, and what is printed: `eval` and `generate`.
+#[derive(Args, Debug)]
+pub(crate) struct RunOptions {
+    /// A run's folder, such as `runs/rope-0`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// Which checkpoint to read: `last`, `best` (by validation), or the end of a stage: `stage-0` (`[train]`),
+    /// `stage-1`, ..
+    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parse_checkpoint)]
+    pub(crate) checkpoint: CheckpointId,
+    /// Print JSON lines with all fields
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) compute: Compute,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -1,6 +1,7 @@
 //! What reaches the terminal: data on stdout, everything else on stderr.
 
 use longwave_core::{Error, Result};
+use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,6 +30,18 @@ pub(crate) fn data(text: &str) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Writes one JSON object a line to stdout.
+///
+/// # Errors
+/// An object has no JSON form, or stdout cannot be written.
+pub(crate) fn json_lines<T: Serialize>(objects: impl IntoIterator<Item = T>) -> Result<()> {
+    let lines = objects.into_iter().map(|object| serde_json::to_string(&object));
+    let lines = lines.collect::<serde_json::Result<Vec<_>>>();
+    let lines =
+        lines.map_err(|error| Error::failed(format!("a result cannot be written as JSON: {error}")))?;
+    data(&(lines.join("\n") + "\n"))
 }
 
 /// Columns of the terminal that stdout is, or that `COLUMNS` asks for elsewhere; `None` where nothing limits a line.

@@ -1,8 +1,8 @@
 //! Differences between the readings of one model: every row of an evaluation minus one of them, paired by document.
 //!
-//! What they are taken to is `window_baseline` unless `against` (`--against`) names an extension of the block. Rows
-//! tell it with the difference, so that a table, a file and a page say the same. To compare two trained models is
-//! another thing: `longwave compare`.
+//! The reading that is subtracted is `window_baseline` unless `against` (`--against`) names an extension of the block. Rows
+//! record it with the difference, so that tables, files and the page agree. `longwave compare` compares two trained
+//! models.
 
 use crate::plan::WINDOW_BASELINE;
 use crate::row::{ReferenceDifference, ResultRow, Settings};
@@ -13,7 +13,7 @@ use longwave_position::ExtensionConfig;
 use longwave_position::extensions::EXTENSIONS;
 use toml::Value;
 
-/// The reading that differences are taken to.
+/// The reading that is subtracted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Reference {
     /// The context truncated to the last L tokens.
@@ -44,7 +44,7 @@ impl Reference {
         }
     }
 
-    /// As rows tell it; reading it back gives the same.
+    /// As rows record it; [`of_recorded`](Self::of_recorded) reads it back.
     fn recorded(row: &ResultRow) -> serde_json::Value {
         if row.extend == WINDOW_BASELINE { WINDOW_BASELINE.into() } else { row.extend_config.clone() }
     }
@@ -56,7 +56,7 @@ impl Reference {
         }
     }
 
-    /// Whether a row is the reading that is meant.
+    /// Whether a row is of this reading.
     pub fn is(&self, row: &ResultRow) -> bool {
         match self {
             Self::WindowBaseline => row.extend == WINDOW_BASELINE,
@@ -96,11 +96,11 @@ impl Reference {
         }
     }
 
-    /// Fills in the difference of every row whose model was also read as is meant, on the same tokens; other
-    /// rows stay as they are.
+    /// Fills in the difference of every row whose model was also read in this way, on the same tokens. Other rows stay as
+    /// they are.
     ///
     /// # Errors
-    /// A model was read in several ways that are meant.
+    /// A model was read with several extensions of this kind.
     pub fn fill(&self, rows: &mut [ResultRow]) -> Result<()> {
         let partners: Vec<ResultRow> = rows.iter().filter(|row| self.is(row)).cloned().collect();
         for row in rows {
@@ -127,11 +127,11 @@ impl Reference {
     }
 }
 
-/// Makes rows that may come from several evaluations say one thing: rows that score alike are compared with what is
-/// given, or else with what all of them that say anything agree on, or else with the window baseline.
+/// Gives rows of several evaluations one reference: the given one; else the one that all rows with a difference share;
+/// else the window baseline. Rows that score alike have one reference together.
 ///
 /// # Errors
-/// As [`Reference::fill`], or no model was read as is given.
+/// As [`Reference::fill`], or no row is of the given reading.
 pub fn resolve(rows: &mut Vec<ResultRow>, given: Option<&Reference>) -> Result<()> {
     if let Some(given) = given
         && !rows.iter().any(|row| given.is(row))
@@ -152,10 +152,10 @@ pub fn resolve(rows: &mut Vec<ResultRow>, given: Option<&Reference>) -> Result<(
         groups[group].1.push(row);
     }
     for (_, rows) in &mut groups {
-        let mut told =
+        let mut recorded =
             rows.iter().filter_map(|row| row.difference.as_ref()).map(|difference| &difference.against);
         let agreed =
-            told.next().filter(|first| told.all(|other| other == *first)).map(Reference::of_recorded);
+            recorded.next().filter(|first| recorded.all(|other| other == *first)).map(Reference::of_recorded);
         let against = given.cloned().or(agreed).unwrap_or_default();
         for row in rows.iter_mut() {
             row.difference = None;
@@ -192,20 +192,20 @@ mod tests {
             .collect()
     }
 
-    fn told(rows: &[ResultRow], extend: &str) -> Option<(serde_json::Value, f64)> {
+    fn difference(rows: &[ResultRow], extend: &str) -> Option<(serde_json::Value, f64)> {
         let row = rows.iter().find(|row| row.extend == extend && row.settings.length == 1024).unwrap();
         row.difference.as_ref().map(|difference| (difference.against.clone(), difference.nll))
     }
 
     #[test]
-    fn differences_are_taken_to_what_is_named() {
+    fn differences_are_to_the_named_reading() {
         let mut rows = rows();
         Reference::WindowBaseline.fill(&mut rows).unwrap();
-        assert_eq!(told(&rows, "direct"), Some((WINDOW_BASELINE.into(), 1.0)));
-        assert_eq!(told(&rows, WINDOW_BASELINE), None);
+        assert_eq!(difference(&rows, "direct"), Some((WINDOW_BASELINE.into(), 1.0)));
+        assert_eq!(difference(&rows, WINDOW_BASELINE), None);
         Reference::Kind("yarn".into()).fill(&mut rows).unwrap();
-        assert_eq!(told(&rows, WINDOW_BASELINE), Some((serde_json::json!({ "kind": "yarn" }), -0.5)));
-        assert_eq!(told(&rows, "yarn"), None, "nothing is compared with itself");
+        assert_eq!(difference(&rows, WINDOW_BASELINE), Some((serde_json::json!({ "kind": "yarn" }), -0.5)));
+        assert_eq!(difference(&rows, "yarn"), None, "nothing is compared with itself");
         // Another model, or a row without sums per document, has no pair.
         rows[0].config_hash = "other".into();
         rows[2].per_document = None;
@@ -217,21 +217,21 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_several_evaluations_settle_on_one_reading() {
+    fn rows_of_several_evaluations_share_one_reference() {
         let mut agreed = rows();
         Reference::Kind("ntk".into()).fill(&mut agreed).unwrap();
         // A row that was measured later and says nothing yet.
         agreed.push(example("linear", 1024, 4.0));
         let order: Vec<String> = agreed.iter().map(|row| row.extend.clone()).collect();
         resolve(&mut agreed, None).unwrap();
-        assert_eq!(told(&agreed, "linear"), Some((serde_json::json!({ "kind": "ntk" }), 1.25)));
+        assert_eq!(difference(&agreed, "linear"), Some((serde_json::json!({ "kind": "ntk" }), 1.25)));
         assert_eq!(agreed.iter().map(|row| row.extend.clone()).collect::<Vec<_>>(), order);
         let mut mixed = agreed.clone();
         mixed[0].difference.as_mut().unwrap().against = WINDOW_BASELINE.into();
         resolve(&mut mixed, None).unwrap();
-        assert_eq!(told(&mixed, "linear"), Some((WINDOW_BASELINE.into(), 2.0)));
+        assert_eq!(difference(&mixed, "linear"), Some((WINDOW_BASELINE.into(), 2.0)));
         resolve(&mut mixed, Some(&Reference::Kind("direct".into()))).unwrap();
-        assert_eq!(told(&mixed, "linear").unwrap().1, 1.0);
+        assert_eq!(difference(&mixed, "linear").unwrap().1, 1.0);
         let error = resolve(&mut mixed, Some(&Reference::Kind("mrrope".into()))).unwrap_err();
         assert!(error.hint_text().is_some(), "{error}");
         let twin = ResultRow {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reading_of_the_evaluation_is_refused() {
+    fn a_reference_must_be_a_reading_of_the_evaluation() {
         let read = |against: &str| {
             let extend = "[\"ntk\", \"rerope\", { kind = \"rerope\", window = \"L/4\" }, { kind = \"yarn\", beta = [16, 32] }]";
             let text = format!("lengths = [128]\nextend = {extend}\nagainst = {against}");

@@ -11,8 +11,8 @@
 //! | `position` | the token's place in its document, from 0; of repeated text, in the repeated one |
 //! | `context` | tokens read before it |
 //! | `token` | its id |
-//! | `nll` | negative log likelihood in nats; `null` (empty in CSV) where it is no finite number |
-//! | `correct` | whether the model held it most likely |
+//! | `nll` | negative log likelihood in nats; `null` (empty in CSV) where it is not finite |
+//! | `correct` | whether the model gave it the highest probability |
 
 use crate::metrics::Score;
 use crate::plan::Plan;
@@ -48,7 +48,7 @@ pub struct TokenLog {
 }
 
 impl TokenLog {
-    /// Begins a file: CSV where its name ends in `.csv`, JSON lines else.
+    /// Begins a file: CSV where its name ends in `.csv`, JSON lines otherwise.
     ///
     /// # Errors
     /// Its folder cannot be written to.

@@ -30,7 +30,8 @@ pub struct Line<'a> {
     pub encoding: String,
     /// Kind of the extension.
     pub extend: String,
-    /// The extension's kind, and what tells its config from others of that kind in the block or was chosen.
+    /// The extension's kind, with the keys in which its config differs from others of that kind, and those that were
+    /// chosen.
     pub label: String,
     /// Whether its values were chosen on the validation split.
     pub chosen: bool,
@@ -124,15 +125,15 @@ fn block<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a ResultRow]) -> B
         lines[index].1.chosen |= row.chosen_among.is_some() && row.settings.split != Split::Valid;
         add(lines[index].1.rows.entry(row.settings.length).or_default(), row);
     }
-    tell_apart(&mut lines);
+    add_differing_keys(&mut lines);
     let lines = baseline_last(lines.into_iter().map(|(_, line)| line).collect());
     let lengths: BTreeSet<usize> = rows.iter().map(|row| row.settings.length).collect();
     let settings = Settings { length: lengths.first().copied().unwrap_or(0), ..settings.clone() };
     Block { settings, checkpoint: checkpoint.to_owned(), lengths: lengths.into_iter().collect(), lines }
 }
 
-/// Adds a row of another seed. Of one seed only the latest step stands: a run that trained on was
-/// measured twice, and is no second run.
+/// Adds a row of another seed. Of one seed only the row of the latest step is kept: a run that was trained further is
+/// measured twice, but is one run.
 fn add<'a>(rows: &mut Vec<&'a ResultRow>, row: &'a ResultRow) {
     match rows.iter_mut().find(|other| other.seed == row.seed) {
         Some(other) if other.step <= row.step => *other = row,
@@ -164,7 +165,7 @@ fn config_of(row: &ResultRow) -> Value {
 }
 
 /// Adds to the labels of extensions of one kind the keys in which their configs differ, and those that were chosen.
-fn tell_apart(lines: &mut [(Value, Line)]) {
+fn add_differing_keys(lines: &mut [(Value, Line)]) {
     for index in 0..lines.len() {
         let (config, line) = &lines[index];
         let Value::Object(fields) = config else { continue };
@@ -179,13 +180,13 @@ fn tell_apart(lines: &mut [(Value, Line)]) {
                     .flatten()
                     .any(|row| row.chosen_among.as_ref().is_some_and(|among| among.get(key).is_some()))
         };
-        let told: Vec<String> = fields
+        let keys: Vec<String> = fields
             .iter()
             .filter(|(key, _)| differs(key) || given(key))
             .map(|(key, value)| format!("{key} = {}", shown(value)))
             .collect();
-        if !told.is_empty() {
-            lines[index].1.label = format!("{} ({})", line.extend, told.join(", "));
+        if !keys.is_empty() {
+            lines[index].1.label = format!("{} ({})", line.extend, keys.join(", "));
         }
     }
 }
@@ -265,9 +266,9 @@ mod tests {
         let searched = chosen("longrope", factors(2.0), json!({ "search": {}, "with": {} }));
         let given = ResultRow { extend_config: factors(3.0), ..row("rope", "longrope", 128, 12.0) };
         let rows = [window, searched, given];
-        let told = labels(&rows);
+        let found = labels(&rows);
         assert_eq!(
-            told,
+            found,
             [
                 "rope: rerope (window = L/2)",
                 "rope: longrope (long_factor = [1.0, .., 2.0])",

@@ -41,7 +41,7 @@ fn columns() -> Vec<&'static str> {
     FIRST.into_iter().chain(keys).chain(COUNTS).chain(metrics).chain(LAST).collect()
 }
 
-/// A named column; a missing value, and one that is no finite number, is null.
+/// A named column. A missing value is null, and so is one that is not finite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// Its name.
@@ -101,7 +101,7 @@ fn fields(row: &ResultRow) -> Result<Map<String, Value>> {
     let row = ResultRow { positions: None, per_document: None, bigrams: None, ..row.clone() };
     match serde_json::to_value(&row) {
         Ok(Value::Object(fields)) => Ok(fields),
-        _ => Err(Error::failed(format!("a result of `{}` is no JSON object", row.extend))),
+        _ => Err(Error::failed(format!("a result of `{}` is not a JSON object", row.extend))),
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
         let row = serde_json::to_value(full()).unwrap();
         let lists = ["bigrams", "positions", "per_document"];
         for (name, value) in row.as_object().unwrap() {
-            assert!(!value.is_null(), "`{name}` is not told by the test's row");
+            assert!(!value.is_null(), "the test's row has no `{name}`");
             assert_eq!(columns.contains(name.as_str()), !lists.contains(&name.as_str()), "`{name}`");
         }
         assert!(super::columns().iter().all(|name| !at(&table, name).is_null()));

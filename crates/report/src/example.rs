@@ -3,7 +3,7 @@
 use longwave_eval::protocols::Keys;
 use longwave_eval::{PositionRow, Protocol, ResultRow};
 
-/// A row of a run that is named as its encoding; its sums per document are not told.
+/// A row of a run that is named after its encoding, without sums per document.
 pub(crate) fn row(run: &str, extend: &str, length: usize, ppl: f64) -> ResultRow {
     ResultRow {
         run: run.into(),

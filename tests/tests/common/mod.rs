@@ -125,6 +125,15 @@ impl Project {
         }
     }
 
+    /// What the program says where it rejects the arguments.
+    pub fn refused(&self, code: i32, arguments: &[&str]) -> String {
+        let outcome = self.run(arguments);
+        assert_eq!(outcome.code, Some(code), "{}", outcome.stderr);
+        assert_eq!(outcome.stdout, "");
+        assert!(!outcome.stderr.contains("panicked"));
+        outcome.stderr
+    }
+
     /// Trains `small.toml` with more arguments, which must succeed.
     pub fn train(&self, more: &[&str]) -> Outcome {
         let outcome = self.run(&[&["train", "--config", "small.toml", "--device", "cpu"], more].concat());

@@ -114,3 +114,24 @@ fn a_byte_pair_tokenizer_gives_whole_characters() {
         json["tokens"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
     assert_eq!(json["text"].as_str().unwrap(), tokenizer.decode(&ids).unwrap());
 }
+
+#[test]
+fn a_text_that_cannot_be_generated() {
+    let project = Project::new();
+    let config = CONFIG.replace("\"rope\"", "\"learned\"").replace(", \"linear\", \"ntk\"", "");
+    project.write("small.toml", &config.replace("[32, 64]", "[32]"));
+    project.train(&["--set", "train.steps=2"]);
+    let message = |arguments: &[&str]| {
+        project.refused(2, &[&["generate", "runs/small-0", "--device", "cpu"], arguments].concat())
+    };
+    insta::assert_snapshot!(
+        "generate_past_the_table",
+        message(&["--prompt", "the wave", "--max-tokens", "26"])
+    );
+    insta::assert_snapshot!("generate_without_an_applying_extension", message(&["--extend", "yarn"]));
+    insta::assert_snapshot!("generate_with_two_extensions", message(&["--extend", "linear,ntk"]));
+    insta::assert_snapshot!("generate_below_zero", message(&["--temperature", "-1"]));
+    insta::assert_snapshot!("generate_from_no_token", message(&["--top-k", "0"]));
+    insta::assert_snapshot!("generate_from_too_much", message(&["--top-p", "1.5"]));
+    insta::assert_snapshot!("generate_nothing", message(&["--max-tokens", "0"]));
+}

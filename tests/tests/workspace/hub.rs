@@ -365,3 +365,29 @@ fn a_model_from_elsewhere_is_evaluated_and_not_trained() {
     assert!(outcome.stderr.contains("remove `imported`"), "{}", outcome.stderr);
     assert!(!project.exists("runs/new"));
 }
+
+#[test]
+fn a_folder_that_cannot_be_exported_to_or_imported_from() {
+    let project = Project::new();
+    project.train(&["--set", "train.steps=2"]);
+    let message = |code: i32, arguments: &[&str]| project.refused(code, arguments);
+    insta::assert_snapshot!("export_over_something", message(2, &["export", "runs/small-0", "corpus"]));
+    fs::remove_file(project.path("runs/small-0/checkpoints/best.safetensors")).unwrap();
+    insta::assert_snapshot!(
+        "export_without_a_checkpoint",
+        message(1, &["export", "runs/small-0", "x", "--checkpoint", "best"])
+    );
+    insta::assert_snapshot!("import_of_no_model", message(2, &["import", "corpus"]));
+    project.run(&["export", "runs/small-0", "out"]);
+    insta::assert_snapshot!("import_over_a_run", message(2, &["import", "out"]));
+    let other = ["import", "out", "--out", "back", "--set", "position.base=500.0"];
+    insta::assert_snapshot!("import_as_another_model", message(2, &other));
+    let json = String::from_utf8(project.read("out/config.json")).unwrap();
+    project.write("out/config.json", &json.replace("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu2\""));
+    insta::assert_snapshot!(
+        "import_of_another_architecture",
+        message(2, &["import", "out", "--out", "back"])
+    );
+    project.write("out/config.json", &json.replace("\"format\": 1", "\"format\": 9"));
+    insta::assert_snapshot!("import_of_a_newer_format", message(1, &["import", "out", "--out", "back"]));
+}

@@ -1,8 +1,8 @@
 //! `longwave eval`: evaluates a trained run again, differently.
 
 use crate::configs::warn;
-use crate::options::{Compute, extensions, introduce, one_of, one_value, parse_checkpoint, parse_split};
-use crate::output::{data, status};
+use crate::options::{RunOptions, extensions, introduce, one_of, one_value, parse_split};
+use crate::output::{json_lines, status};
 use crate::tables::{print_tables, renew_report};
 use crate::terminal::Terminal;
 use clap::Args;
@@ -10,20 +10,16 @@ use longwave_core::config::{read, set};
 use longwave_core::{Error, Result};
 use longwave_data::Split;
 use longwave_eval::protocols::{self, Protocol, WINDOWS_PER_DOCUMENT};
-use longwave_eval::{EvaluateConfig, Evaluation, ResultRow, TokenLog};
+use longwave_eval::{EvaluateConfig, Evaluation, TokenLog};
 use longwave_experiment::{Config, FoundRun, Measured, TrainedRun};
 use longwave_position::Tokens;
 use longwave_train::Run;
-use longwave_train::run::CheckpointId;
 use std::path::PathBuf;
 use toml::{Table, Value};
 
 /// Evaluate a trained run again, differently
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// A run's folder, such as `runs/rope-0`
-    #[arg(value_name = "RUN")]
-    run: PathBuf,
     /// Lengths separated by commas, in tokens or as multiples of the training length such as `2L`; those of the run's
     /// config unless given
     #[arg(long, value_delimiter = ',', value_name = "N,2L,..")]
@@ -50,26 +46,20 @@ pub(crate) struct Arguments {
     /// Change a key of the evaluation, as `windows_per_document=4` or `stride=64`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Which checkpoint to read: `last`, `best` (by validation), or the end of a stage: `stage-0` (`[train]`),
-    /// `stage-1`, ..
-    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parse_checkpoint)]
-    checkpoint: CheckpointId,
-    /// Print the rows as JSON lines instead of the table
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    compute: Compute,
+    of: RunOptions,
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // A folder without a run is the first thing that can be wrong.
-    Run::read(&arguments.run)?;
+    let RunOptions { run, checkpoint, json, compute } = &arguments.of;
+    Run::read(run)?;
     let corpus = arguments.corpus.as_deref();
-    let found = FoundRun::find(&arguments.run, arguments.checkpoint, corpus, &mut Terminal::default())?;
+    let found = FoundRun::find(run, *checkpoint, corpus, &mut Terminal::default())?;
     let other = corpus.filter(|_| found.other_given());
     let evaluations = evaluations(arguments, other)?;
-    let machine = arguments.compute.open()?;
+    let machine = compute.open()?;
     if let Some(note) = found.note() {
         tracing::warn!("{note}");
     }
@@ -88,25 +78,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(tokens) = tokens {
         tokens.finish()?;
     }
-    if arguments.json {
-        print_json(tried.iter().chain(&rows))?;
+    if *json {
+        json_lines(tried.iter().chain(&rows))?;
     } else {
         print_tables(&rows)?;
     }
-    renew_report(&arguments.run)
-}
-
-/// Prints rows as JSON lines.
-fn print_json<'a>(rows: impl Iterator<Item = &'a ResultRow>) -> Result<()> {
-    let lines = rows.map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
-    let lines = lines.map_err(|error| Error::failed(format!("a row cannot be written as JSON: {error}")))?;
-    data(&(lines.join("\n") + "\n"))
+    renew_report(run)
 }
 
 /// The evaluations that the command line asks for: those of the run's config, or one of its own that
 /// begins as the config's first and reads `corpus`, where that is other text than the run's.
 fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evaluation>> {
-    let config = Config::load(&arguments.run.join("config.toml"), &[])?;
+    let config = Config::load(&arguments.of.run.join("config.toml"), &[])?;
     let asked = !arguments.lengths.is_empty()
         || !arguments.extend.is_empty()
         || arguments.against.is_some()

@@ -1,8 +1,8 @@
 //! `longwave generate`: continues a text with a trained run.
 
 use crate::interrupt;
-use crate::options::{Compute, introduce, one_extension, parse_checkpoint};
-use crate::output::{data, status};
+use crate::options::{RunOptions, introduce, one_extension};
+use crate::output::{data, json_lines, status};
 use clap::Args;
 use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
@@ -10,11 +10,9 @@ use longwave_data::{Prompt, TextStream};
 use longwave_eval::memory_check;
 use longwave_model::{Cache, Generator, Sampling, Size};
 use longwave_position::ExtensionConfig;
-use longwave_train::run::CheckpointId;
 use longwave_train::{Trained, VERSION};
 use serde::Serialize;
 use std::borrow::Cow;
-use std::path::PathBuf;
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
@@ -43,9 +41,6 @@ struct Generated<'a> {
 /// Continue a text with a trained run
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// A run's folder, such as `runs/rope-0`
-    #[arg(value_name = "RUN")]
-    run: PathBuf,
     /// The text to continue; an empty one begins a document
     #[arg(long, default_value = "", value_name = "TEXT")]
     prompt: String,
@@ -67,14 +62,8 @@ pub(crate) struct Arguments {
     /// The extension it is read with, fixed at prompt plus new tokens: a kind, or an inline TOML table
     #[arg(long, value_name = "KIND")]
     extend: Option<String>,
-    /// Which checkpoint to read
-    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parse_checkpoint)]
-    checkpoint: CheckpointId,
-    /// Print one JSON object at the end instead of the text as it comes
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    compute: Compute,
+    of: RunOptions,
 }
 
 /// Runs the command.
@@ -87,9 +76,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     sampling.validate()?;
     let extend = one_extension(arguments.extend.as_deref())?;
-    let which = arguments.checkpoint;
-    let machine = arguments.compute.open()?;
-    let trained = Trained::open(&arguments.run, which, &machine.device)?;
+    let RunOptions { run, checkpoint, json, compute } = &arguments.of;
+    let machine = compute.open()?;
+    let trained = Trained::open(run, *checkpoint, &machine.device)?;
     let Trained { config, resolved, model, meta, tokenizer } = &trained;
     let prompt = Prompt::new(&arguments.prompt, tokenizer, config.data.separator.as_deref())?;
     let lengths = [prompt.ids.len(), arguments.max_tokens];
@@ -102,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(substitute) = &prompt.substitute {
         status(&format!("the prompt is empty: the text begins as after {substitute:?}"));
     }
-    let stream = !arguments.json;
+    let stream = !json;
     if stream {
         data(&arguments.prompt)?;
     }
@@ -128,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let generated = Generated {
         run: &config.name,
         config_hash: &meta.config_hash,
-        checkpoint: which.name(),
+        checkpoint: checkpoint.name(),
         step: meta.step,
         encoding: config.position.name(),
         extend_config: &extend,
@@ -142,7 +131,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         device: &machine.device_name,
         version: VERSION,
     };
-    let line = serde_json::to_string(&generated)
-        .map_err(|error| Error::failed(format!("the text cannot be written as JSON: {error}")))?;
-    data(&(line + "\n"))
+    json_lines([generated])
 }

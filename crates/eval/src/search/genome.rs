@@ -39,7 +39,7 @@ pub(super) fn generation(
         .collect()
 }
 
-/// Some factors drawn anew, and perhaps the positions read as trained.
+/// Draws some factors again, and perhaps the number of positions read as trained.
 fn mutated(mut genome: Genome, chance: f64, highest: u64, length: usize, stream: &mut Stream) -> Genome {
     let lowest = STEPS as u64;
     for factor in &mut genome.factors {
@@ -55,7 +55,7 @@ fn mutated(mut genome: Genome, chance: f64, highest: u64, length: usize, stream:
     genome
 }
 
-/// Every factor from one of two readings.
+/// Takes every factor from one of two readings.
 fn crossed(a: &Genome, b: &Genome, stream: &mut Stream) -> Genome {
     let mut one = |a, b| if stream.below(2) == 0 { a } else { b };
     let mut factors: Vec<u64> = a.factors.iter().zip(&b.factors).map(|(&a, &b)| one(a, b)).collect();

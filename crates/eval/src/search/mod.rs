@@ -1,12 +1,13 @@
 //! The factors of `longrope`, searched for on the validation split.
 //!
-//! An evolutionary search as in Ding et al. 2024 (arXiv:2402.13753, algorithm 1): it begins with what `linear`, `ntk`,
-//! `yarn` and `direct` make of the frequencies, and keeps trying changes of the best readings so far, each factor
-//! replaced with probability `mutation` by one from 1 to 1.25 s in steps of 0.01, and crossings of two of them;
-//! `n_hat` is drawn from the published list. Factors never fall from one band to the next slower one: they
-//! are sorted after each change. The loss is that of the block's protocol at one length. A search is a function of its
-//! keys, the seed and the checkpoint, and ends after `budget` readings. Losses are kept as they are measured: a search
-//! that was interrupted goes on where it stopped, to the same end bit for bit.
+//! An evolutionary search as in Ding et al. 2024 (arXiv:2402.13753, algorithm 1). It starts from the factors of `linear`,
+//! `ntk`, `yarn` and `direct`. Each generation changes the best readings so far, or crosses two of them. A change
+//! replaces each factor with probability `mutation` by a value from 1 to 1.25 s in steps of 0.01, and may draw `n_hat`
+//! from the published list. Factors never fall from one band to the next slower one: they are sorted after each change.
+//! The loss is that of the block's protocol at one length. The search ends after `budget` readings.
+//!
+//! The result depends on the keys, the seed and the checkpoint alone. Losses are stored as they are measured: an
+//! interrupted search continues where it stopped, and ends with the same bits.
 
 pub mod config;
 mod genome;
@@ -29,13 +30,13 @@ use toml::{Table, Value};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
     config: SearchConfig,
-    /// The keys of the extension but those that are searched for.
+    /// The other keys of the extension.
     with: Table,
     section: String,
 }
 
 impl Search {
-    /// Takes the search out of an entry of `extend`, where there is one.
+    /// Reads the search of an entry of `extend`; `None` where it has none.
     pub(crate) fn take(kind: &str, table: &Table, section: &str) -> Result<Option<Self>> {
         let (true, Some(search)) = (kind == "longrope", table.get("search")) else { return Ok(None) };
         let key = format!("{section}.search");
@@ -88,13 +89,13 @@ impl Search {
         ExtensionConfig::from_value(&Value::Table(table), &self.section)
     }
 
-    /// The length that is searched for.
+    /// The length at which readings are measured.
     fn length(&self, block: &ResolvedEvaluate) -> usize {
         let given = self.config.length.map(|length| length.rounded_down(block.train_length));
         given.unwrap_or_else(|| block.lengths.iter().copied().max().unwrap_or_default())
     }
 
-    /// The windows a reading is measured on.
+    /// The windows of a trial.
     fn block(&self, block: &ResolvedEvaluate) -> ResolvedEvaluate {
         let length = self.length(block);
         let mut keys =
@@ -105,7 +106,7 @@ impl Search {
         ResolvedEvaluate { lengths: vec![length], split: Split::Valid, keys, ..block.clone() }
     }
 
-    /// The windows a reading is measured on, and how many readings are: the budget, and the best one for its row.
+    /// The windows of a trial, and the number of readings: the budget, and one more for the row of the best.
     pub(crate) fn trials(&self, block: &ResolvedEvaluate) -> (ResolvedEvaluate, usize) {
         (self.block(block), self.config.budget + 1)
     }
@@ -123,7 +124,7 @@ impl Search {
         ExtensionConfig::from_value(&value, &self.section)
     }
 
-    /// Checks that the search can be made, and gives what one of its trials reads, and with which extension.
+    /// Checks that the search can be run; returns the windows of a trial and an extension to try.
     pub(crate) fn check(
         &self,
         model: &Reading,
@@ -141,7 +142,7 @@ impl Search {
     }
 }
 
-/// The frequencies of the one encoding made of some.
+/// The frequencies of the encodings, which must all have the same number of bands.
 fn frequencies(reading: &Reading) -> Result<Vec<f64>> {
     let mut found = reading.encodings().iter().filter_map(|encoding| encoding.frequencies());
     let error = |what: &str| {

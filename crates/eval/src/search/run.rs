@@ -1,4 +1,4 @@
-//! Makes a search: measures readings on the validation split until the budget is spent.
+//! Runs a search: measures readings on the validation split until the budget is spent.
 
 use super::genome::{Genome, STEPS, generation};
 use super::trials::Trials;
@@ -16,8 +16,9 @@ use std::collections::HashSet;
 use std::path::Path;
 use toml::Value;
 
-/// Makes the search, or finds it among the known rows; gives the row of the best reading on the validation split.
-/// What it tries is kept in `folder`, so that a search that was interrupted goes on, and a larger one begins with it.
+/// Runs the search, or finds its result among the known rows; returns the row of the best reading on the validation
+/// split. It stores what it tries in `folder`: an interrupted search continues from there, and a larger one starts with
+/// it.
 ///
 /// # Errors
 /// As [`evaluate()`], or the folder cannot be read or written.
@@ -124,7 +125,7 @@ fn evolve(
         .ok_or_else(|| Error::failed("a search measured nothing"))
 }
 
-/// What known extensions make of the frequencies, as factors.
+/// The factors that known extensions apply to the frequencies.
 fn seeds(model: &Reading, lengths: Lengths, highest: u64) -> Result<Vec<Genome>> {
     let trained = frequencies(model)?;
     ["linear", "yarn", "ntk", "direct"]

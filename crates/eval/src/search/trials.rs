@@ -1,8 +1,8 @@
 //! The losses that searches have measured, kept in a run's folder.
 //!
-//! `searches/KEY.jsonl` has a line for every reading that was tried, with its loss; the key is a hash of what else the
-//! loss depends on, and the first line says that in full. How a search goes on is no part of it: a search with another
-//! budget or population takes what is there.
+//! `searches/KEY.jsonl` has one line for each reading that was tried, with its loss. The key is a hash of everything else
+//! that the loss depends on, and the first line holds that in full. Budget and population are not part of it: another
+//! search reuses the losses.
 
 use super::genome::Genome;
 use longwave_core::{Error, Result, canonical, file};
@@ -28,12 +28,12 @@ pub(super) struct Trials {
 struct Trial {
     #[serde(flatten)]
     genome: Genome,
-    /// Mean loss in nats per token; `null` where it is none.
+    /// Mean loss in nats per token; `null` where it is not finite.
     loss: Option<f64>,
 }
 
 impl Trials {
-    /// The readings that were tried of `subject`, in the file of its own below `folder`.
+    /// The readings of `subject` that were tried, from its file below `folder`.
     ///
     /// # Errors
     /// The file cannot be read, or a line of it is damaged.
@@ -48,7 +48,7 @@ impl Trials {
         let text = file::read_text(&trials.path)?;
         let mut lines = text.lines();
         if lines.next() != Some(&trials.lines[0]) {
-            return Err(trials.damaged(1, "it tells of another search"));
+            return Err(trials.damaged(1, "it belongs to another search"));
         }
         for (number, line) in (2..).zip(lines) {
             let Trial { genome, loss } =
@@ -60,16 +60,16 @@ impl Trials {
     }
 
     fn damaged(&self, number: usize, why: &str) -> Error {
-        Error::failed(format!("`{}` line {number} is no tried reading: {why}", self.path.display()))
+        Error::failed(format!("`{}` line {number} is not a tried reading: {why}", self.path.display()))
             .hint("remove the file; the search then begins anew")
     }
 
-    /// The loss of a reading that was tried.
+    /// The loss of a reading, where it was tried.
     pub(super) fn loss(&self, genome: &Genome) -> Option<f64> {
         self.losses.get(genome).copied()
     }
 
-    /// Keeps the loss of a reading. The file appears whole or stays as it was.
+    /// Stores the loss of a reading. The file appears whole or stays as it was.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -119,7 +119,7 @@ mod tests {
         let text = std::fs::read_to_string(&trials.path).unwrap();
         std::fs::write(&trials.path, text.clone() + "{\"factors\": [1").unwrap();
         let error = Trials::open(folder.path(), &Value::Null).unwrap_err();
-        assert!(error.message().contains("line 3 is no tried reading"), "{error}");
+        assert!(error.message().contains("line 3 is not a tried reading"), "{error}");
         assert!(error.hint_text().is_some());
         std::fs::write(&trials.path, text.replacen("null", "1", 1)).unwrap();
         assert!(Trials::open(folder.path(), &Value::Null).unwrap_err().message().contains("another search"));

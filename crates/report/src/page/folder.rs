@@ -9,7 +9,7 @@ use std::path::Path;
 /// Runs lie in the folder itself, in `runs/NAME`, or one level deeper in a study's folder.
 const DEPTH: usize = 3;
 
-/// One run, as far as its folder tells.
+/// One run, with what its folder holds.
 pub(super) struct Run {
     /// Its folder below the reported one, or that folder's own name.
     pub(super) name: String,
@@ -21,7 +21,7 @@ pub(super) struct Run {
     pub(super) config: Option<String>,
 }
 
-/// One line of `metrics.jsonl`, as far as a report needs it.
+/// What a report needs of a line of `metrics.jsonl`.
 #[derive(Deserialize)]
 pub(super) struct Metric {
     step: u64,

@@ -124,5 +124,5 @@ fn pooled_rows_name_every_run() {
     for (line, count) in [("report: rope, 1", 2), ("report: alibi, 1", 1)] {
         assert_eq!(page.matches(&format!("<tr><th scope=\"row\">{line}</th>")).count(), count, "{line}");
     }
-    assert!(page.contains(">alibi, 10</td>"), "the hash of each is told");
+    assert!(page.contains(">alibi, 10</td>"), "the hash of each is shown");
 }

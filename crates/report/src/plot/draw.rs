@@ -274,10 +274,16 @@ impl<DB: DrawingBackend> Picture<'_, DB> {
         (PALETTE[place % PALETTE.len()], place % MARKERS)
     }
 
+    /// Dashes for the first reference, dots for others, so that the chance level is not taken for the window baseline.
+    fn dashes(&self, series: &Series) -> (f64, f64) {
+        let first = self.chart.series.iter().find(|other| other.reference);
+        if first.is_some_and(|first| std::ptr::eq(first, series)) { (6.0, 4.0) } else { (2.0, 3.0) }
+    }
+
     fn line(&self, places: &[Place], series: &Series, color: RGBColor) -> Result<()> {
         match places.len() {
             0 | 1 => Ok(()),
-            _ if series.reference => self.canvas.dashed(places, color, 2.0, (6.0, 4.0)),
+            _ if series.reference => self.canvas.dashed(places, color, 2.0, self.dashes(series)),
             _ => self.canvas.stroke(places, color, 2.0),
         }
     }

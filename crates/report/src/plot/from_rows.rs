@@ -3,16 +3,16 @@
 use super::{Axis, Chart, Point, Scale, Series};
 use crate::block::{Block, Line, multiple};
 use crate::curve::{Span, longest_with_curve, loss_within, rows_with_curve, spans};
-use crate::table::{Cell, Table, across};
+use crate::table::{Cell, Table, across, text_of};
 use longwave_eval::Metric;
 
-/// More lines than this are not told apart in one chart.
+/// A reader can follow up to so many lines in one chart.
 const READABLE: usize = 12;
 /// A longer curve is averaged down to about this many points.
 const CURVE: usize = 300;
 
 /// A metric against length: one chart, or, where several runs have
-/// more lines together than can be told apart, one chart of how each run reads by itself and one chart per
+/// more lines together than a reader can follow, one chart of how each run reads by itself and one chart per
 /// run.
 pub fn by_length(block: &Block, metric: Metric) -> Vec<Chart> {
     let runs = block.runs();
@@ -59,7 +59,7 @@ fn by_length_of(
     let train_length = block.settings.train_length;
     let tick = |length: usize| (length as f64, vec![length.to_string(), multiple(length, train_length)]);
     let seeds = lines.iter().flat_map(|line| line.rows.values()).any(|rows| rows.len() > 1);
-    // Errors of many lines on one another say nothing; the table tells them.
+    // Error bars of many lines hide each other; the table has the errors.
     let has_bars = lines.len() <= READABLE;
     // As in the table, one seed's error over documents does not stand beside spreads over seeds.
     let bar = |cell: &Cell| {
@@ -137,8 +137,8 @@ fn positions_of(block: &Block, run: &str) -> Option<Chart> {
         reference: line.is_baseline(),
     });
     Some(Chart {
-        title: format!("Loss by position of {}, at {length} tokens", block.run_label(run)),
-        subtitle: format!("{} split, mean over buckets of {bucket} places", block.settings.split),
+        title: format!("Loss by position of {}, at {length} tokens{}", block.run_label(run), text_of(block)),
+        subtitle: format!("mean over buckets of {bucket} places"),
         note: None,
         x: Axis {
             label: "position in the window (tokens of context)".into(),

@@ -1,8 +1,8 @@
 //! Charts as SVG, PNG and PDF, from one drawing.
 //!
 //! A [`Chart`] is data: series, labels and scales. [`svg`], [`write_png`] and [`fn@pdf`] draw it with the font that
-//! this crate carries, so that none asks the system for one. Series are told apart by colour (Okabe
-//! and Ito's palette, which colour-blind readers can tell apart) and by marker.
+//! this crate carries, so that none asks the system for one. Series differ in colour (Okabe
+//! and Ito's palette, which colour-blind readers can distinguish) and in marker.
 
 mod canvas;
 mod draw;

@@ -110,10 +110,10 @@ fn lengths_that_score_different_tokens_are_noted() {
     };
     let (mut chart, _, notes) = of(&rows);
     assert!(notes.iter().any(|said| said == note), "{notes:?}");
-    let height = draw::size(&chart).1;
+    let height = draw::size(&chart, &Layout::default()).unwrap().1;
     assert!(svg(&chart).unwrap().lines().any(|line| line.trim() == note));
     chart.note = None;
-    assert!(draw::size(&chart).1 < height);
+    assert!(draw::size(&chart, &Layout::default()).unwrap().1 < height);
     // Rows that name the windows whose tokens every length scores need no note.
     for row in &mut rows {
         row.settings.keys =

@@ -9,7 +9,7 @@ use longwave_eval::{Metric, ResultRow};
 /// One measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// What it says.
+    /// The metric that it is a value of.
     pub metric: Metric,
     /// The value; the mean over seeds where there are several.
     pub value: f64,
@@ -52,7 +52,7 @@ pub fn percent(nats: f64) -> String {
 }
 
 impl Cell {
-    /// The cell of the rows of one length, one per seed; `None` where none says it.
+    /// The cell of the rows of one length, one per seed; `None` where none has the metric.
     pub fn new(metric: Metric, rows: &[&ResultRow]) -> Option<Self> {
         let factor = metric.factor();
         let measured = rows.iter().filter_map(|row| {

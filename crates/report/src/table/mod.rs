@@ -9,10 +9,10 @@ mod words;
 use crate::block::{Block, Line, multiple};
 use longwave_eval::Metric;
 use order::sorted;
-use words::{counts, layout, notes, text_of};
+use words::{counts, layout, notes};
 
 pub use cell::{Cell, Spread, percent};
-pub(crate) use words::across;
+pub(crate) use words::{across, text_of};
 
 /// The title of a table names up to so many runs.
 const NAMED: usize = 4;
@@ -20,7 +20,7 @@ const NAMED: usize = 4;
 /// A block of results as a table, lengths across and extensions down.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// What its cells say.
+    /// The metric of its cells.
     pub metric: Metric,
     /// What is shown, in a few words.
     pub title: String,
@@ -53,7 +53,7 @@ impl Table {
         metrics.chain(Self::by_position(block)).collect()
     }
 
-    /// The table of a block that says one thing.
+    /// The table of a block for one metric.
     ///
     /// Each run's lines are sorted by it, the best first, at 8L, or at the longest length where that was not read.
     pub fn new(block: &Block, metric: Metric) -> Self {
@@ -88,8 +88,8 @@ impl Table {
     }
 }
 
-/// Adds the difference that rows tell at the longest length, seed by seed, to every row that has one; gives the
-/// column's header where any has.
+/// Adds a column with the difference at the longest length, of every row that holds one, seed by seed; returns its
+/// header where any does.
 fn push_differences(block: &Block, rows: &mut [TableRow], metric: Metric) -> Option<String> {
     let longest = block.lengths.last().filter(|_| metric == Metric::Perplexity)?;
     let of_line =
@@ -104,7 +104,7 @@ fn push_differences(block: &Block, rows: &mut [TableRow], metric: Metric) -> Opt
     Some(format!("\u{394} at {}", multiple(*longest, block.settings.train_length)))
 }
 
-/// Where some cells tell a spread over seeds, those of one seed tell no error, which would be over documents.
+/// Where some cells show a spread over seeds, removes the errors of those of one seed, which are over documents.
 fn leave_out_other_errors(rows: &mut [TableRow]) {
     let cells = || rows.iter().flat_map(|row| row.cells.iter().flatten());
     if cells().any(|cell| cell.seeds > 1) {

@@ -8,7 +8,7 @@ use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
 use serde_json::Value;
 
 /// Which text was read, and with which checkpoint, as a title ends.
-pub(super) fn text_of(block: &Block) -> String {
+pub(crate) fn text_of(block: &Block) -> String {
     match block.checkpoint.as_str() {
         "last" => split_of(block),
         checkpoint => format!("{}, {checkpoint} checkpoint", split_of(block)),
@@ -136,8 +136,9 @@ pub(super) fn marks(block: &Block, cells: &[&Cell], order: Metric, column: &str)
 /// The label of the line that the others are compared with.
 fn against(block: &Block, length: usize) -> String {
     let rows = block.lines.iter().filter_map(|line| line.rows.get(&length)).flatten();
-    let told = rows.filter_map(|row| row.difference.as_ref()).map(|difference| &difference.against).next();
-    let is_it = |line: &&Line| match told {
+    let recorded =
+        rows.filter_map(|row| row.difference.as_ref()).map(|difference| &difference.against).next();
+    let is_it = |line: &&Line| match recorded {
         Some(Value::String(name)) => line.extend == *name,
         Some(config) => line.rows.values().flatten().any(|row| row.extend_config == *config),
         None => false,

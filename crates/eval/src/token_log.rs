@@ -1,44 +1,18 @@
 //! The loss of every scored token, as a file.
 //!
-//! One line a token, JSON lines or, where the file's name ends in `.csv`, CSV with a header. The fields:
-//!
-//! | field | meaning |
-//! |---|---|
-//! | `run`, `seed` | as in the row of `results.jsonl` |
-//! | `extend`, `extend_config` | how the model was read; in CSV the config is JSON |
-//! | `protocol`, `split`, `length` | the measurement |
-//! | `document` | name of the document; of a task, the number of the sequence |
-//! | `position` | the token's place in its document, from 0; of repeated text, in the repeated one |
-//! | `context` | tokens read before it |
-//! | `token` | its id |
-//! | `nll` | negative log likelihood in nats; `null` (empty in CSV) where it is not finite |
-//! | `correct` | whether the model gave it the highest probability |
+//! One line a token, JSON lines or, where the file's name ends in `.csv`, CSV with a header. The fields are
+//! [`TOKEN_COLUMNS`].
 
 use crate::metrics::Score;
 use crate::plan::Plan;
 use crate::row::ResultRow;
+use crate::row::columns::TOKEN_COLUMNS;
 use crate::text::Text;
 use longwave_core::file::AtomicFile;
 use longwave_core::{Error, Result};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
-
-const COLUMNS: [&str; 13] = [
-    "run",
-    "seed",
-    "extend",
-    "extend_config",
-    "protocol",
-    "split",
-    "length",
-    "document",
-    "position",
-    "context",
-    "token",
-    "nll",
-    "correct",
-];
 
 /// The file while it is written; it appears when it is [finished](Self::finish).
 #[derive(Debug)]
@@ -56,7 +30,7 @@ impl TokenLog {
         let csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
         let mut log = Self { file: AtomicFile::create(path)?, csv };
         if csv {
-            log.line(&COLUMNS.join(","))?;
+            log.line(&names().collect::<Vec<_>>().join(","))?;
         }
         Ok(log)
     }
@@ -105,8 +79,12 @@ impl TokenLog {
     }
 }
 
+fn names() -> impl Iterator<Item = &'static str> {
+    TOKEN_COLUMNS.into_iter().map(|(name, ..)| name)
+}
+
 fn object(values: [Value; 13]) -> String {
-    let fields = COLUMNS.into_iter().map(str::to_owned).zip(values);
+    let fields = names().map(str::to_owned).zip(values);
     Value::Object(fields.collect()).to_string()
 }
 
@@ -166,7 +144,7 @@ mod tests {
     #[test]
     fn csv_has_a_header_and_quotes() {
         let lines = written("tokens.csv");
-        assert_eq!(lines[0], COLUMNS.join(","));
+        assert_eq!(lines[0], names().collect::<Vec<_>>().join(","));
         assert_eq!(
             lines[1],
             "rope,0,yarn,\"{\"\"kind\"\":\"\"yarn\"\"}\",fixed_target,test,128,\"a, b\",2,1,7,0.25,true"

@@ -6,48 +6,27 @@
 //! `results.jsonl`.
 
 use longwave_core::{Error, Result};
+use longwave_eval::row::columns::{ColumnType, columns};
 use longwave_eval::token_log::quoted;
-use longwave_eval::{Metric, ResultRow, protocols};
+use longwave_eval::{Metric, ResultRow};
 use serde_json::{Map, Value};
-
-/// The columns before those of protocols.
-const FIRST: [&str; 16] = [
-    "run",
-    "seed",
-    "encoding",
-    "extend",
-    "extend_config",
-    "chosen_among",
-    "protocol",
-    "corpus",
-    "corpus_hash",
-    "text_hash",
-    "split",
-    "checkpoint",
-    "step",
-    "stage",
-    "train_length",
-    "length",
-];
-/// The columns between those of protocols and those of metrics.
-const COUNTS: [&str; 5] = ["exact", "tokens", "documents", "skipped_documents", "bytes"];
-/// The columns after those of metrics.
-const LAST: [&str; 5] = ["config_hash", "device", "threads", "version", "format"];
-
-/// The columns of a row, in order.
-fn columns() -> Vec<&'static str> {
-    let keys = protocols::keys().into_iter().map(|key| key.name);
-    let metrics = Metric::ALL.iter().flat_map(|metric| metric.csv_columns());
-    FIRST.into_iter().chain(keys).chain(COUNTS).chain(metrics).chain(LAST).collect()
-}
 
 /// A named column. A missing value is null, and so is one that is not finite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// Its name.
     pub name: String,
+    /// What its values are, the same in every file.
+    pub of: ColumnType,
     /// Its values: numbers, words, true and false, or null.
     pub values: Vec<Value>,
+}
+
+impl Column {
+    /// A column of such values.
+    pub fn new(name: &str, of: ColumnType, values: Vec<Value>) -> Self {
+        Self { name: name.to_owned(), of, values }
+    }
 }
 
 /// Columns of plain values, all of one length.
@@ -64,7 +43,7 @@ impl Tidy {
     /// A row has no JSON form.
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a ResultRow>) -> Result<Self> {
         let mut columns: Vec<Column> =
-            columns().into_iter().map(|name| Column { name: name.to_owned(), values: Vec::new() }).collect();
+            columns().into_iter().map(|info| Column::new(info.name, info.of, Vec::new())).collect();
         for row in rows {
             let fields = fields(row)?;
             for column in &mut columns {
@@ -133,7 +112,7 @@ fn cell(value: &Value) -> String {
 mod tests {
     use super::*;
     use crate::example;
-    use longwave_eval::protocols::Keys;
+    use longwave_eval::protocols::{self, Keys};
     use longwave_eval::{BigramRow, LastSeen, ReferenceDifference, Settings};
     use serde_json::json;
     use std::collections::BTreeSet;
@@ -182,7 +161,17 @@ mod tests {
             assert!(!value.is_null(), "the test's row has no `{name}`");
             assert_eq!(columns.contains(name.as_str()), !lists.contains(&name.as_str()), "`{name}`");
         }
-        assert!(super::columns().iter().all(|name| !at(&table, name).is_null()));
+        for info in super::columns() {
+            let value = at(&table, info.name);
+            let fits = match info.of {
+                ColumnType::Text => value.is_string(),
+                ColumnType::Whole => value.is_u64(),
+                ColumnType::Number => value.is_number(),
+                ColumnType::Boolean => value.is_boolean(),
+            };
+            assert!(fits, "`{}` is {value}, and its column says {}", info.name, info.of.name());
+            assert!(!info.meaning.is_empty(), "`{}` has no meaning", info.name);
+        }
         for (name, value) in [
             ("bucket", json!(16)),
             ("sequences", json!(16)),
@@ -223,7 +212,7 @@ rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\
 
     #[test]
     fn csv_quotes_what_needs_it() {
-        let column = |name: &str, values: [Value; 2]| Column { name: name.to_owned(), values: values.into() };
+        let column = |name: &str, values: [Value; 2]| Column::new(name, ColumnType::Text, values.into());
         let table = Tidy {
             columns: vec![
                 column("label", [json!("a,b"), json!("say \"x\"")]),

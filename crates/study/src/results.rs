@@ -3,6 +3,7 @@
 use crate::plan::Plan;
 use crate::store::{Failure, Store};
 use longwave_core::Result;
+use longwave_eval::row::columns::ColumnType;
 use longwave_eval::{ResultRow, WINDOW_BASELINE};
 use longwave_report::{Column, Tidy};
 use serde_json::{Map, Value};
@@ -101,10 +102,10 @@ impl Results {
         for (index, axis) in self.axes.iter().enumerate() {
             let name = if table.has(axis) { format!("axis.{axis}") } else { axis.clone() };
             let values = self.rows.iter().map(|row| Value::String(row.labels[index].clone())).collect();
-            columns.push(Column { name, values });
+            columns.push(Column::new(&name, ColumnType::Text, values));
         }
         let labels = self.rows.iter().map(|row| Value::String(row.extend.clone())).collect();
-        columns.push(Column { name: "reading".to_owned(), values: labels });
+        columns.push(Column::new("reading", ColumnType::Text, labels));
         table.columns.splice(0..0, columns);
         Ok(table)
     }

@@ -2,6 +2,7 @@
 
 use super::measure::Measure;
 use super::sums::Facts;
+use crate::row::columns::ColumnInfo;
 use serde_json::Value;
 
 /// The loss minus that of another reading of the same tokens, in nats per token; see [`crate::reference`].
@@ -17,8 +18,12 @@ impl Measure for Difference {
         false
     }
 
-    fn csv_columns(&self) -> Vec<&'static str> {
-        vec!["against", "difference", "difference_se"]
+    fn csv_columns(&self) -> Vec<ColumnInfo> {
+        vec![
+            ColumnInfo::text("against", "the reading that `difference` is taken to: `window_baseline`, or a config as JSON"),
+            ColumnInfo::number("difference", "the loss minus that of the other reading, in nats per token"),
+            ColumnInfo::number("difference_se", "standard error of `difference` over documents"),
+        ]
     }
 
     fn derived(&self, column: &str, facts: &Facts<'_>) -> Option<Value> {

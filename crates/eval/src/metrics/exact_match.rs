@@ -4,6 +4,7 @@ use super::accuracy::CORRECT;
 use super::chance::CHANCE;
 use super::measure::{Column, Measure};
 use super::sums::{Documents, Facts};
+use crate::row::columns::ColumnInfo;
 use crate::statistics::share_interval;
 use crate::text::Material;
 use serde_json::Value;
@@ -50,8 +51,13 @@ impl Measure for ExactMatch {
         Some(Documents { sums: exact.collect(), weights: asked.collect() })
     }
 
-    fn csv_columns(&self) -> Vec<&'static str> {
-        vec!["exact_match", "exact_match_se", LOW, HIGH]
+    fn csv_columns(&self) -> Vec<ColumnInfo> {
+        vec![
+            ColumnInfo::number("exact_match", "share of the sequences whose whole answer is right, from 0 to 1"),
+            ColumnInfo::number("exact_match_se", "standard error of `exact_match` over sequences"),
+            ColumnInfo::number(LOW, "lower end of the 95% interval of `exact_match`"),
+            ColumnInfo::number(HIGH, "upper end of the 95% interval of `exact_match`"),
+        ]
     }
 
     fn derived(&self, column: &str, facts: &Facts<'_>) -> Option<Value> {

@@ -1,6 +1,7 @@
 //! What a metric says of itself.
 
 use super::sums::{Documents, Facts, TokenSum};
+use crate::row::columns::ColumnInfo;
 use crate::statistics::mean_over_documents;
 use crate::text::Material;
 use serde_json::Value;
@@ -68,10 +69,13 @@ pub trait Measure: Sync {
     }
 
     /// Its columns in CSV files; those that are no field of a row are [derived](Self::derived).
-    fn csv_columns(&self) -> Vec<&'static str> {
-        self.column()
-            .map(|column| std::iter::once(column.name).chain(column.error).collect())
-            .unwrap_or_default()
+    fn csv_columns(&self) -> Vec<ColumnInfo> {
+        let Some(column) = self.column() else { return Vec::new() };
+        let error = column.error.map(|error| {
+            ColumnInfo::number(error, format!("standard error of `{}` over documents", column.name))
+        });
+        let value = ColumnInfo::number(column.name, self.unit());
+        std::iter::once(value).chain(error).collect()
     }
 
     /// The value of a CSV column that is made of other fields of the row; `None` where the column is a field.

@@ -12,6 +12,7 @@
 //! measured on. A file holds one row of each identity: measuring again replaces the row in its place, and all
 //! other lines stay byte for byte as they are.
 
+pub mod columns;
 #[doc(hidden)]
 pub mod example;
 mod store;

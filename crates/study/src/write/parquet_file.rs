@@ -1,7 +1,8 @@
 //! A table as Apache Parquet.
 
 use longwave_core::{Error, Result};
-use longwave_report::{Column, Tidy};
+use longwave_eval::row::columns::ColumnType;
+use longwave_report::Tidy;
 use parquet::basic::{ConvertedType, Repetition, Type as Physical};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -12,39 +13,13 @@ use parquet::schema::types::Type;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What all values of a column are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Boolean,
-    Whole,
-    Number,
-    Text,
-}
-
-impl Kind {
-    /// The narrowest kind for all values; a column of nothing is text.
-    fn of(column: &Column) -> Self {
-        let values = || column.values.iter().filter(|value| !value.is_null());
-        if values().next().is_none() {
-            Self::Text
-        } else if values().all(Value::is_boolean) {
-            Self::Boolean
-        } else if values().all(|value| value.as_i64().is_some()) {
-            Self::Whole
-        } else if values().all(Value::is_number) {
-            Self::Number
-        } else {
-            Self::Text
-        }
-    }
-
-    fn physical(self) -> Physical {
-        match self {
-            Self::Boolean => Physical::BOOLEAN,
-            Self::Whole => Physical::INT64,
-            Self::Number => Physical::DOUBLE,
-            Self::Text => Physical::BYTE_ARRAY,
-        }
+/// How a column is stored, whatever its values: files of different studies have one schema, and can be put together.
+fn physical(of: ColumnType) -> Physical {
+    match of {
+        ColumnType::Boolean => Physical::BOOLEAN,
+        ColumnType::Whole => Physical::INT64,
+        ColumnType::Number => Physical::DOUBLE,
+        ColumnType::Text => Physical::BYTE_ARRAY,
     }
 }
 
@@ -58,9 +33,9 @@ fn write(table: &Tidy) -> std::result::Result<Vec<u8>, ParquetError> {
         .columns
         .iter()
         .map(|column| {
-            let kind = Kind::of(column);
-            let text = if kind == Kind::Text { ConvertedType::UTF8 } else { ConvertedType::NONE };
-            Type::primitive_type_builder(&column.name, kind.physical())
+            let is_text = column.of == ColumnType::Text;
+            let text = if is_text { ConvertedType::UTF8 } else { ConvertedType::NONE };
+            Type::primitive_type_builder(&column.name, physical(column.of))
                 .with_repetition(Repetition::OPTIONAL)
                 .with_converted_type(text)
                 .build()
@@ -74,9 +49,18 @@ fn write(table: &Tidy) -> std::result::Result<Vec<u8>, ParquetError> {
     let mut group = file.next_row_group()?;
     for column in &table.columns {
         let Some(mut writer) = group.next_column()? else { break };
+        let fits = |value: &&Value| match column.of {
+            ColumnType::Boolean => value.is_boolean(),
+            ColumnType::Whole => value.as_i64().is_some(),
+            ColumnType::Number => value.is_number(),
+            ColumnType::Text => true,
+        };
+        let values = column.values.iter().filter(|value| !value.is_null());
+        if let Some(wrong) = values.clone().find(|value| !fits(value)) {
+            return Err(ParquetError::General(format!("`{}` cannot hold {wrong}", column.name)));
+        }
         // One where there is a value.
         let levels: Vec<i16> = column.values.iter().map(|value| i16::from(!value.is_null())).collect();
-        let values = column.values.iter().filter(|value| !value.is_null());
         match writer.untyped() {
             ColumnWriter::BoolColumnWriter(writer) => {
                 let values: Vec<bool> = values.filter_map(Value::as_bool).collect();
@@ -111,21 +95,42 @@ fn text(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use longwave_report::Column;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
     use serde_json::json;
 
     fn table() -> Tidy {
-        let column = |name: &str, values: [Value; 2]| Column { name: name.to_owned(), values: values.into() };
+        let column = |name, of, values: [Value; 2]| Column::new(name, of, values.into());
         Tidy {
             columns: vec![
-                column("label", [json!("a,b"), json!("say \"x\"")]),
-                column("length", [json!(128), Value::Null]),
-                column("nll", [json!(0.1), json!(2.0)]),
-                column("exact", [Value::Null, json!(true)]),
-                column("stride", [Value::Null, Value::Null]),
+                column("label", ColumnType::Text, [json!("a,b"), json!("say \"x\"")]),
+                column("length", ColumnType::Whole, [json!(128), Value::Null]),
+                column("nll", ColumnType::Number, [json!(0.1), json!(2)]),
+                column("exact", ColumnType::Boolean, [Value::Null, json!(true)]),
+                column("stride", ColumnType::Whole, [Value::Null, Value::Null]),
             ],
         }
+    }
+
+    #[test]
+    fn a_column_keeps_its_type_whatever_it_holds() {
+        let schema = |table: &Tidy| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), bytes(table).unwrap()).unwrap();
+            let reader = SerializedFileReader::new(std::fs::File::open(file.path()).unwrap()).unwrap();
+            let columns = reader.metadata().file_metadata().schema_descr().columns().to_vec();
+            columns
+                .iter()
+                .map(|column| (column.name().to_owned(), column.physical_type()))
+                .collect::<Vec<_>>()
+        };
+        let mut empty = table();
+        empty.columns.iter_mut().for_each(|column| column.values = vec![Value::Null; 2]);
+        assert_eq!(schema(&table()), schema(&empty));
+        assert_eq!(schema(&empty)[4], ("stride".to_owned(), Physical::INT64));
+        empty.columns[1].values[0] = json!(1.5);
+        assert!(bytes(&empty).unwrap_err().message().contains("`length` cannot hold 1.5"));
     }
 
     #[test]

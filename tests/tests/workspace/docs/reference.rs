@@ -3,6 +3,7 @@
 use super::keys::{Schema, owners, sentence};
 use super::{program, repository};
 use longwave_eval::Metric;
+use longwave_eval::row::columns;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
@@ -21,6 +22,7 @@ fn the_reference_is_what_the_program_says() {
         ("docs/src/reference/extensions.md", extensions(&list, &schema)),
         ("docs/src/reference/protocols.md", protocols(&schema)),
         ("docs/src/reference/metrics.md", metrics()),
+        ("docs/src/reference/results.md", results()),
         ("docs/src/reference/commands.md", commands()),
         ("docs/src/reference/config.md", config(&schema)),
     ];
@@ -164,6 +166,32 @@ fn metrics() -> String {
         let better = if metric.lower_is_better() { "less" } else { "more" };
         let _ =
             writeln!(page, "| `{}` | {} | {better} | {} |", metric.name(), metric.unit(), metric.held_by());
+    }
+    page
+}
+
+fn results() -> String {
+    let mut page = "# Result files\n\n".to_owned() + GENERATED;
+    page += "A run's `results.jsonl` has one JSON object a line for each measurement. `results.csv` of a run, and `results.csv` \
+             and `results.parquet` of a study, have the same fields as columns, all of them whatever was measured, always in \
+             this order and with these types. So files of different runs and studies can be put together. A study's begin \
+             with its axes and `reading`, the extension's label in its tables, all text. A missing value is null, and so is a \
+             number that is not finite; CSV leaves it empty.\n\n| column | type | meaning |\n|---|---|---|\n";
+    let mut line = |name: &str, of: &str, meaning: &str| {
+        // Writing into a string cannot fail.
+        let _ = writeln!(page, "| `{name}` | {of} | {} |", meaning.replace('|', "\\|"));
+    };
+    for column in columns::columns() {
+        line(column.name, column.of.name(), &column.meaning);
+    }
+    page += "\n## Lists\n\nThese fields of `results.jsonl` are lists or objects, and no columns.\n\n| field | meaning |\n|---|---|\n";
+    for (name, meaning) in columns::LISTS {
+        let _ = writeln!(page, "| `{name}` | {meaning} |");
+    }
+    page += "\n## Single tokens\n\n`longwave eval RUN --tokens FILE` writes one line for each scored token: JSON lines, or CSV where \
+             the name ends in `.csv`.\n\n| field | type | meaning |\n|---|---|---|\n";
+    for (name, of, meaning) in columns::TOKEN_COLUMNS {
+        let _ = writeln!(page, "| `{name}` | {} | {meaning} |", of.name());
     }
     page
 }

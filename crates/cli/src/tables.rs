@@ -3,16 +3,24 @@
 use crate::output::{self, data, status};
 use longwave_core::Result;
 use longwave_eval::{Reference, ResultRow, reference};
-use longwave_report::{Table, blocks, page};
-use std::path::Path;
+use longwave_report::{Format, Table, blocks, page};
+use std::path::{Path, PathBuf};
 
 /// Prints the tables of these rows.
-pub(crate) fn print_tables(rows: &[ResultRow]) -> Result<()> {
+pub(crate) fn print_tables(rows: &[ResultRow], format: Format) -> Result<()> {
     let mut rows = rows.to_vec();
     reference::resolve(&mut rows, None)?;
-    let tables: Vec<String> =
-        blocks(&rows).iter().flat_map(Table::all).map(|table| table.terminal(output::width())).collect();
-    data(&tables.join("\n"))
+    let tables: Vec<Table> = blocks(&rows).iter().flat_map(Table::all).collect();
+    print(&tables, format)
+}
+
+/// Prints tables in a format; as text they are fitted to the terminal.
+pub(crate) fn print(tables: &[Table], format: Format) -> Result<()> {
+    let form = |table: &Table| match format {
+        Format::Text => table.terminal(output::width()),
+        format => table.grid().written(format),
+    };
+    data(&tables.iter().map(form).collect::<Vec<_>>().join("\n"))
 }
 
 /// Writes plots, tables and page of a run anew, from all its rows.
@@ -32,8 +40,12 @@ pub(crate) fn renew_report(folder: &Path) -> Result<()> {
 /// they are.
 pub(crate) fn write_report(folder: &Path, against: Option<&Reference>) -> Result<()> {
     let written = page::write(folder, against)?;
-    let names: Vec<String> =
-        written.iter().filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
-    status(&format!("wrote {} in {}", names.join(", "), folder.display()));
+    status(&format!("wrote {} in {}", file_names(&written), folder.display()));
     Ok(())
+}
+
+/// The names of files, in a row.
+pub(crate) fn file_names(paths: &[PathBuf]) -> String {
+    let name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
+    paths.iter().filter_map(name).collect::<Vec<_>>().join(", ")
 }

@@ -3,6 +3,7 @@
 
 use crate::document::Study;
 use crate::plan::Plan;
+use crate::write::PAGES;
 use longwave_core::config::read;
 use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
@@ -58,7 +59,7 @@ pub fn folder_of(path: &Path) -> Option<PathBuf> {
     }
     // Of `.` only the absolute path has a parent.
     let path = std::path::absolute(path).ok()?;
-    let parent = path.parent().filter(|_| path.ends_with("report"))?;
+    let parent = path.parent().filter(|_| path.ends_with(PAGES))?;
     is_study(parent).then(|| parent.to_owned())
 }
 

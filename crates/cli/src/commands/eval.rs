@@ -1,7 +1,7 @@
 //! `longwave eval`: evaluates a trained run again, differently.
 
 use crate::configs::warn;
-use crate::options::{RunOptions, extensions, introduce, one_of, one_value, parse_split};
+use crate::options::{RunOptions, extensions, introduce, one_of, one_value, parse_format, parse_split};
 use crate::output::{json_lines, status};
 use crate::tables::{print_tables, renew_report};
 use crate::terminal::Terminal;
@@ -13,6 +13,7 @@ use longwave_eval::protocols::{self, Protocol, WINDOWS_PER_DOCUMENT};
 use longwave_eval::{EvaluateConfig, Evaluation, TokenLog};
 use longwave_experiment::{Config, FoundRun, Measured, TrainedRun};
 use longwave_position::Tokens;
+use longwave_report::Format;
 use longwave_train::Run;
 use std::path::PathBuf;
 use toml::{Table, Value};
@@ -46,6 +47,9 @@ pub(crate) struct Arguments {
     /// Change a key of the evaluation, as `windows_per_document=4` or `stride=64`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// What the tables are printed as: `text`, `markdown`, `latex` or `csv`
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = parse_format, conflicts_with = "json")]
+    format: Format,
     #[command(flatten)]
     of: RunOptions,
 }
@@ -81,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if *json {
         json_lines(tried.iter().chain(&rows))?;
     } else {
-        print_tables(&rows)?;
+        print_tables(&rows, arguments.format)?;
     }
     renew_report(run)
 }

@@ -1,12 +1,16 @@
 //! `longwave report`: tables, plots and the page of a run, of a study, or of a folder of runs.
 
-use crate::options::one_value;
+use crate::options::{one_value, parse_format};
+use crate::output::status;
 use crate::study_runner::report_again;
-use crate::tables::write_report;
+use crate::tables::{file_names, print, write_report};
 use clap::Args;
 use longwave_core::{Error, Result};
 use longwave_eval::Reference;
+use longwave_report::plot::{Figure, Typeface};
+use longwave_report::{Format, page};
 use longwave_study::saved;
+use longwave_study::write::PAGES;
 use std::path::{Path, PathBuf};
 
 /// Write tables, plots and the HTML page of a run, of a study, or of a folder of runs
@@ -19,6 +23,24 @@ pub(crate) struct Arguments {
     /// given
     #[arg(long, value_name = "METHOD")]
     against: Option<String>,
+    /// Print the tables too: as `text`, `markdown`, `latex` or `csv`
+    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
+    format: Option<Format>,
+    /// Write the charts as PDF too, without headings, for a paper
+    #[arg(long)]
+    pdf: bool,
+    /// The width of the PDF charts, as `85mm`, `8.5cm`, `3.3in` or `240pt`
+    #[arg(long, value_name = "SIZE", requires = "pdf", value_parser = parse_points)]
+    figure_width: Option<f64>,
+    /// Their height; in proportion to the width unless given
+    #[arg(long, value_name = "SIZE", requires = "pdf", value_parser = parse_points)]
+    figure_height: Option<f64>,
+    /// The size of the numbers at their axes
+    #[arg(long, value_name = "SIZE", requires = "pdf", default_value = "9pt", value_parser = parse_points)]
+    font_size: f64,
+    /// The font of their texts, a TrueType file, in place of the program's own
+    #[arg(long, value_name = "FILE", requires = "pdf")]
+    font: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -28,11 +50,46 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .as_deref()
         .map(|text| Reference::from_value(&one_value("--against", text)?, "--against"))
         .transpose()?;
-    if let Some(study) = saved::folder_of(&arguments.folder) {
-        return report_again(&study, against.as_ref());
+    // A font that cannot be read is found before anything is written.
+    let figure = arguments.pdf.then(|| figure(arguments)).transpose()?;
+    let folder = if let Some(study) = saved::folder_of(&arguments.folder) {
+        report_again(&study, against.as_ref())?;
+        study.join(PAGES)
+    } else {
+        check_old_study(&arguments.folder)?;
+        write_report(&arguments.folder, against.as_ref())?;
+        arguments.folder.clone()
+    };
+    if let Some(figure) = figure {
+        let names = page::write_figures(&folder, against.as_ref(), &figure)?;
+        status(&format!("wrote {} in {}", file_names(&names), folder.display()));
     }
-    check_old_study(&arguments.folder)?;
-    write_report(&arguments.folder, against.as_ref())
+    match arguments.format {
+        Some(format) => print(&page::tables(&folder, against.as_ref())?, format),
+        None => Ok(()),
+    }
+}
+
+fn figure(arguments: &Arguments) -> Result<Figure> {
+    let typeface = arguments.font.as_deref().map(Typeface::load).transpose()?;
+    Ok(Figure {
+        width: arguments.figure_width,
+        height: arguments.figure_height,
+        font_size: arguments.font_size,
+        typeface: typeface.unwrap_or_default(),
+    })
+}
+
+/// A size on paper, in points of 1/72 inch.
+fn parse_points(text: &str) -> std::result::Result<f64, String> {
+    let units = [("pt", 1.0), ("mm", 72.0 / 25.4), ("cm", 720.0 / 25.4), ("in", 72.0)];
+    let size = units.iter().find_map(|(unit, points)| {
+        let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+        Some(number * points)
+    });
+    // A page of a PDF has 14,400 points at most.
+    size.filter(|points| (1.0..=14_400.0).contains(points))
+        .ok_or_else(|| "write a number and `pt`, `mm`, `cm` or `in`, such as `85mm`; 1pt to 14400pt".to_owned())
 }
 
 /// A study of an older version keeps no plan to be reported from, and the report of a folder would replace its table.
@@ -42,4 +99,19 @@ fn check_old_study(folder: &Path) -> Result<()> {
     }
     let text = format!("`{}` is a study of an older version, which cannot be reported again", folder.display());
     Err(Error::usage(text).hint("`longwave study FILE --collect` writes its tables, claims and page"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_a_unit() {
+        assert_eq!(parse_points("240pt"), Ok(240.0));
+        assert!((parse_points("25.4mm").unwrap() - 72.0).abs() < 1e-9);
+        assert!((parse_points("2.54 cm").unwrap() - 72.0).abs() < 1e-9);
+        for wrong in ["85", "mm", "-3in", "0pt", "NaNpt", "1e9mm"] {
+            assert!(parse_points(wrong).is_err(), "{wrong}");
+        }
+    }
 }

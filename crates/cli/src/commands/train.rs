@@ -1,13 +1,14 @@
 //! `longwave train`: trains, checkpoints, evaluates as the config says, prints the table.
 
 use crate::configs::{default_folder, read_config, warn};
-use crate::options::Compute;
+use crate::options::{Compute, parse_format};
 use crate::study_runner::run_seeds;
 use crate::tables::{print_tables, renew_report};
 use crate::terminal::Terminal;
 use clap::Args;
 use longwave_core::Result;
 use longwave_experiment::run as experiment;
+use longwave_report::Format;
 use std::path::PathBuf;
 
 /// Train a model, evaluate it as the config says, and print the table
@@ -29,13 +30,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", conflicts_with_all = ["out", "resume", "kernels"],
           value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
+    /// What the tables are printed as: `text`, `markdown`, `latex` or `csv`
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = parse_format)]
+    format: Format,
     #[command(flatten)]
     compute: Compute,
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let Arguments { compute, out, resume, seeds, .. } = arguments;
+    let Arguments { compute, out, resume, seeds, format, .. } = arguments;
     let config = read_config(&arguments.config, &arguments.set)?;
     if let Some(seeds) = seeds {
         return run_seeds(&config, *seeds, compute);
@@ -46,6 +50,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    print_tables(&rows)?;
+    print_tables(&rows, *format)?;
     renew_report(&folder)
 }

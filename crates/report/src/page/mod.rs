@@ -5,7 +5,7 @@ mod html;
 
 use crate::block::{Block, blocks};
 use crate::csv::Tidy;
-use crate::plot::{Chart, by_length, positions, svg, training, write_png};
+use crate::plot::{Chart, Figure, by_length, pdf, positions, svg, training, write_png};
 use crate::table::Table;
 use folder::Run;
 use longwave_core::{Error, Result, file};
@@ -25,12 +25,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// There is no result in the folder, no reading that is `against`, a file of it is damaged, or a file cannot be written.
 pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>> {
-    let runs = folder::runs(folder)?;
-    let mut rows = folder::distinct_rows(&runs)?;
-    if rows.is_empty() {
-        return Err(no_results(folder, &runs));
-    }
-    reference::resolve(&mut rows, against)?;
+    let (runs, rows) = read(folder, against)?;
     let members: Vec<&ResultRow> = runs.iter().flat_map(Run::members).collect();
     let title = match members.as_slice() {
         [row] => row.run.clone(),
@@ -55,6 +50,50 @@ pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>>
     written.text("report.html", &page)?;
     written.paths.rotate_right(1);
     Ok(written.paths)
+}
+
+/// The tables of a folder, as [`write`] gathers them.
+///
+/// # Errors
+/// As [`write`].
+pub fn tables(folder: &Path, against: Option<&Reference>) -> Result<Vec<Table>> {
+    let (_, rows) = read(folder, against)?;
+    Ok(blocks(&rows).iter().flat_map(Table::all).collect())
+}
+
+/// Writes the charts of a folder as PDF for a paper: those that [`write`] draws, under the same names, and
+/// `training.pdf`. Gives the paths it wrote.
+///
+/// # Errors
+/// As [`write`]; or the figures are too small for their texts.
+pub fn write_figures(folder: &Path, against: Option<&Reference>, figure: &Figure) -> Result<Vec<PathBuf>> {
+    let (runs, rows) = read(folder, against)?;
+    let mut written = Written { folder, paths: Vec::new(), charts: BTreeMap::new() };
+    for block in &blocks(&rows) {
+        let tables = Table::all(block);
+        for index in 0..tables.len() {
+            let (name, charts) = charts(block, &tables, index);
+            for chart in charts.iter().filter(|chart| chart.has_numbers()) {
+                let name = written.numbered(name);
+                written.file(&format!("{name}.pdf"), &pdf(chart, figure)?)?;
+            }
+        }
+    }
+    if let Some(chart) = training_chart(&runs) {
+        written.file("training.pdf", &pdf(&chart, figure)?)?;
+    }
+    Ok(written.paths)
+}
+
+/// The runs of a folder and their rows, each measurement once, with differences to the reading that is `against`.
+fn read(folder: &Path, against: Option<&Reference>) -> Result<(Vec<Run>, Vec<ResultRow>)> {
+    let runs = folder::runs(folder)?;
+    let mut rows = folder::distinct_rows(&runs)?;
+    if rows.is_empty() {
+        return Err(no_results(folder, &runs));
+    }
+    reference::resolve(&mut rows, against)?;
+    Ok((runs, rows))
 }
 
 /// The charts that stand with one of a block's tables, and the name of their files: its metric by length, or the loss
@@ -114,17 +153,26 @@ struct Written<'a> {
 
 impl Written<'_> {
     fn text(&mut self, name: &str, text: &str) -> Result<()> {
+        self.file(name, text.as_bytes())
+    }
+
+    fn file(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.folder.join(name);
-        file::write(&path, text.as_bytes())?;
+        file::write(&path, bytes)?;
         self.paths.push(path);
         Ok(())
     }
 
-    /// Writes a chart both ways; the first of a name has no number. Gives the SVG for the page, which
+    /// The name of the next chart of that name: the first has no number.
+    fn numbered(&mut self, name: &'static str) -> String {
+        let number = self.charts.entry(name).and_modify(|number| *number += 1).or_insert(1);
+        if *number == 1 { name.to_owned() } else { format!("{name}-{number}") }
+    }
+
+    /// Writes a chart as SVG and PNG. Gives the SVG for the page, which
     /// does not repeat what the page says above it.
     fn chart(&mut self, name: &'static str, chart: &Chart, table: &Table) -> Result<String> {
-        let number = self.charts.entry(name).and_modify(|number| *number += 1).or_insert(1);
-        let name = if *number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+        let name = self.numbered(name);
         self.text(&format!("{name}.svg"), &svg(chart)?)?;
         let path = self.folder.join(format!("{name}.png"));
         write_png(chart, &path)?;

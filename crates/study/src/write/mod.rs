@@ -12,6 +12,9 @@ use longwave_eval::{Reference, ResultRow};
 use longwave_report::{Tidy, page};
 use std::path::Path;
 
+/// The folder of a study's tables, charts and page, in that of the study.
+pub const PAGES: &str = "report";
+
 pub use markdown::{markdown, tables};
 
 /// Writes all files of a study into its folder, and gives the text of `study.md`. Without any row there is only that.
@@ -29,7 +32,7 @@ pub fn all(
     let claims = judge(&study.claims, plan, results)?;
     if !results.rows.is_empty() {
         let table = results.table()?;
-        report(&folder.join("report"), &study.name, results, against)?;
+        report(&folder.join(PAGES), &study.name, results, against)?;
         csv(&folder.join("results.csv"), &table)?;
         parquet(&folder.join("results.parquet"), &table)?;
     }

@@ -3,7 +3,8 @@
 //! | operation | what it fuses |
 //! |---|---|
 //! | [`attention`](attention()) | causal attention with a position bias, a window, sinks, a query scale, a range of distances |
-//! | [`merge`], [`attention_by_distance`] | attention to parts of the keys, put together; two rotations, by distance |
+//! | [`attention_by_distance`] | the same with two rotations, chosen by distance |
+//! | [`partial_attention`], [`merge`] | attention to parts of the keys, and the plain operations that put parts together |
 //! | [`split_rotate`], [`rotate`] | the split of packed q, k, v into heads, with the rotation of q and k |
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
 //! | [`softmax`](softmax()) | the softmax of scores, with zeros for a row whose scores are all hidden |

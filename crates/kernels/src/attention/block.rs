@@ -1,8 +1,8 @@
 //! The logits of one block of queries: which keys it sees, and what is added to them.
 
-use super::Shape;
 use super::call::{BiasValues, Call};
 use super::keys::{Segment, Transposed};
+use super::{MOST_RANGES, QkRange, Shape};
 use crate::autodiff::{View, values};
 use crate::matmul::{Matrix, matmul};
 use crate::simd::{LANES, vectorised};
@@ -13,15 +13,21 @@ use std::ops::Range;
 /// block is wasted and that its logits stay in the cache.
 pub(super) const ROWS: usize = 32;
 
+/// The transposed keys of each range of distances.
+pub(super) type Keys = [Transposed; MOST_RANGES];
+
 /// A block of query rows of one head, and the keys that any of them sees.
+///
+/// The columns of its logits are the keys of each range of distances, one range after the other. On a border that runs
+/// through the block some keys have a column in both ranges; each row sees them in one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub(super) batch: usize,
     pub(super) head: usize,
     pub(super) first: usize,
     pub(super) rows: usize,
-    /// The sinks and the rest, or (without sinks outside the window) everything and nothing.
-    pub(super) segments: [Segment; 2],
+    /// For each range the sinks and the rest, or (without sinks outside the window) everything and nothing.
+    segments: [[Segment; 2]; MOST_RANGES],
     /// Columns of the logits.
     pub(super) width: usize,
     /// The distance between rows of logits: a multiple of [`LANES`], not below the width.
@@ -29,30 +35,84 @@ pub(super) struct Block {
 }
 
 impl Block {
-    fn new(batch: usize, head: usize, rows: Range<usize>, segments: [Segment; 2]) -> Self {
-        let width = segments[0].len() + segments[1].len();
+    /// `stretches` are the keys of the segments.
+    fn new(
+        batch: usize,
+        head: usize,
+        rows: Range<usize>,
+        stretches: impl Iterator<Item = [Range<usize>; 2]>,
+    ) -> Self {
+        let mut segments = [[Segment::default(); 2]; MOST_RANGES];
+        let mut width = 0;
+        for ((range, segments), stretches) in segments.iter_mut().enumerate().zip(stretches) {
+            for (segment, Range { start, end }) in segments.iter_mut().zip(stretches) {
+                *segment = Segment { range, start, end, at: width };
+                width += segment.len();
+            }
+        }
         let stride = width.next_multiple_of(LANES);
         Self { batch, head, first: rows.start, rows: rows.len(), segments, width, stride }
     }
 
     /// The segments that hold keys; none where the block sees nothing.
-    pub(super) fn seen(&self) -> impl Iterator<Item = &Segment> {
-        self.segments.iter().filter(|segment| segment.len() > 0)
+    pub(super) fn seen(&self) -> impl DoubleEndedIterator<Item = &Segment> {
+        self.segments.as_flattened().iter().filter(|segment| segment.len() > 0)
+    }
+
+    /// The segments with each key once, in the last of the ranges that have a column for it.
+    pub(super) fn seen_once(&self) -> impl Iterator<Item = Segment> {
+        let [_, last] = &self.segments;
+        let first = last.iter().filter(|segment| segment.len() > 0).map(|segment| segment.start).min();
+        let end = move |range: usize| first.filter(|_| range == 0).unwrap_or(usize::MAX);
+        self.seen()
+            .map(move |segment| Segment { end: segment.end.min(end(segment.range)), ..*segment })
+            .filter(|segment| segment.start < segment.end)
+    }
+
+    /// The columns of keys that have one in both ranges: that in the first and that in the last.
+    fn seen_twice(&self) -> impl Iterator<Item = [Range<usize>; 2]> {
+        let [first, last] = &self.segments;
+        first.iter().flat_map(move |a| {
+            last.iter().filter_map(move |b| {
+                let keys = a.start.max(b.start)..a.end.min(b.end);
+                (!keys.is_empty()).then(|| [a.columns(&keys), b.columns(&keys)])
+            })
+        })
+    }
+
+    /// Where a key has two columns, adds what stands in the first to the last. A row sees the key in one of them.
+    pub(super) fn gather(&self, x: &mut [f32]) {
+        for [from, to] in self.seen_twice() {
+            for row in x.chunks_mut(self.stride).take(self.rows) {
+                let (from, to) = (from.clone(), to.clone());
+                let (before, rest) = row.split_at_mut(to.start);
+                for (to, from) in rest[..to.len()].iter_mut().zip(&before[from]) {
+                    *to += from;
+                }
+            }
+        }
+    }
+
+    /// Where a key has two columns, copies what stands in the last to the first.
+    pub(super) fn scatter(&self, x: &mut [f32]) {
+        for [to, from] in self.seen_twice() {
+            for row in x.chunks_mut(self.stride).take(self.rows) {
+                row.copy_within(from.clone(), to.start);
+            }
+        }
     }
 }
 
 /// What blocks are computed from.
 pub(super) struct Operands<'a> {
     pub(super) shape: Shape,
-    q: View<4>,
-    k: View<4>,
+    ranges: Vec<QkRange<View<4>>>,
     v: View<4>,
     pub(super) bias: BiasValues<'a>,
     pub(super) scale: f32,
     query_scale: Option<(Cow<'a, [f32]>, bool)>,
     window: Option<usize>,
     sinks: usize,
-    distances: Range<usize>,
     offset: usize,
 }
 
@@ -60,8 +120,7 @@ impl<'a> Operands<'a> {
     pub(super) fn new(call: &'a Call) -> Self {
         Self {
             shape: call.shape,
-            q: View::new(&call.q),
-            k: View::new(&call.k),
+            ranges: call.ranges.iter().map(|range| range.map(View::new)).collect(),
             v: View::new(&call.v),
             bias: BiasValues::new(&call.bias),
             scale: call.scale,
@@ -71,7 +130,6 @@ impl<'a> Operands<'a> {
                 .map(|scale| (values(scale), scale.layout().shape()[0] == 1)),
             window: call.window,
             sinks: call.sinks,
-            distances: call.distances.clone(),
             offset: call.offset,
         }
     }
@@ -83,26 +141,32 @@ impl<'a> Operands<'a> {
 
     /// All query rows of a head as one block that sees every key up to the last one seen.
     pub(super) fn all_rows(&self, batch: usize, head: usize) -> Block {
-        let last = (self.offset + self.shape.queries).saturating_sub(1);
-        let end = self.shape.keys.min(self.in_range(last).end);
-        let segments =
-            [Segment { start: self.in_range(self.offset).start.min(end), end, at: 0 }, Segment::default()];
-        Block::new(batch, head, 0..self.shape.queries, segments)
+        let rows = 0..self.shape.queries;
+        let stretches = self.ranges.iter().map(|range| [self.stretch(range, &rows), 0..0]);
+        Block::new(batch, head, rows.clone(), stretches)
     }
 
     /// `rows` query rows from row `first`, as one block.
     pub(super) fn span(&self, batch: usize, head: usize, first: usize, rows: usize) -> Block {
-        let begin = self.in_range(self.offset + first).start;
-        let end = self.shape.keys.min(self.in_range(self.offset + first + rows.max(1) - 1).end);
-        let begin = begin.min(end);
-        let start = self.nearest(self.offset + first).clamp(begin, end);
-        let segments = if start <= self.sinks {
-            [Segment { start: begin, end, at: 0 }, Segment::default()]
-        } else {
-            let sinks = Segment { start: begin.min(self.sinks), end: self.sinks, at: 0 };
-            [sinks, Segment { start, end, at: sinks.len() }]
-        };
-        Block::new(batch, head, first..first + rows, segments)
+        let (rows, sinks) = (first..first + rows, self.sinks);
+        let stretches = self.ranges.iter().map(|range| {
+            let Range { start: begin, end } = self.stretch(range, &rows);
+            let start = self.nearest(self.offset + first).clamp(begin, end);
+            if start <= sinks { [begin..end, 0..0] } else { [begin.min(sinks)..sinks, start..end] }
+        });
+        Block::new(batch, head, rows.clone(), stretches)
+    }
+
+    /// The keys from the first to the last that any of the rows has in a range, whatever the window.
+    ///
+    /// On a border it goes on to the next multiple of [`LANES`], over keys that no row sees in this range: products of
+    /// such widths need no copy of their operands.
+    fn stretch(&self, range: &QkRange<View<4>>, rows: &Range<usize>) -> Range<usize> {
+        let [first, last] =
+            [rows.start, rows.end.saturating_sub(1).max(rows.start)].map(|row| self.offset + row);
+        let begin = range.keys(first).start / LANES * LANES;
+        let end = range.keys(last).end.next_multiple_of(LANES).min(last + 1).min(self.shape.keys);
+        begin.min(end)..end
     }
 
     /// The most that [`Block::stride`] can be times the rows: the size of a block's logits.
@@ -117,12 +181,6 @@ impl<'a> Operands<'a> {
         self.offset + block.first + row
     }
 
-    /// The keys within the range of distances of a position.
-    fn in_range(&self, position: usize) -> Range<usize> {
-        let before = |distance: usize| (position + 1).saturating_sub(distance);
-        before(self.distances.end)..before(self.distances.start)
-    }
-
     /// The first key inside the window of a position.
     fn nearest(&self, position: usize) -> usize {
         self.window.map_or(0, |window| (position + 1).saturating_sub(window))
@@ -131,7 +189,7 @@ impl<'a> Operands<'a> {
     /// The keys of a segment that a row sees: the sinks among them, and those inside the window.
     pub(super) fn runs(&self, block: &Block, row: usize, segment: &Segment) -> [Range<usize>; 2] {
         let position = self.position(block, row);
-        let keys = self.in_range(position);
+        let keys = self.ranges[segment.range].keys(position);
         let end = segment.end.min(keys.end).max(segment.start);
         let start = keys.start.clamp(segment.start, end);
         let sinks = self.sinks.clamp(start, end);
@@ -141,9 +199,9 @@ impl<'a> Operands<'a> {
 
     /// The column after the last one that a row sees.
     pub(super) fn row_end(&self, block: &Block, row: usize) -> usize {
-        let position = self.position(block, row);
-        let last = block.segments[usize::from(block.segments[1].len() > 0)];
-        last.at + last.end.min(self.in_range(position).end).saturating_sub(last.start)
+        let Some(last) = block.seen().next_back() else { return 0 };
+        let end = self.ranges[last.range].keys(self.position(block, row)).end;
+        last.at + last.end.min(end).saturating_sub(last.start)
     }
 
     /// The factor of a row's q·k besides the scale, if there is one.
@@ -153,14 +211,19 @@ impl<'a> Operands<'a> {
         Some(values[first + block.first + row])
     }
 
-    /// The queries of a block, `[rows, head_dim]`.
-    pub(super) fn query_matrix(&self, block: &Block) -> Matrix<'_> {
-        Self::rows_of(&self.q, block, self.shape.head_dim)
+    /// How many ranges of distances have a q and k of their own.
+    pub(super) fn ranges(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// The queries of a block that read a segment, `[rows, head_dim]`.
+    pub(super) fn query_matrix(&self, block: &Block, segment: &Segment) -> Matrix<'_> {
+        Self::rows_of(&self.ranges[segment.range].q, block, self.shape.head_dim)
     }
 
     /// The keys of a segment, `[len, head_dim]`.
     pub(super) fn key_matrix(&self, block: &Block, segment: &Segment) -> Matrix<'_> {
-        self.of_key_head(&self.k, block, segment, self.shape.head_dim)
+        self.of_key_head(&self.ranges[segment.range].k, block, segment, self.shape.head_dim)
     }
 
     /// The values of a segment, `[len, value_dim]`.
@@ -169,13 +232,18 @@ impl<'a> Operands<'a> {
     }
 
     /// Fills `out` with the transpose of the keys that a block sees.
-    pub(super) fn transpose_keys(&self, block: &Block, out: &mut Transposed) {
-        out.fill(block.segments, self.shape.head_dim, |segment| self.key_matrix(block, segment));
+    pub(super) fn transpose_keys(&self, block: &Block, out: &mut Keys) {
+        for (out, segments) in out.iter_mut().zip(block.segments).take(self.ranges.len()) {
+            out.fill(segments, self.shape.head_dim, |segment| self.key_matrix(block, segment));
+        }
     }
 
-    /// Fills `out` with the transpose of the values that a block sees.
+    /// Fills `out` with the transpose of the values from the first to the last that a block sees.
     pub(super) fn transpose_values(&self, block: &Block, out: &mut Transposed) {
-        out.fill(block.segments, self.shape.value_dim, |segment| self.value_matrix(block, segment));
+        let start = block.seen().map(|segment| segment.start).min().unwrap_or(0);
+        let end = block.seen().map(|segment| segment.end).max().unwrap_or(0);
+        let segments = [Segment { start, end, ..Segment::default() }, Segment::default()];
+        out.fill(segments, self.shape.value_dim, |segment| self.value_matrix(block, segment));
     }
 
     fn of_key_head<'b>(
@@ -202,10 +270,10 @@ impl<'a> Operands<'a> {
     /// multiple of [`LANES`] after [`Self::row_end`]; what follows in a row is left undefined.
     ///
     /// `keys` holds at least the block's keys.
-    pub(super) fn logits(&self, block: &Block, keys: &Transposed, logits: &mut [f32]) {
-        let queries = self.query_matrix(block);
+    pub(super) fn logits(&self, block: &Block, keys: &Keys, logits: &mut [f32]) {
         for segment in block.seen() {
-            matmul(&mut logits[segment.at..], block.stride, false, self.scale, queries, keys.of(segment));
+            let (queries, keys) = (self.query_matrix(block, segment), keys[segment.range].of(segment));
+            matmul(&mut logits[segment.at..], block.stride, false, self.scale, queries, keys);
         }
         add_bias(self, block, logits);
         for (row, logits) in logits.chunks_mut(block.stride).take(block.rows).enumerate() {
@@ -244,7 +312,7 @@ vectorised! {
             let logits = &mut logits[row * block.stride..][..block.stride];
             let position = operands.position(block, row);
             let factor = operands.row_factor(block, row).unwrap_or(1.0);
-            for segment in &block.segments {
+            for segment in block.seen() {
                 for run in operands.runs(block, row, segment) {
                     let logits = &mut logits[segment.columns(&run)];
                     match &operands.bias {

@@ -1,24 +1,22 @@
 //! The tensors and settings of one call of fused attention.
 
-use super::{Attention, Bias, Shape};
+use super::{Attention, Bias, MOST_RANGES, QkRange, Shape};
 use crate::autodiff::{CpuTensor, values};
+use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use std::borrow::Cow;
-use std::ops::Range;
 
 /// One call of attention: its tensors and settings.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) shape: Shape,
-    pub(super) q: FlexTensor,
-    pub(super) k: FlexTensor,
+    pub(super) ranges: Vec<QkRange<FlexTensor>>,
     pub(super) v: FlexTensor,
     pub(super) bias: BiasTensors,
     pub(super) query_scale: Option<FlexTensor>,
     pub(super) scale: f32,
     pub(super) window: Option<usize>,
     pub(super) sinks: usize,
-    pub(super) distances: Range<usize>,
     pub(super) offset: usize,
 }
 
@@ -33,14 +31,22 @@ pub(super) enum BiasTensors {
 }
 
 impl Call {
-    /// A call of the [`inputs`](super::inputs) of the options.
-    pub(super) fn new(inputs: &[CpuTensor], options: &Attention, shape: Shape) -> Self {
+    /// A call of the [`inputs`](super::inputs()) of the options, with q and k for each of `ranges`.
+    pub(super) fn new(
+        inputs: &[CpuTensor],
+        ranges: &[QkRange<Tensor<4>>],
+        options: &Attention,
+        shape: Shape,
+    ) -> Self {
+        assert!(ranges.len() <= MOST_RANGES, "attention: {} ranges of distances", ranges.len());
         let mut inputs = inputs.iter().map(|input| input.data().clone());
         let mut next = || inputs.next().expect("the inputs of these options");
         Self {
             shape,
-            q: next(),
-            k: next(),
+            ranges: ranges
+                .iter()
+                .map(|range| QkRange { q: next(), k: next(), distances: range.distances.clone() })
+                .collect(),
             v: next(),
             bias: match &options.bias {
                 Bias::None => BiasTensors::None,
@@ -53,7 +59,6 @@ impl Call {
             scale: options.scale as f32,
             window: options.window,
             sinks: options.sinks,
-            distances: options.distances.clone(),
             offset: options.query_offset,
         }
     }

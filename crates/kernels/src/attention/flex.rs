@@ -9,9 +9,8 @@
 //! the time at 16,384 tokens; keeping rows of transposed keys from lying a multiple of 2 KiB apart (4% of the
 //! first product); buffers that begin a line of the cache (6% to 15% of it).
 
-use super::block::{Block, Operands, ROWS};
+use super::block::{Block, Keys, Operands, ROWS};
 use super::call::Call;
-use super::keys::Transposed;
 use super::{NOTHING_SEEN, Shape};
 use crate::autodiff::permuted_tensor_of;
 use crate::buffers::zeros;
@@ -46,7 +45,7 @@ pub(super) fn forward(call: &Call) -> [FlexTensor; 2] {
     let scratch = operands.scratch();
     let transposed = transposed_keys(&operands);
     tasks.into_par_iter().for_each_init(
-        || (vec![0.0; scratch], Transposed::default()),
+        || (vec![0.0; scratch], Keys::default()),
         |(logits, keys), task| task.run(&operands, &transposed, logits, keys),
     );
     let Shape { batch, queries, heads, value_dim, .. } = shape;
@@ -63,14 +62,14 @@ const TASK_ROWS: usize = 128;
 const SHARED: usize = 4 * TASK_ROWS;
 
 /// All keys of each batch row and key head, transposed, if the tasks share them.
-fn transposed_keys(operands: &Operands<'_>) -> Vec<Transposed> {
+fn transposed_keys(operands: &Operands<'_>) -> Vec<Keys> {
     let Shape { batch, heads, key_heads, queries, .. } = operands.shape;
     if queries <= SHARED {
         return Vec::new();
     }
     let one = |index: usize| {
         let all = operands.all_rows(index / key_heads, index % key_heads * (heads / key_heads));
-        let mut keys = Transposed::default();
+        let mut keys = Keys::default();
         operands.transpose_keys(&all, &mut keys);
         keys
     };
@@ -90,7 +89,7 @@ struct Task<'a> {
 
 impl Task<'_> {
     /// `shared` holds all transposed keys, or nothing: then `own` receives those that the task sees.
-    fn run(self, operands: &Operands<'_>, shared: &[Transposed], logits: &mut [f32], own: &mut Transposed) {
+    fn run(self, operands: &Operands<'_>, shared: &[Keys], logits: &mut [f32], own: &mut Keys) {
         let Shape { heads, key_heads, value_dim, .. } = operands.shape;
         let group = heads / key_heads;
         for head in 0..heads {
@@ -112,7 +111,7 @@ impl Task<'_> {
 fn attend(
     operands: &Operands<'_>,
     block: &Block,
-    keys: &Transposed,
+    keys: &Keys,
     logits: &mut [f32],
     out: &mut [f32],
     log_sums: &mut [f32],
@@ -125,9 +124,10 @@ fn attend(
     let mut sums = [0.0; ROWS];
     softmax(operands, block, logits, &mut sums, &mut log_sums[block.head..]);
     let out = &mut out[block.head * value_dim..];
-    for (index, segment) in block.seen().enumerate() {
+    block.gather(logits);
+    for (index, segment) in block.seen_once().enumerate() {
         let probabilities = Matrix::new(&logits[segment.at..], block.rows, segment.len(), block.stride);
-        let values = operands.value_matrix(block, segment);
+        let values = operands.value_matrix(block, &segment);
         matmul(out, heads * value_dim, index > 0, 1.0, probabilities, values);
     }
     for (row, sum) in sums.iter().enumerate().take(block.rows) {

@@ -1,9 +1,9 @@
 //! The gradient of fused attention: the probabilities are computed again, block by block.
 
-use super::Shape;
-use super::block::{Block, Operands, ROWS};
+use super::block::{Block, Keys, Operands, ROWS};
 use super::call::{BiasTensors, BiasValues, Call, reversed_rows};
 use super::keys::Transposed;
+use super::{MOST_RANGES, Shape};
 use crate::autodiff::{JointGradient, View, tensor_of, values};
 use crate::buffers::zeros;
 use crate::matmul::{Matrix, matmul};
@@ -20,7 +20,8 @@ pub(super) struct Saved {
     pub(super) log_sums: FlexTensor,
 }
 
-/// From the gradients of the output and the log sums to those of q, k, v and up to two tensors of the bias.
+/// From the gradients of the output and the log sums to those of q and k of each range, of v, and of up to two tensors of
+/// the bias.
 impl<const N: usize> JointGradient<N, 2> for Saved {
     fn gradients(
         self,
@@ -36,7 +37,8 @@ impl<const N: usize> JointGradient<N, 2> for Saved {
             gradient: log_sums.as_ref().map(values),
             output: View::new(&output),
         };
-        let mut all = backward(&self.call, &rows, wanted[3..].contains(&true)).into_iter();
+        let bias = 2 * self.call.ranges.len() + 1;
+        let mut all = backward(&self.call, &rows, wanted[bias..].contains(&true)).into_iter();
         wanted.map(|wanted| all.next().filter(|_| wanted))
     }
 }
@@ -74,17 +76,16 @@ fn bias_sizes(operands: &Operands<'_>) -> [usize; 2] {
 struct Task<'a> {
     batch: usize,
     key_head: usize,
-    /// `[group, queries, head_dim]`, the group being the query heads of the key head.
-    q: &'a mut [f32],
-    /// `[keys, head_dim]`.
-    k: &'a mut [f32],
+    /// For each range of distances q `[group, queries, head_dim]`, the group being the query heads of the key head, and
+    /// k `[keys, head_dim]`.
+    qk: Vec<[&'a mut [f32]; 2]>,
     /// `[keys, value_dim]`.
     v: &'a mut [f32],
     /// `[group, ..]`, see [`bias_sizes`].
     bias: [&'a mut [f32]; 2],
 }
 
-/// The gradients of q, k, v and the bias' tensors.
+/// The gradients of q and k of each range, of v, and of the bias' tensors.
 fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<FlexTensor> {
     let operands = Operands::new(call);
     let shape = call.shape;
@@ -94,8 +95,9 @@ fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<FlexTensor> 
     let shared = matches!(operands.bias, BiasValues::Block { shared: true, .. });
     let bias_batch = if shared { 1 } else { shape.batch };
 
-    let mut q = zeros(shape.batch * shape.heads * shape.queries * shape.head_dim);
-    let mut k = zeros(shape.batch * shape.key_heads * shape.keys * shape.head_dim);
+    let sizes = [group * shape.queries * shape.head_dim, shape.keys * shape.head_dim];
+    let all_heads = shape.batch * shape.key_heads;
+    let mut qk: Vec<_> = (0..operands.ranges()).map(|_| sizes.map(|size| zeros(all_heads * size))).collect();
     let mut v = zeros(shape.batch * shape.key_heads * shape.keys * shape.value_dim);
     let mut first = zeros(bias_batch * shape.heads * first_size);
     let mut second = zeros(bias_batch * shape.heads * second_size);
@@ -105,8 +107,8 @@ fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<FlexTensor> 
         let from = batches * shape.key_heads;
         let count = at_once * shape.key_heads;
         let bias_from = if shared { 0 } else { from };
-        let mut q = parts(&mut q, group * shape.queries * shape.head_dim, from);
-        let mut k = parts(&mut k, shape.keys * shape.head_dim, from);
+        let mut qk: Vec<_> =
+            qk.iter_mut().map(|[q, k]| [parts(q, sizes[0], from), parts(k, sizes[1], from)]).collect();
         let mut v = parts(&mut v, shape.keys * shape.value_dim, from);
         let mut first = parts(&mut first, group * first_size, bias_from);
         let mut second = parts(&mut second, group * second_size, bias_from);
@@ -114,14 +116,13 @@ fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<FlexTensor> 
             .map(|index| Task {
                 batch: index / shape.key_heads,
                 key_head: index % shape.key_heads,
-                q: q(),
-                k: k(),
+                qk: qk.iter_mut().map(|qk| qk.each_mut().map(|part| part())).collect(),
                 v: v(),
                 bias: [first(), second()],
             })
             .collect();
         tasks.into_par_iter().for_each_init(
-            || (vec![0.0; scratch], vec![0.0; scratch], Transposed::default(), Transposed::default()),
+            || (vec![0.0; scratch], vec![0.0; scratch], Keys::default(), Transposed::default()),
             |(probabilities, gradient, keys, values), mut task| {
                 let all = operands.all_rows(task.batch, task.key_head * group);
                 operands.transpose_keys(&all, keys);
@@ -144,17 +145,19 @@ fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<FlexTensor> 
                         }
                         let row = (member * shape.queries + first) * shape.head_dim;
                         scale_rows(&operands, &block, gradient);
-                        through_product(&operands, &block, gradient, &mut task.q[row..], task.k);
+                        through_product(&operands, &block, gradient, row, &mut task.qk);
                     }
                 }
             },
         );
     }
-    let mut gradients = vec![
-        tensor_of(q, [shape.batch, shape.heads, shape.queries, shape.head_dim]),
-        tensor_of(k, [shape.batch, shape.key_heads, shape.keys, shape.head_dim]),
-        tensor_of(v, [shape.batch, shape.key_heads, shape.keys, shape.value_dim]),
-    ];
+    let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = shape;
+    let mut gradients = Vec::new();
+    for [q, k] in qk {
+        gradients.push(tensor_of(q, [batch, heads, queries, head_dim]));
+        gradients.push(tensor_of(k, [batch, key_heads, keys, head_dim]));
+    }
+    gradients.push(tensor_of(v, [batch, key_heads, keys, value_dim]));
     if bias_wanted {
         gradients.extend(bias_tensors(call, first, second));
     }
@@ -180,7 +183,7 @@ fn first_row(operands: &Operands<'_>, block: &Block) -> usize {
 fn probabilities_again(
     operands: &Operands<'_>,
     block: &Block,
-    keys: &Transposed,
+    keys: &Keys,
     rows: &Rows<'_>,
     out: &mut [f32],
 ) {
@@ -257,18 +260,22 @@ fn through_softmax(
     block: &Block,
     rows: &Rows<'_>,
     values: &Transposed,
-    probabilities: &[f32],
+    probabilities: &mut [f32],
     gradient: &mut [f32],
     v: &mut [f32],
 ) {
     let value_dim = operands.shape.value_dim;
     let output = Operands::rows_of(&rows.output, block, value_dim);
-    for segment in block.seen() {
-        matmul(&mut gradient[segment.at..], block.stride, false, 1.0, output, values.of(segment));
+    for segment in block.seen_once() {
+        matmul(&mut gradient[segment.at..], block.stride, false, 1.0, output, values.of(&segment));
+    }
+    block.scatter(gradient);
+    softmax_gradient(operands, block, probabilities, rows, gradient);
+    block.gather(probabilities);
+    for segment in block.seen_once() {
         let p = Matrix::new(&probabilities[segment.at..], block.rows, segment.len(), block.stride);
         matmul(&mut v[segment.start * value_dim..], value_dim, true, 1.0, p.transposed(), output);
     }
-    softmax_gradient(operands, block, probabilities, rows, gradient);
 }
 
 /// From the gradient of the logits to that of q·k: multiplies rows by their factors, if they have any.
@@ -282,12 +289,22 @@ fn scale_rows(operands: &Operands<'_>, block: &Block, gradient: &mut [f32]) {
     }
 }
 
-/// From the gradient of the scores: sets that of the block's queries, adds to that of the keys.
-fn through_product(operands: &Operands<'_>, block: &Block, gradient: &[f32], q: &mut [f32], k: &mut [f32]) {
-    let (dim, queries) = (operands.shape.head_dim, operands.query_matrix(block));
-    for (index, segment) in block.seen().enumerate() {
+/// From the gradient of the scores: sets that of the block's queries, from `row` on, and adds to that of the keys.
+fn through_product(
+    operands: &Operands<'_>,
+    block: &Block,
+    gradient: &[f32],
+    row: usize,
+    qk: &mut [[&mut [f32]; 2]],
+) {
+    let dim = operands.shape.head_dim;
+    let mut begun = [false; MOST_RANGES];
+    for segment in block.seen() {
+        let [q, k] = &mut qk[segment.range];
+        let add = std::mem::replace(&mut begun[segment.range], true);
         let d = Matrix::new(&gradient[segment.at..], block.rows, segment.len(), block.stride);
-        matmul(q, dim, index > 0, operands.scale, d, operands.key_matrix(block, segment));
+        matmul(&mut q[row..], dim, add, operands.scale, d, operands.key_matrix(block, segment));
+        let queries = operands.query_matrix(block, segment);
         matmul(&mut k[segment.start * dim..], dim, true, operands.scale, d.transposed(), queries);
     }
 }
@@ -308,7 +325,7 @@ fn bias_gradient(
         // The gradients of a row's logits sum to that of its log sum, but for rounding errors, which distances enlarge.
         let mut excess = rows.of_log_sum(operands, block, row).map(|gradient| -gradient);
         let mut mean_distance = 0.0;
-        for segment in &block.segments {
+        for segment in block.seen() {
             for run in operands.runs(block, row, segment).into_iter().filter(|run| !run.is_empty()) {
                 let columns = segment.columns(&run);
                 let gradient = &gradient[start..][columns.clone()];

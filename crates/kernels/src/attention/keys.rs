@@ -4,9 +4,12 @@ use crate::matmul::Matrix;
 use crate::simd::LANES;
 use std::ops::Range;
 
-/// A stretch of keys `start..end`, from column `at` of the logits.
+/// A stretch of keys `start..end` that is read with the q and k of one range of distances, from column `at` of the
+/// logits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Segment {
+    /// The number of the range.
+    pub(super) range: usize,
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) at: usize,
@@ -24,7 +27,7 @@ impl Segment {
 }
 
 /// Rows of so many bytes, or a multiple, would fall on few sets of the nearest caches.
-const CROWDED: usize = 2048;
+const CROWDED: usize = 512;
 
 /// Keys or values with the channels as rows: the matrix product would otherwise turn them around for
 /// every block.

@@ -12,8 +12,9 @@
 //! gradient of the output in; the gradients of q, k and v out). Time goes into the products: two forward and
 //! five backward, each of a multiply-add for every visible pair and channel.
 //!
-//! **In parts:** [`partial_attention`] reads a range of distances and returns the log sums as well, and [`merge`] puts
-//! parts together (`merge/`).
+//! **By distance:** [`attention_by_distance`] reads ranges of distances, each with its own q and k. On the CPU one call
+//! reads all of them: the keys of every range stand side by side in a block's logits, under one softmax. Elsewhere
+//! each range is a call of [`partial_attention`], and [`merge`] puts the parts together.
 //!
 //! **Tried on the CPU, without gain:** blocks of other heights than 32 rows (30 to 96 change the speed of the
 //! products by 3%, and taller ones compute more hidden scores); products written out in lanes (those of the
@@ -24,23 +25,26 @@
 //! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
 
 mod block;
+mod by_distance;
 mod call;
 #[cfg(feature = "gpu")]
 mod cube;
 mod flex;
 mod gradient;
+mod inputs;
 mod keys;
 mod merge;
 mod reference;
 #[cfg(test)]
 mod tests;
 
-pub use merge::{attention_by_distance, merge};
+pub use by_distance::attention_by_distance;
+pub use merge::merge;
 pub use reference::repeat_heads;
 
-use crate::autodiff::{self, FusedBackend, JointGradient, OpTensor};
-use burn::backend::tensor::FloatTensor;
+use crate::autodiff;
 use burn::tensor::{Bool, Device, Tensor};
+use inputs::{inputs, record};
 use std::ops::Range;
 
 /// What is added to the logit of query position i and key position j, for `j <= i`.
@@ -198,8 +202,32 @@ impl Attention {
     }
 }
 
+/// The q and k that are read at a range of distances.
+#[derive(Clone, Debug)]
+struct QkRange<T> {
+    q: T,
+    k: T,
+    /// In tokens.
+    distances: Range<usize>,
+}
+
+/// The most ranges of distances that one call reads: near and far.
+const MOST_RANGES: usize = 2;
+
+impl<T> QkRange<T> {
+    fn map<U>(&self, map: impl Fn(&T) -> U) -> QkRange<U> {
+        QkRange { q: map(&self.q), k: map(&self.k), distances: self.distances.clone() }
+    }
+
+    /// The keys within the range of a query at `position`.
+    fn keys(&self, position: usize) -> Range<usize> {
+        let before = |distance: usize| (position + 1).saturating_sub(distance);
+        before(self.distances.end)..before(self.distances.start)
+    }
+}
+
 /// The sizes of one attention.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     batch: usize,
     heads: usize,
@@ -276,57 +304,39 @@ pub fn partial_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Att
 
 /// Attention by the kernel of the tensors' device, if there is one.
 fn fused(qkv: &[Tensor<4>; 3], options: &Attention, shape: Shape) -> Option<PartialAttention> {
-    let scale = options.query_scale.as_ref();
-    if qkv.iter().all(autodiff::cpu_kernel_applies)
-        && options.bias.on_cpu()
-        && scale.is_none_or(autodiff::cpu_kernel_applies)
-    {
-        let inputs = inputs(qkv, options);
-        let call = call::Call::new(&inputs, options, shape);
-        let [output, log_sums] = flex::forward(&call);
-        let kept = log_sums.clone();
-        return Some(record(&inputs, [output, log_sums], || gradient::Saved { call, log_sums: kept }));
+    let [q, k, v] = qkv.each_ref().map(Clone::clone);
+    let range = [QkRange { q, k, distances: options.distances.clone() }];
+    if let Some(part) = on_cpu(&range, &v, options, shape) {
+        return Some(part);
     }
     #[cfg(feature = "gpu")]
     if qkv.iter().all(autodiff::gpu_kernel_applies)
         && options.bias.on_gpu()
-        && scale.is_none_or(autodiff::gpu_kernel_applies)
+        && options.query_scale.as_ref().is_none_or(autodiff::gpu_kernel_applies)
         && cube::supports(&qkv[0], &shape)
     {
-        return Some(cube::attention(qkv, options, shape));
+        let [range] = &range;
+        return Some(cube::attention(range, &v, options, shape));
     }
     None
 }
 
-/// What a call is differentiated by: q, k, v, and the tensors of the bias if there are any.
-fn inputs<B: FusedBackend>(qkv: &[Tensor<4>; 3], options: &Attention) -> Vec<OpTensor<B>> {
-    let mut inputs: Vec<OpTensor<B>> = qkv.iter().cloned().map(OpTensor::new).collect();
-    match &options.bias {
-        Bias::None => {}
-        Bias::ByDistance(table) => inputs.push(OpTensor::new(table.clone())),
-        Bias::Slopes(slopes) => inputs.push(OpTensor::new(slopes.clone())),
-        Bias::Pair { query, key } => inputs.extend([query, key].map(|x| OpTensor::new(x.clone()))),
-        Bias::Block(block) => inputs.push(OpTensor::new(block.clone())),
-    }
-    inputs
-}
-
-/// Records the output and the log sums of a call with as many [`inputs`] as there are.
-fn record<B: FusedBackend, G>(
-    inputs: &[OpTensor<B>],
-    outputs: [FloatTensor<B>; 2],
-    state: impl FnOnce() -> G,
-) -> PartialAttention
-where
-    G: JointGradient<3, 2, B> + JointGradient<4, 2, B> + JointGradient<5, 2, B>,
-{
-    let [output, log_sums] = if let Ok(inputs) = <&[_; 3]>::try_from(inputs) {
-        autodiff::record_joint(inputs, outputs, state)
-    } else if let Ok(inputs) = <&[_; 4]>::try_from(inputs) {
-        autodiff::record_joint(inputs, outputs, state)
-    } else {
-        let inputs = <&[_; 5]>::try_from(inputs).expect("q, k, v and up to two tensors of a bias");
-        autodiff::record_joint(inputs, outputs, state)
-    };
-    PartialAttention { output: output.into_tensor(), log_sums: log_sums.into_tensor() }
+/// Attention to all ranges, in place of the distances of the options, by the kernel of the CPU, if the tensors are there.
+fn on_cpu(
+    ranges: &[QkRange<Tensor<4>>],
+    v: &Tensor<4>,
+    options: &Attention,
+    shape: Shape,
+) -> Option<PartialAttention> {
+    let mut qkv = ranges.iter().flat_map(|range| [&range.q, &range.k]).chain([v]);
+    let applies = qkv.all(autodiff::cpu_kernel_applies)
+        && options.bias.on_cpu()
+        && options.query_scale.as_ref().is_none_or(autodiff::cpu_kernel_applies);
+    applies.then(|| {
+        let inputs = inputs(ranges, v, options);
+        let call = call::Call::new(&inputs, ranges, options, shape);
+        let [output, log_sums] = flex::forward(&call);
+        let kept = log_sums.clone();
+        record(&inputs, [output, log_sums], || gradient::Saved { call, log_sums: kept })
+    })
 }

@@ -286,6 +286,47 @@ fn one_query_with_two_rotations() {
     }
 }
 
+/// One call that reads both ranges gives what two calls give that are merged, with all gradients.
+#[test]
+fn two_rotations_are_two_parts_that_are_merged() {
+    let shape = Shape { batch: 1, queries: 90, keys: 100, ..PLAIN.shape };
+    for (kind, border) in KINDS.into_iter().zip([1, 15, 16, 33, 64, 90]) {
+        for (window, sinks) in [(None, 0), (Some(50), 0), (Some(20), 18)] {
+            let case = Case { shape, offset: 10, window, sinks, border: Some(border), ..PLAIN };
+            let merged = |inputs: &[Tensor<1>]| {
+                let ([q, k, v], options) = case.call(kind, inputs);
+                let part = |[q, k]: [Tensor<4>; 2], distances| {
+                    partial_attention(q, k, v.clone(), &Attention { distances, ..options.clone() })
+                };
+                merge(part([q, k], 0..border), part(case.far(inputs), border..usize::MAX)).output
+            };
+            let (device, inputs) = (Device::flex(), case.inputs(kind));
+            let (output, gradients) = differentiate(&device, &inputs, |inputs| case.fused(kind, inputs));
+            let (expected, expected_gradients) = differentiate(&device, &inputs, merged);
+            assert_close(&format!("{case:?} {kind:?}"), &output, &expected, 2e-6);
+            for (index, (gradient, expected)) in gradients.iter().zip(&expected_gradients).enumerate() {
+                assert_close(&format!("{case:?} {kind:?}, {index}"), gradient, expected, 5e-6);
+            }
+        }
+    }
+}
+
+/// Distances that the options leave out are read by neither pair.
+#[test]
+fn the_options_limit_both_rotations() {
+    let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
+    for (distances, border) in [(3..50, 20), (20..50, 9), (3..20, 40), (10..40, 10)] {
+        let case = Case { shape, border: Some(border), ..PLAIN };
+        let inputs = case.tensors(Kind::None);
+        let ([q, k, v], options) = case.call(Kind::None, &inputs);
+        let (near, far) = ([q, k], case.far(&inputs));
+        let options = Attention { distances, ..options };
+        let expected = list(two_rotations(near.clone(), far.clone(), v.clone(), border, &options));
+        let output = list(attention_by_distance(near, far, v, border, &options));
+        assert_close(&format!("border {border}"), &output, &expected, 2e-6);
+    }
+}
+
 /// The same q and k twice are plain attention, wherever the border is.
 #[test]
 fn two_equal_rotations_are_one() {

@@ -2,7 +2,7 @@
 
 use super::Kind;
 use super::launch::{Attend, Call, Gradients, Inputs, Results};
-use crate::attention::{Attention, Bias, PartialAttention, Shape, inputs, record};
+use crate::attention::{Attention, Bias, PartialAttention, QkRange, Shape, inputs, record};
 use crate::autodiff::{JointGradient, OpTensor};
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
@@ -60,11 +60,12 @@ impl<const N: usize> JointGradient<N, 2, Cube> for Saved {
 
 /// Attention of tensors on the GPU that [`supports`](super::supports) accepts.
 pub(in crate::attention) fn attention(
-    qkv: &[Tensor<4>; 3],
+    range: &QkRange<Tensor<4>>,
+    v: &Tensor<4>,
     options: &Attention,
     shape: Shape,
 ) -> PartialAttention {
-    let inputs: Vec<OpTensor<Cube>> = inputs(qkv, options);
+    let inputs: Vec<OpTensor<Cube>> = inputs(std::slice::from_ref(range), v, options);
     let call = Call::new(options, shape);
     let mut given = inputs.iter().map(|input| input.data().clone());
     let mut next = || given.next().unwrap_or_else(|| inputs[0].data().clone());

@@ -1,0 +1,80 @@
+//! Attention to all keys from attention to parts of them.
+//!
+//! With `o_a` and `o_b` the outputs of two parts and `l_a` and `l_b` the logs of their sums of exp(logits), the softmax
+//! over both is `w_a o_a + w_b o_b`, where `w_a = exp(l_a - l)`, `w_b = exp(l_b - l)` and
+//! `l = log(exp(l_a) + exp(l_b))` is the log sum of the whole (Dao et al. 2022, section 3.1). The
+//! result has the form of a part again: more parts are merged one after the other, whatever the keys were split by.
+//!
+//! These are plain tensor operations. The GPU merges the ranges of distances with them; the kernel of the CPU reads all
+//! ranges at once ([`attention_by_distance`](super::attention_by_distance())).
+
+use super::PartialAttention;
+
+/// The attention to the keys of two parts, each of which reads other keys for the same queries.
+///
+/// # Panics
+/// The shapes differ.
+pub fn merge(a: PartialAttention, b: PartialAttention) -> PartialAttention {
+    assert_eq!(a.output.dims(), b.output.dims(), "merge: outputs of different shapes");
+    let largest = a.log_sums.clone().max_pair(b.log_sums.clone()).detach(); // [batch, heads, queries]
+    let weigh = |part: PartialAttention| {
+        let weight = (part.log_sums - largest.clone()).exp();
+        (part.output * weight.clone().unsqueeze_dim(3), weight)
+    };
+    let ((a, a_weight), (b, b_weight)) = (weigh(a), weigh(b));
+    let sums = a_weight + b_weight;
+    PartialAttention { output: (a + b) / sums.clone().unsqueeze_dim(3), log_sums: sums.log() + largest }
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attention::tests::flat_part;
+    use crate::attention::{Attention, NOTHING_SEEN, attention, partial_attention};
+    use crate::testing::{assert_close, differentiate, list, numbers, tensor};
+    use burn::tensor::{Device, Tensor};
+
+    #[test]
+    fn a_part_that_sees_nothing_changes_no_bit() {
+        let device = Device::flex();
+        let part = |log_sums: f32| PartialAttention {
+            output: tensor::<4>(1, [1, 2, 40, 3], &device),
+            log_sums: Tensor::full([1, 2, 40], log_sums, &device),
+        };
+        let nothing = || PartialAttention { output: part(0.0).output.zeros_like(), ..part(NOTHING_SEEN) };
+        for merged in [merge(part(1.5), nothing()), merge(nothing(), part(1.5))] {
+            assert_eq!(list(merged.output), list(part(1.5).output));
+            assert_eq!(list(merged.log_sums), [1.5; 80]);
+        }
+        let merged = merge(nothing(), nothing());
+        assert_eq!(list(merged.output), [0.0; 240]);
+        assert_eq!(list(merged.log_sums), [NOTHING_SEEN; 80]);
+    }
+
+    /// Keys in three ranges of distances, merged in either order, are all keys, and so are the gradients.
+    #[test]
+    fn parts_of_the_keys_make_the_whole() {
+        let shape = [2, 2, 70, 4];
+        let inputs = [1, 2, 3].map(|seed| numbers(seed, shape.iter().product()));
+        let part = |inputs: &[Tensor<1>], distances| {
+            let [q, k, v] = [0, 1, 2].map(|index| inputs[index].clone().reshape(shape));
+            partial_attention(q, k, v, &Attention { distances, ..Attention::causal(4) })
+        };
+        let read = |whole: &dyn Fn(&[Tensor<1>]) -> PartialAttention| {
+            differentiate(&Device::flex(), &inputs, |inputs| flat_part(whole(inputs)))
+        };
+        let ranges = |x: &[Tensor<1>]| [0..11, 11..40, 40..usize::MAX].map(|range| part(x, range));
+        let (expected, expected_gradients) = read(&|x| part(x, 0..usize::MAX));
+        let nearest_first = |x: &[Tensor<1>]| ranges(x).into_iter().reduce(merge).unwrap();
+        let farthest_first = |x: &[Tensor<1>]| ranges(x).into_iter().rev().reduce(merge).unwrap();
+        for (merged, gradients) in [read(&nearest_first), read(&farthest_first)] {
+            assert_close("output and log sums", &merged, &expected, 1e-6);
+            for (gradient, expected) in gradients.iter().zip(&expected_gradients) {
+                assert_close("gradient", gradient, expected, 5e-6);
+            }
+        }
+        let device = Device::flex();
+        let [q, k, v] = [1, 2, 3].map(|seed| tensor::<4>(seed, shape, &device));
+        let output = list(attention(q, k, v, &Attention::causal(4)));
+        assert_eq!(expected[..output.len()], output, "the output of all keys is that of attention");
+    }
+}

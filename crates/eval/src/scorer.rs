@@ -25,7 +25,8 @@ pub struct Scorer<'a> {
     pub device: &'a Device,
 }
 
-/// Called between forward passes with the tokens read so far; an error ends the scoring.
+/// Called with the tokens that a forward pass has read, and with 0 between the blocks of the model, so that one very
+/// long text can be stopped; an error ends the scoring.
 pub type Progress<'a> = dyn FnMut(usize) -> Result<()> + 'a;
 
 impl Scorer<'_> {
@@ -48,7 +49,7 @@ impl Scorer<'_> {
         for ((length, _), indices) in shapes {
             for batch in indices.chunks((TOKENS_AT_ONCE / length).max(1)) {
                 let windows: Vec<&Window> = batch.iter().map(|&index| &plan.windows[index]).collect();
-                for (&index, row) in batch.iter().zip(self.batch(&windows, reading)?) {
+                for (&index, row) in batch.iter().zip(self.batch(&windows, reading, &mut || progress(0))?) {
                     scores[index] = row;
                 }
                 progress(length * batch.len())?;
@@ -67,7 +68,12 @@ impl Scorer<'_> {
     }
 
     /// The scores of windows of one shape.
-    fn batch(&self, windows: &[&Window], reading: &Reading) -> Result<Vec<Vec<Score>>> {
+    fn batch(
+        &self,
+        windows: &[&Window],
+        reading: &Reading,
+        stop: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<Vec<Score>>> {
         let (length, targets) = (windows[0].reading(), windows[0].targets());
         let read = |range: fn(&Window) -> Range<usize>| -> Vec<u32> {
             windows.iter().flat_map(|window| self.text.read(window.document, range(window))).collect()
@@ -82,7 +88,7 @@ impl Scorer<'_> {
             dropout: None,
         };
         let uploaded = upload(&expected, [windows.len(), targets], self.device);
-        let (nll, guesses) = self.model.score(&pass, uploaded, length - targets..length);
+        let (nll, guesses) = self.model.score(&pass, uploaded, length - targets..length, stop)?;
         let nll = numbers(nll)?; // [windows, targets]
         let guesses = guesses
             .into_data_as::<i32>()

@@ -59,7 +59,7 @@ pub trait Observer {
     fn event(&mut self, event: Event<'_>);
 
     /// Whether to stop at the next safe place: after a training step, whose checkpoint is written, or between two
-    /// passes of an evaluation, whose rows so far are kept.
+    /// blocks of the model in an evaluation, whose rows so far are kept.
     fn stop(&self) -> bool {
         false
     }

@@ -9,11 +9,12 @@ use crate::norm::Norm;
 use crate::segment_memory::SegmentMemory;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use longwave_core::Result;
+use longwave_core::{Error, Result};
 use longwave_kernels::{Precision, cross_entropy};
 use longwave_position::encoding::Rows;
 use longwave_position::layout::TextLayout;
 use longwave_position::{Init, PositionConfig, Positions, Reading};
+use std::convert::Infallible;
 use std::ops::Range;
 
 /// A decoder-only transformer with pre-norm blocks.
@@ -45,6 +46,9 @@ pub struct Pass<'a> {
     /// Dropout; training only.
     pub dropout: Option<&'a Dropout>,
 }
+
+/// Asks between the blocks of a pass whether to go on; an error ends the pass.
+pub type Stop<'a, E> = dyn FnMut() -> Result<(), E> + 'a;
 
 /// Token ids `[batch, length]` on a device.
 pub fn upload(tokens: &[u32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
@@ -91,27 +95,34 @@ impl Gpt {
     ///
     /// A reading in segments is read so: see [`crate::segments`].
     pub fn hidden(&self, pass: &Pass<'_>) -> Tensor<3> {
+        let Ok(hidden) = self.hidden_unless::<Infallible>(pass, &mut || Ok(()));
+        hidden
+    }
+
+    /// The same; `stop` is called before every block, and its error ends the pass.
+    fn hidden_unless<E>(&self, pass: &Pass<'_>, stop: &mut Stop<'_, E>) -> Result<Tensor<3>, E> {
         match pass.reading.layout() {
-            TextLayout::Segments { length } => self.independent(pass, length),
-            TextLayout::Recurrent { length, memory } => self.recurrent(pass, length, memory),
-            TextLayout::Contiguous | TextLayout::Drawn { .. } => self.whole(pass, None).0,
+            TextLayout::Segments { length } => self.independent(pass, length, stop),
+            TextLayout::Recurrent { length, memory } => self.recurrent(pass, length, memory, stop),
+            TextLayout::Contiguous | TextLayout::Drawn { .. } => Ok(self.whole(pass, None, stop)?.0),
         }
     }
 
     /// The hidden state `[batch, length, width]` of rows that are read as one segment after those of
     /// `memory`, and the memory after them.
     pub fn hidden_after(&self, pass: &Pass<'_>, memory: &SegmentMemory) -> (Tensor<3>, SegmentMemory) {
-        let (hidden, inputs) = self.whole(pass, Some(memory));
+        let Ok((hidden, inputs)) = self.whole::<Infallible>(pass, Some(memory), &mut || Ok(()));
         (hidden, memory.after(inputs))
     }
 
     /// The hidden state of rows that are read as one, `[batch, length, width]`, and with a memory the
-    /// input of every block.
-    pub(crate) fn whole(
+    /// input of every block; `stop` is called before each of them.
+    pub(crate) fn whole<E>(
         &self,
         pass: &Pass<'_>,
         memory: Option<&SegmentMemory>,
-    ) -> (Tensor<3>, Vec<Tensor<3>>) {
+        stop: &mut Stop<'_, E>,
+    ) -> Result<(Tensor<3>, Vec<Tensor<3>>), E> {
         let [batch, length] = pass.tokens.dims();
         let flat = pass.tokens.clone().reshape([batch * length]);
         let width = self.embedding.dims()[1];
@@ -121,6 +132,7 @@ impl Gpt {
         let seen = if before > 0 { &pass.positions.preceded(before) } else { pass.positions };
         let mut inputs = Vec::new();
         for (layer, block) in self.blocks.iter().enumerate() {
+            stop()?;
             let rows = Rows::new(layer, &pass.tokens, pass.positions);
             x = pass.reading.embed(x, rows);
             if let (0, Some(dropout)) = (layer, pass.dropout) {
@@ -133,7 +145,7 @@ impl Gpt {
             let rows = Rows { positions: seen, ..rows };
             x = block.forward(x, before, rows, pass.reading, &mut rotations, pass.dropout);
         }
-        (self.norm.forward(x), inputs)
+        Ok((self.norm.forward(x), inputs))
     }
 
     /// Logits `[batch, length, vocab_size]` of hidden states `[batch, length, width]`, in the precision of the model.
@@ -159,16 +171,20 @@ impl Gpt {
 
     /// The loss of each target in nats, and the token that the model held most likely in its place (the
     /// first of those alike), both `[batch, targets]`; see [`nll`](Self::nll).
+    ///
+    /// # Errors
+    /// `stop`, which is called before every block, ends the pass.
     pub fn score(
         &self,
         pass: &Pass<'_>,
         targets: Tensor<2, Int>,
         scored: Range<usize>,
-    ) -> (Tensor<2>, Tensor<2, Int>) {
+        stop: &mut Stop<'_, Error>,
+    ) -> Result<(Tensor<2>, Tensor<2, Int>)> {
         let [batch, count] = targets.dims();
-        let logits = self.scored_logits(self.hidden(pass), scored);
+        let logits = self.scored_logits(self.hidden_unless(pass, stop)?, scored);
         let guesses = logits.clone().argmax(1).reshape([batch, count]);
-        (cross_entropy(logits, targets.reshape([batch * count])).reshape([batch, count]), guesses)
+        Ok((cross_entropy(logits, targets.reshape([batch * count])).reshape([batch, count]), guesses))
     }
 
     /// Logits `[batch * scored, vocab_size]` of the rows `scored` of hidden states; the others need none.

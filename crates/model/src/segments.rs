@@ -1,8 +1,9 @@
 //! A long text in segments: independent ones, or each with a memory of those before.
 
-use crate::gpt::{Gpt, Pass};
+use crate::gpt::{Gpt, Pass, Stop};
 use crate::segment_memory::SegmentMemory;
 use burn::tensor::Tensor;
+use longwave_core::Result;
 use longwave_position::sampling::segments::Segments;
 use std::ops::Range;
 
@@ -12,40 +13,51 @@ impl Gpt {
     ///
     /// The segments are rows of one batch: nothing an encoding or the attention does reaches across a
     /// border, and memory grows with the length alone.
-    pub(crate) fn independent(&self, pass: &Pass<'_>, segment: usize) -> Tensor<3> {
+    pub(crate) fn independent<E>(
+        &self,
+        pass: &Pass<'_>,
+        segment: usize,
+        stop: &mut Stop<'_, E>,
+    ) -> Result<Tensor<3>, E> {
         let [batch, length] = pass.tokens.dims();
         let whole = length / segment * segment;
-        let read = |columns: Range<usize>, row: usize| {
+        let mut read = |columns: Range<usize>, row: usize| -> Result<Tensor<3>, E> {
             let rows = batch * columns.len() / row;
             let positions = pass.positions.cut(columns.clone(), row, batch);
             let tokens = pass.tokens.clone().slice_dim(1, columns.clone()).reshape([rows, row]);
-            let hidden = self.whole(&Pass { tokens, positions: &positions, ..*pass }, None).0;
+            let hidden = self.whole(&Pass { tokens, positions: &positions, ..*pass }, None, stop)?.0;
             let width = hidden.dims()[2];
-            hidden.reshape([batch, columns.len(), width])
+            Ok(hidden.reshape([batch, columns.len(), width]))
         };
         let pieces = [(0..whole, segment), (whole..length, length - whole)];
         let hidden: Vec<_> = pieces
             .into_iter()
             .filter(|(columns, _)| !columns.is_empty())
             .map(|(columns, row)| read(columns, row))
-            .collect();
-        Tensor::cat(hidden, 1)
+            .collect::<Result<_, E>>()?;
+        Ok(Tensor::cat(hidden, 1))
     }
 
     /// The hidden state `[batch, length, width]` of a text in segments of `segment` tokens, each of which
     /// also sees the `memory` tokens before it.
-    pub(crate) fn recurrent(&self, pass: &Pass<'_>, segment: usize, memory: usize) -> Tensor<3> {
+    pub(crate) fn recurrent<E>(
+        &self,
+        pass: &Pass<'_>,
+        segment: usize,
+        memory: usize,
+        stop: &mut Stop<'_, E>,
+    ) -> Result<Tensor<3>, E> {
         let length = pass.tokens.dims()[1];
         let mut memory = SegmentMemory::new(memory);
         let mut hidden = Vec::new();
         for columns in Segments::uniform(length, segment).ranges() {
             let positions = pass.positions.columns(columns.clone());
             let tokens = pass.tokens.clone().slice_dim(1, columns);
-            let (states, after) =
-                self.hidden_after(&Pass { tokens, positions: &positions, ..*pass }, &memory);
+            let pass = Pass { tokens, positions: &positions, ..*pass };
+            let (states, inputs) = self.whole(&pass, Some(&memory), stop)?;
             hidden.push(states);
-            memory = after;
+            memory = memory.after(inputs);
         }
-        Tensor::cat(hidden, 1)
+        Ok(Tensor::cat(hidden, 1))
     }
 }

@@ -1,6 +1,7 @@
 //! What every encoding and extension must leave true of the model.
 
 use burn::tensor::{Device, Int, Tensor};
+use longwave_core::Error;
 use longwave_model::config::NamedSize;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::encoding::{Geometry, PositionMap, Selector};
@@ -248,5 +249,31 @@ fn a_shared_key_matrix_is_one_of_its_own_with_the_same_values_and_both_gradients
                 assert!(largest(added.clone().slice_dim(1, others)) < 1e-4 * size + 1e-7);
             }
         }
+    }
+}
+
+/// One very long text must be stoppable before all of it is read.
+#[test]
+fn a_reading_can_be_stopped_between_blocks() {
+    let model = model("rope");
+    let positions = Positions::range(0..LENGTH);
+    for reading in [model.position.clone(), by_block(&model)] {
+        let pass = Pass { tokens: tokens(None), positions: &positions, reading: &reading, dropout: None };
+        let mut calls = 0;
+        let mut score = |limit: usize| {
+            calls = 0;
+            let scores = model.score(&pass, tokens(None), 0..LENGTH, &mut || {
+                calls += 1;
+                if calls > limit { Err(Error::interrupted("stopped")) } else { Ok(()) }
+            });
+            (scores.map(|(nll, _)| nll), calls)
+        };
+        let (whole, calls) = score(usize::MAX);
+        assert_eq!(calls, model.blocks.len());
+        let nll = model.nll(&pass, tokens(None), 0..LENGTH);
+        let apart: f32 = (whole.unwrap() - nll).abs().max().into_scalar();
+        assert!(apart == 0.0, "{apart}");
+        let (stopped, calls) = score(1);
+        assert_eq!((stopped.unwrap_err().exit_code(), calls), (130, 2));
     }
 }

@@ -4,6 +4,7 @@
 //! - [`block`]: one `[[evaluate]]` block with its defaults filled in; [`evaluation`]: the block with its extensions;
 //!   [`sweep`], [`search`]: hyper-parameters that are lists, or searched for; [`windows`]: warnings about windows that
 //!   hide nothing.
+//! - [`applicability`]: which readings a model allows.
 //! - [`mod@select`]: decides sweeps and searches on the validation split.
 //! - [`protocols`]: which windows are read and which of their tokens are scored; [`plan`]: those windows;
 //!   [`source`], [`text`]: the documents of a split, or text made from them; [`memory_check`]: whether a reading fits in
@@ -16,6 +17,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod applicability;
 pub mod bigram;
 pub mod block;
 pub mod evaluation;
@@ -38,6 +40,7 @@ pub mod text;
 pub mod token_log;
 pub mod windows;
 
+pub use applicability::{Obstacle, obstacles};
 pub use bigram::{BigramRow, LastSeen};
 pub use block::{EvaluateConfig, ResolvedEvaluate};
 pub use evaluation::Evaluation;

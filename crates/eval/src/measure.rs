@@ -223,7 +223,12 @@ pub(crate) fn measurements(
 }
 
 /// The reading of a model at a length, checked for the positions it will meet.
-fn reading(model: &Reading, extension: &ExtensionConfig, train: usize, length: usize) -> Result<Reading> {
+pub(crate) fn reading(
+    model: &Reading,
+    extension: &ExtensionConfig,
+    train: usize,
+    length: usize,
+) -> Result<Reading> {
     let reading = extension.apply(model, Lengths { train, length })?;
     reading
         .check(&reading.layout().positions(length))

@@ -48,6 +48,6 @@ pub use longwave_eval::ResultRow;
 pub use longwave_kernels::DeviceChoice;
 pub use machine::Machine;
 pub use observer::{Event, Observer, Overview, Silent};
-pub use reading::reading_of;
+pub use reading::{obstacles, reading_of};
 pub use schema::schema;
 pub use trained_run::{Measured, TrainedRun};

@@ -1,10 +1,12 @@
 //! How a config's model reads positions, before any weight is trained.
 
+use crate::config::Config;
 use burn::tensor::Device;
 use longwave_core::Result;
+use longwave_eval::Obstacle;
 use longwave_model::complex_weights::WeightKind;
 use longwave_position::{Dimensions, Init, Reading};
-use longwave_train::{RunConfig, reading_after};
+use longwave_train::{RunConfig, memory_check, reading_after};
 
 /// How a config's model reads positions after its last stage, with fresh parameters, and the model's sizes. Only the
 /// data knows the vocabulary, so it counts as one token here.
@@ -20,4 +22,22 @@ pub fn reading_of(config: &RunConfig) -> Result<(Reading, Dimensions)> {
         .with_attention(config.model.attention)?;
     resolved.check_weight_kind(WeightKind::of(fresh.capabilities().complex_hidden))?;
     Ok((reading_after(config, &fresh, config.last_stage())?, resolved.dimensions))
+}
+
+/// What a config's evaluations ask for that does not apply to its model, block by block; `None` for a model that does not
+/// fit in memory, which is not built.
+///
+/// # Errors
+/// As [`reading_of`], or a value of a block is not allowed.
+pub fn obstacles(config: &Config) -> Result<Option<Vec<Vec<Obstacle>>>> {
+    let run = &config.run;
+    if memory_check::check(run, run.data.vocab_size().unwrap_or(1), &Device::flex()).is_err() {
+        return Ok(None);
+    }
+    let (reading, _) = reading_of(run)?;
+    let blocks = config.evaluations()?;
+    let of = |(index, it): (usize, &longwave_eval::Evaluation)| {
+        longwave_eval::obstacles(&reading, &it.block, &format!("evaluate[{index}]"))
+    };
+    blocks.iter().enumerate().map(of).collect::<Result<_>>().map(Some)
 }

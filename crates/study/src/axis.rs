@@ -3,6 +3,7 @@
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
 use serde::Deserialize;
+use std::collections::HashSet;
 use toml::{Table, Value};
 
 /// One axis of the grid.
@@ -59,8 +60,9 @@ impl Axis {
         if self.points.is_empty() {
             return Err(Error::usage(format!("`{section}` has no points")).hint("list one value at least"));
         }
-        for (index, point) in self.points.iter().enumerate() {
-            if self.points[..index].iter().any(|earlier| earlier.label == point.label) {
+        let mut seen = HashSet::new();
+        for point in &self.points {
+            if !seen.insert(point.label.as_str()) {
                 return Err(Error::usage(format!("`{section}` has two points named `{}`", point.label))
                     .hint("name them apart with `labels = [..]`"));
             }

@@ -2,10 +2,10 @@
 //! was measured.
 
 use crate::plan::{Job, Plan};
-use longwave_core::Result;
+use longwave_core::{Error, Result};
 use longwave_data::DataConfig;
 use longwave_eval::plan::truncate;
-use longwave_eval::{ResolvedEvaluate, Window};
+use longwave_eval::{EvaluateConfig, ResolvedEvaluate, Window};
 use longwave_model::size::training_flops;
 use std::collections::HashMap;
 
@@ -80,6 +80,34 @@ pub fn costs(plan: &Plan, corpora: &mut dyn Corpora) -> Vec<Option<Cost>> {
             cost(job, vocab_size, readings)
         })
         .collect()
+}
+
+/// Checks that the text of every evaluation of these runs can be opened, and holds windows of every length.
+///
+/// # Errors
+/// A corpus of an evaluation cannot be read, or no document is long enough.
+pub fn check_texts(plan: &Plan, runs: &[usize], corpora: &mut dyn Corpora) -> Result<()> {
+    let mut seen: Vec<(&DataConfig, &[EvaluateConfig])> = Vec::new();
+    for &index in runs {
+        let Ok(job) = &plan.runs[index].job else { continue };
+        let (data, blocks) = (&job.config.run.data, job.config.evaluate.as_slice());
+        if seen.contains(&(data, blocks)) {
+            continue;
+        }
+        seen.push((data, blocks));
+        for (place, evaluation) in job.config.evaluations()?.iter().enumerate() {
+            for &length in &evaluation.block.lengths {
+                corpora.windows(data, &evaluation.block, length).map_err(|error| {
+                    let run = plan.runs[index].title();
+                    let hint =
+                        error.hint_text().unwrap_or("evaluate shorter lengths, or other text").to_owned();
+                    let key = format!("evaluate[{place}].lengths");
+                    Error::value(&key, length, format!("{run}: {}", error.message())).hint(hint)
+                })?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Lengths, and the tokens read at each.

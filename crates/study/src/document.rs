@@ -4,8 +4,9 @@ use crate::axis::Axis;
 use crate::claim::ClaimConfig;
 use longwave_core::config::{read, take_table, take_tables};
 use longwave_core::{Error, Result, file};
+use longwave_position::encodings::ENCODINGS;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -56,7 +57,8 @@ pub struct Source {
 pub struct EvaluateBlock {
     /// The block as a config has it.
     pub block: Table,
-    /// Axis name to labels: only runs with one of the labels on each named axis; empty means all runs.
+    /// Axis name to labels: only runs with one of the labels on each named axis; empty means all runs. `encoding` names
+    /// kinds of encodings, unless an axis has that name.
     pub only: BTreeMap<String, Vec<String>>,
 }
 
@@ -99,6 +101,11 @@ fn cpu() -> Vec<String> {
 fn store() -> String {
     STORE.to_owned()
 }
+
+/// What `only` calls the encoding of a run, unless an axis has that name.
+const ENCODING: &str = "encoding";
+/// The most runs of a study.
+pub const MOST_RUNS: u64 = 100_000;
 
 /// Sections that hold tables of their own.
 const SECTIONS: [&str; 5] = ["set", "axis", "stage", "evaluate", "claim"];
@@ -153,10 +160,12 @@ impl Study {
             .map(|(index, table)| Axis::read(table, &format!("axis[{index}]")))
             .collect::<Result<Vec<_>>>()?;
         check_axes(&axes)?;
+        let seeds = seeds(top.seeds)?;
+        check_size(&axes, seeds.len())?;
         Ok(Self {
             name: top.name,
             base,
-            seeds: seeds(top.seeds)?,
+            seeds,
             evaluations: evaluations
                 .into_iter()
                 .enumerate()
@@ -207,14 +216,20 @@ impl EvaluateBlock {
             .iter()
             .map(|(name, value)| {
                 let key = format!("{section}.only.{name}");
-                let axis = axes.iter().find(|axis| axis.name == *name).ok_or_else(|| {
-                    let known: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
-                    longwave_core::config::unknown_key(&key, name, &known)
-                })?;
+                let known: Vec<&str> = match axes.iter().find(|axis| axis.name == *name) {
+                    Some(axis) => axis.points.iter().map(|point| point.label.as_str()).collect(),
+                    None if name == ENCODING => {
+                        ENCODINGS.iter().map(|entry| entry.kind).chain(["mixed"]).collect()
+                    }
+                    None => {
+                        let known: Vec<&str> =
+                            axes.iter().map(|axis| axis.name.as_str()).chain([ENCODING]).collect();
+                        return Err(longwave_core::config::unknown_key(&key, name, &known));
+                    }
+                };
                 let labels = labels(value).ok_or_else(|| {
                     Error::value(&key, value, "it must be a label of that axis, or a list of them")
                 })?;
-                let known: Vec<&str> = axis.points.iter().map(|point| point.label.as_str()).collect();
                 match labels.iter().find(|label| !known.contains(&label.as_str())) {
                     Some(label) => Err(longwave_core::config::unknown_kind(&key, label, known)),
                     None => Ok((name.clone(), labels)),
@@ -222,6 +237,33 @@ impl EvaluateBlock {
             })
             .collect::<Result<_>>()?;
         Ok(Self { block, only })
+    }
+
+    /// Whether it is for a run.
+    pub(crate) fn is_for(&self, names: &Names<'_>) -> bool {
+        self.only
+            .iter()
+            .all(|(name, allowed)| allowed.iter().any(|label| Some(label.as_str()) == names.get(name)))
+    }
+}
+
+/// What `only` may name of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names<'a> {
+    pub(crate) axes: &'a [Axis],
+    /// The label on each axis.
+    pub(crate) labels: &'a [String],
+    /// The kind of the encoding.
+    pub(crate) encoding: &'a str,
+}
+
+impl<'a> Names<'a> {
+    /// The run's label on an axis, or its encoding.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
+        match self.axes.iter().position(|axis| axis.name == name) {
+            Some(axis) => Some(&self.labels[axis]),
+            None => (name == ENCODING).then_some(self.encoding),
+        }
     }
 }
 
@@ -235,16 +277,30 @@ fn labels(value: &Value) -> Option<Vec<String>> {
 
 fn seeds(seeds: Seeds) -> Result<Vec<u64>> {
     let list = match seeds {
+        Seeds::Count(count) if count > MOST_RUNS => return Err(too_many("seeds", u128::from(count))),
         Seeds::Count(count) => (0..count).collect(),
         Seeds::List(list) => list,
     };
     if list.is_empty() {
         return Err(Error::value("seeds", "0", "there must be a seed").hint("use `seeds = 3`, or a list"));
     }
-    if let Some((_, twice)) = list.iter().enumerate().find(|(index, seed)| list[..*index].contains(seed)) {
+    let mut seen = HashSet::new();
+    if let Some(twice) = list.iter().find(|seed| !seen.insert(**seed)) {
         return Err(Error::value("seeds", format!("{list:?}"), format!("{twice} is listed twice")));
     }
     Ok(list)
+}
+
+/// The runs of a study are counted before any is planned.
+fn check_size(axes: &[Axis], seeds: usize) -> Result<()> {
+    let points = axes.iter().map(|axis| axis.points.len() as u128);
+    let runs = points.fold(seeds as u128, u128::saturating_mul);
+    if runs > u128::from(MOST_RUNS) { Err(too_many("the product of seeds and axes", runs)) } else { Ok(()) }
+}
+
+fn too_many(what: &str, runs: u128) -> Error {
+    Error::usage(format!("the study has {runs} runs by {what}, and at most {MOST_RUNS} are allowed"))
+        .hint("split the study, or vary keys together in one axis with `keys`")
 }
 
 fn check_name(name: &str) -> Result<()> {

@@ -4,7 +4,8 @@
 //!
 //! - [`statistics`]: intervals, tests and corrections, as functions of numbers.
 //! - [`axis`], [`claim`], [`document`]: a study file, read strictly.
-//! - [`plan`]: its runs, each with its identity.
+//! - [`applicable`]: the part of the evaluations that applies to a run.
+//! - [`plan`]: the runs of a study, each with its identity.
 //! - [`saved`]: a study as its folder keeps it.
 //! - [`store`]: where runs are kept, shared by studies.
 //! - [`task`], [`execute()`]: one run as a file, and the processes that do the runs.
@@ -18,6 +19,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod applicable;
 pub mod axis;
 pub mod claim;
 pub mod compare;

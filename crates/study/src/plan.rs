@@ -1,7 +1,8 @@
 //! From a study to its runs: every combination of points and seeds, each with its identity.
 
+use crate::applicable::{Applicability, Groups, LeftOut};
 use crate::axis::Point;
-use crate::document::{EvaluateBlock, Study, merge};
+use crate::document::{Names, Study, merge};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, canonical};
 use longwave_data::DataConfig;
@@ -16,6 +17,9 @@ use toml::{Table, Value};
 /// weights (2: weight decay, bounds and units of encodings' parameters).
 pub const FORMAT: u32 = 2;
 
+/// The most runs that one sentence names.
+const FEW: usize = 6;
+
 /// All runs of a study, in the order of axes (the last one fastest) and then seeds.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -27,6 +31,8 @@ pub struct Plan {
     pub device: String,
     /// Content hashes of the corpora, by the text of their `[data]`.
     pub contents: BTreeMap<String, String>,
+    /// Entries of evaluations that apply to none of the runs they are for.
+    refused: Vec<Error>,
 }
 
 /// One combination of points and a seed.
@@ -38,6 +44,8 @@ pub struct Planned {
     pub seed: u64,
     /// The work, or why there cannot be any.
     pub job: Result<Job>,
+    /// What the study's evaluations ask for and this run is not read with, since it does not apply.
+    pub left_out: Vec<LeftOut>,
 }
 
 /// A training and its evaluations.
@@ -77,7 +85,14 @@ impl Plan {
     ///
     /// A combination whose config is not allowed is planned all the same, with the reason.
     pub fn new(study: &Study, device: &str, content_hash: &mut ContentHash<'_>) -> Self {
-        let mut expansion = Expansion { study, device, content_hash, contents: HashMap::new() };
+        let mut expansion = Expansion {
+            study,
+            device,
+            content_hash,
+            contents: HashMap::new(),
+            applicability: Applicability::default(),
+            groups: Groups::default(),
+        };
         let mut runs = Vec::new();
         let mut indices = vec![0; study.axes.len()];
         loop {
@@ -88,13 +103,38 @@ impl Plan {
                 break;
             }
         }
+        let refused = expansion.groups.refused(study);
         let contents = expansion.contents.into_iter().filter_map(|(data, hash)| Some((data, hash.ok()?)));
         Self {
             axes: study.axes.iter().map(|axis| axis.name.clone()).collect(),
             runs,
             device: device.to_owned(),
             contents: contents.collect(),
+            refused,
         }
+    }
+
+    /// What of the evaluations is left out, one sentence each, with the runs it is left out of.
+    pub fn left_out(&self) -> Vec<String> {
+        let mut sentences: Vec<(String, Vec<String>)> = Vec::new();
+        for run in &self.runs {
+            let name = if run.labels.is_empty() { "the run".to_owned() } else { run.labels.join(", ") };
+            for one in &run.left_out {
+                let what = one.in_words();
+                match sentences.iter_mut().find(|(known, _)| *known == what) {
+                    // Seeds follow each other.
+                    Some((_, runs)) if runs.last() == Some(&name) => {}
+                    Some((_, runs)) => runs.push(name.clone()),
+                    None => sentences.push((what, vec![name.clone()])),
+                }
+            }
+        }
+        let joined = |runs: &[String]| {
+            let more = runs.len().saturating_sub(FEW);
+            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+            format!("{}{more}", runs[..runs.len().min(FEW)].join("; "))
+        };
+        sentences.into_iter().map(|(what, runs)| format!("{}: {what}", joined(&runs))).collect()
     }
 
     /// The runs that can be done, with their places in the plan, each work once.
@@ -108,14 +148,15 @@ impl Plan {
         self.runs.iter().enumerate().filter_map(|(index, run)| Some((index, run.job.as_ref().ok()?)))
     }
 
-    /// Nothing can be run where no combination is allowed: the first reason.
+    /// Checks that some run can be done, and that every entry of an evaluation applies where it is asked for: to one of
+    /// its runs, or, where `only` names the runs, to each that it names.
     ///
     /// # Errors
-    /// No run of the plan can be done.
+    /// No run of the plan can be done, or an entry does not apply.
     pub fn check(&self) -> Result<()> {
         match self.runs.first().map(|run| &run.job) {
             Some(Err(error)) if self.runs.iter().all(|run| run.job.is_err()) => Err(error.clone()),
-            _ => Ok(()),
+            _ => self.refused.first().map_or(Ok(()), |error| Err(error.clone())),
         }
     }
 }
@@ -138,6 +179,8 @@ struct Expansion<'a, 'b> {
     content_hash: &'a mut ContentHash<'b>,
     /// Content hashes by resolved `[data]`.
     contents: HashMap<String, Result<String>>,
+    applicability: Applicability,
+    groups: Groups,
 }
 
 impl Expansion<'_, '_> {
@@ -147,33 +190,37 @@ impl Expansion<'_, '_> {
         let cell = self.config(points, &labels);
         for &seed in &self.study.seeds {
             let job = match &cell {
-                Ok((config, content)) => self.job(config, content, seed),
+                Ok((config, content, _)) => self.job(config, content, seed),
                 Err(error) => Err(error.clone()),
             };
-            runs.push(Planned { labels: labels.clone(), seed, job });
+            let left_out = cell.as_ref().map_or_else(|_| Vec::new(), |(_, _, left_out)| left_out.clone());
+            runs.push(Planned { labels: labels.clone(), seed, job, left_out });
         }
     }
 
-    /// The config of a combination, checked, and its corpus's content hash.
-    fn config(&mut self, points: &[&Point], labels: &[String]) -> Result<(Config, String)> {
+    /// The config of a combination, checked, its corpus's content hash, and what of its evaluations does not apply.
+    fn config(&mut self, points: &[&Point], labels: &[String]) -> Result<(Config, String, Vec<LeftOut>)> {
         let mut document = self.study.base.clone();
         for point in points {
             merge(&mut document, &point.changes);
         }
-        let blocks: Vec<Value> = self
-            .study
-            .evaluations
-            .iter()
-            .filter(|block| self.wanted(block, labels))
-            .map(|block| Value::Table(block.block.clone()))
-            .collect();
+        let encoding = encoding_of(&document);
+        let names = Names { axes: &self.study.axes, labels, encoding: &encoding };
+        let wanted = self.study.evaluations.iter().enumerate().filter(|(_, block)| block.is_for(&names));
+        let (places, blocks): (Vec<usize>, Vec<Value>) =
+            wanted.map(|(place, block)| (place, Value::Table(block.block.clone()))).unzip();
         // Without any there is the default block, as in a config.
         if !self.study.evaluations.is_empty() {
             document.insert("evaluate".to_owned(), Value::Array(blocks));
         }
         // The name is part of every row, and the run may belong to several studies.
         document.insert("name".to_owned(), Value::String("run".to_owned()));
-        let config = Config::from_table(document)?;
+        let mut config = Config::from_table(document)?;
+        let left_out = self.applicability.reduce(&mut config, &places)?;
+        self.groups.add(self.study, &names, &places, &left_out);
+        if let (true, Some(first)) = (config.evaluate.is_empty(), left_out.first()) {
+            return Err(first.error.clone().context("no evaluation of the study applies"));
+        }
         let data = data_text(&config.run.data);
         let content = if let Some(known) = self.contents.get(&data) {
             known.clone()
@@ -182,14 +229,7 @@ impl Expansion<'_, '_> {
             self.contents.insert(data, content.clone());
             content
         };
-        Ok((config, content?))
-    }
-
-    fn wanted(&self, block: &EvaluateBlock, labels: &[String]) -> bool {
-        block.only.iter().all(|(name, allowed)| {
-            let axis = self.study.axes.iter().position(|axis| axis.name == *name);
-            axis.is_some_and(|axis| allowed.contains(&labels[axis]))
-        })
+        Ok((config, content?, left_out))
     }
 
     fn job(&self, config: &Config, content: &str, seed: u64) -> Result<Job> {
@@ -208,6 +248,15 @@ impl Expansion<'_, '_> {
         config.run.name.clone_from(&key);
         Ok(Job { key, evaluation, config })
     }
+}
+
+/// The kind of a document's encoding; empty where it names none, which is an error later.
+fn encoding_of(document: &Table) -> String {
+    let kind = match document.get("position") {
+        Some(Value::Table(table)) => table.get("kind"),
+        other => other,
+    };
+    kind.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// The text that identifies `[data]` in a plan.

@@ -7,7 +7,7 @@ use crate::terminal::Terminal;
 use longwave_core::error::Kind;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
-use longwave_eval::ResolvedEvaluate;
+use longwave_eval::{Plan as Windows, ResolvedEvaluate};
 use longwave_experiment::{Config, Event, Experiment, Machine, Observer, open_data};
 use longwave_model::size::training_flops;
 use longwave_study::cost::{Corpora, Cost};
@@ -23,21 +23,24 @@ const STEPS: u64 = 3;
 /// A step that no probe comes to, and that TOML can hold.
 const NEVER: u64 = i64::MAX as u64;
 
-/// The corpora and tasks of a plan, opened.
+/// The corpora and tasks of a plan, opened, and the windows of its evaluations.
 #[derive(Debug, Default)]
-pub(super) struct Opened(Vec<(DataConfig, Dataset)>);
+pub(super) struct Opened {
+    datasets: Vec<(DataConfig, Dataset)>,
+    windows: Vec<(DataConfig, ResolvedEvaluate, usize, Windows)>,
+}
 
 impl Opened {
     /// Opens a corpus, so that every run finds it in the cache, and gives its content hash.
     pub(super) fn open(&mut self, config: &DataConfig) -> Result<String> {
         let dataset = open_data(config, &mut Terminal::default())?;
         let hash = dataset.content_hash().to_owned();
-        self.0.push((config.clone(), dataset));
+        self.datasets.push((config.clone(), dataset));
         Ok(hash)
     }
 
     fn find(&self, config: &DataConfig) -> Result<&Dataset> {
-        let found = self.0.iter().find(|(known, _)| known == config);
+        let found = self.datasets.iter().find(|(known, _)| known == config);
         found.map(|(_, dataset)| dataset).ok_or_else(|| Error::failed("the corpus was not opened"))
     }
 }
@@ -47,14 +50,17 @@ impl Corpora for Opened {
         self.find(data).map(|dataset| dataset.tokenizer().vocab_size())
     }
 
-    fn windows(
-        &mut self,
-        data: &DataConfig,
-        block: &ResolvedEvaluate,
-        length: usize,
-    ) -> Result<longwave_eval::Plan> {
+    fn windows(&mut self, data: &DataConfig, block: &ResolvedEvaluate, length: usize) -> Result<Windows> {
+        // Extensions read the same windows.
+        let block = &ResolvedEvaluate { extend: Vec::new(), ..block.clone() };
+        let known = self.windows.iter().find(|(of, it, at, _)| *at == length && it == block && of == data);
+        if let Some((.., windows)) = known {
+            return Ok(windows.clone());
+        }
         let source = block.source(self.find(data)?)?;
-        block.windows(length, &block.text(length, &source)?)
+        let windows = block.windows(length, &block.text(length, &source)?)?;
+        self.windows.push((data.clone(), block.clone(), length, windows.clone()));
+        Ok(windows)
     }
 }
 

@@ -16,11 +16,14 @@ use estimate::Opened;
 use longwave_core::{Error, Result, file};
 use longwave_experiment::Config;
 use longwave_kernels::DeviceChoice;
-use longwave_study::cost::{Cost, costs};
+use longwave_study::cost::{Cost, check_texts, costs};
 use longwave_study::document::studies;
 use longwave_study::{Plan, Store, Study, Work, judge, saved};
 use std::cell::RefCell;
 use std::path::PathBuf;
+
+/// The most evaluations that do not apply and are printed; `study.md` has all.
+const MOST_LEFT_OUT: usize = 20;
 
 // How a study is run; no doc comment, since clap would show it as the description of the command.
 #[derive(Args, Debug, Default)]
@@ -83,6 +86,12 @@ pub(crate) fn run_seeds(config: &Config, seeds: u64, compute: &Compute) -> Resul
     perform(&study, &Options::default())
 }
 
+/// The runs without results, each work once.
+fn unfinished(plan: &Plan, store: &Store) -> Vec<usize> {
+    let distinct = plan.distinct().into_iter();
+    distinct.filter(|(_, job)| store.work(job) != Work::Finished).map(|(index, _)| index).collect()
+}
+
 /// A study on its way.
 struct StudyRunner<'a> {
     study: &'a Study,
@@ -106,9 +115,15 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     let plan = Plan::new(study, kind, &mut |config| corpora.open(config));
     warn(plan.jobs().flat_map(|(_, job)| &job.config.warnings));
     plan.check()?;
+    for one in plan.left_out().into_iter().take(MOST_LEFT_OUT) {
+        status(&format!("left out  {one}"));
+    }
     study.claims.iter().try_for_each(|claim| judge::check(claim, &plan))?;
     let store = Store::new(&study.store);
     let folder = options.out.clone().unwrap_or_else(|| studies(store.folder()).join(&study.name));
+    if !options.collect {
+        check_texts(&plan, &unfinished(&plan, &store), &mut corpora)?;
+    }
     let runner = StudyRunner { study, options, plan, store, folder, corpora: RefCell::new(corpora), kind };
     if let Some(machine) = &machine {
         return runner.dry_run(machine);

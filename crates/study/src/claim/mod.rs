@@ -39,6 +39,8 @@ pub struct ClaimConfig {
     pub split: Option<Split>,
     /// Whether the error is over seeds or over documents; seeds where there are several unless given.
     pub over: Option<Over>,
+    /// Its key in the file, such as `claim[0].says`.
+    pub(crate) key: String,
     /// What the sentence states.
     pub(crate) sentence: Sentence,
 }
@@ -101,6 +103,7 @@ impl ClaimConfig {
             protocol: written.protocol,
             split: written.split,
             over: written.over,
+            key,
             sentence,
         })
     }

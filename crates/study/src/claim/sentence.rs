@@ -48,8 +48,13 @@ impl Sentence {
         Ok(Self { left, relation, right, length })
     }
 
+    /// The length in tokens, where L is `train_length`.
+    pub(crate) fn length(&self, train_length: usize) -> usize {
+        self.length.rounded_down(train_length)
+    }
+
     /// Whether a row was read at the length.
     pub(crate) fn is_at(&self, row: &ResultRow) -> bool {
-        row.settings.length == self.length.rounded_down(row.settings.train_length)
+        row.settings.length == self.length(row.settings.train_length)
     }
 }

@@ -5,41 +5,118 @@ use crate::claim::ClaimConfig;
 use crate::plan::Plan;
 use crate::results::Extensions;
 use longwave_core::{Error, Result};
-use longwave_eval::Protocol;
-use std::collections::HashSet;
+use longwave_eval::{Evaluation, Protocol, Split, WINDOW_BASELINE};
+use std::collections::{BTreeSet, HashSet};
 
-/// Checks that every word of a claim means something in a plan, and that it will be measured.
+/// Checks that every word of a claim means something in a plan, and that both sides will be measured alike.
 ///
 /// # Errors
-/// A word names no extension and no label, an axis is left open, or no row of a side will hold the
-/// metric.
+/// A word names no extension and no label, an axis is left open, no evaluation reads a side with its extension at the
+/// length, or no row of a side will hold the metric.
 pub fn check(claim: &ClaimConfig, plan: &Plan) -> Result<()> {
-    check_among(claim, plan, &Extensions::planned(plan).labels())
+    let extensions = Extensions::planned(plan);
+    let (left, right) = (&claim.sentence.left, &claim.sentence.right);
+    let (left, right) =
+        (Side::new(claim, plan, &extensions, left)?, Side::new(claim, plan, &extensions, right)?);
+    let (Some(of_left), Some(of_right)) = (left.kinds()?, right.kinds()?) else { return Ok(()) };
+    if of_left.iter().any(|kind| of_right.contains(kind)) {
+        return Ok(());
+    }
+    let word =
+        |kinds: &[Kind]| kinds.iter().map(|(it, split)| format!("{it}, {split} split")).collect::<Vec<_>>();
+    let (of_left, of_right) = (word(&of_left).join("; "), word(&of_right).join("; "));
+    let why = format!("its sides are measured differently: {of_left}, and {of_right}");
+    Err(wrong(claim, why).hint("read both with one protocol and one split"))
 }
 
-pub(super) fn check_among(claim: &ClaimConfig, plan: &Plan, extensions: &[String]) -> Result<()> {
-    for side in [&claim.sentence.left, &claim.sentence.right] {
-        let selector = Selector::new(side, plan, extensions, &claim.says)?;
-        check_metric(claim, plan, &selector, side)?;
-    }
-    Ok(())
+/// The protocol and the split of rows.
+type Kind = (Protocol, Split);
+
+/// One side of a claim, and the evaluations that read it.
+struct Side<'a> {
+    claim: &'a ClaimConfig,
+    words: String,
+    extend: String,
+    /// For each different evaluation of its runs: kind, length that is meant, lengths that are read with the
+    /// extension.
+    read: Vec<(Kind, usize, Vec<usize>)>,
+    /// All ways of reading its runs.
+    others: BTreeSet<String>,
+    /// Whether any of its runs is allowed.
+    any: bool,
 }
 
-fn check_metric(claim: &ClaimConfig, plan: &Plan, selector: &Selector, side: &[String]) -> Result<()> {
-    let (mut seen, mut any) = (HashSet::new(), false);
-    for (index, job) in plan.jobs() {
-        if !selector.is_of(&plan.runs[index]) || !seen.insert(&job.evaluation) {
-            continue;
+impl<'a> Side<'a> {
+    fn new(claim: &'a ClaimConfig, plan: &Plan, extensions: &Extensions, words: &[String]) -> Result<Self> {
+        let selector = Selector::new(words, plan, &extensions.labels(), claim)?;
+        let extend = selector.extend().to_owned();
+        let (words, others) = (words.join(", "), BTreeSet::new());
+        let mut side = Self { claim, words, extend, read: Vec::new(), others, any: false };
+        let mut seen = HashSet::new();
+        for (index, job) in plan.jobs() {
+            let train_length = job.config.run.train.length;
+            if !selector.is_of(&plan.runs[index]) || !seen.insert((&job.evaluation, train_length)) {
+                continue;
+            }
+            side.any = true;
+            for evaluation in job.config.evaluations()? {
+                side.add(extensions, &evaluation, train_length)?;
+            }
         }
-        let holds = |protocol: Protocol| claim.metric.is_of(protocol.material());
-        let mut blocks = job.config.evaluate.iter();
-        if blocks.any(|block| holds(block.protocol) && claim.is_about(block.protocol, block.split)) {
-            return Ok(());
-        }
-        any = true;
+        Ok(side)
     }
-    // Where no run of the side is allowed, that is the reason, and it is reported elsewhere.
-    if any { Err(without_metric(claim, &side.join(", "), true)) } else { Ok(()) }
+
+    fn add(&mut self, extensions: &Extensions, evaluation: &Evaluation, train_length: usize) -> Result<()> {
+        let block = &evaluation.block;
+        let mut labels = vec![WINDOW_BASELINE.to_owned()];
+        for extension in &evaluation.extensions {
+            let config = serde_json::to_value(extension)
+                .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?;
+            labels.push(extensions.label(extension.kind(), &config));
+        }
+        if self.claim.is_about(block.protocol, block.split) && labels.contains(&self.extend) {
+            let length = self.claim.sentence.length(train_length);
+            self.read.push(((block.protocol, block.split), length, block.lengths.clone()));
+        }
+        self.others.extend(labels);
+        Ok(())
+    }
+
+    /// The kinds of rows that hold the metric of the claim; `None` where no run of the side is allowed, whose reason is
+    /// reported elsewhere.
+    fn kinds(&self) -> Result<Option<Vec<Kind>>> {
+        if !self.any {
+            return Ok(None);
+        }
+        if self.read.is_empty() {
+            let why = format!("no evaluation that it is about reads `{}` with `{}`", self.words, self.extend);
+            let others: Vec<&str> = self.others.iter().map(String::as_str).collect();
+            let hint =
+                format!("its runs are read with {}; add to `extend` of an `[[evaluate]]`", others.join(", "));
+            return Err(wrong(self.claim, why).hint(hint));
+        }
+        let at_length: Vec<Kind> = self
+            .read
+            .iter()
+            .filter(|(_, length, read)| read.contains(length))
+            .map(|(kind, ..)| *kind)
+            .collect();
+        if at_length.is_empty() {
+            let (_, length, _) = &self.read[0];
+            let read: BTreeSet<usize> = self.read.iter().flat_map(|(_, _, read)| read).copied().collect();
+            let read: Vec<String> = read.iter().map(ToString::to_string).collect();
+            let why = format!("no evaluation reads `{}` at {length} tokens", self.words);
+            let hint = format!("its lengths are {}; add to `lengths` of an `[[evaluate]]`", read.join(", "));
+            return Err(wrong(self.claim, why).hint(hint));
+        }
+        let holds = |(protocol, _): &Kind| self.claim.metric.is_of(protocol.material());
+        let kinds: Vec<Kind> = at_length.into_iter().filter(holds).collect();
+        if kinds.is_empty() { Err(without_metric(self.claim, &self.words, true)) } else { Ok(Some(kinds)) }
+    }
+}
+
+fn wrong(claim: &ClaimConfig, why: String) -> Error {
+    Error::value(&claim.key, format!("\"{}\"", claim.says), why)
 }
 
 /// No row of one side holds the metric of a claim.

@@ -134,20 +134,27 @@ fn evidence(
         .collect();
     let candidates = rows.iter().zip(&samples).filter_map(|(measured, sample)| Some((*measured, (*sample)?)));
     let candidates: Vec<(&Measured, Sample<'_>)> = candidates.collect();
-    // Without a word on it, the rows are those of the study's first kind.
+    let sides = [&claim.sentence.left, &claim.sentence.right];
+    let selectors = sides
+        .into_iter()
+        .map(|words| Selector::new(words, plan, extensions, claim))
+        .collect::<Result<Vec<_>>>()?;
+    // Without `protocol` and `split`, the rows are of the first kind that both sides have.
     let kind = |measured: &Measured| (measured.row.settings.protocol, measured.row.settings.split);
-    let first = candidates.first().map(|(measured, _)| kind(measured));
-    let side = |words: &[String]| -> Result<Vec<Sample<'_>>> {
-        let selector = Selector::new(words, plan, extensions, &claim.says)?;
-        let mine = candidates.iter().filter(|(it, _)| selector.is(it) && first == Some(kind(it)));
-        let found: Vec<Sample<'_>> = mine.map(|(_, sample)| *sample).collect();
+    let has =
+        |selector: &Selector, wanted| candidates.iter().any(|(it, _)| kind(it) == wanted && selector.is(it));
+    let mut kinds = candidates.iter().map(|(measured, _)| kind(measured));
+    let first = kinds.find(|wanted| selectors.iter().all(|selector| has(selector, *wanted)));
+    let side = |index: usize| -> Result<Vec<Sample<'_>>> {
+        let selector = &selectors[index];
+        let mut all = candidates.iter().filter(|(it, _)| selector.is(it)).peekable();
         let mut without = rows.iter().zip(&samples).filter(|(_, sample)| sample.is_none());
-        if found.is_empty() && without.any(|(measured, _)| selector.is(measured)) {
-            return Err(check::without_metric(claim, &words.join(", "), false));
+        if all.peek().is_none() && without.any(|(measured, _)| selector.is(measured)) {
+            return Err(check::without_metric(claim, &sides[index].join(", "), false));
         }
-        Ok(found)
+        Ok(all.filter(|(it, _)| first == Some(kind(it))).map(|(_, sample)| *sample).collect())
     };
-    let (left, right) = (side(&claim.sentence.left)?, side(&claim.sentence.right)?);
+    let (left, right) = (side(0)?, side(1)?);
     let difference = PairedDifference::new(&left, &right, 1.0 - ALPHA);
     let interval = difference.as_ref().and_then(|difference| match claim.over {
         Some(Over::Seeds) => difference.by_seed,

@@ -1,7 +1,9 @@
 //! Which rows one side of a claim means.
 
+use crate::claim::ClaimConfig;
 use crate::plan::{Plan, Planned};
 use crate::results::Measured;
+use longwave_core::error::nearest;
 use longwave_core::{Error, Result};
 use std::collections::HashSet;
 
@@ -14,15 +16,24 @@ pub(super) struct Selector {
 }
 
 impl Selector {
-    /// What the words of a side mean; `says` is the claim.
-    pub(super) fn new(words: &[String], plan: &Plan, extensions: &[String], says: &str) -> Result<Self> {
+    /// What the words of a side of a claim mean.
+    pub(super) fn new(
+        words: &[String],
+        plan: &Plan,
+        extensions: &[String],
+        claim: &ClaimConfig,
+    ) -> Result<Self> {
         let all = all_labels(plan);
         let mut extend: Option<String> = None;
         let mut labels: Vec<Option<String>> = vec![None; plan.axes.len()];
         for word in words {
             let wrong = |what: String| {
-                let hint = format!("extensions are {}; labels are {}", few(extensions), few(&all.concat()));
-                Error::usage(format!("claim \"{says}\": {what}")).hint(hint)
+                let labels = all.concat();
+                let known = extensions.iter().chain(&labels).map(String::as_str);
+                let meant = nearest(word, known).filter(|near| *near != word.as_str());
+                let meant = meant.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+                let hint = format!("{meant}extensions are {}; labels are {}", few(extensions), few(&labels));
+                Error::value(&claim.key, format!("\"{}\"", claim.says), what).hint(hint)
             };
             let places: Vec<usize> = all
                 .iter()
@@ -46,15 +57,20 @@ impl Selector {
         }
         for (axis, known) in all.iter().enumerate() {
             if labels[axis].is_none() && known.len() > 1 {
-                return Err(Error::usage(format!(
-                    "claim \"{says}\": `{}` leaves `{}` open",
-                    words.join(", "),
-                    plan.axes[axis]
-                ))
+                return Err(Error::value(
+                    &claim.key,
+                    format!("\"{}\"", claim.says),
+                    format!("`{}` leaves `{}` open", words.join(", "), plan.axes[axis]),
+                )
                 .hint(format!("add one of {}", few(known))));
             }
         }
         Ok(Self { extend: extend.unwrap_or_else(|| "direct".to_owned()), labels })
+    }
+
+    /// The label of its extension.
+    pub(super) fn extend(&self) -> &str {
+        &self.extend
     }
 
     /// Whether a row is of this side.

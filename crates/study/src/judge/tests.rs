@@ -1,4 +1,3 @@
-use super::check::check_among;
 use super::*;
 use crate::results::tests::results;
 use longwave_eval::{DocumentSums, Protocol};
@@ -63,7 +62,10 @@ fn claims_may_be_about_runs_of_several_training_lengths() {
     let plan = crate::plan::tests::plan(&format!("{axis}[[evaluate]]\nextend = [\"ntk\", \"yarn\"]"));
     let check = |says: &str| check(&claim(&format!("says = \"{says}\"")).unwrap(), &plan);
     check("64, yarn < 64, ntk at 8L").unwrap();
-    check("256, yarn < 64, yarn at 1.5L").unwrap();
+    check("256, yarn < 64, yarn at 2L").unwrap();
+    let error = check("256, yarn < 64, yarn at 1.5L").unwrap_err();
+    assert!(error.message().contains("no evaluation reads `256, yarn` at 384 tokens"), "{error}");
+    assert!(error.hint_text().unwrap().contains("its lengths are 256, 512, 1024, 2048"), "{error}");
     assert!(check("yarn < ntk at 8L").unwrap_err().message().contains("leaves `train.length` open"));
 }
 
@@ -89,16 +91,23 @@ fn refusals_show_the_form() {
     assert!(message("says = \"yarn < ntk at far\"").contains("a length is"));
     assert!(message("says = \"yarn = ntk at L\"").contains("claim[0].tolerance"));
     assert!(message("say = \"x\"").contains("did you mean `says`?"));
-    let plan = crate::plan::tests::plan(AXES);
-    let extensions = ["ntk".to_owned(), "yarn".to_owned()];
-    let check = |text: &str| check_among(&claim(text).unwrap(), &plan, &extensions).unwrap_err().to_string();
-    assert!(check("says = \"yarn < ntk at L\"").contains("leaves `position` open"));
-    assert!(check("says = \"rope, yarm < rope, ntk at L\"").contains("`yarm` is no extension and no label"));
-    assert!(check("says = \"rope, alibi < rope, ntk at L\"").contains("`alibi` is one too many"));
+    let only = "[[evaluate]]\nonly = { position = \"rope\" }\nextend = [\"ntk\", \"yarn\"]\n[[evaluate]]\nextend = [\"direct\"]";
+    let plan = crate::plan::tests::plan(&format!("{AXES}{only}"));
+    let checked = |says: &str| check(&claim(&format!("says = \"{says}\"")).unwrap(), &plan);
+    let refused = |says: &str| checked(says).unwrap_err().to_string();
+    assert!(refused("yarn < ntk at L").contains("leaves `position` open"));
+    let slip = refused("rope, yarm < rope, ntk at L");
     assert!(
-        check_among(&claim("says = \"position=rope, yarn < alibi, ntk at L\"").unwrap(), &plan, &extensions)
-            .is_ok()
+        slip.starts_with("`claim[0].says = \"rope, yarm < rope, ntk at L\"` is not allowed: `yarm` is no"),
+        "{slip}"
     );
+    assert!(slip.contains("hint: did you mean `yarn`? extensions are ntk, yarn, direct"), "{slip}");
+    assert!(refused("rope, alibi < rope, ntk at L").contains("`alibi` is one too many"));
+    checked("position=rope, yarn < alibi, direct at L").unwrap();
+    checked("rope, yarn < alibi, window_baseline at L").unwrap();
+    let unread = refused("rope, yarn < alibi, yarn at L");
+    assert!(unread.contains("no evaluation that it is about reads `alibi, yarn` with `yarn`"), "{unread}");
+    assert!(unread.contains("its runs are read with direct, window_baseline"), "{unread}");
 }
 
 /// Results of a task: 2 seeds, 4 sequences of 10 tokens each; `ntk` answers one more of them than `direct`.
@@ -172,9 +181,12 @@ fn the_baseline_is_that_of_the_same_run() {
 #[test]
 fn a_metric_that_no_row_has_is_refused() {
     let exact = claim("says = \"rope, ntk > alibi, ntk at 2L\"\nmetric = \"exact_match\"").unwrap();
-    let plan = crate::plan::tests::plan(AXES);
-    let extensions = ["ntk".to_owned()];
-    let planned = check_among(&exact, &plan, &extensions).unwrap_err();
+    let read = "[[evaluate]]\nextend = [\"direct\", \"ntk\"]";
+    let axes = AXES
+        .replace("\"alibi\"", "{ kind = \"rope\", base = 5.0 }")
+        .replace("values", "labels = [\"rope\", \"alibi\"]\nvalues");
+    let plan = crate::plan::tests::plan(&format!("{axes}{read}"));
+    let planned = check(&exact, &plan).unwrap_err();
     assert!(
         planned.message().contains("no row of `rope, ntk` that it is about will hold `exact_match`"),
         "{planned}"
@@ -186,10 +198,8 @@ fn a_metric_that_no_row_has_is_refused() {
         "{measured}"
     );
     let task = crate::plan::tests::task_plan(TASK);
-    let bits = claim("says = \"rope, ntk > alibi, ntk at 2L\"\nmetric = \"bits_per_byte\"").unwrap();
-    assert!(
-        check_among(&bits, &task, &extensions).unwrap_err().hint_text().unwrap().contains("neither tasks")
-    );
+    let bits = claim("says = \"rope, ntk > rope, yarn at 2L\"\nmetric = \"bits_per_byte\"").unwrap();
+    assert!(check(&bits, &task).unwrap_err().hint_text().unwrap().contains("neither tasks"));
     let message = |text: &str| claim(text).unwrap_err().to_string();
     assert!(message("says = \"a > b at L\"\nmetric = \"exact\"").contains("`exact_match`"));
     assert!(message("says = \"a > b at L\"\nmetric = \"accuracy\"\ntolerance = 2").contains("from 0 to 1"));

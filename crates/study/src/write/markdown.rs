@@ -17,6 +17,13 @@ pub fn markdown(name: &str, plan: &Plan, results: &Results, claims: &[Judged]) -
     if !claims.is_empty() {
         text += &claims_table(claims);
     }
+    let left_out = plan.left_out();
+    if !left_out.is_empty() {
+        text += "\n## Left out\n\nEvaluations that do not apply to these runs:\n\n";
+        for one in left_out {
+            let _ = writeln!(text, "- {one}");
+        }
+    }
     if !results.failures.is_empty() {
         text += "\n## Failed\n\n";
         for (run, failure) in &results.failures {

@@ -4,6 +4,7 @@
 //! `LONGWAVE_KILLS=20 cargo test --package longwave-tests --test workspace study::killed` kills more often than the
 //! few times of a usual test run.
 
+mod checks;
 mod failures;
 mod killed;
 mod outputs;

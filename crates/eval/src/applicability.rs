@@ -1,0 +1,45 @@
+//! Which readings of a block a model allows, before any text is opened.
+
+use crate::block::ResolvedEvaluate;
+use crate::measure::reading;
+use crate::sweep::{ExtendEntry, Sweep};
+use longwave_core::{Error, Result};
+use longwave_position::{ExtensionConfig, Reading};
+
+/// Longer texts are not tried: their positions alone take much memory, and hardly any corpus has one.
+const LONGEST: usize = 1 << 22;
+
+/// Why an entry of `extend` cannot be read at a length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Obstacle {
+    /// Its index in `extend`.
+    pub entry: usize,
+    /// The length, in tokens.
+    pub length: usize,
+    /// The reason.
+    pub error: Error,
+}
+
+/// Tries every entry of a block at every length, as an evaluation does, and gives what does not apply; `section` is
+/// the block's place in the file.
+///
+/// # Errors
+/// An entry has a key or a value that is not allowed.
+pub fn obstacles(model: &Reading, block: &ResolvedEvaluate, section: &str) -> Result<Vec<Obstacle>> {
+    let mut found = Vec::new();
+    for (entry, value) in block.extend.iter().enumerate() {
+        let read = ExtendEntry::from_value(value, &format!("{section}.extend[{entry}]"))?;
+        for &length in block.lengths.iter().filter(|length| **length <= LONGEST) {
+            let all = |extensions: &[ExtensionConfig]| {
+                let mut extensions = extensions.iter();
+                extensions.try_for_each(|it| reading(model, it, block.train_length, length).map(|_| ()))
+            };
+            let tried = match &read {
+                ExtendEntry::Sweep(Sweep::Search(search)) => search.check(model, block).map(|_| ()),
+                fixed_or_values => all(fixed_or_values.extensions()),
+            };
+            found.extend(tried.err().map(|error| Obstacle { entry, length, error }));
+        }
+    }
+    Ok(found)
+}

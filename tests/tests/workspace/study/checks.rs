@@ -1,0 +1,124 @@
+//! What a study refuses or leaves out before anything is trained.
+
+use super::{STUDY, done, project, study};
+use crate::common::Project;
+
+/// The study with another list of blocks and claims.
+fn with(blocks: &str) -> Project {
+    project(&(STUDY.split("[[evaluate]]").next().unwrap().to_owned() + blocks))
+}
+
+/// A dry run and a start refuse the study alike, and write nothing.
+fn refused(blocks: &str, told: &[&str]) {
+    let project = with(blocks);
+    for more in [&["--dry-run"][..], &[]] {
+        let outcome = study(&project, more);
+        assert_eq!(outcome.code, Some(2), "{more:?}: {}", outcome.stderr);
+        for part in told {
+            assert!(outcome.stderr.contains(part), "no `{part}` in {}", outcome.stderr);
+        }
+        assert!(!project.exists("runs"), "{more:?}");
+    }
+}
+
+const DIRECT: &str = "[[evaluate]]\nlengths = [32, 64]\nwindows_per_document = 2\n";
+
+#[test]
+fn a_claim_about_what_no_evaluation_measures_is_refused() {
+    let claim = |says: &str| format!("{DIRECT}[[claim]]\nsays = \"{says}\"\n");
+    refused(
+        &claim("rope < alibi at 8L"),
+        &[
+            "`claim[0].says = \"rope < alibi at 8L\"` is not allowed: no evaluation reads `rope` at 256 tokens",
+            "hint: its lengths are 32, 64",
+        ],
+    );
+    refused(
+        &claim("rope, yarn < alibi at 2L"),
+        &[
+            "claim[0].says",
+            "`yarn` is no extension and no label",
+            "extensions are direct, window_baseline; labels are rope",
+        ],
+    );
+    refused(
+        &claim("rope < alibbi at 2L"),
+        &["`alibbi` is no extension and no label", "did you mean `alibi`?"],
+    );
+    let only = "[[evaluate]]\nlengths = [32, 64]\nextend = [\"ntk\"]\nonly = { position = \"rope\" }\n";
+    refused(
+        &format!("{only}{}", claim("rope, ntk < alibi, ntk at 2L")),
+        &["reads `alibi, ntk` with `ntk`", "its runs are read with direct, window_baseline"],
+    );
+    let sliding = "[[evaluate]]\nprotocol = \"sliding\"\nlengths = [64]\nonly = { encoding = \"alibi\" }\n";
+    let fixed = DIRECT.to_owned() + "only = { position = \"rope\" }\n";
+    refused(
+        &format!("{fixed}{sliding}[[claim]]\nsays = \"rope < alibi at 2L\""),
+        &["its sides are measured differently: fixed_target, test split, and sliding, test split"],
+    );
+}
+
+#[test]
+fn what_does_not_apply_is_left_out_or_refused_where_it_is_asked_for() {
+    let both = "[[evaluate]]\nlengths = [32, 64]\nextend = [\"direct\", \"ntk\"]\nwindows_per_document = 2\n";
+    let project = with(&format!("{both}[[claim]]\nsays = \"rope, ntk < alibi at 2L\"\ntolerance = 9"));
+    let left_out = "alibi: no `ntk` at 32, 64 tokens: `ntk` does not apply to `alibi`";
+    let plan = done(study(&project, &["--dry-run"]));
+    assert_eq!(plan.stderr.matches(left_out).count(), 1, "{}", plan.stderr);
+    let outcome = done(study(&project, &[]));
+    assert!(outcome.stderr.contains(&format!("left out  {left_out}")), "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains(&format!(
+            "## Left out\n\nEvaluations that do not apply to these runs:\n\n- {left_out}"
+        ))
+    );
+    for row in ["| rope | direct |", "| rope | ntk |", "| alibi | direct |", "**holds**"] {
+        assert!(outcome.stdout.contains(row), "no {row} in {}", outcome.stdout);
+    }
+    assert!(!outcome.stdout.contains("| alibi | ntk |"), "{}", outcome.stdout);
+    for only in ["position = [\"rope\", \"alibi\"]", "encoding = [\"rope\", \"alibi\"]"] {
+        refused(
+            &format!("{both}only = {{ {only} }}\n"),
+            &[
+                "`evaluate[0].extend[1] = ntk` is not allowed: it applies to no run with `",
+                " = alibi`, which `only` names, at 32 tokens: `ntk` does not apply to `alibi`",
+                "hint: ",
+            ],
+        );
+    }
+    // What applies to none of the runs would never be measured.
+    refused(
+        &format!(
+            "{DIRECT}[[evaluate]]\nlengths = [32]\nextend = [\"ntk\"]\nonly = {{ encoding = \"alibi\" }}\n"
+        ),
+        &["`evaluate[1].extend[0] = ntk`"],
+    );
+    refused(
+        &format!("{DIRECT}only = {{ encoding = \"ropee\" }}\n"),
+        &["evaluate[0].only.encoding", "did you mean `rope`?"],
+    );
+}
+
+#[test]
+fn an_encoding_without_long_positions_keeps_its_short_ones() {
+    let text = STUDY.split("[[evaluate]]").next().unwrap().replace("\"alibi\"", "\"learned\"");
+    let project = project(&format!("{text}{DIRECT}"));
+    let outcome = done(study(&project, &[]));
+    assert!(outcome.stderr.contains("left out  learned: no `direct` at 64 tokens: "), "{}", outcome.stderr);
+    let csv = String::from_utf8(project.read("runs/studies/two/results.csv")).unwrap();
+    let direct: Vec<&str> = csv.lines().filter(|line| line.starts_with("learned,direct,")).collect();
+    // Two seeds, at L; the windows are those of the other encoding.
+    assert_eq!(direct.len(), 2, "{csv}");
+    assert!(direct.iter().all(|line| line.contains(",32,32,64,64,")), "{direct:?}");
+}
+
+#[test]
+fn a_text_that_is_too_short_is_refused() {
+    refused(
+        "[[evaluate]]\nlengths = [32, 65536]\n",
+        &[
+            "`evaluate[0].lengths = 32` is not allowed",
+            "no document of the test split is as long as 65537 tokens",
+        ],
+    );
+}

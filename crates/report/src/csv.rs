@@ -10,6 +10,7 @@ use longwave_eval::row::columns::{ColumnType, columns};
 use longwave_eval::token_log::quoted;
 use longwave_eval::{Metric, ResultRow};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// A named column. A missing value is null, and so is one that is not finite.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +66,7 @@ impl Tidy {
 
     /// The table as comma-separated values, with a line of names; nothing stands for null.
     pub fn csv(&self) -> String {
-        let names: Vec<String> = self.columns.iter().map(|column| quoted(&column.name)).collect();
+        let names: Vec<String> = self.columns.iter().map(|column| quoted(&harmless(&column.name))).collect();
         let mut text = names.join(",") + "\n";
         for row in 0..self.height() {
             let cells: Vec<String> = self.columns.iter().map(|column| cell(&column.values[row])).collect();
@@ -100,10 +101,20 @@ fn plain(field: Option<&Value>) -> Value {
     }
 }
 
+/// A text that no spreadsheet takes for a formula: one that begins like a formula, and is no number, has an apostrophe
+/// before it.
+fn harmless(text: &str) -> Cow<'_, str> {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() {
+        format!("'{text}").into()
+    } else {
+        text.into()
+    }
+}
+
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => quoted(text),
+        Value::String(text) => quoted(&harmless(text)),
         other => other.to_string(),
     }
 }
@@ -208,6 +219,13 @@ rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\
         let mut row = example::row("rope", "direct", 128, 12.0).with("nll", 2.5).with("ppl", 12.25);
         row.extend_config = json!({ "kind": "direct", "note": "a, \"b\"" });
         assert_eq!(Tidy::of([&row]).unwrap().csv(), expected);
+    }
+
+    #[test]
+    fn no_text_is_a_formula() {
+        let texts = ["=1+1", "+x", "@sum", "-x", "-1.5", "+2", "a=b"].map(|text| json!(text)).to_vec();
+        let table = Tidy { columns: vec![Column { name: "=label".to_owned(), values: texts }] };
+        assert_eq!(table.csv(), "'=label\n'=1+1\n'+x\n'@sum\n'-x\n-1.5\n+2\na=b\n");
     }
 
     #[test]

@@ -252,9 +252,21 @@ fn markdown_entry(entry: &Entry) -> String {
     }
 }
 
-/// A text that ends no cell.
-fn markdown_text(text: &str) -> String {
-    text.replace('|', "\\|")
+/// A text on one line that ends no cell and begins no HTML element.
+pub fn markdown_text(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    let mut signs = text.chars().peekable();
+    while let Some(sign) = signs.next() {
+        match sign {
+            '|' => escaped += "\\|",
+            '\n' | '\r' => escaped.push(' '),
+            '<' if signs.peek().is_some_and(|next| next.is_ascii_alphabetic() || "/!?".contains(*next)) => {
+                escaped += "&lt;";
+            }
+            other => escaped.push(other),
+        }
+    }
+    escaped
 }
 
 fn latex_entry(entry: &Entry) -> String {

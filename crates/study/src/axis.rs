@@ -1,5 +1,6 @@
 //! What a study varies: the points of an axis, each a set of changes to the config.
 
+use crate::schema::pointed;
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
 use serde::Deserialize;
@@ -42,7 +43,7 @@ impl Axis {
     /// # Errors
     /// A key or value is not allowed.
     pub(crate) fn read(table: &Table, section: &str) -> Result<Self> {
-        let config: AxisConfig = read(table, section)?;
+        let config: AxisConfig = read(table, section).map_err(pointed)?;
         let axis = match (&config.key, &config.keys, &config.points) {
             (Some(key), None, None) => grid(key, &config, section)?,
             (None, Some(keys), None) => zipped(keys, &config, section)?,

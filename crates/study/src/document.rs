@@ -2,8 +2,10 @@
 
 use crate::axis::Axis;
 use crate::claim::ClaimConfig;
-use longwave_core::config::{read, take_table, take_tables};
+use crate::schema::pointed;
+use longwave_core::config::{read, set, take_table, take_tables};
 use longwave_core::{Error, Result, file};
+use longwave_position::Tokens;
 use longwave_position::encodings::ENCODINGS;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -33,6 +35,8 @@ pub struct Study {
     pub evaluations: Vec<EvaluateBlock>,
     /// What the study expects.
     pub claims: Vec<ClaimConfig>,
+    /// The length at which everything is ranked.
+    pub best: Option<Tokens>,
     /// Threads of a run on the CPU.
     pub threads: usize,
     /// Devices that runs are assigned to: on this machine to whichever is free, by launchers in turn.
@@ -70,6 +74,8 @@ struct Top {
     base: String,
     #[serde(default = "one_seed")]
     seeds: Seeds,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    best: Option<Tokens>,
     #[serde(default = "one")]
     threads: usize,
     #[serde(default = "cpu")]
@@ -109,7 +115,7 @@ pub const MOST_RUNS: u64 = 100_000;
 
 /// Sections that hold tables of their own.
 const SECTIONS: [&str; 5] = ["set", "axis", "stage", "evaluate", "claim"];
-const KEYS: [&str; 6] = ["name", "base", "seeds", "threads", "devices", "store"];
+const KEYS: [&str; 7] = ["name", "base", "seeds", "best", "threads", "devices", "store"];
 
 impl Study {
     /// Reads a study file; `find_base` turns the name of its base config into a path.
@@ -135,9 +141,9 @@ impl Study {
         let claims = take_tables(&mut document, "claim")?;
         if let Some(key) = document.keys().find(|key| !KEYS.contains(&key.as_str())) {
             let known: Vec<&str> = KEYS.into_iter().chain(SECTIONS).collect();
-            return Err(longwave_core::config::unknown_key(key, key, &known));
+            return Err(pointed(longwave_core::config::unknown_key(key, key, &known)));
         }
-        let top: Top = read(&document, "")?;
+        let top: Top = read(&document, "").map_err(pointed)?;
         check_name(&top.name)?;
         if top.threads == 0 {
             return Err(Error::value("threads", 0, "it must be at least 1"));
@@ -145,6 +151,7 @@ impl Study {
         if top.devices.is_empty() {
             return Err(Error::value("devices", "[]", "there must be a device").hint("use [\"cpu\"]"));
         }
+        check_set(&changes, given)?;
         let mut base = read_base(&top.base)?;
         let source = Source { document: written, base: base.clone() };
         merge(&mut base, &changes);
@@ -160,6 +167,7 @@ impl Study {
             .map(|(index, table)| Axis::read(table, &format!("axis[{index}]")))
             .collect::<Result<Vec<_>>>()?;
         check_axes(&axes)?;
+        check_varied(&changes, &axes)?;
         let seeds = seeds(top.seeds)?;
         check_size(&axes, seeds.len())?;
         Ok(Self {
@@ -177,6 +185,7 @@ impl Study {
                 .map(|(index, table)| ClaimConfig::read(table, &format!("claim[{index}]")))
                 .collect::<Result<_>>()?,
             axes,
+            best: top.best,
             threads: top.threads,
             devices: top.devices,
             store: PathBuf::from(top.store),
@@ -199,6 +208,7 @@ impl Study {
             name,
             base: "config.toml".to_owned(),
             seeds: Seeds::List(seeds),
+            best: None,
             threads,
             devices: vec![device],
             store: store(),
@@ -301,6 +311,66 @@ fn check_size(axes: &[Axis], seeds: usize) -> Result<()> {
 fn too_many(what: &str, runs: u128) -> Error {
     Error::usage(format!("the study has {runs} runs by {what}, and at most {MOST_RUNS} are allowed"))
         .hint("split the study, or vary keys together in one axis with `keys`")
+}
+
+/// Changes a study's document by `KEY=VALUE`: a key of the study itself, or one of the config that every run begins
+/// with.
+///
+/// # Errors
+/// The assignment has no `=`, or its key runs through something that is not a table.
+pub fn assign(document: &mut Table, assignment: &str) -> Result<()> {
+    let first = assignment.split(['.', '=']).next().unwrap_or_default().trim();
+    if KEYS.contains(&first) || SECTIONS.contains(&first) {
+        return set(document, assignment);
+    }
+    match document.entry("set").or_insert_with(|| Value::Table(Table::new())) {
+        Value::Table(changes) => set(changes, assignment),
+        other => Err(Error::value("set", &*other, "it must be a table")),
+    }
+}
+
+/// What a run of a study takes from elsewhere cannot be changed by `[set]`.
+fn check_set(changes: &Table, has_evaluations: bool) -> Result<()> {
+    let ignored = [
+        ("seed", true, "every run has one of `seeds`; write `seeds = [3]`"),
+        ("name", true, "runs are named after their content; `name` above `[set]` is the study's"),
+        ("evaluate", has_evaluations, "the study has `[[evaluate]]` of its own; change it there"),
+    ];
+    for (key, is_ignored, hint) in ignored {
+        if let (true, Some(value)) = (is_ignored, changes.get(key)) {
+            return Err(Error::value(&format!("set.{key}"), value, "it would have no effect").hint(hint));
+        }
+    }
+    Ok(())
+}
+
+/// A key that an axis varies everywhere has no other value.
+fn check_varied(changes: &Table, axes: &[Axis]) -> Result<()> {
+    for (key, value) in leaves(changes, "") {
+        let varies = |axis: &&Axis| {
+            axis.points
+                .iter()
+                .all(|point| leaves(&point.changes, "").iter().any(|(varied, _)| *varied == key))
+        };
+        if let Some(axis) = axes.iter().find(varies) {
+            let why = format!("the axis `{}` sets it in every run", axis.name);
+            return Err(Error::value(&format!("set.{key}"), value, why).hint("change the values of the axis"));
+        }
+    }
+    Ok(())
+}
+
+/// The keys of a table with their values, dotted; a table with a `kind` is one value.
+fn leaves<'a>(table: &'a Table, section: &str) -> Vec<(String, &'a Value)> {
+    let mut found = Vec::new();
+    for (key, value) in table {
+        let key = if section.is_empty() { key.clone() } else { format!("{section}.{key}") };
+        match value {
+            Value::Table(inner) if !inner.contains_key("kind") => found.extend(leaves(inner, &key)),
+            other => found.push((key, other)),
+        }
+    }
+    found
 }
 
 fn check_name(name: &str) -> Result<()> {

@@ -82,12 +82,17 @@ pub fn command(
             return Err(Error::interrupted("stopped between tasks")
                 .hint("the same command hands over what is still missing"));
         }
-        let line = template
-            .replace("{command}", &task.command)
-            .replace("{task}", &shell(&task.path.to_string_lossy()))
-            .replace("{key}", &task.key)
-            .replace("{threads}", &study.threads.to_string())
-            .replace("{name}", study.name);
+        let (path, threads) = (shell(&task.path.to_string_lossy()), study.threads.to_string());
+        let line = filled(
+            template,
+            &[
+                ("{command}", &task.command),
+                ("{task}", &path),
+                ("{key}", &task.key),
+                ("{threads}", &threads),
+                ("{name}", study.name),
+            ],
+        );
         let status = Command::new("sh").arg("-c").arg(&line).status();
         let status = status.map_err(|error| Error::failed(format!("cannot start `sh`: {error}")))?;
         // A task that fails keeps its reason in the store; a template that cannot run keeps none.
@@ -97,6 +102,20 @@ pub fn command(
         }
     }
     Ok(())
+}
+
+/// A template with values in the place of names. Names within a value stay: a quoted path is a path.
+fn filled(template: &str, values: &[(&str, &str)]) -> String {
+    let (mut line, mut rest) = (String::new(), template);
+    while let Some(sign) = rest.chars().next() {
+        let (taken, value) = match values.iter().find(|(name, _)| rest.starts_with(name)) {
+            Some((name, value)) => (name.len(), *value),
+            None => (sign.len_utf8(), &rest[..sign.len_utf8()]),
+        };
+        line += value;
+        rest = &rest[taken..];
+    }
+    line
 }
 
 /// Job arrays that were submitted to Slurm, kept in the study's folder.
@@ -263,6 +282,12 @@ mod tests {
     fn words_survive_a_shell() {
         assert_eq!(shell("/a/b-c.toml"), "/a/b-c.toml");
         assert_eq!(shell("it's here"), "'it'\\''s here'");
+    }
+
+    #[test]
+    fn a_value_is_not_filled_in_again() {
+        let values = [("{command}", "run '{task}'"), ("{task}", "x; y")];
+        assert_eq!(filled("é {command} {task} {other}", &values), "é run '{task}' x; y {other}");
     }
 
     #[cfg(unix)]

@@ -3,6 +3,7 @@
 //! Every module uses only modules above it:
 //!
 //! - [`statistics`]: intervals, tests and corrections, as functions of numbers.
+//! - [`schema`](mod@schema): the keys of a study file.
 //! - [`axis`], [`claim`], [`document`]: a study file, read strictly.
 //! - [`applicable`]: the part of the evaluations that applies to a run.
 //! - [`plan`]: the runs of a study, each with its identity.
@@ -14,7 +15,9 @@
 //! - [`results`]: the rows of a study, with what each run was.
 //! - [`sample`], [`difference`]: the value of a metric in a row, and differences paired by seed and document.
 //! - [`compare`]: two sides of rows, wherever they were measured alike.
+//! - [`declared`]: which claims were there before the first result.
 //! - [`judge`]: the verdict on each claim.
+//! - [`ranking`]: everything that was measured at one length, best first.
 //! - [`mod@write`]: the files of a study.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -24,15 +27,18 @@ pub mod axis;
 pub mod claim;
 pub mod compare;
 pub mod cost;
+pub mod declared;
 pub mod difference;
 pub mod document;
 pub mod execute;
 pub mod judge;
 pub mod launcher;
 pub mod plan;
+pub mod ranking;
 pub mod results;
 pub mod sample;
 pub mod saved;
+pub mod schema;
 pub mod statistics;
 pub mod store;
 pub mod task;

@@ -13,6 +13,7 @@ use longwave_model::size::training_flops;
 use longwave_study::cost::{Corpora, Cost};
 use longwave_study::execute::missing;
 use longwave_study::{Job, Study, Work};
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -72,16 +73,23 @@ pub(super) fn machine(study: &Study) -> Result<Machine> {
 impl StudyRunner<'_> {
     /// Shows the plan, then measures a few steps to estimate the hours.
     pub(super) fn dry_run(&self, machine: &Machine) -> Result<()> {
-        let costs = self.costs();
-        data(&self.listed(&costs))?;
+        let mut costs = self.costs();
         let left = missing(&self.plan, &self.store);
+        let trained = self.trained(&left);
+        // What is trained is only to be read.
+        for &index in &trained {
+            costs[index] =
+                costs[index].map(|cost| Cost { training_tokens: 0.0, training_flops: 0.0, ..cost });
+        }
+        data(&self.listed(&costs, &trained))?;
         let mut sum = Cost::default();
         left.iter().filter_map(|&index| costs[index]).for_each(|cost| sum.add(&cost));
         data(&format!(
-            "\n{} runs, {} different, {} to be done: {} training tokens, {} read in evaluations, {:.3e} FLOP\n",
+            "\n{} runs, {} different, {} to be done ({}): {} training tokens, {} read in evaluations, {:.3e} FLOP\n",
             self.plan.runs.len(),
             self.plan.distinct().len(),
             left.len(),
+            to_do(left.len() - trained.len(), trained.len()),
             million(sum.training_tokens),
             million(sum.evaluation_tokens),
             sum.flops(),
@@ -100,11 +108,23 @@ impl StudyRunner<'_> {
         ))
     }
 
+    /// Those of the runs whose training is done.
+    fn trained(&self, runs: &[usize]) -> Vec<usize> {
+        let is_trained = |index: &usize| match &self.plan.runs[*index].job {
+            Ok(job) => self.store.is_trained(job),
+            Err(_) => false,
+        };
+        runs.iter().copied().filter(is_trained).collect()
+    }
+
     /// One line for each run.
-    fn listed(&self, costs: &[Option<Cost>]) -> String {
+    fn listed(&self, costs: &[Option<Cost>], trained: &[usize]) -> String {
         let mut text = format!("{:<16}  {:<8}  {:>10}  {:>10}  run\n", "key", "state", "tokens", "FLOP");
+        let trained: HashSet<_> =
+            trained.iter().filter_map(|&index| Some(self.plan.runs[index].job.as_ref().ok()?.id())).collect();
         for (run, cost) in self.plan.runs.iter().zip(costs) {
             let (key, state) = match &run.job {
+                Ok(job) if trained.contains(&job.id()) => (job.key.as_str(), "trained"),
                 Ok(job) => (job.key.as_str(), word(self.store.work(job))),
                 Err(_) => ("-", "broken"),
             };
@@ -152,6 +172,17 @@ impl StudyRunner<'_> {
         let speed =
             |place| speeds.iter().find(|(known, _)| *known == place).map_or(slowest, |(_, speed)| *speed);
         Ok(Some(work.iter().enumerate().map(|(place, (_, flops, _))| flops / speed(place)).sum()))
+    }
+}
+
+/// What is left: trainings, each with its evaluations, and evaluations of trained runs.
+fn to_do(trainings: usize, evaluations: usize) -> String {
+    let some = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    match (trainings, evaluations) {
+        (0, 0) => "nothing".to_owned(),
+        (0, _) => format!("trained; {} to do", some(evaluations, "evaluation")),
+        (_, 0) => format!("{} to do", some(trainings, "training")),
+        _ => format!("{} and {} to do", some(trainings, "training"), some(evaluations, "evaluation")),
     }
 }
 

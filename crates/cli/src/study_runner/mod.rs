@@ -18,7 +18,7 @@ use longwave_experiment::Config;
 use longwave_kernels::DeviceChoice;
 use longwave_study::cost::{Cost, check_texts, costs};
 use longwave_study::document::studies;
-use longwave_study::{Plan, Store, Study, Work, judge, saved};
+use longwave_study::{Plan, Store, Study, Work, declared, judge, ranking, saved};
 use std::cell::RefCell;
 use std::path::PathBuf;
 
@@ -119,6 +119,9 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
         status(&format!("left out  {one}"));
     }
     study.claims.iter().try_for_each(|claim| judge::check(claim, &plan))?;
+    if let Some(length) = study.best {
+        ranking::check(&plan, length)?;
+    }
     let store = Store::new(&study.store);
     let folder = options.out.clone().unwrap_or_else(|| studies(store.folder()).join(&study.name));
     if !options.collect {
@@ -167,6 +170,7 @@ impl StudyRunner<'_> {
         let text = serde_json::to_string_pretty(&keys).map_err(|error| Error::failed(error.to_string()))?;
         file::write(&self.folder.join("plan.json"), text.as_bytes())?;
         saved::save(&self.folder, self.study, &self.plan)?;
+        declared::record(&self.folder, self.study, &self.plan, &self.store)?;
         let beside = self.options.out.is_none();
         if beside { Ok(()) } else { self.store.note_study(&self.folder) }
     }

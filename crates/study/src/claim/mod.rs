@@ -16,6 +16,7 @@
 
 mod sentence;
 
+use crate::schema::pointed;
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
 use longwave_eval::{Metric, Protocol, Split};
@@ -74,13 +75,15 @@ impl ClaimConfig {
     /// # Errors
     /// A key, a value or the sentence is not allowed.
     pub(crate) fn read(table: &Table, section: &str) -> Result<Self> {
-        let written: Written = read(table, section)?;
+        let written: Written = read(table, section).map_err(pointed)?;
         let key = format!("{section}.says");
         let sentence = Sentence::parse(&written.says, &key)?;
         let same = sentence.relation == Relation::Same;
         let metric = written.metric;
         let wrong = if !written.tolerance.is_finite() {
             Some("it must be a number")
+        } else if written.tolerance < 0.0 {
+            Some("it must be 0 or more")
         } else if same && written.tolerance <= 0.0 {
             Some("a claim with `=` needs one above 0")
         } else if metric.is_share() && written.tolerance.abs() >= 1.0 {
@@ -106,6 +109,13 @@ impl ClaimConfig {
             key,
             sentence,
         })
+    }
+
+    /// What the claim states, for telling whether it was changed.
+    pub(crate) fn identity(&self) -> String {
+        let Self { says, metric, tolerance, protocol, split, over, .. } = self;
+        let rows = format!("protocol {protocol:?}, split {split:?}, over {over:?}");
+        format!("{says}; {}, tolerance {tolerance}, {rows}", metric.name())
     }
 
     /// Whether rows of this protocol and split are meant.

@@ -65,6 +65,8 @@ pub struct Judged {
     pub p: Option<f64>,
     /// How it stands.
     pub verdict: Verdict,
+    /// Whether it was added after the first result of the study.
+    pub is_added: bool,
 }
 
 /// Judges all claims of a study together.
@@ -96,6 +98,7 @@ pub fn judge(claims: &[ClaimConfig], plan: &Plan, results: &Results) -> Result<V
             level: 1.0 - ALPHA,
             p: (!p.is_nan()).then_some(adjusted),
             verdict: Verdict::Undecided,
+            is_added: false,
         })
         .collect();
     let mut decided = true;

@@ -18,12 +18,12 @@ fn verdicts_follow_the_interval() {
     let found = judged(&[
         "says = \"rope, yarn < rope, ntk at 4L\"",
         "says = \"rope, yarn > rope, ntk at 4L\"",
-        "says = \"rope, yarn < rope, ntk at 4L\"\ntolerance = -10.0",
+        "says = \"rope, yarn < rope, ntk at 4L\"\ntolerance = 0.0",
         "says = \"rope, yarn = rope, ntk at 256\"\ntolerance = 5.0",
         "says = \"rope, yarn = rope, ntk at 4L\"\ntolerance = 0.001",
     ]);
     let verdicts: Vec<&str> = found.iter().map(|judged| judged.verdict.word()).collect();
-    assert_eq!(verdicts, ["holds", "fails", "fails", "holds", "fails"]);
+    assert_eq!(verdicts, ["holds", "fails", "holds", "holds", "fails"]);
     let difference = found[0].difference.as_ref().unwrap();
     assert!(difference.mean < -0.2 && difference.seeds == 3 && difference.documents == 3);
     // Five claims: the surest has the widest interval.
@@ -90,6 +90,7 @@ fn refusals_show_the_form() {
     assert!(message("says = \"yarn ntk at 8L\"").contains("it has no ` < `"));
     assert!(message("says = \"yarn < ntk at far\"").contains("a length is"));
     assert!(message("says = \"yarn = ntk at L\"").contains("claim[0].tolerance"));
+    assert!(message("says = \"yarn < ntk at L\"\ntolerance = -0.1").contains("it must be 0 or more"));
     assert!(message("say = \"x\"").contains("did you mean `says`?"));
     let only = "[[evaluate]]\nonly = { position = \"rope\" }\nextend = [\"ntk\", \"yarn\"]\n[[evaluate]]\nextend = [\"direct\"]";
     let plan = crate::plan::tests::plan(&format!("{AXES}{only}"));
@@ -145,7 +146,6 @@ fn more_of_a_share_is_said_with_more() {
     assert_eq!((difference.mean, difference.seeds, difference.documents), (0.25, 2, 4));
     assert_eq!((found.verdict, difference.by_document.unwrap().df), (Verdict::Holds, 3.0));
     assert_eq!(judged(&exact.replace('>', "<")).verdict, Verdict::Fails);
-    assert_eq!(judged(&format!("{exact}\ntolerance = -0.3")).verdict, Verdict::Fails);
     let turned = judged("says = \"rope, yarn < rope, ntk at 2L\"\nmetric = \"exact_match\"");
     assert_eq!((turned.verdict, turned.difference.unwrap().mean), (Verdict::Holds, -0.25));
     let accuracy = judged("says = \"rope, ntk > rope, yarn at 2L\"\nmetric = \"accuracy\"");

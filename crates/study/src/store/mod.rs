@@ -15,6 +15,8 @@
 use crate::plan::Job;
 use longwave_core::{Error, Result, file};
 use longwave_eval::{ResultRow, row};
+use longwave_train::checkpoint::Checkpoint;
+use longwave_train::run::{CheckpointId, checkpoint_path};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -115,6 +117,13 @@ impl Store {
         } else {
             Work::Open
         }
+    }
+
+    /// Whether the training of a job has come to its last step.
+    pub fn is_trained(&self, job: &Job) -> bool {
+        let path = checkpoint_path(&self.run(&job.key), CheckpointId::Last);
+        path.exists()
+            && Checkpoint::load(&path).is_ok_and(|last| last.meta.step >= job.config.run.total_steps())
     }
 
     /// The rows of a finished job; `None` where it is not finished.

@@ -2,15 +2,24 @@
 
 use crate::judge::Judged;
 use crate::plan::Plan;
+use crate::ranking::Ranking;
 use crate::results::{Measured, Results};
 use crate::statistics::mean;
 use longwave_eval::{Metric, Protocol, ResultRow, Split};
+use longwave_position::Tokens;
+use longwave_report::grid::markdown_text;
 use longwave_report::table::{Cell, Spread, percent};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 /// The whole page of a study.
-pub fn markdown(name: &str, plan: &Plan, results: &Results, claims: &[Judged]) -> String {
+pub fn markdown(
+    name: &str,
+    plan: &Plan,
+    results: &Results,
+    claims: &[Judged],
+    best: Option<&(Tokens, Ranking)>,
+) -> String {
     let mut text = format!("# {name}\n\n");
     text += &progress(plan, results);
     text += &tables(results);
@@ -21,16 +30,53 @@ pub fn markdown(name: &str, plan: &Plan, results: &Results, claims: &[Judged]) -
     if !left_out.is_empty() {
         text += "\n## Left out\n\nEvaluations that do not apply to these runs:\n\n";
         for one in left_out {
-            let _ = writeln!(text, "- {one}");
+            let _ = writeln!(text, "- {}", markdown_text(&one));
         }
     }
     if !results.failures.is_empty() {
         text += "\n## Failed\n\n";
         for (run, failure) in &results.failures {
-            let _ = writeln!(text, "- {}: {}", plan.runs[*run].title(), failure.reason);
+            let _ = writeln!(
+                text,
+                "- {}: {}",
+                markdown_text(&plan.runs[*run].title()),
+                markdown_text(&failure.reason)
+            );
         }
     }
+    if let Some((at, ranking)) = best {
+        text += &ranking_table(*at, ranking);
+    }
     text
+}
+
+/// What is the best at one length, and by how much.
+fn ranking_table(at: Tokens, ranking: &Ranking) -> String {
+    let metric = ranking.metric;
+    let is_loss = metric == Metric::Loss;
+    let name = if is_loss { "perplexity".to_owned() } else { metric.title().to_lowercase() };
+    let mut text = format!(
+        "\n## Best at {}\n\n| | reading | {name} | difference to the best | adjusted interval | p (Holm) |\n|---|---|---|---|---|---|\n",
+        at.text()
+    );
+    for (place, one) in (1..).zip(&ranking.ranked) {
+        let value =
+            if is_loss { number(one.value.exp()) } else { format!("{:.1}", metric.factor() * one.value) };
+        let difference = one.difference.as_ref().map_or("-".to_owned(), |it| format!("{:+.4}", it.mean));
+        let interval = one.interval.map_or("-".to_owned(), |it| format!("{:+.4} to {:+.4}", it.low, it.high));
+        let p = one.p.map_or("-".to_owned(), p_value);
+        let _ = writeln!(
+            text,
+            "| {place} | {} | {value} | {difference} | {interval} | {p} |",
+            markdown_text(&one.name)
+        );
+    }
+    let _ = writeln!(text, "\nDifferences in {}, paired by seed and by document.\n", metric.unit());
+    text + &markdown_text(&ranking.sentence(&at.text())) + "\n"
+}
+
+fn p_value(p: f64) -> String {
+    if p < 1e-4 { format!("{p:.1e}") } else { format!("{p:.4}") }
 }
 
 fn progress(plan: &Plan, results: &Results) -> String {
@@ -94,7 +140,7 @@ fn table(
     let head: Vec<String> = results
         .axes
         .iter()
-        .map(|axis| escaped(axis))
+        .map(|axis| markdown_text(axis))
         .chain(["extend".to_owned()])
         .chain(lengths.iter().map(|length| heading(*length, train_length)))
         .collect();
@@ -107,7 +153,7 @@ fn table(
     for (labels, extend, found) in lines {
         let cells =
             lengths.iter().map(|length| found.get(length).map_or(String::new(), |rows| cell(metric, rows)));
-        let names = labels.iter().map(|label| escaped(label)).chain([escaped(extend)]);
+        let names = labels.iter().map(|label| markdown_text(label)).chain([markdown_text(extend)]);
         let _ = writeln!(text, "| {} |", names.chain(cells).collect::<Vec<_>>().join(" | "));
     }
     text + if metric.is_exponential() {
@@ -116,11 +162,6 @@ fn table(
     } else {
         "\nMean over seeds ± standard deviation over seeds; in parentheses the standard error over documents.\n"
     }
-}
-
-/// A name as it may stand in a table's cell.
-fn escaped(name: &str) -> String {
-    name.replace('|', "\\|")
 }
 
 fn heading(length: usize, train_length: usize) -> String {
@@ -170,20 +211,24 @@ fn claims_table(claims: &[Judged]) -> String {
             ends.map_or("-".to_owned(), |(low, high)| format!("{low:+.4} to {high:+.4}"))
         };
         let cells = [
-            escaped(&says(claim)),
+            markdown_text(&says(claim)),
             claim.tolerance.to_string(),
             difference.map_or("not measured".to_owned(), |it| format!("{:+.4}", it.mean)),
             claim.interval.map_or("-".to_owned(), |interval| {
                 format!("{} ({:.2}%)", pair(Some((interval.low, interval.high))), 100.0 * claim.level)
             }),
             pair(difference.and_then(|difference| difference.bootstrap)),
-            claim.p.map_or("-".to_owned(), |p| if p < 1e-4 { format!("{p:.1e}") } else { format!("{p:.4}") }),
+            claim.p.map_or("-".to_owned(), p_value),
             difference.map_or("-".to_owned(), |it| format!("{}, {}", it.seeds, it.documents)),
-            format!("**{}**", claim.verdict.word()),
+            format!("**{}**{}", claim.verdict.word(), if claim.is_added { " (added)" } else { "" }),
         ];
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
     text += "\nDifferences in nats per token, left side minus right, paired by seed and by document.\n";
+    if claims.iter().any(|claim| claim.is_added) {
+        text += "(added): the claim was added or changed after the first result of the study was there. It is corrected \
+                 with the rest.\n";
+    }
     let mut others: Vec<Metric> = Vec::new();
     for claim in claims {
         if claim.metric != Metric::Loss && !others.contains(&claim.metric) {

@@ -3,9 +3,11 @@
 mod markdown;
 mod parquet_file;
 
+use crate::declared;
 use crate::document::Study;
 use crate::judge::judge;
 use crate::plan::Plan;
+use crate::ranking::rank;
 use crate::results::Results;
 use longwave_core::{Error, Result, file};
 use longwave_eval::{Reference, ResultRow};
@@ -29,14 +31,18 @@ pub fn all(
     results: &Results,
     against: Option<&Reference>,
 ) -> Result<String> {
-    let claims = judge(&study.claims, plan, results)?;
+    let mut claims = judge(&study.claims, plan, results)?;
+    for (claim, is_added) in claims.iter_mut().zip(declared::added(folder, study)?) {
+        claim.is_added = is_added;
+    }
     if !results.rows.is_empty() {
         let table = results.table()?;
         report(&folder.join(PAGES), &study.name, results, against)?;
         csv(&folder.join("results.csv"), &table)?;
         parquet(&folder.join("results.parquet"), &table)?;
     }
-    let text = markdown(&study.name, plan, results, &claims);
+    let best = study.best.and_then(|at| Some((at, rank(results, at)?)));
+    let text = markdown(&study.name, plan, results, &claims, best.as_ref());
     file::write(&folder.join("study.md"), text.as_bytes())?;
     Ok(text)
 }

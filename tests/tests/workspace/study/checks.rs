@@ -122,3 +122,27 @@ fn a_text_that_is_too_short_is_refused() {
         ],
     );
 }
+
+#[test]
+fn a_claim_that_is_added_after_looking_is_marked() {
+    let claim = |says: &str| format!("[[claim]]\nsays = \"{says}\"\ntolerance = 9\n");
+    let first = format!("{DIRECT}{}", claim("rope = alibi at 2L"));
+    let project = with(&first);
+    // Before any result a claim may still be changed.
+    done(study(&project, &["--dry-run"]));
+    let outcome = done(study(&project, &[]));
+    assert!(!outcome.stdout.contains("(added)"), "{}", outcome.stdout);
+    let head = STUDY.split("[[evaluate]]").next().unwrap();
+    project.write("two.toml", &format!("{head}{first}{}", claim("rope < alibi at 2L")));
+    for more in [&[][..], &["--collect"]] {
+        let outcome = done(study(&project, more));
+        let lines: Vec<&str> = outcome.stdout.lines().filter(|line| line.contains("**holds**")).collect();
+        assert_eq!(lines.len(), 2, "{}", outcome.stdout);
+        assert!(lines[0].starts_with("| rope = alibi") && !lines[0].contains("(added)"), "{}", lines[0]);
+        assert!(lines[1].ends_with("**holds** (added) |"), "{}", lines[1]);
+        assert!(outcome.stdout.contains("It is corrected with the rest."), "{}", outcome.stdout);
+    }
+    let changed = first.replace("tolerance = 9", "tolerance = 8");
+    project.write("two.toml", &format!("{head}{changed}"));
+    assert!(done(study(&project, &[])).stdout.contains("**holds** (added) |"));
+}

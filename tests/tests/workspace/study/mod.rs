@@ -4,6 +4,7 @@
 //! `LONGWAVE_KILLS=20 cargo test --package longwave-tests --test workspace study::killed` kills more often than the
 //! few times of a usual test run.
 
+mod best;
 mod checks;
 mod failures;
 mod killed;
@@ -167,7 +168,11 @@ fn a_plan_of_ten_thousand_runs_is_shown_and_nothing_written() {
     );
     let outcome = study(&project, &["--dry-run"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    assert!(outcome.stdout.contains("10000 runs, 10000 different, 10000 to be done"), "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("10000 runs, 10000 different, 10000 to be done (10000 trainings to do)"),
+        "{}",
+        outcome.stderr
+    );
     assert_eq!(outcome.stdout.lines().filter(|line| line.contains("  open ")).count(), 10_000);
     assert!(outcome.stdout.contains("at a time"), "{}", outcome.stderr);
     assert!(!project.exists("runs"));

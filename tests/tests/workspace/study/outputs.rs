@@ -183,3 +183,51 @@ fn runs_of_different_text_are_not_compared_unless_read_on_one() {
     let unknown = project.run(&["compare", "a", "b", "--metric", "acuracy"]);
     assert_eq!(unknown.code, Some(2), "{}", unknown.stderr);
 }
+
+#[test]
+fn names_are_texts_in_tables_and_files() {
+    let axis = "[[axis]]\npoints = [{ label = '=1+1' }, { label = '<script>x</script> a|b', position = { kind = \"alibi\" } }]";
+    let text = STUDY
+        .replace("[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]", axis)
+        .replace("only = { position = \"rope\" }", "only = { encoding = \"rope\" }");
+    let project = project(text.split("[[claim]]").next().unwrap());
+    done(study(&project, &["--set", "seeds=1"]));
+    for file in ["study.md", "report/results.md", "report/report.html"] {
+        let text = String::from_utf8(project.read(&format!("runs/studies/two/{file}"))).unwrap();
+        assert!(text.contains("&lt;script") && !text.contains("<script"), "{file}: {text}");
+        assert!(file.ends_with("html") || text.contains("a\\|b"), "{file}: {text}");
+    }
+    let lines = csv(&String::from_utf8(project.read(RESULTS[0])).unwrap());
+    assert!(lines.iter().any(|line| line[0] == "'=1+1") && !lines.iter().any(|line| line[0] == "=1+1"));
+}
+
+#[test]
+fn the_path_of_a_task_is_no_command() {
+    let project = project(&STUDY.replace("seeds = 2", "seeds = 1"));
+    let out = "x{task}; touch FILE; #";
+    let template = ["--launcher", "command", "--template", "{command}", "--wait", "--out", out];
+    done(study(&project, &template));
+    assert!(!project.exists("FILE") && project.exists(&format!("{out}/study.md")));
+}
+
+#[test]
+fn the_schema_of_a_study_has_its_keys() {
+    let project = project(STUDY);
+    let schema = done(project.run(&["schema", "--study"])).stdout;
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    let example: toml::Table = STUDY.parse().unwrap();
+    for key in example.keys().map(String::as_str).chain(["best", "devices", "store", "stage"]) {
+        let described = &schema["properties"][key];
+        assert!(described["description"].is_string() || described["$ref"].is_string(), "{key}: {described}");
+    }
+    assert!(schema["$defs"]["EvaluateConfig"]["properties"]["only"].is_object());
+    // Errors of a study name its schema.
+    for wrong in
+        [STUDY.replace("threads = 1", "threds_of = 1"), STUDY.replace("threads = 1", "threads = \"many\"")]
+    {
+        project.write("two.toml", &wrong);
+        let outcome = study(&project, &["--dry-run"]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("`longwave schema --study`"), "{}", outcome.stderr);
+    }
+}

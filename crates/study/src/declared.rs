@@ -1,0 +1,41 @@
+//! Which claims a study made before its first result, `claims.json` in its folder: others were added after looking.
+
+use crate::claim::ClaimConfig;
+use crate::document::Study;
+use crate::plan::Plan;
+use crate::store::{Store, Work};
+use longwave_core::{Error, Result, file};
+use std::path::{Path, PathBuf};
+
+fn path(folder: &Path) -> PathBuf {
+    folder.join("claims.json")
+}
+
+/// Records the claims of a study that is about to run: as long as no run of it is finished, or nothing is recorded.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn record(folder: &Path, study: &Study, plan: &Plan, store: &Store) -> Result<()> {
+    let path = path(folder);
+    let has_results = plan.jobs().any(|(_, job)| store.work(job) == Work::Finished);
+    if path.exists() && has_results {
+        return Ok(());
+    }
+    let claims: Vec<String> = study.claims.iter().map(ClaimConfig::identity).collect();
+    let text = serde_json::to_string_pretty(&claims).map_err(|error| Error::failed(error.to_string()))?;
+    file::write(&path, (text + "\n").as_bytes())
+}
+
+/// For each claim, whether it was added after the first result; none was where nothing is recorded.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn added(folder: &Path, study: &Study) -> Result<Vec<bool>> {
+    let path = path(folder);
+    if !path.exists() {
+        return Ok(vec![false; study.claims.len()]);
+    }
+    let known: Vec<String> = serde_json::from_str(&file::read_text(&path)?)
+        .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", path.display())))?;
+    Ok(study.claims.iter().map(|claim| !known.contains(&claim.identity())).collect())
+}

@@ -1,0 +1,247 @@
+//! Ranks everything that a study compares at one length, `best = "8L"`, with all pairs corrected together.
+
+use crate::difference::PairedDifference;
+use crate::plan::Plan;
+use crate::results::Results;
+use crate::sample::Sample;
+use crate::statistics::{Interval, adjusted, holm, level_of_rank, mean};
+use longwave_core::{Error, Result};
+use longwave_eval::{Metric, Protocol, ResultRow, Split, WINDOW_BASELINE};
+use longwave_position::Tokens;
+use std::collections::BTreeSet;
+
+/// The probability that any pair is called different by mistake.
+pub const ALPHA: f64 = 0.05;
+
+/// What was measured at the length, best first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranking {
+    /// What is compared: the loss where the protocol is about perplexity.
+    pub metric: Metric,
+    /// The ranked readings.
+    pub ranked: Vec<Ranked>,
+    /// Pairs that were tested, all of which the correction counts.
+    pub pairs: usize,
+}
+
+/// One reading of one combination of labels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    /// The label on each axis, and that of the extension unless it is `direct`.
+    pub name: String,
+    /// The mean of the metric over seeds.
+    pub value: f64,
+    /// Seeds.
+    pub seeds: usize,
+    /// Its difference to the best; `None` for the best itself, and where nothing can be paired.
+    pub difference: Option<PairedDifference>,
+    /// The interval of that difference, at the level of Holm's step.
+    pub interval: Option<Interval>,
+    /// Two-sided probability of no difference to the best, after Holm's correction for all pairs.
+    pub p: Option<f64>,
+}
+
+/// The rows of one reading.
+struct Candidate<'a> {
+    name: String,
+    samples: Vec<Sample<'a>>,
+    value: f64,
+}
+
+/// Ranks what was measured at `length`; `None` where there is nothing.
+pub fn rank(results: &Results, length: Tokens) -> Option<Ranking> {
+    let at = |row: &ResultRow| row.settings.length == length.rounded_down(row.settings.train_length);
+    let here = || results.rows.iter().filter(|it| at(&it.row) && it.row.extend != WINDOW_BASELINE);
+    let kind = |row: &ResultRow| (row.settings.protocol, row.settings.split);
+    // Choices on the validation split are no results.
+    let first = here().map(|it| kind(&it.row)).min_by_key(|(_, split)| *split == Split::Valid)?;
+    let metric = compared(first.0);
+    let mut candidates: Vec<Candidate<'_>> = Vec::new();
+    for measured in here().filter(|it| kind(&it.row) == first) {
+        let Some(sample) = Sample::new(metric, &measured.row, []) else { continue };
+        let name = name(&measured.labels, &measured.extend);
+        match candidates.iter_mut().find(|candidate| candidate.name == name) {
+            Some(known) if known.samples.iter().any(|other| other.seed() == sample.seed()) => {}
+            Some(known) => known.samples.push(sample),
+            None => candidates.push(Candidate { name, samples: vec![sample], value: 0.0 }),
+        }
+    }
+    for candidate in &mut candidates {
+        let values: Vec<f64> = candidate.samples.iter().map(Sample::value).collect();
+        candidate.value = mean(&values).unwrap_or(f64::NAN);
+    }
+    let worth = |candidate: &Candidate<'_>| {
+        let value = if metric.lower_is_better() { candidate.value } else { -candidate.value };
+        if value.is_nan() { f64::INFINITY } else { value }
+    };
+    candidates.sort_by(|a, b| worth(a).total_cmp(&worth(b)));
+    Some(ranking(metric, candidates))
+}
+
+/// What readings of a protocol are compared by: the loss where it is about perplexity.
+fn compared(protocol: Protocol) -> Metric {
+    let shown = protocol.shown()[0];
+    if shown.is_exponential() { Metric::Loss } else { shown }
+}
+
+fn name(labels: &[String], extend: &str) -> String {
+    let extend = Some(extend).filter(|extend| *extend != "direct" || labels.is_empty());
+    labels.iter().map(String::as_str).chain(extend).collect::<Vec<_>>().join(", ")
+}
+
+/// Tests all pairs, and shows those with the best.
+fn ranking(metric: Metric, candidates: Vec<Candidate<'_>>) -> Ranking {
+    let mut with_best = Vec::new();
+    let mut p = Vec::new();
+    for (index, candidate) in candidates.iter().enumerate() {
+        for (place, other) in candidates[..index].iter().enumerate() {
+            let difference = PairedDifference::new(&candidate.samples, &other.samples, 1.0 - ALPHA);
+            let interval = difference.as_ref().and_then(PairedDifference::interval);
+            if place == 0 {
+                with_best.push((index, p.len(), difference, interval));
+            }
+            p.push(interval.map_or(f64::NAN, |interval| interval.p_against(0.0)));
+        }
+    }
+    let pairs = p.len();
+    let (adjusted, order) = (adjusted(&p), holm::ranked(&p));
+    let mut ranked: Vec<Ranked> = candidates
+        .into_iter()
+        .map(|one| Ranked {
+            name: one.name,
+            value: one.value,
+            seeds: one.samples.len(),
+            difference: None,
+            interval: None,
+            p: None,
+        })
+        .collect();
+    for (index, pair, difference, interval) in with_best {
+        let rank = order.iter().position(|other| *other == pair).unwrap_or(0);
+        let level = level_of_rank(ALPHA, rank, pairs);
+        ranked[index].difference = difference;
+        ranked[index].interval = interval.map(|interval| interval.at(level));
+        ranked[index].p = (!p[pair].is_nan()).then_some(adjusted[pair]);
+    }
+    Ranking { metric, ranked, pairs }
+}
+
+/// Checks that two readings at least will be measured at the length.
+///
+/// # Errors
+/// There are fewer.
+pub fn check(plan: &Plan, length: Tokens) -> Result<()> {
+    let (mut readings, mut lengths) = (BTreeSet::new(), BTreeSet::new());
+    let mut kinds = Vec::new();
+    for (index, job) in plan.jobs() {
+        let train_length = job.config.run.train.length;
+        for evaluation in job.config.evaluations()? {
+            let block = &evaluation.block;
+            lengths.extend(block.lengths.iter().copied());
+            if block.lengths.contains(&length.rounded_down(train_length)) {
+                let kind = (block.protocol, block.split);
+                if !kinds.contains(&kind) {
+                    kinds.push(kind);
+                }
+                let extends = (0..evaluation.extensions.len() + evaluation.pending.len()).map(|place| {
+                    (kinds.iter().position(|it| *it == kind), plan.runs[index].labels.clone(), place)
+                });
+                readings.extend(extends.map(|reading| (reading, format!("{:?}", block.extend))));
+            }
+        }
+    }
+    if readings.len() > 1 {
+        return Ok(());
+    }
+    let lengths: Vec<String> = lengths.iter().map(ToString::to_string).collect();
+    let why = match readings.len() {
+        0 => "no evaluation reads at this length",
+        _ => "only one reading is measured at this length",
+    };
+    Err(Error::value("best", length.in_toml(), why).hint(format!(
+        "evaluations read at {} tokens; a ranking needs two readings or more at its length",
+        lengths.join(", ")
+    )))
+}
+
+impl Ranking {
+    /// The answer in one sentence; `at` is the length as written.
+    pub fn sentence(&self, at: &str) -> String {
+        let Some((best, others)) = self.ranked.split_first() else { return String::new() };
+        if others.is_empty() {
+            return format!("Only `{}` was measured at {at}.", best.name);
+        }
+        let is_worse = |one: &&Ranked| one.p.is_some_and(|p| p < ALPHA);
+        let named = |list: Vec<&Ranked>| {
+            let names: Vec<String> = list.iter().map(|one| format!("`{}`", one.name)).collect();
+            match names.split_last() {
+                Some((last, [])) => last.clone(),
+                Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+                None => String::new(),
+            }
+        };
+        let worse: Vec<&Ranked> = others.iter().filter(is_worse).collect();
+        let open: Vec<&Ranked> = others.iter().filter(|one| !is_worse(one) && one.p.is_some()).collect();
+        let untested: Vec<&Ranked> = others.iter().filter(|one| one.p.is_none()).collect();
+        let mut parts = Vec::new();
+        if !worse.is_empty() {
+            parts.push(format!("it is significantly better than {}", named(worse)));
+        }
+        if !open.is_empty() {
+            parts.push(format!("its difference to {} is not significant", named(open)));
+        }
+        if !untested.is_empty() {
+            let why = "was measured too few times for a test";
+            parts.push(format!("its difference to {} {why}", named(untested)));
+        }
+        let seeds = match self.ranked.iter().map(|one| one.seeds).min().unwrap_or(0) {
+            1 => "1 seed, paired by document".to_owned(),
+            seeds => format!("{seeds} seeds"),
+        };
+        format!(
+            "`{}` is the best at {at}: {} (p < {ALPHA}, Holm's correction for all {} pairs, {seeds}).",
+            best.name,
+            parts.join("; "),
+            self.pairs
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::results;
+
+    #[test]
+    fn all_pairs_are_corrected_together() {
+        let ranking = rank(&results(), "4L".parse().unwrap()).unwrap();
+        let names: Vec<&str> = ranking.ranked.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["rope, yarn", "rope, ntk", "alibi, yarn", "alibi, ntk"]);
+        assert_eq!((ranking.pairs, ranking.metric), (6, Metric::Loss));
+        let second = &ranking.ranked[1];
+        // `ntk` is worse by 0.2 and some noise that is the same for both encodings.
+        let raw = second.difference.as_ref().unwrap().interval().unwrap().p_against(0.0);
+        assert!(second.p.unwrap() > raw && second.p.unwrap() <= 6.0 * raw, "{second:?}");
+        let sentence = ranking.sentence("4L");
+        assert!(
+            sentence.starts_with("`rope, yarn` is the best at 4L: it is significantly better than"),
+            "{sentence}"
+        );
+        assert!(sentence.ends_with("Holm's correction for all 6 pairs, 3 seeds)."), "{sentence}");
+        assert_eq!(rank(&results(), "64L".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn a_difference_within_the_noise_is_called_so() {
+        let mut results = results();
+        results.rows.retain(|it| it.labels[0] == "rope");
+        for it in &mut results.rows {
+            let sign = if it.row.seed == 1 { -1.0 } else { 1.0 };
+            let nll = if it.extend == "ntk" { 2.0 + 0.01 * sign } else { 2.0 };
+            it.row.values.set("nll", Some(nll));
+        }
+        let ranking = rank(&results, "2L".parse().unwrap()).unwrap();
+        let sentence = ranking.sentence("2L");
+        assert!(sentence.contains("its difference to `rope, ntk` is not significant"), "{sentence}");
+    }
+}

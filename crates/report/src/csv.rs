@@ -224,7 +224,7 @@ rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\
     #[test]
     fn no_text_is_a_formula() {
         let texts = ["=1+1", "+x", "@sum", "-x", "-1.5", "+2", "a=b"].map(|text| json!(text)).to_vec();
-        let table = Tidy { columns: vec![Column { name: "=label".to_owned(), values: texts }] };
+        let table = Tidy { columns: vec![Column::new("=label", ColumnType::Text, texts)] };
         assert_eq!(table.csv(), "'=label\n'=1+1\n'+x\n'@sum\n'-x\n-1.5\n+2\na=b\n");
     }
 

@@ -92,3 +92,36 @@ fn the_loss_by_position_has_a_table_beside_its_chart() {
     }
     assert_eq!(text(&project, "report.html").matches("trained length").count(), 1);
 }
+
+#[test]
+fn tables_and_figures_come_in_the_forms_of_a_paper() {
+    let project = Project::new();
+    project.train(&["--out", "run"]);
+    let printed = |arguments: &[&str]| {
+        let outcome = project.run(arguments);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        outcome.stdout
+    };
+    let latex = printed(&["eval", "run", "--extend", "ntk", "--format", "latex"]);
+    assert!(latex.contains("\\begin{tabular}") && latex.contains("ntk & "), "{latex}");
+    let csv = printed(&["report", "run", "--format", "csv"]);
+    assert!(csv.starts_with("extend,32 (L),32 (L) error,64 (2L),"), "{csv}");
+    assert!(printed(&["report", "run", "--format", "markdown"]).contains("| --- | ---: |"));
+    assert!(!project.exists("run/perplexity.pdf"));
+
+    let sizes = ["--figure-width", "85mm", "--figure-height", "6cm", "--font-size", "7pt"];
+    printed(&[&["report", "run", "--pdf"][..], &sizes].concat());
+    for name in ["perplexity", "training"] {
+        let file = String::from_utf8_lossy(&project.read(&format!("run/{name}.pdf"))).into_owned();
+        let page = file.split("/MediaBox [0 0 ").nth(1).unwrap();
+        let size: Vec<f64> = page.split([' ', ']']).take(2).map(|number| number.parse().unwrap()).collect();
+        assert!((size[0] - 240.94).abs() < 0.01 && (size[1] - 170.08).abs() < 0.5, "{name}: {size:?}");
+    }
+    let small = project.run(&["report", "run", "--pdf", "--figure-width", "40pt"]);
+    assert!(small.code == Some(2) && small.stderr.contains("too small"), "{}", small.stderr);
+    let unit = project.run(&["report", "run", "--pdf", "--figure-width", "85"]);
+    assert!(unit.code == Some(2) && unit.stderr.contains("such as `85mm`"), "{}", unit.stderr);
+    let font = project.run(&["report", "run", "--pdf", "--font", "small.toml"]);
+    assert!(font.code == Some(2) && font.stderr.contains("is no TrueType font"), "{}", font.stderr);
+    assert_eq!(project.run(&["report", "run", "--font-size", "7pt"]).code, Some(2), "only with `--pdf`");
+}

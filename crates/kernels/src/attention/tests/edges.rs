@@ -1,0 +1,133 @@
+//! What lies at the edge: rows that see nothing, large numbers, keys past the last query, wrong arguments, threads.
+
+use super::*;
+
+#[test]
+fn keys_after_the_last_query_get_no_gradient() {
+    let shape = Shape { queries: 3, keys: 9, ..PLAIN.shape };
+    let case = Case { shape, offset: 2, ..PLAIN };
+    case.check(Kind::None);
+    let (_, gradients) =
+        differentiate(&Device::flex(), &case.inputs(Kind::None), |inputs| case.fused(Kind::None, inputs));
+    let width = shape.key_heads * shape.head_dim;
+    assert!(gradients[1][5 * width..9 * width].iter().all(|x| *x == 0.0));
+}
+
+#[test]
+fn large_logits_do_not_overflow() {
+    let device = Device::flex();
+    let q = tensor::<4>(1, [1, 1, 20, 4], &device).mul_scalar(1e4);
+    let k = tensor::<4>(2, [1, 1, 20, 4], &device);
+    let v = tensor::<4>(3, [1, 1, 20, 4], &device);
+    let options = Attention::causal(4);
+    let shape = Shape::of(&q, &k, &v);
+    let fused = list(attention(q.clone(), k.clone(), v.clone(), &options));
+    assert_close("fused", &fused, &list(reference::attention([q, k, v], &options, &shape)), 2e-3);
+}
+
+#[test]
+fn the_reference_in_blocks_is_the_reference_at_once() {
+    let device = Device::flex();
+    // 2 x 4 heads x 1600 keys: the reference takes 1310 queries at once.
+    let (q, k) = (tensor::<4>(1, [2, 4, 1600, 2], &device), tensor::<4>(2, [2, 4, 1600, 2], &device));
+    let v = tensor::<4>(3, [2, 4, 1600, 2], &device);
+    let query_scale = Some(tensor(5, [2, 1600], &device).add_scalar(1.5));
+    let pair = Bias::Pair { query: tensor(6, [2, 4, 1600], &device), key: tensor(7, [2, 4, 1600], &device) };
+    let options = Attention { bias: pair, query_scale, ..Attention::causal(2) };
+    let shape = Shape::of(&q, &k, &v);
+    let blocks = list(reference::attention([&q, &k, &v].map(Clone::clone), &options, &shape));
+    let fused = list(attention(q, k, v, &options));
+    assert_close("fused against reference in blocks", &fused, &blocks, 2e-6);
+}
+
+#[test]
+fn rows_that_see_no_key_give_zeros() {
+    rows_without_keys(&Device::flex());
+}
+
+/// Minus infinity throughout a row of a block of bias leaves nothing to see: the output of the row and all gradients
+/// that come through it are 0, and other rows are as they would be without it.
+pub(in crate::attention) fn rows_without_keys(device: &Device) {
+    let Shape { queries, keys, value_dim, .. } = PLAIN.shape;
+    let empty = |row: usize| row.is_multiple_of(7) || row + 1 == queries;
+    let hidden = |index: usize| empty(index / keys % queries);
+    for border in [None, Some(9)] {
+        let case = Case { border, ..PLAIN };
+        let mut inputs = case.inputs(Kind::Block);
+        for (_, x) in inputs[3].iter_mut().enumerate().filter(|(index, _)| hidden(*index)) {
+            *x = f32::NEG_INFINITY;
+        }
+        let (output, gradients) = differentiate(device, &inputs, |inputs| case.fused(Kind::Block, inputs));
+        let (expected, expected_gradients) =
+            differentiate(device, &inputs, |inputs| case.reference(Kind::Block, inputs));
+        assert_close("output", &output, &expected, 2e-6);
+        for (index, (gradient, expected)) in gradients.iter().zip(&expected_gradients).enumerate() {
+            assert_close(&format!("gradient {index}"), gradient, expected, 5e-6);
+        }
+        let of_rows = output.iter().enumerate();
+        assert!(of_rows.clone().all(|(index, x)| empty(index / value_dim % queries) == (*x == 0.0)));
+        for gradients in [&gradients, &expected_gradients] {
+            assert!(gradients.iter().flatten().all(|x| x.is_finite()));
+            assert!(gradients[3].iter().enumerate().all(|(index, x)| !hidden(index) || *x == 0.0));
+        }
+    }
+}
+
+/// The same where everything is hidden: nothing to attend to, nothing to learn.
+#[test]
+fn nothing_to_see_gives_zeros_everywhere() {
+    let case = Case { shape: Shape { queries: 33, keys: 33, ..PLAIN.shape }, ..PLAIN };
+    let mut inputs = case.inputs(Kind::SharedBlock);
+    inputs[3].fill(f32::NEG_INFINITY);
+    let (output, gradients) =
+        differentiate(&Device::flex(), &inputs, |inputs| case.fused(Kind::SharedBlock, inputs));
+    assert!(output.iter().chain(gradients.iter().flatten()).all(|x| *x == 0.0));
+}
+
+#[test]
+fn windows_of_any_size_hide_nothing() {
+    let device = Device::flex();
+    let [q, k, v] = [1, 2, 3].map(|seed| tensor::<4>(seed, [1, 2, 70, 4], &device));
+    let shape = Shape::of(&q, &k, &v);
+    let read = |window: Option<usize>, sinks: usize| {
+        let options = Attention { window, sinks, ..Attention::causal(4) };
+        let [q, k, v] = [&q, &k, &v].map(Clone::clone);
+        let plain = reference::attention([&q, &k, &v].map(Clone::clone), &options, &shape);
+        [attention(q, k, v, &options), plain].map(list)
+    };
+    let expected = read(None, 0);
+    for window in [70, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, usize::MAX] {
+        assert_eq!(read(Some(window), 0), expected, "{window}");
+        assert_eq!(read(Some(1), window), expected, "sinks {window}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "attention: 3 queries from position 7 on, for 9 keys")]
+fn queries_past_the_keys_are_rejected() {
+    let x = |rows: usize| tensor::<4>(1, [1, 1, rows, 4], &Device::flex());
+    let options = Attention { query_offset: 7, window: Some(2), ..Attention::causal(4) };
+    attention(x(3), x(9), x(9), &options);
+}
+
+#[test]
+fn threads_change_no_bit() {
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let shape = Shape { queries: 90, keys: 90, ..PLAIN.shape };
+        let case = Case { shape, border: Some(40), ..PLAIN };
+        pool.install(|| {
+            let inputs = case.inputs(Kind::ByDistance);
+            differentiate(&Device::flex(), &inputs, |inputs| case.fused(Kind::ByDistance, inputs))
+        })
+    };
+    assert_eq!(run(1), run(3));
+}
+
+#[test]
+#[should_panic(expected = "a bias table [2, 36] for 2 heads and 37 distances")]
+fn a_short_table_is_rejected() {
+    let ([q, k, v], mut options) = PLAIN.call(Kind::None, &PLAIN.tensors(Kind::None));
+    options.bias = Bias::ByDistance(tensor(1, [2, 36], &Device::flex()));
+    attention(q, k, v, &options);
+}

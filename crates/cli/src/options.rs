@@ -10,7 +10,7 @@ use longwave_kernels::DeviceChoice;
 use longwave_position::ExtensionConfig;
 use longwave_report::grid::Format;
 use longwave_train::run::CheckpointId;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 // Where and how tensors are computed; no doc comment, since clap would show it as the description of the command.
@@ -42,6 +42,32 @@ pub(crate) struct RunOptions {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) compute: Compute,
+}
+
+// The config of a command; no doc comment, since clap would show it as the description of the command.
+#[derive(Args, Debug)]
+pub(crate) struct ConfigArgument {
+    /// Config file; a bare name is also looked up in `configs/` and among the program's own
+    #[arg(value_name = "CONFIG")]
+    file: Option<PathBuf>,
+    /// The same, as an option
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+}
+
+impl ConfigArgument {
+    /// The config that is named.
+    pub(crate) fn given(&self) -> Option<&Path> {
+        self.file.as_deref().or(self.config.as_deref())
+    }
+
+    /// The config that is named, without which the command cannot work.
+    pub(crate) fn required(&self) -> Result<&Path> {
+        self.given().ok_or_else(|| {
+            Error::usage("no config is named")
+                .hint("name one, such as `rope.toml`; `longwave init` lists those of the program")
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -105,11 +105,13 @@ pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Sets the dotted `key` of a document to a value written as TOML; a bare word reads as a string.
+/// Sets the dotted `key` of a document to a value written as TOML; a bare word reads as a string. A number in the key
+/// is a place in a list, counted from 0: `evaluate.1.lengths`. Without one, `evaluate.lengths` means the first block, and
+/// a warning is given where there are several.
 ///
 /// # Errors
-/// The assignment has no `=`, or the path runs through something that is not a table.
-pub fn set(document: &mut Table, assignment: &str) -> Result<()> {
+/// The assignment has no `=`, or the path leads to nothing.
+pub fn set(document: &mut Table, assignment: &str) -> Result<Option<String>> {
     let (key, text) = assignment.split_once('=').ok_or_else(|| {
         Error::usage(format!("`--set {assignment}` has no `=`")).hint("write `--set train.steps=200`")
     })?;
@@ -119,33 +121,77 @@ pub fn set(document: &mut Table, assignment: &str) -> Result<()> {
         .ok()
         .and_then(|mut parsed| parsed.remove("value"))
         .unwrap_or_else(|| Value::String(text.to_owned()));
-    let not_a_table = |part: &str| {
-        Error::usage(format!("`--set {key}`: `{part}` is not a table"))
-            .hint("give the whole list or value in TOML, or edit the config")
-    };
-    let mut parts: Vec<&str> = key.split('.').collect();
-    let last = parts.pop().unwrap_or_default();
+    let parts: Vec<&str> = key.split('.').collect();
+    let several = unnumbered(document, key, &parts);
+    let (last, path) = parts.split_last().unwrap_or((&"", &[]));
     let mut table = document;
-    for part in parts {
-        let next = table.entry(part).or_insert_with(|| Value::Table(Table::new()));
-        let index_hint = not_a_table(part);
+    let mut path = path.iter();
+    while let Some(part) = path.next() {
+        let missing = || if *part == BLOCKS { first_block() } else { Value::Table(Table::new()) };
+        let next = table.entry(*part).or_insert_with(missing);
+        let not_a_table = || {
+            Error::usage(format!("`--set {key}`: `{part}` is not a table"))
+                .hint("give the whole list or value in TOML, or edit the config")
+        };
         table = match next {
             Value::Table(inner) => inner,
-            // `evaluate.lengths=[..]` means the first (usually only) block.
-            Value::Array(items) => match items.first_mut() {
-                Some(Value::Table(inner)) if may_go_unnumbered(key) => inner,
-                _ => return Err(index_hint),
-            },
-            _ => return Err(index_hint),
+            Value::Array(items) => {
+                let index = path.as_slice().first().and_then(|index| index.parse::<usize>().ok());
+                let last_index = last.parse::<usize>().ok().filter(|_| path.as_slice().is_empty());
+                if let Some(index) = last_index {
+                    *place(items, key, part, index)? = value;
+                    return Ok(None);
+                }
+                let item = match index {
+                    Some(index) => {
+                        path.next();
+                        place(items, key, part, index)?
+                    }
+                    None if *part == BLOCKS => items.first_mut().ok_or_else(not_a_table)?,
+                    None => return Err(not_a_table()),
+                };
+                item.as_table_mut().ok_or_else(not_a_table)?
+            }
+            _ => return Err(not_a_table()),
         };
     }
-    table.insert(last.to_owned(), value);
-    Ok(())
+    table.insert((*last).to_owned(), value);
+    Ok(several)
 }
 
-/// Only `evaluate` may be addressed without naming a block.
-fn may_go_unnumbered(key: &str) -> bool {
-    key.starts_with("evaluate.")
+/// The blocks of which one may be addressed without its number.
+const BLOCKS: &str = "evaluate";
+
+/// A list with one empty block.
+fn first_block() -> Value {
+    Value::Array(vec![Value::Table(Table::new())])
+}
+
+/// The entry of a list that a key names by its number.
+fn place<'a>(items: &'a mut [Value], key: &str, part: &str, index: usize) -> Result<&'a mut Value> {
+    let count = items.len();
+    items.get_mut(index).ok_or_else(|| {
+        let has = match count {
+            0 => "no entry".to_owned(),
+            1 => "one entry, `0`".to_owned(),
+            _ => format!("{count} entries, `0` to `{}`", count - 1),
+        };
+        Error::usage(format!("`--set {key}`: `{part}` has {has}"))
+            .hint("name one of them, or give the whole list in TOML")
+    })
+}
+
+/// The warning for a key that names the first of several blocks by naming none.
+fn unnumbered(document: &Table, key: &str, parts: &[&str]) -> Option<String> {
+    let [BLOCKS, next, ..] = parts else { return None };
+    let blocks = document.get(BLOCKS)?.as_array()?.len();
+    let rest = &key[BLOCKS.len()..];
+    (blocks > 1 && next.parse::<usize>().is_err()).then(|| {
+        format!(
+            "`--set {key}` changes the first of {blocks} `[[{BLOCKS}]]` blocks: `{BLOCKS}.0{rest}` says so, and \
+             `{BLOCKS}.1{rest}` changes the next"
+        )
+    })
 }
 
 /// Names in backticks, separated by commas.
@@ -192,15 +238,75 @@ fn explain(table: &Table, section: &str, path: &str, message: &str) -> Error {
 
 /// What serde expected, in the words of a config rather than those of the program.
 fn wanted(message: &str) -> String {
-    let Some((_, expected)) = message.rsplit_once("expected ") else { return message.to_owned() };
-    let expected = match expected {
-        "u64" | "usize" | "u32" => "a whole number of at least 0",
-        "i64" | "i32" => "a whole number",
+    if let Some((_, expected)) = message.rsplit_once("expected ") {
+        return format!("it must be {}", expected_in_words(expected));
+    }
+    if message.starts_with("data did not match") {
+        return "it has none of the forms that are allowed here".to_owned();
+    }
+    if message.starts_with("duplicate field") {
+        return "it is given twice".to_owned();
+    }
+    if message.starts_with("wanted ") {
+        return "it must be a string".to_owned();
+    }
+    if message.ends_with("value was too large") {
+        return "it is too large a number".to_owned();
+    }
+    // What a type says it expects, in words of its own.
+    if message.starts_with("a ") || message.starts_with("an ") {
+        return format!("it must be {message}");
+    }
+    message.to_owned()
+}
+
+/// What serde expects without the names of the program's types.
+fn expected_in_words(expected: &str) -> String {
+    let words = match expected {
+        "u64" | "usize" | "u32" | "u16" | "u8" => "a whole number of at least 0",
+        "i64" | "i32" | "isize" => "a whole number",
         "f64" | "f32" => "a number",
         "a boolean" => "true or false",
-        other => other,
+        "a map" => "a table",
+        "a sequence" => "a list",
+        "a string" | "a borrowed string" | "a character" | "variant identifier" | "field identifier"
+        // A choice without keys of its own, written as something else than its name.
+        | "string only" | "empty array" | "empty table" | "enum" => "a string",
+        "string or table" | "map with a single key" => "a string or a table",
+        "fewer elements in array" => "a shorter list",
+        "fewer elements in map" => "a table with fewer keys",
+        other => return composed_in_words(other),
     };
-    format!("it must be {expected}")
+    words.to_owned()
+}
+
+fn composed_in_words(expected: &str) -> String {
+    const TABLES: [&str; 5] =
+        ["struct ", "internally tagged enum ", "adjacently tagged enum ", "struct variant ", "table, found "];
+    const LISTS: [&str; 2] = ["tuple struct ", "tuple variant "];
+    const NAMES: [&str; 4] = ["enum ", "unit struct ", "unit variant ", "newtype variant "];
+    let begins = |words: &[&str]| words.iter().any(|word| expected.starts_with(word));
+    let count = ["an array of length ", "a tuple of size ", "tuple with length "];
+    if let Some(count) = count.iter().find_map(|words| expected.strip_prefix(words)) {
+        format!("a list of {count}")
+    } else if begins(&TABLES) {
+        "a table".to_owned()
+    } else if begins(&LISTS) {
+        "a list".to_owned()
+    } else if begins(&NAMES) {
+        "a string".to_owned()
+    } else {
+        expected.to_owned()
+    }
+}
+
+/// The message of a reader of another format, such as JSON, without the names of the program's types.
+pub fn without_types(message: &str) -> String {
+    let Some((before, rest)) = message.split_once("expected ") else { return message.to_owned() };
+    let (expected, place) = rest
+        .split_once(" at line ")
+        .map_or((rest, String::new()), |(expected, place)| (expected, format!(" at line {place}")));
+    format!("{before}expected {}{place}", expected_in_words(expected))
 }
 
 /// The value at a path such as `lengths[2]` or `tokenizer.kind`.
@@ -275,8 +381,110 @@ mod tests {
         assert_eq!(document["train"]["steps"].as_integer(), Some(200));
         assert_eq!(document["position"]["kind"].as_str(), Some("rope"));
         assert_eq!(document["evaluate"][0]["lengths"].as_array().map(Vec::len), Some(2));
+        assert_eq!(set(&mut document, "evaluate.0.lengths.1=7").unwrap(), None);
+        assert_eq!(document["evaluate"][0]["lengths"][1].as_integer(), Some(7));
+        let wrong = set(&mut document, "evaluate.1.lengths=[3]").unwrap_err();
+        assert!(wrong.message().contains("`evaluate` has one entry, `0`"), "{wrong}");
+        let mut several: Table = "[[evaluate]]\n[[evaluate]]\n[position]\nlayers = [{}, {}]".parse().unwrap();
+        assert_eq!(set(&mut several, "evaluate.1.lengths=[3]").unwrap(), None);
+        assert_eq!(set(&mut several, "position.layers.1.window=3").unwrap(), None);
+        assert_eq!(several["position"]["layers"][1]["window"].as_integer(), Some(3));
+        let warning = set(&mut several, "evaluate.lengths=[2]").unwrap().unwrap();
+        assert!(warning.contains("the first of 2") && warning.contains("`evaluate.1.lengths`"), "{warning}");
+        assert_eq!(several["evaluate"][0]["lengths"].as_array().map(Vec::len), Some(1));
+        let mut none = Table::new();
+        assert_eq!(set(&mut none, "evaluate.lengths=[2]").unwrap(), None);
+        assert_eq!(none["evaluate"].as_array().map(Vec::len), Some(1));
         assert!(set(&mut document, "train.steps.x=1").is_err());
         assert!(set(&mut document, "train.steps").is_err());
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Choice {
+        Plain,
+        Other,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(tag = "kind", rename_all = "snake_case")]
+    enum Tagged {
+        One {
+            #[expect(dead_code, reason = "only its type is tested")]
+            width: f64,
+        },
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(untagged)]
+    enum Untagged {
+        #[expect(dead_code, reason = "only its type is tested")]
+        Number(u64),
+        #[expect(dead_code, reason = "only its type is tested")]
+        Names(Vec<String>),
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Kinds {
+        flag: bool,
+        count: Option<u32>,
+        share: f64,
+        name: String,
+        pair: (f64, f64),
+        triple: [i64; 3],
+        list: Vec<usize>,
+        choice: Option<Choice>,
+        tagged: Option<Tagged>,
+        untagged: Option<Untagged>,
+        inner: Option<Box<Kinds>>,
+        table: std::collections::BTreeMap<String, u8>,
+        several: Option<crate::OneOrMany<Choice>>,
+    }
+
+    #[test]
+    fn wrong_values_are_explained_without_the_names_of_types() {
+        let values = [
+            "3",
+            "-1",
+            "1.5",
+            "true",
+            "'word'",
+            "[]",
+            "[1, 'x']",
+            "[1, 2, 3, 4]",
+            "{}",
+            "{ x = 1 }",
+            "{ kind = 3 }",
+        ];
+        let keys = "flag count share name pair triple list choice tagged untagged inner table several table.x inner.pair";
+        let mut rejected = 0;
+        for key in keys.split_whitespace() {
+            for value in values {
+                let document: Table = format!("{key} = {value}").parse().unwrap();
+                let Err(error) = read::<Kinds>(&document, "section") else { continue };
+                rejected += 1;
+                let text = error.to_string();
+                assert!(text.contains("`section."), "{text}");
+                for word in [
+                    "Kinds", "Choice", "Tagged", "Untagged", "struct", "enum", "variant", "expected",
+                    "invalid",
+                ] {
+                    assert!(!text.contains(word), "{key} = {value}: {text}");
+                }
+                for word in
+                    ["u32", "u64", "usize", "f64", "i64", "u8", "sequence", "map", "array", "tuple", "option"]
+                {
+                    assert!(
+                        !text.split(|c: char| !c.is_alphanumeric()).any(|it| it == word),
+                        "{key} = {value}: {text}"
+                    );
+                }
+            }
+        }
+        assert!(rejected > 100, "{rejected}");
+        let json = without_types("invalid type: integer `1`, expected struct Entry at line 1 column 2");
+        assert_eq!(json, "invalid type: integer `1`, expected a table at line 1 column 2");
     }
 
     #[test]

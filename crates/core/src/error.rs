@@ -5,6 +5,7 @@
 //! the command line ends with.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The result type of every fallible function in the workspace.
@@ -50,14 +51,27 @@ impl Error {
         Self::usage(format!("`{key} = {value}` is not allowed: {allowed}"))
     }
 
-    /// A file that could not be read or written.
+    /// A file that could not be read or written. A path that leads nowhere, or to another thing than a file, is the
+    /// user's to change; all else is work that could not be done.
     pub fn io(doing: &str, path: &Path, error: &std::io::Error) -> Self {
-        let error_text = match error.kind() {
-            std::io::ErrorKind::NotFound => "no such file or folder".to_owned(),
-            std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-            _ => error.to_string(),
+        let place = match error.kind() {
+            ErrorKind::NotFound => Some("no such file or folder"),
+            ErrorKind::IsADirectory => Some("it is a folder, and no file"),
+            ErrorKind::NotADirectory => Some("a part of the path is a file, and no folder"),
+            ErrorKind::AlreadyExists => Some("a file stands where the folder should be"),
+            _ => None,
         };
-        Self::failed(format!("cannot {doing} `{}`: {error_text}", path.display()))
+        let shown = path.display();
+        // A folder in the place of a file that the program makes is no path that the user named.
+        let is_own = doing == "write" && error.kind() == ErrorKind::IsADirectory;
+        match place {
+            Some(place) if is_own => Self::failed(format!("cannot {doing} `{shown}`: {place}")),
+            Some(place) => Self::usage(format!("cannot {doing} `{shown}`: {place}")),
+            None if error.kind() == ErrorKind::PermissionDenied => {
+                Self::failed(format!("cannot {doing} `{shown}`: permission denied"))
+            }
+            None => Self::failed(format!("cannot {doing} `{shown}`: {error}")),
+        }
     }
 
     /// Adds the line that says what to do.

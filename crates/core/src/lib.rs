@@ -5,6 +5,7 @@
 //! - [`config`]: strict reading of TOML tables, with errors that name the key.
 //! - [`mod@file`]: files that appear whole or not at all.
 //! - [`memory_check`]: how much memory there is, and whether it is enough.
+//! - [`one_or_many`]: lists that may be written as their only value.
 //! - [`random`]: one reproducible random stream per purpose.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -14,6 +15,8 @@ pub mod config;
 pub mod error;
 pub mod file;
 pub mod memory_check;
+pub mod one_or_many;
 pub mod random;
 
 pub use error::{Error, Result};
+pub use one_or_many::OneOrMany;

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub struct DataConfig {
     /// A folder, a glob such as `"texts/**/*.rs"`, a text file or a `.jsonl` file (one document per
     /// line). A folder is read through all its subfolders for `.txt`, `.text` and `.jsonl` files; its
-    /// subfolders `train`, `valid` and `test`, if there are any, are the splits. A `MANIFEST.json` in
+    /// subfolders `train`, `valid` (or `validation`, `val`, `dev`) and `test`, if there are any, are the splits. A `MANIFEST.json` in
     /// it is checked. A relative path starts at the folder of the config, or else at the current folder. `"data/sotu"` is
     /// part of the program where there is no such folder. Either this or `task` is given.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -48,7 +48,8 @@ pub struct DataConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SplitConfig {
-    /// Share of the validation split, in `[0, 1)`.
+    /// Share of the validation split, in `[0, 1)`; `validation` is another name of the key.
+    #[serde(alias = "validation")]
     pub valid: f64,
     /// Share of the test split, in `[0, 1)`.
     pub test: f64,

@@ -4,6 +4,7 @@ use crate::cache;
 use crate::config::DataConfig;
 use crate::embedded;
 use crate::split::Split;
+use longwave_core::config::without_types;
 use longwave_core::{Error, Result, file};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
@@ -105,8 +106,7 @@ pub fn glob_matches(pattern: &str) -> bool {
 }
 
 fn find_in_folder(folder: &Path) -> Result<Corpus> {
-    let split_folder = |split: &Split| folder.join(split.to_string());
-    let present: Vec<Split> = Split::ALL.into_iter().filter(|split| split_folder(split).is_dir()).collect();
+    let present = split_folders(folder)?;
     let manifest = Manifest::read(folder)?;
     if present.is_empty() && manifest.is_none() {
         let sources = sources_below(folder, None)?;
@@ -118,8 +118,8 @@ fn find_in_folder(folder: &Path) -> Result<Corpus> {
         };
     }
     let mut sources = Vec::new();
-    for split in present {
-        sources.extend(sources_below(&split_folder(&split), Some(split))?);
+    for (split, folder) in present {
+        sources.extend(sources_below(&folder, Some(split))?);
     }
     let corpus = Corpus { sources, split_by_folder: true, manifest };
     corpus.check_presence()?;
@@ -128,6 +128,33 @@ fn find_in_folder(folder: &Path) -> Result<Corpus> {
             .hint("put .txt or .jsonl files into its subfolder `train`, or rename `valid` and `test`"));
     }
     Ok(corpus)
+}
+
+/// The folders of the splits in a corpus. The validation split has several usual names.
+fn split_folders(folder: &Path) -> Result<Vec<(Split, PathBuf)>> {
+    let has_train = folder.join("train").is_dir();
+    let mut present = Vec::new();
+    for split in Split::ALL {
+        let names = split.folders().iter().enumerate().filter(|(index, _)| *index == 0 || has_train);
+        let found: Vec<&str> =
+            names.map(|(_, name)| *name).filter(|name| folder.join(name).is_dir()).collect();
+        if let [first, second, ..] = found.as_slice() {
+            return Err(Error::usage(format!(
+                "`{}` has two folders for the {split} split: `{first}` and `{second}`",
+                folder.display()
+            ))
+            .hint("keep one of them, or move its files into the other"));
+        }
+        present.extend(found.first().map(|name| (split, folder.join(name))));
+    }
+    if has_train && folder.join("eval").is_dir() {
+        tracing::warn!(
+            "the folder `eval` of `{}` is not read: name it `valid` if choices are made by it, or `test` if results are \
+             reported on it",
+            folder.display()
+        );
+    }
+    Ok(present)
 }
 
 fn find_by_glob(pattern: &str, key: &str) -> Result<Corpus> {
@@ -198,7 +225,12 @@ impl Manifest {
             return Ok(None);
         }
         let entries = serde_json::from_str(&file::read_text(&path)?).map_err(|error| {
-            Error::failed(format!("`{}` is no manifest: {error}", path.display())).hint(
+            Error::failed(format!(
+                "`{}` is no manifest: {}",
+                path.display(),
+                without_types(&error.to_string())
+            ))
+            .hint(
                 "it must list objects with `split`, `file`, `bytes` and `sha256`; remove it to read the \
                  folder unchecked",
             )

@@ -27,6 +27,7 @@ mod dataset;
 mod digest;
 mod documents;
 mod embedded;
+mod examined;
 mod hash;
 mod names;
 mod permutation;

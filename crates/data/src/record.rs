@@ -1,6 +1,7 @@
 //! What a run's folder keeps of the text that it was trained on, so that the text is known again elsewhere.
 
 use crate::split::Split;
+use longwave_core::config::without_types;
 use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,7 +47,7 @@ impl Record {
             return Ok(None);
         }
         let damaged = |error: &dyn std::fmt::Display| {
-            Error::failed(format!("`{}` is damaged: {error}", path.display()))
+            Error::failed(format!("`{}` is damaged: {}", path.display(), without_types(&error.to_string())))
         };
         let value: serde_json::Value =
             serde_json::from_str(&file::read_text(&path)?).map_err(|error| damaged(&error))?;

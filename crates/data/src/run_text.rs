@@ -1,7 +1,8 @@
 //! The text of a run that was trained before: found by its content, wherever it lies by now.
 
 use crate::config::{DataConfig, TokenizerConfig};
-use crate::dataset::{Dataset, Examined, Progress};
+use crate::dataset::{Dataset, Progress};
+use crate::examined::Examined;
 use crate::record::Record;
 use crate::tokenizer::Tokenizer;
 use longwave_core::{Error, Result, file};

@@ -41,6 +41,17 @@ impl Split {
     }
 }
 
+impl Split {
+    /// The names that a folder of the split may have; those after the first only beside a folder `train`.
+    pub(crate) fn folders(self) -> &'static [&'static str] {
+        match self {
+            Self::Train => &["train"],
+            Self::Valid => &["valid", "validation", "val", "dev"],
+            Self::Test => &["test"],
+        }
+    }
+}
+
 impl fmt::Display for Split {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

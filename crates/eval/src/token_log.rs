@@ -25,8 +25,18 @@ impl TokenLog {
     /// Begins a file: CSV where its name ends in `.csv`, JSON lines otherwise.
     ///
     /// # Errors
-    /// Its folder cannot be written to.
+    /// Its folder is not there, or cannot be written to.
     pub fn create(path: &Path) -> Result<Self> {
+        // A folder is a slip of the keyboard more often than a wish: none is made.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(Error::usage(format!(
+                "cannot write `{}`: there is no folder `{}`",
+                path.display(),
+                folder.display()
+            ))
+            .hint("make the folder first, or name a file in another one"));
+        }
         let csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
         let mut log = Self { file: AtomicFile::create(path)?, csv };
         if csv {

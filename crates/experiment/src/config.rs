@@ -47,8 +47,11 @@ impl Config {
     /// # Errors
     /// A key or value is not allowed.
     pub fn with_assignments(mut document: Table, assignments: &[String]) -> Result<Self> {
-        assignments.iter().try_for_each(|assignment| set(&mut document, assignment))?;
-        Self::from_table(document)
+        let warnings = assignments.iter().map(|assignment| set(&mut document, assignment));
+        let warnings = warnings.collect::<Result<Vec<_>>>()?;
+        let mut config = Self::from_table(document)?;
+        config.warnings.splice(0..0, warnings.into_iter().flatten());
+        Ok(config)
     }
 
     /// Reads the config of a run's folder, as it is written.

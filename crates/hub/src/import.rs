@@ -5,6 +5,7 @@ use crate::export::must_be_empty;
 use crate::run_block::{FORMAT, RUN_KEY, RunBlock};
 use crate::{fields, tensors, weights};
 use burn::tensor::Device;
+use longwave_core::config::without_types;
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, file};
 use longwave_data::Tokenizer;
@@ -108,8 +109,9 @@ fn run_block(value: &Value) -> Result<RunBlock> {
         ))
         .hint("use the newer version that wrote it"));
     }
-    serde_json::from_value(value.clone())
-        .map_err(|error| Error::failed(format!("`{RUN_KEY}` is damaged: {error}")))
+    serde_json::from_value(value.clone()).map_err(|error| {
+        Error::failed(format!("`{RUN_KEY}` is damaged: {}", without_types(&error.to_string())))
+    })
 }
 
 /// Holds the fields that other tools read against the run's config.

@@ -22,7 +22,7 @@ pub enum ScheduleKind {
 
 /// A number of steps, or a share of all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a number of steps, or a share of them below 1")]
 pub enum Steps {
     /// So many steps.
     Count(u64),

@@ -222,7 +222,7 @@ fn the_list_has_numbers_too() {
 #[test]
 fn a_list_needs_no_config_and_takes_none() {
     let outcome = listed(&[]);
-    assert!(outcome.code == Some(2) && outcome.stderr.contains("--config"), "{}", outcome.stderr);
+    assert!(outcome.code == Some(2) && outcome.stderr.contains("no config is named"), "{}", outcome.stderr);
     let outcome = listed(&["--list", "--length", "4"]);
     assert!(outcome.code == Some(2) && outcome.stderr.contains("--list"), "{}", outcome.stderr);
 }

@@ -98,8 +98,8 @@ fn other_text_and_splits_are_rows_of_their_own() {
 fn every_scored_token_can_be_written() {
     let project = Project::new();
     project.train(&[]);
-    let rows = eval(&project, &["--tokens", "out/tokens.jsonl", "--extend", "direct,linear"]);
-    let text = String::from_utf8(project.read("out/tokens.jsonl")).unwrap();
+    let rows = eval(&project, &["--tokens", "tokens.jsonl", "--extend", "direct,linear"]);
+    let text = String::from_utf8(project.read("tokens.jsonl")).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len() as u64, rows.iter().map(|row| row.tokens).sum::<u64>());
     for row in &rows {

@@ -2,7 +2,7 @@
 
 use crate::configs::load_config;
 use crate::interrupt;
-use crate::options::{Compute, introduce};
+use crate::options::{Compute, ConfigArgument, introduce};
 use crate::output::{data, status};
 use crate::terminal::Terminal;
 use clap::{Args, Subcommand};
@@ -11,7 +11,8 @@ use longwave_core::{Error, Result, file};
 use longwave_experiment::open_data;
 use longwave_position::{Lengths, Tokens};
 use longwave_report::plot;
-use std::path::PathBuf;
+use longwave_train::RunConfig;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Measure the program on this machine, beside a peer and the device's own copy
@@ -69,17 +70,24 @@ struct BenchAttention {
     measuring: Measuring,
 }
 
-// The model that is measured.
+// The model that is measured: that of `rope.toml` unless another is named.
 #[derive(Args, Debug)]
 struct BenchModel {
-    /// Config file; a bare name is also looked up in `configs/` and among the program's own
-    #[arg(long, value_name = "FILE", default_value = "rope.toml")]
-    config: PathBuf,
+    #[command(flatten)]
+    config: ConfigArgument,
     /// Change a key of the config, as `model.width=256`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
     measuring: Measuring,
+}
+
+impl BenchModel {
+    /// The config that is named, or that of the main job.
+    fn load(&self) -> Result<RunConfig> {
+        let path = self.config.given().unwrap_or(Path::new("rope.toml"));
+        Ok(load_config(path, &self.set)?.run)
+    }
 }
 
 #[derive(Args, Debug)]
@@ -134,7 +142,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             shown(&own.measuring, |show| attention::run(&bench, lengths, show))
         }
         BenchKind::Train(own) => {
-            let config = load_config(&own.model.config, &own.model.set)?.run;
+            let config = own.model.load()?;
             let bench = open(&own.model.measuring)?;
             let dataset = open_data(&config.data, &mut Terminal::default())?;
             match &own.export {
@@ -149,7 +157,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             }
         }
         BenchKind::Eval(own) => {
-            let config = load_config(&own.model.config, &own.model.set)?.run;
+            let config = own.model.load()?;
             let bench = open(&own.model.measuring)?;
             let vocab = open_data(&config.data, &mut Terminal::default())?.tokenizer().vocab_size();
             let lengths = match &own.lengths[..] {
@@ -164,7 +172,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Measures both curves, tells their fits and writes their charts and tables.
 fn run_growth(own: &BenchGrowth) -> Result<()> {
-    let config = load_config(&own.model.config, &own.model.set)?.run;
+    let config = own.model.load()?;
     let bench = open(&own.model.measuring)?;
     let dataset = open_data(&config.data, &mut Terminal::default())?;
     let given = in_tokens(&own.lengths, config.train.length)?;

@@ -1,7 +1,7 @@
 //! `longwave inspect`: shows an encoding and what an extension makes of it, or lists what there is.
 
 use crate::configs::load_config;
-use crate::options::one_extension;
+use crate::options::{ConfigArgument, one_extension};
 use crate::output::data;
 use clap::Args;
 use longwave_core::{Error, Result};
@@ -9,16 +9,14 @@ use longwave_experiment::reading_of;
 use longwave_inspect::{Picture, catalog, pictures, tables};
 use longwave_position::{Lengths, Tokens};
 use serde::Serialize;
-use std::path::PathBuf;
 
 /// Show an encoding in full, and what an extension makes of it, or list all there are
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Config file; a bare name is also looked up in `configs/` and among the program's own
-    #[arg(long, value_name = "FILE", required_unless_present = "list")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgument,
     /// List every encoding and every extension instead, as two Markdown tables
-    #[arg(long, conflicts_with_all = ["config", "set", "length", "extend"])]
+    #[arg(long, conflicts_with_all = ["file", "config", "set", "length", "extend"])]
     list: bool,
     /// Change a key of the config, as `position.base=500000.0`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
@@ -37,8 +35,10 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let Some(path) = &arguments.config else { return list(arguments.json) };
-    let config = load_config(path, &arguments.set)?;
+    if arguments.list {
+        return list(arguments.json);
+    }
+    let config = load_config(arguments.config.required()?, &arguments.set)?;
     let train = config.run.train.length;
     let at_training = Lengths { train, length: train };
     let length = arguments.length.map(|length| length.whole("--length", at_training)).transpose()?;

@@ -35,6 +35,10 @@ enum Action {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.store != Path::new(longwave_study::document::STORE) && !arguments.store.is_dir() {
+        return Err(Error::usage(format!("`{}` is no folder", arguments.store.display()))
+            .hint("name the folder of runs that a study's `store` names"));
+    }
     let store = Store::new(&arguments.store);
     match arguments.action {
         None | Some(Action::List) => list(&store),

@@ -1,6 +1,6 @@
 //! `longwave study`: expands a study, runs what is missing, reports the results.
 
-use crate::configs::{read_base, read_study};
+use crate::configs::{read_base, read_study, warn};
 use crate::study_runner::{Options, perform};
 use clap::Args;
 use longwave_core::Result;
@@ -24,7 +24,8 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let (mut document, folder) = read_study(&arguments.file)?;
-    arguments.set.iter().try_for_each(|assignment| assign(&mut document, assignment))?;
+    let warnings = arguments.set.iter().map(|assignment| assign(&mut document, assignment));
+    warn(warnings.collect::<Result<Vec<_>>>()?.iter().flatten());
     let mut study = Study::from_table(document, &|base| read_base(Path::new(base), folder.as_deref()))?;
     if !arguments.options.devices.is_empty() {
         study.devices = arguments.options.devices.iter().map(ToString::to_string).collect();

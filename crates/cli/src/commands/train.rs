@@ -1,7 +1,7 @@
 //! `longwave train`: trains, checkpoints, evaluates as the config says, prints the table.
 
 use crate::configs::{default_folder, read_config, warn};
-use crate::options::{Compute, parse_format};
+use crate::options::{Compute, ConfigArgument, parse_format};
 use crate::study_runner::run_seeds;
 use crate::tables::{print_tables, renew_report};
 use crate::terminal::Terminal;
@@ -14,9 +14,8 @@ use std::path::PathBuf;
 /// Train a model, evaluate it as the config says, and print the table
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Config file; a bare name is also looked up in `configs/` and among the program's own
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[command(flatten)]
+    config: ConfigArgument,
     /// Change a key of the config, as `train.steps=200`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -40,7 +39,7 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { compute, out, resume, seeds, format, .. } = arguments;
-    let config = read_config(&arguments.config, &arguments.set)?;
+    let config = read_config(arguments.config.required()?, &arguments.set)?;
     if let Some(seeds) = seeds {
         return run_seeds(&config, *seeds, compute);
     }

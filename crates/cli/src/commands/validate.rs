@@ -1,20 +1,19 @@
 //! `longwave validate`: checks a config without running it.
 
 use crate::configs::load_config;
+use crate::options::ConfigArgument;
 use crate::output::data;
 use burn::tensor::Device;
 use clap::Args;
 use longwave_core::Result;
 use longwave_experiment::reading_of;
 use longwave_train::memory_check;
-use std::path::PathBuf;
 
 /// Check a config without running it
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Config file; a bare name is also looked up in `configs/` and among the program's own
-    #[arg(value_name = "FILE")]
-    config: PathBuf,
+    #[command(flatten)]
+    config: ConfigArgument,
     /// Change a key of the config, as `train.steps=200`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -22,7 +21,7 @@ pub(crate) struct Arguments {
 
 /// Runs the command: prints the config with every default written out.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let config = load_config(&arguments.config, &arguments.set)?;
+    let config = load_config(arguments.config.required()?, &arguments.set)?;
     // The vocabulary of a tokenizer's file is not known yet.
     memory_check::check(&config.run, config.run.data.vocab_size().unwrap_or(1), &Device::flex())?;
     reading_of(&config.run)?;

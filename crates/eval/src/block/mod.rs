@@ -5,7 +5,7 @@ use crate::protocols::{self, Documents, Given, Keys, Protocol, Unit};
 use crate::row::Settings;
 use crate::source::Source;
 use crate::text::Text;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, OneOrMany, Result};
 use longwave_data::{Dataset, Split};
 use longwave_position::{Lengths, Tokens};
 use schemars::{JsonSchema, Schema};
@@ -22,12 +22,13 @@ use toml::Value;
 pub struct EvaluateConfig {
     /// Context lengths to read the test at. Default: `["L", "2L", "4L", "8L"]`.
     #[serde(default = "lengths")]
+    #[schemars(with = "OneOrMany<Tokens>")]
     pub lengths: Vec<Tokens>,
     /// Extensions to read with, each a kind (`"yarn"`) or a table (`{ kind = "yarn", ramp = "paper" }`). A list in
     /// the place of a value (`window = ["L/4", "L/2"]`) tries each on the validation split and reads this block's split
     /// with the best. Default: `["direct"]`.
     #[serde(default = "direct")]
-    #[schemars(with = "Vec<crate::extend_schema::ExtendSchema>")]
+    #[schemars(with = "OneOrMany<crate::extend_schema::ExtendSchema>")]
     pub extend: Vec<Value>,
     /// The reading that the others are compared with, paired by document: `window_baseline`, or one of `extend` by its
     /// kind or as a table. Default: `window_baseline`.
@@ -200,7 +201,7 @@ impl<'de> Visitor<'de> for BlockVisitor {
     type Value = EvaluateConfig;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("struct EvaluateConfig")
+        f.write_str("a table")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<EvaluateConfig, A::Error> {
@@ -208,8 +209,8 @@ impl<'de> Visitor<'de> for BlockVisitor {
         let mut block = EvaluateConfig::default();
         while let Some(name) = map.next_key::<String>()? {
             match name.as_str() {
-                "lengths" => block.lengths = map.next_value()?,
-                "extend" => block.extend = map.next_value()?,
+                "lengths" => block.lengths = map.next_value::<OneOrMany<Tokens>>()?.0,
+                "extend" => block.extend = map.next_value::<OneOrMany<Value>>()?.0,
                 "against" => block.against = map.next_value()?,
                 "protocol" => block.protocol = map.next_value()?,
                 "corpus" => block.corpus = map.next_value()?,

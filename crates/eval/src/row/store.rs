@@ -1,6 +1,7 @@
 //! The file of rows, read and written.
 
 use super::{FORMAT, ResultRow, Settings};
+use longwave_core::config::without_types;
 use longwave_core::{Error, Result, file};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -62,7 +63,8 @@ fn parse(line: &str, path: &Path, number: usize) -> Result<ResultRow> {
         return Err(Error::failed(message).hint("read it with the version of longwave that wrote it"));
     }
     let no_row = |why: &str| Error::failed(format!("{place} is no result row: {why}")).hint(hint);
-    let row: ResultRow = serde_json::from_value(value).map_err(|error| no_row(&error.to_string()))?;
+    let row: ResultRow =
+        serde_json::from_value(value).map_err(|error| no_row(&without_types(&error.to_string())))?;
     let Settings { protocol, keys, .. } = &row.settings;
     match protocol.keys_of_rows().iter().find(|key| keys.get(key.name).is_none()) {
         Some(key) => Err(no_row(&format!("one of `{protocol}` has a `{}`", key.name))),

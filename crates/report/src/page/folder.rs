@@ -60,7 +60,7 @@ impl Run {
 /// All runs in `folder` and below, in the order of their names.
 pub(super) fn runs(folder: &Path) -> Result<Vec<Run>> {
     if !folder.is_dir() {
-        return Err(Error::failed(format!("`{}` is no folder", folder.display()))
+        return Err(Error::usage(format!("`{}` is no folder", folder.display()))
             .hint("name a run's folder, such as `runs/rope-0`, or the folder of several runs"));
     }
     let mut runs = Vec::new();

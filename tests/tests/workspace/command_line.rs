@@ -1,0 +1,174 @@
+//! Arguments in the forms that a user tries first, and paths that lead nowhere.
+
+use crate::common::{self, CONFIG, Outcome, Project};
+use longwave_eval::row::read_rows;
+use std::fs;
+
+const RUN: &str = "runs/small-0";
+
+fn ok(project: &Project, arguments: &[&str]) -> Outcome {
+    let outcome = project.run(arguments);
+    assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
+    outcome
+}
+
+fn refused(project: &Project, arguments: &[&str], part: &str) {
+    let outcome = project.run(arguments);
+    assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
+    assert!(outcome.stderr.contains(part), "{arguments:?}: no `{part}` in {}", outcome.stderr);
+}
+
+#[test]
+fn a_config_is_named_with_or_without_the_option() {
+    let project = Project::new();
+    ok(
+        &project,
+        &["train", "small.toml", "--set", "train.steps=1", "--set", "evaluate=[]", "--device", "cpu"],
+    );
+    assert!(project.exists(&format!("{RUN}/checkpoints/last.safetensors")));
+    let plain = ok(&project, &["validate", "small.toml"]).stdout;
+    assert_eq!(ok(&project, &["validate", "--config", "small.toml"]).stdout, plain);
+    let shown = ok(&project, &["inspect", "small.toml"]).stdout;
+    assert_eq!(ok(&project, &["inspect", "--config", "small.toml"]).stdout, shown);
+    refused(&project, &["train", "small.toml", "--config", "small.toml"], "cannot be used with");
+    for command in ["train", "validate", "inspect"] {
+        refused(&project, &[command], "no config is named");
+    }
+    refused(&project, &["bench", "train", "nowhere.toml"], "there is no config `nowhere.toml`");
+}
+
+#[test]
+fn a_key_may_name_one_block_and_a_warning_tells_of_several() {
+    let project = Project::new();
+    project.write(
+        "small.toml",
+        &format!("{CONFIG}\n[[evaluate]]\nlengths = [32]\nprotocol = \"non_overlapping\"\n"),
+    );
+    let resolved = |set: &str| {
+        let outcome = ok(&project, &["validate", "small.toml", "--set", set]);
+        let table: toml::Table = outcome.stdout.parse().unwrap();
+        let lengths = |block: usize| table["evaluate"][block]["lengths"].to_string();
+        ([lengths(0), lengths(1)], outcome.stderr)
+    };
+    assert_eq!(resolved("evaluate.1.lengths=[48]"), (["[32, 64]", "[48]"].map(str::to_owned), String::new()));
+    assert_eq!(resolved("evaluate.0.lengths=[48]"), (["[48]", "[32]"].map(str::to_owned), String::new()));
+    let (lengths, told) = resolved("evaluate.lengths=[48]");
+    assert_eq!(lengths, ["[48]", "[32]"].map(str::to_owned));
+    assert!(
+        told.contains("the first of 2 `[[evaluate]]` blocks") && told.contains("`evaluate.1.lengths`"),
+        "{told}"
+    );
+    refused(
+        &project,
+        &["validate", "small.toml", "--set", "evaluate.2.lengths=[48]"],
+        "`evaluate` has 2 entries, `0` to `1`",
+    );
+}
+
+#[test]
+fn one_value_stands_for_a_list_of_it() {
+    let project = Project::new();
+    let blocks = "[[evaluate]]\nlengths = \"2L\"\nextend = \"ntk\"\nwindows_per_document = 1\n";
+    project.write("small.toml", &CONFIG.replace(&CONFIG[CONFIG.find("[[evaluate]]").unwrap()..], blocks));
+    project.train(&[]);
+    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    let read: Vec<(&str, usize)> =
+        rows.iter().map(|row| (row.extend.as_str(), row.settings.length)).collect();
+    assert_eq!(read, [("ntk", 64), ("window_baseline", 64)]);
+    let set = ["--set", "extend={ kind = \"linear\", scale = 2.0 }", "--set", "lengths=L"];
+    let outcome = ok(&project, &[&["eval", RUN, "--json"], &set[..]].concat());
+    assert!(
+        outcome.stdout.contains("\"scale\":2.0") && outcome.stdout.contains("\"length\":32"),
+        "{}",
+        outcome.stdout
+    );
+    refused(
+        &project,
+        &["validate", "small.toml", "--set", "evaluate.lengths=2x"],
+        "`evaluate[0].lengths = \"2x\"`",
+    );
+    refused(
+        &project,
+        &["validate", "small.toml", "--set", "evaluate.lengths=[32, true]"],
+        "`evaluate[0].lengths[1] = true`",
+    );
+    refused(&project, &["validate", "small.toml", "--set", "evaluate.extend=yarm"], "did you mean `yarn`?");
+}
+
+#[test]
+fn the_validation_split_has_its_usual_names() {
+    let project = Project::new();
+    fs::rename(project.path("corpus/valid"), project.path("corpus/val")).unwrap();
+    let trained = project.train(&[]);
+    assert!(trained.stderr.contains("6 / 2 / 3 documents"), "{}", trained.stderr);
+    let rows = |arguments: &[&str]| {
+        ok(&project, &[&["eval", RUN, "--json", "--extend", "direct"], arguments].concat()).stdout
+    };
+    let valid = rows(&["--split", "valid"]);
+    assert!(valid.contains("\"split\":\"valid\""), "{valid}");
+    for arguments in
+        [&["--split", "validation"][..], &["--set", "split=validation"], &["--set", "split=valid"]]
+    {
+        assert_eq!(rows(arguments), valid);
+    }
+    for name in ["dev", "validation", "valid"] {
+        // The text is the same, whatever its folder is called.
+        let before = project.read(&format!("{RUN}/results.jsonl"));
+        fs::rename(project.path("corpus/val"), project.path(&format!("corpus/{name}"))).unwrap();
+        assert_eq!(rows(&["--split", "valid"]), valid, "{name}");
+        assert_eq!(project.read(&format!("{RUN}/results.jsonl")), before);
+        fs::rename(project.path(&format!("corpus/{name}")), project.path("corpus/val")).unwrap();
+    }
+    project.write("corpus/dev/0.txt", "two of them");
+    refused(
+        &project,
+        &["train", "small.toml", "--out", "x"],
+        "two folders for the valid split: `val` and `dev`",
+    );
+    fs::remove_dir_all(project.path("corpus/dev")).unwrap();
+    fs::rename(project.path("corpus/val"), project.path("corpus/eval")).unwrap();
+    let told = ok(&project, &["train", "small.toml", "--out", "y", "--device", "cpu"]).stderr;
+    assert!(told.contains("the folder `eval`") && told.contains("name it `valid`"), "{told}");
+    project.write("flat/a.txt", &common::text(4_000, 8));
+    let split = ["--set", "data.corpus=flat", "--set", "data.split={ validation = 0.2, test = 0.2 }"];
+    ok(&project, &[&["train", "small.toml", "--out", "z", "--device", "cpu"], &split[..]].concat());
+}
+
+#[test]
+fn a_path_that_leads_nowhere_ends_with_2_and_makes_nothing() {
+    let project = Project::new();
+    project.train(&["--set", "evaluate=[]"]);
+    project.write("file", "");
+    fs::create_dir(project.path("folder")).unwrap();
+    let before = fs::read_dir(project.path("")).unwrap().count();
+    let tokenizer = |path: &str| format!("data.tokenizer={{ kind = \"file\", path = \"{path}\" }}");
+    let (gone, folder) = (tokenizer("nowhere.json"), tokenizer("folder"));
+    for (arguments, part) in [
+        (&["train", "folder"][..], "`folder` is a folder"),
+        (&["train", "nowhere/x.toml"], "there is no config"),
+        (&["train", "small.toml", "--out", "file/x"], "file"),
+        (&["train", "small.toml", "--out", "x", "--set", &gone], "nowhere.json"),
+        (&["train", "small.toml", "--out", "x", "--set", &folder], "it is a folder"),
+        (&["train", "small.toml", "--out", "x", "--set", "data.corpus=nowhere"], "nowhere"),
+        (&["study", "folder"], "is a folder"),
+        (&["study", "nowhere.toml"], "there is no study"),
+        (&["task", "nowhere"], "nowhere"),
+        (&["task", "folder"], "it is a folder"),
+        (&["eval", "nowhere"], "holds no run"),
+        (&["eval", RUN, "--corpus", "nowhere"], "nowhere"),
+        (&["eval", RUN, "--lengths", "32", "--tokens", "gone/x.csv"], "there is no folder `gone`"),
+        (&["eval", RUN, "--lengths", "32", "--tokens", "file/x.csv"], "there is no folder `file`"),
+        (&["compare", "nowhere", RUN], "nowhere"),
+        (&["generate", "nowhere"], "holds no run"),
+        (&["export", "nowhere", "x"], "holds no run"),
+        (&["export", RUN, "file/x"], "file"),
+        (&["import", "nowhere"], "holds no model"),
+        (&["report", "nowhere"], "is no folder"),
+        (&["report", "file"], "is no folder"),
+        (&["runs", "--store", "nowhere"], "is no folder"),
+        (&["init", "rope.toml", "--out", "file/x.toml"], "file"),
+    ] {
+        refused(&project, arguments, part);
+        assert_eq!(fs::read_dir(project.path("")).unwrap().count(), before, "{arguments:?} made something");
+    }
+}

@@ -25,7 +25,7 @@ pub struct Config {
 
 impl Config {
     /// Reads a file and applies `--set` assignments to it. Relative paths of the file start at its folder where they lead
-    /// to something from there (see [`paths`](crate::paths)), and those of assignments at the current folder.
+    /// to something from there (see [`paths`]), and those of assignments at the current folder.
     ///
     /// # Errors
     /// The file is missing or no TOML, or a key or value is not allowed.

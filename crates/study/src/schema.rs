@@ -5,7 +5,7 @@ use longwave_eval::{Metric, Protocol};
 use serde_json::{Map, Value, json};
 
 /// The schema of a study file: every key with what it means and allows. What runs take from their config is that of
-/// [`longwave_experiment::schema`].
+/// [`mod@longwave_experiment::schema`].
 pub fn schema() -> Value {
     let config = longwave_experiment::schema().to_value();
     let mut evaluate = config["properties"]["evaluate"].clone();

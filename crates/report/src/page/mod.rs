@@ -52,20 +52,20 @@ pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>>
     Ok(written.paths)
 }
 
-/// The tables of a folder, as [`write`] gathers them.
+/// The tables of a folder, as [`write()`] gathers them.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn tables(folder: &Path, against: Option<&Reference>) -> Result<Vec<Table>> {
     let (_, rows) = read(folder, against)?;
     Ok(blocks(&rows).iter().flat_map(Table::all).collect())
 }
 
-/// Writes the charts of a folder as PDF for a paper: those that [`write`] draws, under the same names, and
+/// Writes the charts of a folder as PDF for a paper: those that [`write()`] draws, under the same names, and
 /// `training.pdf`. Gives the paths it wrote.
 ///
 /// # Errors
-/// As [`write`]; or the figures are too small for their texts.
+/// As [`write()`]; or the figures are too small for their texts.
 pub fn write_figures(folder: &Path, against: Option<&Reference>, figure: &Figure) -> Result<Vec<PathBuf>> {
     let (runs, rows) = read(folder, against)?;
     let mut written = Written { folder, paths: Vec::new(), charts: BTreeMap::new() };

@@ -3,9 +3,9 @@
 use crate::cache::{self, FORMAT};
 use crate::config::{DataConfig, TokenizerConfig};
 use crate::corpus::{self, Corpus, Format};
-use crate::dataset::{Progress, Stage};
 use crate::digest;
 use crate::hash;
+use crate::progress::{Progress, Stage};
 use longwave_core::{Error, Result, file};
 use serde_json::json;
 use std::path::Path;

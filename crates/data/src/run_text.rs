@@ -1,8 +1,9 @@
 //! The text of a run that was trained before: found by its content, wherever it lies by now.
 
 use crate::config::{DataConfig, TokenizerConfig};
-use crate::dataset::{Dataset, Progress};
+use crate::dataset::Dataset;
 use crate::examined::Examined;
+use crate::progress::Progress;
 use crate::record::Record;
 use crate::tokenizer::Tokenizer;
 use longwave_core::{Error, Result, file};

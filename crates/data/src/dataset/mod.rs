@@ -6,6 +6,7 @@ use crate::cache::{self, Content, Entry, FORMAT};
 use crate::config::{DataConfig, SplitConfig, TokenizerConfig};
 use crate::corpus::{self, Corpus};
 use crate::examined::{Examined, empty};
+use crate::progress::{Progress, Stage};
 use crate::record::Record;
 use crate::split::Split;
 use crate::split_rule::SplitRule;
@@ -15,40 +16,7 @@ use crate::tokens::TokenFile;
 use crate::train_bpe;
 use longwave_core::{Error, Result, canonical, file};
 use serde_json::json;
-use std::fmt;
 use std::path::Path;
-
-/// What is being done to a corpus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Reading the files to see whether they are those of the cache.
-    Hashing,
-    /// Counting the words that the tokenizer is trained on.
-    TrainingTokenizer,
-    /// Turning documents into tokens.
-    Tokenizing,
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Hashing => "hashing",
-            Self::TrainingTokenizer => "training the tokenizer",
-            Self::Tokenizing => "tokenizing",
-        })
-    }
-}
-
-/// How far a stage has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// What is being done.
-    pub stage: Stage,
-    /// Bytes of the corpus done.
-    pub done: u64,
-    /// Bytes of the corpus in all. Training a tokenizer reads only the training split of them.
-    pub total: u64,
-}
 
 /// A corpus as tokens, or a task.
 #[derive(Clone, Debug)]

@@ -20,6 +20,7 @@
 pub mod applicability;
 pub mod bigram;
 pub mod block;
+pub mod column;
 pub mod evaluation;
 mod extend_schema;
 pub mod measure;

@@ -6,7 +6,8 @@
 //! `results.jsonl`.
 
 use longwave_core::{Error, Result};
-use longwave_eval::row::columns::{ColumnType, columns};
+use longwave_eval::column::ColumnType;
+use longwave_eval::row::columns::columns;
 use longwave_eval::token_log::quoted;
 use longwave_eval::{Metric, ResultRow};
 use serde_json::{Map, Value};

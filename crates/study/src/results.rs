@@ -3,7 +3,7 @@
 use crate::plan::Plan;
 use crate::store::{Failure, Store};
 use longwave_core::Result;
-use longwave_eval::row::columns::ColumnType;
+use longwave_eval::column::ColumnType;
 use longwave_eval::{ResultRow, WINDOW_BASELINE};
 use longwave_report::{Column, Tidy};
 use serde_json::{Map, Value};

@@ -2,7 +2,7 @@
 
 use super::measure::Measure;
 use super::sums::Facts;
-use crate::row::columns::ColumnInfo;
+use crate::column::ColumnInfo;
 use serde_json::Value;
 
 /// The loss minus that of another reading of the same tokens, in nats per token; see [`crate::reference`].

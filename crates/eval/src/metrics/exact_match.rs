@@ -4,7 +4,7 @@ use super::accuracy::CORRECT;
 use super::chance::CHANCE;
 use super::measure::{Column, Measure};
 use super::sums::{Documents, Facts};
-use crate::row::columns::ColumnInfo;
+use crate::column::ColumnInfo;
 use crate::statistics::share_interval;
 use crate::text::Material;
 use serde_json::Value;

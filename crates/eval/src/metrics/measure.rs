@@ -1,7 +1,7 @@
 //! What a metric says of itself.
 
 use super::sums::{Documents, Facts, TokenSum};
-use crate::row::columns::ColumnInfo;
+use crate::column::ColumnInfo;
 use crate::statistics::mean_over_documents;
 use crate::text::Material;
 use serde_json::Value;

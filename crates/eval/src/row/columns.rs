@@ -1,56 +1,8 @@
 //! What the columns of result files hold: the one list that CSV and Parquet files, and their reference, follow.
 
+use crate::column::{ColumnInfo, ColumnType};
 use crate::metrics::Metric;
 use crate::protocols::{self, Unit};
-use std::borrow::Cow;
-
-/// What the values of a column are; a missing value is null whatever they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ColumnType {
-    /// Words, or JSON.
-    Text,
-    /// Whole numbers.
-    Whole,
-    /// Numbers.
-    Number,
-    /// True or false.
-    Boolean,
-}
-
-impl ColumnType {
-    /// The name in the reference.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Whole => "integer",
-            Self::Number => "number",
-            Self::Boolean => "boolean",
-        }
-    }
-}
-
-/// A column of a result file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ColumnInfo {
-    /// Its name.
-    pub name: &'static str,
-    /// What its values are.
-    pub of: ColumnType,
-    /// What they mean, and in which unit.
-    pub meaning: Cow<'static, str>,
-}
-
-impl ColumnInfo {
-    /// A column of numbers.
-    pub fn number(name: &'static str, meaning: impl Into<Cow<'static, str>>) -> Self {
-        Self { name, of: Number, meaning: meaning.into() }
-    }
-
-    /// A column of words.
-    pub fn text(name: &'static str, meaning: &'static str) -> Self {
-        Self { name, of: Text, meaning: meaning.into() }
-    }
-}
 
 use ColumnType::{Boolean, Number, Text, Whole};
 

@@ -1,7 +1,7 @@
 //! A table as Apache Parquet.
 
 use longwave_core::{Error, Result};
-use longwave_eval::row::columns::ColumnType;
+use longwave_eval::column::ColumnType;
 use longwave_report::Tidy;
 use parquet::basic::{ConvertedType, Repetition, Type as Physical};
 use parquet::column::writer::ColumnWriter;

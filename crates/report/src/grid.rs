@@ -122,10 +122,7 @@ impl Grid {
             text += &wrapped(part, width);
         }
         text.push('\n');
-        for line in 0..=self.rows.len() {
-            let cells: Vec<&str> = columns.iter().map(|column| column[line].as_str()).collect();
-            let _ = writeln!(text, "{}", cells.join("  ").trim_end());
-        }
+        text += &side_by_side(columns.iter(), "  ");
         for (index, note) in self.notes.iter().enumerate() {
             text += if index == 0 { "\n" } else { "" };
             text += &wrapped(note, width);
@@ -143,12 +140,7 @@ impl Grid {
     fn column(&self, index: usize) -> Vec<String> {
         let header = &self.headers[index];
         let cells = self.rows.iter().map(|row| row[index].text());
-        let texts: Vec<String> = std::iter::once(header.name.clone()).chain(cells).collect();
-        let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
-        let pad = |text: String| {
-            if header.is_number { format!("{text:>width$}") } else { format!("{text:<width$}") }
-        };
-        texts.into_iter().map(pad).collect()
+        aligned(std::iter::once(header.name.clone()).chain(cells), header.is_number)
     }
 
     /// A heading, the table with the best of each column in bold, and notes.
@@ -213,6 +205,25 @@ impl Grid {
         }
         text
     }
+}
+
+/// Pads texts to the width of the widest.
+pub(crate) fn aligned(texts: impl Iterator<Item = String>, right: bool) -> Vec<String> {
+    let texts: Vec<String> = texts.collect();
+    let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
+    let pad = |text: String| if right { format!("{text:>width$}") } else { format!("{text:<width$}") };
+    texts.into_iter().map(pad).collect()
+}
+
+/// The lines of padded columns that are as long as each other.
+pub(crate) fn side_by_side<'a>(columns: impl Iterator<Item = &'a Vec<String>> + Clone, gap: &str) -> String {
+    let mut text = String::new();
+    for line in 0..columns.clone().next().map_or(0, Vec::len) {
+        let cells: Vec<&str> = columns.clone().map(|column| column[line].as_str()).collect();
+        text += cells.join(gap).trim_end();
+        text.push('\n');
+    }
+    text
 }
 
 /// Lines of words, none wider than `width` unless a word is.
@@ -312,7 +323,7 @@ fn latex_text(text: &str) -> String {
     }
 }
 
-pub(crate) fn capital(text: &str) -> String {
+fn capital(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! The forms of a table: aligned text, and a grid of texts for all others.
 
 use super::{Cell, Table, TableRow};
-use crate::grid::{Entry, Grid, Header, signed, wrapped};
+use crate::grid::{Entry, Grid, Header, aligned, side_by_side, signed, wrapped};
 
 impl Table {
     /// The table as texts, in every form but that of a terminal.
@@ -70,7 +70,7 @@ impl Cut {
         let mut cut = Self { tables: Vec::new(), too_wide: 0 };
         let mut left = columns;
         while cut.tables.is_empty() || !left.is_empty() {
-            let grid = |count: usize| grid(labels, &left[..count], gap);
+            let grid = |count: usize| side_by_side(labels.iter().chain(&left[..count]), gap);
             let fitting = (1..=left.len()).rev().find(|&count| widest(&grid(count)) <= width);
             cut.too_wide += usize::from(fitting.is_none());
             let count = fitting.unwrap_or(left.len().min(1));
@@ -83,17 +83,6 @@ impl Cut {
     fn cost(&self) -> (usize, usize) {
         (self.too_wide, self.tables.len())
     }
-}
-
-/// The lines of some columns, each beside the labels.
-fn grid(labels: &[Vec<String>], columns: &[Vec<String>], gap: &str) -> String {
-    let mut text = String::new();
-    for line in 0..labels.first().map_or(0, Vec::len) {
-        let cells: Vec<&str> = labels.iter().chain(columns).map(|column| column[line].as_str()).collect();
-        text += cells.join(gap).trim_end();
-        text.push('\n');
-    }
-    text
 }
 
 fn widest(text: &str) -> usize {
@@ -126,12 +115,4 @@ fn terminal_cells(cells: &[Option<&Cell>]) -> Vec<String> {
             }
         })
         .collect()
-}
-
-/// Pads texts to the width of the widest.
-fn aligned(texts: impl Iterator<Item = String>, right: bool) -> Vec<String> {
-    let texts: Vec<String> = texts.collect();
-    let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
-    let pad = |text: String| if right { format!("{text:>width$}") } else { format!("{text:<width$}") };
-    texts.into_iter().map(pad).collect()
 }

@@ -4,20 +4,19 @@ use crate::interrupt;
 use crate::output::status;
 use clap::{Args, ValueEnum};
 use longwave_core::{Error, Result};
-use longwave_data::Split;
 use longwave_experiment::Machine;
 use longwave_kernels::DeviceChoice;
 use longwave_position::ExtensionConfig;
-use longwave_report::grid::Format;
 use longwave_train::run::CheckpointId;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use toml::{Table, Value};
 
 // Where and how tensors are computed; no doc comment, since clap would show it as the description of the command.
 #[derive(Args, Debug)]
 pub(crate) struct Compute {
     /// Device: `auto` takes a real GPU if there is one and the CPU otherwise; also `cpu`, `gpu`, `gpu:N`
-    #[arg(long, default_value_t, value_name = "auto|cpu|gpu|gpu:N", value_parser = parse_device)]
+    #[arg(long, default_value_t, value_name = "auto|cpu|gpu|gpu:N", value_parser = parsed::<DeviceChoice>)]
     pub(crate) device: DeviceChoice,
     /// Threads of the CPU; as many as there are cores unless given
     #[arg(long, value_name = "N")]
@@ -35,7 +34,7 @@ pub(crate) struct RunOptions {
     pub(crate) run: PathBuf,
     /// Which checkpoint to read: `last`, `best` (by validation), or the end of a stage: `stage-0` (`[train]`),
     /// `stage-1`, ..
-    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parse_checkpoint)]
+    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parsed::<CheckpointId>)]
     pub(crate) checkpoint: CheckpointId,
     /// Print JSON lines with all fields
     #[arg(long)]
@@ -94,19 +93,8 @@ pub(crate) fn introduce(machine: &Machine) {
     status(&format!("device    {}, {} threads", machine.device_name, machine.threads));
 }
 
-pub(crate) fn parse_split(text: &str) -> std::result::Result<Split, String> {
-    text.parse().map_err(|error: Error| error.message().to_owned())
-}
-
-pub(crate) fn parse_format(text: &str) -> std::result::Result<Format, String> {
-    text.parse().map_err(|error: Error| error.message().to_owned())
-}
-
-pub(crate) fn parse_device(text: &str) -> std::result::Result<DeviceChoice, String> {
-    text.parse().map_err(|error: Error| error.message().to_owned())
-}
-
-pub(crate) fn parse_checkpoint(text: &str) -> std::result::Result<CheckpointId, String> {
+/// Reads the value of an option; clap shows the message.
+pub(crate) fn parsed<T: FromStr<Err = Error>>(text: &str) -> std::result::Result<T, String> {
     text.parse().map_err(|error: Error| error.message().to_owned())
 }
 

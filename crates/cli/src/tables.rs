@@ -2,8 +2,10 @@
 
 use crate::output::{self, data, status};
 use longwave_core::Result;
-use longwave_eval::{Reference, ResultRow, reference};
-use longwave_report::{Format, Table, blocks, page};
+use longwave_eval::{ResultRow, reference};
+use longwave_report::page::Report;
+use longwave_report::plot::Figure;
+use longwave_report::{Format, Table, blocks};
 use std::path::{Path, PathBuf};
 
 /// Prints the tables of these rows.
@@ -23,12 +25,12 @@ pub(crate) fn print(tables: &[Table], format: Format) -> Result<()> {
     data(&tables.iter().map(form).collect::<Vec<_>>().join("\n"))
 }
 
-/// Writes plots, tables and page of a run anew, from all its rows.
+/// Writes plots, tables and page of a run again, from all its rows.
 ///
 /// # Errors
-/// As [`write_report`]; the message says that the rows are kept and what is old.
+/// As [`Report::read`] and [`Report::write`]; the message says that the rows are kept and what is old.
 pub(crate) fn renew_report(folder: &Path) -> Result<()> {
-    write_report(folder, None).map_err(|error| {
+    Report::read(folder, None).and_then(|report| write_report(&report)).map_err(|error| {
         let hint = format!("`longwave report {}` writes them once that is put right", folder.display());
         let hint = error.hint_text().map_or(hint, str::to_owned);
         let old = "the rows are kept in `results.jsonl`, but tables, charts and page do not show them";
@@ -36,16 +38,20 @@ pub(crate) fn renew_report(folder: &Path) -> Result<()> {
     })
 }
 
-/// Writes plots, tables and page of a folder, its losses compared with the reading that is `against`, and says where
-/// they are.
-pub(crate) fn write_report(folder: &Path, against: Option<&Reference>) -> Result<()> {
-    let written = page::write(folder, against)?;
-    status(&format!("wrote {} in {}", file_names(&written), folder.display()));
+/// Writes plots, tables and page, and says where they are.
+pub(crate) fn write_report(report: &Report) -> Result<()> {
+    wrote(report, &report.write()?);
     Ok(())
 }
 
-/// The names of files, in a row.
-pub(crate) fn file_names(paths: &[PathBuf]) -> String {
+/// Writes the charts as PDF, and says where they are.
+pub(crate) fn write_figures(report: &Report, figure: &Figure) -> Result<()> {
+    wrote(report, &report.write_figures(figure)?);
+    Ok(())
+}
+
+fn wrote(report: &Report, paths: &[PathBuf]) {
     let name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
-    paths.iter().filter_map(name).collect::<Vec<_>>().join(", ")
+    let names: Vec<String> = paths.iter().filter_map(name).collect();
+    status(&format!("wrote {} in {}", names.join(", "), report.folder().display()));
 }

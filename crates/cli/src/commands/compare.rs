@@ -1,7 +1,7 @@
 //! `longwave compare`: the paired differences of two runs, of two readings, or of several seeds of each.
 
-use crate::options::{one_of, one_value, parse_format};
-use crate::output::{data, width};
+use crate::options::{extensions, one_of, one_value, parsed};
+use crate::output::{data, json_lines, width};
 use clap::Args;
 use longwave_core::{Error, Result};
 use longwave_eval::{Metric, Reference, row};
@@ -28,10 +28,10 @@ pub(crate) struct Arguments {
     /// Only these extensions, by kind, separated by commas, or one as an inline TOML table; repeatable
     #[arg(long, value_name = "KIND,KIND,..")]
     extend: Vec<String>,
-    #[arg(long, value_name = "METRIC", default_value = "loss", value_parser = parse_metric, help = metrics())]
+    #[arg(long, value_name = "METRIC", default_value = "loss", value_parser = parsed::<Metric>, help = metrics())]
     metric: Metric,
     /// What the table is printed as: `text`, `markdown`, `latex` or `csv`
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = parse_format)]
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = parsed::<Format>)]
     format: Format,
     /// Print JSON lines instead of the table
     #[arg(long, conflicts_with = "format")]
@@ -43,16 +43,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let (a, b) = (side(&arguments.run)?, side(&arguments.other)?);
     let mut filter = Filter { lengths: arguments.lengths.clone(), extend: Vec::new() };
     for text in &arguments.extend {
-        for value in crate::options::extensions(text)? {
+        for value in extensions(text)? {
             filter.extend.push(Reference::from_value(&value, "--extend")?);
         }
     }
     let compared = compare(&a, &b, &filter, arguments.metric)?;
     if arguments.json {
-        let lines = compared.list.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>();
-        let lines =
-            lines.map_err(|error| Error::failed(format!("a row cannot be written as JSON: {error}")))?;
-        return data(&(lines.join("\n") + "\n"));
+        return json_lines(&compared.list);
     }
     let title = format!("{} minus {}", a.name, b.name);
     let table = |columns: &[Column]| table(&title, arguments.metric, &compared, columns);
@@ -66,10 +63,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// The names of the metrics.
 fn metrics() -> String {
     format!("What is compared: {}", one_of(Metric::comparable().map(Metric::name)))
-}
-
-fn parse_metric(text: &str) -> std::result::Result<Metric, String> {
-    text.parse().map_err(|error: Error| error.message().to_owned())
 }
 
 /// Reads `RUN[,RUN..][@CHECKPOINT][:EXTENSION]`.

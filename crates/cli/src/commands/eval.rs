@@ -1,7 +1,7 @@
 //! `longwave eval`: evaluates a trained run again, differently.
 
 use crate::configs::warn;
-use crate::options::{RunOptions, extensions, introduce, one_of, one_value, parse_format, parse_split};
+use crate::options::{RunOptions, extensions, introduce, one_of, one_value, parsed};
 use crate::output::{json_lines, status};
 use crate::tables::{print_tables, renew_report};
 use crate::terminal::Terminal;
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     corpus: Option<String>,
     /// The part of the corpus to read; `test` unless given
-    #[arg(long, value_name = "train|validation|test", value_parser = parse_split)]
+    #[arg(long, value_name = "train|validation|test", value_parser = parsed::<Split>)]
     split: Option<Split>,
     /// Write the loss of every scored token to this file: JSON lines, or CSV where it ends in `.csv`
     #[arg(long, value_name = "FILE")]
@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// What the tables are printed as: `text`, `markdown`, `latex` or `csv`
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = parse_format, conflicts_with = "json")]
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = parsed::<Format>, conflicts_with = "json")]
     format: Format,
     #[command(flatten)]
     of: RunOptions,

@@ -1,6 +1,6 @@
 //! `longwave export`: writes a trained run in Hugging Face's layout.
 
-use crate::options::parse_checkpoint;
+use crate::options::parsed;
 use crate::output::status;
 use burn::tensor::Device;
 use clap::Args;
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// Which checkpoint to write
-    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parse_checkpoint)]
+    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parsed::<CheckpointId>)]
     checkpoint: CheckpointId,
 }
 

@@ -1,14 +1,14 @@
 //! `longwave report`: tables, plots and the page of a run, of a study, or of a folder of runs.
 
-use crate::options::{one_value, parse_format};
-use crate::output::status;
+use crate::options::{one_value, parsed};
 use crate::study_runner::report_again;
-use crate::tables::{file_names, print, write_report};
+use crate::tables::{print, write_figures, write_report};
 use clap::Args;
 use longwave_core::{Error, Result};
 use longwave_eval::Reference;
+use longwave_report::Format;
+use longwave_report::page::Report;
 use longwave_report::plot::{Figure, Typeface};
-use longwave_report::{Format, page};
 use longwave_study::saved;
 use longwave_study::write::PAGES;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "METHOD")]
     against: Option<String>,
     /// Print the tables too: as `text`, `markdown`, `latex` or `csv`
-    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
+    #[arg(long, value_name = "FORMAT", value_parser = parsed::<Format>)]
     format: Option<Format>,
     /// Write the charts as PDF too, without headings, for a paper
     #[arg(long)]
@@ -52,22 +52,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .transpose()?;
     // A font that cannot be read is found before anything is written.
     let figure = arguments.pdf.then(|| figure(arguments)).transpose()?;
-    let folder = if let Some(study) = saved::folder_of(&arguments.folder) {
+    let report = if let Some(study) = saved::folder_of(&arguments.folder) {
         report_again(&study, against.as_ref())?;
-        study.join(PAGES)
+        if figure.is_none() && arguments.format.is_none() {
+            return Ok(());
+        }
+        Report::read(&study.join(PAGES), against.as_ref())?
     } else {
         check_old_study(&arguments.folder)?;
-        write_report(&arguments.folder, against.as_ref())?;
-        arguments.folder.clone()
+        let report = Report::read(&arguments.folder, against.as_ref())?;
+        write_report(&report)?;
+        report
     };
     if let Some(figure) = figure {
-        let names = page::write_figures(&folder, against.as_ref(), &figure)?;
-        status(&format!("wrote {} in {}", file_names(&names), folder.display()));
+        write_figures(&report, &figure)?;
     }
-    match arguments.format {
-        Some(format) => print(&page::tables(&folder, against.as_ref())?, format),
-        None => Ok(()),
-    }
+    arguments.format.map_or(Ok(()), |format| print(&report.tables(), format))
 }
 
 fn figure(arguments: &Arguments) -> Result<Figure> {

@@ -2,7 +2,7 @@
 
 use crate::configs::warn;
 use crate::interrupt;
-use crate::options::parse_device;
+use crate::options::parsed;
 use crate::output::{be_followed, status};
 use crate::terminal::Terminal;
 use clap::Args;
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Device instead of the task's own
-    #[arg(long, value_name = "auto|cpu|gpu|gpu:N", value_parser = parse_device)]
+    #[arg(long, value_name = "auto|cpu|gpu|gpu:N", value_parser = parsed::<DeviceChoice>)]
     device: Option<DeviceChoice>,
     /// Tell progress on stdout as JSON lines, and stop when stdin ends
     #[arg(long)]

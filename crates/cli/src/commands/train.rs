@@ -1,7 +1,7 @@
 //! `longwave train`: trains, checkpoints, evaluates as the config says, prints the table.
 
 use crate::configs::{default_folder, read_config, warn};
-use crate::options::{Compute, ConfigArgument, parse_format};
+use crate::options::{Compute, ConfigArgument, parsed};
 use crate::study_runner::run_seeds;
 use crate::tables::{print_tables, renew_report};
 use crate::terminal::Terminal;
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
           value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
     /// What the tables are printed as: `text`, `markdown`, `latex` or `csv`
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = parse_format)]
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = parsed::<Format>)]
     format: Format,
     #[command(flatten)]
     compute: Compute,

@@ -9,7 +9,7 @@ pub(crate) use conclude::report_again;
 
 use crate::configs::warn;
 use crate::interrupt;
-use crate::options::{Compute, parse_device};
+use crate::options::{Compute, parsed};
 use crate::output::status;
 use clap::{Args, ValueEnum};
 use estimate::Opened;
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) jobs: Option<u64>,
     /// Devices that runs are dealt to, one run each at a time, instead of the study's: `gpu:0,gpu:1`
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_device)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parsed::<DeviceChoice>)]
     pub(crate) devices: Vec<DeviceChoice>,
     /// Try runs again that failed
     #[arg(long)]

@@ -10,6 +10,7 @@ use std::path::Path;
 const DEPTH: usize = 3;
 
 /// One run, with what its folder holds.
+#[derive(Debug)]
 pub(super) struct Run {
     /// Its folder below the reported one, or that folder's own name.
     pub(super) name: String,
@@ -22,7 +23,7 @@ pub(super) struct Run {
 }
 
 /// What a report needs of a line of `metrics.jsonl`.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 pub(super) struct Metric {
     step: u64,
     #[serde(default)]

@@ -13,87 +13,107 @@ use longwave_eval::{Reference, ResultRow, reference};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Reports a run's folder, or all runs in the folders below `folder`, into `folder`.
-///
-/// It reads `results.jsonl` and, where they are, `metrics.jsonl` and `config.toml`, and writes
-/// `report.html`, `results.md`, `results.csv`, `perplexity.svg` and `.png` (the first chart; further
-/// ones are numbered; `accuracy` or `exact_match` where the protocol is about those) and, where losses by
-/// position were measured, `positions.svg` and `.png`. Each file appears whole or not at all. Gives the paths it wrote.
-///
-/// Losses are compared with those of the reading that is `against`, or as [`reference::resolve`] finds it.
-///
-/// # Errors
-/// There is no result in the folder, no reading that is `against`, a file of it is damaged, or a file cannot be written.
-pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>> {
-    let (runs, rows) = read(folder, against)?;
-    let members: Vec<&ResultRow> = runs.iter().flat_map(Run::members).collect();
-    let title = match members.as_slice() {
-        [row] => row.run.clone(),
-        _ => format!("{} runs", members.len()),
-    };
-    let blocks = blocks(&rows);
-    let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
-    let mut written = Written { folder, paths: Vec::new(), charts: BTreeMap::new() };
-    written.text("results.md", &markdown(&title, &tables.concat()))?;
-    written.text("results.csv", &Tidy::of(&rows)?.csv())?;
-    let mut sections = Vec::new();
-    for (block, tables) in blocks.iter().zip(&tables) {
-        for (index, table) in tables.iter().enumerate() {
-            let (name, charts) = charts(block, tables, index);
-            let drawable = charts.iter().filter(|chart| chart.has_numbers());
-            let pictures = drawable.map(|chart| written.chart(name, chart, table)).collect::<Result<_>>()?;
-            sections.push(html::Section { table, pictures, has_charts: !charts.is_empty() });
+/// A run's folder, or a folder with runs in it and below, read once for everything that reports it.
+#[derive(Debug)]
+pub struct Report {
+    folder: PathBuf,
+    runs: Vec<Run>,
+    /// Each measurement once, with differences to one reading.
+    rows: Vec<ResultRow>,
+}
+
+impl Report {
+    /// Reads `results.jsonl` and, where they are, `metrics.jsonl` and `config.toml`. Losses are compared with those of the
+    /// reading that is `against`, or as [`reference::resolve`] finds it.
+    ///
+    /// # Errors
+    /// There is no result in the folder, no reading that is `against`, or a file of it is damaged.
+    pub fn read(folder: &Path, against: Option<&Reference>) -> Result<Self> {
+        let runs = folder::runs(folder)?;
+        let mut rows = folder::distinct_rows(&runs)?;
+        if rows.is_empty() {
+            return Err(no_results(folder, &runs));
         }
+        reference::resolve(&mut rows, against)?;
+        Ok(Self { folder: folder.to_owned(), runs, rows })
     }
-    let learning = training_chart(&runs).map(|chart| svg(&chart)).transpose()?;
-    let page = html::page(&html::Page { title: &title, runs: &runs, sections: &sections, learning });
-    written.text("report.html", &page)?;
-    written.paths.rotate_right(1);
-    Ok(written.paths)
-}
 
-/// The tables of a folder, as [`write()`] gathers them.
-///
-/// # Errors
-/// As [`write()`].
-pub fn tables(folder: &Path, against: Option<&Reference>) -> Result<Vec<Table>> {
-    let (_, rows) = read(folder, against)?;
-    Ok(blocks(&rows).iter().flat_map(Table::all).collect())
-}
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
 
-/// Writes the charts of a folder as PDF for a paper: those that [`write()`] draws, under the same names, and
-/// `training.pdf`. Gives the paths it wrote.
-///
-/// # Errors
-/// As [`write()`]; or the figures are too small for their texts.
-pub fn write_figures(folder: &Path, against: Option<&Reference>, figure: &Figure) -> Result<Vec<PathBuf>> {
-    let (runs, rows) = read(folder, against)?;
-    let mut written = Written { folder, paths: Vec::new(), charts: BTreeMap::new() };
-    for block in &blocks(&rows) {
-        let tables = Table::all(block);
-        for index in 0..tables.len() {
-            let (name, charts) = charts(block, &tables, index);
-            for chart in charts.iter().filter(|chart| chart.has_numbers()) {
-                let name = written.numbered(name);
-                written.file(&format!("{name}.pdf"), &pdf(chart, figure)?)?;
+    /// Its tables.
+    pub fn tables(&self) -> Vec<Table> {
+        blocks(&self.rows).iter().flat_map(Table::all).collect()
+    }
+
+    /// Writes into the folder `report.html`, `results.md`, `results.csv`, `perplexity.svg` and `.png` (the first chart;
+    /// further ones are numbered; `accuracy` or `exact_match` where the protocol is about those) and, where losses by
+    /// position were measured, `positions.svg` and `.png`. Each file appears whole or not at all. Gives the paths it
+    /// wrote.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write(&self) -> Result<Vec<PathBuf>> {
+        let Self { folder, runs, rows } = self;
+        let members: Vec<&ResultRow> = runs.iter().flat_map(Run::members).collect();
+        let title = match members.as_slice() {
+            [row] => row.run.clone(),
+            _ => format!("{} runs", members.len()),
+        };
+        let blocks = blocks(rows);
+        let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
+        let mut written = Written::new(folder);
+        written.text("results.md", &markdown(&title, &tables.concat()))?;
+        written.text("results.csv", &Tidy::of(rows)?.csv())?;
+        let mut sections = Vec::new();
+        for (block, tables) in blocks.iter().zip(&tables) {
+            for (index, table) in tables.iter().enumerate() {
+                let (name, charts) = charts(block, tables, index);
+                let drawable = charts.iter().filter(|chart| chart.has_numbers());
+                let pictures =
+                    drawable.map(|chart| written.chart(name, chart, table)).collect::<Result<_>>()?;
+                sections.push(html::Section { table, pictures, has_charts: !charts.is_empty() });
             }
         }
+        let learning = training_chart(runs).map(|chart| svg(&chart)).transpose()?;
+        let page = html::page(&html::Page { title: &title, runs, sections: &sections, learning });
+        written.text("report.html", &page)?;
+        written.paths.rotate_right(1);
+        Ok(written.paths)
     }
-    if let Some(chart) = training_chart(&runs) {
-        written.file("training.pdf", &pdf(&chart, figure)?)?;
+
+    /// Writes the charts as PDF for a paper: those that [`write`](Self::write) draws, under the same names, and
+    /// `training.pdf`. Gives the paths it wrote.
+    ///
+    /// # Errors
+    /// A file cannot be written, or the figures are too small for their texts.
+    pub fn write_figures(&self, figure: &Figure) -> Result<Vec<PathBuf>> {
+        let mut written = Written::new(&self.folder);
+        for block in &blocks(&self.rows) {
+            let tables = Table::all(block);
+            for index in 0..tables.len() {
+                let (name, charts) = charts(block, &tables, index);
+                for chart in charts.iter().filter(|chart| chart.has_numbers()) {
+                    let name = written.numbered(name);
+                    written.file(&format!("{name}.pdf"), &pdf(chart, figure)?)?;
+                }
+            }
+        }
+        if let Some(chart) = training_chart(&self.runs) {
+            written.file("training.pdf", &pdf(&chart, figure)?)?;
+        }
+        Ok(written.paths)
     }
-    Ok(written.paths)
 }
 
-/// The runs of a folder and their rows, each measurement once, with differences to the reading that is `against`.
-fn read(folder: &Path, against: Option<&Reference>) -> Result<(Vec<Run>, Vec<ResultRow>)> {
-    let runs = folder::runs(folder)?;
-    let mut rows = folder::distinct_rows(&runs)?;
-    if rows.is_empty() {
-        return Err(no_results(folder, &runs));
-    }
-    reference::resolve(&mut rows, against)?;
-    Ok((runs, rows))
+/// Reads a folder and writes its report, see [`Report`].
+///
+/// # Errors
+/// As [`Report::read`] and [`Report::write`].
+pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>> {
+    Report::read(folder, against)?.write()
 }
 
 /// The charts that stand with one of a block's tables, and the name of their files: its metric by length, or the loss
@@ -151,7 +171,11 @@ struct Written<'a> {
     charts: BTreeMap<&'static str, usize>,
 }
 
-impl Written<'_> {
+impl<'a> Written<'a> {
+    fn new(folder: &'a Path) -> Self {
+        Self { folder, paths: Vec::new(), charts: BTreeMap::new() }
+    }
+
     fn text(&mut self, name: &str, text: &str) -> Result<()> {
         self.file(name, text.as_bytes())
     }

@@ -131,16 +131,20 @@ impl Curve {
     /// The chart: what was measured, the fit, and where its terms are equal.
     pub fn chart(&self) -> Chart {
         let point = |(x, seconds): (f64, f64)| Point { x, y: 1e6 * seconds, bar: None };
-        let series =
-            |name: &str, points: Vec<Point>, reference| Series { name: name.into(), points, reference };
+        let series = |name: &str, points: Vec<Point>, look, reference| Series {
+            name: name.into(),
+            points,
+            look,
+            reference,
+        };
         let measured: Vec<Point> = self.points.iter().copied().map(point).collect();
         let fit = self.points.iter().map(|&(x, _)| point((x, self.fitted(x)))).collect();
-        let mut all = vec![series("measured", measured, false)];
+        let mut all = vec![series("measured", measured, 0, false)];
         if !self.products.is_empty() {
             let products = self.products.iter().copied().map(point).collect();
-            all.push(series("its matrix products alone", products, false));
+            all.push(series("its matrix products alone", products, 1, false));
         }
-        all.push(series(&format!("fit, slope {:.2} at the end", self.last_slope()), fit, true));
+        all.push(series(&format!("fit, slope {:.2} at the end", self.last_slope()), fit, 0, true));
         let seen = |x: &f64| self.points[0].0 < *x && *x < self.points[self.points.len() - 1].0;
         let [title, x] = match self.by {
             By::Length => ["Reading: time per token by length", "length in tokens"],
@@ -150,6 +154,7 @@ impl Curve {
         Chart {
             title: title.into(),
             subtitle: self.setting.clone(),
+            run: None,
             note: None,
             x: Axis { label: x.into(), scale: Scale::Log, ticks: self.points.iter().map(tick).collect() },
             y: Axis { label: "microseconds per token".into(), scale: Scale::LogWhole, ticks: Vec::new() },

@@ -67,22 +67,35 @@ pub struct Entry {
     pub value: String,
     /// Its error or spread, or an interval in brackets.
     pub error: Option<String>,
+    /// Its error over documents where `error` is a spread over seeds; in parentheses.
+    pub error_over_documents: Option<String>,
     /// Whether it is the best of its column.
     pub best: bool,
+    /// Whether it is what the table is read for, such as a verdict.
+    pub strong: bool,
 }
 
 impl Entry {
     /// An entry without an error.
     pub fn new(value: impl Into<String>) -> Self {
-        Self { value: value.into(), error: None, best: false }
+        Self { value: value.into(), ..Self::default() }
     }
 
     fn text(&self) -> String {
         let mark = if self.best { "*" } else { "" };
-        match &self.error {
-            Some(error) => format!("{} {}{mark}", self.value, signed(error)),
-            None => format!("{}{mark}", self.value),
-        }
+        self.with_errors(self.value.clone(), signed, str::to_owned) + mark
+    }
+
+    /// The value in some form, followed by its errors; `form` makes the one with a sign, `plain` the one in parentheses.
+    pub(crate) fn with_errors(
+        &self,
+        value: String,
+        form: impl Fn(&str) -> String,
+        plain: impl Fn(&str) -> String,
+    ) -> String {
+        let error = self.error.as_deref().map(form);
+        let over_documents = self.error_over_documents.as_deref().map(|error| plain(&format!("({error})")));
+        [Some(value), error, over_documents].into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -145,7 +158,12 @@ impl Grid {
 
     /// A heading, the table with the best of each column in bold, and notes.
     pub fn markdown(&self) -> String {
-        let mut text = format!("### {}\n\n", markdown_text(&self.title));
+        self.markdown_at(3)
+    }
+
+    /// The same, its heading of a level from 1.
+    pub fn markdown_at(&self, level: usize) -> String {
+        let mut text = format!("{} {}\n\n", "#".repeat(level), markdown_text(&self.title));
         if !self.setting.is_empty() {
             let _ = write!(text, "{}.\n\n", markdown_text(&capital(&self.setting)));
         }
@@ -180,30 +198,34 @@ impl Grid {
         )
     }
 
-    /// Comma-separated values: a line of names, and where a column has errors, one of errors beside it.
+    /// Comma-separated values: a line of names, and where a column has errors, columns of errors beside it.
     pub fn csv(&self) -> String {
-        let has_errors: Vec<bool> = (0..self.headers.len())
-            .map(|index| self.rows.iter().any(|row| row[index].error.is_some()))
-            .collect();
-        let mut names = Vec::new();
-        for (header, &errors) in self.headers.iter().zip(&has_errors) {
-            names.push(quoted(&header.name));
-            if errors {
-                names.push(quoted(&format!("{} error", header.name)));
-            }
-        }
-        let mut text = names.join(",") + "\n";
-        for row in &self.rows {
-            let mut cells = Vec::new();
-            for (entry, &errors) in row.iter().zip(&has_errors) {
-                cells.push(quoted(if entry.value == "-" { "" } else { &entry.value }));
-                if errors {
-                    cells.push(quoted(entry.error.as_deref().unwrap_or("")));
-                }
-            }
+        let columns: Vec<Vec<String>> = (0..self.headers.len()).flat_map(|index| self.plain(index)).collect();
+        let mut text = String::new();
+        for line in 0..=self.rows.len() {
+            let cells: Vec<&str> = columns.iter().map(|column| column[line].as_str()).collect();
             text += &(cells.join(",") + "\n");
         }
         text
+    }
+
+    /// A column with its header as CSV has it: the values, and each kind of error that there is.
+    fn plain(&self, index: usize) -> Vec<Vec<String>> {
+        let name = &self.headers[index].name;
+        let column = |name: String, of: fn(&Entry) -> Option<&str>| {
+            let entries = self.rows.iter().map(|row| quoted(of(&row[index]).unwrap_or("")));
+            std::iter::once(quoted(&name)).chain(entries).collect()
+        };
+        let mut columns =
+            vec![column(name.clone(), |entry| Some(&*entry.value).filter(|value| *value != "-"))];
+        if self.rows.iter().any(|row| row[index].error.is_some()) {
+            columns.push(column(format!("{name} error"), |entry| entry.error.as_deref()));
+        }
+        if self.rows.iter().any(|row| row[index].error_over_documents.is_some()) {
+            let name = format!("{name} error over documents");
+            columns.push(column(name, |entry| entry.error_over_documents.as_deref()));
+        }
+        columns
     }
 }
 
@@ -256,11 +278,8 @@ pub(crate) fn signed(error: &str) -> String {
 
 fn markdown_entry(entry: &Entry) -> String {
     let value = markdown_text(&entry.value);
-    let value = if entry.best { format!("**{value}**") } else { value };
-    match &entry.error {
-        Some(error) => format!("{value} {}", signed(error)),
-        None => value,
-    }
+    let value = if entry.best || entry.strong { format!("**{value}**") } else { value };
+    entry.with_errors(value, signed, str::to_owned)
 }
 
 /// A text on one line that ends no cell and begins no HTML element.
@@ -282,14 +301,13 @@ pub fn markdown_text(text: &str) -> String {
 
 fn latex_entry(entry: &Entry) -> String {
     let value = latex_text(&entry.value);
-    let value = if entry.best { format!("\\textbf{{{value}}}") } else { value };
-    match &entry.error {
-        Some(interval) if is_interval(interval) => {
-            format!("{value} {{\\scriptsize {}}}", latex_text(interval))
-        }
-        Some(error) => format!("{value} {{\\scriptsize $\\pm$ {}}}", latex_text(error)),
-        None => value,
-    }
+    let value = if entry.best || entry.strong { format!("\\textbf{{{value}}}") } else { value };
+    let small = |text: &str| format!("{{\\scriptsize {text}}}");
+    let form = |error: &str| {
+        let text = latex_text(error);
+        small(&if is_interval(error) { text } else { format!("$\\pm$ {text}") })
+    };
+    entry.with_errors(value, form, |error| small(&latex_text(error)))
 }
 
 /// A text in which no sign has a meaning to LaTeX; signs that its usual fonts lack are commands.
@@ -340,7 +358,7 @@ mod tests {
             rows: vec![
                 vec![
                     Entry::new("yarn | x"),
-                    Entry { value: "12.9".into(), error: Some("0.5".into()), best: true },
+                    Entry { error: Some("0.5".into()), best: true, ..Entry::new("12.9") },
                     Entry::new("-0.1"),
                 ],
                 vec![Entry::new("say \"a,b\""), Entry::new("-"), Entry::new("5%")],
@@ -387,6 +405,19 @@ mod tests {
             grid().csv(),
             "extend,128 (L),128 (L) error,Δ at 8L\nyarn | x,12.9,0.5,-0.1\n\"say \"\"a,b\"\"\",,,5%\n"
         );
+    }
+
+    #[test]
+    fn an_error_over_documents_stands_in_parentheses() {
+        let mut grid = grid();
+        grid.rows[0][1].error_over_documents = Some("2%".into());
+        grid.rows[1][1].error_over_documents = Some("3%".into());
+        assert!(grid.text().contains("12.9 ±0.5 (2%)*"), "{}", grid.text());
+        assert!(grid.markdown().contains("| **12.9** ±0.5 (2%) |"), "{}", grid.markdown());
+        assert!(grid.latex().contains("{\\scriptsize $\\pm$ 0.5} {\\scriptsize (2\\%)}"), "{}", grid.latex());
+        let csv = grid.csv();
+        assert!(csv.starts_with("extend,128 (L),128 (L) error,128 (L) error over documents,"), "{csv}");
+        assert!(csv.contains("yarn | x,12.9,0.5,2%,-0.1\n"), "{csv}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What lies in a folder of runs.
+//! Runs, and what lies in a folder of them.
 
 use longwave_core::{Error, Result, file};
 use longwave_eval::{ResultRow, row};
@@ -11,20 +11,21 @@ const DEPTH: usize = 3;
 
 /// One run, with what its folder holds.
 #[derive(Debug)]
-pub(super) struct Run {
-    /// Its folder below the reported one, or that folder's own name.
+pub struct Run {
+    /// Its folder below the reported one, or that folder's own name; runs of a study that differ in the seed alone share
+    /// a name.
     pub(super) name: String,
     /// What was measured.
     pub(super) rows: Vec<ResultRow>,
     /// What was logged while training; empty where there is no `metrics.jsonl`.
-    pub(super) metrics: Vec<Metric>,
+    metrics: Vec<Metric>,
     /// The resolved config, as text.
     pub(super) config: Option<String>,
 }
 
 /// What a report needs of a line of `metrics.jsonl`.
 #[derive(Debug, Deserialize)]
-pub(super) struct Metric {
+struct Metric {
     step: u64,
     #[serde(default)]
     loss: Option<f64>,
@@ -33,6 +34,20 @@ pub(super) struct Metric {
 }
 
 impl Run {
+    /// A run with these rows, and with the metrics and the config of its folder where there are some.
+    ///
+    /// # Errors
+    /// A file cannot be read or is damaged.
+    pub fn new(name: String, rows: Vec<ResultRow>, folder: &Path) -> Result<Self> {
+        let (metrics, config) = (folder.join("metrics.jsonl"), folder.join("config.toml"));
+        Ok(Self {
+            name,
+            rows,
+            metrics: if metrics.is_file() { read_metrics(&metrics)? } else { Vec::new() },
+            config: if config.is_file() { Some(file::read_text(&config)?) } else { None },
+        })
+    }
+
     /// The last row of each run whose rows are here: one, or several where a study's were pooled.
     pub(super) fn members(&self) -> Vec<&ResultRow> {
         let mut places = HashMap::new();
@@ -108,14 +123,7 @@ fn read(root: &Path, folder: &Path) -> Result<Run> {
     } else {
         below.to_string_lossy().into_owned()
     };
-    let metrics = folder.join("metrics.jsonl");
-    let config = folder.join("config.toml");
-    Ok(Run {
-        name,
-        rows: row::read_rows(&folder.join("results.jsonl"))?,
-        metrics: if metrics.is_file() { read_metrics(&metrics)? } else { Vec::new() },
-        config: if config.is_file() { Some(file::read_text(&config)?) } else { None },
-    })
+    Run::new(name, row::read_rows(&folder.join("results.jsonl"))?, folder)
 }
 
 /// A last line without its end is still being written, and is left out.

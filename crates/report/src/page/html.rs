@@ -1,7 +1,9 @@
 //! The page: one file, no script, nothing fetched, for light and dark screens and for print.
 
+use super::Opening;
+use super::charts::by_name;
 use super::folder::Run;
-use crate::grid::signed;
+use crate::grid::{Entry, Grid, signed};
 use crate::table::{Cell, Table, TableRow};
 use std::fmt::Write as _;
 
@@ -9,7 +11,7 @@ const STYLE: &str = include_str!("style.css");
 
 /// What the page shows.
 pub(super) struct Page<'a> {
-    pub(super) title: &'a str,
+    pub(super) opening: &'a Opening,
     pub(super) runs: &'a [Run],
     pub(super) sections: &'a [Section<'a>],
     /// The chart of the training losses, as SVG.
@@ -27,7 +29,7 @@ pub(super) struct Section<'a> {
 
 /// The whole page.
 pub(super) fn page(page: &Page) -> String {
-    let title = escape(page.title);
+    let title = escape(&page.opening.title);
     let mut text = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -35,6 +37,12 @@ pub(super) fn page(page: &Page) -> String {
          <title>Longwave: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
          <header><p class=\"brand\">Longwave report</p><h1>{title}</h1></header>\n"
     );
+    for sentence in &page.opening.sentences {
+        let _ = writeln!(text, "<p>{}</p>", words(sentence));
+    }
+    for grid in &page.opening.tables {
+        push_grid(&mut text, grid);
+    }
     for section in page.sections {
         push_section(&mut text, section);
     }
@@ -46,6 +54,54 @@ pub(super) fn page(page: &Page) -> String {
     push_runs(&mut text, page.runs);
     text += "</main>\n</body>\n</html>\n";
     text
+}
+
+/// A table of texts with its heading and notes.
+fn push_grid(text: &mut String, grid: &Grid) {
+    let _ = writeln!(text, "<section>\n<h2>{}</h2>", escape(&grid.title));
+    if !grid.setting.is_empty() {
+        let _ = writeln!(text, "<p class=\"setting\">{}</p>", words(&grid.setting));
+    }
+    *text += "<div class=\"wide\"><table>\n<thead><tr>";
+    for header in &grid.headers {
+        let class = if header.is_number { " class=\"number\"" } else { "" };
+        let _ = write!(text, "<th scope=\"col\"{class}>{}</th>", escape(&header.name));
+    }
+    *text += "</tr></thead>\n<tbody>\n";
+    for row in &grid.rows {
+        *text += "<tr>";
+        for (header, entry) in grid.headers.iter().zip(row) {
+            let class = if header.is_number { "" } else { " class=\"text\"" };
+            let _ = write!(text, "<td{class}>{}</td>", entry_html(entry));
+        }
+        *text += "</tr>\n";
+    }
+    *text += "</tbody></table></div>\n";
+    for note in &grid.notes {
+        let _ = writeln!(text, "<p class=\"note\">{}</p>", words(note));
+    }
+    *text += "</section>\n";
+}
+
+fn entry_html(entry: &Entry) -> String {
+    let value = words(&entry.value);
+    let value = if entry.best || entry.strong { format!("<strong>{value}</strong>") } else { value };
+    let small = |text: &str| format!("<small>{}</small>", escape(text));
+    entry.with_errors(value, |error| small(&signed(error)), small)
+}
+
+/// A sentence in which names stand between backticks.
+fn words(text: &str) -> String {
+    let mut parts = text.split('`').map(escape);
+    let mut html = parts.next().unwrap_or_default();
+    while let Some(name) = parts.next() {
+        let pieces = match parts.next() {
+            Some(rest) => ["<code>", &name, "</code>", &rest].concat(),
+            None => ["`", &name].concat(),
+        };
+        html += &pieces;
+    }
+    html
 }
 
 fn push_section(text: &mut String, section: &Section) {
@@ -127,9 +183,10 @@ fn push_runs(text: &mut String, runs: &[Run]) {
         push_run(text, run);
     }
     *text += "</tbody></table></div>\n";
-    for run in runs {
-        if let Some(config) = &run.config {
-            let (name, config) = (escape(&run.name), escape(config));
+    // Runs of one name differ in their seed alone.
+    for (name, runs) in by_name(runs) {
+        if let Some(config) = runs.iter().find_map(|run| run.config.as_deref()) {
+            let (name, config) = (escape(name), escape(config));
             let _ =
                 writeln!(text, "<details><summary>Config of {name}</summary><pre>{config}</pre></details>");
         }

@@ -265,13 +265,13 @@ impl<DB: DrawingBackend> Picture<'_, DB> {
         order
     }
 
-    /// Colour and marker of a series, counted without the references.
+    /// Colour and marker of a series.
     fn look(&self, index: usize) -> (RGBColor, usize) {
-        if self.chart.series[index].reference {
+        let series = &self.chart.series[index];
+        if series.reference {
             return (FAINT, 0);
         }
-        let place = self.chart.series[..index].iter().filter(|series| !series.reference).count();
-        (PALETTE[place % PALETTE.len()], place % MARKERS)
+        (PALETTE[series.look % PALETTE.len()], series.look % MARKERS)
     }
 
     /// Dashes for the first reference, dots for others, so that the chance level is not taken for the window baseline.

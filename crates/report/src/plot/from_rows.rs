@@ -1,6 +1,6 @@
 //! Charts of results.
 
-use super::{Axis, Chart, Point, Scale, Series};
+use super::{Axis, Chart, Looks, Point, Scale, Series};
 use crate::block::{Block, Line, multiple};
 use crate::curve::{Span, longest_with_curve, loss_within, rows_with_curve, spans};
 use crate::table::{Cell, Table, across, text_of};
@@ -14,19 +14,18 @@ const CURVE: usize = 300;
 /// A metric against length: one chart, or, where several runs have
 /// more lines together than a reader can follow, one chart of how each run reads by itself and one chart per
 /// run.
-pub fn by_length(block: &Block, metric: Metric) -> Vec<Chart> {
+pub fn by_length(block: &Block, metric: Metric, looks: &Looks) -> Vec<Chart> {
     let runs = block.runs();
-    let several = runs.len() > 1;
-    if !several || block.lines.len() <= READABLE {
-        let name =
-            |line: &Line| if several { format!("{}: {}", line.run, line.label) } else { line.label.clone() };
-        return vec![by_length_of(
-            block,
-            metric,
-            &Table::new(block, metric).title,
-            &block.lines.iter().collect::<Vec<_>>(),
-            name,
-        )];
+    let of_one = |line: &Line| (line.label.clone(), looks.of_extension(line));
+    if runs.len() < 2 || block.lines.len() <= READABLE {
+        let of_several = |line: &Line| (format!("{}: {}", line.run, line.label), looks.of_run(line));
+        let title = Table::new(block, metric).title;
+        let lines: Vec<&Line> = block.lines.iter().collect();
+        return vec![if runs.len() > 1 {
+            by_length_of(block, metric, &title, &lines, of_several)
+        } else {
+            by_length_of(block, metric, &title, &lines, of_one)
+        }];
     }
     let own = |run: &&str| {
         let mut lines = block.lines.iter().filter(|line| line.run == **run);
@@ -36,14 +35,18 @@ pub fn by_length(block: &Block, metric: Metric) -> Vec<Chart> {
     let overview: Vec<&Line> = runs.iter().filter_map(own).collect();
     let title = format!("{} as trained: {}", metric.title(), block.settings.protocol);
     let mut charts = vec![by_length_of(block, metric, &title, &overview, |line| {
-        if line.extend == "direct" { line.run.clone() } else { format!("{}: {}", line.run, line.label) }
+        let is_direct = line.extend == "direct";
+        let name = if is_direct { line.run.clone() } else { format!("{}: {}", line.run, line.label) };
+        (name, looks.of_run(line))
     })];
     for run in runs {
         let lines: Vec<&Line> = block.lines.iter().filter(|line| line.run == run).collect();
-        if lines.len() > 1 {
+        // Of one length the table says it all.
+        if lines.len() > 1 && block.lengths.len() > 1 {
             let title =
                 format!("{} of {}: {}", metric.title(), block.run_label(run), block.settings.protocol);
-            charts.push(by_length_of(block, metric, &title, &lines, |line| line.label.clone()));
+            let chart = by_length_of(block, metric, &title, &lines, of_one);
+            charts.push(Chart { run: Some(run.to_owned()), ..chart });
         }
     }
     charts
@@ -54,7 +57,7 @@ fn by_length_of(
     metric: Metric,
     title: &str,
     lines: &[&Line],
-    name: impl Fn(&Line) -> String,
+    name_and_look: impl Fn(&Line) -> (String, usize),
 ) -> Chart {
     let train_length = block.settings.train_length;
     let tick = |length: usize| (length as f64, vec![length.to_string(), multiple(length, train_length)]);
@@ -66,15 +69,11 @@ fn by_length_of(
         let error = cell.error.filter(|_| has_bars && (cell.seeds > 1 || !seeds));
         error.map(|error| error.ends(cell.value))
     };
-    let series = lines.iter().map(|line| Series {
-        name: name(line),
-        points: line
-            .rows
-            .iter()
-            .filter_map(|(length, rows)| Cell::new(metric, rows).map(|cell| (*length as f64, cell)))
-            .map(|(x, cell)| Point { x, y: cell.value, bar: bar(&cell) })
-            .collect(),
-        reference: line.is_baseline(),
+    let series = lines.iter().map(|line| {
+        let (name, look) = name_and_look(line);
+        let cells = line.rows.iter().filter_map(|(length, rows)| Some((*length, Cell::new(metric, rows)?)));
+        let points = cells.map(|(length, cell)| Point { x: length as f64, y: cell.value, bar: bar(&cell) });
+        Series { name, points: points.collect(), look, reference: line.is_baseline() }
     });
     let has_intervals =
         lines.iter().flat_map(|line| line.rows.values().flatten()).any(|row| row.interval(metric).is_some());
@@ -86,6 +85,7 @@ fn by_length_of(
     Chart {
         title: title.to_owned(),
         subtitle: Table::new(block, metric).setting,
+        run: None,
         note: across(block).map(str::to_owned),
         x: Axis {
             label: format!("tokens of context (trained on L = {train_length})"),
@@ -117,16 +117,16 @@ fn chance(block: &Block, metric: Metric) -> Option<Series> {
         })
     };
     let points: Vec<Point> = block.lengths.iter().filter_map(at).collect();
-    (!points.is_empty()).then(|| Series { name: "chance".into(), points, reference: true })
+    (!points.is_empty()).then(|| Series { name: "chance".into(), points, look: 0, reference: true })
 }
 
 /// The loss by position, at the longest length of each run; none where no row has one.
-pub fn positions(block: &Block) -> Vec<Chart> {
+pub fn positions(block: &Block, looks: &Looks) -> Vec<Chart> {
     let runs = block.runs();
-    runs.iter().filter_map(|run| positions_of(block, run)).collect()
+    runs.iter().filter_map(|run| positions_of(block, run, looks)).collect()
 }
 
-fn positions_of(block: &Block, run: &str) -> Option<Chart> {
+fn positions_of(block: &Block, run: &str, looks: &Looks) -> Option<Chart> {
     let lines = block.lines.iter().filter(|line| line.run == run);
     let length = longest_with_curve(block, lines.clone())?;
     let bucket = block.settings.protocol.bucket(&block.settings.keys).unwrap_or(1);
@@ -134,11 +134,13 @@ fn positions_of(block: &Block, run: &str) -> Option<Chart> {
     let series = lines.filter(|line| !rows_with_curve(line, length).is_empty()).map(|line| Series {
         name: line.label.clone(),
         points: mean_curve(line, length, bucket),
+        look: looks.of_extension(line),
         reference: line.is_baseline(),
     });
     Some(Chart {
         title: format!("Loss by position of {}, at {length} tokens{}", block.run_label(run), text_of(block)),
         subtitle: format!("mean over buckets of {bucket} places"),
+        run: (block.runs().len() > 1).then(|| run.to_owned()),
         note: None,
         x: Axis {
             label: "position in the window (tokens of context)".into(),
@@ -163,10 +165,21 @@ fn mean_curve(line: &Line, length: usize, bucket: usize) -> Vec<Point> {
     spans(length, bucket).into_iter().filter_map(point).collect()
 }
 
-/// Loss against training step: `(name, [(step, loss)])` of each curve. Long curves are averaged.
-pub fn training(curves: &[(String, Vec<(f64, f64)>)]) -> Chart {
-    let series = curves.iter().map(|(name, values)| {
-        let size = values.len().div_ceil(CURVE).max(1);
+/// Losses while training.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Its name in the legend.
+    pub name: String,
+    /// The run as its rows name it, which chooses the colour; of other curves the order does.
+    pub run: Option<String>,
+    /// `(step, loss)` in nats per token, by ascending step.
+    pub values: Vec<(f64, f64)>,
+}
+
+/// Loss against training step. Long curves are averaged.
+pub fn training(curves: &[Curve], looks: &Looks) -> Chart {
+    let series = curves.iter().enumerate().map(|(order, curve)| {
+        let size = curve.values.len().div_ceil(CURVE).max(1);
         let mean = |of: &dyn Fn(&(f64, f64)) -> f64, values: &[(f64, f64)]| {
             values.iter().map(of).sum::<f64>() / values.len() as f64
         };
@@ -175,11 +188,14 @@ pub fn training(curves: &[(String, Vec<(f64, f64)>)]) -> Chart {
             y: mean(&|value| value.1, values),
             bar: None,
         };
-        Series { name: name.clone(), points: values.chunks(size).map(point).collect(), reference: false }
+        let look = curve.run.as_deref().and_then(|run| looks.of_name(run)).unwrap_or(order);
+        let points = curve.values.chunks(size).map(point).collect();
+        Series { name: curve.name.clone(), points, look, reference: false }
     });
     Chart {
         title: String::new(),
         subtitle: String::new(),
+        run: None,
         note: None,
         x: Axis { label: "step".into(), scale: Scale::Linear, ticks: vec![] },
         y: Axis { label: "loss (nats per token)".into(), scale: Scale::Linear, ticks: vec![] },

@@ -7,6 +7,7 @@
 mod canvas;
 mod draw;
 mod from_rows;
+mod looks;
 mod pdf;
 mod scale;
 
@@ -18,7 +19,8 @@ use std::fmt::Display;
 use std::path::Path;
 
 pub use canvas::Typeface;
-pub use from_rows::{by_length, positions, training};
+pub use from_rows::{Curve, by_length, positions, training};
+pub use looks::Looks;
 pub use scale::Scale;
 
 /// Width and height of a chart, in pixels of an SVG at its natural size; a PNG has twice as many.
@@ -40,6 +42,8 @@ pub struct Chart {
     pub title: String,
     /// How it was measured; may be empty.
     pub subtitle: String,
+    /// The run that it shows, where other charts show the others.
+    pub run: Option<String>,
     /// What a reader must know before comparing points.
     pub note: Option<String>,
     /// The horizontal axis.
@@ -70,6 +74,8 @@ pub struct Series {
     pub name: String,
     /// Its points, by ascending `x`.
     pub points: Vec<Point>,
+    /// The place of its colour and marker in the palette.
+    pub look: usize,
     /// Dashed and grey, for what others are measured against.
     pub reference: bool,
 }

@@ -147,7 +147,7 @@ mod tests {
 
     fn series(values: &[f64]) -> Vec<Series> {
         let points = values.iter().map(|&y| Point { x: 1.0, y, bar: None }).collect();
-        vec![Series { name: "a".into(), points, reference: false }]
+        vec![Series { name: "a".into(), points, look: 0, reference: false }]
     }
 
     fn log() -> Axis {

@@ -92,7 +92,7 @@ fn widest(text: &str) -> usize {
 fn entry(cell: Option<&Cell>) -> Entry {
     let Some(cell) = cell else { return Entry::new("-") };
     let (value, error) = cell.texts();
-    Entry { value, error, best: cell.best }
+    Entry { value, error, best: cell.best, ..Entry::default() }
 }
 
 /// The cells of a column, values and errors each aligned at their right; the mark has a place of its

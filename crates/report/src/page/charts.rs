@@ -1,0 +1,190 @@
+//! The charts of a report, each with the name of its files.
+
+use super::folder::Run;
+use crate::block::Block;
+use crate::plot::{Chart, Curve, Looks, by_length, positions, training};
+use crate::table::Table;
+use longwave_eval::Split;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A chart that has something to draw.
+pub(super) struct Named {
+    /// The name of its files, without an extension.
+    pub(super) file: String,
+    pub(super) chart: Chart,
+}
+
+/// The charts of one table.
+pub(super) struct OfTable {
+    pub(super) charts: Vec<Named>,
+    /// Whether there are any, also where they have nothing to draw.
+    pub(super) has_charts: bool,
+}
+
+/// The charts of every table of every block. A file is named after what it shows: the metric, what its block has apart
+/// from the first with that metric, and the run where each has its own chart.
+pub(super) fn of_tables(blocks: &[Block], tables: &[Vec<Table>], looks: &Looks) -> Vec<Vec<OfTable>> {
+    let mut names = BTreeSet::new();
+    let mut firsts = BTreeMap::new();
+    let mut of_table = |place: usize, tables: &[Table], index: usize| {
+        let block = &blocks[place];
+        let (metric, charts) = charts(block, tables, index, looks);
+        let has_charts = !charts.is_empty();
+        let mut named = Vec::new();
+        for chart in charts.into_iter().filter(Chart::has_numbers) {
+            let mut parts = vec![metric.to_owned()];
+            parts.extend(apart(block, &blocks[*firsts.entry(metric).or_insert(place)]));
+            parts.extend(chart.run.as_deref().map(file_name_of));
+            let name = parts.join("-");
+            let numbered = (2..).map(|number| format!("{name}-{number}"));
+            let file = std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name));
+            let file = file.unwrap_or(name);
+            names.insert(file.clone());
+            named.push(Named { file, chart });
+        }
+        OfTable { charts: named, has_charts }
+    };
+    let of_block = |(place, tables): (usize, &Vec<Table>)| {
+        (0..tables.len()).map(|index| of_table(place, tables, index)).collect()
+    };
+    tables.iter().enumerate().map(of_block).collect()
+}
+
+/// The charts that stand with one of a block's tables, and what they show: its metric by length, or the loss by
+/// position.
+fn charts(block: &Block, tables: &[Table], index: usize, looks: &Looks) -> (&'static str, Vec<Chart>) {
+    let curves = positions(block, looks);
+    let has_curves = !curves.is_empty();
+    if has_curves && index + 1 == tables.len() {
+        return ("positions", curves);
+    }
+    let metric = tables[index].metric;
+    // A curve by position says more than its mean, the one point of a chart by length.
+    let charts =
+        if has_curves && block.lengths.len() < 2 { Vec::new() } else { by_length(block, metric, looks) };
+    (metric.name(), charts)
+}
+
+/// What a block has apart from the first of its report, as parts of a file's name.
+fn apart(block: &Block, first: &Block) -> Vec<String> {
+    let (settings, other) = (&block.settings, &first.settings);
+    let mut parts = Vec::new();
+    if settings.protocol != other.protocol {
+        parts.push(settings.protocol.to_string());
+    }
+    if settings.train_length != other.train_length {
+        parts.push(format!("L{}", settings.train_length));
+    }
+    if settings.split != other.split {
+        parts.push(if settings.split == Split::Valid {
+            "validation".into()
+        } else {
+            settings.split.to_string()
+        });
+    }
+    if block.checkpoint != first.checkpoint {
+        parts.push(file_name_of(&block.checkpoint));
+    }
+    parts
+}
+
+/// A name with only those signs that every file system and every address has.
+fn file_name_of(name: &str) -> String {
+    let mut text = String::new();
+    for sign in name.chars().take(60) {
+        if sign.is_ascii_alphanumeric() || sign == '_' || sign == '.' {
+            text.push(sign);
+        } else if !text.is_empty() && !text.ends_with('-') {
+            text.push('-');
+        }
+    }
+    text.trim_matches(['-', '.']).to_owned()
+}
+
+/// Losses while training: both of one run, or of several the validation losses where there are some. Runs that share a
+/// name are averaged where all of them have the step.
+pub(super) fn training_chart(runs: &[Run], looks: &Looks) -> Option<Chart> {
+    let mut curves = Vec::new();
+    if let [run] = runs {
+        for (name, values) in [("training", run.training_losses()), ("validation", run.validation_losses())] {
+            curves.push(Curve { name: name.into(), run: None, values });
+        }
+    } else {
+        curves.extend(by_name(runs).into_iter().map(|(name, runs)| curve_of(name, &runs)));
+        give_colours_once(&mut curves);
+    }
+    curves.retain(|curve| curve.values.len() > 1);
+    Some(training(&curves, looks)).filter(Chart::has_numbers)
+}
+
+/// Runs under each name, in order of first appearance.
+pub(super) fn by_name(runs: &[Run]) -> Vec<(&str, Vec<&Run>)> {
+    let mut groups: Vec<(&str, Vec<&Run>)> = Vec::new();
+    for run in runs {
+        match groups.iter_mut().find(|(name, _)| *name == run.name) {
+            Some((_, group)) => group.push(run),
+            None => groups.push((&run.name, vec![run])),
+        }
+    }
+    groups
+}
+
+fn curve_of(name: &str, runs: &[&Run]) -> Curve {
+    let valid: Vec<_> = runs.iter().map(|run| run.validation_losses()).filter(|it| it.len() > 1).collect();
+    let (kind, curves) = if valid.is_empty() {
+        ("training", runs.iter().map(|run| run.training_losses()).collect())
+    } else {
+        ("validation", valid)
+    };
+    let seeds = if curves.len() > 1 { format!(", mean of {} seeds", curves.len()) } else { String::new() };
+    Curve {
+        name: format!("{name} ({kind}{seeds})"),
+        run: runs[0].rows.first().map(|row| row.run.clone()),
+        values: mean(&curves),
+    }
+}
+
+/// The mean of curves at the steps that all of them have.
+fn mean(curves: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
+    let mut steps: BTreeMap<u64, (usize, f64)> = BTreeMap::new();
+    for &(step, loss) in curves.iter().flatten() {
+        // Steps are whole numbers.
+        let (count, sum) = steps.entry(step as u64).or_default();
+        *count += 1;
+        *sum += loss;
+    }
+    let shared = steps.into_iter().filter(|(_, (count, _))| *count == curves.len());
+    shared.map(|(step, (count, sum))| (step as f64, sum / count as f64)).collect()
+}
+
+/// Folders whose runs have one name, such as the seeds of a config, would have one colour: they are coloured in their
+/// order.
+fn give_colours_once(curves: &mut [Curve]) {
+    let mut counts: BTreeMap<Option<String>, usize> = BTreeMap::new();
+    for curve in &*curves {
+        *counts.entry(curve.run.clone()).or_default() += 1;
+    }
+    if counts.values().any(|count| *count > 1) {
+        for curve in curves {
+            curve.run = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_name_has_plain_signs_only() {
+        assert_eq!(file_name_of("rope, base = 1e4"), "rope-base-1e4");
+        assert_eq!(file_name_of("../a/<b>"), "a-b");
+        assert_eq!(file_name_of("L2_norm 0.5"), "L2_norm-0.5");
+    }
+
+    #[test]
+    fn means_are_of_steps_that_all_seeds_have() {
+        let curves = [vec![(1.0, 3.0), (2.0, 2.0), (3.0, 1.0)], vec![(1.0, 1.0), (3.0, 2.0)]];
+        assert_eq!(mean(&curves), [(1.0, 2.0), (3.0, 1.5)]);
+    }
+}

@@ -8,6 +8,7 @@ use crate::statistics::{Interval, adjusted, holm, level_of_rank, mean};
 use longwave_core::{Error, Result};
 use longwave_eval::{Metric, Protocol, ResultRow, Split, WINDOW_BASELINE};
 use longwave_position::Tokens;
+use longwave_report::block::multiple;
 use std::collections::BTreeSet;
 
 /// The probability that any pair is called different by mistake.
@@ -48,9 +49,47 @@ struct Candidate<'a> {
     value: f64,
 }
 
+/// The best and the second at one length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leaders {
+    /// The length as a multiple of the training length, `8L`.
+    pub at: String,
+    /// What is compared, as in [`Ranking`].
+    pub metric: Metric,
+    /// The name of the best and its mean over seeds.
+    pub best: Option<(String, f64)>,
+    /// The same of the second.
+    pub second: Option<(String, f64)>,
+}
+
 /// Ranks what was measured at `length`; `None` where there is nothing.
 pub fn rank(results: &Results, length: Tokens) -> Option<Ranking> {
     let at = |row: &ResultRow| row.settings.length == length.rounded_down(row.settings.train_length);
+    let (metric, candidates) = candidates(results, &at)?;
+    Some(ranking(metric, candidates))
+}
+
+/// The leaders at each length, the shortest first.
+pub fn leaders(results: &Results) -> Vec<Leaders> {
+    let mut lengths: Vec<(usize, usize)> =
+        results.rows.iter().map(|it| (it.row.settings.length, it.row.settings.train_length)).collect();
+    lengths.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)));
+    lengths.dedup_by(|a, b| a.0 * b.1 == b.0 * a.1);
+    let leaders = lengths.into_iter().filter_map(|(length, train_length)| {
+        let at = |row: &ResultRow| row.settings.length * train_length == length * row.settings.train_length;
+        let (metric, candidates) = candidates(results, &at)?;
+        let mut named = candidates.into_iter().map(|one| (one.name, one.value));
+        let at = multiple(length, train_length);
+        Some(Leaders { at, metric, best: named.next(), second: named.next() })
+    });
+    leaders.collect()
+}
+
+/// What was measured where `at` holds, best first, of the first protocol and split.
+fn candidates<'a>(
+    results: &'a Results,
+    at: &dyn Fn(&ResultRow) -> bool,
+) -> Option<(Metric, Vec<Candidate<'a>>)> {
     let here = || results.rows.iter().filter(|it| at(&it.row) && it.row.extend != WINDOW_BASELINE);
     let kind = |row: &ResultRow| (row.settings.protocol, row.settings.split);
     // Choices on the validation split are no results.
@@ -75,7 +114,7 @@ pub fn rank(results: &Results, length: Tokens) -> Option<Ranking> {
         if value.is_nan() { f64::INFINITY } else { value }
     };
     candidates.sort_by(|a, b| worth(a).total_cmp(&worth(b)));
-    Some(ranking(metric, candidates))
+    Some((metric, candidates))
 }
 
 /// What readings of a protocol are compared by: the loss where it is about perplexity.
@@ -229,6 +268,22 @@ mod tests {
         );
         assert!(sentence.ends_with("Holm's correction for all 6 pairs, 3 seeds)."), "{sentence}");
         assert_eq!(rank(&results(), "64L".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn each_length_has_its_best_and_its_second() {
+        let leaders = leaders(&results());
+        let told: Vec<(&str, &str, &str)> = leaders
+            .iter()
+            .map(|one| {
+                (
+                    one.at.as_str(),
+                    one.best.as_ref().unwrap().0.as_str(),
+                    one.second.as_ref().unwrap().0.as_str(),
+                )
+            })
+            .collect();
+        assert_eq!(told, [("2L", "rope, yarn", "rope, ntk"), ("4L", "rope, yarn", "rope, ntk")]);
     }
 
     #[test]

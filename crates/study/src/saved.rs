@@ -3,7 +3,6 @@
 
 use crate::document::Study;
 use crate::plan::Plan;
-use crate::write::PAGES;
 use longwave_core::config::read;
 use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
@@ -11,6 +10,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
+/// The folder of a study's tables, charts and page, in that of the study.
+pub const PAGES: &str = "report";
 /// The version of the file's form.
 const FORMAT: u32 = 1;
 /// The file's name.

@@ -1,6 +1,7 @@
 //! `longwave report`: tables, plots and the page of a run, of a study, or of a folder of runs.
 
 use crate::options::{one_value, parsed};
+use crate::output::data;
 use crate::study_runner::report_again;
 use crate::tables::{print, write_figures, write_report};
 use clap::Args;
@@ -10,7 +11,6 @@ use longwave_report::Format;
 use longwave_report::page::Report;
 use longwave_report::plot::{Figure, Typeface};
 use longwave_study::saved;
-use longwave_study::write::PAGES;
 use std::path::{Path, PathBuf};
 
 /// Write tables, plots and the HTML page of a run, of a study, or of a folder of runs
@@ -52,18 +52,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .transpose()?;
     // A font that cannot be read is found before anything is written.
     let figure = arguments.pdf.then(|| figure(arguments)).transpose()?;
-    let report = if let Some(study) = saved::folder_of(&arguments.folder) {
-        report_again(&study, against.as_ref())?;
-        if figure.is_none() && arguments.format.is_none() {
-            return Ok(());
+    if let Some(study) = saved::folder_of(&arguments.folder) {
+        let report = report_again(&study, against.as_ref())?;
+        if let (Some(figure), Some(page)) = (figure, report.page()) {
+            write_figures(page, &figure)?;
         }
-        Report::read(&study.join(PAGES), against.as_ref())?
-    } else {
-        check_old_study(&arguments.folder)?;
-        let report = Report::read(&arguments.folder, against.as_ref())?;
-        write_report(&report)?;
-        report
-    };
+        return arguments.format.map_or(Ok(()), |format| data(&report.tables(format)));
+    }
+    check_old_study(&arguments.folder)?;
+    let report = Report::read(&arguments.folder, against.as_ref())?;
+    write_report(&report)?;
     if let Some(figure) = figure {
         write_figures(&report, &figure)?;
     }

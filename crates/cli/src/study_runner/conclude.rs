@@ -5,7 +5,8 @@ use crate::output::{data, status};
 use longwave_core::{Error, Result};
 use longwave_eval::Reference;
 use longwave_study::results::Results;
-use longwave_study::{Failure, Store, saved, write};
+use longwave_study::write::StudyReport;
+use longwave_study::{Failure, Store, saved};
 use std::path::Path;
 
 /// The most reasons of failures that are printed; `study.md` has all.
@@ -17,8 +18,9 @@ impl StudyRunner<'_> {
     /// Writes the results and prints the tables; failures come last.
     pub(super) fn conclude(&self) -> Result<()> {
         let results = Results::gather(&self.plan, &self.store)?;
-        let text = write::all(&self.folder, self.study, &self.plan, &results, None)?;
-        data(&text)?;
+        let report = StudyReport::new(&self.folder, self.study, &self.plan, &self.store, &results, None)?;
+        report.write(&self.folder)?;
+        data(&self.options.format.map_or_else(|| report.markdown(), |format| report.tables(format)))?;
         wrote(&self.folder);
         self.print_failures(&results);
         if !results.failures.is_empty() {
@@ -66,9 +68,10 @@ impl StudyRunner<'_> {
 }
 
 /// Writes again what a study wrote into its folder, from what its store holds.
-pub(crate) fn report_again(folder: &Path, against: Option<&Reference>) -> Result<()> {
+pub(crate) fn report_again(folder: &Path, against: Option<&Reference>) -> Result<StudyReport> {
     let (study, plan) = saved::load(folder)?;
-    let results = Results::gather(&plan, &Store::new(&study.store))?;
+    let store = Store::new(&study.store);
+    let results = Results::gather(&plan, &store)?;
     if results.rows.is_empty() {
         return Err(Error::failed(format!(
             "`{}` holds no result of the study in `{}`",
@@ -77,9 +80,10 @@ pub(crate) fn report_again(folder: &Path, against: Option<&Reference>) -> Result
         ))
         .hint("run the study, or start this command in the folder where it ran"));
     }
-    write::all(folder, &study, &plan, &results, against)?;
+    let report = StudyReport::new(folder, &study, &plan, &store, &results, against)?;
+    report.write(folder)?;
     wrote(folder);
-    Ok(())
+    Ok(report)
 }
 
 fn wrote(folder: &Path) {

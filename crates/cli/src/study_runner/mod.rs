@@ -16,6 +16,7 @@ use estimate::Opened;
 use longwave_core::{Error, Result, file};
 use longwave_experiment::Config;
 use longwave_kernels::DeviceChoice;
+use longwave_report::Format;
 use longwave_study::cost::{Cost, check_texts, costs};
 use longwave_study::document::studies;
 use longwave_study::{Plan, Store, Study, Work, declared, judge, ranking, saved};
@@ -44,6 +45,9 @@ pub(crate) struct Options {
     /// Run nothing: write the results of what is finished
     #[arg(long, conflicts_with_all = ["dry_run", "retry"])]
     pub(crate) collect: bool,
+    /// Print the tables as `text`, `markdown`, `latex` or `csv`; the whole of `study.md` unless given
+    #[arg(long, value_name = "FORMAT", value_parser = parsed::<Format>, conflicts_with = "dry_run")]
+    pub(crate) format: Option<Format>,
     /// The study's folder; `studies/NAME` beside the store unless given
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

@@ -1,64 +1,178 @@
-//! The files of a study: `results.csv`, `results.parquet`, `study.md` with its tables, and `report/`.
+//! Everything that a study tells: `study.md`, `results.csv`, `results.parquet`, and `report/` with the page.
 
-mod markdown;
+mod answers;
 mod parquet_file;
+mod tables;
 
 use crate::declared;
 use crate::document::Study;
 use crate::judge::judge;
 use crate::plan::Plan;
-use crate::ranking::rank;
+use crate::ranking::{leaders, rank};
 use crate::results::Results;
-use longwave_core::{Error, Result, file};
+use crate::saved::PAGES;
+use crate::store::Store;
+use longwave_core::{Result, file};
 use longwave_eval::{Reference, ResultRow};
-use longwave_report::{Tidy, page};
+use longwave_report::grid::{Grid, markdown_text};
+use longwave_report::page::{Opening, Report, Run};
+use longwave_report::{Format, Tidy};
+use std::fmt::Write as _;
 use std::path::Path;
 
-/// The folder of a study's tables, charts and page, in that of the study.
-pub const PAGES: &str = "report";
+pub use tables::tables;
 
-pub use markdown::{markdown, tables};
-
-/// Writes all files of a study into its folder, and gives the text of `study.md`. Without any row there is only that.
-/// The page compares losses with the reading `against`, see [`page::write`].
-///
-/// # Errors
-/// A claim names nothing, or a file cannot be written.
-pub fn all(
-    folder: &Path,
-    study: &Study,
-    plan: &Plan,
-    results: &Results,
-    against: Option<&Reference>,
-) -> Result<String> {
-    let mut claims = judge(&study.claims, plan, results)?;
-    for (claim, is_added) in claims.iter_mut().zip(declared::added(folder, study)?) {
-        claim.is_added = is_added;
-    }
-    if !results.rows.is_empty() {
-        let table = results.table()?;
-        report(&folder.join(PAGES), &study.name, results, against)?;
-        csv(&folder.join("results.csv"), &table)?;
-        parquet(&folder.join("results.parquet"), &table)?;
-    }
-    let best = study.best.and_then(|at| Some((at, rank(results, at)?)));
-    let text = markdown(&study.name, plan, results, &claims, best.as_ref());
-    file::write(&folder.join("study.md"), text.as_bytes())?;
-    Ok(text)
+/// A study's results with their tables, ready to be printed and written.
+#[derive(Debug)]
+pub struct StudyReport {
+    name: String,
+    progress: String,
+    results: Vec<Grid>,
+    claims: Option<Grid>,
+    /// Evaluations that do not apply, a sentence each.
+    left_out: Vec<String>,
+    /// Runs that failed, with the reason.
+    failed: Vec<String>,
+    best: Option<Grid>,
+    /// All rows in the order of the plan.
+    table: Tidy,
+    /// Tables, charts and page of `report/`; `None` without any row.
+    page: Option<(Vec<ResultRow>, Report)>,
 }
 
-/// Tables, plots and page of all rows, one name for each combination of labels.
-fn report(folder: &Path, name: &str, results: &Results, against: Option<&Reference>) -> Result<()> {
-    let mut text = String::new();
-    for measured in &results.rows {
-        let run = if measured.labels.is_empty() { name.to_owned() } else { measured.labels.join(", ") };
-        let row = ResultRow { run, ..measured.row.clone() };
-        let line = serde_json::to_string(&row)
-            .map_err(|error| Error::failed(format!("a result row cannot be written: {error}")))?;
-        text.extend([line.as_str(), "\n"]);
+impl StudyReport {
+    /// Judges the claims of a study and makes its tables. `folder` is that of the study. The page compares losses with
+    /// the reading `against`, see [`Report::new`].
+    ///
+    /// # Errors
+    /// A claim names nothing, or a file of the store cannot be read.
+    pub fn new(
+        folder: &Path,
+        study: &Study,
+        plan: &Plan,
+        store: &Store,
+        results: &Results,
+        against: Option<&Reference>,
+    ) -> Result<Self> {
+        let mut judged = judge(&study.claims, plan, results)?;
+        for (claim, is_added) in judged.iter_mut().zip(declared::added(folder, study)?) {
+            claim.is_added = is_added;
+        }
+        let best = study.best.and_then(|at| Some(answers::ranking(at, &rank(results, at)?)));
+        let failed = results.failures.iter();
+        let mut report = Self {
+            name: study.name.clone(),
+            progress: progress(plan, results),
+            results: tables(results),
+            claims: (!judged.is_empty()).then(|| answers::claims(&judged)),
+            left_out: plan.left_out(),
+            failed: failed.map(|(run, why)| format!("{}: {}", plan.runs[*run].title(), why.reason)).collect(),
+            best,
+            table: results.table()?,
+            page: None,
+        };
+        if !results.rows.is_empty() {
+            let rows = named_rows(&study.name, results);
+            let runs = runs(plan, store, results, &rows)?;
+            let opening = report.opening(results);
+            report.page = Some((rows, Report::new(&folder.join(PAGES), opening, runs, against)?));
+        }
+        Ok(report)
     }
-    file::write(&folder.join("results.jsonl"), text.as_bytes())?;
-    page::write(folder, against).map(|_| ())
+
+    /// What the page shows before the results.
+    fn opening(&self, results: &Results) -> Opening {
+        let mut sentences = vec![self.progress.clone()];
+        sentences.extend(self.failed.iter().map(|run| format!("Failed: {run}")));
+        let tables = [self.claims.clone(), self.best.clone(), answers::leaders(&leaders(results))];
+        Opening { title: self.name.clone(), sentences, tables: tables.into_iter().flatten().collect() }
+    }
+
+    /// The whole of `study.md`.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("# {}\n\n{}\n", self.name, self.progress);
+        for grid in self.results.iter().chain(&self.claims) {
+            let _ = write!(text, "\n{}", grid.markdown_at(2));
+        }
+        let lists = [
+            ("Left out", "Evaluations that do not apply to these runs:\n\n", &self.left_out),
+            ("Failed", "", &self.failed),
+        ];
+        for (heading, sentence, list) in lists.into_iter().filter(|(.., list)| !list.is_empty()) {
+            let _ = write!(text, "\n## {heading}\n\n{sentence}");
+            for one in list {
+                let _ = writeln!(text, "- {}", markdown_text(one));
+            }
+        }
+        if let Some(grid) = &self.best {
+            let _ = write!(text, "\n{}", grid.markdown_at(2));
+        }
+        text
+    }
+
+    /// The tables in a format.
+    pub fn tables(&self, format: Format) -> String {
+        let grids = self.results.iter().chain(&self.claims).chain(&self.best);
+        grids.map(|grid| grid.written(format)).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The report in `report/`; `None` without any row.
+    pub fn page(&self) -> Option<&Report> {
+        self.page.as_ref().map(|(_, report)| report)
+    }
+
+    /// Writes all files into the study's folder. Without any row there is only `study.md`.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        if let Some((rows, report)) = &self.page {
+            longwave_eval::row::write_rows(&folder.join(PAGES).join("results.jsonl"), rows)?;
+            report.write()?;
+            csv(&folder.join("results.csv"), &self.table)?;
+            parquet(&folder.join("results.parquet"), &self.table)?;
+        }
+        file::write(&folder.join("study.md"), self.markdown().as_bytes())
+    }
+}
+
+/// How many runs are finished, failed, and to be done.
+fn progress(plan: &Plan, results: &Results) -> String {
+    let (all, failed, missing) = (plan.runs.len(), results.failures.len(), results.missing.len());
+    let mut text = format!("{} of {all} runs finished", all - failed - missing);
+    if failed > 0 {
+        let _ = write!(text, ", {failed} failed");
+    }
+    if missing > 0 {
+        let _ = write!(text, ", {missing} to be done");
+    }
+    text + "."
+}
+
+/// All rows, their run named after its labels: the seeds of one combination share a name.
+fn named_rows(study: &str, results: &Results) -> Vec<ResultRow> {
+    let named = results.rows.iter().map(|measured| {
+        let labels = &measured.labels;
+        let run = if labels.is_empty() { study.to_owned() } else { labels.join(", ") };
+        ResultRow { run, ..measured.row.clone() }
+    });
+    named.collect()
+}
+
+/// The runs that have rows, each with what its folder in the store holds.
+fn runs(plan: &Plan, store: &Store, results: &Results, rows: &[ResultRow]) -> Result<Vec<Run>> {
+    let mut runs: Vec<(usize, Vec<ResultRow>)> = Vec::new();
+    for (measured, row) in results.rows.iter().zip(rows) {
+        match runs.last_mut() {
+            Some((run, rows)) if *run == measured.run => rows.push(row.clone()),
+            _ => runs.push((measured.run, vec![row.clone()])),
+        }
+    }
+    let of = |(run, rows): (usize, Vec<ResultRow>)| {
+        let job = plan.runs[run].job.as_ref().map_err(Clone::clone)?;
+        Run::new(rows[0].run.clone(), rows, &store.run(&job.key))
+    };
+    runs.into_iter().map(of).collect()
 }
 
 /// Writes a table as comma-separated values, see [`Tidy::csv`].

@@ -16,7 +16,9 @@ fn example() -> String {
 fn answer(printed: &str) -> (Vec<Vec<String>>, String) {
     let section = printed.split("## Best at 8L").nth(1).unwrap_or_else(|| panic!("{printed}"));
     let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
-    let rows = section.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| |"));
+    let rows = section
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| place") && !line.starts_with("| ---"));
     (rows.map(cells).collect(), section.trim().lines().last().unwrap().to_owned())
 }
 

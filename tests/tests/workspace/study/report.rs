@@ -47,3 +47,41 @@ fn what_cannot_be_reported_again_is_left_alone() {
     assert!(outcome.stderr.contains("hint: `longwave study FILE --collect`"), "{}", outcome.stderr);
     assert_eq!(results(&project), before);
 }
+
+#[test]
+fn the_page_has_the_studys_name_its_verdicts_and_its_training() {
+    let best = "best = \"2L\"\n\n[set]";
+    let evaluate = "[[evaluate]]\nlengths = [64]\nprotocol = \"sliding\"\n\n[[claim]]";
+    let text = STUDY.replacen("[set]", best, 1).replacen("[[claim]]", evaluate, 1);
+    let text = text.replace("checkpoint_every = 2", "checkpoint_every = 2, validate_every = 4");
+    let project = project(&text);
+    let printed = done(study(&project, &["--format", "latex"])).stdout;
+    for part in ["caption{Perplexity, fixed\\_target", "caption{Claims.", "caption{Best at 2L.", "\\textbf{"]
+    {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    let page = String::from_utf8(project.read("runs/studies/two/report/report.html")).unwrap();
+    for part in [
+        "<h1>two</h1>",
+        "<p>4 of 4 runs finished.</p>",
+        "<h2>Claims</h2>",
+        "<td class=\"text\">rope = alibi at 64</td>",
+        "<strong>holds</strong>",
+        "<h2>Best at 2L</h2>",
+        "<h2>Best at each length</h2>",
+        "<h2>Training</h2>",
+        "rope (validation, mean of 2 seeds)",
+        "<summary>Config of alibi</summary>",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    // The seeds of a run share their line of the chart and their config.
+    assert_eq!(page.matches("<summary>Config of").count(), 2);
+    for name in ["perplexity.svg", "perplexity-sliding.svg"] {
+        assert!(project.exists(&format!("runs/studies/two/report/{name}")), "{name}");
+    }
+    // What `report` prints and draws is the study's too.
+    let again = done(project.run(&["report", "runs/studies/two", "--format", "latex", "--pdf"]));
+    assert_eq!(again.stdout, printed);
+    assert!(again.stderr.contains("perplexity-sliding.pdf, training.pdf"), "{}", again.stderr);
+}

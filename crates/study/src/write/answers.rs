@@ -1,0 +1,158 @@
+//! What a study answers as tables: the verdicts on its claims, and what is the best.
+
+use super::tables::value;
+use crate::judge::Judged;
+use crate::ranking::{Leaders, Ranking};
+use longwave_eval::Metric;
+use longwave_position::Tokens;
+use longwave_report::grid::{Entry, Grid, Header};
+
+/// The verdict on each claim, with its evidence.
+pub(super) fn claims(claims: &[Judged]) -> Grid {
+    let mut notes = vec![
+        "Differences in nats per token, left side minus right, paired by seed and by document.".to_owned(),
+    ];
+    if claims.iter().any(|claim| claim.is_added) {
+        let added = "(added): the claim was added or changed after the first result of the study was there. It is \
+                     corrected with the rest.";
+        notes.push(added.to_owned());
+    }
+    let mut others: Vec<Metric> = Vec::new();
+    for claim in claims {
+        if claim.metric != Metric::Loss && !others.contains(&claim.metric) {
+            others.push(claim.metric);
+        }
+    }
+    for other in others {
+        let less = if other.lower_is_better() { "less" } else { "more" };
+        notes.push(format!("`{}`: differences in {}, {less} is better.", other.name(), other.unit()));
+    }
+    Grid {
+        title: "Claims".into(),
+        setting: String::new(),
+        headers: vec![
+            Header::words("claim"),
+            Header::number("tolerance"),
+            Header::number("difference"),
+            Header::number("adjusted interval"),
+            Header::number("bootstrap 95%"),
+            Header::number("p (Holm)"),
+            Header::number("seeds, documents"),
+            Header::words("verdict"),
+        ],
+        rows: claims.iter().map(verdict).collect(),
+        notes,
+    }
+}
+
+fn verdict(claim: &Judged) -> Vec<Entry> {
+    let difference = claim.difference.as_ref();
+    let bootstrap = difference.and_then(|difference| difference.bootstrap);
+    let interval = claim.interval.map_or("-".to_owned(), |interval| {
+        format!("{} ({:.2}%)", ends(Some((interval.low, interval.high))), 100.0 * claim.level)
+    });
+    let added = if claim.is_added { " (added)" } else { "" };
+    let texts = [
+        says(claim),
+        claim.tolerance.to_string(),
+        difference.map_or("not measured".to_owned(), |it| format!("{:+.4}", it.mean)),
+        interval,
+        ends(bootstrap),
+        claim.p.map_or("-".to_owned(), p_value),
+        difference.map_or("-".to_owned(), |it| format!("{}, {}", it.seeds, it.documents)),
+    ];
+    let verdict = Entry { strong: true, ..Entry::new(format!("{}{added}", claim.verdict.word())) };
+    texts.into_iter().map(Entry::new).chain([verdict]).collect()
+}
+
+/// The claim's sentence, with its metric where that is not the loss.
+fn says(claim: &Judged) -> String {
+    match claim.metric {
+        Metric::Loss => claim.says.clone(),
+        other => format!("{} (`{}`)", claim.says, other.name()),
+    }
+}
+
+/// What is the best at one length, and by how much.
+pub(super) fn ranking(at: Tokens, ranking: &Ranking) -> Grid {
+    let metric = ranking.metric;
+    let row = |(place, one): (usize, &crate::ranking::Ranked)| {
+        let texts = [
+            place.to_string(),
+            one.name.clone(),
+            mean_value(metric, one.value),
+            one.difference.as_ref().map_or("-".to_owned(), |it| format!("{:+.4}", it.mean)),
+            ends(one.interval.map(|interval| (interval.low, interval.high))),
+            one.p.map_or("-".to_owned(), p_value),
+        ];
+        texts.into_iter().map(Entry::new).collect()
+    };
+    Grid {
+        title: format!("Best at {}", at.text()),
+        setting: String::new(),
+        headers: vec![
+            Header::number("place"),
+            Header::words("reading"),
+            Header::number(name(metric)),
+            Header::number("difference to the best"),
+            Header::number("adjusted interval"),
+            Header::number("p (Holm)"),
+        ],
+        rows: (1..).zip(&ranking.ranked).map(row).collect(),
+        notes: vec![
+            format!("Differences in {}, paired by seed and by document.", metric.unit()),
+            ranking.sentence(&at.text()),
+        ],
+    }
+}
+
+/// The best and the second at each length: what was measured, without a test.
+pub(super) fn leaders(leaders: &[Leaders]) -> Option<Grid> {
+    let metric = leaders.first()?.metric;
+    let row = |one: &Leaders| {
+        let [best, second] = [one.best.as_ref(), one.second.as_ref()].map(|of| {
+            of.map_or([String::new(), String::new()], |(name, value)| {
+                [name.clone(), mean_value(metric, *value)]
+            })
+        });
+        let length = Entry::new(one.at.clone());
+        std::iter::once(length).chain(best.into_iter().chain(second).map(Entry::new)).collect()
+    };
+    Some(Grid {
+        title: "Best at each length".into(),
+        setting: String::new(),
+        headers: vec![
+            Header::words("length"),
+            Header::words("best"),
+            Header::number(name(metric)),
+            Header::words("second"),
+            Header::number(name(metric)),
+        ],
+        rows: leaders.iter().map(row).collect(),
+        notes: vec![
+            "Means over seeds, of all that the study compares, the window baseline aside. Whether a difference is \
+             significant is a question for `best = \"8L\"` or a claim."
+                .to_owned(),
+        ],
+    })
+}
+
+/// What the mean of a metric is shown as: a loss as its perplexity.
+fn mean_value(metric: Metric, mean: f64) -> String {
+    match metric {
+        Metric::Loss => value(Metric::Perplexity, mean.exp()),
+        other => value(other, other.factor() * mean),
+    }
+}
+
+fn name(metric: Metric) -> String {
+    if metric == Metric::Loss { "perplexity".to_owned() } else { metric.title().to_lowercase() }
+}
+
+fn ends(ends: Option<(f64, f64)>) -> String {
+    ends.map_or("-".to_owned(), |(low, high)| format!("{low:+.4} to {high:+.4}"))
+}
+
+fn p_value(p: f64) -> String {
+    if p < 1e-4 { format!("{p:.1e}") } else { format!("{p:.4}") }
+}

@@ -1,0 +1,181 @@
+//! The results of a study as tables: a line for each reading, a column for each length.
+
+use crate::results::{Measured, Results};
+use crate::statistics::mean;
+use longwave_eval::{Metric, Protocol, ResultRow, Split};
+use longwave_report::grid::{Entry, Grid, Header};
+use longwave_report::table::{Cell, Spread, percent};
+use std::collections::{BTreeMap, HashMap};
+
+/// Rows that stand in one table.
+type Group = (Protocol, Split, usize);
+
+/// The rows of one table's line by length.
+type Cells<'a> = BTreeMap<usize, Vec<&'a ResultRow>>;
+
+/// By reading and length what the protocol is about: perplexity, accuracy or exact match. One table for each
+/// protocol, split and training length.
+pub fn tables(results: &Results) -> Vec<Grid> {
+    let mut groups: Vec<(Group, Vec<&Measured>)> = Vec::new();
+    for measured in &results.rows {
+        let settings = &measured.row.settings;
+        let group = (settings.protocol, settings.split, settings.train_length);
+        match groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, rows)) => rows.push(measured),
+            None => groups.push((group, vec![measured])),
+        }
+    }
+    let of_group = |(group, rows): &(Group, Vec<&Measured>)| -> Vec<Grid> {
+        group.0.shown().iter().map(|&metric| table(results, metric, *group, rows)).collect()
+    };
+    groups.iter().flat_map(of_group).collect()
+}
+
+fn table(
+    results: &Results,
+    metric: Metric,
+    (protocol, split, train_length): Group,
+    rows: &[&Measured],
+) -> Grid {
+    let mut lengths: Vec<usize> = rows.iter().map(|row| row.row.settings.length).collect();
+    lengths.sort_unstable();
+    lengths.dedup();
+    let mut lines: Vec<(&[String], &str, Cells<'_>)> = Vec::new();
+    let mut places = HashMap::new();
+    for row in rows {
+        let (labels, extend) = (row.labels.as_slice(), row.extend.as_str());
+        let place = *places.entry((labels, extend)).or_insert(lines.len());
+        if place == lines.len() {
+            lines.push((labels, extend, Cells::new()));
+        }
+        lines[place].2.entry(row.row.settings.length).or_default().push(&row.row);
+    }
+    let labels = results.axes.iter().map(String::as_str).chain(["extend"]).map(Header::words);
+    let columns = lengths.iter().map(|length| Header::number(heading(*length, train_length)));
+    let line = |(labels, extend, found): (&[String], &str, Cells<'_>)| {
+        let names = labels.iter().map(String::as_str).chain([extend]).map(Entry::new);
+        let cells = lengths
+            .iter()
+            .map(|length| found.get(length).map_or_else(Entry::default, |rows| cell(metric, rows)));
+        names.chain(cells).collect()
+    };
+    let what = if metric.is_exponential() {
+        "exp of the mean loss over seeds ± standard deviation over seeds; in parentheses the standard error over \
+         documents. Both are in per cent of the perplexity: 100 times those of the loss in nats."
+    } else {
+        "Mean over seeds ± standard deviation over seeds; in parentheses the standard error over documents."
+    };
+    Grid {
+        title: format!("{}, {protocol}, {split} split, L = {train_length}", metric.title()),
+        setting: String::new(),
+        headers: labels.chain(columns).collect(),
+        rows: lines.into_iter().map(line).collect(),
+        notes: vec![what.to_owned()],
+    }
+}
+
+fn heading(length: usize, train_length: usize) -> String {
+    match length / train_length {
+        1 if length == train_length => format!("{length} (L)"),
+        times if length == times * train_length => format!("{length} ({times}L)"),
+        _ => length.to_string(),
+    }
+}
+
+/// The value over seeds, their spread, and the mean of their errors over documents; of a perplexity both in per cent.
+fn cell(metric: Metric, rows: &[&ResultRow]) -> Entry {
+    let Some(cell) = Cell::new(metric, rows) else { return Entry::default() };
+    let is_perplexity = metric.is_exponential();
+    let spread = |spread| match spread {
+        Spread::Relative(nats) => percent(nats),
+        Spread::Absolute(deviation) => format!("{deviation:.1}"),
+        Spread::Interval(low, high) => format!("[{low:.1}, {high:.1}]"),
+    };
+    // Of a perplexity in per cent the error of the loss in nats is a hundredth.
+    let of = if is_perplexity { Metric::Loss } else { metric };
+    let error = |row: &&ResultRow| row.error(of).map(|error| of.factor() * error);
+    let errors: Vec<f64> = rows.iter().filter_map(error).collect();
+    let over_documents = |error| if is_perplexity { percent(error) } else { format!("{error:.1}") };
+    Entry {
+        value: value(metric, cell.value),
+        error: cell.error.filter(|_| cell.seeds > 1).map(spread),
+        error_over_documents: mean(&errors).map(over_documents),
+        ..Entry::default()
+    }
+}
+
+/// A perplexity with four digits or so, or a share in per cent.
+pub(super) fn value(metric: Metric, value: f64) -> String {
+    if !metric.is_exponential() {
+        return format!("{value:.1}");
+    }
+    match value.abs() {
+        large if large >= 1e6 => format!("{value:.2e}"),
+        large if large >= 1000.0 => format!("{value:.0}"),
+        large if large >= 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::results;
+
+    fn markdown(results: &Results) -> String {
+        tables(results).iter().map(|grid| grid.markdown_at(2)).collect()
+    }
+
+    #[test]
+    fn a_line_for_each_reading_and_a_column_for_each_length() {
+        let text = markdown(&results());
+        assert!(text.contains("| position | extend | 256 (2L) | 512 (4L) |"), "{text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with("| rope |")).count(), 2);
+        let line = text.lines().find(|line| line.starts_with("| alibi | ntk |")).unwrap();
+        assert_eq!(line.matches('±').count(), 2, "{line}");
+    }
+
+    #[test]
+    fn a_perplexity_over_seeds_is_that_of_the_mean_loss() {
+        let mut results = results();
+        results
+            .rows
+            .retain(|measured| (measured.extend.as_str(), measured.row.settings.length) == ("ntk", 256));
+        for measured in &mut results.rows {
+            let row = &mut measured.row;
+            let nll = 3.0 + 0.2 * (row.seed as f64 - 1.0);
+            *row = row.clone().with("nll", nll).with("ppl", nll.exp()).with("nll_se", 0.05);
+        }
+        let text = markdown(&results);
+        assert!(text.contains("| rope | ntk | 20.09 ±20.0% (5.0%) |"), "{text}");
+        assert!(text.contains("Both are in per cent of the perplexity"), "{text}");
+        results.rows.retain(|measured| measured.row.seed == 0);
+        assert!(markdown(&results).contains("| rope | ntk | 16.44 (5.0%) |"), "{}", markdown(&results));
+    }
+
+    #[test]
+    fn a_task_has_tables_of_what_it_is_about() {
+        let mut results = results();
+        for measured in &mut results.rows {
+            measured.row.settings.protocol = Protocol::Task;
+            measured.row.values.set("exact_match", Some(0.25));
+            measured.row.values.set("exact_match_se", Some(0.125));
+            measured.row.values.set("accuracy", Some(0.5));
+            measured.labels = vec!["a|b".to_owned()];
+        }
+        let text = markdown(&results);
+        let titles: Vec<&str> = text.lines().filter(|line| line.starts_with("## ")).collect();
+        assert_eq!(
+            titles,
+            ["## Exact match in %, task, test split, L = 128", "## Accuracy in %, task, test split, L = 128"]
+        );
+        assert!(text.contains("| a\\|b | yarn | 25.0 ±0.0 (12.5) | 25.0 ±0.0 (12.5) |"), "{text}");
+        assert!(text.contains("| a\\|b | yarn | 50.0 ±0.0 | 50.0 ±0.0 |"), "{text}");
+    }
+
+    #[test]
+    fn numbers_keep_few_digits() {
+        let texts = [12.345, 123.45, 12345.6, 1e9].map(|number| value(Metric::Perplexity, number));
+        assert_eq!(texts, ["12.35", "123.5", "12346", "1.00e9"]);
+    }
+}

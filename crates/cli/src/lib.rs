@@ -21,7 +21,9 @@ mod tables;
 mod terminal;
 
 use clap::Parser;
+use clap::builder::NonEmptyStringValueParser;
 use commands::Command;
+use longwave_data::cache;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -31,6 +33,9 @@ use tracing_subscriber::EnvFilter;
 #[derive(Debug, Parser)]
 #[command(name = "longwave", version, propagate_version = true)]
 struct Arguments {
+    /// Keep tokens for the next run in this folder, before `LONGWAVE_CACHE` and `data.cache`
+    #[arg(long, global = true, value_name = "DIR", value_parser = NonEmptyStringValueParser::new())]
+    cache: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
@@ -41,6 +46,9 @@ pub fn main() -> ExitCode {
     // clap prints help and usage errors itself, and ends with 0 or 2.
     let arguments = Arguments::parse();
     start_logs();
+    if let Some(folder) = arguments.cache {
+        cache::choose(folder.into());
+    }
     match arguments.command.run() {
         Ok(code) => code,
         Err(error) => {

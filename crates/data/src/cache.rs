@@ -14,11 +14,24 @@ use std::sync::OnceLock;
 /// The environment variable that names the folder of the cache.
 const VARIABLE: &str = "LONGWAVE_CACHE";
 
-/// The folder of the cache: `LONGWAVE_CACHE`, what the config says, the user's, or else, where that cannot be written,
+/// The folder that the process was asked to use.
+static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
+
+/// Keeps the tokens that this process makes in `folder`, whatever the environment and configs say. Only the first call counts.
+pub fn choose(folder: PathBuf) {
+    let _ = CHOSEN.set(folder);
+}
+
+/// The folder that [`choose`] was called with.
+pub fn chosen() -> Option<&'static Path> {
+    CHOSEN.get().map(PathBuf::as_path)
+}
+
+/// The folder of the cache: what [`choose`] was called with, `LONGWAVE_CACHE`, what the config says, the user's, or else, where that cannot be written,
 /// one for temporary files, which is said once.
 pub(crate) fn folder(config: &DataConfig) -> PathBuf {
     static OF_THE_USER: OnceLock<PathBuf> = OnceLock::new();
-    if let Some(folder) = variable(VARIABLE) {
+    if let Some(folder) = chosen().map(Path::to_owned).or_else(|| variable(VARIABLE)) {
         return folder;
     }
     if !config.cache.is_empty() {

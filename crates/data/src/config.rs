@@ -35,7 +35,7 @@ pub struct DataConfig {
     #[serde(default)]
     pub split: SplitConfig,
     /// The folder where token files are kept for the next run. Default: `longwave` in the user's cache folder, such as
-    /// `~/.cache/longwave`. The environment variable `LONGWAVE_CACHE` comes before both.
+    /// `~/.cache/longwave`. The option `--cache` and the environment variable `LONGWAVE_CACHE` come before both.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cache: String,
     /// Where the corpus was looked for beside the config, and is not; for messages.

@@ -20,7 +20,7 @@
 
 mod batch;
 mod build;
-mod cache;
+pub mod cache;
 mod config;
 mod corpus;
 mod dataset;

@@ -9,7 +9,7 @@
 
 use crate::plan::{Job, Plan};
 use crate::store::{Failure, Store, Work};
-use crate::task::StudyTask;
+use crate::task::{self, StudyTask};
 use longwave_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -217,7 +217,7 @@ impl Execution<'_> {
     fn spawn(
         &self,
         index: usize,
-        task: &Path,
+        file: &Path,
         key: &str,
         device: &str,
     ) -> Result<(Child, Option<ChildStdin>)> {
@@ -225,8 +225,7 @@ impl Execution<'_> {
         let failed = |error: std::io::Error| Error::io("write", &log, &error);
         let stderr = OpenOptions::new().create(true).append(true).open(&log).map_err(failed)?;
         let mut child = Command::new(&self.options.program)
-            .arg("task")
-            .arg(task)
+            .args(task::arguments(file))
             .args(["--follow", "--device", device])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

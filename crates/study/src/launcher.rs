@@ -4,7 +4,7 @@
 
 use crate::plan::Plan;
 use crate::store::Store;
-use crate::task::StudyTask;
+use crate::task::{self, StudyTask};
 use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -48,8 +48,9 @@ pub fn ready(study: &Submission<'_>, plan: &Plan, store: &Store, runs: &[usize])
         let device = &study.devices[index % study.devices.len()];
         let task = StudyTask::new(run, job, store.folder(), study.threads, device);
         let path = task.write(&study.folder.join("tasks"))?;
-        let command =
-            format!("{} task {}", shell(&study.program.to_string_lossy()), shell(&path.to_string_lossy()));
+        let program = std::iter::once(study.program.as_os_str().to_owned());
+        let words = program.chain(task::arguments(&path)).map(|word| shell(&word.to_string_lossy()));
+        let command = words.collect::<Vec<_>>().join(" ");
         tasks.push(Ready { key: job.key.clone(), path, command });
     }
     Ok(tasks)

@@ -4,8 +4,10 @@
 use crate::plan::{Job, Planned};
 use longwave_core::config::read;
 use longwave_core::{Error, Result, file};
+use longwave_data::cache;
 use longwave_experiment::Config;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -38,6 +40,17 @@ struct Written {
     threads: usize,
     device: String,
     config: Table,
+}
+
+/// The arguments by which this program does the task of a file, and keeps tokens where this process keeps them.
+pub fn arguments(file: &Path) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec!["task".into(), file.into()];
+    if let Some(cache) = cache::chosen() {
+        // A task may start in another folder.
+        let cache = std::path::absolute(cache).unwrap_or_else(|_| cache.to_owned());
+        arguments.extend(["--cache".into(), cache.into()]);
+    }
+    arguments
 }
 
 impl StudyTask {

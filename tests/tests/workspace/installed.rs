@@ -253,3 +253,26 @@ fn processes_that_unpack_and_tokenize_at_once_do_not_disturb_each_other() {
     let model = |run: &str| project.path(run).join("checkpoints/last.safetensors");
     assert!(common::same(&model("a"), &model("b")) && common::same(&model("a"), &model("c")));
 }
+
+#[test]
+fn the_option_names_the_cache_of_a_command_and_of_the_runs_of_a_study() {
+    let place = Place::new();
+    elsewhere(&place);
+    let (asked, option) = (place.path("asked"), place.path("option"));
+    let run = |arguments: &[&str]| {
+        let all = [arguments, &["--cache", option.to_str().unwrap()]].concat();
+        let outcome = place.run_with(&[("LONGWAVE_CACHE", &asked)], &all);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    };
+    run(&["train", "exp/small.toml", "--device", "cpu", "--set", "data.cache=kept"]);
+    let first = place.names("option");
+    assert!(!first.is_empty());
+    // The text of the study is another, so its runs need tokens of their own.
+    let study = "name = 'near'\nbase = 'small.toml'\nthreads = 1\nstore = 'store'\n[set]\ndata.separator = '-'\n";
+    place.write("empty/exp/near.toml", study);
+    run(&["study", "exp/near.toml", "--out", "near"]);
+    assert!(place.names("option").len() > first.len());
+    assert!(!asked.exists() && !place.path("empty/kept").exists());
+    let outcome = place.run(&["train", "exp/small.toml", "--cache", ""]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+}

@@ -37,6 +37,14 @@ pub struct Pending {
 }
 
 impl Pending {
+    /// The alternatives, as rows record them: the keys with their lists, or the search.
+    pub fn among(&self, block: &ResolvedEvaluate) -> serde_json::Value {
+        match &self.sweep {
+            Sweep::Values { given, .. } => given.clone(),
+            Sweep::Search(search) => search.recorded(block),
+        }
+    }
+
     /// What is read of the validation split to decide it, and how many times each of its lengths is.
     pub fn trials(&self, block: &ResolvedEvaluate) -> (ResolvedEvaluate, usize) {
         match &self.sweep {

@@ -44,20 +44,20 @@ pub fn select(
 ) -> Result<Selection> {
     let mut decided = Evaluation { pending: Vec::new(), ..evaluation.clone() };
     let mut tried = Vec::new();
-    for Pending { place, sweep } in &evaluation.pending {
-        let (found, among, rows) = match sweep {
-            Sweep::Values { given, candidates } => {
+    for pending in &evaluation.pending {
+        let (found, rows) = match &pending.sweep {
+            Sweep::Values { candidates, .. } => {
                 let trials = on(Split::Valid, evaluation, candidates);
                 let rows = evaluate(subject, &trials, known, None, store, show)?;
-                (best(candidates, &rows)?.clone(), given.clone(), rows)
+                (best(candidates, &rows)?.clone(), rows)
             }
             Sweep::Search(one) => {
                 let row = run(subject, evaluation, one, known, folder, store, show)?;
-                (one.found(&row)?, one.recorded(&evaluation.block), vec![row])
+                (one.found(&row)?, vec![row])
             }
         };
-        decided.extensions.insert(*place, found);
-        decided.chosen.push(Chosen { place: *place, among });
+        decided.extensions.insert(pending.place, found);
+        decided.chosen.push(Chosen { place: pending.place, among: pending.among(&evaluation.block) });
         tried.extend(rows);
     }
     Ok(Selection { evaluation: decided, tried })

@@ -78,15 +78,22 @@ impl ExtendEntry {
     pub(crate) fn extensions(&self) -> &[ExtensionConfig] {
         match self {
             Self::Fixed(extension) => std::slice::from_ref(extension),
-            Self::Sweep(Sweep::Values { candidates, .. }) => candidates,
-            Self::Sweep(Sweep::Search(_)) => &[],
+            Self::Sweep(sweep) => sweep.candidates(),
         }
     }
 }
 
 impl Sweep {
+    /// The readings that are known before the selection; none where a search has yet to find the factors.
+    pub fn candidates(&self) -> &[ExtensionConfig] {
+        match self {
+            Self::Values { candidates, .. } => candidates,
+            Self::Search(_) => &[],
+        }
+    }
+
     /// The kind of its extension.
-    pub(crate) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Values { candidates, .. } => candidates[0].kind(),
             Self::Search(_) => "longrope",

@@ -40,6 +40,11 @@ pub struct Line<'a> {
 }
 
 impl Line<'_> {
+    /// What the values of its rows were chosen among.
+    fn among(&self) -> Option<&Value> {
+        among(self.rows.values().flatten().next()?)
+    }
+
     /// Whether this is what a longer context must beat.
     pub fn is_baseline(&self) -> bool {
         self.extend == WINDOW_BASELINE
@@ -111,20 +116,22 @@ fn block<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a ResultRow]) -> B
         } else {
             row.run.clone()
         };
-        let config = config_of(row);
-        let same =
-            |(other, line): &(Value, Line)| line.run == run && line.extend == row.extend && *other == config;
+        let (config, among) = (config_of(row), among(row));
+        let same = |(other, line): &(Value, Line)| {
+            let alike = if line.chosen { line.among() == among } else { among.is_none() && *other == config };
+            line.run == run && line.extend == row.extend && alike
+        };
         let index = if let Some(index) = lines.iter().position(same) {
             index
         } else {
             let (encoding, extend) = (row.encoding.clone(), row.extend.clone());
-            let label = extend.clone();
-            lines.push((config, Line { run, encoding, label, extend, chosen: false, rows: BTreeMap::new() }));
+            let (label, chosen, rows) = (extend.clone(), among.is_some(), BTreeMap::new());
+            lines.push((config, Line { run, encoding, extend, label, chosen, rows }));
             lines.len() - 1
         };
-        lines[index].1.chosen |= row.chosen_among.is_some() && row.settings.split != Split::Valid;
         add(lines[index].1.rows.entry(row.settings.length).or_default(), row);
     }
+    join_chosen_values(&mut lines);
     add_differing_keys(&mut lines);
     let lines = baseline_last(lines.into_iter().map(|(_, line)| line).collect());
     let lengths: BTreeSet<usize> = rows.iter().map(|row| row.settings.length).collect();
@@ -149,6 +156,24 @@ fn ambiguous_names(rows: &[&ResultRow]) -> BTreeSet<String> {
         *hashes.entry((&row.run, row.seed)).or_insert(&row.config_hash) != row.config_hash.as_str()
     });
     clashes.map(|row| row.run.clone()).collect()
+}
+
+/// What the values of a row were chosen among; `None` on the validation split, where every candidate is reported.
+fn among(row: &ResultRow) -> Option<&Value> {
+    row.chosen_among.as_ref().filter(|_| row.settings.split != Split::Valid)
+}
+
+/// In the config of a line whose seeds chose different values, says so in the place of the value.
+fn join_chosen_values(lines: &mut [(Value, Line)]) {
+    for (config, line) in lines.iter_mut().filter(|(_, line)| line.chosen) {
+        let Value::Object(fields) = config else { continue };
+        let rows: Vec<Value> = line.rows.values().flatten().map(|row| config_of(row)).collect();
+        for (key, value) in fields {
+            if rows.iter().any(|row| row.get(key) != Some(value)) {
+                *value = "chosen for each seed".into();
+            }
+        }
+    }
 }
 
 /// An extension's config without its kind; the baseline's says whether it is exact.
@@ -277,6 +302,20 @@ mod tests {
         );
         let marks: Vec<bool> = blocks(&rows)[0].lines.iter().map(|line| line.chosen).collect();
         assert_eq!(marks, [true, true, false]);
+    }
+
+    #[test]
+    fn seeds_that_chose_different_values_share_a_line() {
+        let chosen = |seed: u64, window: &str| ResultRow {
+            seed,
+            extend_config: json!({ "kind": "rerope", "window": window, "k": 2 }),
+            chosen_among: Some(json!({ "window": ["L/4", "L/2"] })),
+            ..row("rope", "rerope", 128, 12.0)
+        };
+        let rows = [chosen(0, "L/2"), chosen(1, "L/4"), row("rope", "direct", 128, 12.0)];
+        assert_eq!(labels(&rows), ["rope: rerope (window = chosen for each seed)", "rope: direct"]);
+        assert_eq!(blocks(&rows)[0].lines[0].rows[&128].len(), 2);
+        assert_eq!(labels(&[chosen(0, "L/2"), chosen(1, "L/2")]), ["rope: rerope (window = L/2)"]);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! - [`task`], [`execute()`]: one run as a file, and the processes that do the runs.
 //! - [`launcher`]: hands tasks to Slurm or to any other engine.
 //! - [`cost`]: what a plan takes, before it is run.
+//! - [`extensions`]: the names of the extensions that a study reads with.
 //! - [`results`]: the rows of a study, with what each run was.
 //! - [`sample`], [`difference`]: the value of a metric in a row, and differences paired by seed and document.
 //! - [`compare`]: two sides of rows, wherever they were measured alike.
@@ -31,6 +32,7 @@ pub mod declared;
 pub mod difference;
 pub mod document;
 pub mod execute;
+pub mod extensions;
 pub mod judge;
 pub mod launcher;
 pub mod plan;

@@ -1,13 +1,13 @@
 //! The rows of a study's finished runs, in the order of its plan, each with what its run was.
 
+use crate::extensions::{Extension, Extensions};
 use crate::plan::Plan;
 use crate::store::{Failure, Store};
 use longwave_core::Result;
 use longwave_eval::column::ColumnType;
 use longwave_eval::{ResultRow, WINDOW_BASELINE};
 use longwave_report::{Column, Tidy};
-use serde_json::{Map, Value};
-use std::collections::HashSet;
+use serde_json::Value;
 
 /// What a study measured.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Measured {
     pub run: usize,
     /// The run's label on each axis.
     pub labels: Vec<String>,
-    /// The extension's kind, and the keys in which its config differs from others of that kind in the study.
+    /// The label of the extension, see [`Extensions`].
     pub extend: String,
     /// The row.
     pub row: ResultRow,
@@ -73,10 +73,10 @@ impl Results {
     /// Names each row's extension, apart from those of the plan and of other rows.
     fn name_extensions(&mut self, mut extensions: Extensions) {
         for measured in &self.rows {
-            extensions.add(&measured.row.extend, &measured.row.extend_config);
+            extensions.add(Extension::of_row(&measured.row));
         }
         for measured in &mut self.rows {
-            measured.extend = extensions.label(&measured.row.extend, &measured.row.extend_config);
+            measured.extend = extensions.label(&Extension::of_row(&measured.row));
         }
     }
 
@@ -109,70 +109,6 @@ impl Results {
         table.columns.splice(0..0, columns);
         Ok(table)
     }
-}
-
-/// The configs of each kind of extension that a study reads with.
-#[derive(Clone, Debug, Default)]
-pub struct Extensions(Vec<(String, Vec<Value>)>);
-
-impl Extensions {
-    /// Those that the plan asks for, and the window baseline.
-    pub fn planned(plan: &Plan) -> Self {
-        let mut extensions = Self::default();
-        let mut seen = HashSet::new();
-        for (_, job) in plan.jobs() {
-            if !seen.insert(&job.evaluation) {
-                continue;
-            }
-            for extension in job.config.evaluations().into_iter().flatten().flat_map(|it| it.extensions) {
-                // A value without a JSON form is an error when it is measured.
-                let config = serde_json::to_value(&extension).unwrap_or_default();
-                extensions.add(extension.kind(), &config);
-            }
-        }
-        extensions.add(WINDOW_BASELINE, &Value::Null);
-        extensions
-    }
-
-    /// Adds a config of a kind.
-    pub(crate) fn add(&mut self, kind: &str, config: &Value) {
-        match self.0.iter_mut().find(|(known, _)| known == kind) {
-            Some((_, configs)) if configs.contains(config) => {}
-            Some((_, configs)) => configs.push(config.clone()),
-            None => self.0.push((kind.to_owned(), vec![config.clone()])),
-        }
-    }
-
-    /// The label of a config: its kind, and the keys in which configs of that kind differ.
-    pub(crate) fn label(&self, kind: &str, config: &Value) -> String {
-        let configs = self.0.iter().find(|(known, _)| known == kind).map(|(_, configs)| configs);
-        let differing = configs.map(|all| differing_keys(all)).unwrap_or_default();
-        let parts = differing.into_iter().map(|key| match config.get(&key) {
-            Some(Value::String(text)) => format!("{key}={text}"),
-            Some(value) => format!("{key}={value}"),
-            None => format!("no {key}"),
-        });
-        std::iter::once(kind.to_owned()).chain(parts).collect::<Vec<_>>().join(" ")
-    }
-
-    /// All labels.
-    pub fn labels(&self) -> Vec<String> {
-        let configs = self.0.iter().flat_map(|(kind, all)| all.iter().map(move |config| (kind, config)));
-        configs.map(|(kind, config)| self.label(kind, config)).collect()
-    }
-}
-
-/// The keys in which some of the configs differ, in their order.
-fn differing_keys(configs: &[Value]) -> Vec<String> {
-    let mut keys: Vec<String> = Vec::new();
-    for config in configs {
-        for key in config.as_object().into_iter().flat_map(Map::keys) {
-            if !keys.contains(key) && configs.iter().any(|other| other.get(key) != config.get(key)) {
-                keys.push(key.clone());
-            }
-        }
-    }
-    keys
 }
 
 #[cfg(test)]

@@ -268,7 +268,8 @@ fn the_option_names_the_cache_of_a_command_and_of_the_runs_of_a_study() {
     let first = place.names("option");
     assert!(!first.is_empty());
     // The text of the study is another, so its runs need tokens of their own.
-    let study = "name = 'near'\nbase = 'small.toml'\nthreads = 1\nstore = 'store'\n[set]\ndata.separator = '-'\n";
+    let study =
+        "name = 'near'\nbase = 'small.toml'\nthreads = 1\nstore = 'store'\n[set]\ndata.separator = '-'\n";
     place.write("empty/exp/near.toml", study);
     run(&["study", "exp/near.toml", "--out", "near"]);
     assert!(place.names("option").len() > first.len());

@@ -10,7 +10,7 @@ mod side;
 pub use side::{Filter, Side};
 
 use crate::difference::PairedDifference;
-use crate::results::Extensions;
+use crate::extensions::{Extension, Extensions};
 use crate::sample::Sample;
 use crate::statistics::{adjusted, mean};
 use longwave_core::{Error, Result};
@@ -296,12 +296,12 @@ fn comparison(
 fn name_readings(list: &mut [Comparison]) {
     let mut extensions = Extensions::default();
     for one in list.iter() {
-        extensions.add(&one.extend, &one.extend_config);
-        extensions.add(&one.other_extend, &one.other_extend_config);
+        extensions.add(Extension::of_config(&one.extend, &one.extend_config));
+        extensions.add(Extension::of_config(&one.other_extend, &one.other_extend_config));
     }
     for one in list {
-        let label = extensions.label(&one.extend, &one.extend_config);
-        let other = extensions.label(&one.other_extend, &one.other_extend_config);
+        let label = extensions.label(&Extension::of_config(&one.extend, &one.extend_config));
+        let other = extensions.label(&Extension::of_config(&one.other_extend, &one.other_extend_config));
         one.reading = if label == other { label } else { format!("{label} - {other}") };
     }
 }

@@ -2,8 +2,8 @@
 
 use super::selector::Selector;
 use crate::claim::ClaimConfig;
+use crate::extensions::{Extension, Extensions};
 use crate::plan::Plan;
-use crate::results::Extensions;
 use longwave_core::{Error, Result};
 use longwave_eval::{Evaluation, Protocol, Split, WINDOW_BASELINE};
 use std::collections::{BTreeSet, HashSet};
@@ -60,26 +60,21 @@ impl<'a> Side<'a> {
             }
             side.any = true;
             for evaluation in job.config.evaluations()? {
-                side.add(extensions, &evaluation, train_length)?;
+                side.add(extensions, &evaluation, train_length);
             }
         }
         Ok(side)
     }
 
-    fn add(&mut self, extensions: &Extensions, evaluation: &Evaluation, train_length: usize) -> Result<()> {
+    fn add(&mut self, extensions: &Extensions, evaluation: &Evaluation, train_length: usize) {
         let block = &evaluation.block;
         let mut labels = vec![WINDOW_BASELINE.to_owned()];
-        for extension in &evaluation.extensions {
-            let config = serde_json::to_value(extension)
-                .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?;
-            labels.push(extensions.label(extension.kind(), &config));
-        }
+        labels.extend(Extension::of_evaluation(evaluation).iter().map(|one| extensions.label(one)));
         if self.claim.is_about(block.protocol, block.split) && labels.contains(&self.extend) {
             let length = self.claim.sentence.length(train_length);
             self.read.push(((block.protocol, block.split), length, block.lengths.clone()));
         }
         self.others.extend(labels);
-        Ok(())
     }
 
     /// The kinds of rows that hold the metric of the claim; `None` where no run of the side is allowed, whose reason is

@@ -11,8 +11,9 @@ mod selector;
 
 use crate::claim::{ClaimConfig, Over, Relation};
 use crate::difference::PairedDifference;
+use crate::extensions::Extensions;
 use crate::plan::Plan;
-use crate::results::{Extensions, Measured, Results};
+use crate::results::{Measured, Results};
 use crate::sample::Sample;
 use crate::statistics::{Interval, holm};
 use longwave_core::Result;

@@ -1,6 +1,7 @@
 //! Which rows one side of a claim means.
 
 use crate::claim::ClaimConfig;
+use crate::extensions::meant;
 use crate::plan::{Plan, Planned};
 use crate::results::Measured;
 use longwave_core::error::nearest;
@@ -30,9 +31,9 @@ impl Selector {
             let wrong = |what: String| {
                 let labels = all.concat();
                 let known = extensions.iter().chain(&labels).map(String::as_str);
-                let meant = nearest(word, known).filter(|near| *near != word.as_str());
-                let meant = meant.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-                let hint = format!("{meant}extensions are {}; labels are {}", few(extensions), few(&labels));
+                let near = nearest(word, known).filter(|near| *near != word.as_str());
+                let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+                let hint = format!("{near}extensions are {}; labels are {}", few(extensions), few(&labels));
                 Error::value(&claim.key, format!("\"{}\"", claim.says), what).hint(hint)
             };
             let places: Vec<usize> = all
@@ -44,8 +45,9 @@ impl Selector {
                 })
                 .map(|(axis, _)| axis)
                 .collect();
-            match (places.as_slice(), extensions.contains(word)) {
-                ([], true) if extend.is_none() => extend = Some(word.clone()),
+            let named = meant(word, extensions);
+            match (places.as_slice(), named.is_some()) {
+                ([], true) if extend.is_none() => extend = named.cloned(),
                 ([axis], false) if labels[*axis].is_none() => {
                     let label = word.strip_prefix(&format!("{}=", plan.axes[*axis])).unwrap_or(word);
                     labels[*axis] = Some(label.to_owned());

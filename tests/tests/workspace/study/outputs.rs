@@ -234,3 +234,23 @@ fn the_schema_of_a_study_has_its_keys() {
         assert!(outcome.stderr.contains("`longwave schema --study`"), "{}", outcome.stderr);
     }
 }
+
+#[test]
+fn a_claim_compares_what_each_seed_chose() {
+    let blocks = r#"
+[[evaluate]]
+lengths = [64]
+extend = ["direct", { kind = "rerope", window = [4, 16] }]
+windows_per_document = 2
+
+[[claim]]
+says = "rope, rerope < alibi at 2L"
+tolerance = 9
+"#;
+    let project = project(&(STUDY.split("[[evaluate]]").next().unwrap().to_owned() + blocks));
+    let told = done(study(&project, &["--set", "best=2L"])).stdout;
+    assert!(told.contains("| rope, rerope < alibi at 2L | 9 |") && told.contains("| **holds** |"), "{told}");
+    // One line for both seeds, and places in the ranking.
+    assert_eq!(told.lines().filter(|line| line.starts_with("| rope | rerope chosen |")).count(), 1, "{told}");
+    assert!(told.contains(" | rope, rerope chosen | "), "{told}");
+}

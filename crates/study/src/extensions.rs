@@ -1,0 +1,161 @@
+//! The names of the extensions that a study reads with, as its tables and claims have them.
+
+use crate::plan::Plan;
+use longwave_data::Split;
+use longwave_eval::{Evaluation, ResultRow, WINDOW_BASELINE};
+use longwave_position::ExtensionConfig;
+use serde_json::{Map, Value};
+use std::collections::HashSet;
+
+/// An extension as a study compares it.
+///
+/// One whose values the validation split chooses is one extension, `yarn chosen`, whatever each seed chose: its config
+/// has the lists in the place of the values.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Extension {
+    name: String,
+    config: Value,
+}
+
+impl Extension {
+    /// One with given values.
+    pub(crate) fn of_config(kind: &str, config: &Value) -> Self {
+        Self { name: kind.to_owned(), config: config.clone() }
+    }
+
+    /// That of a row.
+    pub(crate) fn of_row(row: &ResultRow) -> Self {
+        match &row.chosen_among {
+            // On the validation split every candidate has rows of its own.
+            Some(among) if row.settings.split != Split::Valid => {
+                Self::chosen(&row.extend, &row.extend_config, among)
+            }
+            _ => Self::of_config(&row.extend, &row.extend_config),
+        }
+    }
+
+    /// Those of an evaluation.
+    pub(crate) fn of_evaluation(evaluation: &Evaluation) -> Vec<Self> {
+        // A value without a JSON form is an error when it is measured.
+        let json = |extension: &ExtensionConfig| serde_json::to_value(extension).unwrap_or_default();
+        let fixed = evaluation.extensions.iter();
+        let fixed = fixed.map(|one| Self::of_config(one.kind(), &json(one)));
+        let chosen = evaluation.pending.iter().map(|pending| {
+            let config = pending.sweep.candidates().first().map(json).unwrap_or_default();
+            Self::chosen(pending.sweep.kind(), &config, &pending.among(&evaluation.block))
+        });
+        fixed.chain(chosen).collect()
+    }
+
+    fn chosen(kind: &str, config: &Value, among: &Value) -> Self {
+        // What a search finds is not in the config.
+        let searched = among.get("search").and_then(|_| among.get("with"));
+        let with_lists = || {
+            let mut fields = config.as_object().cloned().unwrap_or_default();
+            fields.extend(among.as_object().cloned().unwrap_or_default());
+            Value::Object(fields)
+        };
+        let config = searched.cloned().unwrap_or_else(with_lists);
+        Self { name: format!("{kind} {CHOSEN}"), config }
+    }
+}
+
+/// Follows the kind of an extension whose values the validation split chooses.
+const CHOSEN: &str = "chosen";
+
+/// The configs of each name that a study reads with.
+#[derive(Clone, Debug, Default)]
+pub struct Extensions(Vec<(String, Vec<Value>)>);
+
+impl Extensions {
+    /// Those that the plan asks for, and the window baseline.
+    pub fn planned(plan: &Plan) -> Self {
+        let mut extensions = Self::default();
+        let mut seen = HashSet::new();
+        for (_, job) in plan.jobs() {
+            if seen.insert(&job.evaluation) {
+                let evaluations = job.config.evaluations().into_iter().flatten();
+                evaluations.flat_map(|it| Extension::of_evaluation(&it)).for_each(|it| extensions.add(it));
+            }
+        }
+        extensions.add(Extension::of_config(WINDOW_BASELINE, &Value::Null));
+        extensions
+    }
+
+    /// Adds an extension.
+    pub(crate) fn add(&mut self, extension: Extension) {
+        match self.0.iter_mut().find(|(known, _)| *known == extension.name) {
+            Some((_, configs)) if configs.contains(&extension.config) => {}
+            Some((_, configs)) => configs.push(extension.config),
+            None => self.0.push((extension.name, vec![extension.config])),
+        }
+    }
+
+    /// The label of an extension: its name, and the keys in which configs of that name differ.
+    pub(crate) fn label(&self, extension: &Extension) -> String {
+        self.label_of(&extension.name, &extension.config)
+    }
+
+    fn label_of(&self, name: &str, config: &Value) -> String {
+        let configs = self.0.iter().find(|(known, _)| known == name).map(|(_, configs)| configs);
+        let differing = configs.map(|all| differing_keys(all)).unwrap_or_default();
+        let parts = differing.into_iter().map(|key| match config.get(&key) {
+            Some(Value::String(text)) => format!("{key}={text}"),
+            Some(value) => format!("{key}={value}"),
+            None => format!("no {key}"),
+        });
+        std::iter::once(name.to_owned()).chain(parts).collect::<Vec<_>>().join(" ")
+    }
+
+    /// All labels.
+    pub fn labels(&self) -> Vec<String> {
+        let configs = self.0.iter().flat_map(|(name, all)| all.iter().map(move |config| (name, config)));
+        configs.map(|(name, config)| self.label_of(name, config)).collect()
+    }
+}
+
+/// The label among `labels` that a word of a claim means: itself, or that of the one extension of this kind whose values
+/// are chosen.
+pub(crate) fn meant<'a>(word: &str, labels: &'a [String]) -> Option<&'a String> {
+    let chosen = format!("{word} {CHOSEN}");
+    labels.iter().find(|label| *label == word).or_else(|| labels.iter().find(|label| **label == chosen))
+}
+
+/// The keys in which some of the configs differ, in their order.
+fn differing_keys(configs: &[Value]) -> Vec<String> {
+    let mut keys: Vec<String> = Vec::new();
+    for config in configs {
+        for key in config.as_object().into_iter().flat_map(Map::keys) {
+            if !keys.contains(key) && configs.iter().any(|other| other.get(key) != config.get(key)) {
+                keys.push(key.clone());
+            }
+        }
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::difference::tests::row;
+    use serde_json::json;
+
+    #[test]
+    fn what_seeds_chose_differently_is_one_extension() {
+        let chosen = |beta: u32, split: Split| {
+            let mut row = row("yarn", 256, 0, &[1.0]);
+            row.extend_config = json!({ "kind": "yarn", "beta": beta });
+            row.chosen_among = Some(json!({ "beta": [16, 32] }));
+            row.settings.split = split;
+            Extension::of_row(&row)
+        };
+        let mut extensions = Extensions::default();
+        let rows = [(16, Split::Test), (32, Split::Test), (16, Split::Valid), (32, Split::Valid)];
+        let rows = rows.map(|(beta, split)| chosen(beta, split));
+        rows.iter().cloned().for_each(|row| extensions.add(row));
+        assert_eq!(extensions.labels(), ["yarn chosen", "yarn beta=16", "yarn beta=32"]);
+        assert_eq!(extensions.label(&rows[1]), "yarn chosen");
+        assert_eq!(meant("yarn", &extensions.labels()).unwrap(), "yarn chosen");
+        assert_eq!(meant("ntk", &extensions.labels()), None);
+    }
+}

@@ -2,12 +2,17 @@
 
 use longwave_core::{Error, Result, file};
 use serde_json::{Value, json};
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 
 /// The smallest vocabulary of a byte-level tokenizer: one entry for each byte.
 pub(crate) const BYTES: usize = 256;
+
+/// The most entries of a vocabulary: no model has as many embeddings.
+const MAX_VOCABULARY: usize = 1 << 24;
 
 /// How many bytes of text each token stands for.
 #[derive(Clone, Debug)]
@@ -77,11 +82,16 @@ impl Tokenizer {
         if let Some(dropout) = object.get_mut("model").and_then(|model| model.get_mut("dropout")) {
             *dropout = Value::Null;
         }
-        let inner =
-            tokenizers::Tokenizer::from_bytes(json.to_string().as_bytes()).map_err(|error| failed(&error))?;
+        let text = json.to_string();
+        let inner = guarded(|| tokenizers::Tokenizer::from_bytes(text.as_bytes()))?
+            .map_err(|error| failed(&error))?;
         let vocab_size = inner.get_vocab(true).values().max().map_or(0, |&id| id as usize + 1);
         if vocab_size == 0 {
             return Err(failed(&"its vocabulary is empty"));
+        }
+        if vocab_size > MAX_VOCABULARY {
+            let largest = vocab_size - 1;
+            return Err(failed(&format!("it has the id {largest}, and ids go up to {}", MAX_VOCABULARY - 1)));
         }
         let token_bytes = byte_level_lengths(&json, vocab_size).map_or(TokenBytes::ByPlace, TokenBytes::ById);
         Ok(Self { kind: Kind::Model(Arc::new(Model { inner, vocab_size, token_bytes })) })
@@ -102,9 +112,7 @@ impl Tokenizer {
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         Ok(match &self.kind {
             Kind::Bytes => text.bytes().map(u32::from).collect(),
-            Kind::Model(model) => model
-                .inner
-                .encode_fast(text, false)
+            Kind::Model(model) => guarded(|| model.inner.encode_fast(text, false))?
                 .map_err(|error| cannot_encode(&error))?
                 .get_ids()
                 .to_vec(),
@@ -127,7 +135,7 @@ impl Tokenizer {
                 Ok(String::from_utf8_lossy(&bytes).into_owned())
             }
             Kind::Model(model) => {
-                model.inner.decode(ids, false).map_err(|error| Error::failed(error.to_string()))
+                guarded(|| model.inner.decode(ids, false))?.map_err(|error| Error::failed(error.to_string()))
             }
         }
     }
@@ -171,17 +179,50 @@ impl Tokenizer {
         };
         let inputs: Vec<&str> = texts.iter().map(String::as_str).collect();
         let by_place = matches!(model.token_bytes, TokenBytes::ByPlace);
-        let encodings = if by_place {
-            model.inner.encode_batch(inputs, false)
-        } else {
-            model.inner.encode_batch_fast(inputs, false)
-        };
+        let encodings = guarded(|| {
+            if by_place {
+                model.inner.encode_batch(inputs, false)
+            } else {
+                model.inner.encode_batch_fast(inputs, false)
+            }
+        })?;
         let encoded = |(encoding, text): (tokenizers::Encoding, &String)| Encoded {
             bytes: by_place.then(|| bytes_by_offsets(encoding.get_offsets(), text.len())),
             ids: encoding.get_ids().to_vec(),
         };
         Ok(encodings.map_err(|error| cannot_encode(&error))?.into_iter().zip(texts).map(encoded).collect())
     }
+}
+
+thread_local! {
+    /// Whether a panic of this thread is made an error, whose message says all.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls the library, which panics on files that it should reject: that is an error here.
+///
+/// # Errors
+/// The library panics.
+fn guarded<T>(call: impl FnOnce() -> T) -> Result<T> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if !GUARDED.get() {
+                usual(panic);
+            }
+        }));
+    });
+    GUARDED.set(true);
+    // What the call changes is its own: a tokenizer is only read.
+    let result = panic::catch_unwind(AssertUnwindSafe(call));
+    GUARDED.set(false);
+    result.map_err(|said| {
+        let text = said.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| said.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+        Error::failed(format!("the library of tokenizers fails on it: {text}"))
+            .hint("write the tokenizer.json anew with the `tokenizers` library")
+    })
 }
 
 fn cannot_encode(error: &tokenizers::Error) -> Error {

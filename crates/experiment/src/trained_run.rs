@@ -12,7 +12,7 @@ use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, row, sel
 use longwave_model::Gpt;
 use longwave_model::config::Resolved;
 use longwave_position::Init;
-use longwave_train::run::CheckpointId;
+use longwave_train::run::{CheckpointId, remove_leftovers};
 use longwave_train::{Run, restore};
 use std::path::Path;
 
@@ -110,6 +110,7 @@ impl<'a> TrainedRun<'a> {
         mut tokens: Option<&mut TokenLog>,
         observer: &mut dyn Observer,
     ) -> Result<Measured> {
+        remove_leftovers(&self.run.folder);
         let path = self.run.folder.join("results.jsonl");
         let known = if path.exists() { row::read_rows(&path)? } else { Vec::new() };
         let mut store = |row: &ResultRow| row::write_rows(&path, std::slice::from_ref(row));

@@ -7,7 +7,6 @@ use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, file};
 use longwave_train::Trained;
 use serde_json::{Value, json};
-use std::fs;
 use std::path::Path;
 
 /// What was written.
@@ -71,8 +70,7 @@ fn write_json(path: &Path, value: &Value) -> Result<()> {
 
 /// Rejects a folder that is not empty.
 pub(crate) fn must_be_empty(folder: &Path, hint: &str) -> Result<()> {
-    let empty = fs::read_dir(folder).map_or(!folder.exists(), |mut entries| entries.next().is_none());
-    if empty {
+    if file::holds_leftovers_only(folder) {
         return Ok(());
     }
     Err(Error::usage(format!("`{}` is not empty", folder.display())).hint(hint))

@@ -75,14 +75,21 @@ impl Size {
 /// square; linear attention sums products of keys and values, whatever the length.
 pub fn training_flops(resolved: &Resolved, length: usize) -> usize {
     let d = &resolved.dimensions;
+    // Sizes that no memory holds are counted too, and must not overflow.
+    let of = |sizes: &[usize]| product(sizes);
     let gate = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 3 } else { 2 };
-    let projections = d.width * (d.heads + 2 * d.kv_heads) * d.head_dim + d.heads * d.head_dim * d.width;
-    let products = d.layers * (projections + gate * d.width * resolved.feed_forward_width);
+    let weights = [
+        of(&[d.layers, d.width, d.heads + 2 * d.kv_heads, d.head_dim]),
+        of(&[d.layers, d.width, d.heads, d.head_dim]),
+        of(&[d.layers, d.width, gate, resolved.feed_forward_width]),
+        of(&[d.vocab_size, d.width]),
+    ];
+    let weights = weights.into_iter().fold(0, u64::saturating_add);
     let attention = match resolved.config.attention {
-        AttentionKind::Softmax => (6 * d.layers * d.heads * d.head_dim).saturating_mul(length),
-        AttentionKind::Linear => 12 * d.layers * d.heads * d.head_dim * d.head_dim,
+        AttentionKind::Softmax => of(&[6, d.layers, d.heads, d.head_dim, length]),
+        AttentionKind::Linear => of(&[12, d.layers, d.heads, d.head_dim, d.head_dim]),
     };
-    (6 * (products + d.vocab_size * d.width)).saturating_add(attention)
+    weights.saturating_mul(6).saturating_add(attention) as usize
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A table of texts, and the forms it is written in: aligned text, Markdown, LaTeX and CSV.
 
+use longwave_core::text::shown;
 use longwave_core::{Error, Result};
 use longwave_eval::token_log::quoted;
 use std::fmt::Write as _;
@@ -140,7 +141,7 @@ impl Grid {
             text += if index == 0 { "\n" } else { "" };
             text += &wrapped(note, width);
         }
-        text
+        text.split('\n').map(shown).collect::<Vec<_>>().join("\n")
     }
 
     /// Columns that the widest line of the table itself takes in a terminal.
@@ -285,11 +286,11 @@ fn markdown_entry(entry: &Entry) -> String {
 /// A text on one line that ends no cell and begins no HTML element.
 pub fn markdown_text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
+    let text = shown(text);
     let mut signs = text.chars().peekable();
     while let Some(sign) = signs.next() {
         match sign {
             '|' => escaped += "\\|",
-            '\n' | '\r' => escaped.push(' '),
             '<' if signs.peek().is_some_and(|next| next.is_ascii_alphabetic() || "/!?".contains(*next)) => {
                 escaped += "&lt;";
             }

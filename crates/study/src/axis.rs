@@ -2,6 +2,7 @@
 
 use crate::schema::pointed;
 use longwave_core::config::read;
+use longwave_core::text::is_invisible;
 use longwave_core::{Error, Result};
 use serde::Deserialize;
 use std::collections::HashSet;
@@ -62,7 +63,9 @@ impl Axis {
             return Err(Error::usage(format!("`{section}` has no points")).hint("list one value at least"));
         }
         let mut seen = HashSet::new();
+        plain(&self.name, &format!("{section}.name"))?;
         for point in &self.points {
+            plain(&point.label, &format!("{section}, label"))?;
             if !seen.insert(point.label.as_str()) {
                 return Err(Error::usage(format!("`{section}` has two points named `{}`", point.label))
                     .hint("name them apart with `labels = [..]`"));
@@ -76,6 +79,16 @@ impl Axis {
         }
         Ok(())
     }
+}
+
+/// Names are printed in terminals, tables and charts: none may break a line or change how others are shown.
+fn plain(name: &str, place: &str) -> Result<()> {
+    if !name.chars().any(is_invisible) {
+        return Ok(());
+    }
+    let shown = name.escape_debug();
+    Err(Error::value(place, format!("\"{shown}\""), "it must have no line breaks and no control characters")
+        .hint("name it in visible characters"))
 }
 
 /// The first part of a dotted key.

@@ -105,18 +105,44 @@ pub fn command(
     Ok(())
 }
 
-/// A template with values in the place of names. Names within a value stay: a quoted path is a path.
+/// A template with values in the place of names. Names within a value stay: a quoted path is a path. A value within quotes
+/// of the template, as in `ssh node '{command}'`, is quoted once more and so ends none of them.
 fn filled(template: &str, values: &[(&str, &str)]) -> String {
     let (mut line, mut rest) = (String::new(), template);
+    // The quote that the template is within, and whether the sign before was a backslash.
+    let (mut quote, mut escaped) = (None, false);
     while let Some(sign) = rest.chars().next() {
-        let (taken, value) = match values.iter().find(|(name, _)| rest.starts_with(name)) {
-            Some((name, value)) => (name.len(), *value),
-            None => (sign.len_utf8(), &rest[..sign.len_utf8()]),
-        };
-        line += value;
-        rest = &rest[taken..];
+        if let Some((name, value)) = values.iter().find(|(name, _)| rest.starts_with(name)) {
+            line += &within(quote, value);
+            (rest, escaped) = (&rest[name.len()..], false);
+            continue;
+        }
+        match (sign, quote) {
+            ('\'' | '"', None) if !escaped => quote = Some(sign),
+            ('\'', Some('\'')) => quote = None,
+            ('"', Some('"')) if !escaped => quote = None,
+            _ => {}
+        }
+        escaped = sign == '\\' && !escaped && quote != Some('\'');
+        line.push(sign);
+        rest = &rest[sign.len_utf8()..];
     }
     line
+}
+
+/// A value as it may stand within a quote of a POSIX shell.
+fn within(quote: Option<char>, value: &str) -> String {
+    match quote {
+        Some('\'') => value.replace('\'', "'\\''"),
+        Some(_) => value.chars().fold(String::new(), |mut quoted, sign| {
+            if matches!(sign, '\\' | '"' | '$' | '`') {
+                quoted.push('\\');
+            }
+            quoted.push(sign);
+            quoted
+        }),
+        None => value.to_owned(),
+    }
 }
 
 /// Job arrays that were submitted to Slurm, kept in the study's folder.
@@ -289,6 +315,16 @@ mod tests {
     fn a_value_is_not_filled_in_again() {
         let values = [("{command}", "run '{task}'"), ("{task}", "x; y")];
         assert_eq!(filled("é {command} {task} {other}", &values), "é run '{task}' x; y {other}");
+    }
+
+    #[test]
+    fn a_value_ends_no_quote_of_the_template() {
+        let values = [("{command}", "run 'a b' \"$c\"")];
+        assert_eq!(filled("ssh x '{command}'", &values), r#"ssh x 'run '\''a b'\'' "$c"'"#);
+        assert_eq!(
+            filled("ssh x \"{command}\" \\'{command}", &values),
+            r#"ssh x "run 'a b' \"\$c\"" \'run 'a b' "$c""#
+        );
     }
 
     #[cfg(unix)]

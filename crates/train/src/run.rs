@@ -112,8 +112,8 @@ impl Run {
         let run = Self { folder: folder.to_owned(), config, hash };
         let shown = folder.display();
         if !folder.join("config.toml").exists() {
-            let empty = fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none());
-            return if empty {
+            // A run that was killed before it had written its config has left nothing else.
+            return if file::holds_leftovers_only(folder) {
                 Ok((run, Start::Fresh))
             } else {
                 Err(Error::usage(format!("`{shown}` is not empty and holds no run"))
@@ -284,6 +284,13 @@ impl Run {
                 "train anew with the new number of steps",
             ),
         }
+    }
+}
+
+/// Removes the half-written files that killed processes left in a run's folder.
+pub fn remove_leftovers(folder: &Path) {
+    for folder in [folder.join("checkpoints"), folder.join("searches"), folder.to_owned()] {
+        file::remove_leftovers(&folder);
     }
 }
 

@@ -19,6 +19,7 @@ mod encodings;
 mod errors;
 mod extensions;
 mod generate;
+mod hostile;
 mod hub;
 mod identities;
 mod inspect;

@@ -5,6 +5,7 @@ use crate::common::trainer::metrics;
 use crate::common::{Project, same};
 use longwave_train::Outcome;
 use longwave_train::run::CheckpointId;
+use std::fs;
 use std::path::Path;
 
 const MODEL: &str = "checkpoints/last.safetensors";
@@ -225,7 +226,7 @@ fn a_memory_that_is_lost_shows() {
     let (fresh, device) = (vec![longwave_model::SegmentMemory::new(40); 2], burn::tensor::Device::flex());
     let memories = stored.memories(fresh.clone(), &device).unwrap();
     assert_eq!((memories[1].layers().len(), memories[1].tokens()), (2, 40));
-    std::fs::copy(project.path("run/checkpoints/best.safetensors"), &checkpoint).unwrap();
+    fs::copy(project.path("run/checkpoints/best.safetensors"), &checkpoint).unwrap();
     let best = longwave_train::Checkpoint::load(&checkpoint).unwrap();
     assert!(best.memories(fresh, &device).unwrap_err().message().contains("memory.0.0"));
 }
@@ -362,4 +363,29 @@ fn sigterm_writes_a_checkpoint_and_exits_130() {
             format!("it has come to step {step} of 100000; `longwave train` with `--resume` goes on");
         assert!(outcome.stderr.contains(&warning), "{}", outcome.stderr);
     }
+}
+
+#[test]
+fn a_run_that_was_killed_before_its_config_is_taken_over() {
+    let project = Project::new();
+    let parts =
+        ["runs/small-0/.config.toml.999999.part", "runs/small-0/checkpoints/.last.safetensors.999999.part"];
+    let leave = || {
+        for part in parts {
+            project.write(part, "half");
+        }
+    };
+    leave();
+    project.write("runs/small-0/notes.txt", "mine");
+    let message = project.refused(2, &["train", "small.toml", "--device", "cpu"]);
+    assert!(message.contains("is not empty and holds no run"), "{message}");
+    fs::remove_file(project.path("runs/small-0/notes.txt")).unwrap();
+    // Checkpoints are written after the config.
+    fs::remove_dir_all(project.path("runs/small-0/checkpoints")).unwrap();
+    project.train(&["--resume"]);
+    assert!(!project.exists(parts[0]));
+    // What was left beside later is removed by whoever goes on.
+    leave();
+    project.train(&["--resume"]);
+    assert!(parts.iter().all(|part| !project.exists(part)));
 }

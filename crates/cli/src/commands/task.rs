@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         None => task.device.parse()?,
     };
     store.note(&task.job, "started", Some(&device.to_string()))?;
-    store.sweep(&task.job.key)?;
+    store.remove_leftovers(&task.job.key);
     status(&format!("task      {} ({})", task.title, task.job.key));
     match work(&task, device, &store) {
         Ok(()) => {

@@ -9,6 +9,7 @@ use clap::Args;
 use longwave_core::Result;
 use longwave_experiment::run as experiment;
 use longwave_report::Format;
+use longwave_study::document::MOST_RUNS;
 use std::path::PathBuf;
 
 /// Train a model, evaluate it as the config says, and print the table
@@ -27,7 +28,7 @@ pub(crate) struct Arguments {
     resume: bool,
     /// Train this many seeds, beginning with the config's, as a small study
     #[arg(long, value_name = "N", conflicts_with_all = ["out", "resume", "kernels"],
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = clap::value_parser!(u64).range(1..=MOST_RUNS))]
     seeds: Option<u64>,
     /// What the tables are printed as: `text`, `markdown`, `latex` or `csv`
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = parsed::<Format>)]

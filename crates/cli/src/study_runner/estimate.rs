@@ -13,14 +13,20 @@ use longwave_model::size::training_flops;
 use longwave_study::cost::{Corpora, Cost};
 use longwave_study::execute::missing;
 use longwave_study::{Job, Study, Work};
+use longwave_train::RunConfig;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Encodings whose speed is measured; those that take most of the work.
 const PROBES: usize = 6;
 /// Steps of a probe; the fastest counts.
 const STEPS: u64 = 3;
+/// The most operations of a probe's step; of a larger one only as many sequences are computed as come to it.
+const STEP_FLOPS: u128 = 100_000_000_000;
+/// Seconds after which no further probe begins.
+const PROBING: Duration = Duration::from_secs(10);
 /// A step that no probe comes to, and that TOML can hold.
 const NEVER: u64 = i64::MAX as u64;
 
@@ -154,7 +160,11 @@ impl StudyRunner<'_> {
         }
         work.sort_by(|a, b| b.1.total_cmp(&a.1));
         let mut speeds = Vec::new();
+        let begin = Instant::now();
         for (place, (encoding, _, index)) in work.iter().enumerate().take(PROBES) {
+            if begin.elapsed() > PROBING {
+                break;
+            }
             let Ok(job) = &self.plan.runs[*index].job else { continue };
             match probe(job, machine, place) {
                 Ok(speed) => {
@@ -201,6 +211,7 @@ fn probe(job: &Job, machine: &Machine, place: usize) -> Result<f64> {
     // Neither validation nor checkpoints within the probe.
     (config.train.validate_every, config.train.checkpoint_every) = (Some(NEVER), Some(NEVER));
     config.train.steps = config.train.steps.max(STEPS + 2);
+    shorten(&mut config)?;
     let config = Config { run: config, evaluate: Vec::new(), ..job.config.clone() };
     let mut probe = Probe { steps: 0, fastest: f64::INFINITY };
     let experiment = Experiment::open(config, &folder.0, false, machine, &mut Terminal::default())?;
@@ -210,6 +221,25 @@ fn probe(job: &Job, machine: &Machine, place: usize) -> Result<f64> {
         Err(error) if error.kind() != Kind::Interrupted || interrupt::asked() => Err(error),
         _ => Ok(flops as f64 / probe.fastest),
     }
+}
+
+/// Leaves so many sequences of a step that it takes a few seconds at most: the speed is that of a whole one.
+///
+/// # Errors
+/// One sequence takes longer.
+fn shorten(config: &mut RunConfig) -> Result<()> {
+    let resolved = config.model.resolve(config.data.vocab_size().unwrap_or(1), config.train.length)?;
+    let length = config.train.length;
+    let sequence = training_flops(&resolved, length) as u128 * length as u128;
+    let sequences = (STEP_FLOPS / sequence.max(1)) as usize;
+    if sequences == 0 {
+        return Err(Error::failed(format!("a sequence of {length} tokens takes too long to be measured")));
+    }
+    if sequences < config.train.batch_tokens / length {
+        config.train.batch_tokens = sequences * length;
+        config.train.accumulation = 1;
+    }
+    Ok(())
 }
 
 /// Stops a training after a few steps, and keeps the time of the fastest.

@@ -172,6 +172,9 @@ impl StudyRunner<'_> {
         keys.sort_unstable();
         keys.dedup();
         let text = serde_json::to_string_pretty(&keys).map_err(|error| Error::failed(error.to_string()))?;
+        for folder in [self.folder.join("tasks"), self.folder.join("report"), self.folder.clone()] {
+            file::remove_leftovers(&folder);
+        }
         file::write(&self.folder.join("plan.json"), text.as_bytes())?;
         saved::save(&self.folder, self.study, &self.plan)?;
         declared::record(&self.folder, self.study, &self.plan, &self.store)?;

@@ -66,6 +66,25 @@ impl DocumentSums {
         self
     }
 
+    /// Checks that every list has one number for each document.
+    ///
+    /// # Errors
+    /// One has more or fewer, in words.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let documents = self.tokens.len();
+        let count = |sums: &Sums| match sums {
+            Sums::Counts(counts) => counts.len(),
+            Sums::Numbers(numbers) => numbers.len(),
+        };
+        match self.sums.iter().find(|(_, sums)| count(sums) != documents) {
+            Some((name, sums)) => Err(format!(
+                "`per_document.{name}` has {} numbers, and `per_document.tokens` {documents}",
+                count(sums)
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// The sums of a name `[documents]`; `None` in rows of programs that did not have it.
     pub fn get(&self, name: &str) -> Option<Vec<f64>> {
         let (_, sums) = self.sums.iter().find(|(known, _)| known == name)?;

@@ -175,6 +175,24 @@ impl ResultRow {
         Ok(canonical::text(Value::Object(fields)))
     }
 
+    /// Checks what every reader of a row relies on.
+    ///
+    /// # Errors
+    /// A length is none, or lists of documents do not belong together, in words.
+    fn check(&self) -> std::result::Result<(), String> {
+        const LONGEST: usize = 1 << 53;
+        let Settings { train_length, length, .. } = self.settings;
+        for (name, tokens) in [("train_length", train_length), ("length", length)] {
+            if !(1..=LONGEST).contains(&tokens) {
+                return Err(format!("`{name} = {tokens}` is no length of a text"));
+            }
+        }
+        match &self.per_document {
+            Some(sums) => sums.check(),
+            None => Ok(()),
+        }
+    }
+
     /// The value of a metric; `None` where the row does not hold it.
     pub fn value(&self, metric: Metric) -> Option<f64> {
         metric.value(&self.facts(None))

@@ -65,6 +65,7 @@ fn parse(line: &str, path: &Path, number: usize) -> Result<ResultRow> {
     let no_row = |why: &str| Error::failed(format!("{place} is no result row: {why}")).hint(hint);
     let row: ResultRow =
         serde_json::from_value(value).map_err(|error| no_row(&without_types(&error.to_string())))?;
+    row.check().map_err(|why| no_row(&why))?;
     let Settings { protocol, keys, .. } = &row.settings;
     match protocol.keys_of_rows().iter().find(|key| keys.get(key.name).is_none()) {
         Some(key) => Err(no_row(&format!("one of `{protocol}` has a `{}`", key.name))),

@@ -8,6 +8,7 @@ use crate::run_block::RUN_KEY;
 use longwave_core::error::nearest;
 use longwave_core::{Error, Result};
 use longwave_model::config::Resolved;
+use longwave_position::encoding::MAX_SIZE;
 use longwave_position::{EncodingConfig, PositionConfig};
 use serde_json::{Map, Value, json};
 
@@ -205,8 +206,10 @@ impl Fields {
     fn size_or(&mut self, key: &str, default: Option<usize>) -> Result<usize> {
         match (self.take(key), default) {
             (Some(value), _) => {
-                value.as_u64().filter(|size| *size > 0).map(|size| size as usize).ok_or_else(|| {
-                    Error::value(key, value, "it must be a whole number of at least 1").hint("check the file")
+                let size = value.as_u64().and_then(|size| usize::try_from(size).ok());
+                size.filter(|size| (1..=MAX_SIZE).contains(size)).ok_or_else(|| {
+                    Error::value(key, value, format!("it must be a whole number from 1 to {MAX_SIZE}"))
+                        .hint("check the file")
                 })
             }
             (None, Some(default)) => Ok(default),
@@ -238,6 +241,18 @@ impl Fields {
             None if default => Ok(()),
             Some(found) if same(&found, wanted) => Ok(()),
             found => Err(only_that(key, &found.unwrap_or(Value::Null), wanted)),
+        }
+    }
+
+    /// Layers that all see the whole text.
+    fn full_attention(&mut self, layers: usize) -> Result<()> {
+        let full = json!("full_attention");
+        match self.take("layer_types") {
+            Some(Value::Array(types)) if types.len() == layers && types.iter().all(|kind| *kind == full) => {
+                Ok(())
+            }
+            Some(other) => Err(only_that("layer_types", &other, &json!([full, ".."]))),
+            None => Ok(()),
         }
     }
 
@@ -284,8 +299,7 @@ impl Fields {
             self.only(key, &json!(false), true)?;
         }
         self.only("pretraining_tp", &json!(1), true)?;
-        let full = vec!["full_attention"; layers];
-        self.only("layer_types", &json!(full), true)?;
+        self.full_attention(layers)?;
         // A window that `use_sliding_window` turns off.
         if architecture == Architecture::Qwen3 {
             self.take("sliding_window");

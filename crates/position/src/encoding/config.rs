@@ -65,6 +65,17 @@ pub(crate) fn check_at_least(section: &str, key: &str, value: usize, least: usiz
     Err(Error::value(&format!("{section}.{key}"), value, format!("it must be at least {least}")))
 }
 
+/// The widest hidden layer of an encoding's network, far above the 32 units of the published ones: what a pair of
+/// positions takes grows with it, where a table of as many numbers costs only memory.
+const WIDEST: usize = 1 << 14;
+
+/// The width of a network's hidden layers must be sensible.
+pub(crate) fn check_hidden(section: &str, hidden: usize) -> Result<()> {
+    check_at_least(section, "hidden", hidden, 1)?;
+    check_at_most(section, "hidden", hidden, WIDEST)
+        .map_err(|error| error.hint("published networks have 32 hidden units"))
+}
+
 /// A size must be at most `most`.
 pub(crate) fn check_at_most(section: &str, key: &str, value: usize, most: usize) -> Result<()> {
     if value <= most {

@@ -21,7 +21,7 @@ use longwave_kernels::Bias;
 
 pub use capabilities::{Capabilities, HeadUse, PositionUse};
 pub use config::{Configure, Extrapolation};
-pub(crate) use config::{check_at_least, check_at_most, check_base, check_positive, largest};
+pub(crate) use config::{check_at_least, check_at_most, check_base, check_hidden, check_positive, largest};
 pub use geometry::{Geometry, PositionMap, Selector};
 pub use rows::{Dimensions, Heads, MAX_SIZE, QueryBlock, Rows};
 

@@ -7,7 +7,7 @@
 
 use super::{kerple::LEAST, kerple::logarithmic};
 use crate::distance::{as_block, of_block};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, check_at_least};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, check_hidden};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::{at_layer, linear};
@@ -59,7 +59,7 @@ impl Configure for Config {
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the network reads penalties that go on growing");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
-        check_at_least(section, "hidden", self.hidden, 1)
+        check_hidden(section, self.hidden)
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Dape {

@@ -10,7 +10,7 @@
 //! runs in f32 on a device, from distances made in f64. Interpolated by s, both positions are divided by s.
 
 use crate::distance::{as_block, of_block, upload, whole};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, QueryBlock, check_at_least, check_positive};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, QueryBlock, check_hidden, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::{at_layer, linear};
@@ -78,7 +78,7 @@ impl Configure for Config {
             check_positive(section, "init_length", length)?;
         }
         check_positive(section, "eps", self.eps)?;
-        check_at_least(section, "hidden", self.hidden, 1)
+        check_hidden(section, self.hidden)
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Fire {

@@ -11,7 +11,7 @@
 //! one before it by as many, shorter steps, so that its vector does not depend on which others are asked.
 //! Interpolated by s, position m is read at m / s.
 
-use crate::encoding::{Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive};
+use crate::encoding::{Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_hidden, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::distance::upload;
@@ -82,7 +82,7 @@ impl Configure for Config {
         check_positive(section, "delta", self.delta)?;
         check_positive(section, "scale", self.scale)?;
         check_at_least(section, "steps", self.steps, 1)?;
-        check_at_least(section, "hidden", self.hidden, 1)
+        check_hidden(section, self.hidden)
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Floater {

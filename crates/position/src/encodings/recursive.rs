@@ -13,7 +13,7 @@
 //! enter: the order of the rows does. Sequential in the rows.
 
 use super::learned::{INIT_STD, is_usual_std};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, check_at_least, check_positive};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, check_hidden, check_positive};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -121,7 +121,7 @@ impl Configure for Config {
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_positive(section, "init_std", self.init_std)?;
-        check_at_least(section, "hidden", self.hidden, 1)
+        check_hidden(section, self.hidden)
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Recursive {

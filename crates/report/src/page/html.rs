@@ -5,6 +5,7 @@ use super::charts::by_name;
 use super::folder::Run;
 use crate::grid::{Entry, Grid, signed};
 use crate::table::{Cell, Table, TableRow};
+use longwave_core::text::is_invisible;
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("style.css");
@@ -228,6 +229,8 @@ fn escape(text: &str) -> String {
             '>' => escaped += "&gt;",
             '"' => escaped += "&quot;",
             '\'' => escaped += "&#39;",
+            '\n' | '\t' => escaped.push(character),
+            other if is_invisible(other) => escaped.push(char::REPLACEMENT_CHARACTER),
             other => escaped.push(other),
         }
     }

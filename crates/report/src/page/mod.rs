@@ -6,7 +6,7 @@ mod html;
 
 use crate::block::blocks;
 use crate::csv::Tidy;
-use crate::grid::Grid;
+use crate::grid::{Grid, markdown_text};
 use crate::plot::{Chart, Figure, Looks, pdf, svg, write_png};
 use crate::table::Table;
 use charts::{of_tables, training_chart};
@@ -142,7 +142,7 @@ fn no_results(folder: &Path, runs: &[Run]) -> Error {
 
 fn markdown(title: &str, tables: &[Table]) -> String {
     let tables: Vec<String> = tables.iter().map(Table::markdown).collect();
-    format!("## Results of {title}\n\n{}", tables.join("\n"))
+    format!("## Results of {}\n\n{}", markdown_text(title), tables.join("\n"))
 }
 
 /// What was written so far.

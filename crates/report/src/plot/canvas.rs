@@ -2,6 +2,7 @@
 
 use super::failed;
 use ab_glyph::FontRef;
+use longwave_core::text::shown;
 use longwave_core::{Error, Result};
 use plotters::backend::DrawingBackend;
 use plotters::coord::Shift;
@@ -202,7 +203,7 @@ impl<DB: DrawingBackend> Canvas<DB> {
             .color(&color)
             .pos(Pos::new(horizontal, VPos::Center));
         let place = (place.0, place.1 + self.text_drop * size);
-        self.area.draw(&Text::new(text, self.coordinate(place), style)).map_err(failed)
+        self.area.draw(&Text::new(shown(text), self.coordinate(place), style)).map_err(failed)
     }
 
     fn units(&self, pixels: f64) -> i32 {

@@ -69,6 +69,9 @@ impl Range {
             return None;
         }
         let (mut low, mut high) = (scale.of(low), scale.of(high));
+        if !(low.is_finite() && high.is_finite()) {
+            return None;
+        }
         if high - low < 1e-9 * low.abs().max(1.0) {
             // One value: some room around it, or it lies on the frame.
             let room = if scale.is_log() { 0.35 } else { 0.1 * low.abs().max(1.0) };

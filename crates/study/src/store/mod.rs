@@ -16,7 +16,7 @@ use crate::plan::Job;
 use longwave_core::{Error, Result, file};
 use longwave_eval::{ResultRow, row};
 use longwave_train::checkpoint::Checkpoint;
-use longwave_train::run::{CheckpointId, checkpoint_path};
+use longwave_train::run::{self, CheckpointId, checkpoint_path};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -238,22 +238,10 @@ impl Store {
         Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 
-    /// Removes the half-written files that a killed process left in a run's folder. The run's lock must be held.
-    ///
-    /// # Errors
-    /// A file cannot be removed.
-    pub fn sweep(&self, key: &str) -> Result<()> {
-        let folder = self.run(key);
-        for folder in [folder.join("checkpoints"), folder] {
-            let Ok(entries) = fs::read_dir(&folder) else { continue };
-            for entry in entries.filter_map(std::result::Result::ok) {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                if name.starts_with('.') && has_extension(&name, "part") {
-                    remove_file(&entry.path())?;
-                }
-            }
-        }
-        Ok(())
+    /// Removes the half-written files that killed processes left in a run's folder and beside its state.
+    pub fn remove_leftovers(&self, key: &str) {
+        run::remove_leftovers(&self.run(key));
+        file::remove_leftovers(&self.folder.join("state"));
     }
 
     /// The keys of all runs in the store, in order.

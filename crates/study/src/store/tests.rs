@@ -33,7 +33,7 @@ fn one_process_at_a_time() {
 }
 
 #[test]
-fn a_sweep_takes_what_is_half_written_and_no_more() {
+fn leftovers_of_killed_processes_are_removed_and_no_more() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::new(folder.path());
     let checkpoints = store.run("k").join("checkpoints");
@@ -42,7 +42,7 @@ fn a_sweep_takes_what_is_half_written_and_no_more() {
         fs::write(path, "half").unwrap();
     }
     fs::write(checkpoints.join("last.safetensors"), "whole").unwrap();
-    store.sweep("k").unwrap();
+    store.remove_leftovers("k");
     assert_eq!(fs::read_dir(&checkpoints).unwrap().count(), 1);
     assert_eq!(fs::read_dir(store.run("k")).unwrap().count(), 1);
 }

@@ -22,7 +22,7 @@ use crate::metrics::{self, Metric, Metrics};
 use crate::optimizer::Optimizer;
 use crate::parameters;
 use crate::restore::{begin, restore};
-use crate::run::{CheckpointId, Run};
+use crate::run::{CheckpointId, Run, remove_leftovers};
 use crate::schedule::Schedule;
 use crate::segment_memory;
 use crate::stage::OptimizerState;
@@ -313,6 +313,7 @@ impl<'a> Trainer<'a> {
 pub fn open_folder(run: &Run, document: &toml::Table, dataset: &Dataset) -> Result<()> {
     let text = toml::to_string(document)
         .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
+    remove_leftovers(&run.folder);
     file::write(&run.folder.join("config.toml"), text.as_bytes())?;
     if let Some(record) = dataset.record() {
         record.write(&run.folder)?;

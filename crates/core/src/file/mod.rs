@@ -1,13 +1,20 @@
 //! Files that appear whole or not at all.
 //!
 //! A file is written beside its place, flushed to the disk and renamed over it, so that a reader,
-//! or a run that is killed, never sees half of one.
+//! or a run that is killed, never sees half of one. What a killed run has left beside is removed by
+//! [`remove_leftovers`]: a file that is being written is locked, so no other is taken for it.
+
+mod leftovers;
+
+pub use leftovers::{holds_leftovers_only, remove_leftovers};
 
 use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 /// Writes a file through `fill`, then moves it into place.
 ///
@@ -37,7 +44,7 @@ impl AtomicFile {
         let failed = |error: io::Error| Error::io("write", path, &error);
         fs::create_dir_all(folder(path)).map_err(failed)?;
         let beside = beside(path);
-        let writer = BufWriter::new(File::create(&beside).map_err(failed)?);
+        let writer = BufWriter::new(create_locked(&beside).map_err(failed)?);
         Ok(Self { path: path.to_owned(), beside, writer: Some(writer) })
     }
 
@@ -141,6 +148,17 @@ fn hex(bytes: &[u8]) -> String {
 fn beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}.part", std::process::id()))
+}
+
+/// A new file, locked as long as it is open where the system can, which shows that it is no leftover.
+fn create_locked(path: &Path) -> io::Result<File> {
+    let mut file = File::create(path)?;
+    // Where nothing can be locked, nothing is taken for a leftover either. Another process may just be removing it as one.
+    while matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !path.exists() {
+        thread::sleep(Duration::from_millis(1));
+        file = File::create(path)?;
+    }
+    Ok(file)
 }
 
 /// Makes a rename last through a power cut, where the system can.

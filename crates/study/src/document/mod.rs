@@ -1,16 +1,24 @@
 //! A study file, `experiments/NAME.toml`, read strictly.
 
+mod changes;
+mod evaluate_block;
+
 use crate::axis::Axis;
 use crate::claim::ClaimConfig;
 use crate::schema::pointed;
-use longwave_core::config::{read, set, take_table, take_tables};
+use changes::{check_set, check_varied};
+use longwave_core::config::{read, take_table, take_tables};
 use longwave_core::{Error, Result, file};
 use longwave_position::Tokens;
-use longwave_position::encodings::ENCODINGS;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use toml::{Table, Value};
+use toml::Table;
+
+pub use changes::assign;
+pub(crate) use changes::merge;
+pub use evaluate_block::EvaluateBlock;
+pub(crate) use evaluate_block::Names;
 
 /// Where runs are kept unless the file says otherwise.
 pub const STORE: &str = "runs/store";
@@ -56,16 +64,6 @@ pub struct Source {
     pub base: Table,
 }
 
-/// An `[[evaluate]]` block and the runs it is for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EvaluateBlock {
-    /// The block as a config has it.
-    pub block: Table,
-    /// Axis name to labels: only runs with one of the labels on each named axis; empty means all runs. `encoding` names
-    /// kinds of encodings, unless an axis has that name.
-    pub only: BTreeMap<String, Vec<String>>,
-}
-
 /// The keys at the top of the file.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -108,8 +106,6 @@ fn store() -> String {
     STORE.to_owned()
 }
 
-/// What `only` calls the encoding of a run, unless an axis has that name.
-const ENCODING: &str = "encoding";
 /// The most runs of a study.
 pub const MOST_RUNS: u64 = 100_000;
 
@@ -219,72 +215,6 @@ impl Study {
     }
 }
 
-impl EvaluateBlock {
-    fn read(mut block: Table, section: &str, axes: &[Axis]) -> Result<Self> {
-        let only = take_table(&mut block, "only").map_err(|error| error.context(section))?;
-        let only = only
-            .iter()
-            .map(|(name, value)| {
-                let key = format!("{section}.only.{name}");
-                let known: Vec<&str> = match axes.iter().find(|axis| axis.name == *name) {
-                    Some(axis) => axis.points.iter().map(|point| point.label.as_str()).collect(),
-                    None if name == ENCODING => {
-                        ENCODINGS.iter().map(|entry| entry.kind).chain(["mixed"]).collect()
-                    }
-                    None => {
-                        let known: Vec<&str> =
-                            axes.iter().map(|axis| axis.name.as_str()).chain([ENCODING]).collect();
-                        return Err(longwave_core::config::unknown_key(&key, name, &known));
-                    }
-                };
-                let labels = labels(value).ok_or_else(|| {
-                    Error::value(&key, value, "it must be a label of that axis, or a list of them")
-                })?;
-                match labels.iter().find(|label| !known.contains(&label.as_str())) {
-                    Some(label) => Err(longwave_core::config::unknown_kind(&key, label, known)),
-                    None => Ok((name.clone(), labels)),
-                }
-            })
-            .collect::<Result<_>>()?;
-        Ok(Self { block, only })
-    }
-
-    /// Whether it is for a run.
-    pub(crate) fn is_for(&self, names: &Names<'_>) -> bool {
-        self.only
-            .iter()
-            .all(|(name, allowed)| allowed.iter().any(|label| Some(label.as_str()) == names.get(name)))
-    }
-}
-
-/// What `only` may name of a run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Names<'a> {
-    pub(crate) axes: &'a [Axis],
-    /// The label on each axis.
-    pub(crate) labels: &'a [String],
-    /// The kind of the encoding.
-    pub(crate) encoding: &'a str,
-}
-
-impl<'a> Names<'a> {
-    /// The run's label on an axis, or its encoding.
-    pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
-        match self.axes.iter().position(|axis| axis.name == name) {
-            Some(axis) => Some(&self.labels[axis]),
-            None => (name == ENCODING).then_some(self.encoding),
-        }
-    }
-}
-
-fn labels(value: &Value) -> Option<Vec<String>> {
-    match value {
-        Value::String(label) => Some(vec![label.clone()]),
-        Value::Array(list) => list.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
-        _ => None,
-    }
-}
-
 fn seeds(seeds: Seeds) -> Result<Vec<u64>> {
     let list = match seeds {
         Seeds::Count(count) if count > MOST_RUNS => return Err(too_many("seeds", u128::from(count))),
@@ -311,66 +241,6 @@ fn check_size(axes: &[Axis], seeds: usize) -> Result<()> {
 fn too_many(what: &str, runs: u128) -> Error {
     Error::usage(format!("the study has {runs} runs by {what}, and at most {MOST_RUNS} are allowed"))
         .hint("split the study, or vary keys together in one axis with `keys`")
-}
-
-/// Changes a study's document by `KEY=VALUE`: a key of the study itself, or one of the config that every run begins
-/// with. Gives a warning where the key could mean several blocks.
-///
-/// # Errors
-/// The assignment has no `=`, or its key runs through something that is not a table.
-pub fn assign(document: &mut Table, assignment: &str) -> Result<Option<String>> {
-    let first = assignment.split(['.', '=']).next().unwrap_or_default().trim();
-    if KEYS.contains(&first) || SECTIONS.contains(&first) {
-        return set(document, assignment);
-    }
-    match document.entry("set").or_insert_with(|| Value::Table(Table::new())) {
-        Value::Table(changes) => set(changes, assignment),
-        other => Err(Error::value("set", &*other, "it must be a table")),
-    }
-}
-
-/// What a run of a study takes from elsewhere cannot be changed by `[set]`.
-fn check_set(changes: &Table, has_evaluations: bool) -> Result<()> {
-    let ignored = [
-        ("seed", true, "every run has one of `seeds`; write `seeds = [3]`"),
-        ("name", true, "runs are named after their content; `name` above `[set]` is the study's"),
-        ("evaluate", has_evaluations, "the study has `[[evaluate]]` of its own; change it there"),
-    ];
-    for (key, is_ignored, hint) in ignored {
-        if let (true, Some(value)) = (is_ignored, changes.get(key)) {
-            return Err(Error::value(&format!("set.{key}"), value, "it would have no effect").hint(hint));
-        }
-    }
-    Ok(())
-}
-
-/// A key that an axis varies everywhere has no other value.
-fn check_varied(changes: &Table, axes: &[Axis]) -> Result<()> {
-    for (key, value) in leaves(changes, "") {
-        let varies = |axis: &&Axis| {
-            axis.points
-                .iter()
-                .all(|point| leaves(&point.changes, "").iter().any(|(varied, _)| *varied == key))
-        };
-        if let Some(axis) = axes.iter().find(varies) {
-            let why = format!("the axis `{}` sets it in every run", axis.name);
-            return Err(Error::value(&format!("set.{key}"), value, why).hint("change the values of the axis"));
-        }
-    }
-    Ok(())
-}
-
-/// The keys of a table with their values, dotted; a table with a `kind` is one value.
-fn leaves<'a>(table: &'a Table, section: &str) -> Vec<(String, &'a Value)> {
-    let mut found = Vec::new();
-    for (key, value) in table {
-        let key = if section.is_empty() { key.clone() } else { format!("{section}.{key}") };
-        match value {
-            Value::Table(inner) if !inner.contains_key("kind") => found.extend(leaves(inner, &key)),
-            other => found.push((key, other)),
-        }
-    }
-    found
 }
 
 fn check_name(name: &str) -> Result<()> {
@@ -401,32 +271,6 @@ fn read_toml(path: &Path) -> Result<Table> {
         Error::usage(format!("`{}` is no TOML: {}", path.display(), error.to_string().trim_end()))
             .hint("see the studies in `experiments/` for the form")
     })
-}
-
-/// Changes a config: dotted and nested keys alike. A table with a `kind`, or one that takes the place of
-/// another kind of value, replaces what stands there; other tables change key by key.
-pub(crate) fn merge(document: &mut Table, changes: &Table) {
-    for (key, value) in changes {
-        merge_at(document, key, value);
-    }
-}
-
-fn merge_at(table: &mut Table, key: &str, value: &Value) {
-    if let Some((first, rest)) = key.split_once('.') {
-        if !matches!(table.get(first), Some(Value::Table(_))) {
-            table.insert(first.to_owned(), Value::Table(Table::new()));
-        }
-        if let Some(Value::Table(inner)) = table.get_mut(first) {
-            merge_at(inner, rest, value);
-        }
-        return;
-    }
-    match (table.get_mut(key), value) {
-        (Some(Value::Table(old)), Value::Table(new)) if !new.contains_key("kind") => merge(old, new),
-        _ => {
-            table.insert(key.to_owned(), value.clone());
-        }
-    }
 }
 
 #[cfg(test)]

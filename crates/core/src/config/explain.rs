@@ -1,0 +1,224 @@
+//! What serde found wrong, in the words of a config.
+
+use super::unknown_key;
+use crate::error::Error;
+use toml::{Table, Value};
+
+pub(super) fn join(section: &str, path: &str) -> String {
+    match (section.is_empty(), path.is_empty()) {
+        (true, _) => path.to_owned(),
+        (_, true) => section.to_owned(),
+        _ => format!("{section}.{path}"),
+    }
+}
+
+/// Turns serde's message into ours: key, value, what is allowed, a hint. A type may give the hint itself, in a line of
+/// its message that begins with `hint: `.
+pub(super) fn explain(table: &Table, section: &str, path: &str, message: &str) -> Error {
+    let hint = message.lines().find_map(|line| line.strip_prefix("hint: "));
+    // Further lines repeat the key.
+    let message = message.lines().next().unwrap_or_default();
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    if message.starts_with("unknown field")
+        && let Some((field, allowed)) = quoted.split_first()
+    {
+        let parent = path.strip_suffix(field).unwrap_or(path).trim_end_matches('.');
+        let key = join(section, &join(parent, field));
+        return unknown_key(&key, field, allowed);
+    }
+    if message.starts_with("missing field")
+        && let Some(field) = quoted.first()
+    {
+        return Error::usage(format!("`{}` is missing", join(section, &join(path, field))))
+            .hint(format!("add `{field} = ...`; `longwave schema` says what it takes"));
+    }
+    let key = join(section, path);
+    let wanted = wanted(message);
+    let error = match lookup(table, path) {
+        Some(value) => Error::value(&key, value, wanted),
+        None => Error::usage(format!("`{key}`: {wanted}")),
+    };
+    error.hint(hint.unwrap_or("`longwave schema` prints every key and what it allows"))
+}
+
+/// What serde expected, in the words of a config rather than those of the program.
+fn wanted(message: &str) -> String {
+    if let Some((_, expected)) = message.rsplit_once("expected ") {
+        return format!("it must be {}", expected_in_words(expected));
+    }
+    if message.starts_with("data did not match") {
+        return "it has none of the forms that are allowed here".to_owned();
+    }
+    if message.starts_with("duplicate field") {
+        return "it is given twice".to_owned();
+    }
+    if message.starts_with("wanted ") {
+        return "it must be a string".to_owned();
+    }
+    if message.ends_with("value was too large") {
+        return "it is too large a number".to_owned();
+    }
+    // What a type says it expects, in words of its own.
+    if message.starts_with("a ") || message.starts_with("an ") {
+        return format!("it must be {message}");
+    }
+    message.to_owned()
+}
+
+/// What serde expects without the names of the program's types.
+fn expected_in_words(expected: &str) -> String {
+    let words = match expected {
+        "u64" | "usize" | "u32" | "u16" | "u8" => "a whole number of at least 0",
+        "i64" | "i32" | "isize" => "a whole number",
+        "f64" | "f32" => "a number",
+        "a boolean" => "true or false",
+        "a map" => "a table",
+        "a sequence" => "a list",
+        "a string" | "a borrowed string" | "a character" | "variant identifier" | "field identifier"
+        // A choice without keys of its own, written as something else than its name.
+        | "string only" | "empty array" | "empty table" | "enum" => "a string",
+        "string or table" | "map with a single key" => "a string or a table",
+        "fewer elements in array" => "a shorter list",
+        "fewer elements in map" => "a table with fewer keys",
+        other => return composed_in_words(other),
+    };
+    words.to_owned()
+}
+
+fn composed_in_words(expected: &str) -> String {
+    const TABLES: [&str; 5] =
+        ["struct ", "internally tagged enum ", "adjacently tagged enum ", "struct variant ", "table, found "];
+    const LISTS: [&str; 2] = ["tuple struct ", "tuple variant "];
+    const NAMES: [&str; 4] = ["enum ", "unit struct ", "unit variant ", "newtype variant "];
+    let begins = |words: &[&str]| words.iter().any(|word| expected.starts_with(word));
+    let count = ["an array of length ", "a tuple of size ", "tuple with length "];
+    if let Some(count) = count.iter().find_map(|words| expected.strip_prefix(words)) {
+        format!("a list of {count}")
+    } else if begins(&TABLES) {
+        "a table".to_owned()
+    } else if begins(&LISTS) {
+        "a list".to_owned()
+    } else if begins(&NAMES) {
+        "a string".to_owned()
+    } else {
+        expected.to_owned()
+    }
+}
+
+/// The message of a reader of another format, such as JSON, without the names of the program's types.
+pub fn without_types(message: &str) -> String {
+    let Some((before, rest)) = message.split_once("expected ") else { return message.to_owned() };
+    let (expected, place) = rest
+        .split_once(" at line ")
+        .map_or((rest, String::new()), |(expected, place)| (expected, format!(" at line {place}")));
+    format!("{before}expected {}{place}", expected_in_words(expected))
+}
+
+/// The value at a path such as `lengths[2]` or `tokenizer.kind`.
+fn lookup<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
+    let mut parts = path.split(['.', '[']).map(|part| part.trim_end_matches(']'));
+    let mut value = table.get(parts.next()?)?;
+    for part in parts {
+        value = match value {
+            Value::Table(inner) => inner.get(part)?,
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Choice {
+        Plain,
+        Other,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(tag = "kind", rename_all = "snake_case")]
+    enum Tagged {
+        One {
+            #[expect(dead_code, reason = "only its type is tested")]
+            width: f64,
+        },
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(untagged)]
+    enum Untagged {
+        #[expect(dead_code, reason = "only its type is tested")]
+        Number(u64),
+        #[expect(dead_code, reason = "only its type is tested")]
+        Names(Vec<String>),
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Kinds {
+        flag: bool,
+        count: Option<u32>,
+        share: f64,
+        name: String,
+        pair: (f64, f64),
+        triple: [i64; 3],
+        list: Vec<usize>,
+        choice: Option<Choice>,
+        tagged: Option<Tagged>,
+        untagged: Option<Untagged>,
+        inner: Option<Box<Kinds>>,
+        table: std::collections::BTreeMap<String, u8>,
+        several: Option<crate::OneOrMany<Choice>>,
+    }
+
+    #[test]
+    fn wrong_values_are_explained_without_the_names_of_types() {
+        let values = [
+            "3",
+            "-1",
+            "1.5",
+            "true",
+            "'word'",
+            "[]",
+            "[1, 'x']",
+            "[1, 2, 3, 4]",
+            "{}",
+            "{ x = 1 }",
+            "{ kind = 3 }",
+        ];
+        let keys = "flag count share name pair triple list choice tagged untagged inner table several table.x inner.pair";
+        let mut rejected = 0;
+        for key in keys.split_whitespace() {
+            for value in values {
+                let document: Table = format!("{key} = {value}").parse().unwrap();
+                let Err(error) = read::<Kinds>(&document, "section") else { continue };
+                rejected += 1;
+                let text = error.to_string();
+                assert!(text.contains("`section."), "{text}");
+                for word in [
+                    "Kinds", "Choice", "Tagged", "Untagged", "struct", "enum", "variant", "expected",
+                    "invalid",
+                ] {
+                    assert!(!text.contains(word), "{key} = {value}: {text}");
+                }
+                for word in
+                    ["u32", "u64", "usize", "f64", "i64", "u8", "sequence", "map", "array", "tuple", "option"]
+                {
+                    assert!(
+                        !text.split(|c: char| !c.is_alphanumeric()).any(|it| it == word),
+                        "{key} = {value}: {text}"
+                    );
+                }
+            }
+        }
+        assert!(rejected > 100, "{rejected}");
+        let json = without_types("invalid type: integer `1`, expected struct Entry at line 1 column 2");
+        assert_eq!(json, "invalid type: integer `1`, expected a table at line 1 column 2");
+    }
+}

@@ -1,0 +1,176 @@
+//! Strict reading of TOML tables.
+//!
+//! Every section of a config is a plain serde struct with `deny_unknown_fields`. [`read`] turns a
+//! table into one and, where it cannot, says which key is wrong, what stands there, what is allowed
+//! and, for a slip of the keyboard, what was probably meant.
+
+mod explain;
+mod set;
+
+use crate::error::{Error, Result, nearest};
+use explain::{explain, join};
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+pub use explain::without_types;
+pub use set::set;
+
+/// Reads one section.
+///
+/// `section` is the path of the table in the file (`train`, `evaluate[1]`), for the messages.
+///
+/// # Errors
+/// An unknown key, a wrong type or a value out of range, with the key and a hint.
+pub fn read<T: DeserializeOwned>(table: &Table, section: &str) -> Result<T> {
+    serde_path_to_error::deserialize(Value::Table(table.clone())).map_err(|error| {
+        let path = error.path().to_string();
+        let path = if path == "." { String::new() } else { path };
+        explain(table, section, &path, &error.into_inner().to_string())
+    })
+}
+
+/// Takes the sub-table `key` out of `table`; a missing one reads as empty.
+///
+/// # Errors
+/// The key holds something that is not a table.
+pub fn take_table(table: &mut Table, key: &str) -> Result<Table> {
+    match table.remove(key) {
+        None => Ok(Table::new()),
+        Some(Value::Table(section)) => Ok(section),
+        Some(other) => Err(Error::value(key, &other, "it must be a table")
+            .hint(format!("write a section `[{key}]` with its keys below it"))),
+    }
+}
+
+/// Takes the list of tables `key` (`[[key]]`) out of `table`; a missing one reads as empty.
+///
+/// # Errors
+/// The key holds something that is not a list of tables.
+pub fn take_tables(table: &mut Table, key: &str) -> Result<Vec<Table>> {
+    let wrong = |value: &Value| {
+        Error::value(key, value, "it must be a list of tables")
+            .hint(format!("write `[[{key}]]` (two brackets) with its keys below it"))
+    };
+    match table.remove(key) {
+        None => Ok(Vec::new()),
+        Some(Value::Array(items)) => items
+            .into_iter()
+            .map(|item| match item {
+                Value::Table(section) => Ok(section),
+                other => Err(wrong(&other)),
+            })
+            .collect(),
+        Some(other) => Err(wrong(&other)),
+    }
+}
+
+/// Splits a table tagged by `kind` into the kind and the rest. A bare string is a kind alone.
+///
+/// # Errors
+/// No `kind`, or one that is not a string.
+pub fn kind_and_rest(value: &Value, key: &str) -> Result<(String, Table)> {
+    match value {
+        Value::String(kind) => Ok((kind.clone(), Table::new())),
+        Value::Table(table) => {
+            let mut rest = table.clone();
+            match rest.remove("kind") {
+                Some(Value::String(kind)) => Ok((kind, rest)),
+                Some(other) => Err(Error::value(&join(key, "kind"), &other, "it must be a string")),
+                None => Err(Error::usage(format!("`{key}` has no `kind`"))
+                    .hint(format!("name one: `{} = \"...\"`", join(key, "kind")))),
+            }
+        }
+        other => Err(Error::value(key, other, "it must be a kind (a string) or a table with a `kind`")),
+    }
+}
+
+/// The error for a `kind` that is none of `known`.
+pub fn unknown_kind<'a>(key: &str, kind: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
+    let known: Vec<&str> = known.into_iter().collect();
+    let error = Error::value(key, format!("\"{kind}\""), format!("it must be one of {}", listed(&known)));
+    match nearest(kind, known.iter().copied()) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint("`longwave schema` prints every key and what it allows"),
+    }
+}
+
+/// The error for a key that is none of `allowed`; `field` is the last part of `key`.
+pub fn unknown_key(key: &str, field: &str, allowed: &[&str]) -> Error {
+    let error = Error::usage(match allowed {
+        [] => format!("unknown key `{key}`: none are allowed here"),
+        allowed => format!("unknown key `{key}`: allowed are {}", listed(allowed)),
+    });
+    match nearest(field, allowed.iter().copied()) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint("remove it, or see `longwave schema` for every key"),
+    }
+}
+
+/// Whether a key has its default. A key that came later is left out of resolved configs there, so that the hashes
+/// of runs that are older than the key stay what they were.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Names in backticks, separated by commas.
+fn listed(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Section {
+        #[expect(dead_code, reason = "only its presence is tested")]
+        steps: usize,
+        #[serde(default)]
+        #[expect(dead_code, reason = "only its type is tested")]
+        lengths: Vec<usize>,
+    }
+
+    fn message(text: &str) -> String {
+        read::<Section>(&text.parse().unwrap(), "train").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn unknown_key_names_the_nearest() {
+        assert_eq!(
+            message("step = 3"),
+            "unknown key `train.step`: allowed are `steps`, `lengths`\n\nhint: did you mean `steps`?"
+        );
+    }
+
+    #[test]
+    fn wrong_type_shows_the_value() {
+        let text = message("steps = \"many\"");
+        assert!(
+            text.starts_with(
+                "`train.steps = \"many\"` is not allowed: it must be a whole number of at least 0\n"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn path_into_a_list() {
+        let text = message("steps = 1\nlengths = [1, -2]");
+        assert!(text.starts_with("`train.lengths[1] = -2` is not allowed"), "{text}");
+    }
+
+    #[test]
+    fn missing_key() {
+        assert!(message("").starts_with("`train.steps` is missing"));
+    }
+
+    #[test]
+    fn kinds() {
+        let (kind, rest) = kind_and_rest(&Value::String("linear".into()), "extend").unwrap();
+        assert_eq!((kind.as_str(), rest.len()), ("linear", 0));
+        let error = unknown_kind("position.kind", "ropee", ["rope", "none"]);
+        assert_eq!(error.hint_text(), Some("did you mean `rope`?"));
+    }
+}

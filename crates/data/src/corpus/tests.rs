@@ -1,0 +1,115 @@
+use super::*;
+use tempfile::TempDir;
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+fn names(corpus: &str) -> Vec<String> {
+    find(corpus, "data.corpus").unwrap().sources.into_iter().map(|source| source.name).collect()
+}
+
+#[test]
+fn a_folder_is_read_through_in_order() {
+    let folder = folder(&[("b/x.txt", "1"), ("a.txt", "2"), ("c.jsonl", ""), (".h.txt", "3"), ("p.png", "")]);
+    let corpus = find(folder.path().to_str().unwrap(), "data.corpus").unwrap();
+    assert_eq!(names(folder.path().to_str().unwrap()), ["a.txt", "b/x.txt", "c.jsonl"]);
+    assert_eq!(corpus.sources[2].format, Format::JsonLines);
+    assert!(!corpus.split_by_folder);
+    assert_eq!(corpus.bytes(), 2);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_in_a_circle_is_read_once() {
+    let folder = folder(&[("a/x.txt", "1")]);
+    std::os::unix::fs::symlink(folder.path(), folder.path().join("a/again")).unwrap();
+    assert_eq!(names(folder.path().to_str().unwrap()), ["a/x.txt"]);
+}
+
+#[test]
+fn split_folders_are_the_splits() {
+    let folder = folder(&[("train/x.txt", "1"), ("test/x.txt", "2"), ("README.txt", "not read")]);
+    let corpus = find(folder.path().to_str().unwrap(), "data.corpus").unwrap();
+    let splits: Vec<_> = corpus.sources.iter().map(|source| source.split).collect();
+    assert_eq!(splits, [Some(Split::Train), Some(Split::Test)]);
+}
+
+#[test]
+fn names_of_a_glob_do_not_depend_on_where_it_lies() {
+    let folder = folder(&[("b/x.rs", "1"), ("a/y.rs", "2"), ("a/z.txt", "3")]);
+    assert_eq!(names(&format!("{}/*/*.rs", folder.path().display())), ["a/y.rs", "b/x.rs"]);
+    assert_eq!(names(&format!("{}/**/z*", folder.path().display())), ["a/z.txt"]);
+}
+
+#[test]
+fn what_is_not_there_is_explained() {
+    let empty = folder(&[("a.png", ""), ("v/valid/x.txt", "1")]);
+    let path = empty.path().display();
+    let cases = [
+        (format!("{path}/none"), "no such file or folder"),
+        (format!("{path}/*.txt"), "no file matches"),
+        (format!("{path}/[*.txt"), "the glob is malformed"),
+        (format!("{path}/v"), "no text file for training"),
+    ];
+    for (corpus, expected) in cases {
+        let error = find(&corpus, "data.corpus").unwrap_err();
+        assert!(error.message().contains(expected), "{error}");
+        assert!(error.hint_text().is_some());
+    }
+    fs::remove_dir_all(empty.path().join("v")).unwrap();
+    let error = find(&path.to_string(), "data.corpus").unwrap_err();
+    assert!(error.message().contains("holds no .txt"), "{error}");
+}
+
+fn manifest(files: &[(&str, &str, &str)]) -> String {
+    let entries: Vec<_> = files
+        .iter()
+        .map(|(split, name, text)| {
+            let sha256 = file::sha256_of(text.as_bytes());
+            serde_json::json!({ "split": split, "file": name, "bytes": text.len(), "sha256": sha256 })
+        })
+        .collect();
+    serde_json::to_string(&entries).unwrap()
+}
+
+#[test]
+fn a_manifest_finds_what_was_changed() {
+    let text = manifest(&[("train", "a.txt", "one"), ("test", "b.txt", "two")]);
+    let folder = folder(&[("train/a.txt", "one"), ("test/b.txt", "two"), (MANIFEST, &text)]);
+    let path = folder.path().to_str().unwrap();
+    let check = || {
+        let corpus = find(path, "data.corpus")?;
+        let hash = |source: &Source| file::sha256(&source.path).unwrap();
+        corpus.check_content(&corpus.sources.iter().map(hash).collect::<Vec<_>>())
+    };
+    let message = || check().unwrap_err().to_string();
+    check().unwrap();
+
+    fs::write(folder.path().join("test/b.txt"), "TWO").unwrap();
+    assert!(message().contains("b.txt` has changed: its SHA-256 differs") && message().contains("hint:"));
+    fs::write(folder.path().join("test/b.txt"), "twoo").unwrap();
+    assert!(message().contains("`test/b.txt` has changed: 4 bytes instead of 3"), "{}", message());
+    fs::remove_file(folder.path().join("test/b.txt")).unwrap();
+    assert!(message().contains("`test/b.txt` is missing"), "{}", message());
+    fs::write(folder.path().join("test/b.txt"), "two").unwrap();
+    fs::write(folder.path().join("train/c.txt"), "more").unwrap();
+    assert!(message().contains("c.txt` is not in the manifest"), "{}", message());
+    fs::write(folder.path().join(MANIFEST), "{}").unwrap();
+    assert!(message().contains("is no manifest"), "{}", message());
+}
+
+#[test]
+fn the_corpus_of_the_project_is_as_published() {
+    let corpus = find(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sotu"), "data.corpus").unwrap();
+    let hashes: Vec<_> = corpus.sources.iter().map(|source| file::sha256(&source.path).unwrap()).collect();
+    corpus.check_content(&hashes).unwrap();
+    let count = |split| corpus.sources.iter().filter(|source| source.split == Some(split)).count();
+    assert_eq!(Split::ALL.map(count), [69, 6, 12]);
+}

@@ -1,0 +1,93 @@
+//! The changes that a study makes to the config of its runs, `[set]` and `--set`.
+
+use super::{KEYS, SECTIONS};
+use crate::axis::Axis;
+use longwave_core::config::set;
+use longwave_core::{Error, Result};
+use toml::{Table, Value};
+
+/// Changes a study's document by `KEY=VALUE`: a key of the study itself, or one of the config that every run begins
+/// with. Gives a warning where the key could mean several blocks.
+///
+/// # Errors
+/// The assignment has no `=`, or its key runs through something that is not a table.
+pub fn assign(document: &mut Table, assignment: &str) -> Result<Option<String>> {
+    let first = assignment.split(['.', '=']).next().unwrap_or_default().trim();
+    if KEYS.contains(&first) || SECTIONS.contains(&first) {
+        return set(document, assignment);
+    }
+    match document.entry("set").or_insert_with(|| Value::Table(Table::new())) {
+        Value::Table(changes) => set(changes, assignment),
+        other => Err(Error::value("set", &*other, "it must be a table")),
+    }
+}
+
+/// What a run of a study takes from elsewhere cannot be changed by `[set]`.
+pub(super) fn check_set(changes: &Table, has_evaluations: bool) -> Result<()> {
+    let ignored = [
+        ("seed", true, "every run has one of `seeds`; write `seeds = [3]`"),
+        ("name", true, "runs are named after their content; `name` above `[set]` is the study's"),
+        ("evaluate", has_evaluations, "the study has `[[evaluate]]` of its own; change it there"),
+    ];
+    for (key, is_ignored, hint) in ignored {
+        if let (true, Some(value)) = (is_ignored, changes.get(key)) {
+            return Err(Error::value(&format!("set.{key}"), value, "it would have no effect").hint(hint));
+        }
+    }
+    Ok(())
+}
+
+/// A key that an axis varies everywhere has no other value.
+pub(super) fn check_varied(changes: &Table, axes: &[Axis]) -> Result<()> {
+    for (key, value) in leaves(changes, "") {
+        let varies = |axis: &&Axis| {
+            axis.points
+                .iter()
+                .all(|point| leaves(&point.changes, "").iter().any(|(varied, _)| *varied == key))
+        };
+        if let Some(axis) = axes.iter().find(varies) {
+            let why = format!("the axis `{}` sets it in every run", axis.name);
+            return Err(Error::value(&format!("set.{key}"), value, why).hint("change the values of the axis"));
+        }
+    }
+    Ok(())
+}
+
+/// The keys of a table with their values, dotted; a table with a `kind` is one value.
+fn leaves<'a>(table: &'a Table, section: &str) -> Vec<(String, &'a Value)> {
+    let mut found = Vec::new();
+    for (key, value) in table {
+        let key = if section.is_empty() { key.clone() } else { format!("{section}.{key}") };
+        match value {
+            Value::Table(inner) if !inner.contains_key("kind") => found.extend(leaves(inner, &key)),
+            other => found.push((key, other)),
+        }
+    }
+    found
+}
+
+/// Changes a config: dotted and nested keys alike. A table with a `kind`, or one that takes the place of
+/// another kind of value, replaces what stands there; other tables change key by key.
+pub(crate) fn merge(document: &mut Table, changes: &Table) {
+    for (key, value) in changes {
+        merge_at(document, key, value);
+    }
+}
+
+fn merge_at(table: &mut Table, key: &str, value: &Value) {
+    if let Some((first, rest)) = key.split_once('.') {
+        if !matches!(table.get(first), Some(Value::Table(_))) {
+            table.insert(first.to_owned(), Value::Table(Table::new()));
+        }
+        if let Some(Value::Table(inner)) = table.get_mut(first) {
+            merge_at(inner, rest, value);
+        }
+        return;
+    }
+    match (table.get_mut(key), value) {
+        (Some(Value::Table(old)), Value::Table(new)) if !new.contains_key("kind") => merge(old, new),
+        _ => {
+            table.insert(key.to_owned(), value.clone());
+        }
+    }
+}

@@ -6,6 +6,7 @@ use longwave_core::Result;
 use longwave_kernels::{Layout, rotate};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, ModelConfig, Pass};
+use longwave_position::encoding::PositionUse;
 use longwave_position::encodings::ENCODINGS;
 use longwave_position::frequency::{Frequencies, Rotation};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions};
@@ -21,7 +22,7 @@ pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
         each(format!("encoding: {}", entry.kind), &mut || against_plain(checked, &fresh))?;
     }
     each("law: rope turns by the position's angle".to_owned(), &mut || angles(checked))?;
-    for kind in ["rope", "alibi", "t5", "none"] {
+    for kind in ENCODINGS.iter().map(|entry| entry.kind).filter(|kind| reads_distances(kind)) {
         each(format!("law: {kind} reads distances alone"), &mut || shifted(checked, kind))?;
     }
     for extension in GEOMETRIES {
@@ -123,6 +124,14 @@ fn angles(checked: &Checked) -> Finding {
     } else {
         Err(format!("off by {worst:.1e} rad"))
     }
+}
+
+/// Whether an encoding says that a shift of all positions changes nothing.
+fn reads_distances(kind: &str) -> bool {
+    model(kind, &Device::flex()).is_ok_and(|model| {
+        let mut uses = model.position.encodings().iter().map(|one| one.capabilities().position_use);
+        uses.all(|one| one <= PositionUse::Distances)
+    })
 }
 
 /// All positions moved alike change no loss.

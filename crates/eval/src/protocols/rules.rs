@@ -11,6 +11,31 @@ use longwave_model::config::Resolved;
 use std::fmt::Display;
 
 /// A protocol: its keys, their checks, the windows that it reads, and its words in tables.
+///
+/// Two documents, read at 256 tokens by the default protocol, which scores the last `target` tokens of each window:
+///
+/// ```
+/// use longwave_eval::Protocol;
+/// use longwave_eval::protocols::{Documents, Given, Keys};
+/// use longwave_data::Split;
+///
+/// let protocol = Protocol::FixedTarget;
+/// let keys = protocol.fill_in(&Given {
+///     section: "evaluate[0]",
+///     train_length: 128,
+///     shortest: 128,
+///     longest: 256,
+///     keys: &Keys::default(),
+///     corpus: None,
+///     split: Split::Test,
+/// })?;
+/// let plan = protocol.plan(&keys, 256, &Documents { tokens: &[600, 100], answers: &[] });
+/// // The second document is too short. Both windows of the first read 256 tokens and score 128 of them.
+/// assert_eq!((plan.skipped_documents, plan.windows.len()), (1, 2));
+/// assert!(plan.windows.iter().all(|window| (window.reading(), window.targets()) == (256, 128)));
+/// assert!(protocol.same_tokens_at_every_length(&keys, &[128, 256]));
+/// # Ok::<(), longwave_core::Error>(())
+/// ```
 pub trait Rules: Sync {
     /// What it reads and scores, for the schema.
     fn description(&self) -> &'static str;

@@ -1,11 +1,13 @@
 //! The logits of one block of queries: which keys it sees, and what is added to them.
 
+use super::bias::add_bias;
 use super::call::{BiasValues, Call};
 use super::keys::{Segment, Transposed};
+use super::relative::{self, KeyTable, Scratch, Tables};
 use super::{MOST_RANGES, QkRange, Shape};
 use crate::autodiff::{View, values};
 use crate::matmul::{Matrix, matmul};
-use crate::simd::{LANES, vectorised};
+use crate::simd::LANES;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -109,8 +111,9 @@ pub(super) struct Operands<'a> {
     ranges: Vec<QkRange<View<4>>>,
     v: View<4>,
     pub(super) bias: BiasValues<'a>,
+    pub(super) relative: Tables,
     pub(super) scale: f32,
-    query_scale: Option<(Cow<'a, [f32]>, bool)>,
+    pub(super) query_scale: Option<(Cow<'a, [f32]>, bool)>,
     window: Option<usize>,
     sinks: usize,
     offset: usize,
@@ -123,6 +126,7 @@ impl<'a> Operands<'a> {
             ranges: call.ranges.iter().map(|range| range.map(View::new)).collect(),
             v: View::new(&call.v),
             bias: BiasValues::new(&call.bias),
+            relative: Tables::new(&call.relative),
             scale: call.scale,
             query_scale: call
                 .query_scale
@@ -269,13 +273,22 @@ impl<'a> Operands<'a> {
     /// Fills `logits` with those of the block: minus infinity where a key is hidden, up to the next
     /// multiple of [`LANES`] after [`Self::row_end`]; what follows in a row is left undefined.
     ///
-    /// `keys` holds at least the block's keys.
-    pub(super) fn logits(&self, block: &Block, keys: &Keys, logits: &mut [f32]) {
+    /// `keys` and `table` hold at least the block's keys.
+    pub(super) fn logits(
+        &self,
+        block: &Block,
+        keys: &Keys,
+        table: &KeyTable,
+        scratch: &mut Scratch,
+        logits: &mut [f32],
+    ) {
         for segment in block.seen() {
             let (queries, keys) = (self.query_matrix(block, segment), keys[segment.range].of(segment));
             matmul(&mut logits[segment.at..], block.stride, false, self.scale, queries, keys);
         }
+        relative::add_keys(self, block, scratch, logits);
         add_bias(self, block, logits);
+        relative::add_queries(self, block, table, logits);
         for (row, logits) in logits.chunks_mut(block.stride).take(block.rows).enumerate() {
             for segment in block.seen() {
                 let [sinks, near] = self.runs(block, row, segment);
@@ -285,84 +298,6 @@ impl<'a> Operands<'a> {
             }
             let end = self.row_end(block, row);
             logits[end..end.next_multiple_of(LANES)].fill(f32::NEG_INFINITY);
-        }
-    }
-}
-
-/// The numbers of the lanes: 0 to 15.
-const FIRST: [f32; LANES] = {
-    let mut first = [0.0; LANES];
-    let mut lane = 0;
-    while lane < LANES {
-        first[lane] = lane as f32;
-        lane += 1;
-    }
-    first
-};
-
-vectorised! {
-    /// Multiplies the logits by their row's factor and adds the bias, where keys are visible.
-    fn add_bias(operands: &Operands<'_>, block: &Block, logits: &mut [f32]) {
-        let Shape { heads, queries, keys, .. } = operands.shape;
-        if matches!(operands.bias, BiasValues::None) && operands.query_scale.is_none() {
-            return;
-        }
-        let head_row = (block.batch * heads + block.head) * queries + block.first;
-        for row in 0..block.rows {
-            let logits = &mut logits[row * block.stride..][..block.stride];
-            let position = operands.position(block, row);
-            let factor = operands.row_factor(block, row).unwrap_or(1.0);
-            for segment in block.seen() {
-                for run in operands.runs(block, row, segment) {
-                    let logits = &mut logits[segment.columns(&run)];
-                    match &operands.bias {
-                        BiasValues::None => {
-                            for x in logits {
-                                *x *= factor;
-                            }
-                        }
-                        BiasValues::ByDistance { reversed, distances } => {
-                            if run.is_empty() {
-                                continue;
-                            }
-                            // Key j is at distance position - j: entry distances - 1 - (position - j).
-                            let from = (block.head + 1) * distances - 1 - (position - run.start);
-                            let bias = &reversed[from..from + logits.len()];
-                            for (x, bias) in logits.iter_mut().zip(bias) {
-                                *x = *x * factor + bias;
-                            }
-                        }
-                        BiasValues::Slopes(slopes) => {
-                            let slope = slopes[block.head];
-                            // Whole numbers below 2^24 are exact in f32, however they are reached.
-                            let mut distance = (position - run.start.min(position)) as f32;
-                            for logits in logits.chunks_mut(LANES) {
-                                for (x, lane) in logits.iter_mut().zip(&FIRST) {
-                                    *x = *x * factor - slope * (distance - lane);
-                                }
-                                distance -= LANES as f32;
-                            }
-                        }
-                        BiasValues::Pair { query, key } => {
-                            let query = query[head_row + row];
-                            let from = (block.batch * heads + block.head) * keys + run.start;
-                            let key = &key[from..from + logits.len()];
-                            for (x, key) in logits.iter_mut().zip(key) {
-                                *x = *x * factor + (query - key);
-                            }
-                        }
-                        BiasValues::Block { values, shared } => {
-                            let batch = if *shared { 0 } else { block.batch };
-                            let from =
-                                ((batch * heads + block.head) * queries + block.first + row) * keys + run.start;
-                            let bias = &values[from..from + logits.len()];
-                            for (x, bias) in logits.iter_mut().zip(bias) {
-                                *x = *x * factor + bias;
-                            }
-                        }
-                    }
-                }
-            }
         }
     }
 }

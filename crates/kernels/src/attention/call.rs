@@ -1,5 +1,6 @@
 //! The tensors and settings of one call of fused attention.
 
+use super::relative::RelativeTensors;
 use super::{Attention, Bias, MOST_RANGES, QkRange, Shape};
 use crate::autodiff::{CpuTensor, values};
 use burn::tensor::Tensor;
@@ -13,6 +14,7 @@ pub(super) struct Call {
     pub(super) ranges: Vec<QkRange<FlexTensor>>,
     pub(super) v: FlexTensor,
     pub(super) bias: BiasTensors,
+    pub(super) relative: RelativeTensors,
     pub(super) query_scale: Option<FlexTensor>,
     pub(super) scale: f32,
     pub(super) window: Option<usize>,
@@ -28,6 +30,17 @@ pub(super) enum BiasTensors {
     Slopes(FlexTensor),
     Pair(FlexTensor, FlexTensor),
     Block(FlexTensor),
+}
+
+impl BiasTensors {
+    /// How many tensors there are.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::ByDistance(_) | Self::Slopes(_) | Self::Block(_) => 1,
+            Self::Pair(..) => 2,
+        }
+    }
 }
 
 impl Call {
@@ -55,6 +68,7 @@ impl Call {
                 Bias::Pair { .. } => BiasTensors::Pair(next(), next()),
                 Bias::Block(_) => BiasTensors::Block(next()),
             },
+            relative: RelativeTensors::new(&options.relative, &mut next),
             query_scale: options.query_scale.clone().map(|scale| CpuTensor::new(scale).into_data()),
             scale: options.scale as f32,
             window: options.window,

@@ -11,6 +11,7 @@
 
 use super::block::{Block, Keys, Operands, ROWS};
 use super::call::Call;
+use super::relative::{self, KeyTable, Scratch};
 use super::{NOTHING_SEEN, Shape};
 use crate::autodiff::permuted_tensor_of;
 use crate::buffers::zeros;
@@ -43,10 +44,10 @@ pub(super) fn forward(call: &Call) -> [FlexTensor; 2] {
         }
     }
     let scratch = operands.scratch();
-    let transposed = transposed_keys(&operands);
+    let shared = shared_keys(&operands);
     tasks.into_par_iter().for_each_init(
-        || (vec![0.0; scratch], Keys::default()),
-        |(logits, keys), task| task.run(&operands, &transposed, logits, keys),
+        || (vec![0.0; scratch], Own::default()),
+        |(logits, own), task| task.run(&operands, shared.as_ref(), logits, own),
     );
     let Shape { batch, queries, heads, value_dim, .. } = shape;
     [
@@ -61,19 +62,42 @@ const TASK_ROWS: usize = 128;
 /// With more queries than this, all tasks share one transpose of all keys.
 const SHARED: usize = 4 * TASK_ROWS;
 
-/// All keys of each batch row and key head, transposed, if the tasks share them.
-fn transposed_keys(operands: &Operands<'_>) -> Vec<Keys> {
+/// All keys, if the tasks share them.
+struct SharedKeys {
+    /// Transposed, for each batch row and key head.
+    transposed: Vec<Keys>,
+    /// Their products with vectors by distance, for each batch row and query head.
+    tables: Vec<KeyTable>,
+}
+
+fn shared_keys(operands: &Operands<'_>) -> Option<SharedKeys> {
     let Shape { batch, heads, key_heads, queries, .. } = operands.shape;
     if queries <= SHARED {
-        return Vec::new();
+        return None;
     }
-    let one = |index: usize| {
+    let transposed = |index: usize| {
         let all = operands.all_rows(index / key_heads, index % key_heads * (heads / key_heads));
         let mut keys = Keys::default();
         operands.transpose_keys(&all, &mut keys);
         keys
     };
-    (0..batch * key_heads).into_par_iter().map(one).collect()
+    let table = |index: usize| {
+        let mut table = KeyTable::default();
+        table.fill(operands, &operands.all_rows(index / heads, index % heads));
+        table
+    };
+    Some(SharedKeys {
+        transposed: (0..batch * key_heads).into_par_iter().map(transposed).collect(),
+        tables: (0..batch * heads).into_par_iter().map(table).collect(),
+    })
+}
+
+/// The keys that one task sees, if it shares none, and the buffers of one thread.
+#[derive(Default)]
+struct Own {
+    transposed: Keys,
+    table: KeyTable,
+    scratch: Scratch,
 }
 
 /// Some query rows of one batch row, all heads.
@@ -88,39 +112,49 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// `shared` holds all transposed keys, or nothing: then `own` receives those that the task sees.
-    fn run(self, operands: &Operands<'_>, shared: &[Keys], logits: &mut [f32], own: &mut Keys) {
+    /// Without shared keys, `own` receives those that the task sees.
+    fn run(self, operands: &Operands<'_>, shared: Option<&SharedKeys>, logits: &mut [f32], own: &mut Own) {
         let Shape { heads, key_heads, value_dim, .. } = operands.shape;
         let group = heads / key_heads;
         for head in 0..heads {
-            if shared.is_empty() && head % group == 0 {
-                operands.transpose_keys(&operands.span(self.batch, head, self.first, self.rows), own);
+            if shared.is_none() {
+                let span = operands.span(self.batch, head, self.first, self.rows);
+                if head % group == 0 {
+                    operands.transpose_keys(&span, &mut own.transposed);
+                }
+                own.table.fill(operands, &span);
             }
-            let keys = shared.get(self.batch * key_heads + head / group).unwrap_or(own);
+            let (keys, table) = match shared {
+                Some(shared) => {
+                    let table = &shared.tables[self.batch * heads + head];
+                    (&shared.transposed[self.batch * key_heads + head / group], table)
+                }
+                None => (&own.transposed, &own.table),
+            };
             for row in (0..self.rows).step_by(ROWS) {
                 let block = operands.block(self.batch, head, self.first + row);
+                if block.width == 0 {
+                    continue;
+                }
+                operands.logits(&block, keys, table, &mut own.scratch, logits);
                 let out = &mut self.out[row * heads * value_dim..];
-                attend(operands, &block, keys, logits, out, &mut self.log_sums[row * heads..]);
+                attend(operands, &block, logits, &mut own.scratch, out, &mut self.log_sums[row * heads..]);
             }
         }
     }
 }
 
-/// One block: `out` is `[rows, heads * value_dim]` and holds zeros, `log_sums` is `[rows, heads]` and holds
-/// [`NOTHING_SEEN`].
+/// One block with its logits: `out` is `[rows, heads * value_dim]` and holds zeros, `log_sums` is `[rows, heads]` and
+/// holds [`NOTHING_SEEN`].
 fn attend(
     operands: &Operands<'_>,
     block: &Block,
-    keys: &Keys,
     logits: &mut [f32],
+    scratch: &mut Scratch,
     out: &mut [f32],
     log_sums: &mut [f32],
 ) {
-    if block.width == 0 {
-        return;
-    }
     let (heads, value_dim) = (operands.shape.heads, operands.shape.value_dim);
-    operands.logits(block, keys, logits);
     let mut sums = [0.0; ROWS];
     softmax(operands, block, logits, &mut sums, &mut log_sums[block.head..]);
     let out = &mut out[block.head * value_dim..];
@@ -130,6 +164,7 @@ fn attend(
         let values = operands.value_matrix(block, &segment);
         matmul(out, heads * value_dim, index > 0, 1.0, probabilities, values);
     }
+    relative::add_values(operands, block, logits, scratch, (out, heads * value_dim));
     for (row, sum) in sums.iter().enumerate().take(block.rows) {
         let inverse = if *sum == 0.0 { 0.0 } else { 1.0 / sum };
         for x in &mut out[row * heads * value_dim..][..value_dim] {

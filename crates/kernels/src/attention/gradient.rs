@@ -1,13 +1,15 @@
 //! The gradient of fused attention: the probabilities are computed again, block by block.
 
+use super::bias::{bias_gradient, bias_sizes, bias_tensors};
 use super::block::{Block, Keys, Operands, ROWS};
-use super::call::{BiasTensors, BiasValues, Call, reversed_rows};
+use super::call::{BiasValues, Call};
 use super::keys::Transposed;
+use super::relative::{self, KeyTables, Part, Scratch};
 use super::{MOST_RANGES, Shape};
 use crate::autodiff::{JointGradient, View, tensor_of, values};
 use crate::buffers::zeros;
 use crate::matmul::{Matrix, matmul};
-use crate::simd::{LANES, dot, exp_in_place, sum, vectorised};
+use crate::simd::{LANES, dot, exp_in_place, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -20,8 +22,8 @@ pub(super) struct Saved {
     pub(super) log_sums: FlexTensor,
 }
 
-/// From the gradients of the output and the log sums to those of q and k of each range, of v, and of up to two tensors of
-/// the bias.
+/// From the gradients of the output and the log sums to those of q and k of each range, of v, of up to two tensors of the
+/// bias, and of the vectors by distance.
 impl<const N: usize> JointGradient<N, 2> for Saved {
     fn gradients(
         self,
@@ -38,13 +40,14 @@ impl<const N: usize> JointGradient<N, 2> for Saved {
             output: View::new(&output),
         };
         let bias = 2 * self.call.ranges.len() + 1;
-        let mut all = backward(&self.call, &rows, wanted[bias..].contains(&true)).into_iter();
-        wanted.map(|wanted| all.next().filter(|_| wanted))
+        let bias = bias..bias + self.call.bias.count();
+        let mut all = backward(&self.call, &rows, wanted[bias].contains(&true)).into_iter();
+        wanted.map(|wanted| all.next().flatten().filter(|_| wanted))
     }
 }
 
 /// What the backward pass knows of the query rows.
-struct Rows<'a> {
+pub(super) struct Rows<'a> {
     /// The logs of the sums of exp(logits), `[batch, heads, queries]`.
     log_sums: Cow<'a, [f32]>,
     /// Their gradient, if they have one.
@@ -55,20 +58,8 @@ struct Rows<'a> {
 
 impl Rows<'_> {
     /// The gradient of a row's log sum, if the log sums have one.
-    fn of_log_sum(&self, operands: &Operands<'_>, block: &Block, row: usize) -> Option<f32> {
+    pub(super) fn of_log_sum(&self, operands: &Operands<'_>, block: &Block, row: usize) -> Option<f32> {
         self.gradient.as_ref().map(|gradient| gradient[first_row(operands, block) + row])
-    }
-}
-
-/// The sizes of a bias' gradient per batch row and head, in two parts.
-fn bias_sizes(operands: &Operands<'_>) -> [usize; 2] {
-    let shape = operands.shape;
-    match &operands.bias {
-        BiasValues::None => [0, 0],
-        BiasValues::ByDistance { distances, .. } => [*distances, 0],
-        BiasValues::Slopes(_) => [1, 0],
-        BiasValues::Pair { .. } => [shape.queries, shape.keys],
-        BiasValues::Block { .. } => [shape.queries * shape.keys, 0],
     }
 }
 
@@ -83,10 +74,35 @@ struct Task<'a> {
     v: &'a mut [f32],
     /// `[group, ..]`, see [`bias_sizes`].
     bias: [&'a mut [f32]; 2],
+    relative: Part<'a>,
 }
 
-/// The gradients of q and k of each range, of v, and of the bias' tensors.
-fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<FlexTensor> {
+/// The buffers of one thread.
+struct Buffers {
+    probabilities: Vec<f32>,
+    gradient: Vec<f32>,
+    keys: Keys,
+    values: Transposed,
+    tables: KeyTables,
+    scratch: Scratch,
+}
+
+impl Buffers {
+    /// With logits of up to `scratch` numbers.
+    fn new(scratch: usize) -> Self {
+        Self {
+            probabilities: vec![0.0; scratch],
+            gradient: vec![0.0; scratch],
+            keys: Keys::default(),
+            values: Transposed::default(),
+            tables: KeyTables::default(),
+            scratch: Scratch::default(),
+        }
+    }
+}
+
+/// The gradients of q and k of each range, of v, of the bias' tensors if they are wanted, and of the vectors by distance.
+fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<Option<FlexTensor>> {
     let operands = Operands::new(call);
     let shape = call.shape;
     let group = shape.heads / shape.key_heads;
@@ -101,6 +117,7 @@ fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<FlexTensor> 
     let mut v = zeros(shape.batch * shape.key_heads * shape.keys * shape.value_dim);
     let mut first = zeros(bias_batch * shape.heads * first_size);
     let mut second = zeros(bias_batch * shape.heads * second_size);
+    let mut relative = relative::Gradient::zeros(&operands);
     let scratch = operands.scratch();
     let at_once = if shared { 1 } else { shape.batch };
     for batches in (0..shape.batch).step_by(at_once.max(1)) {
@@ -112,56 +129,84 @@ fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<FlexTensor> 
         let mut v = parts(&mut v, shape.keys * shape.value_dim, from);
         let mut first = parts(&mut first, group * first_size, bias_from);
         let mut second = parts(&mut second, group * second_size, bias_from);
+        let relative = relative.parts(&operands, from);
         let tasks: Vec<Task<'_>> = (from..from + count)
-            .map(|index| Task {
+            .zip(relative)
+            .map(|(index, relative)| Task {
                 batch: index / shape.key_heads,
                 key_head: index % shape.key_heads,
                 qk: qk.iter_mut().map(|qk| qk.each_mut().map(|part| part())).collect(),
                 v: v(),
                 bias: [first(), second()],
+                relative,
             })
             .collect();
         tasks.into_par_iter().for_each_init(
-            || (vec![0.0; scratch], vec![0.0; scratch], Keys::default(), Transposed::default()),
-            |(probabilities, gradient, keys, values), mut task| {
-                let all = operands.all_rows(task.batch, task.key_head * group);
-                operands.transpose_keys(&all, keys);
-                operands.transpose_values(&all, values);
-                for member in 0..group {
-                    for first in (0..shape.queries).step_by(ROWS) {
-                        let head = task.key_head * group + member;
-                        let block = operands.block(task.batch, head, first);
-                        if block.width == 0 {
-                            continue;
-                        }
-                        probabilities_again(&operands, &block, keys, rows, probabilities);
-                        through_softmax(&operands, &block, rows, values, probabilities, gradient, task.v);
-                        let bias = task.bias.each_mut().map(|part| {
-                            let size = part.len() / group;
-                            &mut part[member * size..][..size]
-                        });
-                        if bias_wanted {
-                            bias_gradient(&operands, &block, rows, probabilities, gradient, bias);
-                        }
-                        let row = (member * shape.queries + first) * shape.head_dim;
-                        scale_rows(&operands, &block, gradient);
-                        through_product(&operands, &block, gradient, row, &mut task.qk);
-                    }
-                }
-            },
+            || Buffers::new(scratch),
+            |buffers, task| task.run(&operands, rows, bias_wanted, buffers),
         );
     }
     let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = shape;
     let mut gradients = Vec::new();
     for [q, k] in qk {
-        gradients.push(tensor_of(q, [batch, heads, queries, head_dim]));
-        gradients.push(tensor_of(k, [batch, key_heads, keys, head_dim]));
+        gradients.push(Some(tensor_of(q, [batch, heads, queries, head_dim])));
+        gradients.push(Some(tensor_of(k, [batch, key_heads, keys, head_dim])));
     }
-    gradients.push(tensor_of(v, [batch, key_heads, keys, value_dim]));
+    gradients.push(Some(tensor_of(v, [batch, key_heads, keys, value_dim])));
     if bias_wanted {
-        gradients.extend(bias_tensors(call, first, second));
+        gradients.extend(bias_tensors(call, first, second).into_iter().map(Some));
+    } else {
+        gradients.extend((0..call.bias.count()).map(|_| None));
     }
+    gradients.extend(relative.tensors(&operands).into_iter().map(Some));
     gradients
+}
+
+impl Task<'_> {
+    fn run(mut self, operands: &Operands<'_>, rows: &Rows<'_>, bias_wanted: bool, buffers: &mut Buffers) {
+        let Shape { heads, key_heads, queries, head_dim, .. } = operands.shape;
+        let group = heads / key_heads;
+        let Buffers { probabilities, gradient, keys, values, tables, scratch } = buffers;
+        let all = operands.all_rows(self.batch, self.key_head * group);
+        operands.transpose_keys(&all, keys);
+        operands.transpose_values(&all, values);
+        for member in 0..group {
+            let head = self.key_head * group + member;
+            let all = operands.all_rows(self.batch, head);
+            tables.begin(operands, &all);
+            for first in (0..queries).step_by(ROWS) {
+                let block = operands.block(self.batch, head, first);
+                if block.width == 0 {
+                    continue;
+                }
+                operands.logits(&block, keys, &tables.products, scratch, probabilities);
+                normalise(operands, &block, &rows.log_sums[first_row(operands, &block)..], probabilities);
+                let output = Operands::rows_of(&rows.output, &block, operands.shape.value_dim);
+                self.relative.add_values(operands, &block, probabilities, output, scratch);
+                through_softmax(
+                    operands,
+                    &block,
+                    rows,
+                    values,
+                    scratch,
+                    [&mut *probabilities, &mut *gradient, &mut *self.v],
+                );
+                let bias = self.bias.each_mut().map(|part| {
+                    let size = part.len() / group;
+                    &mut part[member * size..][..size]
+                });
+                if bias_wanted {
+                    bias_gradient(operands, &block, rows, probabilities, gradient, bias);
+                }
+                tables.collect(operands, &block, gradient);
+                let row = (member * queries + first) * head_dim;
+                scale_rows(operands, &block, gradient);
+                through_product(operands, &block, gradient, row, &mut self.qk);
+                self.relative.add_keys(operands, &block, gradient, scratch, &mut self.qk[0][0][row..]);
+            }
+            self.relative.add_queries(operands, &all, tables, &mut *self.qk[0][1]);
+        }
+    }
 }
 
 /// Hands out part after part of `size` values, from part `from`; sizes may be 0.
@@ -177,18 +222,6 @@ fn parts<'a>(values: &'a mut [f32], size: usize, from: usize) -> impl FnMut() ->
 /// Where the rows of a block begin among those of all heads.
 fn first_row(operands: &Operands<'_>, block: &Block) -> usize {
     (block.batch * operands.shape.heads + block.head) * operands.shape.queries + block.first
-}
-
-/// The block's probabilities, zero where hidden.
-fn probabilities_again(
-    operands: &Operands<'_>,
-    block: &Block,
-    keys: &Keys,
-    rows: &Rows<'_>,
-    out: &mut [f32],
-) {
-    operands.logits(block, keys, out);
-    normalise(operands, block, &rows.log_sums[first_row(operands, block)..], out);
 }
 
 vectorised! {
@@ -223,35 +256,6 @@ vectorised! {
             rest.fill(0.0);
         }
     }
-
-    /// `to += from`, element by element.
-    fn add(to: &mut [f32], from: &[f32]) {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to += from;
-        }
-    }
-
-    /// `to -= from`, element by element.
-    fn subtract(to: &mut [f32], from: &[f32]) {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to -= from;
-        }
-    }
-
-    /// The sum of `distance * x`, for distances that fall by one from `farthest`.
-    fn by_distance(x: &[f32], farthest: usize) -> f32 {
-        let (chunks, rest) = x.as_chunks::<LANES>();
-        let mut lanes = [0.0_f32; LANES];
-        for (first, chunk) in (0_usize..).step_by(LANES).zip(chunks) {
-            let distance = (farthest - first) as f32;
-            for (lane, (x, n)) in lanes.iter_mut().zip(chunk.iter().zip(0_u16..)) {
-                *lane += x * (distance - f32::from(n));
-            }
-        }
-        let done = chunks.len() * LANES;
-        let tail = rest.iter().enumerate().fold(0.0, |sum, (n, x)| sum + x * (farthest - done - n) as f32);
-        sum(&lanes) + tail
-    }
 }
 
 /// The gradient of the block's logits, into `gradient`; adds to that of the values.
@@ -260,9 +264,8 @@ fn through_softmax(
     block: &Block,
     rows: &Rows<'_>,
     values: &Transposed,
-    probabilities: &mut [f32],
-    gradient: &mut [f32],
-    v: &mut [f32],
+    scratch: &mut Scratch,
+    [probabilities, gradient, v]: [&mut [f32]; 3],
 ) {
     let value_dim = operands.shape.value_dim;
     let output = Operands::rows_of(&rows.output, block, value_dim);
@@ -270,6 +273,7 @@ fn through_softmax(
         matmul(&mut gradient[segment.at..], block.stride, false, 1.0, output, values.of(&segment));
     }
     block.scatter(gradient);
+    relative::through_values(operands, block, output, scratch, gradient);
     softmax_gradient(operands, block, probabilities, rows, gradient);
     block.gather(probabilities);
     for segment in block.seen_once() {
@@ -306,85 +310,5 @@ fn through_product(
         matmul(&mut q[row..], dim, add, operands.scale, d, operands.key_matrix(block, segment));
         let queries = operands.query_matrix(block, segment);
         matmul(&mut k[segment.start * dim..], dim, true, operands.scale, d.transposed(), queries);
-    }
-}
-
-/// Adds the block's part of the bias' gradient, for one head.
-fn bias_gradient(
-    operands: &Operands<'_>,
-    block: &Block,
-    rows: &Rows<'_>,
-    probabilities: &[f32],
-    gradient: &[f32],
-    [first, second]: [&mut [f32]; 2],
-) {
-    let keys = operands.shape.keys;
-    for row in 0..block.rows {
-        let start = row * block.stride;
-        let position = operands.position(block, row);
-        // The gradients of a row's logits sum to that of its log sum, but for rounding errors, which distances enlarge.
-        let mut excess = rows.of_log_sum(operands, block, row).map(|gradient| -gradient);
-        let mut mean_distance = 0.0;
-        for segment in block.seen() {
-            for run in operands.runs(block, row, segment).into_iter().filter(|run| !run.is_empty()) {
-                let columns = segment.columns(&run);
-                let gradient = &gradient[start..][columns.clone()];
-                match &operands.bias {
-                    BiasValues::None => {}
-                    BiasValues::ByDistance { distances, .. } => {
-                        let from = distances - 1 - (position - run.start);
-                        add(&mut first[from..from + gradient.len()], gradient);
-                    }
-                    BiasValues::Slopes(_) => {
-                        first[0] -= by_distance(gradient, position - run.start);
-                        if let Some(excess) = &mut excess {
-                            *excess += sum(gradient);
-                            mean_distance +=
-                                by_distance(&probabilities[start..][columns], position - run.start);
-                        }
-                    }
-                    BiasValues::Pair { .. } => {
-                        first[block.first + row] += sum(gradient);
-                        subtract(&mut second[run.clone()], gradient);
-                    }
-                    BiasValues::Block { .. } => {
-                        let from = (block.first + row) * keys + run.start;
-                        add(&mut first[from..from + gradient.len()], gradient);
-                    }
-                }
-            }
-        }
-        if let (BiasValues::Slopes(_), Some(excess)) = (&operands.bias, excess) {
-            first[0] += mean_distance * excess;
-        }
-    }
-}
-
-/// The gradients of the bias' tensors, summed over the batch (in its order) where it is shared.
-fn bias_tensors(call: &Call, first: Vec<f32>, second: Vec<f32>) -> Vec<FlexTensor> {
-    let shape = call.shape;
-    let over_batch = |parts: &[f32]| {
-        let size = parts.len() / shape.batch.max(1);
-        let mut total = vec![0.0; size];
-        for part in parts.chunks(size.max(1)) {
-            add(&mut total, part);
-        }
-        total
-    };
-    match &call.bias {
-        BiasTensors::None => Vec::new(),
-        BiasTensors::ByDistance(table) => {
-            let distances = table.layout().shape()[1];
-            let total = reversed_rows(&over_batch(&first), distances);
-            vec![tensor_of(total, [shape.heads, distances])]
-        }
-        BiasTensors::Slopes(_) => vec![tensor_of(over_batch(&first), [shape.heads])],
-        BiasTensors::Pair(..) => vec![
-            tensor_of(first, [shape.batch, shape.heads, shape.queries]),
-            tensor_of(second, [shape.batch, shape.heads, shape.keys]),
-        ],
-        BiasTensors::Block(block) => {
-            vec![tensor_of(first, [block.layout().shape()[0], shape.heads, shape.queries, shape.keys])]
-        }
     }
 }

@@ -5,7 +5,8 @@ use crate::autodiff::{self, FusedBackend, JointGradient, OpTensor};
 use burn::backend::tensor::FloatTensor;
 use burn::tensor::Tensor;
 
-/// What a call is differentiated by: q and k of each range, v, and the tensors of the bias if there are any.
+/// What a call is differentiated by: q and k of each range, v, the tensors of the bias and those of vectors by
+/// distance if there are any.
 pub(super) fn inputs<B: FusedBackend>(
     ranges: &[QkRange<Tensor<4>>],
     v: &Tensor<4>,
@@ -20,16 +21,20 @@ pub(super) fn inputs<B: FusedBackend>(
         Bias::Pair { query, key } => inputs.extend([query, key].map(|x| OpTensor::new(x.clone()))),
         Bias::Block(block) => inputs.push(OpTensor::new(block.clone())),
     }
+    inputs.extend(options.relative.inputs());
     inputs
 }
 
-/// The gradient of a call with any number of [`inputs`]: q, k and v, a second q and k, up to two tensors of a bias.
+/// The gradient of a call with any number of [`inputs`]: q, k and v, up to two tensors of a bias, and a second q and
+/// k or up to four tensors of vectors by distance.
 pub(super) trait AnyInputs<B: FusedBackend>:
     JointGradient<3, 2, B>
     + JointGradient<4, 2, B>
     + JointGradient<5, 2, B>
     + JointGradient<6, 2, B>
     + JointGradient<7, 2, B>
+    + JointGradient<8, 2, B>
+    + JointGradient<9, 2, B>
 {
 }
 
@@ -39,6 +44,8 @@ impl<B: FusedBackend, G> AnyInputs<B> for G where
         + JointGradient<5, 2, B>
         + JointGradient<6, 2, B>
         + JointGradient<7, 2, B>
+        + JointGradient<8, 2, B>
+        + JointGradient<9, 2, B>
 {
 }
 
@@ -61,7 +68,9 @@ pub(super) fn record<B: FusedBackend, G: AnyInputs<B>>(
         4 => of::<B, G, 4>(inputs, outputs, state),
         5 => of::<B, G, 5>(inputs, outputs, state),
         6 => of::<B, G, 6>(inputs, outputs, state),
-        _ => of::<B, G, 7>(inputs, outputs, state),
+        7 => of::<B, G, 7>(inputs, outputs, state),
+        8 => of::<B, G, 8>(inputs, outputs, state),
+        _ => of::<B, G, 9>(inputs, outputs, state),
     };
     PartialAttention { output: output.into_tensor(), log_sums: log_sums.into_tensor() }
 }

@@ -12,6 +12,8 @@
 //! gradient of the output in; the gradients of q, k and v out). Time goes into the products: two forward and
 //! five backward, each of a multiply-add for every visible pair and channel.
 //!
+//! **Vectors by distance** ([`RelativeVectors`]) are added to keys, to queries and to values; `relative/` says how.
+//!
 //! **By distance:** [`attention_by_distance`] reads ranges of distances, each with its own q and k. On the CPU one call
 //! reads all of them: the keys of every range stand side by side in a block's logits, under one softmax. Elsewhere
 //! each range is a call of [`partial_attention`], and [`merge`] puts the parts together.
@@ -24,6 +26,7 @@
 //!
 //! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
 
+mod bias;
 mod block;
 mod by_distance;
 mod call;
@@ -35,12 +38,14 @@ mod inputs;
 mod keys;
 mod merge;
 mod reference;
+mod relative;
 #[cfg(test)]
 mod tests;
 
 pub use by_distance::attention_by_distance;
 pub use merge::merge;
 pub use reference::repeat_heads;
+pub use relative::{RelativeVectors, VectorTable};
 
 use crate::autodiff;
 use burn::tensor::{Bool, Device, Tensor};
@@ -106,6 +111,8 @@ pub struct Attention {
     pub scale: f64,
     /// What is added to the scaled q·k.
     pub bias: Bias,
+    /// Vectors by distance that are added to keys, queries and values.
+    pub relative: RelativeVectors,
     /// A key is visible only at a distance below this, in tokens (at least 1).
     pub window: Option<usize>,
     /// The number of first keys that stay visible outside the window.
@@ -126,6 +133,7 @@ impl Attention {
         Self {
             scale: 1.0 / (head_dim as f64).sqrt(),
             bias: Bias::None,
+            relative: RelativeVectors::default(),
             window: None,
             sinks: 0,
             query_scale: None,
@@ -170,6 +178,7 @@ impl Attention {
                 "attention: a query scale [{rows}, {columns}] for batch {batch} and {queries} queries"
             );
         }
+        self.relative.check(self, shape);
         match &self.bias {
             Bias::None => {}
             Bias::ByDistance(table) => {
@@ -312,6 +321,7 @@ fn fused(qkv: &[Tensor<4>; 3], options: &Attention, shape: Shape) -> Option<Part
     #[cfg(feature = "gpu")]
     if qkv.iter().all(autodiff::gpu_kernel_applies)
         && options.bias.on_gpu()
+        && options.relative.is_none()
         && options.query_scale.as_ref().is_none_or(autodiff::gpu_kernel_applies)
         && cube::supports(&qkv[0], &shape)
     {
@@ -331,6 +341,7 @@ fn on_cpu(
     let mut qkv = ranges.iter().flat_map(|range| [&range.q, &range.k]).chain([v]);
     let applies = qkv.all(autodiff::cpu_kernel_applies)
         && options.bias.on_cpu()
+        && options.relative.on_cpu()
         && options.query_scale.as_ref().is_none_or(autodiff::cpu_kernel_applies);
     applies.then(|| {
         let inputs = inputs(ranges, v, options);

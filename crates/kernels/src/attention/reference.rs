@@ -1,5 +1,6 @@
 //! What attention computes, in plain tensor operations.
 
+use super::relative::reference::{add_queries, add_values, key_products};
 use super::{Attention, Bias, NOTHING_SEEN, PartialAttention, Shape};
 use crate::softmax::plain_softmax;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
@@ -9,7 +10,8 @@ const LOGITS_AT_ONCE: usize = 1 << 24;
 
 pub(super) fn attention(qkv: [Tensor<4>; 3], options: &Attention, shape: &Shape) -> Tensor<4> {
     let outputs = in_blocks(qkv, options, shape, |[q, k, v], options| {
-        plain_softmax(logits(q, k, options)).matmul(v) // [batch, heads, queries, value_dim]
+        let probabilities = plain_softmax(logits(q, k, options)); // [batch, heads, queries, keys]
+        add_values(options, probabilities.clone(), probabilities.matmul(v))
     });
     Tensor::cat(outputs, 2)
 }
@@ -17,7 +19,8 @@ pub(super) fn attention(qkv: [Tensor<4>; 3], options: &Attention, shape: &Shape)
 pub(super) fn partial_attention(qkv: [Tensor<4>; 3], options: &Attention, shape: &Shape) -> PartialAttention {
     let parts = in_blocks(qkv, options, shape, |[q, k, v], options| {
         let logits = logits(q, k, options);
-        (plain_softmax(logits.clone()).matmul(v), log_sums(logits))
+        let probabilities = plain_softmax(logits.clone());
+        (add_values(options, probabilities.clone(), probabilities.matmul(v)), log_sums(logits))
     });
     let (outputs, log_sums) = parts.into_iter().unzip();
     PartialAttention { output: Tensor::cat(outputs, 2), log_sums: Tensor::cat(log_sums, 2) }
@@ -33,7 +36,9 @@ fn in_blocks<T>(
 ) -> Vec<T> {
     let Shape { batch, heads, key_heads, queries, keys, .. } = *shape;
     let rows = (LOGITS_AT_ONCE / (batch * heads * keys).max(1)).max(1);
-    let tracked = [&q, &k, &v].into_iter().any(Tensor::is_tracked) || bias_is_tracked(&options.bias);
+    let tracked = [&q, &k, &v].into_iter().any(Tensor::is_tracked)
+        || bias_is_tracked(&options.bias)
+        || options.relative.is_tracked();
     let (k, v) = (repeat_heads(k, heads / key_heads), repeat_heads(v, heads / key_heads));
     if tracked || rows >= queries {
         return vec![read([q, k, v], options)];
@@ -90,11 +95,15 @@ pub fn repeat_heads(x: Tensor<4>, times: usize) -> Tensor<4> {
 pub(super) fn logits(q: Tensor<4>, k: Tensor<4>, options: &Attention) -> Tensor<4> {
     let (queries, keys) = (q.dims()[2], k.dims()[2]);
     let device = q.device();
-    let mut logits = q.matmul(k.swap_dims(2, 3)).mul_scalar(options.scale);
+    let mut logits = q.clone().matmul(k.clone().swap_dims(2, 3)).mul_scalar(options.scale);
+    if let Some(products) = key_products(options, &q, keys) {
+        logits = logits + products;
+    }
     if let Some(scale) = &options.query_scale {
         let [rows, columns] = scale.dims();
         logits = logits * scale.clone().reshape([rows, 1, columns, 1]);
     }
+    let mut logits = add_queries(options, queries, &k, logits);
     if let Some(bias) = bias_block(options, queries, keys, &device) {
         logits = logits + bias;
     }
@@ -141,7 +150,12 @@ pub(super) fn bias_block(
 }
 
 /// `map(i - j)` for every query and key, row by row.
-fn distances_of<T>(options: &Attention, queries: usize, keys: usize, map: impl Fn(isize) -> T) -> Vec<T> {
+pub(super) fn distances_of<T>(
+    options: &Attention,
+    queries: usize,
+    keys: usize,
+    map: impl Fn(isize) -> T,
+) -> Vec<T> {
     (0..queries)
         .flat_map(|row| (0..keys).map(move |j| (options.query_offset + row).cast_signed() - j.cast_signed()))
         .map(map)

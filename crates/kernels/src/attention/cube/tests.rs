@@ -1,5 +1,7 @@
 use crate::attention::tests::{flat_part, rows_without_keys, two_rotations};
-use crate::attention::{Attention, Bias, attention, attention_by_distance, partial_attention, reference};
+use crate::attention::{
+    Attention, Bias, RelativeVectors, attention, attention_by_distance, partial_attention, reference,
+};
 use crate::device::adapter;
 use crate::testing::{assert_matches_on, flat, numbers, padded, tensor};
 use burn::tensor::{Device, Tensor};
@@ -106,6 +108,7 @@ impl Case {
         let options = Attention {
             scale: 0.7,
             bias: self.bias(kind, &inputs[if far > 0 { 5 } else { 3 }..]),
+            relative: RelativeVectors::default(),
             window: self.window,
             sinks: self.sinks,
             query_scale: self

@@ -3,6 +3,7 @@
 mod biases;
 mod distances;
 mod edges;
+mod relative;
 
 #[cfg(feature = "gpu")]
 pub(in crate::attention) use edges::rows_without_keys;
@@ -101,6 +102,7 @@ impl Case {
         let options = Attention {
             scale: 0.7,
             bias,
+            relative: RelativeVectors::default(),
             window: self.window,
             sinks: self.sinks,
             query_scale: scale,

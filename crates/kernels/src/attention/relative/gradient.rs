@@ -1,0 +1,196 @@
+//! The gradients of vectors by distance.
+
+use super::blocks::{KeyTable, Scratch, collect_columns, collect_rows, seen};
+use super::vectors::{Vectors, in_order};
+use crate::attention::Shape;
+use crate::attention::block::{Block, Operands};
+use crate::attention::keys::Segment;
+use crate::autodiff::tensor_of;
+use crate::buffers::zeros;
+use crate::matmul::{Matrix, matmul};
+use burn_flex::FlexTensor;
+
+/// The gradients of all vectors, apart for each batch row and head, in the order of [`Vectors`].
+pub(in crate::attention) struct Gradient {
+    /// `[batch, heads, buckets, width]`; the bias has the width 1.
+    parts: [Vec<f32>; 4],
+}
+
+/// The gradients of vectors that one batch row and key head receive.
+pub(in crate::attention) struct Part<'a> {
+    keys: &'a mut [f32],
+    bias: &'a mut [f32],
+    queries: &'a mut [f32],
+    values: &'a mut [f32],
+    /// Query heads of the key head.
+    group: usize,
+}
+
+/// Buckets and width of what has a gradient.
+fn sizes(operands: &Operands<'_>) -> [[usize; 2]; 4] {
+    let tables = &operands.relative;
+    let of = |vectors: &Option<Vectors>| vectors.as_ref().map_or([0, 0], |own| [own.buckets, own.width]);
+    let keys = of(&tables.keys);
+    let bias = if tables.key_bias.is_some() { [keys[0], 1] } else { [0, 0] };
+    [keys, bias, of(&tables.queries), of(&tables.values)]
+}
+
+impl Gradient {
+    pub(in crate::attention) fn zeros(operands: &Operands<'_>) -> Self {
+        let heads = operands.shape.batch * operands.shape.heads;
+        Self { parts: sizes(operands).map(|[buckets, width]| zeros(heads * buckets * width)) }
+    }
+
+    /// The part of each batch row and key head, from key head `first` of all on.
+    pub(in crate::attention) fn parts(&mut self, operands: &Operands<'_>, first: usize) -> Vec<Part<'_>> {
+        let Shape { batch, heads, key_heads, .. } = operands.shape;
+        let group = heads / key_heads;
+        let mut rest = self.parts.each_mut().map(|part| &mut part[..]);
+        let sizes = sizes(operands).map(|[buckets, width]| group * buckets * width);
+        let mut next = || {
+            let mut number = 0..;
+            let [keys, bias, queries, values] = rest.each_mut().map(|rest| {
+                let size = sizes[number.next().unwrap_or_default()];
+                let (part, after) = std::mem::take(rest).split_at_mut(size);
+                *rest = after;
+                part
+            });
+            Part { keys, bias, queries, values, group }
+        };
+        (0..batch * key_heads).map(|_| next()).skip(first).collect()
+    }
+
+    /// The gradients of the tensors, summed over the batch, and over the heads where they share vectors, in their order.
+    pub(in crate::attention) fn tensors(self, operands: &Operands<'_>) -> Vec<FlexTensor> {
+        let tables = &operands.relative;
+        let heads = operands.shape.heads;
+        let [keys, bias, queries, values] = self.parts;
+        let total = |part: &[f32], size: usize| {
+            let mut total = vec![0.0; size];
+            for part in part.chunks(size.max(1)) {
+                for (total, x) in total.iter_mut().zip(part) {
+                    *total += x;
+                }
+            }
+            total
+        };
+        let of = |vectors: &Option<Vectors>, part: Vec<f32>| {
+            let Vectors { buckets, width, order, shared, .. } = vectors.as_ref()?;
+            let heads = if *shared { 1 } else { heads };
+            let total = total(&part, heads * buckets * width);
+            Some(tensor_of(in_order(&total, *buckets, *width, *order), [heads, *buckets, *width]))
+        };
+        let bias =
+            tables.key_bias.as_ref().zip(tables.keys.as_ref()).map(|(_, Vectors { buckets, order, .. })| {
+                let total = total(&bias, heads * buckets);
+                tensor_of(in_order(&total, *buckets, 1, *order), [heads, *buckets])
+            });
+        [of(&tables.keys, keys), bias, of(&tables.queries, queries), of(&tables.values, values)]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+}
+
+/// The tables of keys of one head: their products with vectors, and the gradients of these.
+#[derive(Default)]
+pub(in crate::attention) struct KeyTables {
+    pub(in crate::attention) products: KeyTable,
+    gradient: KeyTable,
+}
+
+impl KeyTables {
+    /// Begins a head, all of whose rows are one block.
+    pub(in crate::attention) fn begin(&mut self, operands: &Operands<'_>, all: &Block) {
+        self.products.fill(operands, all);
+        self.gradient.zeros_like(&self.products);
+    }
+
+    /// Takes the gradient of a block's logits.
+    pub(in crate::attention) fn collect(&mut self, operands: &Operands<'_>, block: &Block, gradient: &[f32]) {
+        if let Some(vectors) = &operands.relative.queries {
+            let position = operands.position(block, 0);
+            collect_columns(&vectors.map, gradient, block, position, &mut self.gradient);
+        }
+    }
+}
+
+impl Part<'_> {
+    /// The gradients of the vectors of values, from the probabilities and the gradient of the output, `[rows, value_dim]`.
+    pub(in crate::attention) fn add_values(
+        &mut self,
+        operands: &Operands<'_>,
+        block: &Block,
+        probabilities: &[f32],
+        output: Matrix<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let Some(vectors) = &operands.relative.values else { return };
+        let table = collect_rows(operands, block, vectors, probabilities, scratch);
+        let used = table.len() / block.rows;
+        let table = Matrix::new(table, block.rows, used, used);
+        let own = of_head(self.values, block, self.group, vectors);
+        matmul(
+            &mut own[vectors.first(used) * vectors.width..],
+            vectors.width,
+            true,
+            1.0,
+            table.transposed(),
+            output,
+        );
+    }
+
+    /// The gradients of the vectors of keys and of their bias, from that of q·k; adds to the gradient of the block's
+    /// queries.
+    pub(in crate::attention) fn add_keys(
+        &mut self,
+        operands: &Operands<'_>,
+        block: &Block,
+        gradient: &[f32],
+        scratch: &mut Scratch,
+        queries: &mut [f32],
+    ) {
+        let Some(vectors) = &operands.relative.keys else { return };
+        let sums = collect_rows(operands, block, vectors, gradient, scratch);
+        let used = sums.len() / block.rows;
+        let (width, first, scale) = (vectors.width, vectors.first(used), operands.scale);
+        let table = Matrix::new(sums, block.rows, used, used);
+        matmul(queries, width, true, scale, table, vectors.rows(block.head, used));
+        let own = of_head(self.keys, block, self.group, vectors);
+        let q = operands.query_matrix(block, &Segment::default());
+        matmul(&mut own[first * width..], width, true, scale, table.transposed(), q);
+        if operands.relative.key_bias.is_some() {
+            let own = &mut self.bias[block.head % self.group * vectors.buckets + first..];
+            for row in sums.chunks(used) {
+                for (own, x) in own.iter_mut().zip(row) {
+                    *own += scale * x;
+                }
+            }
+        }
+    }
+
+    /// The gradients of the vectors of queries, once all blocks of a head are collected; adds to the gradient of the
+    /// keys, `[keys, head_dim]`. `all` is all rows of the head.
+    pub(in crate::attention) fn add_queries(
+        &mut self,
+        operands: &Operands<'_>,
+        all: &Block,
+        tables: &KeyTables,
+        keys: &mut [f32],
+    ) {
+        let Some(vectors) = &operands.relative.queries else { return };
+        let (width, scale, table, seen) =
+            (vectors.width, operands.scale, tables.gradient.matrix(), seen(all));
+        let used = tables.gradient.used();
+        matmul(&mut keys[seen.start * width..], width, true, scale, table, vectors.rows(all.head, used));
+        let own = of_head(self.queries, all, self.group, vectors);
+        let k = operands.key_matrix(all, &seen);
+        matmul(own, width, true, scale, table.transposed(), k);
+    }
+}
+
+/// The part of a block's head.
+fn of_head<'a>(part: &'a mut [f32], block: &Block, group: usize, vectors: &Vectors) -> &'a mut [f32] {
+    let size = vectors.buckets * vectors.width;
+    &mut part[block.head % group * size..][..size]
+}

@@ -1,0 +1,226 @@
+//! Vectors by distance: against the reference, under every mask and beside every bias.
+
+use super::*;
+use crate::attention::relative::{RelativeVectors, VectorTable};
+use std::sync::Arc;
+
+/// Which vectors there are: for keys (with or without their bias), queries and values.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is there or not, whatever the others")]
+struct Vectors {
+    keys: bool,
+    bias: bool,
+    queries: bool,
+    values: bool,
+    /// Whether the heads share them.
+    shared: bool,
+    buckets: fn(usize) -> usize,
+}
+
+const ALL: Vectors =
+    Vectors { keys: true, bias: true, queries: true, values: true, shared: false, buckets: clipped };
+
+/// As Shaw et al. and He et al. have them.
+fn clipped(distance: usize) -> usize {
+    distance.min(9)
+}
+
+fn own(distance: usize) -> usize {
+    distance
+}
+
+/// As interpolated distances choose.
+fn grouped(distance: usize) -> usize {
+    (distance / 3).min(7)
+}
+
+fn mixed(distance: usize) -> usize {
+    (distance * 5) % 11
+}
+
+impl Vectors {
+    fn buckets(&self, case: &Case) -> Arc<[u32]> {
+        (0..case.offset + case.shape.queries).map(|n| (self.buckets)(n) as u32).collect()
+    }
+
+    fn shapes(&self, case: &Case) -> Vec<Vec<usize>> {
+        let Shape { heads, head_dim, value_dim, .. } = case.shape;
+        let count = self.buckets(case).iter().max().map_or(0, |bucket| *bucket as usize + 1);
+        let rows = if self.shared { 1 } else { heads };
+        let shapes = [
+            (self.keys, vec![rows, count, head_dim]),
+            (self.bias, vec![heads, count]),
+            (self.queries, vec![rows, count, head_dim]),
+            (self.values, vec![rows, count, value_dim]),
+        ];
+        shapes.into_iter().filter_map(|(is_there, shape)| is_there.then_some(shape)).collect()
+    }
+
+    /// From the last of the inputs.
+    fn of(&self, case: &Case, inputs: &[Tensor<1>]) -> RelativeVectors {
+        let shapes = self.shapes(case);
+        let mut tensors = inputs[inputs.len() - shapes.len()..].iter().zip(shapes);
+        let mut next = || tensors.next().unwrap();
+        let buckets = self.buckets(case);
+        let table = |is_there: bool, next: &mut dyn FnMut() -> (Tensor<1>, Vec<usize>)| {
+            is_there.then(|| {
+                let (vectors, shape) = next();
+                VectorTable {
+                    vectors: vectors.reshape([shape[0], shape[1], shape[2]]),
+                    buckets: buckets.clone(),
+                }
+            })
+        };
+        let mut next = || {
+            let (tensor, shape) = next();
+            (tensor.clone(), shape)
+        };
+        let keys = table(self.keys, &mut next);
+        let key_bias = self.bias.then(|| {
+            let (bias, shape) = next();
+            bias.reshape([shape[0], shape[1]])
+        });
+        let queries = table(self.queries, &mut next);
+        RelativeVectors { keys, key_bias, queries, values: table(self.values, &mut next) }
+    }
+
+    fn inputs(&self, case: &Case, kind: Kind) -> Vec<Vec<f32>> {
+        let own = self.shapes(case).into_iter().zip(20..);
+        case.inputs(kind)
+            .into_iter()
+            .chain(own.map(|(shape, seed)| numbers(seed, shape.iter().product())))
+            .collect()
+    }
+
+    fn call(&self, case: &Case, kind: Kind, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
+        let (qkv, options) = case.call(kind, inputs);
+        (qkv, Attention { relative: self.of(case, inputs), ..options })
+    }
+
+    #[track_caller]
+    fn check(&self, case: &Case, kind: Kind) {
+        assert_matches(
+            &format!("{case:?} {kind:?} {self:?}"),
+            &self.inputs(case, kind),
+            |inputs| {
+                let ([q, k, v], options) = self.call(case, kind, inputs);
+                attention(q, k, v, &options)
+            },
+            |inputs| {
+                let (qkv, options) = self.call(case, kind, inputs);
+                reference::attention(qkv, &options, &case.shape)
+            },
+        );
+    }
+}
+
+#[test]
+fn vectors_of_each_kind_alone() {
+    let none = Vectors { keys: false, bias: false, queries: false, values: false, ..ALL };
+    for shared in [false, true] {
+        for buckets in [clipped, own, grouped, mixed] {
+            let none = Vectors { shared, buckets, ..none };
+            Vectors { keys: true, ..none }.check(&PLAIN, Kind::None);
+            Vectors { keys: true, bias: true, ..none }.check(&PLAIN, Kind::None);
+            Vectors { queries: true, ..none }.check(&PLAIN, Kind::None);
+            Vectors { values: true, ..none }.check(&PLAIN, Kind::None);
+        }
+    }
+}
+
+#[test]
+fn vectors_of_every_kind_together_beside_every_bias() {
+    for kind in KINDS {
+        ALL.check(&PLAIN, kind);
+    }
+}
+
+#[test]
+fn vectors_with_unequal_heads_and_odd_sizes() {
+    let shape = Shape { batch: 2, heads: 6, key_heads: 2, queries: 53, keys: 53, head_dim: 5, value_dim: 7 };
+    for shared in [false, true] {
+        Vectors { shared, ..ALL }.check(&Case { shape, ..PLAIN }, Kind::None);
+    }
+}
+
+#[test]
+fn vectors_with_window_and_sinks() {
+    let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
+    for buckets in [clipped, own, grouped] {
+        for (window, sinks) in [(1, 0), (5, 0), (20, 3), (40, 30), (1000, 1)] {
+            let case = Case { shape, window: Some(window), sinks, ..PLAIN };
+            Vectors { buckets, ..ALL }.check(&case, Kind::ByDistance);
+        }
+    }
+}
+
+/// As a cache and a memory read: the queries are the last rows.
+#[test]
+fn vectors_with_an_offset_and_a_query_scale() {
+    for (rows, window) in [(1, None), (2, Some(9))] {
+        let shape = Shape { queries: 19, keys: 60, ..PLAIN.shape };
+        ALL.check(&Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), ..PLAIN }, Kind::Slopes);
+    }
+    let shape = Shape { queries: 1, keys: 50, ..PLAIN.shape };
+    for buckets in [clipped, own, grouped] {
+        Vectors { buckets, ..ALL }.check(&Case { shape, offset: 49, ..PLAIN }, Kind::None);
+    }
+}
+
+#[test]
+fn vectors_in_several_tasks_per_head() {
+    let shape =
+        Shape { batch: 1, heads: 2, key_heads: 1, queries: 150, keys: 160, head_dim: 4, value_dim: 4 };
+    for (window, sinks) in [(None, 0), (Some(20), 3)] {
+        ALL.check(&Case { shape, offset: 7, window, sinks, ..PLAIN }, Kind::None);
+    }
+    // All tasks share one table of keys.
+    let shape = Shape { queries: 530, keys: 530, ..shape };
+    ALL.check(&Case { shape, ..PLAIN }, Kind::None);
+}
+
+#[test]
+fn vectors_in_a_range_of_distances() {
+    let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
+    let case = Case { shape, ..PLAIN };
+    for distances in [0..1, 3..9, 12..usize::MAX, 40..50] {
+        let read = |inputs: &[Tensor<1>], read: &dyn Fn([Tensor<4>; 3], &Attention) -> PartialAttention| {
+            let (qkv, options) = ALL.call(&case, Kind::None, inputs);
+            flat_part(read(qkv, &Attention { distances: distances.clone(), ..options }))
+        };
+        assert_matches(
+            &format!("{distances:?}"),
+            &ALL.inputs(&case, Kind::None),
+            |inputs| read(inputs, &|[q, k, v], options| partial_attention(q, k, v, options)),
+            |inputs| read(inputs, &|qkv, options| reference::partial_attention(qkv, options, &shape)),
+        );
+    }
+}
+
+#[test]
+fn threads_change_no_bit_of_vectors() {
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let shape = Shape { queries: 90, keys: 90, ..PLAIN.shape };
+        let case = Case { shape, ..PLAIN };
+        pool.install(|| {
+            differentiate(&Device::flex(), &ALL.inputs(&case, Kind::None), |inputs| {
+                let ([q, k, v], options) = ALL.call(&case, Kind::None, inputs);
+                attention(q, k, v, &options)
+            })
+        })
+    };
+    assert_eq!(run(1), run(3));
+}
+
+#[test]
+#[should_panic(expected = "36 distances choose among 10 vectors, for 37 distances")]
+fn too_few_distances_are_rejected() {
+    let inputs: Vec<_> =
+        ALL.inputs(&PLAIN, Kind::None).into_iter().map(|x| flat(x, &Device::flex())).collect();
+    let ([q, k, v], mut options) = ALL.call(&PLAIN, Kind::None, &inputs);
+    if let Some(table) = &mut options.relative.keys {
+        table.buckets = table.buckets[..36].into();
+    }
+    attention(q, k, v, &options);
+}

@@ -132,7 +132,7 @@ pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<HookPoint> {
     let q = Tensor::<4>::ones([1, sizes.heads, count, sizes.head_dim], &device);
     let block = QueryBlock { rows: rows(0), queries: &(0..count), input: &input };
     let adds = encoding.capabilities().adds_bias || !matches!(encoding.bias(block), Bias::None);
-    let reads_scores = encoding.needs_scores(&positions) && !adds;
+    let reads_scores = (encoding.needs_scores(&positions) && !adds) || encoding.capabilities().adds_vectors;
     let probabilities = Tensor::<4>::ones([1, sizes.heads, count, count], &device);
     [
         (HookPoint::EveryInput, enters(1)),

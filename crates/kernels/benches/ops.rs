@@ -88,12 +88,28 @@ fn both<const D: usize>(
     });
 }
 
+/// Vectors by distance that are added to keys, queries or values.
+fn vectors(name: &str, device: &Device) -> RelativeVectors {
+    let table = |wanted: &str| {
+        (wanted == name).then(|| VectorTable {
+            vectors: tensor::<3>(6, [1, BUCKETS, HEAD_DIM], device),
+            buckets: (0..LENGTH as u32).map(|n| n.min(BUCKETS as u32 - 1)).collect(),
+        })
+    };
+    RelativeVectors {
+        keys: table("keys"),
+        key_bias: None,
+        queries: table("queries"),
+        values: table("values"),
+    }
+}
+
 fn attentions() {
     let plain = Device::flex();
     let tracked = Device::flex().autodiff();
     let shape = [BATCH, HEADS, LENGTH, HEAD_DIM];
     let qkv = |device: &Device| [1, 2, 3].map(|seed| tensor::<4>(seed, shape, device));
-    let (values_of, leaves) = (qkv(&plain), qkv(&tracked).map(Tensor::require_grad));
+    let (values, leaves) = (qkv(&plain), qkv(&tracked).map(Tensor::require_grad));
     let table = |device: &Device| tensor::<2>(4, [HEADS, LENGTH], device);
     for (name, bias, bias_leaf) in [
         ("attention", Bias::None, Bias::None),
@@ -111,26 +127,14 @@ fn attentions() {
         let call = |[q, k, v]: [Tensor<4>; 3], bias: &Bias| {
             attention(q, k, v, &Attention { bias: bias.clone(), ..Attention::causal(HEAD_DIM) })
         };
-        both(name, &|_| call(values_of.clone(), &bias), &|| call(leaves.clone(), &bias_leaf));
+        both(name, &|_| call(values.clone(), &bias), &|| call(leaves.clone(), &bias_leaf));
     }
-    let vectors = |device: &Device, seed| VectorTable {
-        vectors: tensor::<3>(seed, [1, BUCKETS, HEAD_DIM], device),
-        buckets: (0..LENGTH as u32).map(|n| n.min(BUCKETS as u32 - 1)).collect(),
-    };
-    let none = RelativeVectors::default;
-    let keys = |device: &Device| RelativeVectors { keys: Some(vectors(device, 6)), ..none() };
-    let queries = |device: &Device| RelativeVectors { queries: Some(vectors(device, 7)), ..none() };
-    let values = |device: &Device| RelativeVectors { values: Some(vectors(device, 8)), ..none() };
-    let kinds: [(&str, &dyn Fn(&Device) -> RelativeVectors); 3] =
-        [("keys", &keys), ("queries", &queries), ("values", &values)];
-    for (name, of) in kinds {
-        let call = |[q, k, v]: [Tensor<4>; 3], relative: RelativeVectors| {
+    for name in ["keys", "queries", "values"] {
+        let call = |[q, k, v]: [Tensor<4>; 3]| {
+            let relative = vectors(name, &q.device());
             attention(q, k, v, &Attention { relative, ..Attention::causal(HEAD_DIM) })
         };
-        let [fixed, learned] = [&values_of, &leaves].map(Clone::clone);
-        both(&format!("attention, vectors of {name}"), &|_| call(fixed.clone(), of(&plain)), &|| {
-            call(learned.clone(), of(&tracked))
-        });
+        both(&format!("attention, vectors of {name}"), &|_| call(values.clone()), &|| call(leaves.clone()));
     }
     let long = [1, 2, 3].map(|seed| tensor::<4>(seed, [1, HEADS, 4096, HEAD_DIM], &plain));
     report("attention, 1 x 4096, forward", &mut || {

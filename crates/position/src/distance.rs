@@ -10,7 +10,9 @@ use crate::positions::Positions;
 use crate::summary::Summary;
 use crate::table::indices;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use longwave_kernels::Bias;
+use longwave_kernels::{Bias, VectorTable};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// An encoding that adds a bias by distance and does nothing else: its [`Position`] follows from this.
 pub trait DistanceBias {
@@ -117,6 +119,39 @@ pub fn as_block(values: Tensor<2>, block: QueryBlock<'_>) -> Tensor<4> {
     let positions = block.rows.positions;
     let heads = values.dims()[0];
     values.reshape([heads, positions.rows(), block.queries.len(), positions.length()]).swap_dims(0, 1)
+}
+
+/// The rows of a table of vectors that the distances of a block choose, for consecutive positions.
+pub struct ChosenRows {
+    /// The rows that are chosen at all.
+    rows: Range<usize>,
+    /// Whether farther distances choose earlier rows.
+    falling: bool,
+    buckets: Arc<[u32]>,
+}
+
+impl ChosenRows {
+    /// `of(n)` chooses by the distance n; the row rises with the distance, or falls.
+    pub fn new(block: QueryBlock<'_>, of: impl Fn(f64) -> usize) -> Self {
+        let chosen: Vec<usize> = whole(block.queries.end, 1.0).into_iter().map(of).collect();
+        let (near, far) = (chosen.first().map_or(0, |row| *row), chosen.last().map_or(0, |row| *row));
+        Self {
+            rows: near.min(far)..near.max(far) + 1,
+            falling: far < near,
+            buckets: chosen.iter().map(|row| row.abs_diff(near) as u32).collect(),
+        }
+    }
+
+    /// The chosen rows of a table `[rows, any]`, nearest first.
+    pub fn of(&self, table: Tensor<2>) -> Tensor<2> {
+        let rows = table.slice_dim(0, self.rows.clone());
+        if self.falling { rows.flip([0]) } else { rows }
+    }
+
+    /// Vectors `[1 or heads, chosen rows, width]` by the distances.
+    pub fn vectors(self, vectors: Tensor<3>) -> VectorTable {
+        VectorTable { vectors, buckets: self.buckets }
+    }
 }
 
 /// Numbers made on the host, `[count]`, as f32.

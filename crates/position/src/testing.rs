@@ -114,6 +114,9 @@ impl Inputs {
     }
 }
 
+/// What multiplies q.k in [`attend`].
+pub(crate) const SCALE: f64 = 0.5;
+
 /// What the hooks of a layer make of the inputs: the hidden state `[1, length, width]` and the attention output
 /// `[1, heads, length, head_dim]`.
 pub(crate) fn attend(
@@ -128,7 +131,7 @@ pub(crate) fn attend(
     let input = inputs.input.clone().unwrap_or_else(|| hidden.clone());
     let [q, k] = inputs.heads(encoding, layer, positions);
     let block = QueryBlock { rows, queries: &(0..length), input: &input };
-    let scale = 0.5;
+    let scale = SCALE;
     let scores = q.clone().matmul(k.clone().swap_dims(2, 3)).mul_scalar(scale);
     let scores = encoding.scores(scores, Heads { q: &q, k: &k, scale }, block);
     let options = Attention { bias: encoding.bias(block), ..Attention::causal(dimensions().head_dim) };

@@ -1,6 +1,6 @@
 //! Attention: the encoding's hooks around the fused kernels.
 //!
-//! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors) goes to
+//! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors, vectors by distance) goes to
 //! the fused kernels for all queries at once, and so do two pairs of position maps chosen by distance. What
 //! needs the scores themselves is read one block of queries at a time, in [`blocks`]. Linear attention has no
 //! scores: [`mod@linear`].
@@ -13,9 +13,10 @@ use crate::config::{QkNorm, Resolved};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{
-    self as kernels, Bias, Heads, Precision, RotationTable, rms_norm, split_rotate, unit_norm,
+    self as kernels, Bias, Heads, Precision, RelativeVectors, RotationTable, rms_norm, split_rotate,
+    unit_norm,
 };
-use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Rows};
+use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Relative, Rows};
 use longwave_position::frequency::{Rotation, Side};
 use longwave_position::reading::AttentionKind;
 use longwave_position::{Init, Positions, Reading};
@@ -267,7 +268,10 @@ pub fn attend(
         return linear::attention([q, k, v], block, reading, rotations);
     }
     let geometry = reading.geometry(block.rows.layer);
-    let pairs = Pairs::of(&geometry, block.rows.positions).filter(|_| is_described(reading, block.rows));
+    // Vectors by distance are read with one q and k.
+    let one_pair = reading.layer_capabilities(block.rows.layer).adds_vectors;
+    let pairs = Pairs::of(&geometry, block.rows.positions)
+        .filter(|pairs| is_described(reading, block.rows) && !(one_pair && pairs.far.is_some()));
     let Some(Pairs { maps, far }) = pairs else {
         return blocks::attention([q, k, v], scale, block, reading, rotations);
     };
@@ -311,12 +315,16 @@ fn is_described(reading: &Reading, rows: Rows<'_>) -> bool {
         && reading.layer(rows.layer).mask.by_index(rows.positions).is_some()
 }
 
-/// The options of fused attention, with the described bias.
+/// The options of fused attention, with the described bias and vectors.
 fn described(scale: f64, block: QueryBlock<'_>, reading: &Reading, device: &Device) -> kernels::Attention {
     let options = options(reading, scale, block, device);
     let temperature = reading.layer(block.rows.layer).temperature;
     let bias = divided(reading.bias(block), temperature);
-    kernels::Attention { scale: options.scale / temperature, bias, ..options }
+    let (relative, factor) = match reading.relative(block) {
+        Some(Relative { vectors, factor }) => (vectors, factor),
+        None => (RelativeVectors::default(), 1.0),
+    };
+    kernels::Attention { scale: options.scale * factor / temperature, bias, relative, ..options }
 }
 
 /// A bias over a temperature, still described; at 1 the bias itself.
@@ -349,6 +357,7 @@ fn options(reading: &Reading, scale: f64, block: QueryBlock<'_>, device: &Device
     kernels::Attention {
         scale: scale * layer.logit_scale,
         bias: Bias::None,
+        relative: RelativeVectors::default(),
         window: mask.window,
         sinks: mask.sinks,
         query_scale: reading.query_scale(block.rows.layer, &positions, device),

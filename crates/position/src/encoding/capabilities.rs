@@ -37,6 +37,9 @@ pub struct Capabilities {
     pub is_relative_qk: bool,
     /// [`Position::bias`](super::Position::bias) adds something.
     pub adds_bias: bool,
+    /// [`Position::relative`](super::Position::relative) describes what the encoding does with scores, at consecutive
+    /// positions.
+    pub adds_vectors: bool,
     /// [`Position::embed`](super::Position::embed) discards the hidden state, so that the encoding must come first.
     pub replaces_hidden: bool,
     /// The hidden state is complex, `[real | imag]`, and the model ties its linear maps accordingly.
@@ -60,6 +63,7 @@ impl Capabilities {
         head_use: HeadUse::None,
         is_relative_qk: false,
         adds_bias: false,
+        adds_vectors: false,
         replaces_hidden: false,
         complex_hidden: false,
         reads_key_matrix: false,
@@ -76,6 +80,7 @@ impl Capabilities {
             head_use: self.head_use.max(other.head_use),
             is_relative_qk: self.is_relative_qk || other.is_relative_qk,
             adds_bias: self.adds_bias || other.adds_bias,
+            adds_vectors: self.adds_vectors || other.adds_vectors,
             replaces_hidden: self.replaces_hidden || other.replaces_hidden,
             complex_hidden: self.complex_hidden || other.complex_hidden,
             reads_key_matrix: self.reads_key_matrix || other.reads_key_matrix,

@@ -17,13 +17,23 @@ use crate::summary::Summary;
 use crate::table::Longer;
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use longwave_kernels::Bias;
+use longwave_kernels::{Bias, RelativeVectors};
 
 pub use capabilities::{Capabilities, HeadUse, PositionUse};
 pub use config::{Configure, Extrapolation};
 pub(crate) use config::{check_at_least, check_at_most, check_base, check_hidden, check_positive, largest};
 pub use geometry::{Geometry, PositionMap, Selector};
 pub use rows::{Dimensions, Heads, MAX_SIZE, QueryBlock, Rows};
+
+/// What the hooks `scores` and `values` do, described for a kernel: with n the distance of a query and a key, the logits
+/// are `factor * scale * (q_i · (k_j + keys[n]) + queries[n] · k_j)`, and a value is read as `v_j + values[n]`.
+#[derive(Clone, Debug)]
+pub struct Relative {
+    /// The vectors.
+    pub vectors: RelativeVectors,
+    /// Multiplies `q.k` beside the model's scale.
+    pub factor: f64,
+}
 
 /// A positional encoding: the hooks that the model calls.
 ///
@@ -110,23 +120,30 @@ pub trait Position {
     }
 
     /// Whether the model must compute the scores of one block of queries at a time: at these positions the bias is a
-    /// [`Bias::Block`], or the encoding overrides `scores` or `values`.
+    /// [`Bias::Block`], or `scores` or `values` act and [`relative`](Self::relative) does not describe what they do.
     fn needs_scores(&self, positions: &Positions) -> bool {
         let _ = positions;
         false
     }
 
-    /// (d) Changes the scaled scores `[batch, heads, queries, length]` before any bias is added. Called only where
-    /// [`needs_scores`](Self::needs_scores) is true.
+    /// (d) Changes the scaled scores `[batch, heads, queries, length]` before any bias is added. Called where
+    /// [`needs_scores`](Self::needs_scores) is true, or the model cannot use what [`relative`](Self::relative) describes.
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         let _ = (heads, block);
         scores
     }
 
     /// (d) An addition to the output `[batch, heads, queries, head_dim]`, made from the probabilities
-    /// `[batch, heads, queries, length]`. Called only where [`needs_scores`](Self::needs_scores) is true.
+    /// `[batch, heads, queries, length]`. Called where `scores` is.
     fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
         let _ = (probabilities, block);
+        None
+    }
+
+    /// (d) What `scores` and `values` do, as a description: a model that reads it calls neither. An encoding with
+    /// [`Capabilities::adds_vectors`] has one wherever [`needs_scores`](Self::needs_scores) is false.
+    fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
+        let _ = block;
         None
     }
 

@@ -14,9 +14,9 @@
 //! `absolute` takes the keys of [`learned`], which the embeddings are.
 
 use super::learned;
-use crate::distance::chosen_by_distance;
+use crate::distance::{ChosenRows, chosen_by_distance};
 use super::learned::Learned;
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows, check_at_least};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Relative, Rows, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -24,6 +24,7 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
+use longwave_kernels::{RelativeVectors, VectorTable};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +62,8 @@ pub struct Deberta {
     /// The block they enter before.
     #[module(skip)]
     absolute_from: usize,
+    #[module(skip)]
+    head_dim: usize,
     #[module(skip)]
     scale: f64,
 }
@@ -101,6 +104,7 @@ impl Configure for Config {
             absolute: (self.absolute_layers > 0)
                 .then(|| self.absolute.clone().unwrap_or_default().build(dimensions, &init.scoped("deberta"))),
             absolute_from: dimensions.layers.saturating_sub(self.absolute_layers),
+            head_dim: dimensions.head_dim,
             scale: 1.0,
         }
     }
@@ -114,6 +118,26 @@ impl Deberta {
         let places = self.rel.dims()[0];
         let vectors = self.rel.val().matmul(at_layer(weight, layer)).reshape([1, places, heads, dim]);
         x.clone().matmul(vectors.permute([0, 2, 3, 1]))
+    }
+
+    /// delta(i, j), where i - j is the distance.
+    fn row(&self, distance: f64) -> usize {
+        let span = self.rel.dims()[0] as f64 / 2.0;
+        ((distance / self.scale).floor() + span).clamp(0.0, 2.0 * span - 1.0) as usize
+    }
+
+    /// The rows of `rel w` that `of` chooses at the distances of a block, split into heads.
+    fn by_distance(
+        &self,
+        block: QueryBlock<'_>,
+        weight: &Param<Tensor<3>>,
+        of: impl Fn(f64) -> usize,
+    ) -> VectorTable {
+        let chosen = ChosenRows::new(block, of);
+        let vectors = chosen.of(self.rel.val()).matmul(at_layer(weight, block.rows.layer)); // [rows, heads head_dim]
+        let [rows, columns] = vectors.dims();
+        let heads = columns / self.head_dim;
+        chosen.vectors(vectors.reshape([rows, heads, self.head_dim]).swap_dims(0, 1))
     }
 }
 
@@ -132,6 +156,7 @@ impl Position for Deberta {
         Capabilities {
             position_use: if self.absolute.is_some() { PositionUse::Positions } else { PositionUse::Distances },
             head_use: HeadUse::Reads,
+            adds_vectors: true,
             ..Capabilities::default()
         }
     }
@@ -155,17 +180,26 @@ impl Position for Deberta {
         }
     }
 
-    fn needs_scores(&self, _positions: &Positions) -> bool {
-        true
+    fn needs_scores(&self, positions: &Positions) -> bool {
+        !positions.consecutive()
+    }
+
+    fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
+        block.rows.positions.consecutive().then(|| Relative {
+            vectors: RelativeVectors {
+                keys: Some(self.by_distance(block, &self.w_pos_k, |n| self.row(n))),
+                queries: Some(self.by_distance(block, &self.w_pos_q, |n| self.row(-n))),
+                ..RelativeVectors::default()
+            },
+            factor: 1.0 / 3f64.sqrt(),
+        })
     }
 
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         let [batch, head_count, _, _] = scores.dims();
         let (layer, device) = (block.rows.layer, scores.device());
-        let span = self.rel.dims()[0] as f64 / 2.0;
-        let delta = |n: f64| ((n / self.scale).floor() + span).clamp(0.0, 2.0 * span - 1.0) as usize;
-        let forwards = chosen_by_distance(block, [batch, head_count], delta, &device);
-        let backwards = chosen_by_distance(block, [batch, head_count], |n| delta(-n), &device);
+        let forwards = chosen_by_distance(block, [batch, head_count], |n| self.row(n), &device);
+        let backwards = chosen_by_distance(block, [batch, head_count], |n| self.row(-n), &device);
         let to_position = self.with_every(heads.q, &self.w_pos_k, layer).gather(3, forwards);
         // A row for each key: [batch, heads, keys, queries].
         let to_content = self.with_every(heads.k, &self.w_pos_q, layer).gather(3, backwards.swap_dims(2, 3));

@@ -7,8 +7,8 @@
 //! Clipping defines every length. Fractional distances are rounded down; interpolated by s, distances are divided
 //! by s first.
 
-use crate::distance::chosen_by_distance;
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock};
+use crate::distance::{ChosenRows, chosen_by_distance};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Relative};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -16,6 +16,7 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor};
 use longwave_core::{Error, Result};
+use longwave_kernels::RelativeVectors;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -84,11 +85,15 @@ impl Configure for Config {
 }
 
 impl Shaw {
+    /// Which vector a pair at a distance reads.
+    fn row(&self, distance: f64) -> usize {
+        let (low, high) = (f64::from(self.config.p_min), f64::from(self.config.p_max));
+        ((distance / self.scale).floor().clamp(low, high) - low) as usize
+    }
+
     /// Which vector each pair reads, `[batch, heads, queries, keys]`.
     fn chosen(&self, block: QueryBlock<'_>, batch_heads: [usize; 2], device: &Device) -> Tensor<4, Int> {
-        let (low, high) = (f64::from(self.config.p_min), f64::from(self.config.p_max));
-        let of = |n: f64| ((n / self.scale).floor().clamp(low, high) - low) as usize;
-        chosen_by_distance(block, batch_heads, of, device)
+        chosen_by_distance(block, batch_heads, |n| self.row(n), device)
     }
 }
 
@@ -103,12 +108,29 @@ impl Position for Shaw {
         Capabilities {
             position_use: PositionUse::Distances,
             head_use: HeadUse::Reads,
+            adds_vectors: true,
             ..Capabilities::default()
         }
     }
 
-    fn needs_scores(&self, _positions: &Positions) -> bool {
-        true
+    fn needs_scores(&self, positions: &Positions) -> bool {
+        !positions.consecutive()
+    }
+
+    fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
+        let by_distance = |table: &Param<Tensor<3>>| {
+            let chosen = ChosenRows::new(block, |n| self.row(n));
+            let vectors = chosen.of(at_layer(table, block.rows.layer)).unsqueeze();
+            chosen.vectors(vectors)
+        };
+        block.rows.positions.consecutive().then(|| Relative {
+            vectors: RelativeVectors {
+                keys: Some(by_distance(&self.rel_k)),
+                values: self.rel_v.as_ref().map(by_distance),
+                ..RelativeVectors::default()
+            },
+            factor: 1.0,
+        })
     }
 
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {

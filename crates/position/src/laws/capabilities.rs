@@ -1,11 +1,11 @@
 //! Laws of capabilities: each field says what the hooks do.
 
 use super::{Build, Outcome, apart, ensure};
-use crate::encoding::{HeadUse, Heads, QueryBlock};
+use crate::encoding::{HeadUse, Heads, QueryBlock, Relative};
 use crate::positions::Positions;
-use crate::testing::{Inputs, attend, dimensions, random};
+use crate::testing::{Inputs, SCALE, attend, dimensions, random};
 use burn::tensor::Device;
-use longwave_kernels::Bias;
+use longwave_kernels::{Attention, Bias, attention};
 
 const LENGTH: usize = 9;
 
@@ -14,7 +14,7 @@ fn cases() -> [Positions; 2] {
     [Positions::range(0..LENGTH), Positions::range(0..LENGTH).map(|m| 1.5 * m)]
 }
 
-/// `adds_bias`, `needs_scores` and `scratch_per_score`.
+/// `adds_bias`, `adds_vectors`, `needs_scores` and `scratch_per_score`.
 pub(super) fn of_scores(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let subject = build(&dimensions(), &device);
@@ -29,7 +29,24 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
         ensure(matches!(bias, Bias::None) != capabilities.adds_bias, || {
             format!("`adds_bias` is {}", capabilities.adds_bias)
         })?;
+        let described = position.relative(block);
+        let consecutive = positions.consecutive();
+        ensure(described.is_some() == (capabilities.adds_vectors && consecutive), || {
+            format!(
+                "`adds_vectors` is {}, consecutive positions are {consecutive}",
+                capabilities.adds_vectors
+            )
+        })?;
         if position.needs_scores(&positions) {
+            ensure(described.is_none(), || "what is described needs no scores".to_owned())?;
+            continue;
+        }
+        if let Some(Relative { vectors, factor }) = described {
+            let (_, expected) = attend(position, 1, &positions, &inputs);
+            let options =
+                Attention { bias, relative: vectors, scale: SCALE * factor, ..Attention::causal(1) };
+            let off = apart(&attention(q, k, inputs.qkv[2].clone(), &options), &expected);
+            ensure(off < 1e-5, || format!("`relative` is {off} off from `scores` and `values`"))?;
             continue;
         }
         ensure(!matches!(bias, Bias::Block(_)), || "a block is a bias that needs scores".to_owned())?;

@@ -1,15 +1,15 @@
 //! Deliberately wrong encodings. Each breaks one law, which must reject it; no law may be without one.
 
 use super::{AsPosition, Build, LAWS, Subject, check_law};
-use crate::distance::upload;
-use crate::encoding::{Capabilities, Dimensions, Heads, Position, PositionUse, QueryBlock, Rows};
+use crate::distance::{ChosenRows, upload};
+use crate::encoding::{Capabilities, Dimensions, Heads, Position, PositionUse, QueryBlock, Relative, Rows};
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{Bias, Layout};
+use longwave_kernels::{Bias, Layout, RelativeVectors};
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,6 +48,10 @@ enum Mistake {
     SilentBias,
     /// Its bias is a block, and it says that it needs no scores.
     SilentBlock,
+    /// It describes vectors, and `scores` adds none.
+    VectorsWithoutScores,
+    /// It describes vectors without declaring it.
+    SilentVectors,
     /// It makes q and k wider without declaring it.
     SilentlyWider,
     /// It rotates q and k without declaring it.
@@ -80,6 +84,8 @@ const MISTAKES: &[(Mistake, &str)] = &[
     (RestartsPieces, "pieces give what the whole text gives"),
     (SilentBias, "biases and scores are declared"),
     (SilentBlock, "biases and scores are declared"),
+    (VectorsWithoutScores, "biases and scores are declared"),
+    (SilentVectors, "biases and scores are declared"),
     (SilentlyWider, "the use of q and k is declared"),
     (SilentRotation, "the use of q and k is declared"),
     (SilentlyReadsHeads, "the use of q and k is declared"),
@@ -151,6 +157,7 @@ impl Position for Wrong {
                 _ => PositionUse::Positions,
             },
             adds_bias: matches!(self.mistake, SilentBlock | SilentlyReadsInput),
+            adds_vectors: self.mistake == VectorsWithoutScores,
             ..Capabilities::default()
         }
     }
@@ -194,6 +201,14 @@ impl Position for Wrong {
             }
             _ => Bias::None,
         }
+    }
+
+    fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
+        matches!(self.mistake, VectorsWithoutScores | SilentVectors).then(|| {
+            let chosen = ChosenRows::new(block, |_| 0);
+            let keys = Some(chosen.vectors(Tensor::ones([1, 1, 4], &block.input.device())));
+            Relative { vectors: RelativeVectors { keys, ..RelativeVectors::default() }, factor: 2.0 }
+        })
     }
 
     fn needs_scores(&self, _positions: &Positions) -> bool {

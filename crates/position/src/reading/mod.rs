@@ -5,7 +5,7 @@
 
 mod mask;
 
-use crate::encoding::{Capabilities, Geometry, HeadUse, Heads, PositionUse, QueryBlock, Rows};
+use crate::encoding::{Capabilities, Geometry, HeadUse, Heads, PositionUse, QueryBlock, Relative, Rows};
 use crate::encodings::Encoding;
 use crate::frequency::Rotation;
 use crate::layout::TextLayout;
@@ -269,10 +269,16 @@ impl Reading {
     }
 
     /// Whether the layer must be read one block of queries at a time: an encoding says so, or several
-    /// add a bias, whose sum is a block.
+    /// add a bias, whose sum is a block, or vectors.
     pub fn needs_scores(&self, layer: usize, positions: &Positions) -> bool {
         self.of(layer).any(|(encoding, _)| encoding.needs_scores(positions))
             || self.of(layer).filter(|(encoding, _)| encoding.capabilities().adds_bias).count() > 1
+            || self.of(layer).filter(|(encoding, _)| encoding.capabilities().adds_vectors).count() > 1
+    }
+
+    /// Hook (d), described: the vectors of the one encoding of the layer that adds some.
+    pub fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
+        self.of(block.rows.layer).find_map(|(encoding, layer)| encoding.relative(block.at(layer)))
     }
 
     /// Hook (a) for a piece of a text; `before` has what the rows before it left behind for each encoding of

@@ -28,7 +28,8 @@ pub(super) fn attention(
     let [batch, heads, count, _] = q.dims();
     let [_, kv_heads, length, _] = k.dims();
     let geometry = reading.geometry(block.rows.layer);
-    let whole_rows = reading.needs_scores(block.rows.layer, block.rows.positions);
+    let whole_rows = reading.needs_scores(block.rows.layer, block.rows.positions)
+        || reading.layer_capabilities(block.rows.layer).adds_vectors;
     let entries: Vec<[Tensor<4>; 2]> = geometry
         .maps
         .iter()

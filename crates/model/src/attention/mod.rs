@@ -16,7 +16,7 @@ use longwave_kernels::{
     self as kernels, Bias, Heads, Precision, RelativeVectors, RotationTable, rms_norm, split_rotate,
     unit_norm,
 };
-use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Relative, Rows};
+use longwave_position::encoding::{Geometry, MapsByDistance, PositionMap, QueryBlock, Relative, Rows};
 use longwave_position::frequency::{Rotation, Side};
 use longwave_position::reading::AttentionKind;
 use longwave_position::{Init, Positions, Reading};
@@ -182,9 +182,13 @@ impl Attention {
                 .map(|rotation| rotations.tables(rotation, plain, rows.positions, rows.positions, &device));
             let [q_table, k_table] = tables.as_ref().map_or([None, None], |[q, k]| [Some(q), Some(k)]);
             let (q, k, v) = split_rotate(packed, self.heads, q_table, k_table);
-            let (q, k) = (reading.map_query(q, rows), reading.map_key(k, rows));
             let options = described(scale, block, reading, &q.device());
-            kernels::attention(q, k, v, &options)
+            if let Some(maps) = reading.maps_by_distance(block) {
+                attend_by_distance([q, k, v], maps, options)
+            } else {
+                let (q, k) = (reading.map_query(q, rows), reading.map_key(k, rows));
+                kernels::attention(q, k, v, &options)
+            }
         } else {
             let (q, k, v) = self.unrotated(packed);
             attend([q, k, v], scale, block, reading, rotations)
@@ -278,12 +282,31 @@ pub fn attend(
     let options = described(scale, block, reading, &q.device());
     let mut at = |maps| blocks::at_positions([q.clone(), k.clone()], maps, block, reading, rotations);
     match far {
+        None if maps == (PositionMap::Identity, PositionMap::Identity)
+            && let Some(described) = reading.maps_by_distance(block) =>
+        {
+            let [q, k] = blocks::rotated([q, k], maps, block, reading, rotations);
+            attend_by_distance([q, k, v], described, options)
+        }
         None => {
             let [q, k] = at(maps);
             kernels::attention(q, k, v, &options)
         }
         Some((far, border)) => kernels::attention_by_distance(at(maps), at(far), v, border, &options),
     }
+}
+
+/// Attention with what the maps of q and k do, described by distance: the maps themselves are not called.
+fn attend_by_distance(
+    [q, k, v]: [Tensor<4>; 3],
+    MapsByDistance { query_bias, keys, key_bias }: MapsByDistance,
+    options: kernels::Attention,
+) -> Tensor<4> {
+    let [heads, dim] = query_bias.dims();
+    let q = q + query_bias.reshape([1, heads, 1, dim]);
+    let relative =
+        RelativeVectors { keys: Some(keys), key_bias: Some(key_bias), ..RelativeVectors::default() };
+    kernels::attention(q, k, v, &kernels::Attention { relative, ..options })
 }
 
 /// The position maps of q and k.

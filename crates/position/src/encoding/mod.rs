@@ -17,13 +17,25 @@ use crate::summary::Summary;
 use crate::table::Longer;
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use longwave_kernels::{Bias, RelativeVectors};
+use longwave_kernels::{Bias, RelativeVectors, VectorTable};
 
 pub use capabilities::{Capabilities, HeadUse, PositionUse};
 pub use config::{Configure, Extrapolation};
 pub(crate) use config::{check_at_least, check_at_most, check_base, check_hidden, check_positive, largest};
 pub use geometry::{Geometry, PositionMap, Selector};
 pub use rows::{Dimensions, Heads, MAX_SIZE, QueryBlock, Rows};
+
+/// What the hooks `map_query` and `map_key` do, described for a kernel: with n the distance of a query and a key, the
+/// product of the maps is `(q_i + query_bias) · (k_j + keys[n]) + key_bias[n]`, with q and k as they were.
+#[derive(Clone, Debug)]
+pub struct MapsByDistance {
+    /// `[heads, head_dim]`.
+    pub query_bias: Tensor<2>,
+    /// `[heads, distances, head_dim]`.
+    pub keys: VectorTable,
+    /// `[heads, distances]`.
+    pub key_bias: Tensor<2>,
+}
 
 /// What the hooks `scores` and `values` do, described for a kernel: with n the distance of a query and a key, the logits
 /// are `factor * scale * (q_i · (k_j + keys[n]) + queries[n] · k_j)`, and a value is read as `v_j + values[n]`.
@@ -111,6 +123,13 @@ pub trait Position {
     fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
         let _ = rows;
         k
+    }
+
+    /// (b) What `map_query` and `map_key` do, as a description, at consecutive positions: a model that reads it calls
+    /// neither. `None` where they do nothing, or are faster for the queries at hand.
+    fn maps_by_distance(&self, block: QueryBlock<'_>) -> Option<MapsByDistance> {
+        let _ = block;
+        None
     }
 
     /// (c) What is added to the logits of the block's queries, as a description where possible.

@@ -20,9 +20,11 @@
 //!
 //! No `[queries, keys, width]` is formed: with g = `w_r (q + v_bias)`, `g.R(i - j)` falls apart into the sines
 //! and cosines of i and of j, so that q and k, each made `width` channels wider, have the whole logit as
-//! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`.
+//! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`. Where rows are read at
+//! consecutive positions, the kernel gets `r_n` of every distance instead: `head_dim` channels for each, and not `width`.
 
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, MapsByDistance, Position, PositionUse, QueryBlock, Rows, check_base};
+use crate::distance::ChosenRows;
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -54,6 +56,10 @@ impl Default for Config {
         Self { base: 10_000.0, shared_key: false, memory: 0 }
     }
 }
+
+/// With fewer queries than one in so many rows, as in a text that is read piece by piece, wider q and k are faster than a
+/// vector for every distance.
+const FEW_QUERIES: usize = 8;
 
 /// The biases and the key matrix of positions.
 #[derive(Module, Debug)]
@@ -174,6 +180,25 @@ impl Position for TransformerXl {
             .waves(rows.positions, &k.device())
             .map(|wave| wave.expand([batch, heads, length, self.frequencies.inv_freq.len()]));
         Tensor::cat(vec![k, cos, sin], 3)
+    }
+
+    fn maps_by_distance(&self, block: QueryBlock<'_>) -> Option<MapsByDistance> {
+        let (rows, distances) = (block.rows, block.queries.end);
+        // Frequencies of its own for the first positions: then waves depend on both positions, and not on the distance.
+        let by_distance = rows.positions.consecutive() && self.frequencies.start.is_none();
+        // Every distance needs a vector, which pays only where many queries read it.
+        if !by_distance || block.queries.len() * FEW_QUERIES < distances {
+            return None;
+        }
+        let [u, v_bias] = [&self.u, &self.v_bias].map(|parameter| at_layer::<3, 2>(parameter, rows.layer));
+        let [heads, dim] = u.dims();
+        let [cos, sin] = self.waves(&Positions::range(0..distances), &u.device());
+        let waves = Tensor::cat(vec![sin, cos], 3).reshape([distances, 2 * self.frequencies.inv_freq.len()]);
+        let keys = waves.matmul(self.key_matrix(rows, [heads, dim])).reshape([distances, heads, dim]).swap_dims(0, 1);
+        let shift = (v_bias - u.clone()).reshape([heads, dim, 1]);
+        let key_bias = keys.clone().matmul(shift).reshape([heads, distances]);
+        let keys = ChosenRows::new(block, |n| n as usize).vectors(keys);
+        Some(MapsByDistance { query_bias: u, keys, key_bias })
     }
 
     fn frequencies(&self) -> Option<&Frequencies> {

@@ -1,11 +1,11 @@
 //! Laws of capabilities: each field says what the hooks do.
 
 use super::{Build, Outcome, apart, ensure};
-use crate::encoding::{HeadUse, Heads, QueryBlock, Relative};
+use crate::encoding::{HeadUse, Heads, MapsByDistance, QueryBlock, Relative};
 use crate::positions::Positions;
 use crate::testing::{Inputs, SCALE, attend, dimensions, random};
 use burn::tensor::Device;
-use longwave_kernels::{Attention, Bias, attention};
+use longwave_kernels::{Attention, Bias, RelativeVectors, attention};
 
 const LENGTH: usize = 9;
 
@@ -56,6 +56,31 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
         ensure(apart(&scores, &changed) == 0.0 && values.is_none(), || {
             "`scores` or `values` acts where `needs_scores` is false".to_owned()
         })?;
+    }
+    Ok(())
+}
+
+/// `maps_by_distance` does what `map_query` and `map_key` do.
+pub(super) fn of_described_maps(build: Build<'_>) -> Outcome {
+    let device = Device::flex();
+    let subject = build(&dimensions(), &device);
+    let position = subject.position();
+    for positions in cases().into_iter().filter(|positions| position.check(positions).is_ok()) {
+        let inputs = Inputs::random("", LENGTH, &device);
+        let rows = inputs.rows(position, 1, &positions);
+        let block = QueryBlock { rows, queries: &(0..LENGTH), input: &inputs.hidden };
+        let Some(MapsByDistance { query_bias, keys, key_bias }) = position.maps_by_distance(block) else {
+            continue;
+        };
+        ensure(positions.consecutive(), || "maps are described at positions with gaps".to_owned())?;
+        let (_, expected) = attend(position, 1, &positions, &inputs);
+        let relative =
+            RelativeVectors { keys: Some(keys), key_bias: Some(key_bias), ..RelativeVectors::default() };
+        let options = Attention { relative, scale: SCALE, ..Attention::causal(1) };
+        let [q, k, v] = inputs.qkv.clone();
+        let q = q + query_bias.unsqueeze_dim::<3>(1).unsqueeze::<4>();
+        let off = apart(&attention(q, k, v, &options), &expected);
+        ensure(off < 1e-5, || format!("`maps_by_distance` is {off} off from the maps"))?;
     }
     Ok(())
 }

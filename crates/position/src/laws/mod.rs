@@ -108,6 +108,7 @@ const LAWS: &[Law] = &[
     Law { name: "positions start about as large as tokens", check: positions::start_as_large_as_tokens },
     Law { name: "biases and scores are declared", check: capabilities::of_scores },
     Law { name: "the use of q and k is declared", check: capabilities::of_heads },
+    Law { name: "maps described by distance are the maps", check: capabilities::of_described_maps },
     Law { name: "the use of inputs is declared", check: capabilities::of_inputs },
 ];
 

@@ -2,7 +2,9 @@
 
 use super::{AsPosition, Build, LAWS, Subject, check_law};
 use crate::distance::{ChosenRows, upload};
-use crate::encoding::{Capabilities, Dimensions, Heads, Position, PositionUse, QueryBlock, Relative, Rows};
+use crate::encoding::{
+    Capabilities, Dimensions, Heads, MapsByDistance, Position, PositionUse, QueryBlock, Relative, Rows,
+};
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -54,6 +56,8 @@ enum Mistake {
     SilentVectors,
     /// It makes q and k wider without declaring it.
     SilentlyWider,
+    /// It describes maps of q and k that it does not make.
+    DescribesOtherMaps,
     /// It rotates q and k without declaring it.
     SilentRotation,
     /// It reads q in `scores` without declaring it.
@@ -87,6 +91,7 @@ const MISTAKES: &[(Mistake, &str)] = &[
     (VectorsWithoutScores, "biases and scores are declared"),
     (SilentVectors, "biases and scores are declared"),
     (SilentlyWider, "the use of q and k is declared"),
+    (DescribesOtherMaps, "maps described by distance are the maps"),
     (SilentRotation, "the use of q and k is declared"),
     (SilentlyReadsHeads, "the use of q and k is declared"),
     (SilentlyReplaces, "the use of inputs is declared"),
@@ -201,6 +206,18 @@ impl Position for Wrong {
             }
             _ => Bias::None,
         }
+    }
+
+    fn maps_by_distance(&self, block: QueryBlock<'_>) -> Option<MapsByDistance> {
+        (self.mistake == DescribesOtherMaps && block.rows.positions.consecutive()).then(|| {
+            let device = block.input.device();
+            let keys = ChosenRows::new(block, |_| 0).vectors(Tensor::ones([2, 1, 4], &device));
+            MapsByDistance {
+                query_bias: Tensor::ones([2, 4], &device),
+                keys,
+                key_bias: Tensor::zeros([2, 1], &device),
+            }
+        })
     }
 
     fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {

@@ -5,7 +5,9 @@
 
 mod mask;
 
-use crate::encoding::{Capabilities, Geometry, HeadUse, Heads, PositionUse, QueryBlock, Relative, Rows};
+use crate::encoding::{
+    Capabilities, Geometry, HeadUse, Heads, MapsByDistance, PositionUse, QueryBlock, Relative, Rows,
+};
 use crate::encodings::Encoding;
 use crate::frequency::Rotation;
 use crate::layout::TextLayout;
@@ -246,6 +248,11 @@ impl Reading {
     /// Hook (b), as a map of k.
     pub fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
         self.of(rows.layer).fold(k, |k, (encoding, layer)| encoding.map_key(k, rows.at(layer)))
+    }
+
+    /// Hook (b), described by distance, for rows that are read at their own positions.
+    pub fn maps_by_distance(&self, block: QueryBlock<'_>) -> Option<MapsByDistance> {
+        self.of(block.rows.layer).find_map(|(encoding, layer)| encoding.maps_by_distance(block.at(layer)))
     }
 
     /// Hook (c): what the encodings of the layer add to the logits of the queries at hand, before the layer's

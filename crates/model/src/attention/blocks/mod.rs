@@ -67,23 +67,30 @@ pub(super) fn at_positions(
     reading: &Reading,
     rotations: &mut Rotations,
 ) -> [Tensor<4>; 2] {
-    let (device, rows) = (q.device(), block.rows);
+    let rows = block.rows;
     let query_positions = rows.positions.columns(block.queries.clone());
-    let [q, k] = match reading.rotation(rows.layer) {
-        Some(rotation) => {
-            let maps = (query_map, key_map);
-            let [q_table, k_table] =
-                rotations.tables(rotation, maps, &query_positions, rows.positions, &device);
-            [rotate(q, &q_table), rotate(k, &k_table)]
-        }
-        None => [q, k],
-    };
+    let [q, k] = rotated([q, k], (query_map, key_map), block, reading, rotations);
     let mapped = |positions: &Positions, map: PositionMap| positions.map(|position| map.at(position));
     let query_positions = mapped(&query_positions, query_map);
     let key_positions = mapped(rows.positions, key_map);
     let q = reading.map_query(q, Rows { positions: &query_positions, ..rows });
     let k = reading.map_key(k, Rows { positions: &key_positions, ..rows });
     [q, k]
+}
+
+/// q of the queries at hand and k of all rows, rotated as one entry of the geometry reads them.
+pub(super) fn rotated(
+    [q, k]: [Tensor<4>; 2],
+    maps: (PositionMap, PositionMap),
+    block: QueryBlock<'_>,
+    reading: &Reading,
+    rotations: &mut Rotations,
+) -> [Tensor<4>; 2] {
+    let (device, rows) = (q.device(), block.rows);
+    let Some(rotation) = reading.rotation(rows.layer) else { return [q, k] };
+    let query_positions = rows.positions.columns(block.queries.clone());
+    let [q_table, k_table] = rotations.tables(rotation, maps, &query_positions, rows.positions, &device);
+    [rotate(q, &q_table), rotate(k, &k_table)]
 }
 
 /// The output of one block of queries, `[batch, heads, queries, head_dim]`.

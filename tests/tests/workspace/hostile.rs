@@ -111,13 +111,13 @@ fn absurd_sizes_of_a_config_are_rejected_before_they_are_allocated() {
 fn a_dry_run_measures_no_step_that_takes_minutes() {
     let project = Project::new();
     let study = |changes: &str| format!("name = \"s\"\nbase = \"small.toml\"\n[set]\n{changes}\n");
-    // A step of 2 million tokens.
-    project.write("s.toml", &study("train.batch_tokens = 2097152\ntrain.accumulation = 2048"));
+    // A step of 34 million tokens takes minutes, and the machine may be at other work.
+    project.write("s.toml", &study("train.batch_tokens = 33554432\ntrain.accumulation = 32768"));
     let begin = Instant::now();
     let outcome = project.run(&["study", "s.toml", "--dry-run"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert!(outcome.stdout.contains("of one run after the other"), "{}", outcome.stdout);
-    assert!(begin.elapsed() < Duration::from_mins(1), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_mins(5), "{:?}", begin.elapsed());
 }
 
 #[test]

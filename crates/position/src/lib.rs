@@ -6,6 +6,7 @@
 //!   in [`extensions`].
 //! - [`stack`]: `[position]`, which encodings each layer reads: one, several, or a mixed stack.
 //! - [`reading`]: the encoding of every layer, with masks and scales: what the model is given.
+//! - [`formula`]: formulas that a config gives as text.
 //! - [`frequency`]: frequency tables in f64, and the rotation tables made from them.
 //! - [`positions`]: positions are data, also fractional or drawn at random; [`sampling`]: those of a training
 //!   step; [`layout`]: those of a text that is read.
@@ -47,6 +48,7 @@ pub mod encoding;
 pub mod encodings;
 pub mod extension;
 pub mod extensions;
+pub mod formula;
 pub mod frequency;
 pub mod init;
 #[cfg(test)]

@@ -35,12 +35,12 @@ pub fn check(name: &str, case: &Case) {
 }
 
 /// Every query with every key.
-fn pairs<'a>(queries: &'a Tensor, keys: &'a Tensor) -> impl Iterator<Item = (f64, f64)> + 'a {
+pub fn pairs<'a>(queries: &'a Tensor, keys: &'a Tensor) -> impl Iterator<Item = (f64, f64)> + 'a {
     queries.data.iter().flat_map(|&i| keys.data.iter().map(move |&j| (i, j)))
 }
 
 /// The bias `[heads, queries, keys]`.
-fn found(encoding: &Encoding, queries: &Tensor, keys: &Tensor) -> Vec<f64> {
+pub fn found(encoding: &Encoding, queries: &Tensor, keys: &Tensor) -> Vec<f64> {
     let (count, length) = (queries.data.len(), keys.data.len());
     // Queries are rows of the keys' text, or else rows that follow it.
     let at = if keys.data.ends_with(&queries.data) {

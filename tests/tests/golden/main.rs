@@ -12,6 +12,7 @@ mod build;
 mod embedding;
 mod encoded;
 mod file;
+mod formula;
 mod frequency;
 mod logits;
 mod protocol;

@@ -175,6 +175,7 @@ encodings! {
     Deberta in deberta,
     Cope in cope,
     Dape in dape,
+    Formulas in formula,
 }
 
 impl Serialize for EncodingConfig {

@@ -125,6 +125,7 @@ extensions! {
     Segments in segments,
     RandPos in randpos,
     LongerTable in table,
+    Formula in formula,
 }
 
 /// An extension, chosen by `kind`, with the keys that every extension takes.

@@ -1,0 +1,487 @@
+//! `formula`: an encoding that a config writes as a formula.
+//!
+//! `bias` is added to the logits after the scale. It is a function of the distance `n = i - j` of a query and a key, or
+//! of their positions `i` and `j`, and of `head` (from 1), `heads`, `layer` (from 0), `layers`, `L`, `d` (`head_dim`)
+//! and the learned `parameters`. A bias without `i` and `j` is a table by distance for the fused kernels; a multiple
+//! of `n` is a slope for them. `inv_freq` is a schedule of rotary frequencies, a function of `band` (from 0, also `i`),
+//! `d`, `base` and `L`; every pair of channels of q and k is turned as in [`rope`](super::rope). Without either it is
+//! `ALiBi` (Press et al. 2022, arXiv:2108.12409), a formula to start with.
+//!
+//! What depends on no parameter is computed in f64 on the host. Gradients of parameters follow from the tensor
+//! operations of the formula. Interpolated by s, distances, positions and frequencies are divided by s.
+
+use crate::distance::{as_block, bias_by_distance, signed};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock, check_base};
+use crate::formula::{Formula, Value, is_reserved};
+use crate::frequency::{Frequencies, Rotation};
+use crate::init::Init;
+use crate::parameter::ParameterSpec;
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor};
+use longwave_core::{Error, Result};
+use longwave_kernels::{Bias, Layout};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The bias where a config gives no formula.
+const ALIBI: &str = "-2^(-8*head/heads) * n";
+
+/// Names that a bias knows beside its parameters.
+const OF_BIAS: [&str; 9] = ["n", "i", "j", "head", "heads", "layer", "layers", "L", "d"];
+/// Names that a schedule of frequencies knows; `i` is the band too.
+const OF_FREQUENCIES: [&str; 5] = ["band", "i", "d", "base", "L"];
+/// Names that the start of a parameter knows.
+const OF_START: [&str; 6] = ["head", "heads", "layer", "layers", "L", "d"];
+
+/// Distances up to so many times L are checked for values that are no numbers.
+const CHECKED: usize = 64;
+
+/// Keys of `kind = "formula"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// What is added to the logits, such as `"-p * log1p(a * n)"`: a function of the distance `n`, or of the positions
+    /// `i` and `j` of query and key, of `head` (from 1), `heads`, `layer` (from 0), `layers`, `L`, `d` (`head_dim`) and
+    /// of `parameters`. `ALiBi`'s where `inv_freq` is not given either.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bias: Option<String>,
+    /// The frequency of each pair of channels, such as `"base^(-2*band/d)"`: a function of `band` (from 0, also `i`),
+    /// `d`, `base` and `L`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inv_freq: Option<String>,
+    /// `base` in `inv_freq`.
+    pub base: f64,
+    /// `inv_freq`: which channels make a pair.
+    pub layout: Layout,
+    /// The learned parameters of `bias`, by name: a start, or a table.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Parameter>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { bias: None, inv_freq: None, base: 10_000.0, layout: Layout::Half, parameters: BTreeMap::new() }
+    }
+}
+
+/// A learned parameter of a formula.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Parameter {
+    /// Where it starts; every layer and head has its own.
+    Start(f64),
+    /// With its keys.
+    Table(ParameterKeys),
+}
+
+/// The keys of a learned parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ParameterKeys {
+    /// Where it starts: a number, or a formula of `head`, `heads`, `layer`, `layers`, `L` and `d`.
+    pub start: Start,
+    /// Whether every layer has its own.
+    #[serde(default = "yes")]
+    pub per_layer: bool,
+    /// Whether every head has its own.
+    #[serde(default = "yes")]
+    pub per_head: bool,
+    /// The least value that training allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// The largest value that training allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+    /// Whether weight decay pulls it towards 0.
+    #[serde(default)]
+    pub decay: bool,
+}
+
+/// Where a parameter starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Start {
+    /// The same for all layers and heads.
+    Number(f64),
+    /// A formula.
+    Formula(String),
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Parameter {
+    fn keys(&self) -> ParameterKeys {
+        match self {
+            Self::Start(start) => ParameterKeys {
+                start: Start::Number(*start),
+                per_layer: true,
+                per_head: true,
+                min: None,
+                max: None,
+                decay: false,
+            },
+            Self::Table(keys) => keys.clone(),
+        }
+    }
+}
+
+impl ParameterKeys {
+    fn bounds(&self) -> [f64; 2] {
+        [self.min.unwrap_or(f64::NEG_INFINITY), self.max.unwrap_or(f64::INFINITY)]
+    }
+
+    /// `[layers or 1, heads or 1]`.
+    fn shape(&self, dimensions: &Dimensions) -> [usize; 2] {
+        [if self.per_layer { dimensions.layers } else { 1 }, if self.per_head { dimensions.heads } else { 1 }]
+    }
+
+    /// The start of each layer and head, `[layers or 1, heads or 1]` row-major.
+    fn starts(&self, key: &str, dimensions: &Dimensions) -> Result<Vec<f64>> {
+        let [layers, heads] = self.shape(dimensions);
+        let formula = match &self.start {
+            Start::Number(number) => Formula::Number(*number),
+            Start::Formula(text) => Formula::read(&format!("{key}.start"), text, &OF_START)?,
+        };
+        let at = |layer, head| formula.number(&|name| of_sizes(name, layer, head, dimensions));
+        let places = (0..layers).flat_map(|layer| (0..heads).map(move |head| (layer, head)));
+        Ok(places.map(|(layer, head)| at(layer, head)).collect())
+    }
+}
+
+/// The value of a name that sizes, layer and head decide; NaN for any other.
+fn of_sizes(name: &str, layer: usize, head: usize, dimensions: &Dimensions) -> f64 {
+    match name {
+        "head" => head as f64 + 1.0,
+        "heads" => dimensions.heads as f64,
+        "layer" => layer as f64,
+        "layers" => dimensions.layers as f64,
+        "L" => dimensions.train_length as f64,
+        "d" => dimensions.head_dim as f64,
+        _ => f64::NAN,
+    }
+}
+
+impl Config {
+    fn bias_text(&self) -> Option<&str> {
+        let default = self.inv_freq.is_none().then_some(ALIBI);
+        self.bias.as_deref().or(default)
+    }
+
+    fn read_bias(&self, section: &str) -> Result<Option<Formula>> {
+        let Some(text) = self.bias_text() else { return Ok(None) };
+        let parameters = self.parameters.keys().map(String::as_str);
+        let known: Vec<&str> = OF_BIAS.into_iter().chain(parameters).collect();
+        Formula::read(&format!("{section}.bias"), text, &known).map(Some)
+    }
+
+    fn frequencies(&self, section: &str, dimensions: &Dimensions) -> Result<Option<Frequencies>> {
+        let Some(text) = &self.inv_freq else { return Ok(None) };
+        let key = format!("{section}.inv_freq");
+        let formula = Formula::read(&key, text, &OF_FREQUENCIES)?;
+        let at = |band: usize| {
+            let number = formula.number(&|name| match name {
+                "band" | "i" => band as f64,
+                "base" => self.base,
+                other => of_sizes(other, 0, 0, dimensions),
+            });
+            if number.is_finite() && number >= 0.0 {
+                return Ok(number);
+            }
+            Err(Error::value(&key, format!("{text:?}"), format!("it is {number} for band {band}"))
+                .hint("a frequency is a number of at least 0, in radians a position; 0 leaves the band unrotated"))
+        };
+        let inv_freq = (0..dimensions.head_dim / 2).map(at).collect::<Result<_>>()?;
+        Ok(Some(Frequencies { inv_freq, base: self.base, attention_factor: 1.0, start: None }))
+    }
+
+    fn check_parameters(&self, section: &str, bias: Option<&Formula>, dimensions: &Dimensions) -> Result<()> {
+        for (name, parameter) in &self.parameters {
+            let key = format!("{section}.parameters.{name}");
+            let plain = name.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '_');
+            let begins = name.starts_with(|sign: char| sign.is_ascii_alphabetic());
+            if !plain || !begins || is_reserved(name) || OF_BIAS.contains(&name.as_str()) {
+                let why = "the name of a parameter is a word that no variable, function or constant has";
+                return Err(Error::usage(format!("`{key}`: {why}")).hint("choose another, such as `a` or `slope`"));
+            }
+            if !bias.is_some_and(|bias| bias.has(name)) {
+                let text = format!("`{key}`: `bias` does not read it, so it could not learn");
+                return Err(Error::usage(text).hint("use it in `bias`, or remove it"));
+            }
+            let keys = parameter.keys();
+            let [least, most] = keys.bounds();
+            for start in keys.starts(&key, dimensions)? {
+                if !start.is_finite() || start < least || start > most {
+                    return Err(Error::value(&format!("{key}.start"), start, "it must be a number within its bounds"));
+                }
+            }
+        }
+        let names: Vec<&str> = self.parameters.keys().map(String::as_str).collect();
+        match bias.and_then(|bias| bias.flat_over(&names)) {
+            Some(function) => Err(Error::usage(format!("`{section}.bias`: nothing inside `{function}` can learn"))
+                .hint("its slope is 0 everywhere: take the parameter out of it")),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks for values that are no numbers, with the parameters at their start.
+    fn check_values(&self, section: &str, bias: &Formula, dimensions: &Dimensions) -> Result<()> {
+        let starts: BTreeMap<&str, (ParameterKeys, Vec<f64>)> = self
+            .parameters
+            .iter()
+            .map(|(name, parameter)| {
+                let keys = parameter.keys();
+                let starts = keys.starts(section, dimensions)?;
+                Ok((name.as_str(), (keys, starts)))
+            })
+            .collect::<Result<_>>()?;
+        let far = CHECKED * dimensions.train_length;
+        let near = (0..far.min(4096)).chain((4096..far).step_by(997)).chain([far]);
+        let pairs: Vec<(f64, f64)> = if bias.has("i") || bias.has("j") {
+            near.flat_map(|i| [0, i / 2, i].map(|j| (i as f64, j as f64))).collect()
+        } else {
+            near.map(|n| (n as f64, 0.0)).collect()
+        };
+        for layer in 0..dimensions.layers {
+            for head in 0..dimensions.heads {
+                let at = |(i, j): (f64, f64), name: &str| match (name, starts.get(name)) {
+                    ("n", _) => i - j,
+                    ("i", _) => i,
+                    ("j", _) => j,
+                    (_, Some((keys, starts))) => {
+                        let [layers, heads] = keys.shape(dimensions);
+                        starts[layer.min(layers - 1) * heads + head.min(heads - 1)]
+                    }
+                    _ => of_sizes(name, layer, head, dimensions),
+                };
+                let number = |pair: (f64, f64)| bias.number(&|name| at(pair, name));
+                let wrong = |pair: &&(f64, f64)| !(number(**pair) as f32).is_finite();
+                if let Some(&(i, j)) = pairs.iter().find(wrong) {
+                    let text = self.bias_text().unwrap_or_default();
+                    let what = format!(
+                        "it is {} at distance {} (query at {i}, key at {j}) in layer {layer}, head {}",
+                        number((i, j)),
+                        i - j,
+                        head + 1
+                    );
+                    return Err(Error::value(&format!("{section}.bias"), format!("{text:?}"), what)
+                        .hint("a bias is a number that f32 holds at every distance, 0 included"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The formulas with their parameters.
+#[derive(Module, Debug)]
+pub struct Formulas {
+    /// `[layers or 1, heads or 1]` each, in the order of their names.
+    pub values: Vec<Param<Tensor<2>>>,
+    #[module(skip)]
+    names: Vec<String>,
+    #[module(skip)]
+    specs: Vec<ParameterSpec>,
+    #[module(skip)]
+    bias: Option<Formula>,
+    /// The bias divided by `n`, where it is a multiple of it.
+    #[module(skip)]
+    slope: Option<Formula>,
+    #[module(skip)]
+    rotation: Option<Rotation>,
+    #[module(skip)]
+    dimensions: Dimensions,
+    #[module(skip)]
+    scale: f64,
+}
+
+
+
+impl Configure for Config {
+    type Encoding = Formulas;
+    const KIND: &'static str = "formula";
+    const DESCRIPTION: &'static str = "a bias, a schedule of frequencies, or both, written as formulas in the config";
+    const SOURCE: &'static str = "the config";
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: what the formula gives there");
+    const VARIANTS: &'static [&'static str] = &[
+        "bias = '-softplus(a) * log1p(softplus(b) * n)'\nparameters = { a = 0.0, b = { start = 'layer - head/heads', per_layer = false } }",
+        "inv_freq = 'base^(-2*band/d)'",
+        "bias = '-a * n / (1 + j)'\nparameters = { a = { start = 0.1, per_head = false, min = 0.0 } }",
+    ];
+
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        check_base(section, self.base)?;
+        let bias = self.read_bias(section)?;
+        self.check_parameters(section, bias.as_ref(), dimensions)?;
+        if let Some(bias) = &bias {
+            self.check_values(section, bias, dimensions)?;
+        }
+        if self.inv_freq.is_some() && dimensions.head_dim % 2 == 1 {
+            let text = format!("`{section}.inv_freq` turns pairs of channels, and the head dimension {} is odd", dimensions.head_dim);
+            return Err(Error::usage(text).hint("change `model.width`, `model.heads` or `model.head_dim`"));
+        }
+        self.frequencies(section, dimensions).map(|_| ())
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Formulas {
+        // The config is valid: what cannot be read is not there.
+        let bias = self.read_bias("position").ok().flatten();
+        let (mut values, mut specs) = (Vec::new(), Vec::new());
+        for (index, parameter) in self.parameters.values().enumerate() {
+            let keys = parameter.keys();
+            let starts = keys.starts("position", dimensions).unwrap_or_default();
+            values.push(init.values(keys.shape(dimensions), &starts));
+            specs.push(keys.spec(index));
+        }
+        let frequencies = self.frequencies("position", dimensions).ok().flatten();
+        Formulas {
+            values,
+            names: self.parameters.keys().cloned().collect(),
+            specs,
+            slope: bias.as_ref().filter(|bias| !bias.has("i") && !bias.has("j")).and_then(|bias| bias.multiple_of("n")),
+            bias,
+            rotation: frequencies.map(|frequencies| Rotation::new(frequencies, self.layout)),
+            dimensions: *dimensions,
+            scale: 1.0,
+        }
+    }
+}
+
+impl ParameterKeys {
+    fn spec(&self, index: usize) -> ParameterSpec {
+        let axes: &[&str] = match (self.per_layer, self.per_head) {
+            (true, true) => &["layers", "heads"],
+            (true, false) => &["layers", "one"],
+            (false, true) => &["one", "heads"],
+            (false, false) => &["one", "one"],
+        };
+        let name = format!("values.{index}");
+        let spec =
+            if self.decay { ParameterSpec::decayed(name, axes) } else { ParameterSpec::undecayed(name, axes) };
+        match self.bounds() {
+            [least, most] if least > f64::NEG_INFINITY || most < f64::INFINITY => spec.bounded(least, most),
+            _ => spec,
+        }
+    }
+}
+
+impl Formulas {
+    /// Whether the bias reads more of the positions than their distance.
+    fn reads_positions(&self) -> bool {
+        self.bias.as_ref().is_some_and(|bias| bias.has("i") || bias.has("j"))
+    }
+
+    /// The value of a name in a layer; `of_pair` has the values of `n`, `i` and `j`.
+    fn value(&self, name: &str, layer: usize, of_pair: &dyn Fn(&str) -> Value) -> Value {
+        if let Some(index) = self.names.iter().position(|known| known == name) {
+            let value = self.values[index].val(); // [layers or 1, heads or 1]
+            let layer = layer.min(value.dims()[0] - 1);
+            return Value::Learned(value.slice_dim(0, layer..layer + 1).swap_dims(0, 1)); // [heads or 1, 1]
+        }
+        match name {
+            "n" | "i" | "j" => of_pair(name),
+            "head" => Value::by_head((1..=self.dimensions.heads).map(|head| head as f64).collect()),
+            other => Value::number(of_sizes(other, layer, 0, &self.dimensions)),
+        }
+    }
+
+    /// `[heads, pairs]`.
+    fn at(&self, formula: &Formula, layer: usize, of_pair: &dyn Fn(&str) -> Value, pairs: usize, device: &Device) -> Tensor<2> {
+        let value = formula.value(&|name| self.value(name, layer, of_pair), device);
+        value.tensor([self.dimensions.heads, pairs], device)
+    }
+
+    /// The bias of a block at the positions of its queries and keys.
+    fn by_positions(&self, bias: &Formula, block: QueryBlock<'_>, device: &Device) -> Bias {
+        let positions = block.rows.positions;
+        let length = positions.length().max(1);
+        let pairs: Vec<(f64, f64)> = positions
+            .values()
+            .chunks(length)
+            .flat_map(|row| row[block.queries.clone()].iter().flat_map(move |i| row.iter().map(move |j| (*i, *j))))
+            .collect();
+        let distances: Vec<f64> = signed(block).collect();
+        let of_pair = |name: &str| {
+            let scaled = |numbers: &mut dyn Iterator<Item = f64>| {
+                Value::by_distance(numbers.map(|m| m / self.scale).collect())
+            };
+            match name {
+                "i" => scaled(&mut pairs.iter().map(|pair| pair.0)),
+                // A hidden key is read where its query stands, so that it cannot spoil anything.
+                "j" => scaled(&mut pairs.iter().map(|(i, j)| j.min(*i))),
+                _ => scaled(&mut distances.iter().map(|n| n.max(0.0))),
+            }
+        };
+        Bias::Block(as_block(self.at(bias, block.rows.layer, &of_pair, pairs.len(), device), block))
+    }
+}
+
+impl Position for Formulas {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        self.specs.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let has = |name: &str| self.bias.as_ref().is_some_and(|bias| bias.has(name));
+        let position_use = if self.reads_positions() {
+            PositionUse::Positions
+        } else if has("n") || self.rotation.is_some() {
+            PositionUse::Distances
+        } else {
+            PositionUse::Order
+        };
+        Capabilities {
+            position_use,
+            is_relative_qk: self.rotation.is_some(),
+            adds_bias: self.bias.is_some(),
+            scratch_per_score: self.bias.as_ref().map_or(1, Formula::operations).max(1),
+            ..Capabilities::default()
+        }
+    }
+
+    fn rotation(&self, _layer: usize) -> Option<Rotation> {
+        self.rotation.clone()
+    }
+
+    fn frequencies(&self) -> Option<&Frequencies> {
+        self.rotation.as_ref().map(|rotation| &rotation.frequencies)
+    }
+
+    fn set_frequencies(&mut self, frequencies: Frequencies) {
+        if let Some(rotation) = &mut self.rotation {
+            rotation.frequencies = frequencies;
+        }
+    }
+
+    fn bias(&self, block: QueryBlock<'_>) -> Bias {
+        let Some(bias) = &self.bias else { return Bias::None };
+        let (layer, device) = (block.rows.layer, block.input.device());
+        if self.reads_positions() {
+            return self.by_positions(bias, block, &device);
+        }
+        if block.rows.positions.consecutive()
+            && let Some(slope) = &self.slope
+        {
+            let slope = self.at(slope, layer, &|_| Value::number(1.0), 1, &device); // [heads, 1]
+            return Bias::Slopes(slope.squeeze_dim::<1>(1).div_scalar(-self.scale));
+        }
+        bias_by_distance(block, self.scale, |distances| {
+            self.at(bias, layer, &|_| Value::by_distance(distances.to_vec()), distances.len(), &device)
+        })
+    }
+
+    fn needs_scores(&self, positions: &Positions) -> bool {
+        self.bias.is_some() && (self.reads_positions() || !positions.consecutive())
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.scale *= scale;
+        if let Some(rotation) = &mut self.rotation {
+            rotation.frequencies = rotation.frequencies.map(|_, f| f / scale);
+        }
+        true
+    }
+}

@@ -1,0 +1,197 @@
+//! The values of formulas.
+
+use super::{Formula, Function, Operation};
+use burn::tensor::activation::{log_sigmoid, sigmoid};
+use burn::tensor::{Device, Tensor, TensorData};
+
+/// A value over heads and distances, either of which may have one entry for all.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "one a name; its tensor is a handle")]
+pub enum Value {
+    /// Numbers on the host, `[heads or 1, distances or 1]` row-major.
+    Host {
+        /// Heads and distances.
+        shape: [usize; 2],
+        /// The numbers.
+        numbers: Vec<f64>,
+    },
+    /// What depends on a learned parameter, `[heads or 1, distances or 1]`.
+    Learned(Tensor<2>),
+}
+
+impl Value {
+    /// One number for all heads and distances.
+    pub fn number(number: f64) -> Self {
+        Self::Host { shape: [1, 1], numbers: vec![number] }
+    }
+
+    /// A number for each distance.
+    pub fn by_distance(numbers: Vec<f64>) -> Self {
+        Self::Host { shape: [1, numbers.len()], numbers }
+    }
+
+    /// A number for each head.
+    pub fn by_head(numbers: Vec<f64>) -> Self {
+        Self::Host { shape: [numbers.len(), 1], numbers }
+    }
+
+    /// All of it as a tensor, `[heads, distances]`.
+    pub fn tensor(self, shape: [usize; 2], device: &Device) -> Tensor<2> {
+        self.upload(device).expand(shape)
+    }
+
+    fn upload(self, device: &Device) -> Tensor<2> {
+        match self {
+            Self::Host { shape, numbers } => {
+                let numbers: Vec<f32> = numbers.into_iter().map(|number| number as f32).collect();
+                Tensor::from_data(TensorData::new(numbers, shape), device)
+            }
+            Self::Learned(tensor) => tensor,
+        }
+    }
+}
+
+impl Formula {
+    /// Its value with a number for every name.
+    pub fn number(&self, of: &dyn Fn(&str) -> f64) -> f64 {
+        match self {
+            Self::Number(number) => *number,
+            Self::Name(name) => of(name),
+            Self::Call(function, inner) => call(*function, inner.number(of)),
+            Self::Join(operation, a, b) => join(*operation, a.number(of), b.number(of)),
+        }
+    }
+
+    /// Its value over heads and distances, with a value for every name.
+    pub fn value(&self, of: &dyn Fn(&str) -> Value, device: &Device) -> Value {
+        match self {
+            Self::Number(number) => Value::number(*number),
+            Self::Name(name) => of(name),
+            Self::Call(function, inner) => match inner.value(of, device) {
+                Value::Host { shape, numbers } => {
+                    Value::Host { shape, numbers: numbers.into_iter().map(|x| call(*function, x)).collect() }
+                }
+                Value::Learned(x) => Value::Learned(call_learned(*function, x)),
+            },
+            Self::Join(operation, a, b) => match (a.value(of, device), b.value(of, device)) {
+                (
+                    Value::Host { shape: [h, d], numbers: a },
+                    Value::Host { shape: [other_h, other_d], numbers: b },
+                ) => {
+                    let shape = [h.max(other_h), d.max(other_d)];
+                    let at = |numbers: &[f64], [h, d]: [usize; 2], row: usize, column: usize| {
+                        numbers[row.min(h - 1) * d + column.min(d - 1)]
+                    };
+                    let numbers = (0..shape[0] * shape[1]).map(|index| {
+                        let (row, column) = (index / shape[1], index % shape[1]);
+                        join(*operation, at(&a, [h, d], row, column), at(&b, [other_h, other_d], row, column))
+                    });
+                    Value::Host { shape, numbers: numbers.collect() }
+                }
+                (a, b) => Value::Learned(join_learned(*operation, a, b, device)),
+            },
+        }
+    }
+}
+
+fn call(function: Function, x: f64) -> f64 {
+    match function {
+        Function::Neg => -x,
+        Function::Exp => x.exp(),
+        Function::Log => x.ln(),
+        Function::Log2 => x.log2(),
+        Function::Log1p => x.ln_1p(),
+        Function::Sqrt => x.sqrt(),
+        Function::Abs => x.abs(),
+        Function::Sin => x.sin(),
+        Function::Cos => x.cos(),
+        Function::Tanh => x.tanh(),
+        Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        // No overflow: exp of a number below 0.
+        Function::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+        Function::Floor => x.floor(),
+        Function::Ceil => x.ceil(),
+        Function::Round => x.round(),
+    }
+}
+
+fn call_learned(function: Function, x: Tensor<2>) -> Tensor<2> {
+    match function {
+        Function::Neg => x.neg(),
+        Function::Exp => x.exp(),
+        Function::Log => x.log(),
+        Function::Log2 => x.log().div_scalar(std::f64::consts::LN_2),
+        Function::Log1p => x.log1p(),
+        Function::Sqrt => x.sqrt(),
+        Function::Abs => x.abs(),
+        Function::Sin => x.sin(),
+        Function::Cos => x.cos(),
+        Function::Tanh => x.tanh(),
+        Function::Sigmoid => sigmoid(x),
+        // Its gradient at 0 is 1/2, and nothing overflows.
+        Function::Softplus => log_sigmoid(x.neg()).neg(),
+        Function::Floor => x.floor(),
+        Function::Ceil => x.ceil(),
+        Function::Round => x.round(),
+    }
+}
+
+fn join(operation: Operation, a: f64, b: f64) -> f64 {
+    match operation {
+        Operation::Add => a + b,
+        Operation::Sub => a - b,
+        Operation::Mul => a * b,
+        Operation::Div => a / b,
+        Operation::Pow => a.powf(b),
+        // NaN stays: it is found before training.
+        Operation::Min => {
+            if a.is_nan() || b.is_nan() {
+                f64::NAN
+            } else {
+                a.min(b)
+            }
+        }
+        Operation::Max => {
+            if a.is_nan() || b.is_nan() {
+                f64::NAN
+            } else {
+                a.max(b)
+            }
+        }
+    }
+}
+
+fn join_learned(operation: Operation, a: Value, b: Value, device: &Device) -> Tensor<2> {
+    if operation == Operation::Pow {
+        return power(a, b, device);
+    }
+    let (a, b) = (a.upload(device), b.upload(device));
+    match operation {
+        Operation::Add => a + b,
+        Operation::Sub => a - b,
+        Operation::Mul => a * b,
+        Operation::Div => a / b,
+        Operation::Min | Operation::Max => {
+            let shape = [a.dims()[0].max(b.dims()[0]), a.dims()[1].max(b.dims()[1])];
+            let (a, b) = (a.expand(shape), b.expand(shape));
+            if operation == Operation::Min { a.min_pair(b) } else { a.max_pair(b) }
+        }
+        Operation::Pow => unreachable!("a power has its own rules"),
+    }
+}
+
+/// `a^b` where one of them is learned.
+fn power(a: Value, b: Value, device: &Device) -> Tensor<2> {
+    match (a, b) {
+        // 0^b is 0, and ln 0 has no gradient: zeros are taken out.
+        (Value::Host { shape, numbers }, b) => {
+            let logs = numbers.iter().map(|&x| if x == 0.0 { 0.0 } else { x.ln() }).collect();
+            let present = numbers.iter().map(|&x| f64::from(x != 0.0)).collect();
+            let [logs, present] =
+                [logs, present].map(|numbers| Value::Host { shape, numbers }.upload(device));
+            (logs * b.upload(device)).exp() * present
+        }
+        (Value::Learned(a), Value::Host { shape: [1, 1], numbers }) => a.powf_scalar(numbers[0]),
+        (Value::Learned(a), b) => (a.log() * b.upload(device)).exp(),
+    }
+}

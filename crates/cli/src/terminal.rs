@@ -57,7 +57,10 @@ impl Observer for Terminal {
                 match event {
                     Event::Ready(overview) => describe(&overview),
                     Event::AlreadyTrained(run) => status(&finished(run)),
-                    Event::Resumed { step } => {
+                    Event::Resumed { step, instead_of } => {
+                        for error in instead_of {
+                            tracing::warn!("{}; it is left out", error.message());
+                        }
                         status(&format!("resuming after step {}", grouped(step as usize)));
                     }
                     Event::Trained { skipped } => {

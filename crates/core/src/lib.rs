@@ -7,6 +7,7 @@
 //! - [`memory_check`]: how much memory there is, and whether it is enough.
 //! - [`one_or_many`]: lists that may be written as their only value.
 //! - [`random`]: one reproducible random stream per purpose.
+//! - [`sealed_line`]: lines of JSON that carry a checksum.
 //! - [`text`]: text from files, made safe to show.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -18,6 +19,7 @@ pub mod file;
 pub mod memory_check;
 pub mod one_or_many;
 pub mod random;
+pub mod sealed_line;
 pub mod text;
 
 pub use error::{Error, Result};

@@ -7,6 +7,7 @@ use crate::split_rule::SplitRule;
 use crate::tokenizer::{Encoded, TokenBytes, Tokenizer};
 use crate::tokens::{NARROW, Paths, Record};
 use crate::train_bpe;
+use longwave_core::file::fault;
 use longwave_core::{Error, Result};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -124,7 +125,8 @@ struct Out {
 
 impl Out {
     fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).map_err(|error| Error::io("write", path, &error))?;
+        let file = fault::pass("create", path).and_then(|()| File::create(path));
+        let file = file.map_err(|error| Error::io("write", path, &error))?;
         Ok(Self { path: path.to_owned(), file: BufWriter::with_capacity(1 << 18, file) })
     }
 
@@ -133,7 +135,10 @@ impl Out {
     }
 
     fn finish(mut self) -> Result<()> {
-        let flushed = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
+        let flushed = fault::pass("write", &self.path)
+            .and_then(|()| self.file.flush())
+            .and_then(|()| fault::pass("sync", &self.path))
+            .and_then(|()| self.file.get_ref().sync_all());
         flushed.map_err(|error| Error::io("write", &self.path, &error))
     }
 }

@@ -5,6 +5,7 @@ use crate::hash;
 use crate::split::Split;
 use crate::tokenizer::Tokenizer;
 use crate::tokens::{Paths, TokenFile};
+use longwave_core::file::fault;
 use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
@@ -219,7 +220,7 @@ impl Entry {
         let failed = |error: std::io::Error| Error::io("write", &part, &error);
         // A process that was killed may have left one.
         remove(&part)?;
-        fs::create_dir_all(&part).map_err(failed)?;
+        fault::pass("make", &part).and_then(|()| fs::create_dir_all(&part)).map_err(failed)?;
         let built = fill(&part).and_then(|tokenizer| self.complete(&part, &tokenizer));
         if built.is_err() {
             // The first error is the one to report.
@@ -247,7 +248,7 @@ impl Entry {
         file::write(&part.join(INDEX), &text)?;
         let folder = self.folder();
         remove(&folder)?;
-        fs::rename(part, &folder).map_err(failed)?;
+        fault::pass("rename", part).and_then(|()| fs::rename(part, &folder)).map_err(failed)?;
         if cfg!(unix) {
             // The rename outlives a power cut.
             File::open(&self.cache).and_then(|cache| cache.sync_all()).map_err(failed)?;

@@ -69,6 +69,20 @@ impl Tokenizer {
         })
     }
 
+    /// Reads the `tokenizer.json` of a run's folder, whose SHA-256 is known since the run was trained, except in runs of
+    /// earlier versions.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), or the file has changed.
+    pub fn of_run(folder: &Path, sha256: Option<&str>) -> Result<Self> {
+        let path = folder.join("tokenizer.json");
+        if sha256.is_some_and(|expected| file::sha256(&path).is_ok_and(|found| found != expected)) {
+            return Err(Error::failed(format!("`{}` has changed since the run was trained", path.display()))
+                .hint("bring the old file back; `longwave train` with `--resume` writes it anew, where the run was trained here"));
+        }
+        Self::load(&path)
+    }
+
     /// Reads the content of a `tokenizer.json`.
     pub(crate) fn from_json(text: &str) -> Result<Self> {
         let failed = |error: &dyn std::fmt::Display| Error::failed(error.to_string());
@@ -148,7 +162,11 @@ impl Tokenizer {
         file::write(path, self.to_json()?.as_bytes())
     }
 
-    pub(crate) fn to_json(&self) -> Result<String> {
+    /// The content of the `tokenizer.json` that [`Tokenizer::save`] writes.
+    ///
+    /// # Errors
+    /// The library of tokenizers has no JSON for it.
+    pub fn to_json(&self) -> Result<String> {
         match &self.kind {
             Kind::Bytes => {
                 serde_json::to_string_pretty(&bytes_json()).map_err(|error| Error::failed(error.to_string()))

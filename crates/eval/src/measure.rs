@@ -42,7 +42,7 @@ pub struct Subject<'a> {
     pub device_name: &'a str,
     /// Threads of the CPU.
     pub threads: usize,
-    /// `last`, `best`, or the end of a stage such as `stage-0`.
+    /// `last`, `previous`, `best`, or the end of a stage such as `stage-0`.
     pub checkpoint: &'a str,
     /// Steps of that checkpoint.
     pub step: u64,

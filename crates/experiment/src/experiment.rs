@@ -125,7 +125,7 @@ impl<'a> Experiment<'a> {
             }
         };
         if let Some(saved) = &from {
-            observer.event(Event::Resumed { step: saved.meta.step });
+            observer.event(Event::Resumed { step: saved.meta.step, instead_of: &saved.instead_of });
         }
         let mut trainer = Trainer::new(&run, &dataset, model, &machine.device, from.as_deref())?;
         drop(from);

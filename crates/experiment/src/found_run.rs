@@ -31,7 +31,7 @@ impl FoundRun {
     ) -> Result<Self> {
         let config = Run::read(folder)?;
         let saved = Checkpoint::load(&existing_checkpoint(folder, id)?)?;
-        let tokenizer = Tokenizer::load(&folder.join("tokenizer.json"))?;
+        let tokenizer = Tokenizer::of_run(folder, saved.meta.tokenizer.as_deref())?;
         let is_trained =
             |content: &str| config.hash(content).is_ok_and(|hash| hash == saved.meta.config_hash);
         let trained_here = config.imported.is_none();

@@ -1,6 +1,7 @@
 //! How an experiment reports its progress, and how it is asked to stop.
 
 use crate::machine::Machine;
+use longwave_core::Error;
 use longwave_data::Dataset;
 use longwave_eval::Selection;
 use longwave_eval::measure::Progress;
@@ -22,6 +23,8 @@ pub enum Event<'a> {
     Resumed {
         /// Steps done.
         step: u64,
+        /// Newer checkpoints that are damaged, and why.
+        instead_of: &'a [Error],
     },
     /// A training step is done.
     Step(&'a RunConfig, &'a Metric),

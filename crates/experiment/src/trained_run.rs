@@ -65,7 +65,7 @@ impl<'a> TrainedRun<'a> {
         let FoundRun { run, id, saved, text, tokenizer } = found;
         let dataset = text.open(&tokenizer, &mut |progress| observer.event(Event::Data(progress)))?;
         let resolved = run.config.model.resolve(tokenizer.vocab_size(), run.config.train.length)?;
-        let warning = unfinished(&run, id, saved.meta.step)?;
+        let warning = unfinished(&run, id, saved.meta.step);
         let fresh = Gpt::new(&resolved, &run.config.position, &Init::new(run.config.seed, &machine.device))?;
         let model = restore(&run.config, fresh, &machine.device, &saved)?.valid();
         let (step, stage) = (saved.meta.step, saved.meta.stage());
@@ -148,23 +148,26 @@ impl<'a> TrainedRun<'a> {
 }
 
 /// What to know of a checkpoint of a run whose training has not come to its end. The end of a stage is one.
-fn unfinished(run: &Run, id: CheckpointId, step: u64) -> Result<Option<String>> {
+fn unfinished(run: &Run, id: CheckpointId, step: u64) -> Option<String> {
     let come = match id {
         CheckpointId::Last => step,
-        CheckpointId::Best if run.checkpoint(CheckpointId::Last).exists() => {
-            run.load(CheckpointId::Last)?.meta.step
+        CheckpointId::Best | CheckpointId::Previous if run.checkpoint(CheckpointId::Last).exists() => {
+            match run.load(CheckpointId::Last) {
+                Ok(last) => last.meta.step,
+                Err(error) => return Some(error.message().to_owned()),
+            }
         }
-        _ => return Ok(None),
+        _ => return None,
     };
     let (folder, total) = (run.folder.display(), run.config.total_steps());
     let unfinished = run.config.imported.is_none() && come < total;
-    Ok(unfinished.then(|| {
+    unfinished.then(|| {
         format!(
             "the training of `{folder}` is not finished: its checkpoint `{}` is of step {step}, and it has come to step \
              {come} of {total}; `longwave train` with `--resume` goes on",
             id.name()
         )
-    }))
+    })
 }
 
 /// Reports the progress of an evaluation, which ends where the observer stops it.

@@ -176,7 +176,14 @@ impl Import {
     pub fn write(&self, out: &Path, device: &Device) -> Result<RunConfig> {
         must_be_empty(out, "choose another folder with `--out`")?;
         let path = self.folder.join("tokenizer.json");
-        let (tokenizer, text) = (Tokenizer::load(&path)?, file::read_text(&path)?);
+        let text = file::read_text(&path)?;
+        let hash = sha256_of(text.as_bytes());
+        let expected = self.run.as_ref().and_then(|run| run.tokenizer.as_ref());
+        if expected.is_some_and(|expected| *expected != hash) {
+            return Err(Error::failed(format!("`{}` is not the one that was exported", path.display()))
+                .hint("bring the old file back, or export the run again"));
+        }
+        let tokenizer = Tokenizer::load(&path)?;
         let mut document = self.document.clone();
         if self.run.is_none() {
             use_tokenizer(&mut document, &out.join("tokenizer.json"));
@@ -212,6 +219,7 @@ impl Import {
             Some(meta) => meta.clone(),
             None => Meta::new(0, &config.weights_hash()?, None, Vec::new()),
         };
+        let meta = Meta { tokenizer: Some(hash), ..meta };
         let mut resolved_document = config.to_table()?;
         if let Some(evaluate) = document.remove("evaluate") {
             resolved_document.insert("evaluate".to_owned(), evaluate);

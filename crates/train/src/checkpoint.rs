@@ -6,6 +6,9 @@
 //! loss in f16. Batches, dropout and the learning rate are functions of the step, so nothing else needs saving. The same state gives the same
 //! bytes.
 //!
+//! **Checksums.** The metadata has a checksum of each tensor and one of the whole state: the metadata itself, and names,
+//! shapes and checksums of all tensors. Every reader verifies all of them. Files of earlier versions have none.
+//!
 //! **Format policy.** `format` counts up when a reader of the old format would misread a file. A reader
 //! rejects a newer format by name, and reads every older one it ever wrote. A file is written in the oldest
 //! format that says all of it: 1, or 2 where stages have changed the reading.
@@ -16,14 +19,15 @@ use crate::optimizer::Optimizer;
 use crate::parameters::{self, Parameter};
 use crate::segment_memory;
 use burn::tensor::{Device, Tensor, TensorData};
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, canonical, file};
 use longwave_kernels::Layout;
 use longwave_model::{Gpt, SegmentMemory};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The newest format this version writes.
 pub const FORMAT: u32 = 2;
@@ -69,6 +73,21 @@ pub struct Meta {
     /// Steps left out since the moments began, because their gradients overflowed.
     #[serde(default, skip_serializing_if = "longwave_core::config::is_default")]
     pub skipped: u64,
+    /// SHA-256 of the `tokenizer.json` beside it; absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<String>,
+    /// Written by [`save`], and verified by [`Checkpoint::load`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksums: Option<Checksums>,
+}
+
+/// The beginnings of SHA-256 hashes that a checkpoint is verified by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checksums {
+    /// Of everything: the metadata without this, and names, shapes and checksums of all tensors.
+    state: String,
+    /// Of the bytes of each tensor.
+    tensors: BTreeMap<String, String>,
 }
 
 /// What a stage made of the reading.
@@ -77,7 +96,7 @@ pub struct StageReading {
     /// Tokens of its sequences: the L' its extension was applied for.
     pub length: usize,
     /// The extension, with every default written out.
-    pub extend: serde_json::Value,
+    pub extend: Value,
 }
 
 /// A step of training, read from a file.
@@ -85,6 +104,10 @@ pub struct StageReading {
 pub struct Checkpoint {
     /// What it says about itself.
     pub meta: Meta,
+    /// Where it was read.
+    pub path: PathBuf,
+    /// Newer checkpoints of the run that are damaged, and why: training goes on from this one in their place.
+    pub instead_of: Vec<Error>,
     tensors: HashMap<String, (Vec<usize>, Vec<f32>)>,
 }
 
@@ -101,6 +124,8 @@ impl Meta {
             stages,
             loss_scale: None,
             skipped: 0,
+            tokenizer: None,
+            checksums: None,
         }
     }
 
@@ -146,12 +171,54 @@ pub fn save(
         .map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
         .collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>()
         .map_err(|error| failed(&error))?;
-    let meta = Meta { rotary_layouts: Some(rotary_layouts(model)), ..meta.clone() };
+    let mut meta = Meta { rotary_layouts: Some(rotary_layouts(model)), checksums: None, ..meta.clone() };
+    let metadata = serde_json::to_value(&meta).map_err(|error| failed(&error))?;
+    let described =
+        tensors.iter().map(|(name, shape, bytes)| (name.as_str(), shape.as_slice(), bytes.as_slice()));
+    meta.checksums = Some(Checksums::of(&metadata, described));
     let meta = serde_json::to_string(&meta).map_err(|error| failed(&error))?;
     // One entry only: the order of several would differ from run to run.
     let metadata = HashMap::from([(META_KEY.to_owned(), meta)]);
     let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| failed(&error))?;
     file::write(path, &bytes)
+}
+
+impl Checksums {
+    /// Those of a state: its metadata without checksums, and its tensors with their shapes.
+    fn of<'a>(meta: &Value, tensors: impl Iterator<Item = (&'a str, &'a [usize], &'a [u8])>) -> Self {
+        let mut shapes = BTreeMap::new();
+        let mut sums = BTreeMap::new();
+        for (name, shape, bytes) in tensors {
+            shapes.insert(name, shape);
+            sums.insert(name.to_owned(), checksum(bytes));
+        }
+        let whole = canonical::text(json!({ "meta": meta, "shapes": shapes, "tensors": sums }));
+        Self { state: checksum(whole.as_bytes()), tensors: sums }
+    }
+
+    /// What differs from those that were computed, in words; `None` where nothing does.
+    fn difference(&self, found: &Self) -> Option<String> {
+        let differs =
+            |(name, sum): (&String, &String)| (found.tensors.get(name) != Some(sum)).then(|| name.clone());
+        if let Some(name) = self.tensors.iter().find_map(differs) {
+            return Some(format!("the content of `{name}` has changed since it was written"));
+        }
+        (self != found).then(|| "its description has changed since it was written".to_owned())
+    }
+}
+
+/// 64 bits of SHA-256: enough against damage.
+fn checksum(bytes: &[u8]) -> String {
+    file::sha256_of(bytes)[..16].to_owned()
+}
+
+/// Why a checkpoint cannot be read.
+#[derive(Debug)]
+pub(crate) enum Unreadable {
+    /// Its content is damaged: another one may take its place.
+    Damaged(Error),
+    /// It is missing, locked away or of a newer format.
+    Other(Error),
 }
 
 type Stored = (String, Vec<usize>, Vec<u8>);
@@ -181,25 +248,45 @@ impl Checkpoint {
     /// # Errors
     /// The file is missing, damaged, or of a newer format.
     pub fn load(path: &Path) -> Result<Self> {
-        let bytes = fs::read(path).map_err(|error| Error::io("read", path, &error))?;
+        Self::try_load(path).map_err(|why| match why {
+            Unreadable::Damaged(error) | Unreadable::Other(error) => error,
+        })
+    }
+
+    /// The same, which tells damage from other reasons.
+    pub(crate) fn try_load(path: &Path) -> Result<Self, Unreadable> {
+        let bytes = fs::read(path).map_err(|error| Unreadable::Other(Error::io("read", path, &error)))?;
         let damaged = |what: &dyn std::fmt::Display| {
-            Error::failed(format!("`{}` is no checkpoint of ours: {what}", path.display()))
-                .hint("use another checkpoint of the run, or train again")
+            Unreadable::Damaged(Error::failed(format!("`{}` is damaged: {what}", path.display())).hint(
+                "`longwave train` with `--resume` goes on from the newest checkpoint that is whole, and \
+                           `--checkpoint previous` reads the one before `last`",
+            ))
         };
         let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| damaged(&error))?;
         let text = header.metadata().as_ref().and_then(|metadata| metadata.get(META_KEY));
         let text = text.ok_or_else(|| damaged(&"it has no `longwave` metadata"))?;
-        let format = serde_json::from_str::<serde_json::Value>(text).map_err(|error| damaged(&error))?;
-        let format = format.get("format").and_then(serde_json::Value::as_u64).unwrap_or_default();
+        let mut metadata: Value = serde_json::from_str(text).map_err(|error| damaged(&error))?;
+        let format = metadata.get("format").and_then(Value::as_u64).unwrap_or_default();
         if format > u64::from(FORMAT) {
-            return Err(Error::failed(format!(
+            let error = Error::failed(format!(
                 "`{}` has checkpoint format {format}, and this version reads up to {FORMAT}",
                 path.display()
-            ))
-            .hint("use the newer version that wrote it"));
+            ));
+            return Err(Unreadable::Other(error.hint("use the newer version that wrote it")));
         }
-        let meta = serde_json::from_str(text).map_err(|error| damaged(&error))?;
+        let mut meta: Meta = serde_json::from_str(text).map_err(|error| damaged(&error))?;
         let file = SafeTensors::deserialize(&bytes).map_err(|error| damaged(&error))?;
+        // What they cover is what the file says, also in fields of a later version.
+        if let Some(written) = meta.checksums.take() {
+            metadata.as_object_mut().map(|metadata| metadata.remove("checksums"));
+            let views = file.iter().map(|(name, view)| (name, view.shape().to_vec(), view.data()));
+            let views: Vec<_> = views.collect();
+            let described = views.iter().map(|(name, shape, data)| (*name, shape.as_slice(), *data));
+            let found = Checksums::of(&metadata, described);
+            if let Some(difference) = written.difference(&found) {
+                return Err(damaged(&difference));
+            }
+        }
         let mut tensors = HashMap::new();
         for (name, view) in file.tensors() {
             if view.dtype() != Dtype::F32 {
@@ -209,7 +296,7 @@ impl Checkpoint {
                 view.data().as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
             tensors.insert(name, (view.shape().to_vec(), numbers));
         }
-        Ok(Self { meta, tensors })
+        Ok(Self { meta, path: path.to_owned(), instead_of: Vec::new(), tensors })
     }
 
     /// The weights, put into a model of the same shape.
@@ -326,7 +413,7 @@ mod tests {
         [1.0, 5.0].map(|add| SegmentMemory::new(4).holding(vec![layer(add), layer(add + 1.0)])).to_vec()
     }
 
-    fn saved(folder: &Path, name: &str) -> std::path::PathBuf {
+    fn saved(folder: &Path, name: &str) -> PathBuf {
         let device = Device::flex();
         let model = model(&device);
         let optimizer = Optimizer::new(&parameters::list(&model), &device);

@@ -1,12 +1,11 @@
 //! `metrics.jsonl`: one line per optimizer step.
 //!
-//! Lines carry `format = 1`. A field may be added within a format; its meaning never changes. A run
-//! that resumes cuts the lines after its checkpoint, so that each step stands once.
+//! Lines carry `format = 1` and, since checksums were added, end with one ([`longwave_core::sealed_line`]). A field may be
+//! added within a format; its meaning never changes. A run that resumes cuts the lines after its checkpoint, so that each
+//! step stands once; what is missing or altered before it is an error.
 
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, sealed_line};
 use serde::{Deserialize, Serialize};
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The format of a line.
@@ -57,16 +56,7 @@ impl Metrics {
     /// The file cannot be read or written.
     pub fn open(folder: &Path, step: u64) -> Result<Self> {
         let path = folder.join("metrics.jsonl");
-        let mut kept = String::new();
-        if path.exists() {
-            for line in file::read_text(&path)?.lines() {
-                // A line cut short by a kill is past the checkpoint, so it may go.
-                match serde_json::from_str::<Metric>(line) {
-                    Ok(metric) if metric.step <= step => kept.extend([line, "\n"]),
-                    _ => {}
-                }
-            }
-        }
+        let kept = if path.exists() { kept(&path, step)? } else { String::new() };
         file::write(&path, kept.as_bytes())?;
         Ok(Self { path, pending: String::new() })
     }
@@ -79,21 +69,58 @@ impl Metrics {
         let line = serde_json::to_string(metric).map_err(|error| {
             Error::failed(format!("step {} cannot be written as JSON: {error}", metric.step))
         })?;
-        self.pending.extend([line.as_str(), "\n"]);
+        self.pending.extend([sealed_line::seal(&line).as_str(), "\n"]);
         Ok(())
     }
 
-    /// Writes pending lines.
+    /// Writes pending lines, so that they last through a power cut: a checkpoint that is written next needs them.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn flush(&mut self) -> Result<()> {
-        let failed = |error: std::io::Error| Error::io("write", &self.path, &error);
-        let mut file = OpenOptions::new().append(true).create(true).open(&self.path).map_err(failed)?;
-        file.write_all(self.pending.as_bytes()).map_err(failed)?;
+        file::append(&self.path, self.pending.as_bytes())?;
         self.pending.clear();
         Ok(())
     }
+}
+
+/// The lines of steps up to `step`.
+fn kept(path: &Path, step: u64) -> Result<String> {
+    let (mut kept, mut last, mut sealed) = (String::new(), 0, false);
+    let shown = path.display();
+    let hint = "bring a copy of the file back, or remove it: training then goes on without the metrics of the steps before";
+    for (number, line) in (1..).zip(file::read_text(path)?.lines()) {
+        let checked = sealed_line::check(line).map_err(str::to_owned);
+        let parsed = checked.and_then(|sealed| {
+            let metric: Metric = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            Ok((sealed, metric))
+        });
+        match parsed {
+            Ok((_, metric)) if metric.step > step => break,
+            Ok((is_sealed, metric)) => {
+                sealed |= is_sealed;
+                // Lines of earlier versions are kept as they are, and a file that was removed begins later.
+                if is_sealed && last > 0 && metric.step != last + 1 {
+                    return Err(missing(path, last, metric.step).hint(hint));
+                }
+                last = metric.step;
+                kept.extend([line, "\n"]);
+            }
+            // A line that a kill cut short is past the checkpoint, and so is all after it.
+            Err(_) if last >= step => break,
+            Err(why) => {
+                return Err(
+                    Error::failed(format!("`{shown}` line {number} is no step's metrics: {why}")).hint(hint)
+                );
+            }
+        }
+    }
+    if sealed && last < step { Err(missing(path, last, step + 1).hint(hint)) } else { Ok(kept) }
+}
+
+fn missing(path: &Path, before: u64, after: u64) -> Error {
+    let (first, last) = (before + 1, after.saturating_sub(1));
+    Error::failed(format!("`{}` lacks the metrics of the steps from {first} to {last}", path.display()))
 }
 
 #[cfg(test)]
@@ -130,5 +157,37 @@ mod tests {
         let text = file::read_text(&folder.path().join("metrics.jsonl")).unwrap();
         let steps: Vec<u64> = text.lines().map(|l| serde_json::from_str::<Metric>(l).unwrap().step).collect();
         assert_eq!(steps, [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_is_cut_or_altered_before_the_checkpoint_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut metrics = Metrics::open(folder.path(), 0).unwrap();
+        (1..=4).for_each(|step| metrics.push(&metric(step)).unwrap());
+        metrics.flush().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        let whole = file::read_text(&path).unwrap();
+        let message = |text: &str| {
+            file::write(&path, text.as_bytes()).unwrap();
+            let error = Metrics::open(folder.path(), 3).unwrap_err();
+            assert!(error.hint_text().is_some());
+            assert_eq!(file::read_text(&path).unwrap(), text, "nothing is thrown away");
+            error.message().to_owned()
+        };
+        assert!(
+            message(&whole.replacen("1.5", "1.4", 1))
+                .contains("line 1 is no step's metrics: it was cut or altered")
+        );
+        let lines: Vec<&str> = whole.lines().collect();
+        assert!(
+            message(&(lines[0].to_owned() + "\n")).contains("lacks the metrics of the steps from 2 to 3")
+        );
+        assert!(message(&[lines[0], lines[2], lines[3]].join("\n")).contains("from 2 to 2"));
+        assert!(message(&whole[..whole.len() / 2]).contains("line 2 is no step's metrics"));
+        // What a kill cuts is past the checkpoint, and lines of earlier versions are believed.
+        for text in [&whole[..whole.len() - 9], &lines[..3].join("\n"), "{\"format\":1,"] {
+            file::write(&path, text.as_bytes()).unwrap();
+            assert_eq!(Metrics::open(folder.path(), 3).is_ok(), text.len() > 20, "{text}");
+        }
     }
 }

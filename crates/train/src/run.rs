@@ -1,17 +1,17 @@
 //! A run's folder, and whether training may start or go on there.
 //!
-//! `config.toml` (resolved), `metrics.jsonl`, `checkpoints/{last,best,stable}.safetensors`,
-//! `tokenizer.json`, `results.jsonl`, `report.html`. `stable` is the state before the final decay of
+//! `config.toml` (resolved), `metrics.jsonl`, `checkpoints/{last,previous,best,stable}.safetensors`,
+//! `tokenizer.json`, `results.jsonl`, `report.html`. `previous` is the `last` before, for the case that
+//! `last` is damaged. `stable` is the state before the final decay of
 //! `wsd`, from which a finished run can go on. A run with stages also keeps the end of each:
 //! `stage-0` of `[train]`, `stage-1` of the first `[[stage]]`, and so on.
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Unreadable};
 use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
 use longwave_core::{Error, Result, file};
 use longwave_data::Record;
 use std::borrow::Cow;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use toml::{Table, Value};
@@ -22,6 +22,8 @@ pub enum CheckpointId {
     /// After the last step.
     #[default]
     Last,
+    /// What was `last` before: one generation more than training needs.
+    Previous,
     /// At the best validation of the last stage begun.
     Best,
     /// Before the final decay of `wsd` in `[train]`.
@@ -35,6 +37,7 @@ impl CheckpointId {
     pub fn name(self) -> Cow<'static, str> {
         match self {
             Self::Last => "last".into(),
+            Self::Previous => "previous".into(),
             Self::Best => "best".into(),
             Self::Stable => "stable".into(),
             Self::Stage(stage) => format!("stage-{stage}").into(),
@@ -48,6 +51,7 @@ impl FromStr for CheckpointId {
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "last" => Ok(Self::Last),
+            "previous" => Ok(Self::Previous),
             "best" => Ok(Self::Best),
             "stable" => Ok(Self::Stable),
             _ => {
@@ -56,7 +60,7 @@ impl FromStr for CheckpointId {
                         Error::value(
                             "checkpoint",
                             text,
-                            "it must be `last`, `best`, `stable`, or `stage-0`, `stage-1`, ..",
+                            "it must be `last`, `previous`, `best`, `stable`, or `stage-0`, `stage-1`, ..",
                         )
                         .hint("`stage-0` is the end of `[train]`, `stage-1` that of the first `[[stage]]`")
                     },
@@ -214,10 +218,12 @@ impl Run {
 
     /// The same config again.
     fn continued(&self) -> Result<Start> {
-        if !self.checkpoint(CheckpointId::Last).exists() {
-            return Ok(Start::Fresh);
-        }
-        let checkpoint = self.load(CheckpointId::Last)?;
+        // A checkpoint from before the run was made longer is of another config.
+        let accepts = |id, checkpoint: &Checkpoint| {
+            id == CheckpointId::Last || checkpoint.meta.config_hash == self.hash
+        };
+        let Some(checkpoint) = self.newest(&accepts)? else { return Ok(Start::Fresh) };
+        self.check(&checkpoint, CheckpointId::Last)?;
         Ok(if checkpoint.meta.step >= self.config.total_steps() {
             Start::Finished(Box::new(checkpoint))
         } else {
@@ -225,20 +231,54 @@ impl Run {
         })
     }
 
+    /// The newest checkpoint that is whole and that `accepts` takes; `None` where there is none and none is damaged.
+    ///
+    /// # Errors
+    /// A checkpoint is damaged and none takes its place, or one cannot be read for another reason.
+    fn newest(&self, accepts: &dyn Fn(CheckpointId, &Checkpoint) -> bool) -> Result<Option<Checkpoint>> {
+        let stages = (0..=self.config.last_stage()).map(CheckpointId::Stage);
+        let ids =
+            [CheckpointId::Last, CheckpointId::Previous, CheckpointId::Stable].into_iter().chain(stages);
+        let (mut newest, mut damaged): (Option<Checkpoint>, _) = (None, Vec::new());
+        for id in ids.filter(|id| self.checkpoint(*id).exists()) {
+            match Checkpoint::try_load(&self.checkpoint(id)) {
+                Ok(found) if accepts(id, &found) => {
+                    if newest.as_ref().is_none_or(|newest| newest.meta.step < found.meta.step) {
+                        newest = Some(found);
+                    }
+                    // No other is newer.
+                    if id == CheckpointId::Last {
+                        break;
+                    }
+                }
+                Ok(_) => {}
+                Err(Unreadable::Damaged(error)) => damaged.push(error),
+                Err(Unreadable::Other(error)) => return Err(error),
+            }
+        }
+        match (newest, damaged.first()) {
+            (Some(mut newest), _) => {
+                newest.instead_of = damaged;
+                Ok(Some(newest))
+            }
+            (None, None) => Ok(None),
+            (None, Some(error)) => Err(error.clone().hint(format!(
+                "no other checkpoint of the run can take its place; remove the folder `{}` to train from the first step",
+                self.folder.join("checkpoints").display()
+            ))),
+        }
+    }
+
     /// The same config with further stages: what was trained stays, its last checkpoint is of this run from now on.
     fn staged(&self, old: &RunConfig) -> Result<Start> {
-        if !self.checkpoint(CheckpointId::Last).exists() {
-            return Ok(Start::Fresh);
-        }
-        let checkpoint = Checkpoint::load(&self.checkpoint(CheckpointId::Last))?;
+        let Some(checkpoint) = self.newest(&|_, _| true)? else { return Ok(Start::Fresh) };
         if checkpoint.meta.step < old.total_steps() {
             return Ok(Start::Resume(Box::new(checkpoint)));
         }
         // The run knew of no stage then, or of fewer: the end of its last one gets its name.
         let end = self.checkpoint(CheckpointId::Stage(checkpoint.meta.stage()));
         if !end.exists() {
-            fs::copy(self.checkpoint(CheckpointId::Last), &end)
-                .map_err(|error| Error::io("write", &end, &error))?;
+            file::copy(&checkpoint.path, &end)?;
         }
         Ok(Start::Resume(Box::new(checkpoint)))
     }
@@ -266,18 +306,9 @@ impl Run {
                 "give `train.warmup` as a count of steps, so that it does not grow with the run",
             );
         }
-        let usable = [CheckpointId::Last, CheckpointId::Stable]
-            .into_iter()
-            .filter(|which| self.checkpoint(*which).exists());
-        let mut best: Option<Checkpoint> = None;
-        for which in usable {
-            let checkpoint = Checkpoint::load(&self.checkpoint(which))?;
-            let further = best.as_ref().is_none_or(|best| best.meta.step < checkpoint.meta.step);
-            if checkpoint.meta.stage() == 0 && checkpoint.meta.step <= agree && further {
-                best = Some(checkpoint);
-            }
-        }
-        match best {
+        let accepts =
+            |_, checkpoint: &Checkpoint| checkpoint.meta.stage() == 0 && checkpoint.meta.step <= agree;
+        match self.newest(&accepts)? {
             Some(checkpoint) => Ok(Start::Resume(Box::new(checkpoint))),
             None => rejected(
                 format!("no checkpoint from before step {agree} is left, where the two schedules part"),

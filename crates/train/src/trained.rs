@@ -37,7 +37,7 @@ impl Trained {
     pub fn open(folder: &Path, which: CheckpointId, device: &Device) -> Result<Self> {
         let config = Run::read(folder)?;
         let checkpoint = Checkpoint::load(&existing_checkpoint(folder, which)?)?;
-        let tokenizer = Tokenizer::load(&folder.join("tokenizer.json"))?;
+        let tokenizer = Tokenizer::of_run(folder, checkpoint.meta.tokenizer.as_deref())?;
         let resolved = config.model.resolve(tokenizer.vocab_size(), config.train.length)?;
         let fresh = Gpt::new(&resolved, &config.position, &Init::new(config.seed, device))?;
         let model = restore(&config, fresh, device, &checkpoint)?.valid();

@@ -31,11 +31,11 @@ fn parts(folder: &Path) -> impl Iterator<Item = DirEntry> {
     entries.filter_map(Result::ok).filter(is_part)
 }
 
-/// Whether it has a name such as `.config.toml.1234.part`, and is a file.
+/// Whether it has a name such as `.config.toml.1234.part`, and is a file; pictures end with their own ending after that.
 fn is_part(entry: &DirEntry) -> bool {
     let name = entry.file_name();
-    let process =
-        name.to_str().and_then(|name| name.strip_prefix('.')?.strip_suffix(".part")?.rsplit_once('.'));
+    let name = name.to_str().map(|name| name.strip_suffix(".png").unwrap_or(name));
+    let process = name.and_then(|name| name.strip_prefix('.')?.strip_suffix(".part")?.rsplit_once('.'));
     let is_named = process
         .is_some_and(|(_, process)| !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit()));
     is_named && entry.file_type().is_ok_and(|kind| kind.is_file())

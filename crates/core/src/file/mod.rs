@@ -4,6 +4,8 @@
 //! or a run that is killed, never sees half of one. What a killed run has left beside is removed by
 //! [`remove_leftovers`]: a file that is being written is locked, so no other is taken for it.
 
+#[doc(hidden)]
+pub mod fault;
 mod leftovers;
 
 pub use leftovers::{holds_leftovers_only, remove_leftovers};
@@ -42,6 +44,7 @@ impl AtomicFile {
     /// The folder cannot be made or written to.
     pub fn create(path: &Path) -> Result<Self> {
         let failed = |error: io::Error| Error::io("write", path, &error);
+        fault::pass("make the folder of", path).map_err(failed)?;
         fs::create_dir_all(folder(path)).map_err(failed)?;
         let beside = beside(path);
         let writer = BufWriter::new(create_locked(&beside).map_err(failed)?);
@@ -64,13 +67,19 @@ impl AtomicFile {
     fn complete(&mut self) -> io::Result<()> {
         if let Some(mut writer) = self.writer.take() {
             // A failure leaves the half-written file worth nothing; the first error is the one to report.
-            let written = writer.flush().and_then(|()| writer.get_ref().sync_all());
-            let moved = written.and_then(|()| fs::rename(&self.beside, &self.path));
+            let written = fault::pass("write", &self.path).and_then(|()| writer.flush());
+            let synced = written
+                .and_then(|()| fault::pass("sync", &self.path))
+                .and_then(|()| writer.get_ref().sync_all());
+            let moved = synced
+                .and_then(|()| fault::pass("rename", &self.path))
+                .and_then(|()| fs::rename(&self.beside, &self.path));
             if moved.is_err() {
                 let _ = fs::remove_file(&self.beside);
             }
             moved?;
         }
+        fault::pass("sync the folder of", &self.path)?;
         sync_folder(folder(&self.path))
     }
 }
@@ -103,6 +112,47 @@ fn folder(path: &Path) -> &Path {
 /// As [`write_with`].
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_with(path, |writer| writer.write_all(bytes))
+}
+
+/// Adds bytes to the end of a file, which need not exist, and brings them to the disk. Of a failure, part of them may stay.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn append(path: &Path, bytes: &[u8]) -> Result<()> {
+    let appended = || -> io::Result<()> {
+        fault::pass("open", path)?;
+        let mut file = File::options().append(true).create(true).open(path)?;
+        // A disk that is full, or a kill, may take a part.
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        file.write_all(first)?;
+        fault::pass("append to", path)?;
+        file.write_all(second)?;
+        fault::pass("sync", path)?;
+        file.sync_data()
+    };
+    appended().map_err(|error| Error::io("write", path, &error))
+}
+
+/// Gives a file a second name in its folder or another of the same file system: later changes of one that appear whole, as
+/// all here do, leave the other as it is. Where the system knows no second names, it is a copy.
+///
+/// # Errors
+/// `from` cannot be read, or `to` cannot be written.
+pub fn link(from: &Path, to: &Path) -> Result<()> {
+    let named = match fault::pass("remove", to).and_then(|()| fs::remove_file(to)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => fault::pass("link", to).and_then(|()| fs::hard_link(from, to)),
+    };
+    named.or_else(|_| copy(from, to))
+}
+
+/// Copies a file, whole or not at all.
+///
+/// # Errors
+/// `from` cannot be read, or `to` cannot be written.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut file = File::open(from).map_err(|error| Error::io("read", from, &error))?;
+    write_with(to, |writer| io::copy(&mut file, writer).map(|_| ()))
 }
 
 /// Reads a whole text file.
@@ -152,6 +202,7 @@ fn beside(path: &Path) -> PathBuf {
 
 /// A new file, locked as long as it is open where the system can, which shows that it is no leftover.
 fn create_locked(path: &Path) -> io::Result<File> {
+    fault::pass("create", path)?;
     let mut file = File::create(path)?;
     // Where nothing can be locked, nothing is taken for a leftover either. Another process may just be removing it as one.
     while matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !path.exists() {

@@ -7,6 +7,8 @@
 //! meaning raises it, and a reader refuses a line of a newer version than its own rather than
 //! misread it. Older versions stay readable.
 //!
+//! A line ends with the field `checksum`, see [`longwave_core::sealed_line`]; lines of earlier programs have none.
+//!
 //! # The file
 //! A row's identity is everything but its measured values, what it was chosen among, and the machine it was
 //! measured on. A file holds one row of each identity: measuring again replaces the row in its place, and all
@@ -17,7 +19,7 @@ pub mod columns;
 pub mod example;
 mod store;
 
-pub use store::{read_rows, write_rows};
+pub use store::{line, read_rows, write_rows};
 
 use crate::bigram::BigramRow;
 use crate::metrics::{DifferenceFacts, DocumentSums, Facts, Metric, PositionRow, Values};
@@ -74,7 +76,7 @@ pub struct ResultRow {
     /// with their lists, or the search that found them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen_among: Option<Value>,
-    /// Which checkpoint was read: `last`, `best`, or the end of a stage such as `stage-0`.
+    /// Which checkpoint was read: `last`, `previous`, `best`, or the end of a stage such as `stage-0`.
     pub checkpoint: String,
     /// Training step of that checkpoint, counted through all stages.
     pub step: u64,

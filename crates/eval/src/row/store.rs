@@ -2,7 +2,7 @@
 
 use super::{FORMAT, ResultRow, Settings};
 use longwave_core::config::without_types;
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, sealed_line};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs::File;
@@ -37,7 +37,7 @@ pub fn write_rows(path: &Path, rows: &[ResultRow]) -> Result<()> {
         lines.push(line.to_owned());
     }
     for row in rows {
-        let line = serde_json::to_string(row).map_err(|error| unwritable(&error))?;
+        let line = line(row)?;
         let place = *places.entry(row.identity()?).or_insert(lines.len());
         if place == lines.len() {
             lines.push(line);
@@ -46,6 +46,14 @@ pub fn write_rows(path: &Path, rows: &[ResultRow]) -> Result<()> {
         }
     }
     file::write_with(path, |writer| lines.iter().try_for_each(|line| writeln!(writer, "{line}")))
+}
+
+/// A row as a line of a file, with its checksum.
+///
+/// # Errors
+/// A value has no JSON form.
+pub fn line(row: &ResultRow) -> Result<String> {
+    serde_json::to_string(row).map(|line| sealed_line::seal(&line)).map_err(|error| unwritable(&error))
 }
 
 fn numbered_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -63,6 +71,10 @@ fn parse(line: &str, path: &Path, number: usize) -> Result<ResultRow> {
         return Err(Error::failed(message).hint("read it with the version of longwave that wrote it"));
     }
     let no_row = |why: &str| Error::failed(format!("{place} is no result row: {why}")).hint(hint);
+    if let Err(why) = sealed_line::check(line) {
+        let hint = format!("{hint}; or take its `checksum` out if you changed it on purpose");
+        return Err(no_row(why).hint(hint));
+    }
     let row: ResultRow =
         serde_json::from_value(value).map_err(|error| no_row(&without_types(&error.to_string())))?;
     row.check().map_err(|why| no_row(&why))?;

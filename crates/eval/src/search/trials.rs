@@ -5,7 +5,7 @@
 //! search reuses the losses.
 
 use super::genome::Genome;
-use longwave_core::{Error, Result, canonical, file};
+use longwave_core::{Error, Result, canonical, file, sealed_line};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -51,6 +51,7 @@ impl Trials {
             return Err(trials.damaged(1, "it belongs to another search"));
         }
         for (number, line) in (2..).zip(lines) {
+            sealed_line::check(line).map_err(|why| trials.damaged(number, why))?;
             let Trial { genome, loss } =
                 serde_json::from_str(line).map_err(|error| trials.damaged(number, &error.to_string()))?;
             trials.losses.insert(genome, loss.unwrap_or(f64::INFINITY));
@@ -77,7 +78,7 @@ impl Trials {
         let trial = Trial { genome: genome.clone(), loss: loss.is_finite().then_some(loss) };
         let line = serde_json::to_string(&trial)
             .map_err(|error| Error::failed(format!("a tried reading cannot be written as JSON: {error}")))?;
-        self.lines.push(line);
+        self.lines.push(sealed_line::seal(&line));
         self.losses.insert(trial.genome, loss);
         file::write_with(&self.path, |writer| {
             self.lines.iter().try_for_each(|line| writeln!(writer, "{line}"))

@@ -1,6 +1,6 @@
 //! Runs, and what lies in a folder of them.
 
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, sealed_line};
 use longwave_eval::{ResultRow, row};
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
@@ -133,10 +133,12 @@ fn read_metrics(path: &Path) -> Result<Vec<Metric>> {
     let lines = (1..).zip(whole.lines()).filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(number, line)| {
-            serde_json::from_str(line).map_err(|error: serde_json::Error| {
-                Error::failed(format!("`{}` line {number} is no step's metrics: {error}", path.display()))
+            let damaged = |why: &dyn std::fmt::Display| {
+                Error::failed(format!("`{}` line {number} is no step's metrics: {why}", path.display()))
                     .hint("take that line out, and report again")
-            })
+            };
+            sealed_line::check(line).map_err(|why| damaged(&why))?;
+            serde_json::from_str(line).map_err(|error| damaged(&error))
         })
         .collect()
 }

@@ -126,7 +126,7 @@ pub fn write_png(chart: &Chart, path: &Path) -> Result<()> {
     let pixels = smooth(&buffer, size.0 as usize);
     // The encoder writes files only: one beside the place, read back and moved in whole.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{}.{name}", std::process::id()));
+    let beside = path.with_file_name(format!(".{name}.{}.part.png", std::process::id()));
     let encoded = (|| {
         let mut backend = BitMapBackend::new(&beside, size);
         backend.blit_bitmap((0, 0), size, &pixels).map_err(failed)?;

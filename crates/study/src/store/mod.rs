@@ -20,7 +20,7 @@ use longwave_train::run::{self, CheckpointId, checkpoint_path};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -144,9 +144,7 @@ impl Store {
         let mut text = String::new();
         for row in rows {
             if seen.insert(row.identity()?) {
-                let line = serde_json::to_string(row)
-                    .map_err(|error| Error::failed(format!("a result row cannot be written: {error}")))?;
-                text.extend([line.as_str(), "\n"]);
+                text.extend([row::line(row)?.as_str(), "\n"]);
             }
         }
         file::write(&self.rows_path(job), text.as_bytes())
@@ -211,7 +209,6 @@ impl Store {
     /// The file cannot be written.
     pub fn note(&self, job: &Job, event: &str, device: Option<&str>) -> Result<()> {
         let path = self.journal(&job.key);
-        let failed = |error: std::io::Error| Error::io("write", &path, &error);
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let entry = JournalLine {
             event: event.to_owned(),
@@ -221,8 +218,7 @@ impl Store {
             device: device.map(str::to_owned),
         };
         let line = serde_json::to_string(&entry).map_err(|error| Error::failed(error.to_string()))?;
-        let mut file = OpenOptions::new().append(true).create(true).open(&path).map_err(failed)?;
-        file.write_all(format!("{line}\n").as_bytes()).map_err(failed)
+        file::append(&path, format!("{line}\n").as_bytes())
     }
 
     /// The run's journal; empty where nothing was ever done. A line cut short by a kill is left out.

@@ -27,6 +27,7 @@ use crate::schedule::Schedule;
 use crate::segment_memory;
 use crate::stage::OptimizerState;
 use burn::tensor::Device;
+use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, file};
 use longwave_data::{Dataset, Split};
 use longwave_model::{Gpt, SegmentMemory};
@@ -81,7 +82,10 @@ pub struct Trainer<'a> {
     stage: usize,
     step: u64,
     best: Option<Best>,
+    /// The step that `last` holds, where it is whole.
     saved: Option<u64>,
+    /// SHA-256 of the run's `tokenizer.json`.
+    tokenizer: String,
 }
 
 impl<'a> Trainer<'a> {
@@ -130,7 +134,11 @@ impl<'a> Trainer<'a> {
             stage,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
             best: from.and_then(|checkpoint| checkpoint.meta.best),
-            saved: from.map(|checkpoint| checkpoint.meta.step),
+            // A damaged `last` is written anew.
+            saved: from
+                .filter(|checkpoint| checkpoint.path == run.checkpoint(CheckpointId::Last))
+                .map(|checkpoint| checkpoint.meta.step),
+            tokenizer: sha256_of(dataset.tokenizer().to_json()?.as_bytes()),
         })
     }
 
@@ -239,6 +247,10 @@ impl<'a> Trainer<'a> {
             let stable = self.stage == 0 && step == schedule.stable_end();
             if validates || saves || stable || pending.is_full() {
                 self.record(&mut pending, validates.then_some(&*windows), metrics, show)?;
+            }
+            // A checkpoint never knows of steps that the metrics lack.
+            if stable || step == config.steps {
+                metrics.flush()?;
             }
             if stable {
                 self.save(CheckpointId::Stable)?;

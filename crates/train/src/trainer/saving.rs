@@ -5,7 +5,7 @@ use crate::checkpoint::{self, Best, Meta};
 use crate::metrics::Metrics;
 use crate::restore::recorded;
 use crate::run::CheckpointId;
-use longwave_core::Result;
+use longwave_core::{Result, file};
 use std::path::PathBuf;
 
 impl Trainer<'_> {
@@ -24,6 +24,12 @@ impl Trainer<'_> {
         if self.saved == Some(self.step) {
             return Ok(());
         }
+        if self.saved.is_some() {
+            file::link(
+                &self.run.checkpoint(CheckpointId::Last),
+                &self.run.checkpoint(CheckpointId::Previous),
+            )?;
+        }
         let path = self.save(CheckpointId::Last)?;
         self.saved = Some(self.step);
         show(&Event::Checkpoint { step: self.step, path });
@@ -39,6 +45,7 @@ impl Trainer<'_> {
     fn meta(&self) -> Result<Meta> {
         let stages = recorded(&self.run.config, self.stage)?;
         let meta = Meta::new(self.step, &self.run.hash, self.best, stages);
-        Ok(Meta { loss_scale: self.loss_scale, skipped: self.skipped, ..meta })
+        let tokenizer = Some(self.tokenizer.clone());
+        Ok(Meta { loss_scale: self.loss_scale, skipped: self.skipped, tokenizer, ..meta })
     }
 }

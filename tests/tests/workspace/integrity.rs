@@ -1,0 +1,203 @@
+//! What was damaged on the disk is noticed and named, and training goes on from what is whole.
+
+use crate::common::{Project, same};
+use longwave_core::random::Stream;
+use longwave_train::checkpoint::Checkpoint;
+use serde_json::Value;
+use std::fs;
+
+const RUN: &str = "runs/small-0";
+const LAST: &str = "runs/small-0/checkpoints/last.safetensors";
+const PREVIOUS: &str = "runs/small-0/checkpoints/previous.safetensors";
+const RESULTS: &str = "runs/small-0/results.jsonl";
+const EVAL: [&str; 4] = ["eval", RUN, "--device", "cpu"];
+
+/// A run of six steps with a checkpoint after every second.
+fn trained() -> Project {
+    let project = Project::new();
+    project.train(&["--set", "train.checkpoint_every=2"]);
+    project
+}
+
+fn resume(project: &Project) -> String {
+    project.train(&["--set", "train.checkpoint_every=2", "--resume"]).stderr
+}
+
+fn flip(project: &Project, name: &str, place: usize, bit: u32) {
+    let mut bytes = project.read(name);
+    bytes[place] ^= 1 << bit;
+    fs::write(project.path(name), bytes).unwrap();
+}
+
+fn text(project: &Project, name: &str) -> String {
+    String::from_utf8(project.read(name)).unwrap()
+}
+
+/// Bytes of the header of a safetensors file.
+fn header(bytes: &[u8]) -> usize {
+    8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize
+}
+
+/// `LONGWAVE_FLIPS=10000` samples as many.
+#[test]
+fn a_flipped_bit_of_a_checkpoint_is_noticed_or_changes_nothing() {
+    let project = trained();
+    let path = project.path(LAST);
+    let (whole, bytes) = (Checkpoint::load(&path).unwrap(), project.read(LAST));
+    let mut stream = Stream::new(1, "flips", 0);
+    let flips = std::env::var("LONGWAVE_FLIPS").map_or(300, |flips| flips.parse().unwrap());
+    let (mut noticed, mut harmless) = (0, Vec::new());
+    for index in 0..flips {
+        // Every third one in the header, which is small.
+        let size = if index % 3 == 0 { header(&bytes) } else { bytes.len() };
+        let (place, bit) = (stream.below(size as u64) as usize, stream.below(8) as u32);
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1 << bit;
+        fs::write(&path, &damaged).unwrap();
+        match Checkpoint::load(&path) {
+            Err(error) => {
+                assert!(
+                    error.message().contains("last.safetensors") && error.hint_text().is_some(),
+                    "{error}"
+                );
+                noticed += 1;
+            }
+            Ok(found) => {
+                assert!(
+                    found.meta == whole.meta && found.parameters() == whole.parameters(),
+                    "{place} {bit}"
+                );
+                harmless.push(place);
+            }
+        }
+    }
+    // Only the name of the checksums themselves may change unnoticed: what they cover is as it was.
+    assert!(
+        harmless.iter().all(|place| *place < header(&bytes)) && noticed * 20 > flips * 19,
+        "{harmless:?}"
+    );
+}
+
+#[test]
+fn training_goes_on_from_the_newest_checkpoint_that_is_whole() {
+    let project = trained();
+    fs::copy(project.path(LAST), project.path("whole")).unwrap();
+    flip(&project, LAST, project.read(LAST).len() - 9, 6);
+    let (code, message) = (1, "last.safetensors` is damaged: the content of `");
+    let said = project.refused(code, &EVAL);
+    assert!(said.contains(message) && said.contains("hint: `longwave train` with `--resume`"), "{said}");
+    let previous = project.run(&[&EVAL[..], &["--checkpoint", "previous"]].concat());
+    assert!(previous.code == Some(0) && previous.stderr.contains("of step 4"), "{}", previous.stderr);
+    let said = resume(&project);
+    assert!(said.contains(message) && said.contains("it is left out"), "{said}");
+    assert!(said.contains("resuming after step 4"), "{said}");
+    assert!(same(&project.path(LAST), &project.path("whole")));
+    // The good one was not replaced by the damaged one.
+    assert_eq!(Checkpoint::load(&project.path(PREVIOUS)).unwrap().meta.step, 4);
+    for name in [LAST, PREVIOUS] {
+        flip(&project, name, project.read(name).len() - 9, 6);
+    }
+    let arguments =
+        ["train", "small.toml", "--device", "cpu", "--set", "train.checkpoint_every=2", "--resume"];
+    let said = project.refused(1, &arguments);
+    assert!(said.contains("remove the folder `runs/small-0/checkpoints`"), "{said}");
+    fs::remove_dir_all(project.path("runs/small-0/checkpoints")).unwrap();
+    resume(&project);
+    assert!(same(&project.path(LAST), &project.path("whole")));
+}
+
+#[test]
+fn a_row_that_was_altered_is_named_by_its_line() {
+    let project = trained();
+    let whole = text(&project, RESULTS);
+    let second = whole.find('\n').unwrap() + 1;
+    let line = whole[second..].find('\n').unwrap();
+    let mut stream = Stream::new(2, "flips", 0);
+    for _ in 0..8 {
+        // Of the last bits only: the file stays text.
+        flip(&project, RESULTS, second + stream.below(line as u64 - 1) as usize, 0);
+        let said = project.refused(1, &["report", RUN]);
+        assert!(
+            said.contains("results.jsonl` line 2 is no") && said.contains("hint: take that line out"),
+            "{said}"
+        );
+        project.write(RESULTS, &whole);
+    }
+    project.write(RESULTS, &whole[..second + line / 2]);
+    assert!(project.refused(1, &["report", RUN]).contains("line 2 is no"));
+}
+
+#[test]
+fn metrics_that_lack_steps_of_the_checkpoint_are_named() {
+    let project = trained();
+    let metrics = format!("{RUN}/metrics.jsonl");
+    let whole = text(&project, &metrics);
+    let arguments =
+        ["train", "small.toml", "--device", "cpu", "--set", "train.checkpoint_every=2", "--resume"];
+    // Half of the training is still to be done.
+    fs::copy(project.path(PREVIOUS), project.path(LAST)).unwrap();
+    project.write(&metrics, &(whole.lines().take(2).collect::<Vec<_>>().join("\n") + "\n"));
+    let said = project.refused(1, &arguments);
+    assert!(said.contains("metrics.jsonl` lacks the metrics of the steps from 3 to 4"), "{said}");
+    assert!(said.contains("\n\nhint: bring a copy of the file back, or remove it"), "{said}");
+    project.write(&metrics, &whole.replacen("\"loss\":", "\"lass\":", 1));
+    assert!(project.refused(1, &arguments).contains("metrics.jsonl` line 1 is no step's metrics"));
+    project.write(&metrics, &whole);
+    resume(&project);
+    fs::remove_file(project.path(&metrics)).unwrap();
+    fs::copy(project.path(PREVIOUS), project.path(LAST)).unwrap();
+    resume(&project);
+    assert_eq!(text(&project, &metrics).lines().count(), 2);
+}
+
+#[test]
+fn the_tokenizer_of_a_run_and_of_an_export_is_the_one_of_its_training() {
+    let project = trained();
+    assert_eq!(project.run(&["export", RUN, "exported"]).code, Some(0));
+    let damage = |name: &str| project.write(name, &text(&project, name).replacen("66", "67", 1));
+    damage("exported/tokenizer.json");
+    let said = project.refused(1, &["import", "exported", "--out", "back"]);
+    assert!(said.contains("exported/tokenizer.json` is not the one that was exported"), "{said}");
+    damage(&format!("{RUN}/tokenizer.json"));
+    for arguments in [&EVAL[..], &["export", RUN, "again"], &["generate", RUN, "--prompt", "the"]] {
+        let said = project.refused(1, arguments);
+        assert!(said.contains("tokenizer.json` has changed since the run was trained"), "{said}");
+    }
+    resume(&project);
+    assert_eq!(project.run(&EVAL).code, Some(0));
+}
+
+#[test]
+fn runs_of_earlier_versions_open_as_before() {
+    let project = trained();
+    let bytes = project.read(LAST);
+    let mut described: Value = serde_json::from_slice(&bytes[8..header(&bytes)]).unwrap();
+    let mut meta: Value =
+        serde_json::from_str(described["__metadata__"]["longwave"].as_str().unwrap()).unwrap();
+    for key in ["checksums", "tokenizer"] {
+        assert!(meta.as_object_mut().unwrap().remove(key).is_some());
+    }
+    described["__metadata__"]["longwave"] = meta.to_string().into();
+    let text_of = described.to_string();
+    let mut old = (text_of.len() as u64).to_le_bytes().to_vec();
+    old.extend(text_of.as_bytes());
+    old.extend(&bytes[header(&bytes)..]);
+    fs::write(project.path(LAST), old).unwrap();
+    for name in [RESULTS, "runs/small-0/metrics.jsonl"] {
+        let lines = text(&project, name)
+            .lines()
+            .map(|line| {
+                let mut row: Value = serde_json::from_str(line).unwrap();
+                assert!(row.as_object_mut().unwrap().remove("checksum").is_some());
+                row.to_string() + "\n"
+            })
+            .collect::<String>();
+        project.write(name, &lines);
+    }
+    let rows = text(&project, RESULTS);
+    assert!(resume(&project).contains("already trained") || text(&project, RESULTS) == rows);
+    let outcome = project.run(&[&EVAL[..], &["--lengths", "128"]].concat());
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(text(&project, RESULTS).starts_with(&rows), "lines of earlier versions stay");
+    assert_eq!(project.run(&["report", RUN]).code, Some(0));
+}

@@ -177,13 +177,13 @@ impl Import {
         must_be_empty(out, "choose another folder with `--out`")?;
         let path = self.folder.join("tokenizer.json");
         let text = file::read_text(&path)?;
+        let tokenizer = Tokenizer::load(&path)?;
         let hash = sha256_of(text.as_bytes());
         let expected = self.run.as_ref().and_then(|run| run.tokenizer.as_ref());
         if expected.is_some_and(|expected| *expected != hash) {
             return Err(Error::failed(format!("`{}` is not the one that was exported", path.display()))
                 .hint("bring the old file back, or export the run again"));
         }
-        let tokenizer = Tokenizer::load(&path)?;
         let mut document = self.document.clone();
         if self.run.is_none() {
             use_tokenizer(&mut document, &out.join("tokenizer.json"));

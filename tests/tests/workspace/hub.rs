@@ -130,8 +130,13 @@ fn every_encoding_comes_back_bit_for_bit() {
         let (import, back) = imported(&folder, &made.folder.path().join("run"));
         assert_eq!(back.config, made.trained.config, "{}", entry.kind);
         assert_eq!(import.run.as_ref(), Some(&made.trained.meta), "{}", entry.kind);
-        // The model of this test was never saved, which is when layouts are written down.
-        let saved = Meta { rotary_layouts: back.meta.rotary_layouts.clone(), ..made.trained.meta.clone() };
+        // The model of this test was never saved, which is when layouts and the tokenizer are written down.
+        let tokenizer = std::fs::read(folder.join("tokenizer.json")).unwrap();
+        let saved = Meta {
+            rotary_layouts: back.meta.rotary_layouts.clone(),
+            tokenizer: Some(longwave_core::file::sha256_of(&tokenizer)),
+            ..made.trained.meta.clone()
+        };
         assert_eq!((&back.meta, back.meta.rotary_layouts.is_some()), (&saved, true), "{}", entry.kind);
         let ours = tensors::of_model(&made.trained.model).unwrap();
         assert_eq!(tensors::of_model(&back.model).unwrap(), ours, "{}", entry.kind);

@@ -131,7 +131,7 @@ fn every_encoding_comes_back_bit_for_bit() {
         assert_eq!(back.config, made.trained.config, "{}", entry.kind);
         assert_eq!(import.run.as_ref(), Some(&made.trained.meta), "{}", entry.kind);
         // The model of this test was never saved, which is when layouts and the tokenizer are written down.
-        let tokenizer = std::fs::read(folder.join("tokenizer.json")).unwrap();
+        let tokenizer = fs::read(folder.join("tokenizer.json")).unwrap();
         let saved = Meta {
             rotary_layouts: back.meta.rotary_layouts.clone(),
             tokenizer: Some(longwave_core::file::sha256_of(&tokenizer)),

@@ -128,6 +128,14 @@ pub struct Attention {
 }
 
 impl Attention {
+    /// `map(i - j)` for every query and key, row by row.
+    fn distances_of<T>(&self, queries: usize, keys: usize, map: impl Fn(isize) -> T) -> Vec<T> {
+        (0..queries)
+            .flat_map(|row| (0..keys).map(move |j| (self.query_offset + row).cast_signed() - j.cast_signed()))
+            .map(map)
+            .collect()
+    }
+
     /// Plain causal attention with the usual scale.
     pub fn causal(head_dim: usize) -> Self {
         Self {

@@ -132,12 +132,12 @@ pub(super) fn bias_block(
             let [heads, distances] = table.dims();
             // Distances that are hidden may lie past the table; any entry serves there.
             let index =
-                distances_of(options, queries, keys, |n| n.clamp(0, distances.cast_signed() - 1) as i64);
+                options.distances_of(queries, keys, |n| n.clamp(0, distances.cast_signed() - 1) as i64);
             let index = Tensor::<1, Int>::from_data(TensorData::new(index, [queries * keys]), device);
             Some(table.clone().select(1, index).reshape([1, heads, queries, keys]))
         }
         Bias::Slopes(slopes) => {
-            let distances = distances_of(options, queries, keys, |n| n.max(0) as f32);
+            let distances = options.distances_of(queries, keys, |n| n.max(0) as f32);
             let distances = Tensor::<4>::from_data(TensorData::new(distances, [1, 1, queries, keys]), device);
             let heads = slopes.dims()[0];
             Some(distances * slopes.clone().neg().reshape([1, heads, 1, 1]))
@@ -147,19 +147,6 @@ pub(super) fn bias_block(
         }
         Bias::Block(block) => Some(block.clone()),
     }
-}
-
-/// `map(i - j)` for every query and key, row by row.
-pub(super) fn distances_of<T>(
-    options: &Attention,
-    queries: usize,
-    keys: usize,
-    map: impl Fn(isize) -> T,
-) -> Vec<T> {
-    (0..queries)
-        .flat_map(|row| (0..keys).map(move |j| (options.query_offset + row).cast_signed() - j.cast_signed()))
-        .map(map)
-        .collect()
 }
 
 /// `[queries, keys]`: true where the query may not see the key.

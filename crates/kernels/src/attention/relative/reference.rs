@@ -2,14 +2,13 @@
 
 use super::VectorTable;
 use crate::attention::Attention;
-use crate::attention::reference::distances_of;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
 
 /// The bucket of each query and key, `[batch, heads, queries, keys]`; any for keys ahead of the query.
 fn buckets(options: &Attention, table: &VectorTable, like: [usize; 4], x: &Tensor<4>) -> Tensor<4, Int> {
     let [_, _, queries, keys] = like;
     let of = |distance: isize| i64::from(table.buckets[distance.max(0).cast_unsigned()]);
-    let buckets = TensorData::new(distances_of(options, queries, keys, of), [1, 1, queries, keys]);
+    let buckets = TensorData::new(options.distances_of(queries, keys, of), [1, 1, queries, keys]);
     Tensor::<4, Int>::from_data(buckets, &x.device()).expand(like)
 }
 

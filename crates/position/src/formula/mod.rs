@@ -136,7 +136,9 @@ impl Formula {
 
     /// Whether a name stands in it.
     pub fn has(&self, name: &str) -> bool {
-        self.names().iter().any(|known| known == name)
+        let mut found = false;
+        self.visit(&mut |part| found |= matches!(part, Self::Name(known) if known == name));
+        found
     }
 
     /// How many operations it has.

@@ -134,7 +134,7 @@ impl<'a> Trainer<'a> {
             stage,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
             best: from.and_then(|checkpoint| checkpoint.meta.best),
-            // A damaged `last` is written anew.
+            // A damaged `last` is written again.
             saved: from
                 .filter(|checkpoint| checkpoint.path == run.checkpoint(CheckpointId::Last))
                 .map(|checkpoint| checkpoint.meta.step),

@@ -12,6 +12,7 @@
 
 use crate::distance::{as_block, bias_by_distance, signed};
 use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock, check_base};
+use crate::formula::parameter::{Parameter, ParameterKeys, of_sizes};
 use crate::formula::{Formula, Value, is_reserved};
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
@@ -32,8 +33,6 @@ const ALIBI: &str = "-2^(-8*head/heads) * n";
 const OF_BIAS: [&str; 9] = ["n", "i", "j", "head", "heads", "layer", "layers", "L", "d"];
 /// Names that a schedule of frequencies knows; `i` is the band too.
 const OF_FREQUENCIES: [&str; 5] = ["band", "i", "d", "base", "L"];
-/// Names that the start of a parameter knows.
-const OF_START: [&str; 6] = ["head", "heads", "layer", "layers", "L", "d"];
 
 /// Distances up to so many times L are checked for values that are no numbers.
 const CHECKED: usize = 64;
@@ -63,105 +62,6 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self { bias: None, inv_freq: None, base: 10_000.0, layout: Layout::Half, parameters: BTreeMap::new() }
-    }
-}
-
-/// A learned parameter of a formula.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Parameter {
-    /// Where it starts; every layer and head has its own.
-    Start(f64),
-    /// With its keys.
-    Table(ParameterKeys),
-}
-
-/// The keys of a learned parameter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ParameterKeys {
-    /// Where it starts: a number, or a formula of `head`, `heads`, `layer`, `layers`, `L` and `d`.
-    pub start: Start,
-    /// Whether every layer has its own.
-    #[serde(default = "yes")]
-    pub per_layer: bool,
-    /// Whether every head has its own.
-    #[serde(default = "yes")]
-    pub per_head: bool,
-    /// The least value that training allows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub min: Option<f64>,
-    /// The largest value that training allows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max: Option<f64>,
-    /// Whether weight decay pulls it towards 0.
-    #[serde(default)]
-    pub decay: bool,
-}
-
-/// Where a parameter starts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Start {
-    /// The same for all layers and heads.
-    Number(f64),
-    /// A formula.
-    Formula(String),
-}
-
-fn yes() -> bool {
-    true
-}
-
-impl Parameter {
-    fn keys(&self) -> ParameterKeys {
-        match self {
-            Self::Start(start) => ParameterKeys {
-                start: Start::Number(*start),
-                per_layer: true,
-                per_head: true,
-                min: None,
-                max: None,
-                decay: false,
-            },
-            Self::Table(keys) => keys.clone(),
-        }
-    }
-}
-
-impl ParameterKeys {
-    fn bounds(&self) -> [f64; 2] {
-        [self.min.unwrap_or(f64::NEG_INFINITY), self.max.unwrap_or(f64::INFINITY)]
-    }
-
-    /// `[layers or 1, heads or 1]`.
-    fn shape(&self, dimensions: &Dimensions) -> [usize; 2] {
-        [if self.per_layer { dimensions.layers } else { 1 }, if self.per_head { dimensions.heads } else { 1 }]
-    }
-
-    /// The start of each layer and head, `[layers or 1, heads or 1]` row-major.
-    fn starts(&self, key: &str, dimensions: &Dimensions) -> Result<Vec<f64>> {
-        let [layers, heads] = self.shape(dimensions);
-        let formula = match &self.start {
-            Start::Number(number) => Formula::Number(*number),
-            Start::Formula(text) => Formula::read(&format!("{key}.start"), text, &OF_START)?,
-        };
-        let at = |layer, head| formula.number(&|name| of_sizes(name, layer, head, dimensions));
-        let places = (0..layers).flat_map(|layer| (0..heads).map(move |head| (layer, head)));
-        Ok(places.map(|(layer, head)| at(layer, head)).collect())
-    }
-}
-
-/// The value of a name that sizes, layer and head decide; NaN for any other.
-fn of_sizes(name: &str, layer: usize, head: usize, dimensions: &Dimensions) -> f64 {
-    match name {
-        "head" => head as f64 + 1.0,
-        "heads" => dimensions.heads as f64,
-        "layer" => layer as f64,
-        "layers" => dimensions.layers as f64,
-        "L" => dimensions.train_length as f64,
-        "d" => dimensions.head_dim as f64,
-        _ => f64::NAN,
     }
 }
 
@@ -346,24 +246,6 @@ impl Configure for Config {
             rotation: frequencies.map(|frequencies| Rotation::new(frequencies, self.layout)),
             dimensions: *dimensions,
             scale: 1.0,
-        }
-    }
-}
-
-impl ParameterKeys {
-    fn spec(&self, index: usize) -> ParameterSpec {
-        let axes: &[&str] = match (self.per_layer, self.per_head) {
-            (true, true) => &["layers", "heads"],
-            (true, false) => &["layers", "one"],
-            (false, true) => &["one", "heads"],
-            (false, false) => &["one", "one"],
-        };
-        let name = format!("values.{index}");
-        let spec =
-            if self.decay { ParameterSpec::decayed(name, axes) } else { ParameterSpec::undecayed(name, axes) };
-        match self.bounds() {
-            [least, most] if least > f64::NEG_INFINITY || most < f64::INFINITY => spec.bounded(least, most),
-            _ => spec,
         }
     }
 }

@@ -3,8 +3,10 @@
 //! - [`parse`](mod@parse): text to a tree of operations, with the character where it is wrong.
 //! - [`evaluate`](mod@evaluate): the value of a tree, as one f64 or over many distances. What depends on no learned
 //!   parameter is computed on the host in f64; the rest are tensor operations, so that gradients follow from them.
+//! - [`parameter`]: learned parameters, where they start and how training treats them.
 
 pub mod evaluate;
+pub mod parameter;
 pub mod parse;
 
 use longwave_core::error::nearest;

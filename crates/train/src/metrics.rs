@@ -183,7 +183,8 @@ mod tests {
             message(&(lines[0].to_owned() + "\n")).contains("lacks the metrics of the steps from 2 to 3")
         );
         assert!(message(&[lines[0], lines[2], lines[3]].join("\n")).contains("from 2 to 2"));
-        assert!(message(&whole[..whole.len() / 2]).contains("line 2 is no step's metrics"));
+        let inside_line_2 = lines[0].len() + 1 + lines[1].len() / 2;
+        assert!(message(&whole[..inside_line_2]).contains("line 2 is no step's metrics"));
         // What a kill cuts is past the checkpoint, and lines of earlier versions are believed.
         for text in [&whole[..whole.len() - 9], &lines[..3].join("\n"), "{\"format\":1,"] {
             file::write(&path, text.as_bytes()).unwrap();

@@ -193,7 +193,7 @@ pub fn extensions() -> Result<Vec<ExtensionInfo>> {
 }
 
 /// Keys of every extension.
-const COMMON: [&str; 2] = ["log_n", "temperature"];
+const COMMON: [&str; 3] = ["log_n", "temperature", "layers"];
 
 /// The keys of an extension's schema, each with its default, or whether it must be given.
 fn keys(schema: &Value) -> Vec<String> {

@@ -32,9 +32,18 @@ pub(crate) fn begin(config: &RunConfig, before: &Reading, stage: usize) -> Resul
 /// The reading that a stage trains. A memory's segments are as long as its sequences from then on.
 ///
 /// # Errors
-/// The extension does not apply, or lays texts out, which is for training to say.
+/// The extension does not apply, lays texts out, which is for training to say, or splits a learned encoding.
 fn trained_on(extend: &ExtensionConfig, before: &Reading, lengths: Lengths) -> Result<Reading> {
     let mut reading = extend.apply(before, lengths)?;
+    if reading.has_learned_copies(before) {
+        return Err(Error::usage(format!(
+            "`layers` of `{}` changes some of the layers that share the parameters of `{}`, and training cannot move one \
+             set of numbers in two ways",
+            extend.kind(),
+            before.name()
+        ))
+        .hint("leave `layers` out of a stage, or give those layers an entry of their own in `position.layers`"));
+    }
     match reading.layout() {
         TextLayout::Contiguous => {}
         TextLayout::Recurrent { memory, .. } => {

@@ -158,24 +158,34 @@ pub fn pictures(
     read.check(&Positions::range(0..lengths.length))?;
     let facts = catalog::encodings()?;
     let mut pictures = Vec::new();
-    for (index, encoding) in trained.encodings().iter().enumerate() {
+    for (index, encoding) in read.encodings().iter().enumerate() {
         if let Some(facts) = facts.iter().find(|facts| facts.kind == encoding.kind()) {
-            pictures.push(picture(facts, [trained, read], index, extend, lengths, dimensions));
+            let indices = [trained_index(trained, read, index), index];
+            pictures.push(picture(facts, [trained, read], indices, extend, lengths, dimensions));
         }
     }
     Ok(pictures)
 }
 
+/// Which of the trained encodings the layers read as `index`: another where an extension changed some of them alone.
+fn trained_index(trained: &Reading, read: &Reading, index: usize) -> usize {
+    let mut places = trained.layers().iter().zip(read.layers()).flat_map(|(trained, read)| {
+        trained.encodings.iter().zip(&read.encodings).map(|(trained, read)| (trained.encoding, read.encoding))
+    });
+    places.find(|&(_, read)| read == index).map_or(index, |(trained, _)| trained)
+}
+
 fn picture(
     facts: &EncodingInfo,
     [trained, read]: [&Reading; 2],
-    index: usize,
+    indices: [usize; 2],
     extend: &ExtensionConfig,
     lengths: Lengths,
     dimensions: &Dimensions,
 ) -> Picture {
-    let probes = [trained, read].map(|reading| Probe::new(reading, index, lengths.length, dimensions));
-    let encodings = [trained, read].map(|reading| &reading.encodings()[index]);
+    let both = [(trained, indices[0]), (read, indices[1])];
+    let probes = both.map(|(reading, index)| Probe::new(reading, index, lengths.length, dimensions));
+    let encodings = both.map(|(reading, index)| &reading.encodings()[index]);
     let distances = distances(lengths.length);
     let by_distance = |of: &dyn Fn(&Probe<'_>) -> Option<Vec<Row>>| {
         let [trained, read] = probes.each_ref().map(of);
@@ -195,7 +205,7 @@ fn picture(
         train_length: lengths.train,
         length: lengths.length,
         extend: extend.clone(),
-        layers: layers(read, index),
+        layers: layers(read, indices[1]),
         alike: alike(read),
         spectrum: encodings[0]
             .frequencies()

@@ -1,4 +1,5 @@
-//! What every extension takes besides its own keys: post-hoc log-n scaling and a temperature.
+//! What every extension takes besides its own keys: post-hoc log-n scaling, a temperature, and the layers that it
+//! changes ([`Layers`]).
 //!
 //! `log_n = true` multiplies a query that sees n keys by `max(1, ln n / ln L)` (Su 2023, kexue.fm/archives/9708, for
 //! models trained without it): the entropy of attention then stays about the same as the text grows. n is the
@@ -6,6 +7,7 @@
 //! of every layer, all that goes into the softmax: q.k and what encodings add to it (arXiv:2404.12224 tunes it for models
 //! without positional encoding, where q.k is all).
 
+use super::layers::Layers;
 use crate::extension::Lengths;
 use crate::reading::{LayerReading, LogN, Reading};
 use longwave_core::config::read;
@@ -24,6 +26,9 @@ pub struct Common {
     /// Divides the logits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
+    /// The layers that the extension changes.
+    #[serde(skip_serializing_if = "Layers::is_all", skip_deserializing)]
+    pub layers: Layers,
 }
 
 impl Common {
@@ -38,14 +43,17 @@ impl Common {
                 keys.insert(key.to_owned(), value);
             }
         }
-        let common: Self = read(&keys, section)?;
+        let mut common: Self = read(&keys, section)?;
+        if let Some(layers) = table.remove("layers") {
+            common.layers = Layers::from_value(&layers, &format!("{section}.layers"))?;
+        }
         if let Some(temperature) = common.temperature {
             check_temperature(section, temperature)?;
         }
         Ok(common)
     }
 
-    /// Changes every layer of the reading. Queries are scaled where a longer text means more keys: not in
+    /// Changes every layer of the reading, which has those of `layers` alone. Queries are scaled where a longer text means more keys: not in
     /// layers that were `trained` with a window, and not where they are scaled already.
     pub(super) fn apply(&self, reading: &mut Reading, trained: &Reading, lengths: Lengths) -> Result<()> {
         let scaled: Vec<bool> =
@@ -86,6 +94,7 @@ impl Common {
                 json!({ "type": "number", "exclusiveMinimum": 0, "description": "Divides the logits." });
             properties.insert("temperature".to_owned(), temperature);
         }
+        properties.insert("layers".to_owned(), Layers::schema());
         properties
     }
 }

@@ -1,8 +1,9 @@
 //! Every context extension, one file each. Adding one is one new file and one line here.
 //!
-//! Each also takes `log_n = true` and `temperature`: see [`common`].
+//! Each also takes `log_n = true`, `temperature` and `layers`: see [`common`].
 
 pub mod common;
+pub mod layers;
 pub mod ramp;
 #[cfg(test)]
 mod tests;
@@ -201,19 +202,25 @@ impl ExtensionConfig {
     /// The extension means nothing for the model's encoding (the hint lists those that do), or is
     /// undefined for the lengths.
     pub fn apply(&self, reading: &Reading, lengths: Lengths) -> Result<Reading> {
-        let mut changed = reading.clone();
+        let layers = self.common.layers.of(reading)?;
+        let trained = reading.part(&layers);
+        let mut changed = trained.clone();
         let result = self
             .without_memory(reading)
             .and_then(|()| self.extension.change(&mut changed, lengths))
-            .and_then(|()| self.common.apply(&mut changed, reading, lengths))
+            .and_then(|()| self.common.apply(&mut changed, &trained, lengths))
             .and_then(|()| changed.check_attention())
             .and_then(|()| check_numbers(self.kind(), &changed, lengths));
         match result {
-            Ok(()) => Ok(changed),
+            Ok(()) if !self.common.layers.is_all() && changed.layout() != reading.layout() => {
+                Err(Error::usage(format!("`layers` does not apply to `{}`: it lays out the whole text", self.kind()))
+                    .hint("leave `layers` out: every layer reads the same rows"))
+            }
+            Ok(()) => Ok(reading.clone().with_part(&layers, changed)),
             Err(error) if error.hint_text().is_none() => Err(error.hint(format!(
                 "what applies to `{}`: {}",
                 reading.name(),
-                applicable(reading, lengths)
+                applicable(&trained, lengths)
             ))),
             Err(error) => Err(error),
         }

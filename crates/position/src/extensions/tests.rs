@@ -1,3 +1,4 @@
+mod layers;
 mod reach;
 
 use super::*;
@@ -17,8 +18,16 @@ fn reading(kind: &str) -> Reading {
 }
 
 fn with_log_n(kind: &str, log_n: LogN) -> Reading {
+    built(kind, 2, log_n)
+}
+
+fn reading_of_depth(kind: &str, layers: usize) -> Reading {
+    built(kind, layers, LogN::Off)
+}
+
+fn built(kind: &str, layers: usize, log_n: LogN) -> Reading {
     let dimensions = Dimensions {
-        layers: 2,
+        layers,
         width: 16,
         heads: 2,
         kv_heads: 2,

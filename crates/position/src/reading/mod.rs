@@ -4,6 +4,7 @@
 //! extension changes the reading, never other weights.
 
 mod mask;
+mod part;
 
 use crate::encoding::{
     Capabilities, Geometry, HeadUse, Heads, MapsByDistance, PositionUse, QueryBlock, Relative, Rows,

@@ -1,5 +1,7 @@
 //! Kind `attention`: probabilities and output of a reading, end to end.
 
+mod layers;
+
 use crate::build::{bias_config, config, dimensions, encoding, positions, reading, reading_of, with_key};
 use crate::file::{Case, assert_close, numbers};
 use burn::tensor::{Device, Int, Tensor};
@@ -32,8 +34,11 @@ pub fn check(name: &str, case: &Case) {
         "attention_linear" | "attention_yarn" => case.text("extend"),
         name => name,
     };
-    let reading =
-        if name.ends_with("_interpolated") { interpolated(name, case) } else { extended(kind, case) };
+    let reading = match name {
+        "layers_selector" => layers::extended(case),
+        name if name.ends_with("_interpolated") => interpolated(name, case),
+        _ => extended(kind, case),
+    };
     let mut outputs = case.outputs();
     let inputs = Inputs::new(case);
     let whole = inputs.attended(&reading, inputs.value.clone());
@@ -137,6 +142,7 @@ struct Inputs {
     heads: usize,
     length: usize,
     queries: Range<usize>,
+    layer: usize,
 }
 
 impl Inputs {
@@ -149,7 +155,8 @@ impl Inputs {
         assert_eq!(positions.columns(queries.clone()).values(), case.input("q_positions").data);
         let tokens = Tensor::zeros([1, length], &Device::flex());
         let input = Tensor::zeros([1, length, heads * dim], &Device::flex());
-        Self { query, key, value, positions, tokens, input, heads, length, queries }
+        let layer = case.config.get("layer").map_or(0, |_| case.usize("layer"));
+        Self { query, key, value, positions, tokens, input, heads, length, queries, layer }
     }
 
     /// `[heads, queries, value_dim]`, all queries at once.
@@ -167,7 +174,7 @@ impl Inputs {
     }
 
     fn rows(&self, reading: &Reading, value: Tensor<4>, queries: Range<usize>) -> Tensor<4> {
-        let rows = Rows::new(0, &self.tokens, &self.positions);
+        let rows = Rows::new(self.layer, &self.tokens, &self.positions);
         let block = QueryBlock { rows, queries: &queries, input: &self.input };
         let first = self.queries.start;
         let query = self.query.clone().slice_dim(2, queries.start - first..queries.end - first);

@@ -2,7 +2,7 @@
 
 use longwave_model::config::{FeedForwardKind, NormKind, QkNorm, Resolved};
 use longwave_position::encodings::{learned, rope};
-use longwave_position::reading::AttentionKind;
+use longwave_position::reading::{AttentionKind, LogNKind};
 use longwave_position::{EncodingConfig, PositionConfig};
 
 /// An architecture as `config.json` names it.
@@ -87,7 +87,7 @@ fn rotary(resolved: &Resolved, config: &rope::Config) -> (Architecture, Obstacle
     let mut obstacles = vec![
         obstacle(config.p < 1.0, format!("it rotates every band, not `p = {}` of them", config.p)),
         obstacle(config.hope, "it rotates every band, and `hope = true` leaves slow ones out"),
-        obstacle(model.log_n, "it has no `log_n`"),
+        obstacle(model.log_n != LogNKind::Off, "it has no `log_n`"),
     ];
     if model.norm == NormKind::LayerNorm {
         obstacles.extend(no_groups(resolved));
@@ -125,7 +125,7 @@ fn gpt2(resolved: &Resolved, config: &learned::Config) -> Obstacles {
         obstacle(model.norm != NormKind::LayerNorm, "its `norm` is `layer_norm`"),
         obstacle(model.feed_forward != FeedForwardKind::Gelu, "its `feed_forward` is `gelu`"),
         obstacle(model.qk_norm != QkNorm::None, "it has no `qk_norm`"),
-        obstacle(model.log_n, "it has no `log_n`"),
+        obstacle(model.log_n != LogNKind::Off, "it has no `log_n`"),
         obstacle(
             config.past_table != learned::PastTable::Error,
             "it reads nothing past its table (`past_table = \"error\"`)",

@@ -59,7 +59,7 @@ pub use activation::{gelu, swiglu};
 pub use adamw::{AdamW, adamw};
 pub use attention::{
     Attention, Bias, PartialAttention, RelativeVectors, VectorTable, attention, attention_by_distance, merge,
-    partial_attention, repeat_heads,
+    partial_attention, partial_attention_by_distance, repeat_heads,
 };
 pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;

@@ -5,7 +5,7 @@ use longwave_core::memory_check::{available, product, shortage};
 use longwave_core::{Error, Result};
 use longwave_position::Dimensions;
 use longwave_position::encoding::MAX_SIZE;
-use longwave_position::reading::{AttentionKind, LogN};
+use longwave_position::reading::{AttentionKind, LogN, LogNKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -128,8 +128,11 @@ pub struct ModelConfig {
     pub qk_norm: QkNorm,
     /// Added to the mean square that `qk_norm = "rms"` divides by.
     pub qk_norm_eps: f64,
-    /// Queries are scaled by `ln(keys they see) / ln(train length)` (kexue.fm/archives/8823).
-    pub log_n: bool,
+    /// Queries are scaled by `ln(keys they see) / ln(train length)` (kexue.fm/archives/8823), or by `s ln(keys they see)`
+    /// with s of every head learned (`"learned"`: scalable softmax, arXiv:2501.19399).
+    pub log_n: LogNKind,
+    /// `log_n = "learned"`: adds a learned number to `s ln(keys they see)`.
+    pub log_n_bias: bool,
 }
 
 impl Default for ModelConfig {
@@ -150,7 +153,8 @@ impl Default for ModelConfig {
             dropout: 0.0,
             qk_norm: QkNorm::default(),
             qk_norm_eps: 1e-6,
-            log_n: false,
+            log_n: LogNKind::Off,
+            log_n_bias: false,
         }
     }
 }
@@ -169,8 +173,7 @@ pub struct Resolved {
 impl Resolved {
     /// The query scale of layers that do not say otherwise.
     pub fn log_n(&self) -> LogN {
-        let train_length = self.dimensions.train_length;
-        if self.config.log_n { LogN::Trained { train_length } } else { LogN::Off }
+        self.config.log_n.of(self.dimensions.train_length, self.config.log_n_bias)
     }
 
     /// The largest of the sizes, with its key.
@@ -255,12 +258,10 @@ impl ModelConfig {
                 return Err(Error::value(key, eps, "it must be above 0"));
             }
         }
-        if self.log_n && train_length < 2 {
-            return Err(Error::value(
-                "model.log_n",
-                true,
-                "it divides by the logarithm of `train.length`, which is 1",
-            ));
+        self.log_n.check("model.log_n", train_length)?;
+        if self.log_n_bias && self.log_n != LogNKind::Learned {
+            return Err(Error::value("model.log_n_bias", true, "it belongs to `model.log_n = \"learned\"`")
+                .hint("leave it out, or learn the scaling"));
         }
         if self.attention == AttentionKind::Linear {
             self.check_linear()?;
@@ -279,7 +280,7 @@ impl ModelConfig {
     /// Linear attention has no scores.
     fn check_linear(&self) -> Result<()> {
         let scales = [QkNorm::Key, QkNorm::Cosine].contains(&self.qk_norm);
-        for (key, scales) in [("qk_norm", scales), ("log_n", self.log_n)] {
+        for (key, scales) in [("qk_norm", scales), ("log_n", self.log_n != LogNKind::Off)] {
             if scales {
                 return Err(Error::usage(format!(
                     "`model.{key}` scales the scores of a softmax, and `model.attention = \"linear\"` has none"
@@ -344,7 +345,9 @@ mod tests {
         assert!(error(ModelConfig { dropout: 1.0, ..ModelConfig::default() }).contains("below 1"));
         let linear = ModelConfig { attention: AttentionKind::Linear, ..ModelConfig::default() };
         assert!(linear.resolve(512, 128).is_ok());
-        assert!(error(ModelConfig { log_n: true, ..linear.clone() }).contains("`model.log_n` scales"));
+        assert!(
+            error(ModelConfig { log_n: LogNKind::Fixed, ..linear.clone() }).contains("`model.log_n` scales")
+        );
         assert!(error(ModelConfig { qk_norm: QkNorm::Key, ..linear }).contains("`model.qk_norm` scales"));
         assert!(error(ModelConfig { layers: Some(0), ..ModelConfig::default() }).contains("at least 1"));
     }

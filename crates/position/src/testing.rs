@@ -140,7 +140,13 @@ pub(crate) fn attend(
         None => scores,
     };
     let hides = options.hidden(length, length, &device);
-    let probabilities = softmax(scores.mask_fill(hides.unsqueeze(), f32::NEG_INFINITY), 3);
+    let mut logits = scores.mask_fill(hides.unsqueeze(), f32::NEG_INFINITY);
+    if let Some(sink) = encoding.sink(layer) {
+        let [batch, heads, ..] = logits.dims();
+        let column = sink.reshape([1, heads, 1, 1]).expand([batch, heads, length, 1]);
+        logits = Tensor::cat(vec![logits, column], 3);
+    }
+    let probabilities = softmax(logits, 3).slice_dim(3, 0..length);
     let out = probabilities.clone().matmul(inputs.qkv[2].clone());
     match encoding.values(&probabilities, block) {
         Some(addition) => (hidden, out + addition),

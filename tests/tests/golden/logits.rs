@@ -1,7 +1,7 @@
 //! Kind `logits`: scores before the softmax, every scale included, and the attention output.
 
-use crate::build::{dimensions, positions, with_params};
-use crate::file::{Case, Tensor, assert_close};
+use crate::build::{dimensions, positions, reading, with_params};
+use crate::file::{Case, Outputs, Tensor, assert_close};
 use burn::tensor::{Device, Int, Tensor as BurnTensor, activation::softmax};
 use longwave_model::ModelConfig;
 use longwave_model::attention::{Attention, Rotations, attend};
@@ -9,13 +9,15 @@ use longwave_model::complex_weights::WeightKind;
 use longwave_model::config::QkNorm;
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::reading::LogN;
-use longwave_position::{Init, PositionConfig, Reading};
+use longwave_position::{Init, Positions, Reading};
 use std::collections::BTreeMap;
 
 /// Checks one case of a file.
 pub fn check(name: &str, case: &Case) {
-    if !["log_n", "qk_norm", "key_norm"].contains(&name) {
-        return crate::encoded::check(name, case);
+    match name {
+        "ssmax" => return scalable_softmax(case),
+        "log_n" | "qk_norm" | "key_norm" => {}
+        _ => return crate::encoded::check(name, case),
     }
     let [heads, queries, dim] = case.input("q").shape[..] else { panic!("q") };
     let length = case.input("k").shape[1];
@@ -45,22 +47,49 @@ pub fn check(name: &str, case: &Case) {
     let (q, k, v) = attention.unrotated(packed);
     let q = q.slice_dim(2, length - queries..length);
     let none = toml::Value::String("none".to_owned());
-    let reading = PositionConfig::from_value(&none, "position")
-        .and_then(|config| {
-            config.build(
-                "position",
-                &dimensions(heads, dim, heads * dim),
-                &Init::new(0, &Device::flex()),
-                log_n,
-            )
-        })
-        .unwrap();
-    let attended = |v| run([q.clone(), k.clone(), v], attention.scale(), case, &reading);
+    let reading = reading(&none, &dimensions(heads, dim, heads * dim), log_n);
+    compare([q, k, v], attention.scale(), case, &reading, outputs);
+}
+
+/// Log-n scaling with learned factors, by itself.
+fn scalable_softmax(case: &Case) {
+    let [heads, queries, dim] = case.input("q").shape[..] else { panic!("q") };
+    let bias = case.config["bias"] == true;
+    let none = toml::Value::String("none".to_owned());
+    let sizes = dimensions(heads, dim, heads * dim);
+    let mut reading = with_params(reading(&none, &sizes, LogN::Learned { row: 0, bias }), case.params());
+    reading.layers_mut()[0].mask.window = case.config["window"].as_u64().map(|window| window as usize);
+    let mut outputs = case.outputs();
+    let [q, k, v] = ["q", "k", "v"].map(|name| case.input(name).burn::<3>().unsqueeze::<4>());
+    let positions = text_positions(case);
+    let length = positions.length();
+    let range = length - queries..length;
+    let tokens = BurnTensor::<2, Int>::zeros([1, length], &Device::flex());
+    let input = BurnTensor::zeros([1, length, heads * dim], &Device::flex());
+    let block = QueryBlock { rows: Rows::new(0, &tokens, &positions), queries: &range, input: &input };
+    outputs.compare("factors", reading.learned_query_scale(block).unwrap().squeeze_dim::<2>(0));
+    compare([q, k, v], 1.0 / (dim as f64).sqrt(), case, &reading, outputs);
+}
+
+/// Compares output and probabilities.
+fn compare([q, k, v]: [BurnTensor<4>; 3], scale: f64, case: &Case, reading: &Reading, mut outputs: Outputs) {
+    let [_, heads, queries, _] = q.dims();
+    let length = k.dims()[2];
+    let attended = |v| run([q.clone(), k.clone(), v], scale, case, reading);
     outputs.compare("out", attended(v));
     let identity =
         BurnTensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand([1, heads, length, length]);
-    same_probabilities(&outputs.take("logits"), attended(identity), queries);
+    same_probabilities(&outputs.take("logits"), attended(identity), queries, case);
     outputs.done();
+}
+
+/// Positions of all rows. Of learned scaling, those with gaps were drawn: they do not count the keys.
+fn text_positions(case: &Case) -> Positions {
+    let listed = positions(&case.input("k_positions"));
+    if listed.consecutive() || !case.params().contains_key("s") {
+        return listed;
+    }
+    Positions::drawn(1, listed.values().to_vec())
 }
 
 /// The model's attention with the parameters of a case.
@@ -92,7 +121,7 @@ fn padded(tensor: &Tensor, length: usize) -> BurnTensor<3> {
 
 fn run(qkv: [BurnTensor<4>; 3], scale: f64, case: &Case, reading: &Reading) -> BurnTensor<3> {
     let [_, heads, queries, dim] = qkv[0].dims();
-    let positions = positions(&case.input("k_positions"));
+    let positions = text_positions(case);
     let length = positions.length();
     assert_eq!(positions.columns(length - queries..length).values(), case.input("q_positions").data);
     let tokens = BurnTensor::<2, Int>::zeros([1, length], &Device::flex());
@@ -105,11 +134,17 @@ fn run(qkv: [BurnTensor<4>; 3], scale: f64, case: &Case, reading: &Reading) -> B
 
 /// The softmax of the expected logits over the visible keys must be the probabilities found: a softmax
 /// hides nothing but a constant per row.
-fn same_probabilities(logits: &Tensor, found: BurnTensor<3>, queries: usize) {
+fn same_probabilities(logits: &Tensor, found: BurnTensor<3>, queries: usize, case: &Case) {
     let [heads, _, length] = logits.shape[..] else { panic!("logits {:?}", logits.shape) };
+    let positions = case.input("k_positions").data;
+    let window = case.config.get("window").and_then(serde_json::Value::as_f64).unwrap_or(f64::INFINITY);
+    let hides = |row: usize, key: usize| {
+        let query = length - queries + row;
+        key > query || positions[query] - positions[key] >= window
+    };
     let hidden: Vec<f32> = (0..heads)
         .flat_map(|_| (0..queries).flat_map(|row| (0..length).map(move |key| (row, key))))
-        .map(|(row, key)| if key > length - queries + row { f32::NEG_INFINITY } else { 0.0 })
+        .map(|(row, key)| if hides(row, key) { f32::NEG_INFINITY } else { 0.0 })
         .collect();
     let hidden = BurnTensor::<3>::from_data(
         burn::tensor::TensorData::new(hidden, [heads, queries, length]),

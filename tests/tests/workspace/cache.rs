@@ -29,6 +29,7 @@ fn encodings() -> Vec<String> {
         "{ kind = 'deberta', absolute_layers = 1, absolute = { past_table = 'interpolate' } }",
         "{ kind = 'mixed', layers = [{ kind = 'rope', window = 7 }, { kind = 'none', log_n = true }] }",
         "{ kind = 'mixed', layers = ['none', { encodings = ['causal_conv', 'fox'], window = 9, sinks = 1 }] }",
+        "{ kind = 'mixed', layers = [{ kind = 'rope', window = 7, sinks = 1, log_n = 'learned' }, { kind = 'rope', log_n = 'learned' }] }",
         "['alibi', 'causal_conv', 'kerple']",
         "{ kind = 'transformer_xl', memory = 21, shared_key = true }",
     ];

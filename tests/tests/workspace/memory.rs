@@ -4,6 +4,7 @@
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_model::{Gpt, ModelConfig, Pass, SegmentMemory};
 use longwave_position::layout::TextLayout;
+use longwave_position::reading::LogNKind;
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading};
 
 const SEGMENT: usize = 8;
@@ -152,20 +153,20 @@ fn what_does_not_combine_is_refused() {
         assert!(error.hint_text().unwrap().contains("`direct`"), "{text}: {error}");
     }
     assert!(apply("{ kind = 'direct', temperature = 0.9 }").is_ok());
-    let refused = |position: &str, log_n: bool| {
+    let refused = |position: &str, log_n: LogNKind| {
         let value =
             format!("position = {position}").parse::<toml::Table>().unwrap().remove("position").unwrap();
         let config = PositionConfig::from_value(&value, "position").unwrap();
         let resolved = ModelConfig { log_n, ..ModelConfig::default() }.resolve(8, SEGMENT).unwrap();
         Gpt::new(&resolved, &config, &Init::new(0, &Device::flex())).unwrap_err()
     };
-    let list = refused("[{ kind = 'transformer_xl', memory = 4 }, { kind = 'learned' }]", false);
+    let list = refused("[{ kind = 'transformer_xl', memory = 4 }, { kind = 'learned' }]", LogNKind::Off);
     assert!(list.message().starts_with("`position.memory = 4`"), "{list}");
-    assert!(refused("{ kind = 'transformer_xl', memory = 4 }", true).message().contains("log_n"));
+    assert!(refused("{ kind = 'transformer_xl', memory = 4 }", LogNKind::Fixed).message().contains("log_n"));
     for layers in ["'none'", "{ kind = 'transformer_xl', memory = 4, window = 6 }"] {
         let stack =
             format!("{{ kind = 'mixed', layers = [{{ kind = 'transformer_xl', memory = 4 }}, {layers}] }}");
-        let error = refused(&stack, false);
+        let error = refused(&stack, LogNKind::Off);
         assert!(error.message().starts_with("`position.memory = 4`"), "{error}");
     }
 }

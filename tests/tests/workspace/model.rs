@@ -6,6 +6,7 @@ use longwave_model::config::NamedSize;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::encoding::{Geometry, PositionMap, Selector};
 use longwave_position::encodings::ENCODINGS;
+use longwave_position::reading::LogNKind;
 use longwave_position::sampling::TrainingPositions;
 use longwave_position::{Dimensions, Init, Lengths, PositionConfig, Positions, Reading};
 use longwave_train::parameters;
@@ -17,6 +18,7 @@ const STACKS: &[&str] = &[
     "{ kind = 'mixed', layers = [{ kind = 'rope', window = 7 }, { kind = 'none', log_n = true }] }",
     "{ kind = 'mixed', layers = ['none', { encodings = ['learned', 'rope'], window = 'L/2', sinks = 2 }] }",
     "{ kind = 'mixed', layers = [{ kind = 't5', window = 5 }, { encodings = ['kerple', 'xpos'] }] }",
+    "{ kind = 'mixed', layers = [{ encodings = ['rope', 'sink_logit'], window = 7, log_n = 'learned' }, { kind = 'none', log_n = 'learned' }] }",
     "{ kind = 'mixed', layers = ['deberta', { kind = 'pope', window = 9, sinks = 1 }] }",
     "{ kind = 'mixed', layers = [{ kind = 'complex_order' }, { kind = 'cope', window = 6 }] }",
 ];
@@ -105,7 +107,7 @@ fn a_relative_encoding_does_not_see_where_the_text_begins() {
 
 #[test]
 fn trained_log_n_counts_rows_where_positions_are_drawn() {
-    let config = ModelConfig { size: NamedSize::Nano, log_n: true, ..ModelConfig::default() };
+    let config = ModelConfig { size: NamedSize::Nano, log_n: LogNKind::Fixed, ..ModelConfig::default() };
     let resolved = config.resolve(50, LENGTH).unwrap();
     let model = |kind: &str| {
         let position = PositionConfig::from_value(&kind.into(), "position").unwrap();

@@ -104,9 +104,13 @@ fn probabilities(reading: &Reading, layer: usize, positions: &Positions, queries
     Tensor::cat(columns.collect(), 3).slice_dim(3, 0..length)
 }
 
-/// `softmax(power ln p)`: the probabilities of logits that are multiplied by `power`, at least 1.
+/// `softmax(power ln p)`: the probabilities of logits that are multiplied by `power`, at least 1. What a row lacks to 1 is
+/// the share of its sink, which has a logit too.
 fn sharpened(probabilities: Tensor<4>, power: f64) -> Tensor<4> {
-    softmax(probabilities.clamp_min(0.0).log().clamp_min(-1e30).mul_scalar(power), 3)
+    let keys = probabilities.dims()[3];
+    let sink = probabilities.clone().sum_dim(3).neg().add_scalar(1.0);
+    let all = Tensor::cat(vec![probabilities, sink], 3).clamp_min(0.0);
+    softmax(all.log().clamp_min(-1e30).mul_scalar(power), 3).slice_dim(3, 0..keys)
 }
 
 /// The temperature must turn `plain` into `divided`. They are compared where rounding errors shrink: after the larger

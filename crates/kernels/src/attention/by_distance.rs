@@ -5,7 +5,7 @@
 //! serve both, and v gets one gradient. That is the work of plain attention, but for the keys on the border: where it
 //! runs through a block they have a column in both ranges.
 
-use super::{Attention, QkRange, Shape, merge, on_cpu, partial_attention};
+use super::{Attention, PartialAttention, QkRange, Shape, merge, on_cpu, partial_attention};
 use burn::tensor::Tensor;
 use std::ops::Range;
 
@@ -24,6 +24,20 @@ pub fn attention_by_distance(
     border: usize,
     options: &Attention,
 ) -> Tensor<4> {
+    partial_attention_by_distance(near, far, v, border, options).output
+}
+
+/// [`attention_by_distance`] with the log of each row's sum of exp(logits), which has a gradient too.
+///
+/// # Panics
+/// As [`attention_by_distance`].
+pub fn partial_attention_by_distance(
+    near: [Tensor<4>; 2],
+    far: [Tensor<4>; 2],
+    v: Tensor<4>,
+    border: usize,
+    options: &Attention,
+) -> PartialAttention {
     let shape = Shape::of(&near[0], &near[1], &v);
     assert_eq!(shape, Shape::of(&far[0], &far[1], &v), "attention: near and far of different shapes");
     assert!(options.relative.is_none(), "attention: vectors by distance with two pairs of q and k");
@@ -39,10 +53,10 @@ pub fn attention_by_distance(
         _ => vec![range(far, border..end), range(near, start..border)],
     };
     if let Some(whole) = on_cpu(&ranges, &v, options, shape) {
-        return whole.output;
+        return whole;
     }
     let part = |QkRange { q, k, distances }| {
         partial_attention(q, k, v.clone(), &Attention { distances, ..options.clone() })
     };
-    ranges.into_iter().map(part).reduce(merge).expect("one range or two").output
+    ranges.into_iter().map(part).reduce(merge).expect("one range or two")
 }

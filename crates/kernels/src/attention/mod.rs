@@ -42,7 +42,7 @@ mod relative;
 #[cfg(test)]
 mod tests;
 
-pub use by_distance::attention_by_distance;
+pub use by_distance::{attention_by_distance, partial_attention_by_distance};
 pub use merge::merge;
 pub use reference::repeat_heads;
 pub use relative::{RelativeVectors, VectorTable};

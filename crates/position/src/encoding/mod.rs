@@ -159,6 +159,13 @@ pub trait Position {
         None
     }
 
+    /// (d) A logit of each head, `[heads]`, that the softmax of every query has beside those of its keys. Its share goes
+    /// to no value. A temperature divides it; nothing is added to it.
+    fn sink(&self, layer: usize) -> Option<Tensor<1>> {
+        let _ = layer;
+        None
+    }
+
     /// (d) What `scores` and `values` do, as a description: a model that reads it calls neither. An encoding with
     /// [`Capabilities::adds_vectors`] has one wherever [`needs_scores`](Self::needs_scores) is false.
     fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {

@@ -176,6 +176,7 @@ encodings! {
     Cope in cope,
     Dape in dape,
     Formulas in formula,
+    SinkLogit in sink_logit,
 }
 
 impl Serialize for EncodingConfig {

@@ -64,7 +64,7 @@ impl Common {
                     .hint("leave `log_n` out"));
             }
             if !scaled.contains(&true) {
-                let twice = trained.layers().iter().any(|layer| matches!(layer.log_n, LogN::Trained { .. }));
+                let twice = trained.layers().iter().any(|layer| layer.log_n.is_trained());
                 return Err(Error::usage(if twice {
                     "`log_n = true` would scale the queries twice: the model was trained with it"
                 } else {
@@ -101,8 +101,7 @@ impl Common {
 
 /// Whether a layer sees more keys in a longer text, and its queries are not scaled for that yet.
 fn grows(layer: &LayerReading, lengths: Lengths) -> bool {
-    !matches!(layer.log_n, LogN::Trained { .. })
-        && layer.mask.window.is_none_or(|window| window > lengths.train)
+    !layer.log_n.is_trained() && layer.mask.window.is_none_or(|window| window > lengths.train)
 }
 
 /// A temperature must be positive.

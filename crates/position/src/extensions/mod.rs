@@ -213,8 +213,11 @@ impl ExtensionConfig {
             .and_then(|()| check_numbers(self.kind(), &changed, lengths));
         match result {
             Ok(()) if !self.common.layers.is_all() && changed.layout() != reading.layout() => {
-                Err(Error::usage(format!("`layers` does not apply to `{}`: it lays out the whole text", self.kind()))
-                    .hint("leave `layers` out: every layer reads the same rows"))
+                Err(Error::usage(format!(
+                    "`layers` does not apply to `{}`: it lays out the whole text",
+                    self.kind()
+                ))
+                .hint("leave `layers` out: every layer reads the same rows"))
             }
             Ok(()) => Ok(reading.clone().with_part(&layers, changed)),
             Err(error) if error.hint_text().is_none() => Err(error.hint(format!(

@@ -3,6 +3,7 @@
 //! It is what the model is given for a forward pass. A fresh model reads as its config says; an
 //! extension changes the reading, never other weights.
 
+mod log_n;
 mod mask;
 mod part;
 
@@ -16,6 +17,7 @@ use crate::parameter::{ParameterSpec, check_listed};
 use crate::positions::Positions;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
+pub use log_n::{LearnedLogN, LogN, LogNKind};
 use longwave_core::{Error, Result};
 use longwave_kernels::{Attention, Bias};
 pub use mask::Mask;
@@ -32,40 +34,6 @@ pub enum AttentionKind {
     /// Products of features `elu(x) + 1`, summed causally in linear time (Katharopoulos et al. 2020,
     /// arXiv:2006.16236).
     Linear,
-}
-
-/// Scaling of the queries by the logarithm of the number n of keys that they see (kexue.fm/archives/8823 and 9708).
-///
-/// n is the query's position + 1, also where the rows at hand are a piece of a text. Where positions are drawn at
-/// random (`train.positions`, the extension `randpos`), they say nothing of n, and rows are counted: the query's own
-/// and those before it, in a cache too. A window changes nothing of n.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogN {
-    /// Queries stay as they are.
-    #[default]
-    Off,
-    /// Trained with it: `ln n / ln L`.
-    Trained {
-        /// L in tokens.
-        train_length: usize,
-    },
-    /// Added to a model trained without it: `max(1, ln n / ln L)`.
-    PostHoc {
-        /// L in tokens.
-        train_length: usize,
-    },
-}
-
-impl LogN {
-    /// The factor on a query that sees `keys` keys.
-    pub fn factor(self, keys: f64) -> f64 {
-        let ratio = |length: usize| keys.ln() / (length as f64).ln();
-        match self {
-            Self::Off => 1.0,
-            Self::Trained { train_length } => ratio(train_length),
-            Self::PostHoc { train_length } => ratio(train_length).max(1.0),
-        }
-    }
 }
 
 /// An encoding as one layer reads it.
@@ -98,6 +66,8 @@ pub struct LayerReading {
 #[derive(Module, Debug)]
 pub struct Reading {
     encodings: Vec<Encoding>,
+    /// Where a layer's `log_n` is learned.
+    log_n: Option<LearnedLogN>,
     #[module(skip)]
     layers: Vec<LayerReading>,
     #[module(skip)]
@@ -109,9 +79,14 @@ pub struct Reading {
 }
 
 impl Reading {
-    pub(crate) fn new(name: String, encodings: Vec<Encoding>, layers: Vec<LayerReading>) -> Self {
+    pub(crate) fn new(
+        name: String,
+        encodings: Vec<Encoding>,
+        log_n: Option<LearnedLogN>,
+        layers: Vec<LayerReading>,
+    ) -> Self {
         let layout = TextLayout::Contiguous;
-        Self { encodings, layers, name, attention: AttentionKind::Softmax, layout }
+        Self { encodings, log_n, layers, name, attention: AttentionKind::Softmax, layout }
     }
 
     /// The same for another attention.
@@ -152,6 +127,7 @@ impl Reading {
                 let capabilities = encoding.capabilities();
                 let on_scores = capabilities.adds_bias
                     || capabilities.head_use != HeadUse::None
+                    || encoding.sink(0).is_some()
                     || encoding.needs_scores(&Positions::range(0..1));
                 if on_scores {
                     return rejected(&format!("`{}` acts on softmax scores", encoding.kind()));
@@ -202,7 +178,7 @@ impl Reading {
         &self.encodings
     }
 
-    /// Every parameter of the encodings, in the order of their fields.
+    /// Every parameter of the encodings and of log-n scaling, in the order of their fields.
     ///
     /// # Errors
     /// An encoding does not list its parameters as they are.
@@ -213,6 +189,7 @@ impl Reading {
             check_listed(encoding.kind(), &specs, encoding)?;
             all.extend(specs);
         }
+        all.extend(self.log_n.iter().flat_map(LearnedLogN::parameters));
         Ok(all)
     }
 
@@ -315,6 +292,11 @@ impl Reading {
             .fold(scores, |scores, (encoding, layer)| encoding.scores(scores, heads, block.at(layer)))
     }
 
+    /// Hook (d) on the softmax: the sink's logit of each head, `[heads]`, of the one encoding of the layer that has one.
+    pub fn sink(&self, layer: usize) -> Option<Tensor<1>> {
+        self.of(layer).find_map(|(encoding, layer)| encoding.sink(layer))
+    }
+
     /// Hook (d) on values: the sum of all additions to the output.
     pub fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
         self.of(block.rows.layer)
@@ -331,15 +313,27 @@ impl Reading {
             .unwrap_or_else(Geometry::plain)
     }
 
-    /// The log-n factors of the queries of a layer, `[rows, length]`, where it scales them; `positions` are those
-    /// of the queries.
+    /// The log-n factors of the queries of a layer, `[rows, length]`, where it scales those of all heads alike;
+    /// `positions` are those of the queries.
     pub fn query_scale(&self, layer: usize, positions: &Positions, device: &Device) -> Option<Tensor<2>> {
         let log_n = self.layers[layer].log_n;
-        if log_n == LogN::Off {
+        if matches!(log_n, LogN::Off | LogN::Learned { .. }) {
             return None;
         }
         let factors: Vec<f32> = positions.keys_seen().map(|keys| log_n.factor(keys) as f32).collect();
         Some(Tensor::from_data(TensorData::new(factors, [positions.rows(), positions.length()]), device))
+    }
+
+    /// The learned factors on the queries of a block, `[rows, heads, queries]`, where its layer has some.
+    pub fn learned_query_scale(&self, block: QueryBlock<'_>) -> Option<Tensor<3>> {
+        let LayerReading { log_n: LogN::Learned { row, .. }, mask, .. } = self.layers[block.rows.layer]
+        else {
+            return None;
+        };
+        let device = block.input.device();
+        self.log_n
+            .as_ref()
+            .map(|learned| learned.factors(row, block.rows.positions, block.queries, mask, &device))
     }
 
     /// How the tokens of a text are laid out over positions.
@@ -383,18 +377,5 @@ impl Reading {
     /// The encodings of a layer, each with the number that it knows the layer by.
     fn of(&self, layer: usize) -> impl Iterator<Item = (&Encoding, usize)> {
         self.layers[layer].encodings.iter().map(|place| (&self.encodings[place.encoding], place.layer))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn log_n_as_published() {
-        let trained = LogN::Trained { train_length: 8 };
-        assert!(trained.factor(1.0).abs() < 1e-15 && (trained.factor(8.0) - 1.0).abs() < 1e-15);
-        let later = LogN::PostHoc { train_length: 8 };
-        assert!((later.factor(4.0) - 1.0).abs() < 1e-15 && (later.factor(64.0) - 2.0).abs() < 1e-12);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::encoding::Dimensions;
 use crate::encodings::EncodingConfig;
+use crate::reading::LogNKind;
 use crate::tokens::{Lengths, Tokens};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
@@ -26,9 +27,10 @@ pub(super) struct StackEntryKeys {
     /// Keys at positions below it stay visible past the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sinks: Option<usize>,
-    /// Scales the queries by `ln(keys they see) / ln(train length)`; `model.log_n` unless given.
+    /// Scales the queries by `ln(keys they see) / ln(train length)`, or by a learned multiple of the logarithm
+    /// (`"learned"`); `model.log_n` unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) log_n: Option<bool>,
+    pub(super) log_n: Option<LogNKind>,
 }
 
 impl StackEntry {
@@ -94,15 +96,7 @@ impl StackEntry {
             )
             .hint("give a `window`, or leave `sinks` out: every key is seen"));
         }
-        if self.keys.log_n == Some(true) && dimensions.train_length < 2 {
-            return Err(Error::value(
-                &format!("{section}.log_n"),
-                true,
-                "it divides by the logarithm of `train.length`, which is 1",
-            )
-            .hint("train on longer sequences, or leave it out"));
-        }
-        Ok(())
+        self.keys.log_n.unwrap_or_default().check(&format!("{section}.log_n"), dimensions.train_length)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::encoding::{Dimensions, HeadUse};
 use crate::encodings::{ENCODINGS, Encoding, EncodingConfig};
 use crate::init::Init;
 use crate::layout::TextLayout;
-use crate::reading::{LayerEncoding, LayerReading, LogN, Mask, Reading};
+use crate::reading::{LayerEncoding, LayerReading, LearnedLogN, LogN, LogNKind, Mask, Reading};
 use crate::tokens::{Lengths, Tokens};
 use entry::{StackEntry, StackEntryKeys, listed};
 use lengths::in_tokens;
@@ -204,10 +204,9 @@ impl PositionConfig {
             }
             let keys = &entry.keys;
             let window = entry.window(&section, train_length)?;
-            let log_n = match keys.log_n {
-                None => log_n,
-                Some(false) => LogN::Off,
-                Some(true) => LogN::Trained { train_length },
+            let log_n = match (keys.log_n, log_n) {
+                (None, of_model) | (Some(LogNKind::Learned), of_model @ LogN::Learned { .. }) => of_model,
+                (Some(kind), _) => kind.of(train_length, false),
             };
             for (local, &layer) in own.iter().enumerate() {
                 let places = (encodings.len()..).take(built.len());
@@ -215,7 +214,10 @@ impl PositionConfig {
                     encodings: places.map(|encoding| LayerEncoding { encoding, layer: local }).collect(),
                     geometry: None,
                     mask: Mask { window, sinks: keys.sinks.unwrap_or(0) },
-                    log_n,
+                    log_n: match log_n {
+                        LogN::Learned { bias, .. } => LogN::Learned { row: layer, bias },
+                        other => other,
+                    },
                     logit_scale: 1.0,
                     temperature: 1.0,
                 });
@@ -223,7 +225,9 @@ impl PositionConfig {
             encodings.extend(built);
         }
         // Every layer is that of one entry.
-        let mut reading = Reading::new(self.name(), encodings, layers.into_iter().flatten().collect());
+        let mut layers: Vec<LayerReading> = layers.into_iter().flatten().collect();
+        let log_n = learned_log_n(&mut layers, dimensions, init);
+        let mut reading = Reading::new(self.name(), encodings, log_n, layers);
         reading.parameters()?;
         reading.set_layout(self.layout(&reading, section, dimensions)?);
         Ok(reading)
@@ -266,11 +270,29 @@ fn or_mixed(value: &Value, section: &str, error: Error) -> Error {
     }
 }
 
+/// The numbers of the layers whose log-n scaling is learned, which are numbered in their order.
+fn learned_log_n(layers: &mut [LayerReading], dimensions: &Dimensions, init: &Init) -> Option<LearnedLogN> {
+    let (mut count, mut biased) = (0, false);
+    for layer in layers {
+        if let LogN::Learned { row, bias } = &mut layer.log_n {
+            *row = count;
+            count += 1;
+            biased |= *bias;
+        }
+    }
+    let Dimensions { heads, train_length, .. } = *dimensions;
+    (count > 0).then(|| LearnedLogN::new(count, heads, biased, train_length, init))
+}
+
 /// Rejects encodings that one layer cannot read together.
 fn check_together(encodings: &[Encoding], section: &str, name: &str) -> Result<()> {
     if encodings.iter().filter(|encoding| encoding.rotation(0).is_some()).count() > 1 {
         return Err(Error::usage(format!("`{section}` rotates q and k twice: `{name}`"))
             .hint("keep one rotary encoding in the list"));
+    }
+    if encodings.iter().filter(|encoding| encoding.sink(0).is_some()).count() > 1 {
+        return Err(Error::usage(format!("`{section}` has two sinks in one softmax: `{name}`"))
+            .hint("keep one `sink_logit` in the list"));
     }
     let uses = encodings.iter().filter(|encoding| encoding.capabilities().head_use != HeadUse::None).count();
     if uses > 1 && encodings.iter().any(|encoding| encoding.capabilities().head_use == HeadUse::Widens) {

@@ -2,13 +2,15 @@
 
 mod layers;
 
-use crate::build::{bias_config, config, dimensions, encoding, positions, reading, reading_of, with_key};
+use crate::build::{
+    bias_config, config, dimensions, encoding, positions, reading, reading_of, with_key, with_params,
+};
 use crate::file::{Case, assert_close, numbers};
 use burn::tensor::{Device, Int, Tensor};
 use longwave_model::attention::{Rotations, attend};
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::reading::LogN;
-use longwave_position::{ExtensionConfig, Lengths, Reading};
+use longwave_position::{Dimensions, ExtensionConfig, Lengths, Reading};
 use std::ops::Range;
 use toml::{Table, Value};
 
@@ -75,7 +77,7 @@ fn extended(kind: &str, case: &Case) -> Reading {
         // A file states formulas, also where they read distances past L.
         keys.insert("allow_untrained".to_owned(), Value::Boolean(true));
     }
-    if matches!(kind, "rope_direct" | "log_n_rope" | "attention_temperature") {
+    if matches!(kind, "rope_direct" | "log_n_rope" | "attention_temperature" | "sink_logit") {
         keys = toml::toml! { kind = "direct" };
     }
     // What is trained in belongs to the model, what is added later to the extension.
@@ -92,7 +94,12 @@ fn extended(kind: &str, case: &Case) -> Reading {
     rope.insert("kind".to_owned(), Value::String("rope".to_owned()));
     rope.insert("layout".to_owned(), Value::String(case.text("layout").to_owned()));
     rope.insert("base".to_owned(), Value::Float(base));
-    let mut model = reading(&Value::Table(rope), &dimensions(heads, dim, heads * dim), log_n);
+    let sizes = dimensions(heads, dim, heads * dim);
+    let mut model = if kind == "sink_logit" {
+        with_sink(case, Value::Table(rope), &sizes)
+    } else {
+        reading(&Value::Table(rope), &sizes, log_n)
+    };
     if kind == "yarn" {
         // Its `temperature` takes the place of its formula.
         model.layers_mut()[0].logit_scale = case.f64("logit_scale");
@@ -104,6 +111,18 @@ fn extended(kind: &str, case: &Case) -> Reading {
     ExtensionConfig::from_value(&Value::Table(keys), "extend")
         .and_then(|extension| extension.apply(&model, Lengths { train, length }))
         .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The rotary model of a case with a sink beside its keys.
+fn with_sink(case: &Case, rope: Value, sizes: &Dimensions) -> Reading {
+    let list = Value::Array(vec![rope, "sink_logit".into()]);
+    let mut model = with_params(reading(&list, sizes, LogN::Off), case.params());
+    model.layers_mut()[0].mask.window = case.config["window"].as_u64().map(|window| window as usize);
+    let rope = &mut model.encodings_mut()[0];
+    let mut frequencies = rope.frequencies().unwrap().clone();
+    frequencies.attention_factor = case.f64("attention_factor");
+    rope.set_frequencies(frequencies);
+    model
 }
 
 /// A bias whose distances are divided by the scale of the case.

@@ -35,7 +35,7 @@ pub(super) fn attention(
         .iter()
         .map(|&maps| {
             let [q, k] = at_positions([q.clone(), k.clone()], maps, block, reading, rotations);
-            [q, repeat_heads(k, heads / kv_heads)]
+            [super::scaled(q, block, reading), repeat_heads(k, heads / kv_heads)]
         })
         .collect();
     let v = repeat_heads(v, heads / kv_heads);
@@ -132,7 +132,15 @@ fn one_block(
         let hidden = pairs(block, keys, |query, key| mask.hides(query, key), &scores);
         scores = scores.mask_fill(hidden, f32::NEG_INFINITY);
     }
-    let probabilities = softmax(scores);
+    let probabilities = match super::sink(block, reading) {
+        None => softmax(scores),
+        // One more column, whose share goes to no value.
+        Some(sink) => {
+            let [batch, heads, ..] = scores.dims();
+            let column = sink.reshape([1, heads, 1, 1]).expand([batch, heads, queries, 1]);
+            softmax(Tensor::cat(vec![scores, column], 3)).slice_dim(3, 0..keys)
+        }
+    };
     let output = probabilities.clone().matmul(v.clone());
     match reading.values(&probabilities, block) {
         Some(addition) => output + addition,

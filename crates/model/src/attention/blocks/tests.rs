@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::attention::{Pairs, attend, is_described};
-use burn::tensor::{Device, Int};
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Gradients, Int};
 use longwave_position::encoding::{Dimensions, Selector};
 use longwave_position::reading::{LogN, Mask};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig};
@@ -13,23 +14,23 @@ const KV_HEADS: usize = 2;
 const DIM: usize = 8;
 const TRAIN: usize = 16;
 const LENGTH: usize = 53;
+const SIZES: Dimensions = Dimensions {
+    layers: 1,
+    width: HEADS * DIM,
+    heads: HEADS,
+    kv_heads: KV_HEADS,
+    head_dim: DIM,
+    train_length: TRAIN,
+    vocab_size: 16,
+};
 
 fn value(text: &str) -> toml::Value {
     format!("value = {text}").parse::<toml::Table>().unwrap().remove("value").unwrap()
 }
 
 fn reading(encoding: &str, log_n: LogN) -> Reading {
-    let dimensions = Dimensions {
-        layers: 1,
-        width: HEADS * DIM,
-        heads: HEADS,
-        kv_heads: KV_HEADS,
-        head_dim: DIM,
-        train_length: TRAIN,
-        vocab_size: 16,
-    };
     PositionConfig::from_value(&value(encoding), "position")
-        .and_then(|config| config.build("position", &dimensions, &Init::new(0, &Device::flex()), log_n))
+        .and_then(|config| config.build("position", &SIZES, &Init::new(0, &Device::flex()), log_n))
         .unwrap()
 }
 
@@ -121,8 +122,18 @@ fn extensions_by_distance() {
 fn scales_and_biases_beside_two_rotations() {
     let geometry =
         extended("'rope'", "{ kind = 'leaky_rerope', k = 3.0, allow_untrained = true }").geometry(0);
-    for encoding in ["'rope'", "['alibi', 'rope']", "['fox', 'rope']", "['t5', 'rope']"] {
-        let mut reading = reading(encoding, LogN::PostHoc { train_length: TRAIN });
+    let later = LogN::PostHoc { train_length: TRAIN };
+    let learned = LogN::Learned { row: 0, bias: true };
+    for (encoding, log_n) in [
+        ("'rope'", later),
+        ("['alibi', 'rope']", later),
+        ("['fox', 'rope']", later),
+        ("['t5', 'rope']", later),
+        ("'rope'", learned),
+        ("['rope', 'sink_logit']", later),
+        ("['alibi', 'sink_logit', 'rope']", learned),
+    ] {
+        let mut reading = reading(encoding, log_n);
         let layer = &mut reading.layers_mut()[0];
         layer.geometry = Some(geometry.clone());
         layer.logit_scale = 1.3;
@@ -131,6 +142,53 @@ fn scales_and_biases_beside_two_rotations() {
         reading.layers_mut()[0].mask.window = Some(20);
         hold(&format!("{encoding}, window"), &reading);
     }
+}
+
+/// The learned numbers of sinks and of log-n scaling get the same gradients from fused attention, with one rotation or
+/// two, and from plain operations.
+#[test]
+fn sinks_and_learned_log_n_have_the_gradients_of_plain_operations() {
+    let device = Device::flex().autodiff();
+    let position = PositionConfig::from_value(&value("['rope', 'sink_logit']"), "position").unwrap();
+    let log_n = LogN::Learned { row: 0, bias: true };
+    let mut reading = position.build("position", &SIZES, &Init::new(0, &device), log_n).unwrap();
+    let geometry = extended("'rope'", "{ kind = 'rerope', window = 'L/2' }").geometry(0);
+    let positions = Positions::range(0..LENGTH);
+    let tokens = Tensor::<2, Int>::zeros([1, LENGTH], &device);
+    let input = Tensor::zeros([1, LENGTH, HEADS * DIM], &device);
+    let queries = 9..LENGTH;
+    for (geometry, window) in [(None, None), (None, Some(20)), (Some(geometry), None)] {
+        let layer = &mut reading.layers_mut()[0];
+        (layer.geometry, layer.mask.window, layer.temperature) = (geometry, window, 1.3);
+        let block = QueryBlock { rows: Rows::new(0, &tokens, &positions), queries: &queries, input: &input };
+        let gradients_of = |output: Tensor<4>| {
+            let weights = Init::new(4, &device).normal("weights", output.dims(), 1.0).val().detach();
+            parameter_gradients(&reading, &(output * weights).sum().backward())
+        };
+        let qkv = || qkv(&queries, &device).map(Tensor::detach);
+        let fused = gradients_of(attend(qkv(), 0.4, block, &reading, &mut Rotations::default()));
+        let plain = gradients_of(attention(qkv(), 0.4, block, &reading, &mut Rotations::default()));
+        assert_eq!(fused.len(), 3 * HEADS, "the sink's logit, s and b of each head");
+        // Each is a sum over all queries, so that terms as large as the largest may cancel.
+        let largest = plain.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
+        for (a, b) in fused.iter().zip(&plain) {
+            assert!((a - b).abs() <= 5e-6 * largest, "{window:?}: {fused:?} {plain:?}");
+        }
+        assert!(plain.iter().all(|gradient| gradient.abs() > 1e-4), "{plain:?}");
+    }
+}
+
+fn parameter_gradients(reading: &Reading, gradients: &Gradients) -> Vec<f32> {
+    struct Slopes<'a>(&'a Gradients, Vec<f32>);
+    impl ModuleVisitor for Slopes<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let gradient = param.val().grad(self.0).expect("every parameter takes part");
+            self.1.extend(gradient.into_data().try_to_vec::<f32>().unwrap());
+        }
+    }
+    let mut slopes = Slopes(gradients, Vec::new());
+    reading.visit(&mut slopes);
+    slopes.1
 }
 
 #[test]

@@ -1,0 +1,260 @@
+//! Scaling of queries by the logarithm of the number of keys that they see.
+
+use super::Mask;
+use crate::init::Init;
+use crate::parameter::ParameterSpec;
+use crate::per_layer::at_layer;
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor, TensorData};
+use longwave_core::Error;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// Scaling of the queries by the logarithm of the number n of keys that they see (kexue.fm/archives/8823 and 9708).
+///
+/// n is the query's position + 1, also where the rows at hand are a piece of a text. Where positions are drawn at
+/// random (`train.positions`, the extension `randpos`), they say nothing of n, and rows are counted: the query's own
+/// and those before it, in a cache too. A window changes nothing of n, but for `Learned`, whose n are the keys that the
+/// window leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogN {
+    /// Queries stay as they are.
+    #[default]
+    Off,
+    /// Trained with it: `ln n / ln L`.
+    Trained {
+        /// L in tokens.
+        train_length: usize,
+    },
+    /// Added to a model trained without it: `max(1, ln n / ln L)`.
+    PostHoc {
+        /// L in tokens.
+        train_length: usize,
+    },
+    /// `s ln n + b`, with s and b of every head learned: [`LearnedLogN`].
+    Learned {
+        /// Which row of the learned numbers is the layer's.
+        row: usize,
+        /// Whether there is a b.
+        bias: bool,
+    },
+}
+
+impl LogN {
+    /// The factor on a query that sees `keys` keys, the same in all heads; what is learned comes on top.
+    pub fn factor(self, keys: f64) -> f64 {
+        let ratio = |length: usize| keys.ln() / (length as f64).ln();
+        match self {
+            Self::Off => 1.0,
+            Self::Trained { train_length } => ratio(train_length),
+            Self::PostHoc { train_length } => ratio(train_length).max(1.0),
+            Self::Learned { .. } => keys.ln(),
+        }
+    }
+
+    /// Whether training had it.
+    pub(crate) fn is_trained(self) -> bool {
+        matches!(self, Self::Trained { .. } | Self::Learned { .. })
+    }
+}
+
+/// The value of `log_n` in a config: `false`, `true` or `"learned"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogNKind {
+    /// Queries stay as they are.
+    #[default]
+    Off,
+    /// `ln n / ln L`.
+    Fixed,
+    /// `s ln n`, s learned for every head (scalable softmax).
+    Learned,
+}
+
+impl LogNKind {
+    /// What a model has that is trained on `train_length` tokens; `bias` is for what is learned.
+    pub fn of(self, train_length: usize, bias: bool) -> LogN {
+        match self {
+            Self::Off => LogN::Off,
+            Self::Fixed => LogN::Trained { train_length },
+            Self::Learned => LogN::Learned { row: 0, bias },
+        }
+    }
+
+    /// Checks the value of `key`.
+    ///
+    /// # Errors
+    /// The logarithm of the training length is 0.
+    pub fn check(self, key: &str, train_length: usize) -> longwave_core::Result<()> {
+        let value = match self {
+            Self::Off => return Ok(()),
+            _ if train_length > 1 => return Ok(()),
+            Self::Fixed => "true",
+            Self::Learned => "\"learned\"",
+        };
+        Err(Error::value(key, value, "it divides by the logarithm of `train.length`, which is 1")
+            .hint("train on longer sequences, or leave it out"))
+    }
+}
+
+impl Serialize for LogNKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Off => serializer.serialize_bool(false),
+            Self::Fixed => serializer.serialize_bool(true),
+            Self::Learned => serializer.serialize_str("learned"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for LogNKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Raw {
+            Flag(bool),
+            Word(String),
+        }
+        match Raw::deserialize(deserializer) {
+            Ok(Raw::Flag(false)) => Ok(Self::Off),
+            Ok(Raw::Flag(true)) => Ok(Self::Fixed),
+            Ok(Raw::Word(word)) if word == "learned" => Ok(Self::Learned),
+            _ => Err(serde::de::Error::custom("it must be true, false or \"learned\"")),
+        }
+    }
+}
+
+impl JsonSchema for LogNKind {
+    fn schema_name() -> Cow<'static, str> {
+        "LogN".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": [false, true, "learned"] })
+    }
+}
+
+/// The learned part of scalable softmax (Nakanishi 2025, arXiv:2501.19399, equation 2): the logits of query i in head h
+/// are `(s_h ln N_i + b_h) z_ij`, with N the keys that the query sees.
+///
+/// s starts at the reciprocal of the mean of ln n over `n = 1..L`, so that the factor is 1 on average; b, which the paper
+/// finds to help in training and to harm longer texts, at 0. Neither decays.
+#[derive(Module, Debug)]
+pub struct LearnedLogN {
+    /// `[layers, heads]`: factors on ln N.
+    pub s: Param<Tensor<2>>,
+    /// `[layers, heads]`: what is added, where there is such a term.
+    pub b: Option<Param<Tensor<2>>>,
+}
+
+impl LearnedLogN {
+    pub(crate) fn new(layers: usize, heads: usize, bias: bool, train_length: usize, init: &Init) -> Self {
+        let mean = (1..=train_length).map(|n| (n as f64).ln()).sum::<f64>() / train_length as f64;
+        Self {
+            s: init.constant([layers, heads], 1.0 / mean),
+            b: bias.then(|| init.constant([layers, heads], 0.0)),
+        }
+    }
+
+    pub(crate) fn parameters(&self) -> Vec<ParameterSpec> {
+        let spec = |name| ParameterSpec::undecayed(name, &["layers", "heads"]);
+        std::iter::once(spec("s")).chain(self.b.as_ref().map(|_| spec("b"))).collect()
+    }
+
+    /// The factors on some of the queries by a row of the numbers, `[rows, heads, queries]`; `positions` are those of
+    /// all keys.
+    pub(crate) fn factors(
+        &self,
+        row: usize,
+        positions: &Positions,
+        queries: &Range<usize>,
+        mask: Mask,
+        device: &Device,
+    ) -> Tensor<3> {
+        let visible = visible_keys(positions, queries, mask);
+        let logs: Vec<f32> = visible.into_iter().map(|keys| keys.ln() as f32).collect();
+        let shape = [positions.rows(), 1, queries.len()];
+        let logs = Tensor::<3>::from_data(TensorData::new(logs, shape), device); // [rows, 1, queries]
+        let of_heads = |parameter: &Param<Tensor<2>>| {
+            at_layer::<2, 1>(parameter, row).unsqueeze_dim::<2>(1).unsqueeze::<3>() // [1, heads, 1]
+        };
+        let scaled = of_heads(&self.s) * logs; // [rows, heads, queries]
+        match &self.b {
+            Some(b) => scaled + of_heads(b),
+            None => scaled,
+        }
+    }
+}
+
+/// The number of keys that a mask leaves to each of some queries, row after row; `positions` are those of all keys.
+fn visible_keys(positions: &Positions, queries: &Range<usize>, mask: Mask) -> Vec<f64> {
+    let seen = positions.columns(queries.clone());
+    let Some(window) = mask.window else { return seen.keys_seen().collect() };
+    if positions.consecutive() {
+        return seen.keys_seen().map(|keys| keys.min((window + mask.sinks) as f64)).collect();
+    }
+    let rows = positions.values().chunks(positions.length().max(1));
+    let hidden = rows.flat_map(|row| {
+        queries.clone().map(move |i| row[..=i].iter().filter(|&&key| mask.hides(row[i], key)).count())
+    });
+    seen.keys_seen().zip(hidden).map(|(keys, hidden)| keys - hidden as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_n_as_published() {
+        let trained = LogN::Trained { train_length: 8 };
+        assert!(trained.factor(1.0).abs() < 1e-15 && (trained.factor(8.0) - 1.0).abs() < 1e-15);
+        let later = LogN::PostHoc { train_length: 8 };
+        assert!((later.factor(4.0) - 1.0).abs() < 1e-15 && (later.factor(64.0) - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn learned_factors_start_at_one_on_average_and_count_visible_keys() {
+        let device = Device::flex();
+        let learned = LearnedLogN::new(2, 3, true, 64, &Init::new(0, &device));
+        let of = |mask| -> Vec<f32> {
+            let factors = learned.factors(1, &Positions::range(0..64), &(0..64), mask, &device);
+            factors.into_data().try_to_vec().unwrap()
+        };
+        let all = of(Mask::default());
+        assert_eq!(all.len(), 3 * 64);
+        let mean = all.iter().sum::<f32>() / all.len() as f32;
+        assert!((mean - 1.0).abs() < 1e-5, "{mean}");
+        // 0.312 is 1 / mean of ln n up to 64.
+        assert!((all[63] - 0.312 * 64f32.ln()).abs() < 1e-3 && all[0].abs() < 1e-6, "{}", all[63]);
+        let windowed = of(Mask { window: Some(4), sinks: 2 });
+        assert_eq!(windowed[..6], all[..6]);
+        assert_eq!(windowed[63], all[5], "four keys of the window and two sinks");
+        // Drawn positions say nothing of the keys, but for which of them a window hides.
+        let drawn = Positions::drawn(1, vec![3.0, 90.0, 91.0]);
+        assert_eq!(visible_keys(&drawn, &(0..3), Mask::default()), [1.0, 2.0, 3.0]);
+        assert_eq!(visible_keys(&drawn, &(1..3), Mask { window: Some(2), sinks: 0 }), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn a_config_says_true_false_or_learned() {
+        let read =
+            |text: &str| toml::from_str::<toml::Table>(text).unwrap()["log_n"].clone().try_into::<LogNKind>();
+        for (text, kind) in [
+            ("log_n = true", LogNKind::Fixed),
+            ("log_n = false", LogNKind::Off),
+            ("log_n = 'learned'", LogNKind::Learned),
+        ] {
+            assert_eq!(read(text), Ok(kind));
+            assert_eq!(toml::Value::try_from(kind).unwrap().try_into::<LogNKind>(), Ok(kind));
+        }
+        for wrong in ["log_n = 'yes'", "log_n = 1"] {
+            assert!(read(wrong).unwrap_err().message().contains("true, false or \"learned\""));
+        }
+    }
+}

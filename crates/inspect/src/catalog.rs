@@ -3,7 +3,7 @@
 use burn::tensor::{Device, Int, Tensor};
 use longwave_core::Result;
 use longwave_kernels::Bias;
-use longwave_position::encoding::{Dimensions, Extrapolation, QueryBlock, Rows};
+use longwave_position::encoding::{Dimensions, Extrapolation, LayerInput, QueryBlock, Rows};
 use longwave_position::encodings::{ENCODINGS, Encoding};
 use longwave_position::extensions::{EXTENSIONS, examples};
 use longwave_position::reading::LogN;
@@ -37,6 +37,8 @@ pub enum HookPoint {
     Bias,
     /// The scores themselves.
     Scores,
+    /// The softmax, by a logit beside those of the keys.
+    Softmax,
     /// The output, by way of the probabilities.
     Values,
 }
@@ -51,6 +53,7 @@ impl HookPoint {
             Self::Heads => "q and k",
             Self::Bias => "a bias on the logits",
             Self::Scores => "the scores",
+            Self::Softmax => "the softmax",
             Self::Values => "the values",
         }
     }
@@ -129,6 +132,7 @@ pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<HookPoint> {
     let rows = |layer| Rows::new(layer, &tokens, &positions);
     let input = Tensor::<3>::ones([1, count, sizes.width], &device);
     let enters = |layer| layer < sizes.layers && changed(&input, &encoding.embed(input.clone(), rows(layer)));
+    let of_block = Rows { input: Some(LayerInput { all: &input, first: 0 }), ..rows(0) };
     let q = Tensor::<4>::ones([1, sizes.heads, count, sizes.head_dim], &device);
     let block = QueryBlock { rows: rows(0), queries: &(0..count), input: &input };
     let adds = encoding.capabilities().adds_bias || !matches!(encoding.bias(block), Bias::None);
@@ -138,9 +142,10 @@ pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<HookPoint> {
         (HookPoint::EveryInput, enters(1)),
         (HookPoint::Input, enters(0) && !enters(1)),
         (HookPoint::Rotation, encoding.rotation(0).is_some()),
-        (HookPoint::Heads, changed(&q, &encoding.map_query(q.clone(), rows(0)))),
+        (HookPoint::Heads, changed(&q, &encoding.map_query(q.clone(), of_block))),
         (HookPoint::Bias, adds),
         (HookPoint::Scores, reads_scores),
+        (HookPoint::Softmax, encoding.sink(0).is_some()),
         (HookPoint::Values, reads_scores && encoding.values(&probabilities, block).is_some()),
     ]
     .into_iter()

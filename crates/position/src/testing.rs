@@ -1,6 +1,6 @@
 //! What the tests of encodings share: attention of random q, k and v with every hook.
 
-use crate::encoding::{Dimensions, Heads, Position, QueryBlock, Rows};
+use crate::encoding::{Dimensions, Heads, LayerInput, Position, QueryBlock, Rows};
 use crate::encodings::{Encoding, EncodingConfig};
 use crate::init::Init;
 use crate::positions::Positions;
@@ -104,8 +104,20 @@ impl Inputs {
         layer: usize,
         positions: &Positions,
     ) -> [Tensor<4>; 2] {
+        self.heads_of(encoding, layer, positions, self.input.as_ref().unwrap_or(&self.hidden))
+    }
+
+    /// The same where the block's normalised input is `input`.
+    fn heads_of(
+        &self,
+        encoding: &dyn Position,
+        layer: usize,
+        positions: &Positions,
+        input: &Tensor<3>,
+    ) -> [Tensor<4>; 2] {
         let [mut q, mut k, _] = self.qkv.clone();
-        let rows = self.rows(encoding, layer, positions);
+        let input = Some(LayerInput { all: input, first: 0 });
+        let rows = Rows { input, ..self.rows(encoding, layer, positions) };
         if let Some(rotation) = encoding.rotation(layer) {
             let [q_table, k_table] = rotation.tables(positions, &q.device());
             (q, k) = (rotate(q, &q_table), rotate(k, &k_table));
@@ -129,7 +141,7 @@ pub(crate) fn attend(
     let rows = inputs.rows(encoding, layer, positions);
     let hidden = encoding.embed(inputs.hidden.clone(), rows);
     let input = inputs.input.clone().unwrap_or_else(|| hidden.clone());
-    let [q, k] = inputs.heads(encoding, layer, positions);
+    let [q, k] = inputs.heads_of(encoding, layer, positions, &input);
     let block = QueryBlock { rows, queries: &(0..length), input: &input };
     let scale = SCALE;
     let scores = q.clone().matmul(k.clone().swap_dims(2, 3)).mul_scalar(scale);

@@ -5,11 +5,14 @@ use crate::file::{Case, Tensor};
 use burn::tensor::{Device, Int, Tensor as BurnTensor};
 use longwave_kernels::rotate;
 use longwave_position::Encoding;
-use longwave_position::encoding::Rows;
+use longwave_position::encoding::{LayerInput, Rows};
 use longwave_position::frequency::Side;
 
 /// Checks one case of a file; `rope_half` and its like are the kind `rope`.
 pub fn check(name: &str, case: &Case) {
+    if name == "selective_rope" {
+        return selective_rope(case);
+    }
     let kind = if name.starts_with("rope") { "rope" } else { name };
     let (q, k) = (case.input("q"), case.input("k"));
     let [heads, _, head_dim] = q.shape[..] else { panic!("q {:?}", q.shape) };
@@ -30,6 +33,35 @@ pub fn check(name: &str, case: &Case) {
     }
     outputs.compare("q", turned(&encoding, &q, &case.input("q_positions"), Side::Query));
     outputs.compare("k", turned(&encoding, &k, &case.input("k_positions"), Side::Key));
+    outputs.done();
+}
+
+/// Angles that the input of the layer decides.
+fn selective_rope(case: &Case) {
+    let (q, k, x) = (case.input("q"), case.input("k"), case.input("x"));
+    let [heads, queries, head_dim] = q.shape[..] else { panic!("q {:?}", q.shape) };
+    let dimensions = dimensions(heads, head_dim, x.shape[1]);
+    let config = config("selective_rope", &case.config, &["temp_max", "layout"]);
+    let config = with_key(config, "fastest", case.f64("temp_max"));
+    let config = with_key(config, "rank", case.params()["w_down"].shape[1] as i64);
+    let encoding = encoding(&config, &dimensions, case.params());
+    let input = x.burn::<2>().unsqueeze::<3>();
+    let mut outputs = case.outputs();
+    if let Encoding::SelectiveRope(encoding) = &encoding {
+        outputs.compare("angles", encoding.angles(&input, 0).squeeze_dim::<3>(0));
+    }
+    let length = k.shape[1];
+    let tokens = BurnTensor::<2, Int>::zeros([1, length], &Device::flex());
+    let rows = |first: usize, positions| Rows {
+        input: Some(LayerInput { all: &input, first }),
+        ..Rows::new(0, &tokens, positions)
+    };
+    let of = |tensor: &Tensor| tensor.burn::<3>().unsqueeze::<4>();
+    let [query_positions, key_positions] =
+        ["q_positions", "k_positions"].map(|name| positions(&case.input(name)));
+    let turned = encoding.map_query(of(&q), rows(length - queries, &query_positions));
+    outputs.compare("q", turned.squeeze_dim::<3>(0));
+    outputs.compare("k", encoding.map_key(of(&k), rows(0, &key_positions)).squeeze_dim::<3>(0));
     outputs.done();
 }
 

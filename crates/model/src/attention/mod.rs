@@ -7,20 +7,23 @@
 
 pub mod blocks;
 pub mod linear;
+mod sink;
 
 use crate::complex_weights::{Groups, WeightKind};
 use crate::config::{QkNorm, Resolved};
 use burn::module::{Module, Param};
-use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{
-    self as kernels, Bias, Heads, PartialAttention, Precision, RelativeVectors, RotationTable, rms_norm,
-    split_rotate, unit_norm,
+    self as kernels, Bias, Heads, Precision, RelativeVectors, RotationTable, rms_norm, split_rotate,
+    unit_norm,
 };
-use longwave_position::encoding::{Geometry, MapsByDistance, PositionMap, QueryBlock, Relative, Rows};
+use longwave_position::encoding::{
+    Geometry, LayerInput, MapsByDistance, PositionMap, QueryBlock, Relative, Rows,
+};
 use longwave_position::frequency::{Rotation, Side};
 use longwave_position::reading::AttentionKind;
 use longwave_position::{Init, Positions, Reading};
+use sink::{beside, scaled, sink, with_sink};
 
 /// The least norm that is divided by.
 const LEAST_NORM: f64 = 1e-6;
@@ -187,6 +190,7 @@ impl Attention {
             if let Some(maps) = reading.maps_by_distance(block) {
                 attend_by_distance([q, k, v], maps, options, block, reading)
             } else {
+                let rows = Rows { input: Some(LayerInput { all: &input, first: 0 }), ..rows };
                 let (q, k) = (reading.map_query(q, rows), reading.map_key(k, rows));
                 with_sink([scaled(q, block, reading), k, v], &options, block, reading)
             }
@@ -319,41 +323,6 @@ fn attend_by_distance(
         RelativeVectors { keys: Some(keys), key_bias: Some(key_bias), ..RelativeVectors::default() };
     let options = kernels::Attention { relative, ..options };
     with_sink([scaled(q, block, reading), k, v], &options, block, reading)
-}
-
-/// q `[batch, heads, queries, d]` of the queries at hand times the learned factors of the layer, where it has some.
-fn scaled(q: Tensor<4>, block: QueryBlock<'_>, reading: &Reading) -> Tensor<4> {
-    match reading.learned_query_scale(block) {
-        Some(factors) => q * factors.unsqueeze_dim(3),
-        None => q,
-    }
-}
-
-/// The logits of the layer's sinks over its temperature, `[heads]`.
-fn sink(block: QueryBlock<'_>, reading: &Reading) -> Option<Tensor<1>> {
-    let temperature = reading.layer(block.rows.layer).temperature;
-    let sink = reading.sink(block.rows.layer)?;
-    Some(if is_one(temperature) { sink } else { sink.div_scalar(temperature) })
-}
-
-/// Fused attention, with a sink where the layer has one.
-fn with_sink(
-    [q, k, v]: [Tensor<4>; 3],
-    options: &kernels::Attention,
-    block: QueryBlock<'_>,
-    reading: &Reading,
-) -> Tensor<4> {
-    match sink(block, reading) {
-        None => kernels::attention(q, k, v, options),
-        Some(sink) => beside(kernels::partial_attention(q, k, v, options), sink),
-    }
-}
-
-/// Attention to all keys beside a sink of logit t: with l the log sum of the keys, they keep the share
-/// `exp(l) / (exp(l) + exp(t)) = sigmoid(l - t)`.
-fn beside(keys: PartialAttention, sink: Tensor<1>) -> Tensor<4> {
-    let sink = sink.unsqueeze_dim::<2>(1).unsqueeze::<3>(); // [1, heads, 1]
-    keys.output * sigmoid(keys.log_sums - sink).unsqueeze_dim(3) // [batch, heads, queries, value_dim]
 }
 
 /// The position maps of q and k.

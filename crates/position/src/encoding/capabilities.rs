@@ -46,7 +46,7 @@ pub struct Capabilities {
     pub complex_hidden: bool,
     /// [`Position::map_query`](super::Position::map_query) reads the projection of keys, `rows.key_matrix`.
     pub reads_key_matrix: bool,
-    /// A hook reads `block.input` of all rows. Without it, a text that is read piece by piece has only the input of the
+    /// A hook reads `block.input` or `rows.input` of all rows. Without it, a text that is read piece by piece has only the input of the
     /// new rows.
     pub reads_input: bool,
     /// Numbers per score that the encoding holds at once where the model reads it by blocks of queries (the hidden layer

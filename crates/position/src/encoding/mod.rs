@@ -23,7 +23,7 @@ pub use capabilities::{Capabilities, HeadUse, PositionUse};
 pub use config::{Configure, Extrapolation};
 pub(crate) use config::{check_at_least, check_at_most, check_base, check_hidden, check_positive, largest};
 pub use geometry::{Geometry, PositionMap, Selector};
-pub use rows::{Dimensions, Heads, MAX_SIZE, QueryBlock, Rows};
+pub use rows::{Dimensions, Heads, LayerInput, MAX_SIZE, QueryBlock, Rows};
 
 /// What the hooks `map_query` and `map_key` do, described for a kernel: with n the distance of a query and a key, the
 /// product of the maps is `(q_i + query_bias) · (k_j + keys[n]) + key_bias[n]`, with q and k as they were.
@@ -112,8 +112,8 @@ pub trait Position {
         None
     }
 
-    /// (b) Another map of q `[batch, heads, queries, head_dim]`; `rows.positions` are those of the queries. The result
-    /// may be wider than v; k then must be too.
+    /// (b) Another map of q `[batch, heads, queries, head_dim]`; `rows.positions` are those of the queries, and
+    /// `rows.input` says which rows of the block's input they are. The result may be wider than v; k then must be too.
     fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
         let _ = rows;
         q

@@ -39,12 +39,23 @@ pub struct Rows<'a> {
     /// The block's projection of keys, `[width, kv_heads head_dim]`, in hooks on q and k of an encoding with
     /// [`Capabilities::reads_key_matrix`](super::Capabilities::reads_key_matrix).
     pub key_matrix: Option<&'a Tensor<2>>,
+    /// The block's normalised input, in hooks on q and k.
+    pub input: Option<LayerInput<'a>>,
+}
+
+/// The normalised input of a block, for hooks on q and k.
+#[derive(Clone, Copy, Debug)]
+pub struct LayerInput<'a> {
+    /// All rows: `[batch, length, width]`.
+    pub all: &'a Tensor<3>,
+    /// Which of them is the first of the rows at hand.
+    pub first: usize,
 }
 
 impl<'a> Rows<'a> {
-    /// Rows without a projection of keys.
+    /// Rows without a projection of keys and an input.
     pub fn new(layer: usize, tokens: &'a Tensor<2, Int>, positions: &'a Positions) -> Self {
-        Self { layer, tokens, positions, key_matrix: None }
+        Self { layer, tokens, positions, key_matrix: None, input: None }
     }
 
     /// The same rows in another layer.

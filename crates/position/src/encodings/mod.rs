@@ -177,6 +177,7 @@ encodings! {
     Dape in dape,
     Formulas in formula,
     SinkLogit in sink_logit,
+    SelectiveRope in selective_rope,
 }
 
 impl Serialize for EncodingConfig {

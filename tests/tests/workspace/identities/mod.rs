@@ -12,7 +12,7 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::random::Stream;
 use longwave_kernels::{Attention, rotate};
-use longwave_position::encoding::{Heads, QueryBlock, Rows};
+use longwave_position::encoding::{Heads, LayerInput, QueryBlock, Rows};
 use longwave_position::{Dimensions, Encoding, EncodingConfig, Init, Position, Positions};
 
 /// A small model.
@@ -129,7 +129,8 @@ fn logits(encoding: &Encoding, [q, k]: [Tensor<4>; 2], positions: &Positions) ->
     let tokens = Tensor::<2, Int>::zeros([1, count], &device);
     let input = random("input", [1, count, SIZES.width]);
     let key_matrix = key_matrix();
-    let rows = Rows { key_matrix: Some(&key_matrix), ..Rows::new(1, &tokens, positions) };
+    let block_input = Some(LayerInput { all: &input, first: 0 });
+    let rows = Rows { key_matrix: Some(&key_matrix), input: block_input, ..Rows::new(1, &tokens, positions) };
     let block = QueryBlock { rows, queries: &(0..count), input: &input };
     let (q, k) = match encoding.rotation(1) {
         Some(rotation) => {

@@ -6,9 +6,10 @@
 //! take at most 64 MiB.
 
 use super::Rotations;
+use super::sink::{scaled, sink};
 use burn::tensor::{Bool, Tensor, TensorData};
 use longwave_kernels::{repeat_heads, rotate, softmax};
-use longwave_position::encoding::{Geometry, Heads, PositionMap, QueryBlock, Rows};
+use longwave_position::encoding::{Geometry, Heads, LayerInput, PositionMap, QueryBlock, Rows};
 use longwave_position::{Positions, Reading};
 
 /// Scores computed at once: 64 MiB in f32.
@@ -35,7 +36,7 @@ pub(super) fn attention(
         .iter()
         .map(|&maps| {
             let [q, k] = at_positions([q.clone(), k.clone()], maps, block, reading, rotations);
-            [super::scaled(q, block, reading), repeat_heads(k, heads / kv_heads)]
+            [scaled(q, block, reading), repeat_heads(k, heads / kv_heads)]
         })
         .collect();
     let v = repeat_heads(v, heads / kv_heads);
@@ -73,8 +74,10 @@ pub(super) fn at_positions(
     let mapped = |positions: &Positions, map: PositionMap| positions.map(|position| map.at(position));
     let query_positions = mapped(&query_positions, query_map);
     let key_positions = mapped(rows.positions, key_map);
-    let q = reading.map_query(q, Rows { positions: &query_positions, ..rows });
-    let k = reading.map_key(k, Rows { positions: &key_positions, ..rows });
+    let input = |first| Some(LayerInput { all: block.input, first });
+    let of_queries = Rows { positions: &query_positions, input: input(block.queries.start), ..rows };
+    let q = reading.map_query(q, of_queries);
+    let k = reading.map_key(k, Rows { positions: &key_positions, input: input(0), ..rows });
     [q, k]
 }
 
@@ -132,7 +135,7 @@ fn one_block(
         let hidden = pairs(block, keys, |query, key| mask.hides(query, key), &scores);
         scores = scores.mask_fill(hidden, f32::NEG_INFINITY);
     }
-    let probabilities = match super::sink(block, reading) {
+    let probabilities = match sink(block, reading) {
         None => softmax(scores),
         // One more column, whose share goes to no value.
         Some(sink) => {

@@ -13,18 +13,21 @@
 //! rejects a newer format by name, and reads every older one it ever wrote. A file is written in the oldest
 //! format that says all of it: 1, or 2 where stages have changed the reading.
 
+mod checksums;
+
 use crate::VERSION;
 use crate::loss_scale::LossScale;
 use crate::optimizer::Optimizer;
 use crate::parameters::{self, Parameter};
 use crate::segment_memory;
 use burn::tensor::{Device, Tensor, TensorData};
-use longwave_core::{Error, Result, canonical, file};
+pub use checksums::Checksums;
+use longwave_core::{Error, Result, file};
 use longwave_kernels::Layout;
 use longwave_model::{Gpt, SegmentMemory};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -79,15 +82,6 @@ pub struct Meta {
     /// Written by [`save`], and verified by [`Checkpoint::load`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksums: Option<Checksums>,
-}
-
-/// The beginnings of SHA-256 hashes that a checkpoint is verified by.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Checksums {
-    /// Of everything: the metadata without this, and names, shapes and checksums of all tensors.
-    state: String,
-    /// Of the bytes of each tensor.
-    tensors: BTreeMap<String, String>,
 }
 
 /// What a stage made of the reading.
@@ -181,35 +175,6 @@ pub fn save(
     let metadata = HashMap::from([(META_KEY.to_owned(), meta)]);
     let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| failed(&error))?;
     file::write(path, &bytes)
-}
-
-impl Checksums {
-    /// Those of a state: its metadata without checksums, and its tensors with their shapes.
-    fn of<'a>(meta: &Value, tensors: impl Iterator<Item = (&'a str, &'a [usize], &'a [u8])>) -> Self {
-        let mut shapes = BTreeMap::new();
-        let mut sums = BTreeMap::new();
-        for (name, shape, bytes) in tensors {
-            shapes.insert(name, shape);
-            sums.insert(name.to_owned(), checksum(bytes));
-        }
-        let whole = canonical::text(json!({ "meta": meta, "shapes": shapes, "tensors": sums }));
-        Self { state: checksum(whole.as_bytes()), tensors: sums }
-    }
-
-    /// What differs from those that were computed, in words; `None` where nothing does.
-    fn difference(&self, found: &Self) -> Option<String> {
-        let differs =
-            |(name, sum): (&String, &String)| (found.tensors.get(name) != Some(sum)).then(|| name.clone());
-        if let Some(name) = self.tensors.iter().find_map(differs) {
-            return Some(format!("the content of `{name}` has changed since it was written"));
-        }
-        (self != found).then(|| "its description has changed since it was written".to_owned())
-    }
-}
-
-/// 64 bits of SHA-256: enough against damage.
-fn checksum(bytes: &[u8]) -> String {
-    file::sha256_of(bytes)[..16].to_owned()
 }
 
 /// Why a checkpoint cannot be read.
@@ -403,82 +368,4 @@ fn named(layouts: &[Option<Layout>]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::parameters::tests::{model, model_with};
-
-    /// Of two parts, two layers and three tokens.
-    fn memories(device: &Device) -> Vec<SegmentMemory> {
-        let layer = |add: f64| Tensor::<3>::ones([2, 3, 4], device).mul_scalar(add);
-        [1.0, 5.0].map(|add| SegmentMemory::new(4).holding(vec![layer(add), layer(add + 1.0)])).to_vec()
-    }
-
-    fn saved(folder: &Path, name: &str) -> PathBuf {
-        let device = Device::flex();
-        let model = model(&device);
-        let optimizer = Optimizer::new(&parameters::list(&model), &device);
-        let path = folder.join(name);
-        let meta = Meta::new(7, "abc", Some(Best { step: 5, loss: 2.5 }), Vec::new());
-        save(&path, &model, Some(&optimizer), &memories(&device), &meta).unwrap();
-        path
-    }
-
-    #[test]
-    fn reads_back_what_was_written_byte_for_byte() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = saved(folder.path(), "a");
-        let device = Device::flex();
-        let loaded = Checkpoint::load(&path).unwrap();
-        assert_eq!(loaded.meta.step, 7);
-        let empty = parameters::replace(model(&device), |_, old| old.zeros_like());
-        let restored = loaded.weights(empty, &device).unwrap();
-        let optimizer = loaded.optimizer(&restored, &device).unwrap();
-        let again = folder.path().join("b");
-        let memories = loaded.memories(vec![SegmentMemory::new(4); 2], &device).unwrap();
-        assert_eq!(memories[1].tokens(), 3);
-        save(&again, &restored, Some(&optimizer), &memories, &loaded.meta).unwrap();
-        assert_eq!(fs::read(path).unwrap(), fs::read(again).unwrap());
-    }
-
-    #[test]
-    fn another_rotary_layout_is_rejected() {
-        let folder = tempfile::tempdir().unwrap();
-        let device = Device::flex();
-        let rope = |layout: &str| model_with(&format!("kind = \"rope\"\nlayout = \"{layout}\""), &device);
-        let path = folder.path().join("half");
-        save(&path, &rope("half"), None, &[], &Meta::new(1, "abc", None, Vec::new())).unwrap();
-        let saved = Checkpoint::load(&path).unwrap();
-        assert_eq!(saved.meta.rotary_layouts, Some(vec![Some(Layout::Half); 2]));
-        assert!(saved.weights(rope("half"), &device).is_ok());
-        let error = saved.weights(rope("interleaved"), &device).unwrap_err();
-        assert!(
-            error.message().contains("\"half\", and the config says the rotary layout \"interleaved\""),
-            "{error}"
-        );
-        assert!(error.hint_text().is_some_and(|hint| hint.contains("position.layout")), "{error}");
-        // A model that does not rotate has the same parameters too.
-        let error = saved.weights(model_with("kind = \"none\"", &device), &device).unwrap_err();
-        assert!(error.message().contains("and the config says no rotation"), "{error}");
-        // Files of earlier versions say nothing of it.
-        let earlier = Checkpoint { meta: Meta::new(1, "abc", None, Vec::new()), ..saved };
-        assert!(earlier.weights(rope("interleaved"), &device).is_ok());
-    }
-
-    #[test]
-    fn damage_and_a_newer_format_are_reported() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = saved(folder.path(), "a");
-        let bytes = fs::read(&path).unwrap();
-        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-        assert!(Checkpoint::load(&path).unwrap_err().hint_text().is_some());
-        let text = String::from_utf8_lossy(&bytes).find("format").unwrap();
-        let mut newer = bytes.clone();
-        let digit = text + bytes[text..].iter().position(|byte| *byte == b'1').unwrap();
-        newer[digit] = b'9';
-        fs::write(&path, newer).unwrap();
-        assert!(Checkpoint::load(&path).unwrap_err().message().contains("format 9"));
-        assert!(
-            Checkpoint::load(&folder.path().join("none")).unwrap_err().message().contains("no such file")
-        );
-    }
-}
+mod tests;

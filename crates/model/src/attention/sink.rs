@@ -1,0 +1,43 @@
+//! What a layer has learned about its softmax: factors on the queries of each head, and the logit of a sink.
+
+use super::is_one;
+use burn::tensor::Tensor;
+use burn::tensor::activation::sigmoid;
+use longwave_kernels::{self as kernels, PartialAttention};
+use longwave_position::Reading;
+use longwave_position::encoding::QueryBlock;
+
+/// q `[batch, heads, queries, d]` of the queries at hand times the learned factors of the layer, where it has some.
+pub(super) fn scaled(q: Tensor<4>, block: QueryBlock<'_>, reading: &Reading) -> Tensor<4> {
+    match reading.learned_query_scale(block) {
+        Some(factors) => q * factors.unsqueeze_dim(3),
+        None => q,
+    }
+}
+
+/// The logits of the layer's sinks over its temperature, `[heads]`.
+pub(super) fn sink(block: QueryBlock<'_>, reading: &Reading) -> Option<Tensor<1>> {
+    let temperature = reading.layer(block.rows.layer).temperature;
+    let sink = reading.sink(block.rows.layer)?;
+    Some(if is_one(temperature) { sink } else { sink.div_scalar(temperature) })
+}
+
+/// Fused attention, with a sink where the layer has one.
+pub(super) fn with_sink(
+    [q, k, v]: [Tensor<4>; 3],
+    options: &kernels::Attention,
+    block: QueryBlock<'_>,
+    reading: &Reading,
+) -> Tensor<4> {
+    match sink(block, reading) {
+        None => kernels::attention(q, k, v, options),
+        Some(sink) => beside(kernels::partial_attention(q, k, v, options), sink),
+    }
+}
+
+/// Attention to all keys beside a sink of logit t: with l the log sum of the keys, they keep the share
+/// `exp(l) / (exp(l) + exp(t)) = sigmoid(l - t)`.
+pub(super) fn beside(keys: PartialAttention, sink: Tensor<1>) -> Tensor<4> {
+    let sink = sink.unsqueeze_dim::<2>(1).unsqueeze::<3>(); // [1, heads, 1]
+    keys.output * sigmoid(keys.log_sums - sink).unsqueeze_dim(3) // [batch, heads, queries, value_dim]
+}

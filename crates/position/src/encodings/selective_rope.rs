@@ -1,0 +1,270 @@
+//! `selective_rope`: rotations whose angles the text decides.
+//!
+//! q and k of row t are turned by the same angles, `angle_t = tau_b sum_{r = 0..t} psi_r`, so that a score sees the sum
+//! over the rows between query and key, `tau_b = base^(-2b/d)` (Movahedi et al. 2025, arXiv:2511.17388, and
+//! timurcarstensen/selective-rope). With u the layer's normalised input, cut into a slice per head whose norms are 1:
+//!
+//! - `phi = u W_down W_up`, `W_down [width, rank]`, `W_up [rank, heads head_dim/2]`;
+//! - `psi_t = sum_tap conv[tap] phi_{t - tap}`, a causal convolution of each channel over `kernel` rows;
+//! - `bias = true`: `psi + exp(log_bias)`, `log_bias [heads, head_dim/2]`, so that angles also grow with the position;
+//! - `gate = true`: `psi` of a head times `sigmoid(u W_gate + b_gate)`.
+//!
+//! Matrices and taps start as N(0, 0.02), so that training begins with next to no rotation; `log_bias` and `b_gate` at 0.
+//! Pairs are halves: channels b and `b + head_dim/2`. Positions do not enter, only the order of the rows. Angles are running
+//! sums in f32: their error grows as the root of the length, to 1e-5 of the sum at 10,000 rows.
+//!
+//! There are no frequencies of positions to interpolate: extensions of frequencies and geometries do not apply.
+
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, LayerInput, Position, PositionUse, Rows,
+    check_at_least, check_at_most, check_base, check_positive,
+};
+use crate::init::Init;
+use crate::parameter::ParameterSpec;
+use crate::per_layer::at_layer;
+use burn::module::{Module, Param};
+use burn::tensor::activation::sigmoid;
+use burn::tensor::{Tensor, TensorData};
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The most taps and ranks: far above the 4 and 32 of the published models.
+const MOST: usize = 1 << 14;
+
+/// Keys of `kind = "selective_rope"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The base of the geometric progression of the bands' factors.
+    pub base: f64,
+    /// The factor of the fastest band.
+    pub fastest: f64,
+    /// Inner width of the map from the input to angles.
+    pub rank: usize,
+    /// Rows that the convolution reads: a row and those before it.
+    pub kernel: usize,
+    /// A gate per head, from the input.
+    pub gate: bool,
+    /// A learned step per band that every row adds.
+    pub bias: bool,
+    /// Added to the sum of squares that the input is normalised by.
+    pub eps: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { base: 500_000.0, fastest: 1.0, rank: 32, kernel: 4, gate: false, bias: false, eps: 1e-6 }
+    }
+}
+
+/// The maps from the input to angles.
+#[derive(Module, Debug)]
+pub struct SelectiveRope {
+    /// `[layers, width, rank]`.
+    pub w_down: Param<Tensor<3>>,
+    /// `[layers, rank, heads head_dim/2]`.
+    pub w_up: Param<Tensor<3>>,
+    /// `[layers, kernel, heads head_dim/2]`: tap 0 is the row's own.
+    pub conv: Param<Tensor<3>>,
+    /// `[layers, width, heads]`.
+    pub w_gate: Option<Param<Tensor<3>>>,
+    /// `[layers, heads]`.
+    pub b_gate: Option<Param<Tensor<2>>>,
+    /// `[layers, heads, head_dim/2]`.
+    pub log_bias: Option<Param<Tensor<3>>>,
+    /// The factor of each band.
+    #[module(skip)]
+    factors: Vec<f32>,
+    #[module(skip)]
+    eps: f64,
+}
+
+impl Configure for Config {
+    type Encoding = SelectiveRope;
+    const KIND: &'static str = "selective_rope";
+    const DESCRIPTION: &'static str = "rotates q and k by angles that the text decides (Selective RoPE)";
+    const SOURCE: &'static str = "arXiv:2511.17388";
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined: angles grow with the content, not with the length alone");
+    const VARIANTS: &'static [&'static str] = &["gate = true\nbias = true\nkernel = 2"];
+
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        check_base(section, self.base)?;
+        check_positive(section, "fastest", self.fastest)?;
+        check_positive(section, "eps", self.eps)?;
+        for (key, value) in [("rank", self.rank), ("kernel", self.kernel)] {
+            check_at_least(section, key, value, 1)?;
+            check_at_most(section, key, value, MOST)?;
+        }
+        let Dimensions { width, heads, kv_heads, head_dim, .. } = *dimensions;
+        let needs = |what: String, hint: &str| {
+            Err(Error::usage(format!("`selective_rope` in `{section}` {what}")).hint(hint))
+        };
+        if head_dim % 2 == 1 {
+            return needs(
+                format!("turns pairs of channels, and the head dimension is {head_dim}"),
+                "give the model an even `model.head_dim`",
+            );
+        }
+        if kv_heads != heads {
+            return needs(
+                format!("turns the keys of every head by its own angles, and the model has {kv_heads} key heads for {heads} heads"),
+                "leave `model.kv_heads` out",
+            );
+        }
+        if width % heads != 0 {
+            return needs(
+                format!("cuts the width {width} into a slice for each of {heads} heads"),
+                "give a `model.width` that `model.heads` divides",
+            );
+        }
+        Ok(())
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> SelectiveRope {
+        let Dimensions { layers, width, heads, head_dim, .. } = *dimensions;
+        let bands = head_dim / 2;
+        let normal = |name: &str, shape| init.normal(&format!("position.selective_rope.{name}"), shape, 0.02);
+        let factor = |band: usize| self.fastest * self.base.powf(-2.0 * band as f64 / head_dim as f64);
+        SelectiveRope {
+            w_down: normal("w_down", [layers, width, self.rank]),
+            w_up: normal("w_up", [layers, self.rank, heads * bands]),
+            conv: normal("conv", [layers, self.kernel, heads * bands]),
+            w_gate: self.gate.then(|| normal("w_gate", [layers, width, heads])),
+            b_gate: self.gate.then(|| init.constant([layers, heads], 0.0)),
+            log_bias: self.bias.then(|| init.constant([layers, heads, bands], 0.0)),
+            factors: (0..bands).map(|band| factor(band) as f32).collect(),
+            eps: self.eps,
+        }
+    }
+}
+
+impl SelectiveRope {
+    /// The angles of every row of an input `[batch, length, width]`: `[batch, heads, length, head_dim/2]`.
+    pub fn angles(&self, input: &Tensor<3>, layer: usize) -> Tensor<4> {
+        let [batch, length, width] = input.dims();
+        let bands = self.factors.len();
+        let phi_width = self.w_up.dims()[2];
+        let heads = phi_width / bands;
+        let slices = input.clone().reshape([batch, length, heads, width / heads]);
+        let norms = slices.clone().square().sum_dim(3).add_scalar(self.eps).sqrt(); // [batch, length, heads, 1]
+        let u = (slices / norms).reshape([batch * length, width]);
+        let phi = u.clone().matmul(at_layer(&self.w_down, layer)).matmul(at_layer(&self.w_up, layer));
+        let phi = phi.reshape([batch, length, phi_width]);
+        let mut psi = self.convolved(&phi, layer).reshape([batch, length, heads, bands]);
+        if let Some(log_bias) = &self.log_bias {
+            psi = psi + at_layer::<3, 2>(log_bias, layer).exp().unsqueeze::<4>();
+        }
+        if let (Some(w_gate), Some(b_gate)) = (&self.w_gate, &self.b_gate) {
+            let gate = u.matmul(at_layer(w_gate, layer)) + at_layer::<2, 1>(b_gate, layer).unsqueeze();
+            psi = psi * sigmoid(gate).reshape([batch, length, heads, 1]);
+        }
+        let factors = TensorData::new(self.factors.clone(), [1, 1, 1, bands]);
+        let factors = Tensor::<4>::from_data(factors, &input.device());
+        (psi.cumsum(1) * factors).swap_dims(1, 2) // [batch, heads, length, head_dim/2]
+    }
+
+    /// Each row of `[batch, length, channels]` with those before it, weighed by the taps.
+    fn convolved(&self, phi: &Tensor<3>, layer: usize) -> Tensor<3> {
+        let [batch, length, channels] = phi.dims();
+        let conv = at_layer::<3, 2>(&self.conv, layer); // [kernel, channels]
+        let taps = conv.dims()[0].min(length);
+        let tap = |tap: usize| {
+            let before = Tensor::zeros([batch, tap, channels], &phi.device());
+            let moved = Tensor::cat(vec![before, phi.clone().slice_dim(1, 0..length - tap)], 1);
+            moved * conv.clone().slice_dim(0, tap..tap + 1).unsqueeze::<3>()
+        };
+        let own = phi.clone() * conv.clone().slice_dim(0, 0..1).unsqueeze::<3>();
+        (1..taps).map(tap).fold(own, |sum, part| sum + part)
+    }
+
+    /// `[batch, heads, rows, head_dim]`, each row turned by its angles.
+    fn turned(&self, x: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        let LayerInput { all, first } = rows.input.expect("hooks on q and k are given the input");
+        let (count, bands) = (x.dims()[2], self.factors.len());
+        let angles = self.angles(all, rows.layer).slice_dim(2, first..first + count);
+        let (cos, sin) = (angles.clone().cos(), angles.sin());
+        let a = x.clone().slice_dim(3, 0..bands);
+        let b = x.slice_dim(3, bands..2 * bands);
+        let turned_a = a.clone() * cos.clone() - b.clone() * sin.clone();
+        Tensor::cat(vec![turned_a, a * sin + b * cos], 3)
+    }
+}
+
+impl Position for SelectiveRope {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let mut listed = vec![
+            ParameterSpec::decayed("w_down", &["layers", "width", "rank"]),
+            ParameterSpec::decayed("w_up", &["layers", "rank", "bands"]),
+            ParameterSpec::decayed("conv", &["layers", "taps", "bands"]),
+        ];
+        if self.w_gate.is_some() {
+            listed.push(ParameterSpec::decayed("w_gate", &["layers", "width", "heads"]));
+            listed.push(ParameterSpec::undecayed("b_gate", &["layers", "heads"]));
+        }
+        if self.log_bias.is_some() {
+            listed.push(ParameterSpec::undecayed("log_bias", &["layers", "heads", "bands"]));
+        }
+        listed
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Order,
+            head_use: HeadUse::Reads,
+            reads_input: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        self.turned(q, rows)
+    }
+
+    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        self.turned(k, rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{build, dimensions, message_of, random};
+    use crate::encodings::Encoding;
+    use burn::tensor::Device;
+
+    #[test]
+    fn a_bias_alone_is_rope_and_norms_are_kept() {
+        let device = Device::flex();
+        let Encoding::SelectiveRope(mut encoding) = build("kind = 'selective_rope'\nbias = true", &device) else {
+            panic!("another kind")
+        };
+        encoding.conv = Param::from_tensor(encoding.conv.val().zeros_like());
+        let input = random::<3>("x", [1, 6, dimensions().width], &device);
+        let angles: Vec<f32> = encoding.angles(&input, 1).into_data().try_to_vec().unwrap();
+        // exp(0) a row: the angle of row t is (t + 1) tau.
+        for (index, angle) in angles.iter().enumerate() {
+            let (band, row) = (index % 2, index / 2 % 6);
+            let expected = (row + 1) as f64 * 500_000f64.powf(-0.5 * band as f64);
+            assert!((f64::from(*angle) - expected).abs() < 1e-6, "{index}: {angle}");
+        }
+        let q = random::<4>("q", [1, 2, 4, 4], &device);
+        let tokens = Tensor::zeros([1, 6], &device);
+        let positions = crate::positions::Positions::range(2..6);
+        let rows = Rows {
+            input: Some(LayerInput { all: &input, first: 2 }),
+            ..Rows::new(0, &tokens, &positions)
+        };
+        let norm = |x: Tensor<4>| x.square().sum_dim(3).sqrt();
+        let off = (norm(encoding.map_query(q.clone(), rows)) - norm(q)).abs().max().into_scalar::<f32>();
+        assert!(off < 1e-5, "{off}");
+    }
+
+    #[test]
+    fn a_wrong_value_names_its_key() {
+        assert!(message_of("kind = 'selective_rope'\nrank = 0").contains("position.rank"));
+        assert!(message_of("kind = 'selective_rope'\nkernel = 99999").contains("position.kernel"));
+        assert!(message_of("kind = 'selective_rope'\nfastest = -1.0").contains("position.fastest"));
+    }
+}

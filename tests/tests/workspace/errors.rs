@@ -72,6 +72,19 @@ fn an_encoding_that_linear_attention_cannot_read() {
 }
 
 #[test]
+fn log_n_beside_an_encoding_that_scales_scores() {
+    let change = with("kind = \"rope\"", "kind = \"scale_invariant\"");
+    insta::assert_snapshot!(refused(2, change, &["--set", "model.log_n=true"]));
+}
+
+#[test]
+fn an_extension_with_log_n_for_an_encoding_that_scales_scores() {
+    let change = with("kind = \"rope\"", "kind = \"scale_invariant\"");
+    let extension = "evaluate.extend=[{ kind = \"direct\", log_n = true }]";
+    insta::assert_snapshot!(refused(2, change, &["--set", extension]));
+}
+
+#[test]
 fn an_extension_that_linear_attention_cannot_read() {
     let arguments = ["--set", "model.attention=linear", "--set", "evaluate.extend=[\"rerope\"]"];
     insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));

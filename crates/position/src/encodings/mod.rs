@@ -154,6 +154,7 @@ encodings! {
     Sinusoidal in sinusoidal,
     Rope in rope,
     Alibi in alibi,
+    HardAlibi in hard_alibi,
     Kerple in kerple,
     T5 in t5,
     Sandwich in sandwich,
@@ -162,6 +163,7 @@ encodings! {
     Fox in fox,
     Xpos in xpos,
     Pope in pope,
+    Fope in fope,
     Index in index,
     Multiplicative in multiplicative,
     Radix in radix,
@@ -175,6 +177,7 @@ encodings! {
     Deberta in deberta,
     Cope in cope,
     Dape in dape,
+    ScaleInvariant in scale_invariant,
     Formulas in formula,
     SinkLogit in sink_logit,
 }

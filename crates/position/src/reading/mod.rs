@@ -95,6 +95,7 @@ impl Reading {
     /// Something in it acts on scores that the attention has none of.
     pub fn with_attention(self, attention: AttentionKind) -> Result<Self> {
         let reading = Self { attention, ..self };
+        reading.check_log_n()?;
         reading.check_attention().map_err(|error| {
             error.hint(
                 "linear attention takes `rope`, `xpos`, `none` and what acts on the hidden state; or write \
@@ -146,6 +147,24 @@ impl Reading {
             let scales = [factor, layer.logit_scale, layer.temperature];
             if scales.iter().any(|scale| (scale - 1.0).abs() > f64::EPSILON) {
                 return rejected("a temperature or an attention factor scales scores");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the log-n scaling of every layer goes with its encodings.
+    ///
+    /// # Errors
+    /// A layer scales queries by the number of keys, and an encoding scores by their distance.
+    pub fn check_log_n(&self) -> Result<()> {
+        for (index, layer) in self.layers.iter().enumerate() {
+            let scaled = self.of(index).find(|(encoding, _)| encoding.capabilities().scales_scores);
+            if let (Some((encoding, _)), true) = (scaled, layer.log_n != LogN::Off) {
+                return Err(Error::usage(format!(
+                    "`log_n` and `{}` both scale the scores of layer {index} as the text grows",
+                    encoding.kind()
+                ))
+                .hint(format!("leave `log_n` out: `{}` scales each pair by its distance", encoding.kind())));
             }
         }
         Ok(())

@@ -38,6 +38,7 @@ pub fn check(name: &str, case: &Case) {
     };
     let reading = match name {
         "layers_selector" => layers::extended(case),
+        "hard_alibi" => without_rotation(name, case),
         name if name.ends_with("_interpolated") => interpolated(name, case),
         _ => extended(kind, case),
     };
@@ -123,6 +124,14 @@ fn with_sink(case: &Case, rope: Value, sizes: &Dimensions) -> Reading {
     frequencies.attention_factor = case.f64("attention_factor");
     rope.set_frequencies(frequencies);
     model
+}
+
+/// An encoding that stands alone.
+fn without_rotation(kind: &str, case: &Case) -> Reading {
+    let (heads, dim) = (case.usize("heads"), case.usize("d"));
+    let dimensions = dimensions(heads, dim, heads * dim);
+    let config = config(kind, &case.config, &["heads", "d", "L"]);
+    reading_of(encoding(&config, &dimensions, case.params()), &dimensions)
 }
 
 /// A bias whose distances are divided by the scale of the case.

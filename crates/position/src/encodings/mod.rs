@@ -169,6 +169,7 @@ encodings! {
     Radix in radix,
     Recursive in recursive,
     CausalConv in causal_conv,
+    Abacus in abacus,
     Floater in floater,
     ComplexOrder in complex_order,
     Shaw in shaw,

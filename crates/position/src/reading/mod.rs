@@ -212,6 +212,20 @@ impl Reading {
         Ok(all)
     }
 
+    /// Tells the encodings that read digits which tokens these are, as `of_tokenizer` says; it is not called where none
+    /// asks.
+    ///
+    /// # Errors
+    /// Those of `of_tokenizer`.
+    pub fn set_digits(&mut self, of_tokenizer: impl Fn() -> Result<Vec<u32>>) -> Result<()> {
+        for encoding in &mut self.encodings {
+            if let Some(digits) = encoding.digits() {
+                *digits = of_tokenizer()?;
+            }
+        }
+        Ok(())
+    }
+
     /// The encodings, for an extension to change.
     pub fn encodings_mut(&mut self) -> &mut [Encoding] {
         &mut self.encodings

@@ -103,15 +103,6 @@ fn an_extension_that_no_layer_of_a_stack_can_take() {
 }
 
 #[test]
-fn an_encoding_of_digits_whose_tokenizer_joins_them() {
-    let change = |project: &Project| {
-        project.write("corpus/years.txt", &"1789 1812 1865 1945 ".repeat(200));
-        CONFIG.replace("\"rope\"", "\"abacus\"").replace(", \"linear\", \"ntk\"", "")
-    };
-    insta::assert_snapshot!(refused(2, change, &[]));
-}
-
-#[test]
 fn a_text_as_long_as_the_table_of_places() {
     let change = |_: &Project| {
         let config = CONFIG.replace("\"rope\"", "\"abacus\"\ntable_size = 40\nmax_offset = 4\ndigits = [3]");

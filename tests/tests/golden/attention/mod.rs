@@ -1,6 +1,7 @@
 //! Kind `attention`: probabilities and output of a reading, end to end.
 
 mod layers;
+mod stick_breaking;
 
 use crate::build::{
     bias_config, config, dimensions, encoding, positions, reading, reading_of, with_key, with_params,
@@ -31,6 +32,9 @@ const NOT_THE_EXTENSIONS: [&str; 11] = [
 
 /// Checks one case of a file.
 pub fn check(name: &str, case: &Case) {
+    if name == "stick_breaking" {
+        return stick_breaking::check(case);
+    }
     let kind = match name {
         "query_chunks" => case.text("method"),
         "attention_linear" | "attention_yarn" => case.text("extend"),

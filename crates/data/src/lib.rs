@@ -25,6 +25,7 @@ mod config;
 mod corpus;
 mod dataset;
 mod digest;
+mod digits;
 mod documents;
 mod embedded;
 mod examined;

@@ -66,7 +66,9 @@ impl<'a> TrainedRun<'a> {
         let dataset = text.open(&tokenizer, &mut |progress| observer.event(Event::Data(progress)))?;
         let resolved = run.config.model.resolve(tokenizer.vocab_size(), run.config.train.length)?;
         let warning = unfinished(&run, id, saved.meta.step);
-        let fresh = Gpt::new(&resolved, &run.config.position, &Init::new(run.config.seed, &machine.device))?;
+        let init = Init::new(run.config.seed, &machine.device);
+        let mut fresh = Gpt::new(&resolved, &run.config.position, &init)?;
+        fresh.position.set_digits(|| tokenizer.digits())?;
         let model = restore(&run.config, fresh, &machine.device, &saved)?.valid();
         let (step, stage) = (saved.meta.step, saved.meta.stage());
         let checkpoint = id.name().into_owned();

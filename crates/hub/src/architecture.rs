@@ -62,11 +62,12 @@ impl Architecture {
                 return (Self::Longwave, Some(format!("none has `position.kind = \"{}\"`", position.name())));
             }
         };
-        let linear = obstacle(
-            resolved.config.attention == AttentionKind::Linear,
-            "its attention is a softmax, not `model.attention = \"linear\"`",
+        let attention = resolved.config.attention;
+        let other = obstacle(
+            attention != AttentionKind::Softmax,
+            format!("its attention is a softmax, not `{attention}`"),
         );
-        match obstacles.into_iter().chain([linear]).flatten().next() {
+        match obstacles.into_iter().chain([other]).flatten().next() {
             None => (nearest, None),
             Some(obstacle) => {
                 (Self::Longwave, Some(format!("`{}` is nearest, but {obstacle}", nearest.model_type())))

@@ -6,7 +6,7 @@
 //! segment all is dropped that the next one does not see; what Transformer-XL carries over are the inputs of
 //! blocks, and their keys and values are those that a cache has already.
 
-use crate::attention::{Attention, Rotations, attend};
+use crate::attention::{Attention, Rotations};
 use crate::config::Resolved;
 use crate::gpt::Gpt;
 use burn::tensor::kind::Basic;
@@ -211,7 +211,7 @@ impl Kept {
         let total = rows.positions.length();
         let queries = total - count..total;
         let block = QueryBlock { rows, queries: &queries, input: &input };
-        attention.joined(attend([q, k, v], attention.scale(), block, reading, rotations), Some(onto))
+        attention.joined(attention.attend([q, k, v], block, reading, rotations), Some(onto))
     }
 }
 

@@ -263,9 +263,7 @@ impl ModelConfig {
             return Err(Error::value("model.log_n_bias", true, "it belongs to `model.log_n = \"learned\"`")
                 .hint("leave it out, or learn the scaling"));
         }
-        if self.attention == AttentionKind::Linear {
-            self.check_linear()?;
-        }
+        self.check_attention()?;
         let feed_forward_width = match (self.feed_forward_width, self.feed_forward) {
             (Some(inner), _) => positive("model.feed_forward_width", inner)?,
             (None, FeedForwardKind::Gelu) => 4 * width,
@@ -277,15 +275,20 @@ impl ModelConfig {
         Ok(resolved)
     }
 
-    /// Linear attention has no scores.
-    fn check_linear(&self) -> Result<()> {
+    /// Linear attention has no scores, and stick-breaking attention no softmax of them.
+    fn check_attention(&self) -> Result<()> {
+        let linear = self.attention == AttentionKind::Linear;
         let scales = [QkNorm::Key, QkNorm::Cosine].contains(&self.qk_norm);
-        for (key, scales) in [("qk_norm", scales), ("log_n", self.log_n != LogNKind::Off)] {
+        let softmax = self.attention == AttentionKind::Softmax;
+        for (key, scales) in
+            [("qk_norm", scales && linear), ("log_n", self.log_n != LogNKind::Off && !softmax)]
+        {
             if scales {
                 return Err(Error::usage(format!(
-                    "`model.{key}` scales the scores of a softmax, and `model.attention = \"linear\"` has none"
+                    "`model.{key}` scales the scores of a softmax, and `{}` has none",
+                    self.attention
                 ))
-                .hint("leave it out, or write `model.attention = \"softmax\"`"));
+                .hint(format!("leave it out, or write `{}`", AttentionKind::Softmax)));
             }
         }
         Ok(())

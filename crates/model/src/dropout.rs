@@ -5,8 +5,9 @@
 
 use burn::tensor::{Tensor, TensorData};
 use longwave_core::random::Stream;
+use longwave_position::encoding::TrainingDraw;
 
-/// The dropout of one training pass.
+/// The dropout of one training pass, and what its other draws are made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Dropout {
     /// Share of channels set to zero, in [0, 1).
@@ -15,9 +16,16 @@ pub struct Dropout {
     pub seed: u64,
     /// Counts passes: the optimizer step times the micro-batches a step, plus the micro-batch.
     pub pass: u64,
+    /// The optimizer step: what an encoding draws at random is the same in all passes of a step.
+    pub step: u64,
 }
 
 impl Dropout {
+    /// What the encodings draw from.
+    pub(crate) fn draw(&self) -> TrainingDraw {
+        TrainingDraw { seed: self.seed, step: self.step }
+    }
+
     /// Drops channels of `[batch, length, width]` and scales the rest by `1 / (1 - rate)`; `place`
     /// names the spot in the model.
     pub fn apply(&self, x: Tensor<3>, place: &str) -> Tensor<3> {
@@ -50,7 +58,7 @@ mod tests {
     #[test]
     fn keeps_the_mean_and_repeats() {
         let x = Tensor::<3>::ones([2, 100, 101], &Device::flex());
-        let dropout = Dropout { rate: 0.25, seed: 1, pass: 7 };
+        let dropout = Dropout { rate: 0.25, seed: 1, pass: 7, step: 7 };
         let y = dropout.apply(x.clone(), "block 0");
         let mean = y.clone().mean().into_scalar::<f32>();
         assert!((mean - 1.0).abs() < 0.02, "{mean}");

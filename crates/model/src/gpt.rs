@@ -133,7 +133,8 @@ impl Gpt {
         let mut inputs = Vec::new();
         for (layer, block) in self.blocks.iter().enumerate() {
             stop()?;
-            let rows = Rows::new(layer, &pass.tokens, pass.positions);
+            let draw = pass.dropout.map(Dropout::draw);
+            let rows = Rows { draw, ..Rows::new(layer, &pass.tokens, pass.positions) };
             x = pass.reading.embed(x, rows);
             if let (0, Some(dropout)) = (layer, pass.dropout) {
                 x = dropout.apply(x, "embedding");

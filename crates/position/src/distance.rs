@@ -35,6 +35,11 @@ pub trait DistanceBias {
         None
     }
 
+    /// As [`Capabilities::position_use`].
+    fn position_use(&self) -> PositionUse {
+        PositionUse::Distances
+    }
+
     /// As [`Capabilities::scratch_per_score`].
     fn scratch_per_score(&self) -> usize {
         1
@@ -54,7 +59,7 @@ impl<E: DistanceBias> Position for E {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            position_use: PositionUse::Distances,
+            position_use: self.position_use(),
             adds_bias: true,
             scratch_per_score: self.scratch_per_score(),
             ..Capabilities::default()

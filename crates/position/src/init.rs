@@ -72,6 +72,19 @@ impl Init {
         self.fill(shape, || mean + deviation * stream.normal())
     }
 
+    /// Normal around a mean of its own for each number, chosen by its row-major index.
+    pub fn normal_around_each<const D: usize>(
+        &self,
+        name: &str,
+        shape: [usize; D],
+        mean: impl Fn(usize) -> f64,
+        deviation: f64,
+    ) -> Param<Tensor<D>> {
+        let mut stream = self.stream(name);
+        let mut index = 0..;
+        self.fill(shape, || mean(index.next().unwrap_or_default()) + deviation * stream.normal())
+    }
+
     /// Uniform in `[low, high)`.
     pub fn uniform<const D: usize>(
         &self,

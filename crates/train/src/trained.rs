@@ -39,7 +39,8 @@ impl Trained {
         let checkpoint = Checkpoint::load(&existing_checkpoint(folder, which)?)?;
         let tokenizer = Tokenizer::of_run(folder, checkpoint.meta.tokenizer.as_deref())?;
         let resolved = config.model.resolve(tokenizer.vocab_size(), config.train.length)?;
-        let fresh = Gpt::new(&resolved, &config.position, &Init::new(config.seed, device))?;
+        let mut fresh = Gpt::new(&resolved, &config.position, &Init::new(config.seed, device))?;
+        fresh.position.set_digits(|| tokenizer.digits())?;
         let model = restore(&config, fresh, device, &checkpoint)?.valid();
         Ok(Self { config, resolved, model, meta: checkpoint.meta, tokenizer })
     }

@@ -101,6 +101,14 @@ pub fn with_key(config: toml::Value, key: &str, value: impl Into<toml::Value>) -
     toml::Value::Table(table)
 }
 
+/// A config without a key, which must have the one value that the encoding knows.
+pub fn without_key(config: toml::Value, key: &str, only: &str) -> toml::Value {
+    let toml::Value::Table(mut table) = config else { panic!("{config:?}") };
+    let value = table.remove(key);
+    assert_eq!(value.as_ref().and_then(toml::Value::as_str), Some(only), "{key}");
+    toml::Value::Table(table)
+}
+
 /// The config of a bias, from the name of a file such as `kerple_log` or `cpb_interpolated`.
 pub fn bias_config(name: &str, case: &Value, not_ours: &[&str]) -> toml::Value {
     let name = name.strip_suffix("_interpolated").unwrap_or(name);

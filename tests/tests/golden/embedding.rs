@@ -3,13 +3,15 @@
 use crate::build::{config, dimensions, encoding, positions, with_key};
 use crate::file::Case;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use longwave_position::encoding::Rows;
-use longwave_position::{Dimensions, Encoding};
+use longwave_position::encoding::{Rows, TrainingDraw};
+use longwave_position::{Dimensions, Encoding, Position};
 
 /// Checks one case of a file; the file's name is the encoding's kind, or that and a variant.
 pub fn check(name: &str, case: &Case) {
-    if name == "complex_order" {
-        return waves(case);
+    match name {
+        "complex_order" => return waves(case),
+        "abacus" => return places(case),
+        _ => {}
     }
     let x = case.input("x");
     let [length, width] = x.shape[..] else { panic!("x {:?}", x.shape) };
@@ -57,5 +59,36 @@ fn waves(case: &Case) {
     let mut outputs = case.outputs();
     outputs.compare("real", waves.clone().slice_dim(1, 0..half));
     outputs.compare("imag", waves.slice_dim(1, half..2 * half));
+    outputs.done();
+}
+
+/// The places of digits, raised by the offset of a case: that of some step of a training that draws up to it.
+fn places(case: &Case) {
+    let x = case.input("x");
+    let [length, width] = x.shape[..] else { panic!("x {:?}", x.shape) };
+    let config = config("abacus", &case.config, &["offset"]);
+    let offset = case.usize("offset");
+    let config = with_key(config, "max_offset", offset as i64);
+    let Encoding::Abacus(abacus) = encoding(&config, &dimensions(1, width, width), case.params()) else {
+        panic!("{config:?}")
+    };
+    let tokens: Vec<i64> = case.input("tokens").data.iter().map(|&token| token as i64).collect();
+    let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens, [1, length]), &Device::flex());
+    let positions = positions(&case.input("positions"));
+    let draw = (offset > 0).then(|| {
+        let of_step = |step| TrainingDraw { seed: 0, step };
+        let drawn = |draw: &TrainingDraw| abacus.offset(Some(*draw), 0) == offset;
+        (0..10_000).map(of_step).find(drawn).expect("a step that draws the offset")
+    });
+    let mut outputs = case.outputs();
+    let digits = abacus.places(&tokens, None).into_data_as::<i32>().try_to_vec::<i32>().unwrap();
+    let index: Vec<f64> = digits
+        .into_iter()
+        .map(|place| if place > 0 { f64::from(place) + offset as f64 } else { 0.0 })
+        .collect();
+    outputs.compare_f64("index", &index);
+    let rows = Rows { draw, ..Rows::new(0, &tokens, &positions) };
+    let h = abacus.embed(x.burn::<2>().unsqueeze::<3>(), rows);
+    outputs.compare("h", h.squeeze_dim::<2>(0));
     outputs.done();
 }

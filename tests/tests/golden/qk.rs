@@ -1,6 +1,6 @@
 //! Kind `qk`: rotated or scaled q and k, and their frequencies.
 
-use crate::build::{config, dimensions, encoding, positions, with_key};
+use crate::build::{config, dimensions, encoding, positions, with_key, without_key};
 use crate::file::{Case, Tensor};
 use burn::tensor::{Device, Int, Tensor as BurnTensor};
 use longwave_kernels::rotate;
@@ -18,14 +18,22 @@ pub fn check(name: &str, case: &Case) {
     let [heads, _, head_dim] = q.shape[..] else { panic!("q {:?}", q.shape) };
     let mut dimensions = dimensions(heads, head_dim, heads * head_dim);
     let mut config = config(kind, &case.config, &["train_length"]);
-    if name == "rope_hope" {
+    match name {
+        "rope_hope" => config = with_key(config, "hope", true),
+        // A case gives the coefficients, and one layout is all there is.
+        "fope" => config = with_key(without_key(config, "layout", "half"), "learned", true),
+        _ => {}
+    }
+    if case.config.get("train_length").is_some() {
         dimensions.train_length = case.usize("train_length");
-        config = with_key(config, "hope", true);
     }
     let encoding = encoding(&config, &dimensions, case.params());
     let mut outputs = case.outputs();
     if outputs.has("frequencies") {
-        let frequencies = encoding.frequencies().expect("frequencies").inv_freq.clone();
+        let mut frequencies = encoding.frequencies().expect("frequencies").inv_freq.clone();
+        if name == "fope" {
+            frequencies.retain(|&frequency| frequency > 0.0);
+        }
         outputs.compare_f64("frequencies", &frequencies);
     }
     if let Encoding::Xpos(xpos) = &encoding {

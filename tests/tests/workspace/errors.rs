@@ -72,6 +72,38 @@ fn an_encoding_that_linear_attention_cannot_read() {
 }
 
 #[test]
+fn an_attention_that_there_is_not() {
+    let attention = "model.attention={ kind = \"stick_breaking\", rest = \"drop\" }";
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", attention]));
+}
+
+#[test]
+fn log_n_of_stick_breaking_attention() {
+    let arguments = ["--set", "model.attention=stick_breaking", "--set", "model.log_n=true"];
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
+}
+
+#[test]
+fn sinks_of_stick_breaking_attention() {
+    let extend = "evaluate.extend=[{ kind = \"sinks\", n_sink = 2, window = \"L/2\" }]";
+    let arguments = ["--set", "model.attention=stick_breaking", "--set", extend];
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
+}
+
+#[test]
+fn log_n_beside_an_encoding_that_scales_scores() {
+    let change = with("kind = \"rope\"", "kind = \"scale_invariant\"");
+    insta::assert_snapshot!(refused(2, change, &["--set", "model.log_n=true"]));
+}
+
+#[test]
+fn an_extension_with_log_n_for_an_encoding_that_scales_scores() {
+    let change = with("kind = \"rope\"", "kind = \"scale_invariant\"");
+    let extension = "evaluate.extend=[{ kind = \"direct\", log_n = true }]";
+    insta::assert_snapshot!(refused(2, change, &["--set", extension]));
+}
+
+#[test]
 fn an_extension_that_linear_attention_cannot_read() {
     let arguments = ["--set", "model.attention=linear", "--set", "evaluate.extend=[\"rerope\"]"];
     insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
@@ -87,6 +119,25 @@ fn a_layer_that_no_pattern_reaches() {
 fn an_extension_that_no_layer_of_a_stack_can_take() {
     let stack = "position={ kind = \"mixed\", layers = [{ kind = \"fox\", window = 8 }, \"none\"] }";
     insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", stack]));
+}
+
+#[test]
+fn an_encoding_of_digits_whose_tokenizer_joins_them() {
+    let change = |project: &Project| {
+        project.write("corpus/train/years.txt", &"1789 1812 1865 1945 ".repeat(2000));
+        CONFIG.replace("\"rope\"", "\"abacus\"").replace(", \"linear\", \"ntk\"", "")
+    };
+    let tokenizer = "data.tokenizer={ kind = \"bpe\", vocab_size = 270 }";
+    insta::assert_snapshot!(refused(2, change, &["--set", tokenizer]));
+}
+
+#[test]
+fn a_text_as_long_as_the_table_of_places() {
+    let change = |_: &Project| {
+        let config = CONFIG.replace("\"rope\"", "\"abacus\"\ntable_size = 40\nmax_offset = 4\ndigits = [3]");
+        config.replace(", \"linear\", \"ntk\"", "")
+    };
+    insta::assert_snapshot!(refused(2, change, &[]));
 }
 
 #[test]

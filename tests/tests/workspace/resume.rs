@@ -63,6 +63,35 @@ fn a_run_stopped_anywhere_and_twice_ends_with_the_same_bits() {
     stopped_twice(&[]);
 }
 
+/// Training on numbers with the places of their digits.
+fn on_numbers(max_offset: usize) -> [String; 6] {
+    [
+        "data={ task = { kind = \"binary_addition\" } }".to_owned(),
+        "position.kind=abacus".to_owned(),
+        format!("position.max_offset={max_offset}"),
+        "train.validate_every=6".to_owned(),
+        "train.validation_tokens=256".to_owned(),
+        "evaluate=[]".to_owned(),
+    ]
+}
+
+#[test]
+fn so_does_one_whose_encoding_draws_offsets() {
+    stopped_twice(&on_numbers(50));
+}
+
+#[test]
+fn an_offset_that_an_encoding_draws_reaches_training() {
+    let project = Project::new();
+    for (folder, most) in [("without", 0), ("with", 50)] {
+        assert_eq!(train_until(&project, folder, usize::MAX, &on_numbers(most)), Outcome::Done);
+    }
+    // The same weights and batches: the places of digits alone differ.
+    let [without, with] = ["without", "with"].map(|folder| steps(&project, folder));
+    assert_ne!(without[0].1.to_bits(), with[0].1.to_bits());
+    assert!((without[0].1 - with[0].1).abs() < 0.1, "{} {}", without[0].1, with[0].1);
+}
+
 #[test]
 fn so_does_one_with_dropout_a_shuffled_order_and_a_learned_table() {
     let changes = ["model.dropout=0.1", "train.sampling=shuffled", "position.kind=learned", "evaluate=[]"];

@@ -69,8 +69,9 @@ impl<'a> Probe<'a> {
         let bias = self.with_block(&positions, last..self.length, |block| self.reading.bias(block));
         let options = Attention { bias, query_offset: last, ..Attention::causal(self.dimensions.head_dim) };
         let values = numbers(options.bias_block(1, self.length, &device)?);
-        let of_head =
-            |row: &[f64]| distances.iter().map(|&n| Some(row[last - n] / self.temperature())).collect();
+        // Minus infinity hides the key, as a mask does.
+        let added = |bias: f64| bias.is_finite().then_some(bias / self.temperature());
+        let of_head = |row: &[f64]| distances.iter().map(|&n| added(row[last - n])).collect();
         Some(values.chunks(self.length).map(of_head).collect())
     }
 

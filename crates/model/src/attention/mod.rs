@@ -3,11 +3,12 @@
 //! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors, vectors by distance) goes to
 //! the fused kernels for all queries at once, and so do two pairs of position maps chosen by distance. What
 //! needs the scores themselves is read one block of queries at a time, in [`blocks`]. Linear attention has no
-//! scores: [`mod@linear`].
+//! scores: [`mod@linear`]. Stick-breaking attention takes the place of the softmax in blocks: [`stick_breaking`].
 
 pub mod blocks;
 pub mod linear;
 mod sink;
+pub mod stick_breaking;
 
 use crate::complex_weights::{Groups, WeightKind};
 use crate::config::{QkNorm, Resolved};
@@ -21,7 +22,7 @@ use longwave_position::encoding::{
     Geometry, LayerInput, MapsByDistance, PositionMap, QueryBlock, Relative, Rows,
 };
 use longwave_position::frequency::{Rotation, Side};
-use longwave_position::reading::AttentionKind;
+use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
 use longwave_position::{Init, Positions, Reading};
 use sink::{beside, scaled, sink, with_sink};
 
@@ -42,6 +43,8 @@ pub struct Attention {
     pub query_gain: Option<Param<Tensor<1>>>,
     /// `[head_dim]`: gain of the normalised keys.
     pub key_gain: Option<Param<Tensor<1>>>,
+    /// `[heads head_dim]`: where the rest of a stick goes, head by head.
+    pub remainder: Option<Param<Tensor<1>>>,
     #[module(skip)]
     heads: Heads,
     #[module(skip)]
@@ -114,6 +117,10 @@ impl Attention {
             QkNorm::Cosine => Some((d.head_dim as f64).sqrt()),
             QkNorm::None | QkNorm::Rms => None,
         };
+        let remainder = matches!(
+            resolved.config.attention,
+            AttentionKind::StickBreaking(StickBreaking { remainder: Remainder::Bias, .. })
+        );
         let gain =
             || (qk_norm == QkNorm::Rms).then(|| init.constant([weight_kind.stored_rows(d.head_dim)], 1.0));
         Self {
@@ -126,6 +133,7 @@ impl Attention {
             logit_scale: logit_scale.map(|scale| init.constant([d.heads], scale)),
             query_gain: gain(),
             key_gain: gain(),
+            remainder: remainder.then(|| init.constant([d.heads * d.head_dim], 0.0)),
             heads: Heads { query: d.heads, key_value: d.kv_heads, head_dim: d.head_dim },
             qk_norm,
             eps: resolved.config.qk_norm_eps,
@@ -196,7 +204,7 @@ impl Attention {
             }
         } else {
             let (q, k, v) = self.unrotated(packed);
-            attend([q, k, v], scale, block, reading, rotations)
+            self.attend([q, k, v], block, reading, rotations)
         };
         self.joined(out, onto)
     }
@@ -220,7 +228,26 @@ impl Attention {
         let (q, k, v) = self.unrotated(self.precision.linear(input.clone(), matrix));
         let q = q.slice_dim(2, queries.clone());
         let block = QueryBlock { rows, queries: &queries, input: &input };
-        self.joined(attend([q, k, v], self.scale(), block, reading, rotations), onto)
+        self.joined(self.attend([q, k, v], block, reading, rotations), onto)
+    }
+
+    /// [`attend`] with what the rest of a stick adds, where that is learned.
+    pub fn attend(
+        &self,
+        [q, k, v]: [Tensor<4>; 3],
+        block: QueryBlock<'_>,
+        reading: &Reading,
+        rotations: &mut Rotations,
+    ) -> Tensor<4> {
+        let Some(remainder) = &self.remainder else {
+            return attend([q, k, v], self.scale(), block, reading, rotations);
+        };
+        // A channel of ones adds up the weights.
+        let [batch, kv_heads, length, dim] = v.dims();
+        let ones = Tensor::ones([batch, kv_heads, length, 1], &v.device());
+        let out = attend([q, k, Tensor::cat(vec![v, ones], 3)], self.scale(), block, reading, rotations);
+        let rest = out.clone().slice_dim(3, dim..dim + 1).neg().add_scalar(1.0); // [batch, heads, queries, 1]
+        out.slice_dim(3, 0..dim) + rest * remainder.val().reshape([1, self.heads.query, 1, dim])
     }
 
     /// The heads' outputs `[batch, heads, length, head_dim]`, side by side and projected: `[batch, length, width]`,
@@ -273,8 +300,12 @@ pub fn attend(
     reading: &Reading,
     rotations: &mut Rotations,
 ) -> Tensor<4> {
-    if reading.attention() == AttentionKind::Linear {
-        return linear::attention([q, k, v], block, reading, rotations);
+    match reading.attention() {
+        AttentionKind::Softmax => {}
+        AttentionKind::Linear => return linear::attention([q, k, v], block, reading, rotations),
+        AttentionKind::StickBreaking(_) => {
+            return blocks::attention([q, k, v], scale, block, reading, rotations);
+        }
     }
     let geometry = reading.geometry(block.rows.layer);
     // Vectors by distance are read with one q and k.

@@ -49,6 +49,9 @@ pub struct Capabilities {
     /// A hook reads `block.input` or `rows.input` of all rows. Without it, a text that is read piece by piece has only the input of the
     /// new rows.
     pub reads_input: bool,
+    /// [`Position::scores`](super::Position::scores) multiplies scores by a factor that grows with the distance. Log-n
+    /// scaling would adapt them to the length a second time.
+    pub scales_scores: bool,
     /// Numbers per score that the encoding holds at once where the model reads it by blocks of queries (the hidden layer
     /// of a network over distances). Blocks become smaller by this factor.
     pub scratch_per_score: usize,
@@ -68,6 +71,7 @@ impl Capabilities {
         complex_hidden: false,
         reads_key_matrix: false,
         reads_input: false,
+        scales_scores: false,
         scratch_per_score: 1,
         table_rows: None,
     };
@@ -85,6 +89,7 @@ impl Capabilities {
             complex_hidden: self.complex_hidden || other.complex_hidden,
             reads_key_matrix: self.reads_key_matrix || other.reads_key_matrix,
             reads_input: self.reads_input || other.reads_input,
+            scales_scores: self.scales_scores || other.scales_scores,
             scratch_per_score: self.scratch_per_score.max(other.scratch_per_score),
             table_rows: self.table_rows.or(other.table_rows),
         }

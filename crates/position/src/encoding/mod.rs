@@ -23,7 +23,7 @@ pub use capabilities::{Capabilities, HeadUse, PositionUse};
 pub use config::{Configure, Extrapolation};
 pub(crate) use config::{check_at_least, check_at_most, check_base, check_hidden, check_positive, largest};
 pub use geometry::{Geometry, PositionMap, Selector};
-pub use rows::{Dimensions, Heads, LayerInput, MAX_SIZE, QueryBlock, Rows};
+pub use rows::{Dimensions, Heads, LayerInput, MAX_SIZE, QueryBlock, Rows, TrainingDraw};
 
 /// What the hooks `map_query` and `map_key` do, described for a kernel: with n the distance of a query and a key, the
 /// product of the maps is `(q_i + query_bias) · (k_j + keys[n]) + key_bias[n]`, with q and k as they were.
@@ -219,6 +219,12 @@ pub trait Position {
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
         let _ = longer;
         Ok(false)
+    }
+
+    /// The tokens that are digits, where the encoding reads them and leaves it to the tokenizer which they are: those of
+    /// the tokenizer are put in their place before a text is read.
+    fn digits(&mut self) -> Option<&mut Vec<u32>> {
+        None
     }
 
     /// Tables of the encoding's own numbers (slopes, buckets, digits) for `longwave inspect`, as an extension leaves

@@ -2,6 +2,7 @@
 
 use crate::positions::Positions;
 use burn::tensor::{Int, Tensor};
+use longwave_core::random::Stream;
 use std::ops::Range;
 
 /// The largest size of a model or an encoding: whole numbers up to it are exact in f32, and products of two stay far
@@ -27,6 +28,22 @@ pub struct Dimensions {
     pub vocab_size: usize,
 }
 
+/// What random draws of an encoding in training are made from: the same for all rows of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrainingDraw {
+    /// The run's seed.
+    pub seed: u64,
+    /// The optimizer step, counted over all stages.
+    pub step: u64,
+}
+
+impl TrainingDraw {
+    /// The random numbers of the step for one purpose.
+    pub fn stream(self, purpose: &str) -> Stream {
+        Stream::new(self.seed, purpose, self.step)
+    }
+}
+
 /// The rows of one forward pass, as a hook sees them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
@@ -41,6 +58,8 @@ pub struct Rows<'a> {
     pub key_matrix: Option<&'a Tensor<2>>,
     /// The block's normalised input, in hooks on q and k.
     pub input: Option<LayerInput<'a>>,
+    /// In training, what an encoding may draw from; `None` where a text is read.
+    pub draw: Option<TrainingDraw>,
 }
 
 /// The normalised input of a block, for hooks on q and k.
@@ -53,9 +72,9 @@ pub struct LayerInput<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Rows without a projection of keys and an input.
+    /// Rows that are read, not trained on, without a projection of keys and an input.
     pub fn new(layer: usize, tokens: &'a Tensor<2, Int>, positions: &'a Positions) -> Self {
-        Self { layer, tokens, positions, key_matrix: None, input: None }
+        Self { layer, tokens, positions, key_matrix: None, input: None, draw: None }
     }
 
     /// The same rows in another layer.

@@ -209,6 +209,7 @@ impl ExtensionConfig {
             .without_memory(reading)
             .and_then(|()| self.extension.change(&mut changed, lengths))
             .and_then(|()| self.common.apply(&mut changed, &trained, lengths))
+            .and_then(|()| changed.check_log_n())
             .and_then(|()| changed.check_attention())
             .and_then(|()| check_numbers(self.kind(), &changed, lengths));
         match result {

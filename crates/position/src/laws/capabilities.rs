@@ -4,7 +4,7 @@ use super::{Build, Outcome, apart, ensure};
 use crate::encoding::{HeadUse, Heads, MapsByDistance, QueryBlock, Relative};
 use crate::positions::Positions;
 use crate::testing::{Inputs, SCALE, attend, dimensions, random};
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use longwave_kernels::{Attention, Bias, RelativeVectors, attention};
 
 const LENGTH: usize = 9;
@@ -14,7 +14,7 @@ fn cases() -> [Positions; 2] {
     [Positions::range(0..LENGTH), Positions::range(0..LENGTH).map(|m| 1.5 * m)]
 }
 
-/// `adds_bias`, `adds_vectors`, `needs_scores` and `scratch_per_score`.
+/// `adds_bias`, `adds_vectors`, `needs_scores`, `scales_scores` and `scratch_per_score`.
 pub(super) fn of_scores(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let subject = build(&dimensions(), &device);
@@ -25,6 +25,17 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
         let [q, k] = inputs.heads(position, 1, &positions);
         let rows = inputs.rows(position, 1, &positions);
         let block = QueryBlock { rows, queries: &(0..LENGTH), input: &inputs.hidden };
+        if capabilities.scales_scores {
+            let scores = |value: f64| {
+                let scores = Tensor::full([1, dimensions().heads, LENGTH, LENGTH], value, &device);
+                position.scores(scores, Heads { q: &q, k: &k, scale: 1.0 }, block)
+            };
+            let factor = (scores(1.0) - scores(0.0)).slice_dim(2, LENGTH - 1..LENGTH);
+            let far = factor.clone().slice_dim(3, 0..1) - factor.slice_dim(3, LENGTH - 1..LENGTH);
+            ensure(far.min().into_scalar::<f32>() > 1e-3, || {
+                "`scales_scores` is true, and the factor on scores does not grow with the distance".to_owned()
+            })?;
+        }
         let bias = position.bias(block);
         ensure(matches!(bias, Bias::None) != capabilities.adds_bias, || {
             format!("`adds_bias` is {}", capabilities.adds_bias)
@@ -118,7 +129,7 @@ pub(super) fn of_heads(build: Build<'_>) -> Outcome {
     })?;
     if relative {
         let [moved_q, moved_k] = inputs.heads(position, 0, &positions.map(|m| m + 40.0));
-        let product = |q: burn::tensor::Tensor<4>, k: burn::tensor::Tensor<4>| q.matmul(k.swap_dims(2, 3));
+        let product = |q: Tensor<4>, k: Tensor<4>| q.matmul(k.swap_dims(2, 3));
         let off = apart(&product(q, k), &product(moved_q, moved_k));
         ensure(off < 1e-3, || format!("`is_relative_qk` is true, and a shift changes q.k by {off}"))?;
     }

@@ -54,6 +54,8 @@ enum Mistake {
     VectorsWithoutScores,
     /// It describes vectors without declaring it.
     SilentVectors,
+    /// It declares a factor on scores, and has none.
+    ClaimsToScale,
     /// It makes q and k wider without declaring it.
     SilentlyWider,
     /// It describes maps of q and k that it does not make.
@@ -90,6 +92,7 @@ const MISTAKES: &[(Mistake, &str)] = &[
     (SilentBlock, "biases and scores are declared"),
     (VectorsWithoutScores, "biases and scores are declared"),
     (SilentVectors, "biases and scores are declared"),
+    (ClaimsToScale, "biases and scores are declared"),
     (SilentlyWider, "the use of q and k is declared"),
     (DescribesOtherMaps, "maps described by distance are the maps"),
     (SilentRotation, "the use of q and k is declared"),
@@ -163,6 +166,7 @@ impl Position for Wrong {
             },
             adds_bias: matches!(self.mistake, SilentBlock | SilentlyReadsInput),
             adds_vectors: self.mistake == VectorsWithoutScores,
+            scales_scores: self.mistake == ClaimsToScale,
             ..Capabilities::default()
         }
     }

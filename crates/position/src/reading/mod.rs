@@ -3,6 +3,7 @@
 //! It is what the model is given for a forward pass. A fresh model reads as its config says; an
 //! extension changes the reading, never other weights.
 
+mod attention;
 mod log_n;
 mod mask;
 mod part;
@@ -15,26 +16,13 @@ use crate::frequency::Rotation;
 use crate::layout::TextLayout;
 use crate::parameter::{ParameterSpec, check_listed};
 use crate::positions::Positions;
+pub use attention::{AttentionKind, Remainder, StickBreaking};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 pub use log_n::{LearnedLogN, LogN, LogNKind};
 use longwave_core::{Error, Result};
 use longwave_kernels::{Attention, Bias};
 pub use mask::Mask;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// What turns queries and keys into the weights of values: `model.attention`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AttentionKind {
-    /// Softmax of scaled scores.
-    #[default]
-    Softmax,
-    /// Products of features `elu(x) + 1`, summed causally in linear time (Katharopoulos et al. 2020,
-    /// arXiv:2006.16236).
-    Linear,
-}
 
 /// An encoding as one layer reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,11 +83,15 @@ impl Reading {
     /// Something in it acts on scores that the attention has none of.
     pub fn with_attention(self, attention: AttentionKind) -> Result<Self> {
         let reading = Self { attention, ..self };
+        reading.check_log_n()?;
         reading.check_attention().map_err(|error| {
-            error.hint(
-                "linear attention takes `rope`, `xpos`, `none` and what acts on the hidden state; or write \
-                 `model.attention = \"softmax\"`",
-            )
+            let takes = match attention {
+                AttentionKind::Linear => {
+                    "linear attention takes `rope`, `xpos`, `none` and what acts on the hidden state; or write"
+                }
+                _ => "leave it out, or write",
+            };
+            error.hint(format!("{takes} `{}`", AttentionKind::Softmax))
         })?;
         Ok(reading)
     }
@@ -112,14 +104,37 @@ impl Reading {
     /// Whether everything in it means something to the attention.
     ///
     /// # Errors
-    /// Linear attention has no scores to add to, to scale, or to select by distance.
+    /// Linear attention has no scores to add to, to scale, or to select by distance. Stick-breaking attention has no sum of
+    /// weights that more keys would flatten, and no first keys that take what others leave.
     pub fn check_attention(&self) -> Result<()> {
-        if self.attention == AttentionKind::Softmax {
-            return Ok(());
+        match self.attention {
+            AttentionKind::Softmax => Ok(()),
+            AttentionKind::Linear => self.check_linear(),
+            AttentionKind::StickBreaking(_) => self.check_stick_breaking(),
         }
+    }
+
+    fn check_stick_breaking(&self) -> Result<()> {
+        let rejected = |what: &str| Err(Error::usage(format!("{what}, and `{}` is none", self.attention)));
+        for (index, layer) in self.layers.iter().enumerate() {
+            if let Some((encoding, _)) = self.of(index).find(|(encoding, _)| encoding.sink(0).is_some()) {
+                return rejected(&format!("`{}` takes a share of a softmax", encoding.kind()));
+            }
+            if layer.log_n != LogN::Off {
+                return rejected("log-n scales the scores of a softmax");
+            }
+            if layer.mask.sinks > 0 {
+                return rejected("sinks are the first keys of a softmax");
+            }
+        }
+        Ok(())
+    }
+
+    fn check_linear(&self) -> Result<()> {
         let rejected = |what: &str| {
             Err(Error::usage(format!(
-                "{what}, and `model.attention = \"linear\"` has no scores of pairs that it could act on"
+                "{what}, and `{}` has no scores of pairs that it could act on",
+                self.attention
             )))
         };
         for (index, layer) in self.layers.iter().enumerate() {
@@ -146,6 +161,24 @@ impl Reading {
             let scales = [factor, layer.logit_scale, layer.temperature];
             if scales.iter().any(|scale| (scale - 1.0).abs() > f64::EPSILON) {
                 return rejected("a temperature or an attention factor scales scores");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the log-n scaling of every layer goes with its encodings.
+    ///
+    /// # Errors
+    /// A layer scales queries by the number of keys, and an encoding scores by their distance.
+    pub fn check_log_n(&self) -> Result<()> {
+        for (index, layer) in self.layers.iter().enumerate() {
+            let scaled = self.of(index).find(|(encoding, _)| encoding.capabilities().scales_scores);
+            if let (Some((encoding, _)), true) = (scaled, layer.log_n != LogN::Off) {
+                return Err(Error::usage(format!(
+                    "`log_n` and `{}` both scale the scores of layer {index} as the text grows",
+                    encoding.kind()
+                ))
+                .hint(format!("leave `log_n` out: `{}` scales each pair by its distance", encoding.kind())));
             }
         }
         Ok(())
@@ -191,6 +224,20 @@ impl Reading {
         }
         all.extend(self.log_n.iter().flat_map(LearnedLogN::parameters));
         Ok(all)
+    }
+
+    /// Tells the encodings that read digits which tokens these are, as `of_tokenizer` says; it is not called where none
+    /// asks.
+    ///
+    /// # Errors
+    /// Those of `of_tokenizer`.
+    pub fn set_digits(&mut self, of_tokenizer: impl Fn() -> Result<Vec<u32>>) -> Result<()> {
+        for encoding in &mut self.encodings {
+            if let Some(digits) = encoding.digits() {
+                *digits = of_tokenizer()?;
+            }
+        }
+        Ok(())
     }
 
     /// The encodings, for an extension to change.

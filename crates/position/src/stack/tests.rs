@@ -212,6 +212,7 @@ fn linear_attention_takes_what_does_not_act_on_scores() {
             "radix",
             "recursive",
             "causal_conv",
+            "abacus",
             "floater",
             "complex_order"
         ]

@@ -108,6 +108,7 @@ impl Trainer<'_> {
                 rate: self.run.config.model.dropout,
                 seed,
                 pass: self.step * config.accumulation as u64 + part as u64,
+                step: self.step,
             };
             let MicroBatch { inputs, targets, weights, positions } =
                 batch.micro_batch(config, part, &self.device);

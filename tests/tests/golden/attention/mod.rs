@@ -1,6 +1,7 @@
 //! Kind `attention`: probabilities and output of a reading, end to end.
 
 mod layers;
+mod stick_breaking;
 
 use crate::build::{
     bias_config, config, dimensions, encoding, positions, reading, reading_of, with_key, with_params,
@@ -31,6 +32,9 @@ const NOT_THE_EXTENSIONS: [&str; 11] = [
 
 /// Checks one case of a file.
 pub fn check(name: &str, case: &Case) {
+    if name == "stick_breaking" {
+        return stick_breaking::check(case);
+    }
     let kind = match name {
         "query_chunks" => case.text("method"),
         "attention_linear" | "attention_yarn" => case.text("extend"),
@@ -38,6 +42,7 @@ pub fn check(name: &str, case: &Case) {
     };
     let reading = match name {
         "layers_selector" => layers::extended(case),
+        "hard_alibi" => without_rotation(name, case),
         name if name.ends_with("_interpolated") => interpolated(name, case),
         _ => extended(kind, case),
     };
@@ -123,6 +128,14 @@ fn with_sink(case: &Case, rope: Value, sizes: &Dimensions) -> Reading {
     frequencies.attention_factor = case.f64("attention_factor");
     rope.set_frequencies(frequencies);
     model
+}
+
+/// An encoding that stands alone.
+fn without_rotation(kind: &str, case: &Case) -> Reading {
+    let (heads, dim) = (case.usize("heads"), case.usize("d"));
+    let dimensions = dimensions(heads, dim, heads * dim);
+    let config = config(kind, &case.config, &["heads", "d", "L"]);
+    reading_of(encoding(&config, &dimensions, case.params()), &dimensions)
 }
 
 /// A bias whose distances are divided by the scale of the case.

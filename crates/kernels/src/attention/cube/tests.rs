@@ -1,4 +1,4 @@
-use crate::attention::tests::{flat_part, rows_without_keys, two_rotations};
+use crate::attention::tests::{distances_without_keys, flat_part, rows_without_keys, two_rotations};
 use crate::attention::{
     Attention, Bias, RelativeVectors, attention, attention_by_distance, partial_attention, reference,
 };
@@ -321,4 +321,10 @@ fn windows_past_32_bits_hide_nothing() {
 fn rows_that_see_no_key_give_zeros() {
     let Some(device) = adapter("attention on the GPU") else { return };
     rows_without_keys(&device);
+}
+
+#[test]
+fn minus_infinity_by_distance_hides_keys() {
+    let Some(device) = adapter("attention on the GPU") else { return };
+    distances_without_keys(&device);
 }

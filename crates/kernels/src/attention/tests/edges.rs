@@ -73,6 +73,38 @@ pub(in crate::attention) fn rows_without_keys(device: &Device) {
     }
 }
 
+#[test]
+fn minus_infinity_by_distance_hides_keys() {
+    distances_without_keys(&Device::flex());
+}
+
+/// A table by distance with minus infinity from some distance on reads as a window of that head: the output and all
+/// gradients are as in the reference, and finite.
+pub(in crate::attention) fn distances_without_keys(device: &Device) {
+    let distances = PLAIN.distances();
+    // The first heads see 1, 2, .. keys, the last one sees all.
+    let hidden =
+        |index: usize| index / distances + 1 < PLAIN.shape.heads && index % distances > index / distances;
+    for border in [None, Some(9)] {
+        let case = Case { border, ..PLAIN };
+        let mut inputs = case.inputs(Kind::ByDistance);
+        for (_, x) in inputs[3].iter_mut().enumerate().filter(|(index, _)| hidden(*index)) {
+            *x = f32::NEG_INFINITY;
+        }
+        let (output, gradients) =
+            differentiate(device, &inputs, |inputs| case.fused(Kind::ByDistance, inputs));
+        let (expected, expected_gradients) =
+            differentiate(device, &inputs, |inputs| case.reference(Kind::ByDistance, inputs));
+        assert_close("output", &output, &expected, 2e-6);
+        for (index, (gradient, expected)) in gradients.iter().zip(&expected_gradients).enumerate() {
+            assert_close(&format!("gradient {index}"), gradient, expected, 5e-6);
+        }
+        assert!(
+            gradients[3].iter().enumerate().all(|(index, x)| x.is_finite() && (!hidden(index) || *x == 0.0))
+        );
+    }
+}
+
 /// The same where everything is hidden: nothing to attend to, nothing to learn.
 #[test]
 fn nothing_to_see_gives_zeros_everywhere() {

@@ -6,7 +6,7 @@ mod edges;
 mod relative;
 
 #[cfg(feature = "gpu")]
-pub(in crate::attention) use edges::rows_without_keys;
+pub(in crate::attention) use edges::{distances_without_keys, rows_without_keys};
 
 use super::*;
 use crate::softmax::plain_softmax;

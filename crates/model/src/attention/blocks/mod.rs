@@ -7,13 +7,18 @@
 
 use super::Rotations;
 use super::sink::{scaled, sink};
+use super::stick_breaking::{Shares, shares};
 use burn::tensor::{Bool, Tensor, TensorData};
 use longwave_kernels::{repeat_heads, rotate, softmax};
 use longwave_position::encoding::{Geometry, Heads, LayerInput, PositionMap, QueryBlock, Rows};
+use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
 use longwave_position::{Positions, Reading};
 
 /// Scores computed at once: 64 MiB in f32.
 const SCORES_AT_ONCE: usize = 1 << 24;
+
+/// Numbers per score that stick-breaking attention holds at once.
+const LOGARITHMS: usize = 4;
 
 /// Queries read at once where keys after the block are left out: fewer queries, fewer keys in vain.
 const QUERIES_AT_ONCE: usize = 128;
@@ -41,6 +46,10 @@ pub(super) fn attention(
         .collect();
     let v = repeat_heads(v, heads / kv_heads);
     let held = entries.len().max(reading.layer_capabilities(block.rows.layer).scratch_per_score);
+    let held = match reading.attention() {
+        AttentionKind::StickBreaking(_) => held.max(LOGARITHMS),
+        _ => held,
+    };
     let rows = (SCORES_AT_ONCE / (batch * heads * length * held).max(1)).max(1);
     let rows = if whole_rows { rows } else { rows.min(QUERIES_AT_ONCE) };
     let outputs = (0..count).step_by(rows).map(|first| {
@@ -135,6 +144,9 @@ fn one_block(
         let hidden = pairs(block, keys, |query, key| mask.hides(query, key), &scores);
         scores = scores.mask_fill(hidden, f32::NEG_INFINITY);
     }
+    if let AttentionKind::StickBreaking(stick) = reading.attention() {
+        return stick_breaking_output(scores, v, stick, block, reading);
+    }
     let probabilities = match sink(block, reading) {
         None => softmax(scores),
         // One more column, whose share goes to no value.
@@ -144,10 +156,42 @@ fn one_block(
             softmax(Tensor::cat(vec![scores, column], 3)).slice_dim(3, 0..keys)
         }
     };
-    let output = probabilities.clone().matmul(v.clone());
-    match reading.values(&probabilities, block) {
+    weighted(&probabilities, v, block, reading)
+}
+
+/// The sum of the values, with what encodings add to it.
+fn weighted(weights: &Tensor<4>, v: &Tensor<4>, block: QueryBlock<'_>, reading: &Reading) -> Tensor<4> {
+    let output = weights.clone().matmul(v.clone());
+    match reading.values(weights, block) {
         Some(addition) => output + addition,
         None => output,
+    }
+}
+
+/// The output of stick-breaking attention; the rest of the stick goes to a query's own value where `stick` says so.
+fn stick_breaking_output(
+    scores: Tensor<4>,
+    v: &Tensor<4>,
+    stick: StickBreaking,
+    block: QueryBlock<'_>,
+    reading: &Reading,
+) -> Tensor<4> {
+    let scores = if stick.attend_current {
+        scores
+    } else {
+        let keys = scores.dims()[3];
+        let is_own: Vec<bool> =
+            block.queries.clone().flat_map(|query| (0..keys).map(move |key| key == query)).collect();
+        let shape = [1, 1, block.queries.len(), keys];
+        let is_own = Tensor::<4, Bool>::from_data(TensorData::new(is_own, shape), &scores.device());
+        scores.clone().mask_fill(is_own.expand(scores.dims()), f32::NEG_INFINITY)
+    };
+    let Shares { weights, rest } = shares(scores);
+    let output = weighted(&weights, v, block, reading);
+    match stick.remainder {
+        Remainder::Value => output + rest * v.clone().slice_dim(2, block.queries.clone()),
+        // What is learned is the layer's: it adds it.
+        Remainder::Bias | Remainder::Drop => output,
     }
 }
 

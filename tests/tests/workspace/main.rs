@@ -33,6 +33,7 @@ mod model;
 mod precision;
 mod protocols;
 mod report;
+mod resonance;
 mod resume;
 mod segments;
 #[cfg(unix)]

@@ -1,14 +1,16 @@
-//! What every extension takes besides its own keys: post-hoc log-n scaling, a temperature, and the layers that it
-//! changes ([`Layers`]).
+//! What every extension takes besides its own keys: post-hoc log-n scaling, a temperature, rounded wavelengths, and the
+//! layers that it changes ([`Layers`]).
 //!
 //! `log_n = true` multiplies a query that sees n keys by `max(1, ln n / ln L)` (Su 2023, kexue.fm/archives/9708, for
 //! models trained without it): the entropy of attention then stays about the same as the text grows. n is the
 //! query's position + 1, and the number of its row where positions are drawn ([`LogN`]). `temperature` divides the logits
 //! of every layer, all that goes into the softmax: q.k and what encodings add to it (arXiv:2404.12224 tunes it for models
-//! without positional encoding, where q.k is all).
+//! without positional encoding, where q.k is all). `resonance` rounds the wavelengths of rotations to whole tokens, after
+//! all that the extension does (Resonance `RoPE`, arXiv:2403.00071, here on a model that was trained without it).
 
 use super::layers::Layers;
-use crate::extension::Lengths;
+use crate::extension::{Lengths, not_applicable};
+use crate::frequency::Frequencies;
 use crate::reading::{LayerReading, LogN, Reading};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
@@ -29,6 +31,9 @@ pub struct Common {
     /// The layers that the extension changes.
     #[serde(skip_serializing_if = "Layers::is_all", skip_deserializing)]
     pub layers: Layers,
+    /// Rounds the wavelengths of rotations to whole tokens.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resonance: bool,
 }
 
 impl Common {
@@ -36,7 +41,7 @@ impl Common {
     /// extension.
     pub(super) fn take(table: &mut Table, own_temperature: bool, section: &str) -> Result<Self> {
         let mut keys = Table::new();
-        for key in ["log_n", "temperature"] {
+        for key in ["log_n", "temperature", "resonance"] {
             if (key != "temperature" || !own_temperature)
                 && let Some(value) = table.remove(key)
             {
@@ -80,7 +85,7 @@ impl Common {
             }
             layer.temperature *= self.temperature.unwrap_or(1.0);
         }
-        Ok(())
+        if self.resonance { round_wavelengths(reading) } else { Ok(()) }
     }
 
     /// The JSON schema of its properties.
@@ -89,6 +94,9 @@ impl Common {
         let log_n = json!({ "type": "boolean", "description": "Scales queries past the training length by the \
                              logarithm of the number of keys that they see." });
         properties.insert("log_n".to_owned(), log_n);
+        let resonance = json!({ "type": "boolean", "description": "Rounds the wavelengths of rotations to whole tokens, \
+                                 after all that the extension changes (Resonance RoPE)." });
+        properties.insert("resonance".to_owned(), resonance);
         if !own_temperature {
             let temperature =
                 json!({ "type": "number", "exclusiveMinimum": 0, "description": "Divides the logits." });
@@ -96,6 +104,24 @@ impl Common {
         }
         properties.insert("layers".to_owned(), Layers::schema());
         properties
+    }
+}
+
+/// Rounds the wavelengths of every encoding that rotates q and k.
+fn round_wavelengths(reading: &mut Reading) -> Result<()> {
+    let mut any = false;
+    for encoding in reading.encodings_mut() {
+        if encoding.rotation(0).is_some()
+            && let Some(frequencies) = encoding.frequencies().cloned()
+        {
+            encoding.set_frequencies(Frequencies { resonance: true, ..frequencies });
+            any = true;
+        }
+    }
+    if any {
+        Ok(())
+    } else {
+        Err(not_applicable("resonance = true", "an encoding that rotates q and k", reading))
     }
 }
 

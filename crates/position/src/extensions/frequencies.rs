@@ -74,6 +74,7 @@ impl Extend for CustomFrequencies {
                 base: old.base,
                 attention_factor: self.attention_factor,
                 start: None,
+                resonance: old.resonance,
             })
         })
     }

@@ -241,7 +241,7 @@ fn check_numbers(kind: &str, reading: &Reading, lengths: Lengths) -> Result<()> 
     };
     let angles = |f: &f64| (f * lengths.length as f64).is_finite();
     for frequencies in reading.encodings().iter().filter_map(|encoding| encoding.frequencies()) {
-        if !(frequencies.base.is_finite() && frequencies.inv_freq.iter().all(angles)) {
+        if !(frequencies.base.is_finite() && frequencies.as_read().iter().all(angles)) {
             return error("frequencies that are no numbers");
         }
         let factor = frequencies.attention_factor.powi(2);

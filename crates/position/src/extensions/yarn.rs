@@ -81,6 +81,7 @@ impl Extend for Yarn {
         vec![
             Example::new("").bands(Band::Same, Band::ByScale),
             Example::new("ramp = 'paper'").bands(Band::Between, Band::ByScale),
+            Example::new("resonance = true").changes_short_texts().bands(Band::Same, Band::ByScale),
         ]
     }
 

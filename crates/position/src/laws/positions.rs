@@ -2,6 +2,7 @@
 
 use super::{Build, Outcome, apart, ensure};
 use crate::encoding::{Dimensions, Position, PositionUse, Rows};
+use crate::frequency::Frequencies;
 use crate::positions::Positions;
 use crate::testing::{Inputs, attend, dimensions, random};
 use burn::tensor::{Device, Int, Tensor};
@@ -68,9 +69,15 @@ pub(super) fn are_read_as_declared(build: Build<'_>) -> Outcome {
     ensure(spread_holds, || format!("{declared:?} is declared, and larger distances say otherwise"))
 }
 
-/// An encoding that can be interpolated reads every position divided by the scale.
+/// An encoding that can be interpolated reads every position divided by the scale; wavelengths are rounded after that.
 pub(super) fn interpolation_divides(build: Build<'_>) -> Outcome {
-    let [trained, mut interpolated] = [0, 1].map(|_| build(&dimensions(), &Device::flex()));
+    let [trained, mut interpolated] = [0, 1].map(|_| {
+        let mut subject = build(&dimensions(), &Device::flex());
+        if let Some(frequencies) = subject.position().frequencies().cloned() {
+            subject.position_mut().set_frequencies(Frequencies { resonance: false, ..frequencies });
+        }
+        subject
+    });
     if !interpolated.position_mut().interpolate(2.0) {
         return Ok(());
     }

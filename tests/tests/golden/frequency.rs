@@ -18,7 +18,36 @@ pub fn check(name: &str, case: &Case) {
         check_reading(case.text("extend"), case, &["resonance"], &[]);
         return check_reading(case.text("extend"), case, &[], &["resonance"]);
     }
+    if name == "yarn_rope_parameters" {
+        return check_rope_parameters(case);
+    }
     check_reading(name, case, &[], &[]);
+}
+
+/// The keys of a case as they stand in a `config.json` of another program.
+fn check_rope_parameters(case: &Case) {
+    let (dim, train) = (case.usize("d"), case.usize("L"));
+    let key = |name: &str| case.config[name].clone();
+    let config = serde_json::json!({
+        "max_position_embeddings": key("max_position_embeddings"),
+        "rope_parameters": {
+            "rope_type": "yarn", "rope_theta": key("base"), "original_max_position_embeddings": key("L"),
+            "factor": key("scale"), "attention_factor": key("attention_factor"), "mscale": key("mscale"),
+            "mscale_all_dim": key("mscale_all_dim"), "beta_slow": key("alpha"), "beta_fast": key("beta"),
+            "truncate": key("truncate"),
+        },
+    });
+    let mut rope = toml::toml! { kind = "rope" };
+    rope.insert("base".to_owned(), Value::Float(case.f64("base")));
+    let rope = reading(&Value::Table(rope), &dimensions(1, dim, dim), LogN::Off);
+    let extension = ExtensionConfig::from_value(&Value::String(config.to_string()), "extend");
+    let reading = extension.and_then(|extension| extension.apply(&rope, Lengths { train, length: train }));
+    let reading = reading.unwrap_or_else(|error| panic!("{error}"));
+    let frequencies = reading.encodings()[0].frequencies().expect("frequencies");
+    let mut outputs = case.outputs();
+    outputs.compare_f64("theta", &frequencies.inv_freq);
+    outputs.compare_f64("attention_factor", &[frequencies.attention_factor]);
+    outputs.done();
 }
 
 /// The same, with keys of the model and of the extension that are true.

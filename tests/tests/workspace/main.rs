@@ -35,6 +35,7 @@ mod protocols;
 mod report;
 mod resonance;
 mod resume;
+mod rope_parameters;
 mod segments;
 #[cfg(unix)]
 mod study;

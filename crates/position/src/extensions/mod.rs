@@ -5,6 +5,7 @@
 pub mod common;
 pub mod layers;
 pub mod ramp;
+pub mod rope_parameters;
 #[cfg(test)]
 mod tests;
 
@@ -50,12 +51,14 @@ macro_rules! extensions {
         }
 
         impl ExtensionConfig {
-            /// Reads a kind, or a table with a `kind` and the keys of that extension.
+            /// Reads a kind, a table with a `kind` and the keys of that extension, or what [`rope_parameters`] stands for
+            /// one.
             ///
             /// # Errors
             /// An unknown kind or key, a wrong type, or a value that is not allowed.
             pub fn from_value(value: &toml::Value, section: &str) -> Result<Self> {
-                let (kind, mut rest) = kind_and_rest(value, section)?;
+                let value = rope_parameters::translated(value, section)?;
+                let (kind, mut rest) = kind_and_rest(&value, section)?;
                 $(if kind == <$module::$Name as Extend>::KIND {
                     let common = Common::take(&mut rest, <$module::$Name as Extend>::OWN_TEMPERATURE, section)?;
                     let extension: $module::$Name = read(&rest, section)?;

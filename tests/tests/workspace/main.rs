@@ -37,6 +37,7 @@ mod resonance;
 mod resume;
 mod rope_parameters;
 mod segments;
+mod string;
 #[cfg(unix)]
 mod study;
 mod temperature;

@@ -122,6 +122,7 @@ extensions! {
     LeakyReRope in leaky_rerope,
     SelfExtend in self_extend,
     DualChunk in dual_chunk,
+    ShiftedRope in string,
     LambdaMask in lambda_mask,
     Sinks in sinks,
     Window in window,

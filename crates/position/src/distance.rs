@@ -40,6 +40,11 @@ pub trait DistanceBias {
         1
     }
 
+    /// As [`Capabilities::whole_positions`].
+    fn whole_positions(&self) -> bool {
+        false
+    }
+
     /// As [`Position::summaries`].
     fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
         let _ = positions;
@@ -57,6 +62,7 @@ impl<E: DistanceBias> Position for E {
             position_use: PositionUse::Distances,
             adds_bias: true,
             scratch_per_score: self.scratch_per_score(),
+            whole_positions: self.whole_positions(),
             ..Capabilities::default()
         }
     }

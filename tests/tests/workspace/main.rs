@@ -19,6 +19,7 @@ mod encodings;
 mod errors;
 mod extensions;
 mod faults;
+mod float;
 mod generate;
 mod hostile;
 mod hub;

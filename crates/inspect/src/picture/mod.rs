@@ -148,7 +148,7 @@ pub fn pictures(
     lengths: Lengths,
     dimensions: &Dimensions,
 ) -> Result<Vec<Picture>> {
-    if let TextLayout::Drawn { .. } | TextLayout::Segments { .. } = read.layout() {
+    if let TextLayout::Drawn { .. } | TextLayout::Cells { .. } | TextLayout::Segments { .. } = read.layout() {
         return Err(Error::usage(format!(
             "`{}` changes where the tokens of a text lie, and a picture shows what the encoding makes of positions",
             extend.kind()

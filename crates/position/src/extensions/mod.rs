@@ -129,6 +129,7 @@ extensions! {
     Convert in convert,
     Segments in segments,
     RandPos in randpos,
+    FloatPositions in float,
     LongerTable in table,
     Formula in formula,
 }

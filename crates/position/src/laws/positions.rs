@@ -69,6 +69,26 @@ pub(super) fn are_read_as_declared(build: Build<'_>) -> Outcome {
     ensure(spread_holds, || format!("{declared:?} is declared, and larger distances say otherwise"))
 }
 
+/// `whole_positions` says whether distances that grow by less than a token change nothing.
+pub(super) fn between_are_read_as_declared(build: Build<'_>) -> Outcome {
+    let subject = build(&dimensions(), &Device::flex());
+    let position = subject.position();
+    let capabilities = position.capabilities();
+    let here = Positions::range(0..LENGTH);
+    // 8 tokens become 8.16.
+    let stretched = here.map(|m| 1.02 * m);
+    if capabilities.position_use == PositionUse::Order || position.check(&stretched).is_err() {
+        return Ok(());
+    }
+    let moved = difference((position, &here), (position, &stretched));
+    ensure(if capabilities.whole_positions { moved < 1e-6 } else { moved > 1e-6 }, || {
+        let declared = capabilities.whole_positions;
+        format!(
+            "`whole_positions` is {declared}, and distances that grow by less than a token change {moved}"
+        )
+    })
+}
+
 /// An encoding that can be interpolated reads every position divided by the scale; wavelengths are rounded after that.
 pub(super) fn interpolation_divides(build: Build<'_>) -> Outcome {
     let [trained, mut interpolated] = [0, 1].map(|_| {

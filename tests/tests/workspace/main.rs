@@ -15,6 +15,7 @@ mod command_line;
 mod compare;
 mod configs;
 mod docs;
+mod drop;
 mod encodings;
 mod errors;
 mod extensions;

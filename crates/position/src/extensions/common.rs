@@ -163,8 +163,11 @@ impl Common {
 /// Rounds the wavelengths of every encoding that rotates q and k.
 fn round_wavelengths(reading: &mut Reading) -> Result<()> {
     let mut any = false;
-    for encoding in reading.encodings_mut() {
-        if encoding.rotation(0).is_some()
+    let read: Vec<usize> =
+        reading.layers().iter().flat_map(|layer| &layer.encodings).map(|place| place.encoding).collect();
+    for (index, encoding) in reading.encodings_mut().iter_mut().enumerate() {
+        if read.contains(&index)
+            && encoding.rotation(0).is_some()
             && let Some(frequencies) = encoding.frequencies().cloned()
         {
             encoding.set_frequencies(Frequencies { resonance: true, ..frequencies });

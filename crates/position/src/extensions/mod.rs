@@ -126,6 +126,7 @@ extensions! {
     LambdaMask in lambda_mask,
     Sinks in sinks,
     Window in window,
+    DropRotation in drop,
     Convert in convert,
     Segments in segments,
     RandPos in randpos,

@@ -112,7 +112,10 @@ fn names_of_one_method_agree() {
 fn log_n_and_temperature_go_with_every_extension() {
     for (plain, _) in with_rope() {
         let Value::Table(mut table) = Value::try_from(&plain).unwrap() else { panic!("{plain:?}") };
-        if table.contains_key("log_n") || table.contains_key("temperature") {
+        // Where `yarn` has a factor in place of its formula, a temperature has no place.
+        let has_factor = plain.kind() == "yarn"
+            && ["attention_factor", "mscale_all_dim"].iter().any(|key| table.contains_key(*key));
+        if table.contains_key("log_n") || table.contains_key("temperature") || has_factor {
             continue;
         }
         table.insert("log_n".to_owned(), true.into());

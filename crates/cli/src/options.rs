@@ -98,16 +98,23 @@ pub(crate) fn parsed<T: FromStr<Err = Error>>(text: &str) -> std::result::Result
     text.parse().map_err(|error: Error| error.message().to_owned())
 }
 
-/// Kinds separated by commas, or one inline TOML table.
+/// Kinds and paths separated by commas, one inline TOML table, or one JSON object.
 pub(crate) fn extensions(text: &str) -> Result<Vec<Value>> {
     if !text.trim_start().starts_with('{') {
         return Ok(text.split(',').map(|kind| Value::String(kind.trim().to_owned())).collect());
     }
     let parsed =
         format!("extend = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("extend"));
-    parsed.map(|value| vec![value]).ok_or_else(|| {
-        Error::usage(format!("`{text}` is no TOML table")).hint("write `{ kind = \"linear\", scale = 4.0 }`")
-    })
+    if let Some(value) = parsed {
+        return Ok(vec![value]);
+    }
+    // An object of another program's config, as it stands there.
+    if serde_json::from_str::<serde_json::Value>(text).is_ok() {
+        return Ok(vec![Value::String(text.to_owned())]);
+    }
+    Err(Error::usage(format!("`{text}` is neither a TOML table nor JSON")).hint(
+        "write `{ kind = \"linear\", scale = 4.0 }`, or `{ \"rope_type\": \"linear\", \"factor\": 4.0 }`",
+    ))
 }
 
 /// The one extension of a command that reads with one; as trained unless given.
@@ -140,6 +147,7 @@ mod tests {
     fn extensions_are_kinds_or_a_table() {
         assert_eq!(extensions("direct, ntk").unwrap().len(), 2);
         assert!(extensions("{ kind = \"linear\", scale = 4.0 }").unwrap()[0].is_table());
+        assert!(extensions("{ \"rope_type\": \"yarn\", \"factor\": 4.0 }").unwrap()[0].is_str());
         assert!(extensions("{ kind = ").is_err());
     }
 }

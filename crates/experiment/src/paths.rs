@@ -18,7 +18,7 @@ pub fn resolve(document: &mut Table, folder: &Path) {
 
 fn resolve_value(value: &mut Value, key: &str, folder: &Path) {
     match value {
-        Value::String(path) if names_path(key) => {
+        Value::String(path) if names_path(key) || names_reading(key, path) => {
             if let Some(found) = beside(path, folder) {
                 *path = found;
             }
@@ -61,6 +61,11 @@ fn names_path(key: &str) -> bool {
         .any(|known| key.strip_suffix(known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }
 
+/// Whether an entry of `extend` is the path of a `config.json`, and no kind.
+fn names_reading(key: &str, value: &str) -> bool {
+    key.rsplit('.').next() == Some("extend") && value.to_ascii_lowercase().ends_with(".json")
+}
+
 /// The path from the current folder to what `path` names beside the document, if it names anything there.
 fn beside(path: &str, folder: &Path) -> Option<String> {
     if path.is_empty() || Path::new(path).is_absolute() {
@@ -88,7 +93,7 @@ mod tests {
             base = "texts"
             "data.corpus" = "texts"
             set.data = { corpus = "texts/*.txt", tokenizer = { kind = "file", path = "t.json" } }
-            evaluate = [{ corpus = "nowhere" }, { corpus = "./texts" }]
+            evaluate = [{ corpus = "nowhere" }, { corpus = "./texts", extend = ["texts", "t.json", "u.json"] }]
             axis = [
                 { key = "data.corpus", values = ["texts", "elsewhere/*"] },
                 { keys = ["seed", "data.corpus"], values = [["texts", "texts"]] },
@@ -104,6 +109,8 @@ mod tests {
         assert_eq!(document["set"]["data"]["tokenizer"]["path"], here("t.json"));
         assert_eq!(document["evaluate"][0]["corpus"].as_str(), Some("nowhere"));
         assert_eq!(document["evaluate"][1]["corpus"], here("./texts"));
+        let extend = document["evaluate"][1]["extend"].as_array().unwrap();
+        assert_eq!(extend[..], ["texts".into(), here("t.json"), "u.json".into()]);
         assert_eq!(document["axis"][0]["values"][0], here("texts"));
         assert_eq!(document["axis"][0]["values"][1].as_str(), Some("elsewhere/*"));
         assert_eq!(document["axis"][1]["values"][0][0].as_str(), Some("texts"));

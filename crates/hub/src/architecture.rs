@@ -89,6 +89,7 @@ fn rotary(resolved: &Resolved, config: &rope::Config) -> (Architecture, Obstacle
         obstacle(config.p < 1.0, format!("it rotates every band, not `p = {}` of them", config.p)),
         obstacle(config.hope, "it rotates every band, and `hope = true` leaves slow ones out"),
         obstacle(model.log_n != LogNKind::Off, "it has no `log_n`"),
+        obstacle(config.resonance, "its wavelengths are not rounded (`resonance = true`)"),
     ];
     if model.norm == NormKind::LayerNorm {
         obstacles.extend(no_groups(resolved));

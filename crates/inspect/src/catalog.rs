@@ -198,7 +198,7 @@ pub fn extensions() -> Result<Vec<ExtensionInfo>> {
 }
 
 /// Keys of every extension.
-const COMMON: [&str; 3] = ["log_n", "temperature", "layers"];
+const COMMON: [&str; 5] = ["log_n", "temperature", "layers", "resonance", "trained"];
 
 /// The keys of an extension's schema, each with its default, or whether it must be given.
 fn keys(schema: &Value) -> Vec<String> {

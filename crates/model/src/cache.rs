@@ -75,7 +75,9 @@ impl Cache {
     /// Tokens of a segment, and how many rows before it it sees.
     fn segment(&self) -> (usize, usize) {
         match self.asked.layout() {
-            TextLayout::Contiguous | TextLayout::Drawn { .. } => (self.length(), 0),
+            TextLayout::Contiguous | TextLayout::Drawn { .. } | TextLayout::Cells { .. } => {
+                (self.length(), 0)
+            }
             TextLayout::Segments { length } => (length, 0),
             TextLayout::Recurrent { length, memory } => (length, memory),
         }

@@ -104,7 +104,9 @@ impl Gpt {
         match pass.reading.layout() {
             TextLayout::Segments { length } => self.independent(pass, length, stop),
             TextLayout::Recurrent { length, memory } => self.recurrent(pass, length, memory, stop),
-            TextLayout::Contiguous | TextLayout::Drawn { .. } => Ok(self.whole(pass, None, stop)?.0),
+            TextLayout::Contiguous | TextLayout::Drawn { .. } | TextLayout::Cells { .. } => {
+                Ok(self.whole(pass, None, stop)?.0)
+            }
         }
     }
 

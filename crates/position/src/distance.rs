@@ -45,6 +45,11 @@ pub trait DistanceBias {
         1
     }
 
+    /// As [`Capabilities::whole_positions`].
+    fn whole_positions(&self) -> bool {
+        false
+    }
+
     /// As [`Position::summaries`].
     fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
         let _ = positions;
@@ -62,6 +67,7 @@ impl<E: DistanceBias> Position for E {
             position_use: self.position_use(),
             adds_bias: true,
             scratch_per_score: self.scratch_per_score(),
+            whole_positions: self.whole_positions(),
             ..Capabilities::default()
         }
     }

@@ -7,11 +7,14 @@
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_kernels::{Layout, RotationTable};
+use std::borrow::Cow;
+use std::f64::consts::TAU;
 
 /// Angular frequencies of the rotated (or sinusoidal) bands, fastest first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frequencies {
-    /// Radians per position of band i = 0..dim/2-1; `base^(-2i/dim)` unless an extension changed them.
+    /// Radians per position of band i = 0..dim/2-1, before any rounding ([`Frequencies::as_read`]); `base^(-2i/dim)` unless
+    /// an extension changed them.
     pub inv_freq: Vec<f64>,
     /// The base they were made with.
     pub base: f64,
@@ -19,6 +22,9 @@ pub struct Frequencies {
     pub attention_factor: f64,
     /// Other frequencies for the first positions, where an extension leaves those as trained.
     pub start: Option<Start>,
+    /// Whether positions are read with wavelengths that are rounded to whole tokens, so that angles at whole distances
+    /// repeat exactly. Extensions change the frequencies before that.
+    pub resonance: bool,
 }
 
 /// The frequencies of the first positions of a text.
@@ -35,7 +41,7 @@ impl Frequencies {
     /// Vaswani et al. 2017, arXiv:1706.03762, section 3.5).
     pub fn geometric(base: f64, dim: usize) -> Self {
         let inv_freq = (0..dim / 2).map(|i| base.powf(-2.0 * i as f64 / dim as f64)).collect();
-        Self { inv_freq, base, attention_factor: 1.0, start: None }
+        Self { inv_freq, base, attention_factor: 1.0, start: None, resonance: false }
     }
 
     /// Rotated dimension: two channels a band.
@@ -45,7 +51,30 @@ impl Frequencies {
 
     /// The angle of every band at every position: `[positions, dim / 2]`, row-major.
     pub fn angles<'a>(&'a self, positions: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
-        positions.iter().flat_map(move |&position| self.at(position).iter().map(move |f| position * f))
+        let read = self.as_read();
+        let start = self.start.as_ref().map(|start| (start.below, self.rounded(&start.inv_freq)));
+        positions.iter().flat_map(move |&position| {
+            let inv_freq = match &start {
+                Some((below, first)) if position < *below => first,
+                _ => &read,
+            };
+            inv_freq.iter().map(|f| position * f).collect::<Vec<_>>()
+        })
+    }
+
+    /// The frequencies that positions are multiplied with: [`inv_freq`](Self::inv_freq), or with `resonance`
+    /// `2 pi / round(2 pi / inv_freq_i)`, a whole number of tokens for each turn (Wang et al. 2024,
+    /// arXiv:2403.00071, for every band). A band at 0 stays at 0.
+    pub fn as_read(&self) -> Cow<'_, [f64]> {
+        self.rounded(&self.inv_freq)
+    }
+
+    fn rounded<'a>(&self, inv_freq: &'a [f64]) -> Cow<'a, [f64]> {
+        if !self.resonance {
+            return Cow::Borrowed(inv_freq);
+        }
+        let round = |&f: &f64| if f == 0.0 { 0.0 } else { TAU / (TAU / f).round_ties_even() };
+        inv_freq.iter().map(round).collect()
     }
 
     /// Every frequency through a function of the band and the frequency.
@@ -57,14 +86,6 @@ impl Frequencies {
             inv_freq: map(&self.inv_freq),
             start: self.start.as_ref().map(|start| Start { inv_freq: map(&start.inv_freq), ..*start }),
             ..*self
-        }
-    }
-
-    /// The frequencies that a position is read with.
-    fn at(&self, position: f64) -> &[f64] {
-        match &self.start {
-            Some(start) if position < start.below => &start.inv_freq,
-            _ => &self.inv_freq,
         }
     }
 }
@@ -173,6 +194,28 @@ mod tests {
         let slower = Frequencies { start, ..trained.map(|_, f| f / 4.0) };
         let angles: Vec<f64> = slower.angles(&[1.0, 2.0]).collect();
         assert_eq!(angles, [1.0, 0.01, 0.5, 0.005]);
+    }
+
+    #[test]
+    fn rounded_wavelengths_repeat_and_scale_before_rounding() {
+        let rounded = Frequencies { resonance: true, ..Frequencies::geometric(1e4, 8) };
+        let wavelengths = |read: &Frequencies| read.as_read().iter().map(|f| TAU / f).collect::<Vec<_>>();
+        let close = |found: Vec<f64>, expected: [f64; 4]| {
+            assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-9), "{found:?}");
+        };
+        close(wavelengths(&rounded), [6.0, 63.0, 628.0, 6283.0]);
+        // 6.28 / 0.4 = 15.7, where 6 / 0.4 would be 15.
+        close(wavelengths(&rounded.map(|_, f| 0.4 * f)), [16.0, 157.0, 1571.0, 15_708.0]);
+        let turns = |position: f64| rounded.angles(&[position]).map(|angle| angle / TAU).collect::<Vec<_>>();
+        let (turned, again) = (turns(5.0), turns(5.0 + 63.0));
+        assert!((again[1] - turned[1] - 1.0).abs() < 1e-12, "one turn in 63 tokens");
+        // Bands that are not rotated stay so, and the first positions are rounded too.
+        let start = Some(Start { below: 1.5, inv_freq: vec![1.0, 0.0, 0.0, 0.0] });
+        let still = Frequencies { start, ..rounded.map(|_, _| 0.0) };
+        assert_eq!(
+            still.angles(&[1.0, 2.0]).collect::<Vec<_>>(),
+            [TAU / 6.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        );
     }
 
     #[test]

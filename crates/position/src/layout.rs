@@ -1,12 +1,12 @@
 //! How the tokens of a text are laid out over positions when it is read.
 
 use crate::positions::Positions;
-use crate::sampling::randpos;
 use crate::sampling::segments::Segments;
+use crate::sampling::{float, randpos};
 use longwave_core::random::Stream;
 
 /// The positions of a text of any length.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum TextLayout {
     /// 0, 1, 2, ..
     #[default]
@@ -17,6 +17,13 @@ pub enum TextLayout {
         max_position: usize,
         /// Decides the subset.
         seed: u64,
+    },
+    /// The middles of equal cells of a range, as a training at drawn real positions is read.
+    Cells {
+        /// Cells in the whole range, of which a text takes the first.
+        count: usize,
+        /// The end of the range.
+        span: f64,
     },
     /// Independent segments of `length` tokens, each from position 0: no attention crosses their borders.
     Segments {
@@ -43,6 +50,7 @@ impl TextLayout {
                 let mut stream = Stream::new(seed, "positions of a reading", length as u64);
                 randpos::positions(randpos::sample(&mut stream, length, max_position))
             }
+            Self::Cells { count, span } => float::grid(length, count, span),
             Self::Segments { length: segment } => {
                 Positions::explicit(1, Segments::uniform(length, segment).positions())
             }
@@ -61,6 +69,14 @@ mod tests {
         assert_ne!(layout.positions(16), TextLayout::Drawn { max_position: 64, seed: 1 }.positions(16));
         assert_eq!(layout.positions(64).values(), Positions::range(0..64).values());
         assert!(layout.positions(16).values().windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn cells_fill_the_range_and_short_texts_their_own_part() {
+        let layout = TextLayout::Cells { count: 4, span: 16.0 };
+        assert_eq!(layout.positions(4).values(), [2.0, 6.0, 10.0, 14.0]);
+        assert_eq!(layout.positions(2).values(), [2.0, 6.0]);
+        assert_eq!(layout.positions(2).keys_seen().collect::<Vec<_>>(), [1.0, 2.0], "tokens are counted");
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub mod encoding;
 pub mod encodings;
 pub mod extension;
 pub mod extensions;
+pub mod extent;
 pub mod formula;
 pub mod frequency;
 pub mod init;

@@ -49,12 +49,12 @@ fn trained_on(extend: &ExtensionConfig, before: &Reading, lengths: Lengths) -> R
         TextLayout::Recurrent { memory, .. } => {
             reading.set_layout(TextLayout::Recurrent { length: lengths.length, memory });
         }
-        TextLayout::Drawn { .. } | TextLayout::Segments { .. } => {
+        TextLayout::Drawn { .. } | TextLayout::Cells { .. } | TextLayout::Segments { .. } => {
             return Err(Error::usage(format!(
                 "`{}` lays out texts that are read, not trained on",
                 extend.kind()
             ))
-            .hint("give the stage `positions`, whose kinds are `randpos` and `segments` too"));
+            .hint("give the stage `positions`, whose kinds are `randpos`, `float` and `segments` too"));
         }
     }
     Ok(reading)

@@ -1,15 +1,19 @@
 //! Kind `sampling`: training-time positions, their randomness given.
 
+use crate::build::{dimensions, reading, with_key};
 use crate::file::{Case, Tensor};
+use longwave_position::reading::LogN;
 use longwave_position::sampling::pose::Pose;
-use longwave_position::sampling::randpos;
 use longwave_position::sampling::segments::Segments;
+use longwave_position::sampling::{float, randpos};
+use longwave_position::{ExtensionConfig, Lengths, Positions};
 
 /// Checks one case of a file.
 pub fn check(name: &str, case: &Case) {
     match name {
         "pose" => pose(case),
         "randpos" => drawn(case),
+        "float_positions" => floats(case),
         "segment_positions" => segments(case),
         other => panic!("no sampling `{other}`"),
     }
@@ -33,7 +37,32 @@ fn pose(case: &Case) {
 }
 
 fn drawn(case: &Case) {
-    let positions = randpos::positions(counts(&case.input("sample")));
+    compare_positions(case, &randpos::positions(counts(&case.input("sample"))));
+}
+
+fn floats(case: &Case) {
+    let [length, train] = ["length", "train_length"].map(|key| case.usize(key));
+    let span = case.f64("span");
+    match case.text("mode") {
+        "train" => {
+            // Inputs are exact in f32 and printed with 12 digits, of which small distances would keep too few.
+            let exact = case.input("sample").data.iter().map(|number| f64::from(*number as f32)).collect();
+            compare_positions(case, &float::positions(exact, span));
+        }
+        "read" => {
+            // As the extension lays out a text for a rotary model.
+            let rope = reading(&"rope".into(), &dimensions(1, 4, 4), LogN::Off);
+            let keys = toml::toml! { kind = "float" };
+            let extend = with_key(toml::Value::Table(keys), "span", span);
+            let extend = ExtensionConfig::from_value(&extend, "extend").unwrap();
+            let read = extend.apply(&rope, Lengths { train, length }).unwrap();
+            compare_positions(case, &read.layout().positions(length));
+        }
+        other => panic!("no mode `{other}`"),
+    }
+}
+
+fn compare_positions(case: &Case, positions: &Positions) {
     let distances: Vec<f64> =
         positions.values().iter().flat_map(|i| positions.values().iter().map(move |j| i - j)).collect();
     let mut outputs = case.outputs();

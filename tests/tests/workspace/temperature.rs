@@ -64,7 +64,11 @@ fn extensions(model: &Gpt, lengths: Lengths) -> Vec<toml::Table> {
     let bands = frequencies.map_or(1, |frequencies| frequencies.inv_freq.len());
     let examples = examples(bands, lengths).unwrap().into_iter();
     let keys = examples.map(|(extension, _)| toml::Table::try_from(extension).unwrap());
-    keys.filter(|keys| !keys.contains_key("temperature")).collect()
+    // Where `yarn` has a factor in place of its formula, a temperature has no place.
+    let own = ["temperature", "mscale_all_dim"];
+    let has_factor =
+        |keys: &toml::Table| keys["kind"].as_str() == Some("yarn") && keys.contains_key("attention_factor");
+    keys.filter(|keys| !own.iter().any(|key| keys.contains_key(*key)) && !has_factor(keys)).collect()
 }
 
 /// A model as an extension of these keys reads it at a temperature, where that is defined.

@@ -7,6 +7,7 @@ use crate::source::Source;
 use crate::text::Text;
 use longwave_core::{Error, OneOrMany, Result};
 use longwave_data::{Dataset, Split};
+use longwave_position::extensions::rope_parameters;
 use longwave_position::{Lengths, Tokens};
 use schemars::{JsonSchema, Schema};
 use serde::de::{MapAccess, Visitor};
@@ -118,6 +119,10 @@ impl EvaluateConfig {
                 block.keys.set(key, count(key.name, tokens)?);
             }
         }
+        for (index, entry) in block.extend.iter_mut().enumerate() {
+            // What a `config.json` says today must not be read from it again tomorrow.
+            *entry = rope_parameters::translated(entry, &format!("{section}.extend[{index}]"))?.into_owned();
+        }
         Ok(block)
     }
 
@@ -148,7 +153,7 @@ impl EvaluateConfig {
         Ok(ResolvedEvaluate {
             keys: self.protocol.fill_in(&given)?,
             lengths,
-            extend: self.extend.clone(),
+            extend: block.extend.clone(),
             protocol: self.protocol,
             corpus: self.corpus.clone(),
             split,

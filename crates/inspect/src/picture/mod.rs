@@ -148,7 +148,7 @@ pub fn pictures(
     lengths: Lengths,
     dimensions: &Dimensions,
 ) -> Result<Vec<Picture>> {
-    if let TextLayout::Drawn { .. } | TextLayout::Segments { .. } = read.layout() {
+    if let TextLayout::Drawn { .. } | TextLayout::Cells { .. } | TextLayout::Segments { .. } = read.layout() {
         return Err(Error::usage(format!(
             "`{}` changes where the tokens of a text lie, and a picture shows what the encoding makes of positions",
             extend.kind()
@@ -254,7 +254,8 @@ fn alike(read: &Reading) -> bool {
 }
 
 fn spectrum(trained: &Frequencies, read: &Frequencies, temperature: f64, train_length: usize) -> Spectrum {
-    let bands = trained.inv_freq.iter().zip(&read.inv_freq);
+    let (trained_at, read_at) = (trained.as_read(), read.as_read());
+    let bands = trained_at.iter().zip(read_at.iter());
     Spectrum {
         base: trained.base,
         base_read: read.base,

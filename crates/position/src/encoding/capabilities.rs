@@ -55,6 +55,8 @@ pub struct Capabilities {
     /// Numbers per score that the encoding holds at once where the model reads it by blocks of queries (the hidden layer
     /// of a network over distances). Blocks become smaller by this factor.
     pub scratch_per_score: usize,
+    /// It has a value for whole positions or distances alone, and reads others as the whole number below.
+    pub whole_positions: bool,
     /// Rows of a learned table with one vector for each position; texts of L tokens train the first L of them.
     pub table_rows: Option<usize>,
 }
@@ -73,6 +75,7 @@ impl Capabilities {
         reads_input: false,
         scales_scores: false,
         scratch_per_score: 1,
+        whole_positions: false,
         table_rows: None,
     };
 
@@ -91,6 +94,7 @@ impl Capabilities {
             reads_input: self.reads_input || other.reads_input,
             scales_scores: self.scales_scores || other.scales_scores,
             scratch_per_score: self.scratch_per_score.max(other.scratch_per_score),
+            whole_positions: self.whole_positions || other.whole_positions,
             table_rows: self.table_rows.or(other.table_rows),
         }
     }

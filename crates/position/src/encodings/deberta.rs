@@ -157,6 +157,7 @@ impl Position for Deberta {
             position_use: if self.absolute.is_some() { PositionUse::Positions } else { PositionUse::Distances },
             head_use: HeadUse::Reads,
             adds_vectors: true,
+            whole_positions: true,
             ..Capabilities::default()
         }
     }

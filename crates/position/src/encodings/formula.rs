@@ -95,7 +95,13 @@ impl Config {
                 .hint("a frequency is a number of at least 0, in radians a position; 0 leaves the band unrotated"))
         };
         let inv_freq = (0..dimensions.head_dim / 2).map(at).collect::<Result<_>>()?;
-        Ok(Some(Frequencies { inv_freq, base: self.base, attention_factor: 1.0, start: None }))
+        Ok(Some(Frequencies {
+            inv_freq,
+            base: self.base,
+            attention_factor: 1.0,
+            start: None,
+            resonance: false,
+        }))
     }
 
     fn check_parameters(&self, section: &str, bias: Option<&Formula>, dimensions: &Dimensions) -> Result<()> {

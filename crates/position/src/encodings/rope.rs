@@ -13,6 +13,10 @@
 //! `p` keeps the fastest floor(p r/2) bands (p-RoPE, Barbero et al. 2025, arXiv:2410.06205); `hope` those
 //! that complete a turn within the training length, `inv_freq_i >= 2 pi / L` (Chen et al. 2024,
 //! arXiv:2410.21216). Extensions leave an unrotated band unrotated.
+//!
+//! `resonance = true` rounds the wavelength of every band to whole tokens, `inv_freq_i <- 2 pi / round(2 pi / inv_freq_i)`
+//! (Resonance `RoPE`, Wang et al. 2024, arXiv:2403.00071): a band that turns within the training length then
+//! meets no new angle at any whole distance. Rounding comes last: an extension scales the frequencies before it.
 
 use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, check_base};
 use crate::frequency::{Frequencies, Rotation};
@@ -39,11 +43,14 @@ pub struct Config {
     pub p: f64,
     /// Rotate only the bands that complete a turn within the training length (`HoPE`).
     pub hope: bool,
+    /// Round every wavelength to whole tokens (Resonance `RoPE`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resonance: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { base: 10_000.0, layout: Layout::Half, fraction: 1.0, p: 1.0, hope: false }
+        Self { base: 10_000.0, layout: Layout::Half, fraction: 1.0, p: 1.0, hope: false, resonance: false }
     }
 }
 
@@ -70,7 +77,7 @@ impl Configure for Config {
     const DESCRIPTION: &'static str = "rotates q and k by angles that grow with the position (RoPE)";
     const SOURCE: &'static str = "arXiv:2104.09864";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: angles that training never showed");
-    const VARIANTS: &'static [&'static str] = &["layout = 'interleaved'\nfraction = 0.5", "hope = true", "p = 0.5"];
+    const VARIANTS: &'static [&'static str] = &["layout = 'interleaved'\nfraction = 0.5", "hope = true", "p = 0.5", "resonance = true"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;
@@ -102,7 +109,7 @@ impl Configure for Config {
 
     fn build(&self, dimensions: &Dimensions, _init: &Init) -> Rope {
         let rotated = self.rotated(dimensions.head_dim).round() as usize;
-        let frequencies = Frequencies::geometric(self.base, rotated);
+        let frequencies = Frequencies { resonance: self.resonance, ..Frequencies::geometric(self.base, rotated) };
         // A share such as 0.7 of 10 bands is 7, whatever its binary form.
         let kept = (self.p * (rotated / 2) as f64 + 1e-9).floor() as usize;
         let slowest = if self.hope { TAU / dimensions.train_length as f64 } else { 0.0 };
@@ -238,6 +245,18 @@ mod tests {
         hope.set_frequencies(Frequencies::geometric(500.0, 8));
         assert!(hope.frequencies().unwrap().inv_freq[1..].iter().all(|&f| f == 0.0));
         assert!(Config { p: 1.5, ..Config::default() }.validate("position", &dimensions(8)).is_err());
+    }
+
+    #[test]
+    fn rounding_comes_after_scaling_and_leaves_unrotated_bands_alone() {
+        let config = Config { resonance: true, p: 0.75, ..Config::default() };
+        let mut rope = rope(&config, 8);
+        let wavelengths = |rope: &Rope| {
+            rope.frequencies().unwrap().as_read().iter().map(|f| (TAU / f).round()).collect::<Vec<_>>()
+        };
+        assert_eq!(wavelengths(&rope), [6.0, 63.0, 628.0, f64::INFINITY]);
+        assert!(rope.interpolate(2.5));
+        assert_eq!(wavelengths(&rope), [16.0, 157.0, 1571.0, f64::INFINITY]);
     }
 
     #[test]

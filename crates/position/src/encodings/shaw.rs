@@ -109,6 +109,7 @@ impl Position for Shaw {
             position_use: PositionUse::Distances,
             head_use: HeadUse::Reads,
             adds_vectors: true,
+            whole_positions: true,
             ..Capabilities::default()
         }
     }

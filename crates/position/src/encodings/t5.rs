@@ -155,6 +155,10 @@ impl DistanceBias for T5 {
         self.scale = scale;
     }
 
+    fn whole_positions(&self) -> bool {
+        true
+    }
+
     fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
         vec![self.buckets.summary(positions, self.scale)]
     }

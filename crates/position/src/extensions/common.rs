@@ -1,14 +1,17 @@
-//! What every extension takes besides its own keys: post-hoc log-n scaling, a temperature, and the layers that it
-//! changes ([`Layers`]).
+//! What every extension takes besides its own keys: post-hoc log-n scaling, a temperature, rounded wavelengths, and the
+//! layers that it changes ([`Layers`]).
 //!
 //! `log_n = true` multiplies a query that sees n keys by `max(1, ln n / ln L)` (Su 2023, kexue.fm/archives/9708, for
 //! models trained without it): the entropy of attention then stays about the same as the text grows. n is the
 //! query's position + 1, and the number of its row where positions are drawn ([`LogN`]). `temperature` divides the logits
 //! of every layer, all that goes into the softmax: q.k and what encodings add to it (arXiv:2404.12224 tunes it for models
-//! without positional encoding, where q.k is all).
+//! without positional encoding, where q.k is all). `resonance` rounds the wavelengths of rotations to whole tokens, after
+//! all that the extension does (Resonance `RoPE`, arXiv:2403.00071, here on a model that was trained without it). `trained`
+//! rejects a model that the extension is not for: the base and L that another program's `rope_parameters` name.
 
 use super::layers::Layers;
-use crate::extension::Lengths;
+use crate::extension::{Lengths, not_applicable};
+use crate::frequency::Frequencies;
 use crate::reading::{LayerReading, LogN, Reading};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
@@ -29,6 +32,50 @@ pub struct Common {
     /// The layers that the extension changes.
     #[serde(skip_serializing_if = "Layers::is_all", skip_deserializing)]
     pub layers: Layers,
+    /// What the model must have been trained with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trained: Option<Trained>,
+    /// Rounds the wavelengths of rotations to whole tokens.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resonance: bool,
+}
+
+/// What an extension from elsewhere says of the model that it is for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trained {
+    /// The base of its frequencies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<f64>,
+    /// L in tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<usize>,
+}
+
+impl Trained {
+    /// Rejects a model that was trained with something else.
+    fn check(&self, model: &Reading, lengths: Lengths) -> Result<()> {
+        if let Some(length) = self.length.filter(|length| *length != lengths.train) {
+            return Err(Error::value(
+                "trained.length",
+                length,
+                format!("the model was trained on texts of L = {} tokens", lengths.train),
+            )
+            .hint(format!(
+                "an extension scales from L: write `original_max_position_embeddings = {}`, or leave it out",
+                lengths.train
+            )));
+        }
+        let bases = model.encodings().iter().filter_map(|encoding| Some(encoding.frequencies()?.base));
+        for base in bases {
+            if let Some(other) = self.base.filter(|other| (other / base - 1.0).abs() > 1e-9) {
+                let allowed = format!("the model was trained with the base {base}");
+                return Err(Error::value("trained.base", other, allowed)
+                    .hint("leave `rope_theta` out; the extension `abf` reads with another base"));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Common {
@@ -36,7 +83,7 @@ impl Common {
     /// extension.
     pub(super) fn take(table: &mut Table, own_temperature: bool, section: &str) -> Result<Self> {
         let mut keys = Table::new();
-        for key in ["log_n", "temperature"] {
+        for key in ["log_n", "temperature", "resonance", "trained"] {
             if (key != "temperature" || !own_temperature)
                 && let Some(value) = table.remove(key)
             {
@@ -56,6 +103,9 @@ impl Common {
     /// Changes every layer of the reading, which has those of `layers` alone. Queries are scaled where a longer text means more keys: not in
     /// layers that were `trained` with a window, and not where they are scaled already.
     pub(super) fn apply(&self, reading: &mut Reading, trained: &Reading, lengths: Lengths) -> Result<()> {
+        if let Some(expected) = &self.trained {
+            expected.check(trained, lengths)?;
+        }
         let scaled: Vec<bool> =
             trained.layers().iter().map(|layer| self.log_n && grows(layer, lengths)).collect();
         if self.log_n {
@@ -80,7 +130,7 @@ impl Common {
             }
             layer.temperature *= self.temperature.unwrap_or(1.0);
         }
-        Ok(())
+        if self.resonance { round_wavelengths(reading) } else { Ok(()) }
     }
 
     /// The JSON schema of its properties.
@@ -89,19 +139,60 @@ impl Common {
         let log_n = json!({ "type": "boolean", "description": "Scales queries past the training length by the \
                              logarithm of the number of keys that they see." });
         properties.insert("log_n".to_owned(), log_n);
+        let resonance = json!({ "type": "boolean", "description": "Rounds the wavelengths of rotations to whole tokens, \
+                                 after all that the extension changes (Resonance RoPE)." });
+        properties.insert("resonance".to_owned(), resonance);
         if !own_temperature {
             let temperature =
                 json!({ "type": "number", "exclusiveMinimum": 0, "description": "Divides the logits." });
             properties.insert("temperature".to_owned(), temperature);
         }
+        let of_model = json!({
+            "type": "object",
+            "description": "What the model must have been trained with: the base of its frequencies and L. An extension \
+                            from another program's `rope_parameters` says so.",
+            "properties": { "base": { "type": "number" }, "length": { "type": "integer", "minimum": 1 } },
+            "additionalProperties": false,
+        });
+        properties.insert("trained".to_owned(), of_model);
         properties.insert("layers".to_owned(), Layers::schema());
         properties
+    }
+}
+
+/// Rounds the wavelengths of every encoding that rotates q and k.
+fn round_wavelengths(reading: &mut Reading) -> Result<()> {
+    let mut any = false;
+    let read: Vec<usize> =
+        reading.layers().iter().flat_map(|layer| &layer.encodings).map(|place| place.encoding).collect();
+    for (index, encoding) in reading.encodings_mut().iter_mut().enumerate() {
+        if read.contains(&index)
+            && encoding.rotation(0).is_some()
+            && let Some(frequencies) = encoding.frequencies().cloned()
+        {
+            encoding.set_frequencies(Frequencies { resonance: true, ..frequencies });
+            any = true;
+        }
+    }
+    if any {
+        Ok(())
+    } else {
+        Err(not_applicable("resonance = true", "an encoding that rotates q and k", reading))
     }
 }
 
 /// Whether a layer sees more keys in a longer text, and its queries are not scaled for that yet.
 fn grows(layer: &LayerReading, lengths: Lengths) -> bool {
     !layer.log_n.is_trained() && layer.mask.window.is_none_or(|window| window > lengths.train)
+}
+
+/// A factor on cos and sin must be positive.
+pub(super) fn check_attention_factor(section: &str, factor: f64) -> Result<()> {
+    if factor.is_finite() && factor > 0.0 {
+        return Ok(());
+    }
+    Err(Error::value(&format!("{section}.attention_factor"), factor, "it must be a number above 0")
+        .hint("1.0 leaves the logits as they are"))
 }
 
 /// A temperature must be positive.

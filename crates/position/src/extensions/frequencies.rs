@@ -4,6 +4,7 @@
 //! multiplies cos and sin of q and k, so logits by its square. For methods that are not on the list, and for
 //! frequencies found elsewhere. They are used at every length.
 
+use super::common::check_attention_factor;
 use crate::extension::{Band, Example, Extend, Lengths, change_frequencies};
 use crate::frequency::Frequencies;
 use crate::reading::Reading;
@@ -37,15 +38,7 @@ impl Extend for CustomFrequencies {
             return Err(Error::value(&key, self.inv_freq[band], "it must be a number of at least 0")
                 .hint("frequencies are radians per position; 0 takes the position out of a band"));
         }
-        if self.attention_factor.is_finite() && self.attention_factor > 0.0 {
-            return Ok(());
-        }
-        Err(Error::value(
-            &format!("{section}.attention_factor"),
-            self.attention_factor,
-            "it must be a number above 0",
-        )
-        .hint("1.0 leaves the logits as they are"))
+        check_attention_factor(section, self.attention_factor)
     }
 
     fn examples(bands: usize, _lengths: Lengths) -> Vec<Example> {
@@ -74,6 +67,7 @@ impl Extend for CustomFrequencies {
                 base: old.base,
                 attention_factor: self.attention_factor,
                 start: None,
+                resonance: old.resonance,
             })
         })
     }

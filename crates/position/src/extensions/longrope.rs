@@ -4,9 +4,10 @@
 //! given) up to it; the first `n_hat` positions are read as trained. Cos and sin are multiplied by
 //! `sqrt(1 + ln s / ln L)` where s > 1, with either list (Ding et al. 2024, arXiv:2402.13753; `"longrope"` in
 //! transformers, which has no `n_hat`). s is the factor a model was extended by: with `"auto"` it is that of
-//! the length at hand, and a given one scales short texts too. The factors are the result of a search on
+//! the length at hand, and a given one scales short texts too. `attention_factor` takes the formula's place. The factors are the result of a search on
 //! data; they are used as given.
 
+use super::common::check_attention_factor;
 use crate::extension::{Band, Example, Extend, Lengths, Scale, Shifts, change_frequencies};
 use crate::frequency::{Frequencies, Start};
 use crate::reading::Reading;
@@ -29,6 +30,9 @@ pub struct LongRope {
     /// Positions below this one are read as trained.
     #[serde(default)]
     pub n_hat: usize,
+    /// Multiplies cos and sin of q and k at every length, in place of the formula.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention_factor: Option<f64>,
 }
 
 impl LongRope {
@@ -58,11 +62,13 @@ impl LongRope {
             ))
             .hint("give one factor for each frequency, fastest first: half the rotated dimension"));
         }
+        let factor = self
+            .attention_factor
+            .unwrap_or_else(|| attention_factor(self.scale.at(lengths), lengths.train));
         let start = Start { below: self.n_hat as f64, inv_freq: frequencies.inv_freq.clone() };
         let scaled = frequencies.map(|i, f| if left_out { f } else { f / factors[i] });
         Ok(Frequencies {
-            attention_factor: frequencies.attention_factor
-                * attention_factor(self.scale.at(lengths), lengths.train),
+            attention_factor: frequencies.attention_factor * factor,
             start: (self.n_hat > 0).then_some(start),
             ..scaled
         })
@@ -90,6 +96,9 @@ impl Extend for LongRope {
         }
         Self::check_factors(section, "long_factor", &self.long_factor)?;
         Self::check_factors(section, "short_factor", &self.short_factor)?;
+        if let Some(factor) = self.attention_factor {
+            check_attention_factor(section, factor)?;
+        }
         self.scale.validate(section)
     }
 
@@ -117,7 +126,7 @@ mod tests {
     use super::*;
 
     fn longrope() -> LongRope {
-        LongRope { scale: Scale::Auto, long_factor: vec![1.5, 4.0], short_factor: vec![], n_hat: 2 }
+        LongRope { scale: Scale::Auto, long_factor: vec![1.5, 4.0], short_factor: vec![], n_hat: 2, attention_factor: None }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 pub mod common;
 pub mod layers;
 pub mod ramp;
+pub mod rope_parameters;
 #[cfg(test)]
 mod tests;
 
@@ -50,12 +51,14 @@ macro_rules! extensions {
         }
 
         impl ExtensionConfig {
-            /// Reads a kind, or a table with a `kind` and the keys of that extension.
+            /// Reads a kind, a table with a `kind` and the keys of that extension, or what [`rope_parameters`] stands for
+            /// one.
             ///
             /// # Errors
             /// An unknown kind or key, a wrong type, or a value that is not allowed.
             pub fn from_value(value: &toml::Value, section: &str) -> Result<Self> {
-                let (kind, mut rest) = kind_and_rest(value, section)?;
+                let value = rope_parameters::translated(value, section)?;
+                let (kind, mut rest) = kind_and_rest(&value, section)?;
                 $(if kind == <$module::$Name as Extend>::KIND {
                     let common = Common::take(&mut rest, <$module::$Name as Extend>::OWN_TEMPERATURE, section)?;
                     let extension: $module::$Name = read(&rest, section)?;
@@ -119,12 +122,15 @@ extensions! {
     LeakyReRope in leaky_rerope,
     SelfExtend in self_extend,
     DualChunk in dual_chunk,
+    ShiftedRope in string,
     LambdaMask in lambda_mask,
     Sinks in sinks,
     Window in window,
+    DropRotation in drop,
     Convert in convert,
     Segments in segments,
     RandPos in randpos,
+    FloatPositions in float,
     LongerTable in table,
     Formula in formula,
 }
@@ -242,7 +248,7 @@ fn check_numbers(kind: &str, reading: &Reading, lengths: Lengths) -> Result<()> 
     };
     let angles = |f: &f64| (f * lengths.length as f64).is_finite();
     for frequencies in reading.encodings().iter().filter_map(|encoding| encoding.frequencies()) {
-        if !(frequencies.base.is_finite() && frequencies.inv_freq.iter().all(angles)) {
+        if !(frequencies.base.is_finite() && frequencies.as_read().iter().all(angles)) {
             return error("frequencies that are no numbers");
         }
         let factor = frequencies.attention_factor.powi(2);

@@ -4,8 +4,11 @@
 //! so q.k by its square (Peng et al. 2023, arXiv:2309.00071, section 3.4). With waves that are added (`sinusoidal`)
 //! q.k is scaled. `temperature = t` takes the place of the formula at every scale: it divides the logits by t, in the
 //! layers whose frequencies change, which for q.k of rotated channels alone is a factor `1 / sqrt(t)` on cos and sin.
+//! `attention_factor` takes its place too, as the factor on cos and sin itself. With `mscale_all_dim` the factor is
+//! `m(mscale) / m(mscale_all_dim)`, `m(x) = 0.1 x ln s + 1` where s > 1, else 1 (`rope_parameters` in transformers, where
+//! `mscale` alone changes nothing; here it multiplies the logarithm).
 
-use super::common::check_temperature;
+use super::common::{check_attention_factor, check_temperature};
 use super::ramp::{Parts, Ramp, yarn_factor};
 use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
 use crate::frequency::Frequencies;
@@ -33,6 +36,12 @@ pub struct Yarn {
     /// Divides the logits, in place of the formula.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
+    /// Multiplies cos and sin of q and k at every scale, in place of the formula.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention_factor: Option<f64>,
+    /// Divides the formula's factor by that of another `mscale`: `m(mscale) / m(mscale_all_dim)`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mscale_all_dim: Option<f64>,
 }
 
 impl Default for Yarn {
@@ -45,6 +54,8 @@ impl Default for Yarn {
             truncate: true,
             mscale: 1.0,
             temperature: None,
+            attention_factor: None,
+            mscale_all_dim: None,
         }
     }
 }
@@ -52,6 +63,40 @@ impl Default for Yarn {
 impl Yarn {
     fn parts(&self) -> Parts {
         Parts { ramp: self.ramp, alpha: self.alpha, beta: self.beta, truncate: self.truncate }
+    }
+
+    /// The factor on cos and sin.
+    fn factor(&self, scale: f64) -> f64 {
+        match (self.attention_factor, self.temperature, self.mscale_all_dim) {
+            (Some(factor), ..) => factor,
+            (None, Some(_), _) => 1.0,
+            (None, None, all_dim) => {
+                yarn_factor(self.mscale, scale) / all_dim.map_or(1.0, |all_dim| yarn_factor(all_dim, scale))
+            }
+        }
+    }
+
+    /// Two keys that take the place of the formula, or one and a key of the formula, contradict each other.
+    fn validate_factor(&self, section: &str) -> Result<()> {
+        if let Some(factor) = self.attention_factor {
+            check_attention_factor(section, factor)?;
+        }
+        if let Some(all_dim) = self.mscale_all_dim.filter(|all_dim| !(all_dim.is_finite() && *all_dim >= 0.0)) {
+            let allowed = "it must be a number of at least 0";
+            return Err(Error::value(&format!("{section}.mscale_all_dim"), all_dim, allowed)
+                .hint("with the same number as `mscale` the logits stay as they are"));
+        }
+        let given = [
+            ("attention_factor", self.attention_factor),
+            ("temperature", self.temperature),
+            ("mscale_all_dim", self.mscale_all_dim),
+        ];
+        let mut given = given.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        if let (Some((first, _)), Some((second, value))) = (given.next(), given.next()) {
+            let allowed = format!("`{section}.{first}` takes the place of the formula, and of this key");
+            return Err(Error::value(&format!("{section}.{second}"), value, allowed).hint("leave one of them out"));
+        }
+        Ok(())
     }
 }
 
@@ -73,6 +118,7 @@ impl Extend for Yarn {
         if let Some(temperature) = self.temperature {
             check_temperature(section, temperature)?;
         }
+        self.validate_factor(section)?;
         self.parts().validate(section)?;
         self.scale.validate(section)
     }
@@ -81,12 +127,15 @@ impl Extend for Yarn {
         vec![
             Example::new("").bands(Band::Same, Band::ByScale),
             Example::new("ramp = 'paper'").bands(Band::Between, Band::ByScale),
+            Example::new("attention_factor = 1.2").changes_short_texts().bands(Band::Same, Band::ByScale),
+            Example::new("mscale_all_dim = 0.8").bands(Band::Same, Band::ByScale),
+            Example::new("resonance = true").changes_short_texts().bands(Band::Same, Band::ByScale),
         ]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let scale = self.scale.at(lengths);
-        let factor = if self.temperature.is_some() { 1.0 } else { yarn_factor(self.mscale, scale) };
+        let factor = self.factor(scale);
         change_frequencies(Self::KIND, reading, |frequencies| {
             let attention_factor = frequencies.attention_factor * factor;
             let parts = self.parts().interpolated(Self::KIND, frequencies, scale, lengths)?;

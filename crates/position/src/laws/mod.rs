@@ -103,6 +103,10 @@ const LAWS: &[Law] = &[
     },
     Law { name: "attention is causal", check: positions::attention_is_causal },
     Law { name: "positions are read as declared", check: positions::are_read_as_declared },
+    Law {
+        name: "places between whole positions are read as declared",
+        check: positions::between_are_read_as_declared,
+    },
     Law { name: "interpolation divides positions", check: positions::interpolation_divides },
     Law { name: "pieces give what the whole text gives", check: positions::pieces_agree },
     Law { name: "positions start about as large as tokens", check: positions::start_as_large_as_tokens },

@@ -2,6 +2,7 @@
 
 use super::{Build, Outcome, apart, ensure};
 use crate::encoding::{Dimensions, Position, PositionUse, Rows};
+use crate::frequency::Frequencies;
 use crate::positions::Positions;
 use crate::testing::{Inputs, attend, dimensions, random};
 use burn::tensor::{Device, Int, Tensor};
@@ -68,9 +69,35 @@ pub(super) fn are_read_as_declared(build: Build<'_>) -> Outcome {
     ensure(spread_holds, || format!("{declared:?} is declared, and larger distances say otherwise"))
 }
 
-/// An encoding that can be interpolated reads every position divided by the scale.
+/// `whole_positions` says whether distances between the same whole numbers are read alike.
+pub(super) fn between_are_read_as_declared(build: Build<'_>) -> Outcome {
+    let subject = build(&dimensions(), &Device::flex());
+    let position = subject.position();
+    let capabilities = position.capabilities();
+    let here = Positions::range(0..LENGTH);
+    // 8 tokens become 8.16 and 8.24: between the same whole numbers, on both sides of 0.
+    let [less, more] = [1.02, 1.03].map(|stretch| here.map(|m| stretch * m));
+    if capabilities.position_use == PositionUse::Order || position.check(&less).is_err() {
+        return Ok(());
+    }
+    let moved = difference((position, &less), (position, &more));
+    ensure(if capabilities.whole_positions { moved < 1e-6 } else { moved > 1e-6 }, || {
+        let declared = capabilities.whole_positions;
+        format!(
+            "`whole_positions` is {declared}, and distances that grow by less than a token change {moved}"
+        )
+    })
+}
+
+/// An encoding that can be interpolated reads every position divided by the scale; wavelengths are rounded after that.
 pub(super) fn interpolation_divides(build: Build<'_>) -> Outcome {
-    let [trained, mut interpolated] = [0, 1].map(|_| build(&dimensions(), &Device::flex()));
+    let [trained, mut interpolated] = [0, 1].map(|_| {
+        let mut subject = build(&dimensions(), &Device::flex());
+        if let Some(frequencies) = subject.position().frequencies().cloned() {
+            subject.position_mut().set_frequencies(Frequencies { resonance: false, ..frequencies });
+        }
+        subject
+    });
     if !interpolated.position_mut().interpolate(2.0) {
         return Ok(());
     }

@@ -24,6 +24,8 @@ enum Mistake {
     ClaimsOrder,
     /// It adds nothing, and declares positions.
     ClaimsPositions,
+    /// It adds the whole number below a position without declaring it.
+    RoundsDown,
     /// It adds the mean of all rows.
     ReadsTheFuture,
     /// It adds the mean of all scores to every score.
@@ -77,6 +79,7 @@ const MISTAKES: &[(Mistake, &str)] = &[
     (ClaimsDistances, "positions are read as declared"),
     (ClaimsOrder, "positions are read as declared"),
     (ClaimsPositions, "positions are read as declared"),
+    (RoundsDown, "places between whole positions are read as declared"),
     (ReadsTheFuture, "attention is causal"),
     (ReadsFutureScores, "attention is causal"),
     (DeadParameter, "gradients reach every parameter"),
@@ -138,7 +141,8 @@ impl Wrong {
     fn added(&self, rows: Rows<'_>) -> Tensor<3> {
         let layer = if self.mistake == OneLayerForAll { 0 } else { rows.layer };
         let scale = self.scale * self.train_length as f64;
-        let places: Vec<f64> = rows.positions.values().iter().map(|m| m / scale).collect();
+        let read = |m: f64| if self.mistake == RoundsDown { m.floor() } else { m };
+        let places: Vec<f64> = rows.positions.values().iter().map(|&m| read(m) / scale).collect();
         let places = upload(&places, &self.slope.device()).reshape([1, places.len(), 1]);
         let slope = self.slope.val();
         let slope = if self.mistake == DeadParameter { slope.detach() } else { slope };

@@ -255,6 +255,11 @@ impl Reading {
         &self.name
     }
 
+    /// Names it otherwise in messages, where an extension has made something else of it.
+    pub(crate) fn rename(&mut self, name: String) {
+        self.name = name;
+    }
+
     /// Hook (a) of every encoding of the layer, in order.
     pub fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         self.of(rows.layer).fold(hidden, |hidden, (encoding, layer)| encoding.embed(hidden, rows.at(layer)))
@@ -419,6 +424,26 @@ impl Reading {
     /// A position that an encoding has no value for.
     pub fn check(&self, positions: &Positions) -> Result<()> {
         self.encodings.iter().try_for_each(|encoding| encoding.check(positions))
+    }
+
+    /// Whether a pass over these positions, between whole ones, is defined for every encoding. `why` says in the message
+    /// why they are not whole.
+    ///
+    /// # Errors
+    /// An encoding has a value for whole positions or distances alone, or for none of these.
+    pub fn check_between(&self, why: &str, positions: &Positions) -> Result<()> {
+        let read = self.layers.iter().flat_map(|layer| &layer.encodings);
+        for encoding in read.map(|place| &self.encodings[place.encoding]) {
+            let capabilities = encoding.capabilities();
+            if capabilities.whole_positions || capabilities.table_rows.is_some() {
+                return Err(Error::usage(format!(
+                    "{why}, and `{}` has a value for whole positions or distances alone",
+                    encoding.kind()
+                ))
+                .hint("use `randpos`, whose positions are whole, or an encoding that is a function of the position, such as `rope`"));
+            }
+        }
+        self.check(positions)
     }
 
     /// The encodings of a layer, each with the number that it knows the layer by.

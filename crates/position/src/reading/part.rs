@@ -40,6 +40,10 @@ impl Reading {
             }
             self.layers[index] = layer;
         }
+        if layers.len() == self.layers.len() {
+            // All of it may be something else now.
+            self.name = part.name;
+        }
         self.layout = part.layout;
         self
     }

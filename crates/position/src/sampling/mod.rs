@@ -7,16 +7,19 @@
 //! - [`randpos`]: a random subset of a longer range, in order (Ruoss et al. 2023, arXiv:2305.16843).
 //! - [`pose`]: two chunks with a gap between them (Zhu et al. 2023, arXiv:2309.10400).
 //! - `offset`: a random start for every row (Kiyono et al. 2021, SHAPE, arXiv:2109.05644).
+//! - [`float`]: sorted real numbers from a range (Random Float Sampling, arXiv:2602.14050).
 //! - [`segments`]: consecutive pieces of one text, each a row of its own.
 //!
 //! Every draw is a pure function of (seed, step) on a stream of its own, so that a run resumes without any
 //! saved state and batches do not depend on how positions are drawn.
 
+pub mod float;
 pub mod pose;
 pub mod randpos;
 pub mod segments;
 
 use crate::encoding::PositionUse;
+use crate::extent::Extent;
 use crate::positions::Positions;
 use crate::reading::Reading;
 use crate::tokens::{Lengths, Tokens};
@@ -38,6 +41,11 @@ fn pose_positions() -> Tokens {
     Tokens::times(8.0)
 }
 
+/// As far as the other kinds reach by default.
+fn float_span() -> Extent {
+    Extent::Multiple(Tokens::times(8.0))
+}
+
 /// Which positions training reads its rows at, chosen by `kind`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -51,6 +59,13 @@ pub enum TrainingPositions {
         /// Positions are drawn below it. Default: 2048.
         #[schemars(default = "randpos_positions")]
         max_position: Tokens,
+    },
+    /// As many real numbers as there are tokens, drawn uniformly from `[0, span)` and sorted: the same for all rows of a
+    /// batch, new ones for every step (arXiv:2602.14050).
+    Float {
+        /// Positions are drawn below it. Default: `"8L"`.
+        #[schemars(default = "float_span")]
+        span: Extent,
     },
     /// Two chunks: the first from 0 on, the second shifted by a random amount; its tokens skip ahead in the
     /// text by another one. Drawn for every row (arXiv:2309.10400).
@@ -87,6 +102,7 @@ struct Written {
     max_position: Option<Tokens>,
     max_skip: Option<usize>,
     count: Option<usize>,
+    span: Option<Extent>,
 }
 
 #[derive(Deserialize)]
@@ -94,6 +110,7 @@ struct Written {
 enum Kind {
     Contiguous,
     Randpos,
+    Float,
     Pose,
     Offset,
     Segments,
@@ -101,8 +118,11 @@ enum Kind {
 
 impl<'de> Deserialize<'de> for TrainingPositions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        let Written { kind, max_position, max_skip, count } = Written::deserialize(deserializer)?;
+        let Written { kind, max_position, max_skip, count, span } = Written::deserialize(deserializer)?;
         let rejected = |what: &str| Err(D::Error::custom(what));
+        if span.is_some() && !matches!(kind, Kind::Float) {
+            return rejected("`span` is a key of kind \"float\"");
+        }
         match (kind, max_position, max_skip, count) {
             (Kind::Contiguous, None, None, None) => Ok(Self::Contiguous),
             (Kind::Contiguous, ..) => rejected("kind \"contiguous\" takes no other key"),
@@ -110,6 +130,8 @@ impl<'de> Deserialize<'de> for TrainingPositions {
                 Ok(Self::Randpos { max_position: max_position.unwrap_or_else(randpos_positions) })
             }
             (Kind::Randpos, ..) => rejected("kind \"randpos\" takes `max_position` and no other key"),
+            (Kind::Float, None, None, None) => Ok(Self::Float { span: span.unwrap_or_else(float_span) }),
+            (Kind::Float, ..) => rejected("kind \"float\" takes `span` and no other key"),
             (Kind::Pose, max_position, max_skip, None) => {
                 Ok(Self::Pose { max_position: max_position.unwrap_or_else(pose_positions), max_skip })
             }
@@ -140,6 +162,7 @@ impl TrainingPositions {
         match self {
             Self::Contiguous => "contiguous",
             Self::Randpos { .. } => "randpos",
+            Self::Float { .. } => "float",
             Self::Pose { .. } => "pose",
             Self::Offset { .. } => "offset",
             Self::Segments { .. } => "segments",
@@ -170,6 +193,7 @@ impl TrainingPositions {
     /// The positions that training may meet lie below it.
     pub fn reach(&self, lengths: Lengths) -> usize {
         let written = match self {
+            Self::Float { span } => return span.at(lengths).ceil() as usize,
             Self::Contiguous => None,
             Self::Randpos { max_position }
             | Self::Pose { max_position, .. }
@@ -186,6 +210,10 @@ impl TrainingPositions {
     pub fn validate(&self, section: &str, lengths: Lengths) -> Result<()> {
         if let Self::Segments { count: 0, .. } = self {
             return Err(Error::value(&format!("{section}.count"), 0, "it must be at least 1"));
+        }
+        if let Self::Float { span } = self {
+            // However short, a range has room for any number of real positions.
+            return span.validate(&format!("{section}.span"), false);
         }
         let (reach, length) = (self.reach(lengths), lengths.length);
         if reach >= length {
@@ -209,7 +237,7 @@ impl TrainingPositions {
         };
         let wanted = match self {
             Self::Contiguous | Self::Segments { max_position: None, .. } => PositionUse::Order,
-            Self::Randpos { .. } | Self::Pose { .. } => PositionUse::Distances,
+            Self::Randpos { .. } | Self::Pose { .. } | Self::Float { .. } => PositionUse::Distances,
             Self::Offset { .. } | Self::Segments { .. } => PositionUse::Positions,
         };
         match (wanted, reading.position_use()) {
@@ -236,6 +264,12 @@ impl TrainingPositions {
                 "leave `train.positions` out, or train without `memory`",
             );
         }
+        if let Self::Float { span } = self {
+            let grid = float::grid(lengths.length, lengths.length, span.at(lengths));
+            reading
+                .check_between(&format!("`{section}` draws real positions"), &grid)
+                .map_err(|error| error.context(format!("`{section}` reads real positions")))?;
+        }
         let reach = self.reach(lengths);
         let first = reach.saturating_sub(lengths.length);
         reading
@@ -259,6 +293,10 @@ impl TrainingPositions {
             Self::Randpos { .. } => {
                 let sample = randpos::sample(&mut stream, length, reach);
                 Draw { positions: randpos::positions(sample), tokens: None }
+            }
+            Self::Float { span } => {
+                let sample = float::sample(&mut stream, length);
+                Draw { positions: float::positions(sample, span.at(lengths)), tokens: None }
             }
             Self::Offset { .. } | Self::Segments { .. } => {
                 from((0..rows).map(|_| up_to(&mut stream, reach - length)).collect())

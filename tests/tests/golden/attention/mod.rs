@@ -76,7 +76,7 @@ fn extended(kind: &str, case: &Case) -> Reading {
         base *= case.f64("base_multiplier");
         keys = inverse_leaky(case);
     }
-    if matches!(kind, "rerope" | "leaky_rerope" | "self_extend" | "dual_chunk" | "lambda_mask")
+    if matches!(kind, "rerope" | "leaky_rerope" | "string" | "self_extend" | "dual_chunk" | "lambda_mask")
         || keys.get("reindex") == Some(&Value::Boolean(true))
     {
         // A file states formulas, also where they read distances past L.

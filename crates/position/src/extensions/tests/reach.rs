@@ -54,6 +54,10 @@ fn untrained_distances_are_refused_and_trained_ones_are_not() {
         "kind = 'sinks', window = 61",
         "kind = 'sinks', window = 60, n_sink = 0",
         "kind = 'sinks', window = 500",
+        "kind = 'string'",
+        "kind = 'string', shift = 'L', local = 0",
+        "kind = 'string', shift = 40, local = 39",
+        "kind = 'string', shift = 100, local = 0",
     ];
     let (mut refused, mut read) = (0, 0);
     for (place, setting) in settings.iter().enumerate() {

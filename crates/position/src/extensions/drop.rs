@@ -1,0 +1,121 @@
+//! `drop`: a rotary model without its rotation.
+//!
+//! Every angle is 0, and a factor on cos and sin is 1, so that q.k is read as it is: the order of the tokens is seen
+//! through the causal mask alone (`DroPE`, Gelberg et al. 2025, arXiv:2512.12167). The paper trains on for a while
+//! without the rotation, at the original length, and then reads longer texts: here a `[[stage]]` with `extend = "drop"`.
+//! Without such a stage it is a control. With `layers` some layers of a stack drop their rotation and the others keep it.
+
+use crate::encodings::Encoding;
+use crate::encodings::none::NoPosition;
+use crate::extension::{Band, Example, Extend, Lengths, not_applicable};
+use crate::reading::Reading;
+use longwave_core::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// `drop` has no keys of its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DropRotation {}
+
+impl Extend for DropRotation {
+    const KIND: &'static str = "drop";
+    const DESCRIPTION: &'static str = "takes the rotation of q and k away (DroPE), usually for a further stage of training";
+    const SOURCE: &'static str = "arXiv:2512.12167";
+
+    fn validate(&self, _section: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
+        vec![Example::new("").changes_short_texts().bands(Band::Absent, Band::Absent)]
+    }
+
+    fn apply(&self, reading: &mut Reading, _lengths: Lengths) -> Result<()> {
+        let read: Vec<usize> =
+            reading.layers().iter().flat_map(|layer| &layer.encodings).map(|place| place.encoding).collect();
+        let mut any = false;
+        for (index, encoding) in reading.encodings_mut().iter_mut().enumerate() {
+            if !read.contains(&index) || encoding.rotation(0).is_none() {
+                continue;
+            }
+            if encoding.capabilities().adds_bias {
+                return Err(Error::usage(format!(
+                    "`{}` both rotates and adds a bias, and `{}` takes a rotation away whole",
+                    encoding.kind(),
+                    Self::KIND
+                ))
+                .hint("give rotation and bias an encoding each: `position = [{ .. }, { .. }]`"));
+            }
+            // Nothing is learned in a rotation, so that no weight is lost.
+            *encoding = Encoding::NoPosition(NoPosition {});
+            any = true;
+        }
+        if any {
+            reading.rename(format!("{} without its rotation", reading.name()));
+            return Ok(());
+        }
+        Err(not_applicable(Self::KIND, "an encoding that rotates q and k", reading))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::encoding::{Dimensions, PositionUse};
+    use crate::init::Init;
+    use crate::reading::{LogN, Reading};
+    use crate::stack::PositionConfig;
+    use crate::{ExtensionConfig, Lengths};
+    use burn::tensor::Device;
+    use longwave_core::Result;
+
+    const LENGTHS: Lengths = Lengths { train: 8, length: 32 };
+
+    fn value(text: &str) -> toml::Value {
+        format!("x = {text}").parse::<toml::Table>().unwrap().remove("x").unwrap()
+    }
+
+    fn reading(position: &str) -> Reading {
+        let sizes =
+            Dimensions { layers: 2, width: 8, heads: 1, kv_heads: 1, head_dim: 8, train_length: 8, vocab_size: 8 };
+        let config = PositionConfig::from_value(&value(position), "position").unwrap();
+        config.build("position", &sizes, &Init::new(0, &Device::flex()), LogN::Off).unwrap()
+    }
+
+    fn apply(extend: &str, reading: &Reading) -> Result<Reading> {
+        ExtensionConfig::from_value(&value(extend), "extend")?.apply(reading, LENGTHS)
+    }
+
+    #[test]
+    fn nothing_that_needs_a_rotation_applies_after_it() {
+        for position in ["'rope'", "'xpos'", "{ kind = 'formula', inv_freq = '1/(1+band)' }"] {
+            let dropped = apply("'drop'", &reading(position)).unwrap();
+            assert!(dropped.rotation(0).is_none() && dropped.rotation(1).is_none());
+            assert_eq!(dropped.position_use(), PositionUse::Order, "{position}");
+            for other in ["'ntk'", "'linear'", "'rerope'", "{ kind = 'string', allow_untrained = true }", "'drop'", "{ kind = 'direct', resonance = true }"] {
+                let error = apply(other, &dropped).unwrap_err();
+                assert!(error.message().contains("without its rotation"), "{other}: {error}");
+                assert!(error.hint_text().is_some(), "{other}: {error}");
+            }
+            for other in ["'direct'", "{ kind = 'window', log_n = true, temperature = 0.8 }"] {
+                apply(other, &dropped).unwrap();
+            }
+        }
+        // A factor on cos and sin goes with them.
+        let sharper = apply("{ kind = 'yarn', attention_factor = 1.5 }", &reading("'rope'")).unwrap();
+        let dropped = apply("'drop'", &sharper).unwrap();
+        assert!((dropped.layer(0).logit_scale - 1.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn the_other_encodings_and_layers_stay() {
+        let listed = apply("'drop'", &reading("['rope', 'alibi']")).unwrap();
+        assert!(listed.capabilities().adds_bias && listed.rotation(0).is_none());
+        let some = apply("{ kind = 'drop', layers = [1] }", &reading("'rope'")).unwrap();
+        assert!(some.rotation(0).is_some() && some.rotation(1).is_none());
+        for position in ["'alibi'", "'pope'", "'sinusoidal'", "{ kind = 'formula', inv_freq = '1', bias = '-n' }"] {
+            let error = apply("'drop'", &reading(position)).unwrap_err();
+            assert!(error.hint_text().is_some(), "{position}: {error}");
+        }
+    }
+}

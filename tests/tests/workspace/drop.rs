@@ -1,0 +1,64 @@
+//! `DroPE`: a stage trains on without the rotation, and what is read after it has none.
+
+use crate::common::{CONFIG, Project};
+use serde_json::Value;
+
+const STAGE: &str = "\n[[stage]]\nlength = \"L\"\nsteps = 4\nextend = \"drop\"\nvalidate_every = 2\n";
+
+fn project(extend: &str) -> Project {
+    let project = Project::new();
+    let config = CONFIG.replace("\n[[evaluate]]", &format!("{STAGE}\n[[evaluate]]"));
+    project.write("small.toml", &config.replace("[\"direct\", \"linear\", \"ntk\"]", extend));
+    project
+}
+
+#[test]
+fn a_stage_trains_without_the_rotation_and_resumes() {
+    let project = project(
+        "[\"direct\", { kind = \"direct\", log_n = true }, { kind = \"window\", temperature = 0.9 }]",
+    );
+    let train = |out: &str, more: &[&str]| {
+        let outcome = project.run(&[&["train", "--config", "small.toml", "--out", out], more].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    };
+    train("run", &[]);
+    let rows = |arguments: &[&str]| -> Vec<Value> {
+        let outcome = project.run(&[&["eval", "run", "--json", "--lengths", "L,2L"], arguments].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    // Dropping before the stage is a control: other weights, and not the rotation's reading either.
+    let after = rows(&["--extend", "direct"]);
+    let before = rows(&["--checkpoint", "stage-0", "--extend", "direct,drop"]);
+    let nll =
+        |rows: &[Value], kind: &str| rows.iter().find(|row| row["extend"] == kind).unwrap()["nll"].clone();
+    assert_ne!(nll(&after, "direct"), nll(&before, "drop"));
+    assert_ne!(nll(&before, "direct"), nll(&before, "drop"));
+    // The checkpoint knows its reading: what needs a rotation no longer applies.
+    for kind in ["ntk", "rerope", "drop"] {
+        let outcome = project.run(&["eval", "run", "--extend", kind]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        let message = format!("`{kind}` does not apply to `rope without its rotation`");
+        assert!(outcome.stderr.contains(&message), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("hint: what applies"), "{}", outcome.stderr);
+    }
+    // Interrupted in the stage and resumed, it is the same run.
+    let checkpoints = std::fs::read_dir(project.path("run/checkpoints")).unwrap();
+    assert!(checkpoints.count() > 0);
+    let outcome =
+        project.run(&["generate", "run", "--prompt", "a", "--max-tokens", "4", "--extend", "direct"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_geometry_after_the_drop_is_refused_before_training() {
+    let project = project("[\"direct\", \"rerope\"]");
+    let outcome = project.run(&["train", "--config", "small.toml"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("`rerope` does not apply to `rope without its rotation`"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(!project.exists("runs"), "something was written");
+}

@@ -10,7 +10,7 @@
 //! - `gate = true`: `psi` of a head times `sigmoid(u W_gate + b_gate)`.
 //!
 //! Matrices and taps start as N(0, 0.02), so that training begins with next to no rotation; `log_bias` and `b_gate` at 0.
-//! Pairs are halves: channels b and `b + head_dim/2`. Positions do not enter, only the order of the rows. Angles are running
+//! Where several query heads share a key head, "head" means the key head: queries turn as their keys do. Pairs are halves: channels b and `b + head_dim/2`. Positions do not enter, only the order of the rows. Angles are running
 //! sums in f32: their error grows as the root of the length, to 1e-5 of the sum at 10,000 rows.
 //!
 //! There are no frequencies of positions to interpolate: extensions of frequencies and geometries do not apply.
@@ -26,6 +26,7 @@ use burn::module::{Module, Param};
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Tensor, TensorData};
 use longwave_core::{Error, Result};
+use longwave_kernels::repeat_heads;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,15 +64,15 @@ impl Default for Config {
 pub struct SelectiveRope {
     /// `[layers, width, rank]`.
     pub w_down: Param<Tensor<3>>,
-    /// `[layers, rank, heads head_dim/2]`.
+    /// `[layers, rank, kv_heads head_dim/2]`.
     pub w_up: Param<Tensor<3>>,
-    /// `[layers, kernel, heads head_dim/2]`: tap 0 is the row's own.
+    /// `[layers, kernel, kv_heads head_dim/2]`: tap 0 is the row's own.
     pub conv: Param<Tensor<3>>,
-    /// `[layers, width, heads]`.
+    /// `[layers, width, kv_heads]`.
     pub w_gate: Option<Param<Tensor<3>>>,
-    /// `[layers, heads]`.
+    /// `[layers, kv_heads]`.
     pub b_gate: Option<Param<Tensor<2>>>,
-    /// `[layers, heads, head_dim/2]`.
+    /// `[layers, kv_heads, head_dim/2]`.
     pub log_bias: Option<Param<Tensor<3>>>,
     /// The factor of each band.
     #[module(skip)]
@@ -97,7 +98,7 @@ impl Configure for Config {
             check_at_least(section, key, value, 1)?;
             check_at_most(section, key, value, MOST)?;
         }
-        let Dimensions { width, heads, kv_heads, head_dim, .. } = *dimensions;
+        let Dimensions { width, kv_heads, head_dim, .. } = *dimensions;
         let needs = |what: String, hint: &str| {
             Err(Error::usage(format!("`selective_rope` in `{section}` {what}")).hint(hint))
         };
@@ -107,33 +108,27 @@ impl Configure for Config {
                 "give the model an even `model.head_dim`",
             );
         }
-        if kv_heads != heads {
+        if width % kv_heads != 0 {
             return needs(
-                format!("turns the keys of every head by its own angles, and the model has {kv_heads} key heads for {heads} heads"),
-                "leave `model.kv_heads` out",
-            );
-        }
-        if width % heads != 0 {
-            return needs(
-                format!("cuts the width {width} into a slice for each of {heads} heads"),
-                "give a `model.width` that `model.heads` divides",
+                format!("cuts the width {width} into a slice for each of {kv_heads} key heads"),
+                "give a `model.width` that the number of key heads divides",
             );
         }
         Ok(())
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> SelectiveRope {
-        let Dimensions { layers, width, heads, head_dim, .. } = *dimensions;
+        let Dimensions { layers, width, kv_heads, head_dim, .. } = *dimensions;
         let bands = head_dim / 2;
         let normal = |name: &str, shape| init.normal(&format!("position.selective_rope.{name}"), shape, 0.02);
         let factor = |band: usize| self.fastest * self.base.powf(-2.0 * band as f64 / head_dim as f64);
         SelectiveRope {
             w_down: normal("w_down", [layers, width, self.rank]),
-            w_up: normal("w_up", [layers, self.rank, heads * bands]),
-            conv: normal("conv", [layers, self.kernel, heads * bands]),
-            w_gate: self.gate.then(|| normal("w_gate", [layers, width, heads])),
-            b_gate: self.gate.then(|| init.constant([layers, heads], 0.0)),
-            log_bias: self.bias.then(|| init.constant([layers, heads, bands], 0.0)),
+            w_up: normal("w_up", [layers, self.rank, kv_heads * bands]),
+            conv: normal("conv", [layers, self.kernel, kv_heads * bands]),
+            w_gate: self.gate.then(|| normal("w_gate", [layers, width, kv_heads])),
+            b_gate: self.gate.then(|| init.constant([layers, kv_heads], 0.0)),
+            log_bias: self.bias.then(|| init.constant([layers, kv_heads, bands], 0.0)),
             factors: (0..bands).map(|band| factor(band) as f32).collect(),
             eps: self.eps,
         }
@@ -141,7 +136,7 @@ impl Configure for Config {
 }
 
 impl SelectiveRope {
-    /// The angles of every row of an input `[batch, length, width]`: `[batch, heads, length, head_dim/2]`.
+    /// The angles of every row of an input `[batch, length, width]`: `[batch, kv_heads, length, head_dim/2]`.
     pub fn angles(&self, input: &Tensor<3>, layer: usize) -> Tensor<4> {
         let [batch, length, width] = input.dims();
         let bands = self.factors.len();
@@ -162,7 +157,7 @@ impl SelectiveRope {
         }
         let factors = TensorData::new(self.factors.clone(), [1, 1, 1, bands]);
         let factors = Tensor::<4>::from_data(factors, &input.device());
-        (psi.cumsum(1) * factors).swap_dims(1, 2) // [batch, heads, length, head_dim/2]
+        (psi.cumsum(1) * factors).swap_dims(1, 2) // [batch, kv_heads, length, head_dim/2]
     }
 
     /// Each row of `[batch, length, channels]` with those before it, weighed by the taps.
@@ -184,6 +179,8 @@ impl SelectiveRope {
         let LayerInput { all, first } = rows.input.expect("hooks on q and k are given the input");
         let (count, bands) = (x.dims()[2], self.factors.len());
         let angles = self.angles(all, rows.layer).slice_dim(2, first..first + count);
+        let groups = x.dims()[1] / angles.dims()[1];
+        let angles = repeat_heads(angles, groups); // [batch, heads, rows, head_dim/2]
         let (cos, sin) = (angles.clone().cos(), angles.sin());
         let a = x.clone().slice_dim(3, 0..bands);
         let b = x.slice_dim(3, bands..2 * bands);
@@ -200,11 +197,11 @@ impl Position for SelectiveRope {
             ParameterSpec::decayed("conv", &["layers", "taps", "bands"]),
         ];
         if self.w_gate.is_some() {
-            listed.push(ParameterSpec::decayed("w_gate", &["layers", "width", "heads"]));
-            listed.push(ParameterSpec::undecayed("b_gate", &["layers", "heads"]));
+            listed.push(ParameterSpec::decayed("w_gate", &["layers", "width", "kv_heads"]));
+            listed.push(ParameterSpec::undecayed("b_gate", &["layers", "kv_heads"]));
         }
         if self.log_bias.is_some() {
-            listed.push(ParameterSpec::undecayed("log_bias", &["layers", "heads", "bands"]));
+            listed.push(ParameterSpec::undecayed("log_bias", &["layers", "kv_heads", "bands"]));
         }
         listed
     }

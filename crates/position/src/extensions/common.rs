@@ -151,7 +151,10 @@ impl Common {
             "type": "object",
             "description": "What the model must have been trained with: the base of its frequencies and L. An extension \
                             from another program's `rope_parameters` says so.",
-            "properties": { "base": { "type": "number" }, "length": { "type": "integer", "minimum": 1 } },
+            "properties": {
+                "base": { "type": "number", "description": "The base of the model's frequencies." },
+                "length": { "type": "integer", "minimum": 1, "description": "L in tokens." },
+            },
             "additionalProperties": false,
         });
         properties.insert("trained".to_owned(), of_model);

@@ -87,7 +87,7 @@ impl Configure for Config {
     const DESCRIPTION: &'static str = "rotates q and k by angles that the text decides (Selective RoPE)";
     const SOURCE: &'static str = "arXiv:2511.17388";
     const EXTRAPOLATION: Extrapolation =
-        Extrapolation::Supported("defined: angles grow with the content, not with the length alone");
+        Extrapolation::Supported("defined: sums of angles that training never showed");
     const VARIANTS: &'static [&'static str] = &["gate = true\nbias = true\nkernel = 2"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {

@@ -13,7 +13,7 @@ fn project(extend: &str) -> Project {
 }
 
 #[test]
-fn a_stage_trains_without_the_rotation_and_resumes() {
+fn a_stage_trains_without_the_rotation() {
     let project = project(
         "[\"direct\", { kind = \"direct\", log_n = true }, { kind = \"window\", temperature = 0.9 }]",
     );

@@ -11,7 +11,7 @@ fn config(position: &str, extend: &str) -> String {
 }
 
 #[test]
-fn a_run_trains_at_floats_is_read_at_a_grid_and_resumes_bit_for_bit() {
+fn a_run_trains_at_floats_is_read_at_a_grid_and_repeats_bit_for_bit() {
     let project = Project::new();
     project.write(
         "small.toml",

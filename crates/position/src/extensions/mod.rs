@@ -28,7 +28,7 @@ macro_rules! extensions {
         /// Any one extension with its own keys.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Extension {
-            $(#[doc = concat!("See [`", stringify!($module), "`].")] $Name($module::$Name),)*
+            $(#[doc = concat!("See [`", stringify!($module), "`](mod@", stringify!($module), ").")] $Name($module::$Name),)*
         }
 
         /// Every extension there is.

@@ -5,7 +5,7 @@ use longwave_core::Result;
 use longwave_kernels::Bias;
 use longwave_position::encoding::{Dimensions, Extrapolation, LayerInput, QueryBlock, Rows};
 use longwave_position::encodings::{ENCODINGS, Encoding};
-use longwave_position::extensions::{EXTENSIONS, examples};
+use longwave_position::extensions::{EXTENSIONS, common, examples};
 use longwave_position::reading::LogN;
 use longwave_position::{
     EncodingConfig, ExtensionConfig, Init, Lengths, ParameterSpec, PositionConfig, Positions, Reading,
@@ -197,9 +197,6 @@ pub fn extensions() -> Result<Vec<ExtensionInfo>> {
     infos.collect()
 }
 
-/// Keys of every extension.
-const COMMON: [&str; 5] = ["log_n", "temperature", "layers", "resonance", "trained"];
-
 /// The keys of an extension's schema, each with its default, or whether it must be given.
 fn keys(schema: &Value) -> Vec<String> {
     let required = |key: &str| {
@@ -207,7 +204,7 @@ fn keys(schema: &Value) -> Vec<String> {
     };
     let text = |(key, property): (&String, &Value)| match property.get("default") {
         Some(default) if !default.is_null() => Some(format!("{key} = {default}")),
-        _ if key == "kind" || COMMON.contains(&key.as_str()) => None,
+        _ if key == "kind" || common::KEYS.contains(&key.as_str()) => None,
         _ if required(key) => Some(format!("{key} (required)")),
         _ => Some(key.clone()),
     };

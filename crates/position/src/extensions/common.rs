@@ -78,6 +78,9 @@ impl Trained {
     }
 }
 
+/// The names of the keys that every extension takes.
+pub const KEYS: [&str; 5] = ["log_n", "temperature", "layers", "resonance", "trained"];
+
 impl Common {
     /// Takes the common keys out of an extension's table; `own_temperature` leaves that key to the
     /// extension.

@@ -184,7 +184,8 @@ fn stick_breaking_output(
             block.queries.clone().flat_map(|query| (0..keys).map(move |key| key == query)).collect();
         let shape = [1, 1, block.queries.len(), keys];
         let is_own = Tensor::<4, Bool>::from_data(TensorData::new(is_own, shape), &scores.device());
-        scores.clone().mask_fill(is_own.expand(scores.dims()), f32::NEG_INFINITY)
+        let shape = scores.dims();
+        scores.mask_fill(is_own.expand(shape), f32::NEG_INFINITY)
     };
     let Shares { weights, rest } = shares(scores);
     let output = weighted(&weights, v, block, reading);

@@ -12,7 +12,9 @@
 //! on longer texts draws smaller k where a number of the step would otherwise leave the table.
 
 use super::learned::INIT_STD;
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, TrainingDraw};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, TrainingDraw,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -71,8 +73,12 @@ impl Configure for Config {
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         if self.digits.as_ref().is_some_and(Vec::is_empty) {
-            return Err(Error::value(&format!("{section}.digits"), "[]", "it lists the tokens that are digits")
-                .hint("leave it out: the tokenizer says which they are"));
+            return Err(Error::value(
+                &format!("{section}.digits"),
+                "[]",
+                "it lists the tokens that are digits",
+            )
+            .hint("leave it out: the tokenizer says which they are"));
         }
         let needed = dimensions.train_length + self.max_offset;
         if self.table_size > needed {

@@ -14,9 +14,12 @@
 //! `absolute` takes the keys of [`learned`], which the embeddings are.
 
 use super::learned;
-use crate::distance::{ChosenRows, chosen_by_distance};
 use super::learned::Learned;
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Relative, Rows, check_at_least};
+use crate::distance::{ChosenRows, chosen_by_distance};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
+    Relative, Rows, check_at_least,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -73,7 +76,8 @@ impl Configure for Config {
     const KIND: &'static str = "deberta";
     const DESCRIPTION: &'static str = "content to position and position to content terms (DeBERTa)";
     const SOURCE: &'static str = "arXiv:2006.03654";
-    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: distances past `span` share a vector");
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined: distances past `span` share a vector");
     const LENGTHS: &'static [&'static str] = &["span", "table_size"];
     const VARIANTS: &'static [&'static str] = &["span = 5", "absolute_layers = 1"];
 
@@ -81,7 +85,8 @@ impl Configure for Config {
         check_at_least(section, "span", self.span, 1)?;
         let key = format!("{section}.absolute_layers");
         if self.absolute_layers > dimensions.layers {
-            let allowed = format!("it must be at most the {} layers that read the encoding", dimensions.layers);
+            let allowed =
+                format!("it must be at most the {} layers that read the encoding", dimensions.layers);
             return Err(Error::value(&key, self.absolute_layers, allowed).hint("the published models have 2"));
         }
         match &self.absolute {
@@ -101,8 +106,9 @@ impl Configure for Config {
             rel: init.normal("position.deberta.rel", [2 * self.span, width], 0.02),
             w_pos_k: init.normal("position.deberta.w_pos_k", projection, 0.02),
             w_pos_q: init.normal("position.deberta.w_pos_q", projection, 0.02),
-            absolute: (self.absolute_layers > 0)
-                .then(|| self.absolute.clone().unwrap_or_default().build(dimensions, &init.scoped("deberta"))),
+            absolute: (self.absolute_layers > 0).then(|| {
+                self.absolute.clone().unwrap_or_default().build(dimensions, &init.scoped("deberta"))
+            }),
             absolute_from: dimensions.layers.saturating_sub(self.absolute_layers),
             head_dim: dimensions.head_dim,
             scale: 1.0,
@@ -154,7 +160,11 @@ impl Position for Deberta {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            position_use: if self.absolute.is_some() { PositionUse::Positions } else { PositionUse::Distances },
+            position_use: if self.absolute.is_some() {
+                PositionUse::Positions
+            } else {
+                PositionUse::Distances
+            },
             head_use: HeadUse::Reads,
             adds_vectors: true,
             whole_positions: true,
@@ -217,7 +227,7 @@ impl Position for Deberta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{build, dimensions, random, message_of};
+    use crate::testing::{build, dimensions, message_of, random};
     use burn::tensor::Device;
 
     #[test]

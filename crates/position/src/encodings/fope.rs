@@ -15,7 +15,9 @@
 //! This is no rotation: lengths change, and scores depend on both positions. Extensions change the frequencies that are
 //! kept; how many they are and the coefficients stay.
 
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base,
+};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -83,14 +85,19 @@ impl Configure for Config {
     const KIND: &'static str = "fope";
     const DESCRIPTION: &'static str = "pairs of q and k read sums of the waves that turn within L (FoPE)";
     const SOURCE: &'static str = "arXiv:2412.17739";
-    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: every wave has completed a turn in training");
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined: every wave has completed a turn in training");
     const VARIANTS: &'static [&'static str] = &["learned = true", "base = 3.0\ngain = 0.6"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;
         if !(self.gain.is_finite() && self.gain >= 0.0) {
-            return Err(Error::value(&format!("{section}.gain"), self.gain, "it must be a number of at least 0")
-                .hint("0 leaves each pair one wave; published models have 0.3 to 0.6"));
+            return Err(Error::value(
+                &format!("{section}.gain"),
+                self.gain,
+                "it must be a number of at least 0",
+            )
+            .hint("0 leaves each pair one wave; published models have 0.3 to 0.6"));
         }
         if dimensions.head_dim % 2 == 1 || dimensions.head_dim < 4 {
             return Err(Error::usage(format!(
@@ -124,8 +131,9 @@ impl Configure for Config {
             if band == output * step { 1.0 } else { 0.0 }
         };
         let shape = [layers, kv_heads, kept, outputs];
-        let drawn = ["cos_coef", "sin_coef"]
-            .map(|name| init.normal_around_each(&format!("position.fope.{name}"), shape, identity, deviation));
+        let drawn = ["cos_coef", "sin_coef"].map(|name| {
+            init.normal_around_each(&format!("position.fope.{name}"), shape, identity, deviation)
+        });
         let mut fope = Fope {
             cos_coef: None,
             sin_coef: None,
@@ -168,7 +176,8 @@ impl Fope {
         let angles: Vec<f64> = self.frequencies.angles(positions.values()).collect();
         let shape = [positions.rows(), 1, positions.length(), kept];
         [f64::cos, f64::sin].map(|wave: fn(f64) -> f64| {
-            let rows = angles.chunks(bands).flat_map(|row| row[..kept].iter().map(|&angle| wave(angle) as f32));
+            let rows =
+                angles.chunks(bands).flat_map(|row| row[..kept].iter().map(|&angle| wave(angle) as f32));
             Tensor::from_data(TensorData::new(rows.collect::<Vec<_>>(), shape), device)
         })
     }
@@ -185,7 +194,8 @@ impl Fope {
             let all = Tensor::cat(vec![sums, constant.clone()], 3); // [rows, heads, length, head_dim / 2]
             all.mul_scalar(self.frequencies.attention_factor)
         });
-        let [cos, sin]: [Tensor<4>; 2] = waves.collect::<Vec<_>>().try_into().unwrap_or_else(|_| unreachable!());
+        let [cos, sin]: [Tensor<4>; 2] =
+            waves.collect::<Vec<_>>().try_into().unwrap_or_else(|_| unreachable!());
         let (a, b) = (x.clone().slice_dim(3, 0..half), x.slice_dim(3, half..dim));
         let turned = a.clone() * cos.clone() - b.clone() * sin.clone();
         Tensor::cat(vec![turned, b * cos + a * sin], 3)
@@ -201,7 +211,11 @@ impl Position for Fope {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { position_use: PositionUse::Positions, head_use: HeadUse::Reads, ..Capabilities::default() }
+        Capabilities {
+            position_use: PositionUse::Positions,
+            head_use: HeadUse::Reads,
+            ..Capabilities::default()
+        }
     }
 
     fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
@@ -229,7 +243,15 @@ mod tests {
     use burn::tensor::Int;
 
     fn sizes(head_dim: usize, train_length: usize) -> Dimensions {
-        Dimensions { layers: 2, width: 4 * head_dim, heads: 4, kv_heads: 2, head_dim, train_length, vocab_size: 16 }
+        Dimensions {
+            layers: 2,
+            width: 4 * head_dim,
+            heads: 4,
+            kv_heads: 2,
+            head_dim,
+            train_length,
+            vocab_size: 16,
+        }
     }
 
     fn fope(config: &Config, sizes: &Dimensions) -> Fope {
@@ -281,7 +303,8 @@ mod tests {
         assert_eq!(of(true), of(false));
         // Query heads of one key head are mapped alike.
         let alike = x.clone().slice_dim(1, 0..1).repeat_dim(1, 4);
-        let heads: Vec<_> = mapped(&fope(&Config::default(), &sizes), &alike, &at).chunks(48).map(<[f32]>::to_vec).collect();
+        let heads: Vec<_> =
+            mapped(&fope(&Config::default(), &sizes), &alike, &at).chunks(48).map(<[f32]>::to_vec).collect();
         assert_eq!(heads[0], heads[1]);
         assert_ne!(heads[1], heads[2]);
     }

@@ -11,7 +11,9 @@
 //! operations of the formula. Interpolated by s, distances, positions and frequencies are divided by s.
 
 use crate::distance::{as_block, bias_by_distance, signed};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock, check_base};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock, check_base,
+};
 use crate::formula::parameter::{Parameter, ParameterKeys, of_sizes};
 use crate::formula::{Formula, Value, is_reserved};
 use crate::frequency::{Frequencies, Rotation};
@@ -91,8 +93,9 @@ impl Config {
             if number.is_finite() && number >= 0.0 {
                 return Ok(number);
             }
-            Err(Error::value(&key, format!("{text:?}"), format!("it is {number} for band {band}"))
-                .hint("a frequency is a number of at least 0, in radians a position; 0 leaves the band unrotated"))
+            Err(Error::value(&key, format!("{text:?}"), format!("it is {number} for band {band}")).hint(
+                "a frequency is a number of at least 0, in radians a position; 0 leaves the band unrotated",
+            ))
         };
         let inv_freq = (0..dimensions.head_dim / 2).map(at).collect::<Result<_>>()?;
         Ok(Some(Frequencies {
@@ -111,7 +114,9 @@ impl Config {
             let begins = name.starts_with(|sign: char| sign.is_ascii_alphabetic());
             if !plain || !begins || is_reserved(name) || OF_BIAS.contains(&name.as_str()) {
                 let why = "the name of a parameter is a word that no variable, function or constant has";
-                return Err(Error::usage(format!("`{key}`: {why}")).hint("choose another, such as `a` or `slope`"));
+                return Err(
+                    Error::usage(format!("`{key}`: {why}")).hint("choose another, such as `a` or `slope`")
+                );
             }
             if !bias.is_some_and(|bias| bias.has(name)) {
                 let text = format!("`{key}`: `bias` does not read it, so it could not learn");
@@ -121,14 +126,20 @@ impl Config {
             let [least, most] = keys.bounds();
             for start in keys.starts(&key, dimensions)? {
                 if !start.is_finite() || start < least || start > most {
-                    return Err(Error::value(&format!("{key}.start"), start, "it must be a number within its bounds"));
+                    return Err(Error::value(
+                        &format!("{key}.start"),
+                        start,
+                        "it must be a number within its bounds",
+                    ));
                 }
             }
         }
         let names: Vec<&str> = self.parameters.keys().map(String::as_str).collect();
         match bias.and_then(|bias| bias.flat_over(&names)) {
-            Some(function) => Err(Error::usage(format!("`{section}.bias`: nothing inside `{function}` can learn"))
-                .hint("its slope is 0 everywhere: take the parameter out of it")),
+            Some(function) => {
+                Err(Error::usage(format!("`{section}.bias`: nothing inside `{function}` can learn"))
+                    .hint("its slope is 0 everywhere: take the parameter out of it"))
+            }
             None => Ok(()),
         }
     }
@@ -204,12 +215,11 @@ pub struct Formulas {
     scale: f64,
 }
 
-
-
 impl Configure for Config {
     type Encoding = Formulas;
     const KIND: &'static str = "formula";
-    const DESCRIPTION: &'static str = "a bias, a schedule of frequencies, or both, written as formulas in the config";
+    const DESCRIPTION: &'static str =
+        "a bias, a schedule of frequencies, or both, written as formulas in the config";
     const SOURCE: &'static str = "the config";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: what the formula gives there");
     const VARIANTS: &'static [&'static str] = &[
@@ -226,7 +236,10 @@ impl Configure for Config {
             self.check_values(section, bias, dimensions)?;
         }
         if self.inv_freq.is_some() && dimensions.head_dim % 2 == 1 {
-            let text = format!("`{section}.inv_freq` turns pairs of channels, and the head dimension {} is odd", dimensions.head_dim);
+            let text = format!(
+                "`{section}.inv_freq` turns pairs of channels, and the head dimension {} is odd",
+                dimensions.head_dim
+            );
             return Err(Error::usage(text).hint("change `model.width`, `model.heads` or `model.head_dim`"));
         }
         self.frequencies(section, dimensions).map(|_| ())
@@ -247,7 +260,10 @@ impl Configure for Config {
             values,
             names: self.parameters.keys().cloned().collect(),
             specs,
-            slope: bias.as_ref().filter(|bias| !bias.has("i") && !bias.has("j")).and_then(|bias| bias.multiple_of("n")),
+            slope: bias
+                .as_ref()
+                .filter(|bias| !bias.has("i") && !bias.has("j"))
+                .and_then(|bias| bias.multiple_of("n")),
             bias,
             rotation: frequencies.map(|frequencies| Rotation::new(frequencies, self.layout)),
             dimensions: *dimensions,
@@ -277,7 +293,14 @@ impl Formulas {
     }
 
     /// `[heads, pairs]`.
-    fn at(&self, formula: &Formula, layer: usize, of_pair: &dyn Fn(&str) -> Value, pairs: usize, device: &Device) -> Tensor<2> {
+    fn at(
+        &self,
+        formula: &Formula,
+        layer: usize,
+        of_pair: &dyn Fn(&str) -> Value,
+        pairs: usize,
+        device: &Device,
+    ) -> Tensor<2> {
         let value = formula.value(&|name| self.value(name, layer, of_pair), device);
         value.tensor([self.dimensions.heads, pairs], device)
     }
@@ -289,7 +312,9 @@ impl Formulas {
         let pairs: Vec<(f64, f64)> = positions
             .values()
             .chunks(length)
-            .flat_map(|row| row[block.queries.clone()].iter().flat_map(move |i| row.iter().map(move |j| (*i, *j))))
+            .flat_map(|row| {
+                row[block.queries.clone()].iter().flat_map(move |i| row.iter().map(move |j| (*i, *j)))
+            })
             .collect();
         let distances: Vec<f64> = signed(block).collect();
         let of_pair = |name: &str| {

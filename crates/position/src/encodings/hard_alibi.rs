@@ -75,7 +75,8 @@ impl DistanceBias for HardAlibi {
 
     fn at(&self, _layer: usize, distances: &[f64], device: &Device) -> Tensor<2> {
         let hides = |head: usize, n: f64| head < self.masked_heads && n > head as f64;
-        let of_head = |head| distances.iter().map(move |&n| if hides(head, n) { f64::NEG_INFINITY } else { 0.0 });
+        let of_head =
+            |head| distances.iter().map(move |&n| if hides(head, n) { f64::NEG_INFINITY } else { 0.0 });
         let values: Vec<f64> = (0..self.heads).flat_map(of_head).collect();
         upload(&values, device).reshape([self.heads, distances.len()])
     }

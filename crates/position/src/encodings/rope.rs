@@ -18,7 +18,9 @@
 //! (Resonance `RoPE`, Wang et al. 2024, arXiv:2403.00071): a band that turns within the training length then
 //! meets no new angle at any whole distance. Rounding comes last: an extension scales the frequencies before it.
 
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, check_base};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, check_base,
+};
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -76,8 +78,10 @@ impl Configure for Config {
     const KIND: &'static str = "rope";
     const DESCRIPTION: &'static str = "rotates q and k by angles that grow with the position (RoPE)";
     const SOURCE: &'static str = "arXiv:2104.09864";
-    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: angles that training never showed");
-    const VARIANTS: &'static [&'static str] = &["layout = 'interleaved'\nfraction = 0.5", "hope = true", "p = 0.5", "resonance = true"];
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined: angles that training never showed");
+    const VARIANTS: &'static [&'static str] =
+        &["layout = 'interleaved'\nfraction = 0.5", "hope = true", "p = 0.5", "resonance = true"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;
@@ -109,7 +113,8 @@ impl Configure for Config {
 
     fn build(&self, dimensions: &Dimensions, _init: &Init) -> Rope {
         let rotated = self.rotated(dimensions.head_dim).round() as usize;
-        let frequencies = Frequencies { resonance: self.resonance, ..Frequencies::geometric(self.base, rotated) };
+        let frequencies =
+            Frequencies { resonance: self.resonance, ..Frequencies::geometric(self.base, rotated) };
         // A share such as 0.7 of 10 bands is 7, whatever its binary form.
         let kept = (self.p * (rotated / 2) as f64 + 1e-9).floor() as usize;
         let slowest = if self.hope { TAU / dimensions.train_length as f64 } else { 0.0 };
@@ -127,11 +132,7 @@ impl Position for Rope {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            position_use: PositionUse::Distances,
-            is_relative_qk: true,
-            ..Capabilities::default()
-        }
+        Capabilities { position_use: PositionUse::Distances, is_relative_qk: true, ..Capabilities::default() }
     }
 
     fn rotation(&self, _layer: usize) -> Option<Rotation> {

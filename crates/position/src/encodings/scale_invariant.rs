@@ -11,7 +11,10 @@
 //! rejected.
 
 use crate::distance::{of_block, upload, whole};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, check_positive};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock,
+    check_positive,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -46,7 +49,8 @@ pub struct ScaleInvariant {
 impl Configure for Config {
     type Encoding = ScaleInvariant;
     const KIND: &'static str = "scale_invariant";
-    const DESCRIPTION: &'static str = "scales scores and lowers them with the log of the distance (scale-invariant attention)";
+    const DESCRIPTION: &'static str =
+        "scales scores and lowers them with the log of the distance (scale-invariant attention)";
     const SOURCE: &'static str = "arXiv:2505.17083";
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: every decade of distances gets the same weight in total");
@@ -122,7 +126,11 @@ impl Position for ScaleInvariant {
             let [factor, penalty] = Self::at(n / self.tau);
             vec![n, factor, penalty]
         });
-        vec![Summary::new("factor and penalty by distance", &["distance", "factor", "penalty"], rows.collect())]
+        vec![Summary::new(
+            "factor and penalty by distance",
+            &["distance", "factor", "penalty"],
+            rows.collect(),
+        )]
     }
 }
 

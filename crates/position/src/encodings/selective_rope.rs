@@ -227,14 +227,15 @@ impl Position for SelectiveRope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{build, dimensions, message_of, random};
     use crate::encodings::Encoding;
+    use crate::testing::{build, dimensions, message_of, random};
     use burn::tensor::Device;
 
     #[test]
     fn a_bias_alone_is_rope_and_norms_are_kept() {
         let device = Device::flex();
-        let Encoding::SelectiveRope(mut encoding) = build("kind = 'selective_rope'\nbias = true", &device) else {
+        let Encoding::SelectiveRope(mut encoding) = build("kind = 'selective_rope'\nbias = true", &device)
+        else {
             panic!("another kind")
         };
         encoding.conv = Param::from_tensor(encoding.conv.val().zeros_like());
@@ -249,10 +250,8 @@ mod tests {
         let q = random::<4>("q", [1, 2, 4, 4], &device);
         let tokens = Tensor::zeros([1, 6], &device);
         let positions = crate::positions::Positions::range(2..6);
-        let rows = Rows {
-            input: Some(LayerInput { all: &input, first: 2 }),
-            ..Rows::new(0, &tokens, &positions)
-        };
+        let rows =
+            Rows { input: Some(LayerInput { all: &input, first: 2 }), ..Rows::new(0, &tokens, &positions) };
         let norm = |x: Tensor<4>| x.square().sum_dim(3).sqrt();
         let off = (norm(encoding.map_query(q.clone(), rows)) - norm(q)).abs().max().into_scalar::<f32>();
         assert!(off < 1e-5, "{off}");

@@ -8,7 +8,10 @@
 //! by s first.
 
 use crate::distance::{ChosenRows, chosen_by_distance};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Relative};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
+    Relative,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -58,7 +61,8 @@ impl Configure for Config {
     const KIND: &'static str = "shaw";
     const DESCRIPTION: &'static str = "learned vectors of clipped distances, added to keys and values (Shaw)";
     const SOURCE: &'static str = "arXiv:1803.02155";
-    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: distances past `p_max` share a vector");
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined: distances past `p_max` share a vector");
     const VARIANTS: &'static [&'static str] = &["p_max = 5", "values = false"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
@@ -100,7 +104,10 @@ impl Shaw {
 impl Position for Shaw {
     fn parameters(&self) -> Vec<ParameterSpec> {
         let keys = ParameterSpec::decayed("rel_k", &["layers", "distances", "head_dim"]);
-        let values = self.rel_v.as_ref().map(|_| ParameterSpec::decayed("rel_v", &["layers", "distances", "head_dim"]));
+        let values = self
+            .rel_v
+            .as_ref()
+            .map(|_| ParameterSpec::decayed("rel_v", &["layers", "distances", "head_dim"]));
         std::iter::once(keys).chain(values).collect()
     }
 

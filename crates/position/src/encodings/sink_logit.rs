@@ -41,9 +41,7 @@ impl Configure for Config {
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> SinkLogit {
-        SinkLogit {
-            sink: init.normal("position.sink_logit", [dimensions.layers, dimensions.heads], 0.02),
-        }
+        SinkLogit { sink: init.normal("position.sink_logit", [dimensions.layers, dimensions.heads], 0.02) }
     }
 }
 

@@ -8,11 +8,11 @@
 //! Buckets are computed in f64. A fractional distance is rounded down first, also where it is
 //! interpolated: `floor(n / s)`.
 
-use crate::summary::Summary;
 use crate::distance::{DistanceBias, whole};
 use crate::encoding::{Configure, Dimensions, Extrapolation, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
+use crate::summary::Summary;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result};
@@ -126,7 +126,8 @@ impl Configure for Config {
     const DESCRIPTION: &'static str = "a learned bias per bucket of distances, shared by all layers (T5)";
     const SOURCE: &'static str = "arXiv:1910.10683";
     const LENGTHS: &'static [&'static str] = &["max_distance"];
-    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: distances of `max_distance` and more share the last bucket");
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined: distances of `max_distance` and more share the last bucket");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         self.buckets().check(section)

@@ -20,7 +20,8 @@ pub struct DropRotation {}
 
 impl Extend for DropRotation {
     const KIND: &'static str = "drop";
-    const DESCRIPTION: &'static str = "takes the rotation of q and k away (DroPE), usually for a further stage of training";
+    const DESCRIPTION: &'static str =
+        "takes the rotation of q and k away (DroPE), usually for a further stage of training";
     const SOURCE: &'static str = "arXiv:2512.12167";
 
     fn validate(&self, _section: &str) -> Result<()> {
@@ -76,8 +77,15 @@ mod tests {
     }
 
     fn reading(position: &str) -> Reading {
-        let sizes =
-            Dimensions { layers: 2, width: 8, heads: 1, kv_heads: 1, head_dim: 8, train_length: 8, vocab_size: 8 };
+        let sizes = Dimensions {
+            layers: 2,
+            width: 8,
+            heads: 1,
+            kv_heads: 1,
+            head_dim: 8,
+            train_length: 8,
+            vocab_size: 8,
+        };
         let config = PositionConfig::from_value(&value(position), "position").unwrap();
         config.build("position", &sizes, &Init::new(0, &Device::flex()), LogN::Off).unwrap()
     }
@@ -92,7 +100,14 @@ mod tests {
             let dropped = apply("'drop'", &reading(position)).unwrap();
             assert!(dropped.rotation(0).is_none() && dropped.rotation(1).is_none());
             assert_eq!(dropped.position_use(), PositionUse::Order, "{position}");
-            for other in ["'ntk'", "'linear'", "'rerope'", "{ kind = 'string', allow_untrained = true }", "'drop'", "{ kind = 'direct', resonance = true }"] {
+            for other in [
+                "'ntk'",
+                "'linear'",
+                "'rerope'",
+                "{ kind = 'string', allow_untrained = true }",
+                "'drop'",
+                "{ kind = 'direct', resonance = true }",
+            ] {
                 let error = apply(other, &dropped).unwrap_err();
                 assert!(error.message().contains("without its rotation"), "{other}: {error}");
                 assert!(error.hint_text().is_some(), "{other}: {error}");
@@ -113,7 +128,9 @@ mod tests {
         assert!(listed.capabilities().adds_bias && listed.rotation(0).is_none());
         let some = apply("{ kind = 'drop', layers = [1] }", &reading("'rope'")).unwrap();
         assert!(some.rotation(0).is_some() && some.rotation(1).is_none());
-        for position in ["'alibi'", "'pope'", "'sinusoidal'", "{ kind = 'formula', inv_freq = '1', bias = '-n' }"] {
+        for position in
+            ["'alibi'", "'pope'", "'sinusoidal'", "{ kind = 'formula', inv_freq = '1', bias = '-n' }"]
+        {
             let error = apply("'drop'", &reading(position)).unwrap_err();
             assert!(error.hint_text().is_some(), "{position}: {error}");
         }

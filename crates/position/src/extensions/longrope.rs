@@ -62,9 +62,8 @@ impl LongRope {
             ))
             .hint("give one factor for each frequency, fastest first: half the rotated dimension"));
         }
-        let factor = self
-            .attention_factor
-            .unwrap_or_else(|| attention_factor(self.scale.at(lengths), lengths.train));
+        let factor =
+            self.attention_factor.unwrap_or_else(|| attention_factor(self.scale.at(lengths), lengths.train));
         let start = Start { below: self.n_hat as f64, inv_freq: frequencies.inv_freq.clone() };
         let scaled = frequencies.map(|i, f| if left_out { f } else { f / factors[i] });
         Ok(Frequencies {
@@ -126,7 +125,13 @@ mod tests {
     use super::*;
 
     fn longrope() -> LongRope {
-        LongRope { scale: Scale::Auto, long_factor: vec![1.5, 4.0], short_factor: vec![], n_hat: 2, attention_factor: None }
+        LongRope {
+            scale: Scale::Auto,
+            long_factor: vec![1.5, 4.0],
+            short_factor: vec![],
+            n_hat: 2,
+            attention_factor: None,
+        }
     }
 
     #[test]

@@ -38,7 +38,12 @@ pub struct ShiftedRope {
 impl Default for ShiftedRope {
     fn default() -> Self {
         let attention_factor = 0.1f64.mul_add(std::f64::consts::LN_2, 1.0);
-        Self { shift: Tokens::part(3.0), local: Extent::Multiple(Tokens::part(16.0)), attention_factor, allow_untrained: false }
+        Self {
+            shift: Tokens::part(3.0),
+            local: Extent::Multiple(Tokens::part(16.0)),
+            attention_factor,
+            allow_untrained: false,
+        }
     }
 }
 
@@ -72,7 +77,10 @@ impl Extend for ShiftedRope {
         let distance = if last < shift { last } else { (shift - 1.0).max(last - shift + local) };
         let farthest = Farthest { distance, allowed: self.allow_untrained };
         farthest.check(Self::KIND, ("shift", shift), lengths, || {
-            format!("read texts of at most L + shift - local = {} tokens", lengths.train as f64 + shift - local)
+            format!(
+                "read texts of at most L + shift - local = {} tokens",
+                lengths.train as f64 + shift - local
+            )
         })?;
         let geometry = Geometry {
             maps: vec![

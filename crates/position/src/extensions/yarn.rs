@@ -81,7 +81,8 @@ impl Yarn {
         if let Some(factor) = self.attention_factor {
             check_attention_factor(section, factor)?;
         }
-        if let Some(all_dim) = self.mscale_all_dim.filter(|all_dim| !(all_dim.is_finite() && *all_dim >= 0.0)) {
+        if let Some(all_dim) = self.mscale_all_dim.filter(|all_dim| !(all_dim.is_finite() && *all_dim >= 0.0))
+        {
             let allowed = "it must be a number of at least 0";
             return Err(Error::value(&format!("{section}.mscale_all_dim"), all_dim, allowed)
                 .hint("with the same number as `mscale` the logits stay as they are"));
@@ -94,7 +95,9 @@ impl Yarn {
         let mut given = given.into_iter().filter_map(|(key, value)| Some((key, value?)));
         if let (Some((first, _)), Some((second, value))) = (given.next(), given.next()) {
             let allowed = format!("`{section}.{first}` takes the place of the formula, and of this key");
-            return Err(Error::value(&format!("{section}.{second}"), value, allowed).hint("leave one of them out"));
+            return Err(
+                Error::value(&format!("{section}.{second}"), value, allowed).hint("leave one of them out")
+            );
         }
         Ok(())
     }

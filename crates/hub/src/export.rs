@@ -1,37 +1,54 @@
 //! A run -> a folder in Hugging Face's layout.
 
 use crate::architecture::Architecture;
-use crate::run_block::{FORMAT, RUN_KEY, RunBlock};
-use crate::{fields, tensors, weights};
+use crate::run_block::{FORMAT, FORMAT_UNSCALED, RUN_KEY, RunBlock};
+use crate::{fields, scaling, tensors, weights};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, file};
+use longwave_position::extensions::rope_parameters::Written;
 use longwave_train::Trained;
+use longwave_train::checkpoint::StageReading;
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// What was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Exported {
     /// The architecture of the files.
     pub architecture: Architecture,
     /// Why it is no published one, where it is not.
     pub obstacle: Option<String>,
+    /// How other programs read it past the training length, where the files say so.
+    pub scaling: Option<Written>,
 }
 
-/// Writes a run's model to a new folder. `run` is the run's own folder, `document` its whole config.
+/// Writes a run's model to a new folder. `run` is the run's own folder, `document` its whole config. `scaling` is an
+/// extension for other programs, with the longest text that it is for.
 ///
 /// # Errors
-/// The folder is not empty, or a file cannot be written.
-pub fn export(folder: &Path, run: &Path, trained: &Trained, document: &toml::Table) -> Result<Exported> {
+/// The folder is not empty, the scaling has no counterpart in other programs, or a file cannot be written.
+pub fn export(
+    folder: &Path,
+    run: &Path,
+    trained: &Trained,
+    document: &toml::Table,
+    scaling: Option<&StageReading>,
+) -> Result<Exported> {
     must_be_empty(folder, "name a new folder")?;
     let Trained { config, resolved, model, meta, .. } = trained;
-    if meta.stage() > 0 {
-        return Err(Error::usage(
-            "a checkpoint of a `[[stage]]` cannot be exported: its files have no place for what the stage made of the reading",
-        )
-        .hint("export the end of `[train]` with `--checkpoint stage-0`"));
-    }
-    let (architecture, obstacle) = Architecture::of(resolved, &config.position);
+    let (architecture, obstacle, written) = match Architecture::of(resolved, &config.position) {
+        (architecture, Some(obstacle)) if scaling.is_some() => {
+            return Err(no_scaling(architecture, &obstacle));
+        }
+        (Architecture::Gpt2, None) if scaling.is_some() => {
+            return Err(no_scaling(Architecture::Gpt2, "it has no frequencies"));
+        }
+        (architecture, None) => match scaling::of(config, resolved, &meta.stages, scaling)? {
+            Ok(written) => (architecture, None, written),
+            Err(obstacle) => (Architecture::Longwave, Some(obstacle), None),
+        },
+        (architecture, obstacle) => (architecture, obstacle, None),
+    };
     let ours = tensors::of_model(model)?;
     let pieces = weights::pieces(architecture, resolved, &config.position);
     let bytes = if architecture == Architecture::Longwave {
@@ -41,12 +58,16 @@ pub fn export(folder: &Path, run: &Path, trained: &Trained, document: &toml::Tab
     };
     let failed = |error: serde_json::Error| Error::failed(format!("config.json cannot be written: {error}"));
     let block = RunBlock {
-        format: FORMAT,
+        format: if scaling.is_some() { FORMAT } else { FORMAT_UNSCALED },
         config: serde_json::to_value(document).map_err(failed)?,
         checkpoint: meta.clone(),
         weights_sha256: sha256_of(&bytes),
+        scaling: scaling.cloned(),
     };
     let mut described = fields::write(architecture, resolved, &config.position);
+    if let Some(written) = written.clone() {
+        scaling::insert(&mut described, architecture, written);
+    }
     described.insert(RUN_KEY.to_owned(), serde_json::to_value(block).map_err(failed)?);
     // The run's own file, byte for byte: it may say more than our tokenizer reads of it.
     let tokenizer = file::read_text(&run.join("tokenizer.json"))?;
@@ -55,11 +76,20 @@ pub fn export(folder: &Path, run: &Path, trained: &Trained, document: &toml::Tab
     let class = json!({
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": false,
-        "model_max_length": resolved.dimensions.train_length,
+        "model_max_length": written.as_ref().map_or(resolved.dimensions.train_length, |written| written.longest),
     });
     write_json(&folder.join("tokenizer_config.json"), &class)?;
     write_json(&folder.join("config.json"), &Value::Object(described))?;
-    Ok(Exported { architecture, obstacle })
+    Ok(Exported { architecture, obstacle, scaling: written })
+}
+
+fn no_scaling(architecture: Architecture, obstacle: &str) -> Error {
+    Error::usage(format!(
+        "`--extend` has no place in the files: other programs scale published models of rotary positions, and this one is \
+         written as `{}`: {obstacle}",
+        architecture.model_type()
+    ))
+    .hint("leave `--extend` out; `longwave eval --extend` reads the model with it after an import")
 }
 
 fn write_json(path: &Path, value: &Value) -> Result<()> {

@@ -3,17 +3,18 @@
 use crate::architecture::Architecture;
 use crate::export::must_be_empty;
 use crate::run_block::{FORMAT, RUN_KEY, RunBlock};
-use crate::{fields, tensors, weights};
+use crate::{fields, scaling, tensors, weights};
 use burn::tensor::Device;
 use longwave_core::config::without_types;
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, file};
 use longwave_data::Tokenizer;
 use longwave_model::Gpt;
-use longwave_position::Init;
+use longwave_position::{ExtensionConfig, Init};
 use longwave_train::RunConfig;
-use longwave_train::checkpoint::{self, Meta};
+use longwave_train::checkpoint::{self, Meta, StageReading};
 use longwave_train::parameters;
+use longwave_train::restore::read_after;
 use longwave_train::run::{CheckpointId, checkpoint_path};
 use serde_json::{Map, Value};
 use std::fs;
@@ -33,10 +34,11 @@ pub struct Import {
     pub architecture: Architecture,
     /// The identity the run had, where it is one of ours; else its weights are its identity.
     pub run: Option<Meta>,
-    /// Why weights with a run's config are not that run's, where they are not.
-    pub note: Option<String>,
+    /// What a user should know of it: weights that are not the run's, or positions that its file scales.
+    pub notes: Vec<String>,
     folder: PathBuf,
     vocab_size: Option<usize>,
+    stages: Vec<StageReading>,
     as_read: Table,
     weights: Vec<u8>,
 }
@@ -63,14 +65,29 @@ pub fn import(folder: &Path) -> Result<Import> {
     let architecture = described.as_ref().map_or(Architecture::Longwave, |described| described.architecture);
     let vocab_size = described.as_ref().map(|described| described.vocab_size);
     let own = block.as_ref().filter(|block| block.weights_sha256 == sha256);
-    let note = block.is_some() && own.is_none();
+    let scaled = match (&block, &described) {
+        (Some(block), _) if block.scaling.is_some() => json.get("rope_parameters"),
+        (None, Some(fields::Described { scaling: Some(_), .. })) => {
+            json.get("rope_parameters").or_else(|| json.get("rope_scaling"))
+        }
+        _ => None,
+    };
+    let mut notes: Vec<String> = scaled.map(|scaled| scaled_note(&path, scaled)).into_iter().collect();
+    if block.is_some() && own.is_none() {
+        notes.push("its weights are not those that were exported: they are a model of their own".to_owned());
+    }
+    // The stages made the model, whoever changed its weights since. Published fields say them in their own way.
+    let stages = match &block {
+        Some(block) if own.is_some() || longwave => block.checkpoint.stages.clone(),
+        _ => Vec::new(),
+    };
     let document = match (own, block.as_ref(), described) {
         (Some(block), _, _) => {
             agrees(&json, block, architecture).map_err(named)?;
             fields::table(&block.config)?
         }
         (None, Some(block), None) => with_weights(fields::table(&block.config)?, &sha256),
-        (None, _, Some(described)) => from_elsewhere(folder, described, &sha256),
+        (None, _, Some(described)) => from_elsewhere(folder, described, &sha256).map_err(named)?,
         (None, None, None) => {
             return Err(named(
                 Error::usage(format!("`{RUN_KEY}` is missing"))
@@ -83,11 +100,10 @@ pub fn import(folder: &Path) -> Result<Import> {
         document,
         architecture,
         run: own.map(|block| block.checkpoint.clone()),
-        note: note.then(|| {
-            "its weights are not those that were exported: they are a model of their own".to_owned()
-        }),
+        notes,
         folder: folder.to_owned(),
         vocab_size,
+        stages,
         weights,
     })
 }
@@ -119,7 +135,16 @@ fn agrees(json: &Map<String, Value>, block: &RunBlock, architecture: Architectur
     let config = run_config(&fields::table(&block.config)?)?;
     let vocab_size = json.get("vocab_size").and_then(Value::as_u64).unwrap_or_default() as usize;
     let resolved = config.model.resolve(vocab_size, config.train.length)?;
-    for (key, expected) in fields::write(architecture, &resolved, &config.position) {
+    let mut fields = fields::write(architecture, &resolved, &config.position);
+    if architecture != Architecture::Longwave
+        && let Ok(Some(written)) =
+            scaling::of(&config, &resolved, &block.checkpoint.stages, block.scaling.as_ref())?
+    {
+        scaling::insert(&mut fields, architecture, written);
+    }
+    for (key, expected) in fields {
+        // As the file has it: text may hold a number a last digit off.
+        let expected = serde_json::from_str(&expected.to_string()).unwrap_or(expected);
         let found = json.get(&key).unwrap_or(&Value::Null);
         if !fields::same(found, &expected) {
             return Err(Error::value(&key, found, format!("the run under `{RUN_KEY}` has {expected}"))
@@ -136,8 +161,8 @@ fn with_weights(mut document: Table, sha256: &str) -> Table {
 }
 
 /// The config of a model that was not trained here.
-fn from_elsewhere(folder: &Path, described: fields::Described, sha256: &str) -> Table {
-    let fields::Described { length, model, position, .. } = described;
+fn from_elsewhere(folder: &Path, described: fields::Described, sha256: &str) -> Result<Table> {
+    let fields::Described { length, model, position, scaling, .. } = described;
     let length = toml::Value::Integer(length as i64);
     let mut document = Table::new();
     document.insert("name".to_owned(), name_of(folder).into());
@@ -148,9 +173,27 @@ fn from_elsewhere(folder: &Path, described: fields::Described, sha256: &str) -> 
     let train: Table = batch.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     document.insert("train".to_owned(), train.into());
     let lengths = toml::Value::Array(vec![length]);
-    let block = Table::from_iter([("lengths".to_owned(), lengths)]);
+    let mut block = Table::from_iter([("lengths".to_owned(), lengths)]);
+    if let Some(scaling) = scaling {
+        // Checked here, beside the file's own keys.
+        let theirs = toml::Value::String(Value::Object(scaling).to_string());
+        let ours = ExtensionConfig::from_value(&theirs, "rope_parameters")?;
+        let ours = toml::Value::try_from(&ours)
+            .map_err(|error| Error::failed(format!("an extension cannot be written as TOML: {error}")))?;
+        block.insert("extend".to_owned(), toml::Value::Array(vec!["direct".into(), ours]));
+    }
     document.insert("evaluate".to_owned(), toml::Value::Array(vec![block.into()]));
-    with_weights(document, sha256)
+    Ok(with_weights(document, sha256))
+}
+
+/// What the fields for other programs say of positions, and how to read the model that way here.
+fn scaled_note(config: &Path, scaling: &Value) -> String {
+    let kind = scaling.get("rope_type").or_else(|| scaling.get("type")).and_then(Value::as_str);
+    format!(
+        "its file scales positions (`{}`): `direct` reads the model without that, `--extend {}` with it",
+        kind.unwrap_or_default(),
+        config.display()
+    )
 }
 
 /// A name for a run out of the folder's.
@@ -199,6 +242,7 @@ impl Import {
         }
         let resolved = config.model.resolve(found, config.train.length)?;
         let fresh = Gpt::new(&resolved, &config.position, &Init::new(config.seed, device))?;
+        let fresh = read_after(&config, fresh, &self.stages)?;
         let in_weights =
             |error: Error| error.context(format!("`{}`", self.folder.join("model.safetensors").display()));
         let theirs = tensors::from_bytes(&self.weights).map_err(in_weights)?;
@@ -217,7 +261,7 @@ impl Import {
         let model = tensors::into_model(fresh, ours, device).map_err(in_weights)?;
         let meta = match &self.run {
             Some(meta) => meta.clone(),
-            None => Meta::new(0, &config.weights_hash()?, None, Vec::new()),
+            None => Meta::new(0, &config.weights_hash()?, None, self.stages.clone()),
         };
         let meta = Meta { tokenizer: Some(hash), ..meta };
         let mut resolved_document = config.to_table()?;

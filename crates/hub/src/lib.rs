@@ -9,6 +9,7 @@
 //! - [`fields`]: its `config.json`, read strictly.
 //! - [`weights`]: which tensor of ours is which of theirs.
 //! - [`tensors`]: the weights in `model.safetensors`.
+//! - `scaling`: the `rope_parameters` of a model that is extended.
 //! - [`export()`] and [`import()`]: folders.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -18,6 +19,7 @@ mod export;
 pub mod fields;
 mod import;
 mod run_block;
+mod scaling;
 pub mod tensors;
 pub mod weights;
 

@@ -87,13 +87,21 @@ pub fn fresh_model(config: &RunConfig, resolved: &Resolved, device: &Device) -> 
 /// # Errors
 /// The checkpoint does not fit the config.
 pub fn restore(config: &RunConfig, fresh: Gpt, device: &Device, checkpoint: &Checkpoint) -> Result<Gpt> {
+    checkpoint.weights(read_after(config, fresh, &checkpoint.meta.stages)?, device)
+}
+
+/// A fresh model that reads as recorded stages made it read.
+///
+/// # Errors
+/// A record is damaged, or does not fit the config.
+pub fn read_after(config: &RunConfig, fresh: Gpt, stages: &[StageReading]) -> Result<Gpt> {
     let mut model = fresh;
-    for stage in &checkpoint.meta.stages {
+    for stage in stages {
         let value = toml::Value::try_from(&stage.extend)
             .map_err(|error| Error::failed(format!("the checkpoint's reading is damaged: {error}")))?;
         let extend = ExtensionConfig::from_value(&value, "the checkpoint's reading")?;
         let lengths = Lengths { train: config.train.length, length: stage.length };
         model.position = trained_on(&extend, &model.position, lengths)?;
     }
-    checkpoint.weights(model, device)
+    Ok(model)
 }

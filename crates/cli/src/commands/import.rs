@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let out = arguments.out.clone().unwrap_or_else(|| default_folder(&config.run));
     let written = import.write(&out, &Device::flex())?;
     let kind = import.architecture.model_type();
-    if let Some(note) = &import.note {
+    for note in &import.notes {
         status(note);
     }
     status(&match &import.run {

@@ -1,6 +1,8 @@
 //! What is read of a `config.json`, and what is rejected.
 
+use super::write::share;
 use super::*;
+use serde_json::json;
 
 fn llama() -> Map<String, Value> {
     let fields = json!({
@@ -33,13 +35,33 @@ fn a_llama_is_read() {
 }
 
 #[test]
+fn a_scaling_is_kept_beside_the_model_that_was_trained() {
+    let scaled = |scaling: Value| {
+        let mut fields = llama();
+        fields.insert("rope_scaling".into(), scaling);
+        read(&fields).unwrap()
+    };
+    let yarn = json!({ "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16 });
+    let described = scaled(yarn.clone());
+    assert_eq!((described.length, described.scaling.map(Value::Object)), (16, Some(yarn)));
+    // Nobody says what these were trained on, but for the longest text.
+    let dynamic = json!({ "rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 16 });
+    assert_eq!(scaled(dynamic).length, 64);
+    let linear = scaled(json!({ "type": "linear", "factor": 4.0 }));
+    assert_eq!((linear.length, linear.scaling.is_some()), (64, true));
+    assert_eq!(linear.position["base"].as_float(), Some(5e5));
+    assert_eq!(read(&llama()).unwrap().scaling, None);
+}
+
+#[test]
 fn what_our_model_does_not_compute_is_named() {
     for (key, value, part) in [
         ("hidden_act", json!("gelu"), "`hidden_act = \"gelu\"`"),
         ("attention_bias", json!(true), "`attention_bias = true`"),
         ("mlp_bias", json!(true), "`mlp_bias = true`"),
         ("partial_rotary_factor", json!(0.5), "`partial_rotary_factor = 0.5`"),
-        ("rope_scaling", json!({ "type": "linear", "factor": 2.0 }), "`rope_scaling."),
+        ("rope_scaling", json!({ "factor": 2.0 }), "unknown key `rope_scaling.factor`"),
+        ("rope_scaling", json!([2.0]), "it must be an object"),
         ("sliding_window", json!(128), "`sliding_window = 128` is not known"),
         ("logit_scale", json!(2), "`logit_scale = 2` is not known"),
         ("vocab_size", json!("many"), "`vocab_size = \"many\"`"),

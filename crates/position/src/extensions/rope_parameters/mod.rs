@@ -4,7 +4,10 @@
 //! becomes `direct`, `linear`, `dynamic_ntk`, `yarn`, `llama3` or `longrope` with keys that read every length as
 //! transformers 5 does (`modeling_rope_utils.py`): `null` means that a key is left out, and for `yarn` so does 0 where
 //! that program tests for truth. What the object says of the model itself (`rope_theta`,
-//! `original_max_position_embeddings`) goes to `trained`, which is compared with the model that is read.
+//! `original_max_position_embeddings`) goes to `trained`, which is compared with the model that is read. [`written`] goes
+//! the other way.
+
+mod write;
 
 use super::ExtensionConfig;
 use longwave_core::config::{unknown_key, unknown_kind};
@@ -13,6 +16,7 @@ use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
 use std::path::Path;
 use toml::Value;
+pub use write::{Written, written};
 
 /// The fields that hold the object, newest first.
 const HOLDERS: [&str; 2] = ["rope_parameters", "rope_scaling"];

@@ -1,0 +1,66 @@
+//! How a published architecture reads texts past the training length: the `rope_parameters` of `config.json`.
+
+use crate::architecture::Architecture;
+use burn::tensor::Device;
+use longwave_core::{Error, Result};
+use longwave_model::config::Resolved;
+use longwave_position::extensions::rope_parameters::{Written, written};
+use longwave_position::{ExtensionConfig, Init, Lengths};
+use longwave_train::RunConfig;
+use longwave_train::checkpoint::StageReading;
+use serde_json::{Map, Value, json};
+
+/// The scaling that `config.json` says: what `--extend` asked for, or else the stage that scaled the model.
+///
+/// `Ok(Err(reason))` where its stages made a model that no `rope_parameters` describe.
+///
+/// # Errors
+/// What was asked for cannot be written.
+pub(crate) fn of(
+    config: &RunConfig,
+    resolved: &Resolved,
+    stages: &[StageReading],
+    asked: Option<&StageReading>,
+) -> Result<Result<Option<Written>, String>> {
+    let rope_parameters = |scaling| rope_parameters(config, resolved, scaling);
+    let changed: Vec<&StageReading> =
+        stages.iter().filter(|stage| stage.extend != json!({ "kind": "direct" })).collect();
+    match (changed.as_slice(), asked) {
+        ([], None) => Ok(Ok(None)),
+        ([], Some(asked)) => rope_parameters(asked).map(|written| Ok(Some(written))),
+        (_, Some(_)) => Err(Error::usage(
+            "`--extend` would scale a model twice: a `[[stage]]` already changed how it reads",
+        )
+        .hint("leave `--extend` out, or export the end of `[train]` with `--checkpoint stage-0`")),
+        ([stage], None) => Ok(rope_parameters(stage)
+            .map(Some)
+            .map_err(|error| format!("a `[[stage]]` changed how it reads, and {}", error.message()))),
+        (_, None) => Ok(Err("several stages changed how it reads, one after the other".to_owned())),
+    }
+}
+
+fn rope_parameters(config: &RunConfig, resolved: &Resolved, scaling: &StageReading) -> Result<Written> {
+    let value = toml::Value::try_from(&scaling.extend)
+        .map_err(|error| Error::failed(format!("an extension cannot be written as TOML: {error}")))?;
+    let extend = ExtensionConfig::from_value(&value, "extend")?;
+    // As `[train]` left it; the model's own reading has its stages.
+    let reading = config.position.build(
+        "position",
+        &resolved.dimensions,
+        &Init::new(config.seed, &Device::flex()),
+        resolved.log_n(),
+    )?;
+    written(&extend, &reading, Lengths { train: config.train.length, length: scaling.length })
+}
+
+/// Puts the scaling into the fields of a published architecture.
+pub(crate) fn insert(fields: &mut Map<String, Value>, architecture: Architecture, scaling: Written) {
+    let Written { mut parameters, longest } = scaling;
+    if architecture == Architecture::GptNeoX
+        && let Some(share) = fields.get("rotary_pct")
+    {
+        parameters.insert("partial_rotary_factor".to_owned(), share.clone());
+    }
+    fields.insert("rope_parameters".to_owned(), parameters.into());
+    fields.insert("max_position_embeddings".to_owned(), longest.into());
+}

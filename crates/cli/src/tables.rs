@@ -5,7 +5,7 @@ use longwave_core::Result;
 use longwave_eval::{ResultRow, reference};
 use longwave_report::page::Report;
 use longwave_report::plot::Figure;
-use longwave_report::{Format, Table, blocks};
+use longwave_report::{Format, Grid, History, Table, blocks, histories};
 use std::path::{Path, PathBuf};
 
 /// Prints the tables of these rows.
@@ -13,16 +13,21 @@ pub(crate) fn print_tables(rows: &[ResultRow], format: Format) -> Result<()> {
     let mut rows = rows.to_vec();
     reference::resolve(&mut rows, None)?;
     let tables: Vec<Table> = blocks(&rows).iter().flat_map(Table::all).collect();
-    print(&tables, format)
+    let readings = histories(&rows).iter().flat_map(History::readings).collect::<Vec<_>>();
+    print(&tables, &readings.into_iter().map(|reading| reading.table).collect::<Vec<_>>(), format)
 }
 
-/// Prints tables in a format; as text they are fitted to the terminal.
-pub(crate) fn print(tables: &[Table], format: Format) -> Result<()> {
-    let form = |table: &Table| match format {
+/// Prints tables by length and by training step in a format; as text they are fitted to the terminal.
+pub(crate) fn print(tables: &[Table], histories: &[Grid], format: Format) -> Result<()> {
+    let by_length = tables.iter().map(|table| match format {
         Format::Text => table.terminal(output::width()),
         format => table.grid().written(format),
-    };
-    data(&tables.iter().map(form).collect::<Vec<_>>().join("\n"))
+    });
+    let by_step = histories.iter().map(|grid| match format {
+        Format::Text => grid.text_within(output::width()),
+        format => grid.written(format),
+    });
+    data(&by_length.chain(by_step).collect::<Vec<_>>().join("\n"))
 }
 
 /// Writes plots, tables and page of a run again, from all its rows.

@@ -13,6 +13,8 @@ use longwave_position::ExtensionConfig;
 pub struct Evaluation {
     /// Lengths, protocol and windows.
     pub block: ResolvedEvaluate,
+    /// Its place in the file, as messages name it.
+    pub section: String,
     /// The extensions, in the order of the config, without those that are `pending`.
     pub extensions: Vec<ExtensionConfig>,
     /// The entries that the validation split decides, see [`select()`](crate::select()).
@@ -72,7 +74,7 @@ impl Evaluation {
     /// A value that is not allowed, named by its key.
     pub fn new(config: &EvaluateConfig, section: &str, train_length: usize) -> Result<Self> {
         let block = config.validate(section, train_length)?;
-        let mut evaluation = Self::fixed(block, Vec::new());
+        let mut evaluation = Self { section: section.to_owned(), ..Self::fixed(block, Vec::new()) };
         let block = &evaluation.block;
         for (index, value) in block.extend.iter().enumerate() {
             let section = format!("{section}.extend[{index}]");
@@ -103,10 +105,19 @@ impl Evaluation {
         Ok(evaluation)
     }
 
+    /// The steps before the last at which a run's kept checkpoints are read.
+    ///
+    /// # Errors
+    /// The run keeps none, or not one that is asked for.
+    pub fn steps(&self, kept: &[u64]) -> Result<Vec<u64>> {
+        self.block.checkpoints.steps(kept, &self.section)
+    }
+
     /// An evaluation in which every extension is fixed.
     pub fn fixed(block: ResolvedEvaluate, extensions: Vec<ExtensionConfig>) -> Self {
         Self {
             block,
+            section: "evaluate".to_owned(),
             extensions,
             pending: Vec::new(),
             chosen: Vec::new(),

@@ -119,13 +119,12 @@ impl Config {
     /// # Errors
     /// A value that is not allowed, named by its key.
     pub fn evaluations(&self) -> Result<Vec<Evaluation>> {
-        self.evaluate
-            .iter()
-            .enumerate()
-            .map(|(index, block)| {
-                Evaluation::new(block, &format!("evaluate[{index}]"), self.run.train.length)
-            })
-            .collect()
+        let kept = self.run.kept_steps();
+        let checked = |(index, block): (usize, &EvaluateConfig)| {
+            let evaluation = Evaluation::new(block, &format!("evaluate[{index}]"), self.run.train.length)?;
+            evaluation.steps(&kept).map(|_| evaluation)
+        };
+        self.evaluate.iter().enumerate().map(checked).collect()
     }
 
     /// The config with every default written out.

@@ -78,8 +78,13 @@ impl<'a> Experiment<'a> {
         let mut model = fresh_model(&run.config, &resolved, &machine.device)?;
         model.position.set_digits(|| dataset.tokenizer().digits())?;
         let evaluations = config.evaluations()?;
-        let last = reading_after(&run.config, &model.position, run.config.last_stage())?;
-        longwave_eval::check(&last, &resolved, &dataset, &evaluations)?;
+        for stage in 0..=run.config.last_stage() {
+            let read = read_in(&run.config, stage, &evaluations)?;
+            if !read.is_empty() {
+                let reading = reading_after(&run.config, &model.position, stage)?;
+                longwave_eval::check(&reading, &resolved, &dataset, &read)?;
+            }
+        }
         check_first_batches(&run.config, &dataset)?;
         Ok(Self { machine, run, dataset, resolved, config, evaluations, start, model })
     }
@@ -135,6 +140,22 @@ impl<'a> Experiment<'a> {
         let stage = run.config.last_stage();
         Ok(TrainedRun { machine, run, dataset, resolved, model, checkpoint, step, stage, warning: None })
     }
+}
+
+/// The evaluations that read a checkpoint of a stage: all that of the last one, and those that read steps kept in it.
+fn read_in(config: &RunConfig, stage: usize, evaluations: &[Evaluation]) -> Result<Vec<Evaluation>> {
+    if stage == config.last_stage() {
+        return Ok(evaluations.to_vec());
+    }
+    let (kept, within) =
+        (config.kept_steps(), config.steps_before(stage) + 1..=config.steps_before(stage + 1));
+    let mut read = Vec::new();
+    for evaluation in evaluations {
+        if evaluation.steps(&kept)?.iter().any(|step| within.contains(step)) {
+            read.push(evaluation.clone());
+        }
+    }
+    Ok(read)
 }
 
 /// Runs the loop to its end.

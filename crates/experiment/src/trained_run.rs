@@ -116,9 +116,11 @@ impl<'a> TrainedRun<'a> {
         let path = self.run.folder.join("results.jsonl");
         let known = if path.exists() { row::read_rows(&path)? } else { Vec::new() };
         let mut store = |row: &ResultRow| row::write_rows(&path, std::slice::from_ref(row));
-        let (subject, folder) = (self.subject(), &self.run.folder);
+        let folder = &self.run.folder;
         let mut measured = Measured::default();
-        for evaluation in evaluations {
+        for (evaluation, step) in self.readings(evaluations)? {
+            let kept = step.map(|step| self.kept(step)).transpose()?;
+            let subject = kept.as_ref().map_or_else(|| self.subject(), |kept| kept.subject(self));
             let mut show = |progress| report(observer, Event::Selecting, progress);
             let selection = select(&subject, evaluation, &known, folder, &mut store, &mut show)?;
             observer.event(Event::Selected(&selection));
@@ -129,6 +131,33 @@ impl<'a> TrainedRun<'a> {
             measured.tried.extend(selection.tried);
         }
         Ok(measured)
+    }
+
+    /// Each evaluation with each step whose kept weights it reads, ascending, and then with the weights at hand. Another
+    /// checkpoint than the last is read alone.
+    fn readings<'e>(&self, evaluations: &'e [Evaluation]) -> Result<Vec<(&'e Evaluation, Option<u64>)>> {
+        let kept = self.run.config.kept_steps();
+        let mut readings = Vec::new();
+        for evaluation in evaluations {
+            if self.checkpoint == CheckpointId::Last.name() {
+                let steps = evaluation.steps(&kept)?;
+                readings.extend(steps.into_iter().map(|step| (evaluation, Some(step))));
+            }
+            readings.push((evaluation, None));
+        }
+        Ok(readings)
+    }
+
+    /// The model as it was after a step that was kept.
+    fn kept(&self, step: u64) -> Result<Kept> {
+        let id = CheckpointId::Step(step);
+        let saved = self.run.load(id)?;
+        let config = &self.run.config;
+        let mut fresh =
+            Gpt::new(&self.resolved, &config.position, &Init::new(config.seed, &self.machine.device))?;
+        fresh.position.set_digits(|| self.dataset.tokenizer().digits())?;
+        let model = restore(config, fresh, &self.machine.device, &saved)?.valid();
+        Ok(Kept { model, checkpoint: id.name().into_owned(), step, stage: saved.meta.stage() })
     }
 
     /// The model, and what its rows record about it.
@@ -146,6 +175,21 @@ impl<'a> TrainedRun<'a> {
             step: self.step,
             stage: self.stage,
         }
+    }
+}
+
+/// A model before the end of its training.
+struct Kept {
+    model: Gpt,
+    checkpoint: String,
+    step: u64,
+    stage: usize,
+}
+
+impl Kept {
+    fn subject<'a>(&'a self, run: &'a TrainedRun<'_>) -> Subject<'a> {
+        let Self { model, checkpoint, step, stage } = self;
+        Subject { model, checkpoint, step: *step, stage: *stage, ..run.subject() }
     }
 }
 

@@ -4,6 +4,7 @@
 //! layout. Its [`Line`]s are the ways of reading, one per run name and extension, in order of first
 //! appearance with the window baseline last; the seeds of a run share a line.
 
+use crate::history::without_kept_steps;
 use longwave_eval::{ResultRow, Settings, Split, WINDOW_BASELINE};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,10 +79,11 @@ impl Block<'_> {
 }
 
 /// Gathers rows into blocks, in order of first appearance; those of the validation split, where choices are made,
-/// come after what is reported.
+/// come after what is reported. Those of checkpoints that a run kept along its training are a
+/// [history](crate::history).
 pub fn blocks(rows: &[ResultRow]) -> Vec<Block<'_>> {
     let mut groups: Vec<(Settings, &str, Vec<&ResultRow>)> = Vec::new();
-    for row in rows {
+    for row in without_kept_steps(rows) {
         let settings = row.settings.without_length();
         match groups.iter_mut().find(|group| group.0 == settings && group.1 == row.checkpoint) {
             Some(group) => group.2.push(row),
@@ -89,7 +91,7 @@ pub fn blocks(rows: &[ResultRow]) -> Vec<Block<'_>> {
         }
     }
     groups.sort_by_key(|(settings, ..)| settings.split == Split::Valid);
-    groups.into_iter().map(|(settings, checkpoint, rows)| block(&settings, checkpoint, &rows)).collect()
+    groups.into_iter().map(|(settings, checkpoint, rows)| block_of(&settings, checkpoint, &rows)).collect()
 }
 
 /// A length in multiples of the training length: `L`, `2L`, `L/4`, `1.5L`.
@@ -106,7 +108,8 @@ pub fn multiple(length: usize, train_length: usize) -> String {
     }
 }
 
-fn block<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a ResultRow]) -> Block<'a> {
+/// The block of rows that score alike.
+pub(crate) fn block_of<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a ResultRow]) -> Block<'a> {
     let ambiguous = ambiguous_names(rows);
     let mut lines: Vec<(Value, Line)> = Vec::new();
     for row in rows {

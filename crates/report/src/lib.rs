@@ -1,6 +1,7 @@
 //! Tables, plots and the HTML page of one run, or of a folder of runs.
 //!
 //! - [`block`]: rows of results gathered into what can stand in one table.
+//! - [`history`]: how a run reads along its training.
 //! - [`grid`]: a table of texts as aligned text, Markdown, LaTeX and CSV.
 //! - [`table`]: a block as such a table.
 //! - [`mod@csv`]: all rows as plain columns, and as CSV.
@@ -13,6 +14,7 @@ pub mod block;
 pub mod csv;
 mod curve;
 pub mod grid;
+pub mod history;
 pub mod page;
 pub mod plot;
 pub mod table;
@@ -23,4 +25,5 @@ mod example;
 pub use block::{Block, blocks};
 pub use csv::{Column, Tidy};
 pub use grid::{Format, Grid};
+pub use history::{History, histories};
 pub use table::Table;

@@ -116,8 +116,12 @@ type Readings = Vec<(usize, f64)>;
 /// Tokens read at each length, over all evaluations of a job.
 fn readings_of(job: &Job, corpora: &mut dyn Corpora) -> Option<Readings> {
     let mut readings = Vec::new();
+    let kept = job.config.run.kept_steps();
     for evaluation in job.config.evaluations().ok()? {
         let block = &evaluation.block;
+        // Each checkpoint is read alike.
+        let checkpoints = evaluation.steps(&kept).ok()?.len() + 1;
+        let before = readings.len();
         let mut plan =
             |block: &ResolvedEvaluate, length| corpora.windows(&job.config.run.data, block, length).ok();
         let trials = evaluation.pending.iter().map(|pending| pending.trials(block));
@@ -135,6 +139,9 @@ fn readings_of(job: &Job, corpora: &mut dyn Corpora) -> Option<Readings> {
                 readings.push((block.train_length, tokens_read(&baseline) as f64));
                 baselines.push(baseline);
             }
+        }
+        for (_, tokens) in &mut readings[before..] {
+            *tokens *= checkpoints as f64;
         }
     }
     Some(readings)

@@ -72,7 +72,7 @@ pub fn rank(results: &Results, length: Tokens) -> Option<Ranking> {
 /// The leaders at each length, the shortest first.
 pub fn leaders(results: &Results) -> Vec<Leaders> {
     let mut lengths: Vec<(usize, usize)> =
-        results.rows.iter().map(|it| (it.row.settings.length, it.row.settings.train_length)).collect();
+        results.of_last().map(|it| (it.row.settings.length, it.row.settings.train_length)).collect();
     lengths.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)));
     lengths.dedup_by(|a, b| a.0 * b.1 == b.0 * a.1);
     let leaders = lengths.into_iter().filter_map(|(length, train_length)| {
@@ -90,7 +90,7 @@ fn candidates<'a>(
     results: &'a Results,
     at: &dyn Fn(&ResultRow) -> bool,
 ) -> Option<(Metric, Vec<Candidate<'a>>)> {
-    let here = || results.rows.iter().filter(|it| at(&it.row) && it.row.extend != WINDOW_BASELINE);
+    let here = || results.of_last().filter(|it| at(&it.row) && it.row.extend != WINDOW_BASELINE);
     let kind = |row: &ResultRow| (row.settings.protocol, row.settings.split);
     // Choices on the validation split are no results.
     let first = here().map(|it| kind(&it.row)).min_by_key(|(_, split)| *split == Split::Valid)?;

@@ -80,6 +80,12 @@ impl Results {
         }
     }
 
+    /// The rows of finished trainings. Those of steps that were kept on the way are in the results and on the page, but in no
+    /// table by length, ranking or claim.
+    pub fn of_last(&self) -> impl Iterator<Item = &Measured> {
+        self.rows.iter().filter(|measured| !measured.row.is_of_kept_step())
+    }
+
     /// Every way of reading, in order of first appearance with the window baseline last.
     pub fn extensions(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();

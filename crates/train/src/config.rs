@@ -50,6 +50,44 @@ impl Steps {
     }
 }
 
+/// Steps of a stage after which its weights are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a number of steps between checkpoints, or a list of steps")]
+pub enum KeptSteps {
+    /// So many steps between them.
+    Every(u64),
+    /// These steps, ascending.
+    Listed(Vec<u64>),
+}
+
+impl KeptSteps {
+    /// The steps of a stage of so many steps.
+    pub fn of(&self, steps: u64) -> Vec<u64> {
+        match self {
+            Self::Every(every) => (1..=steps / every.max(&1)).map(|count| count * every).collect(),
+            Self::Listed(listed) => listed.clone(),
+        }
+    }
+
+    fn validate(&self, key: &str, steps: u64) -> Result<()> {
+        let within = |step: &u64| (1..=steps).contains(step);
+        match self {
+            Self::Every(every) if !within(every) => {
+                Err(Error::value(key, every, format!("it must be a number of steps from 1 to {steps}"))
+                    .hint("the last step is kept in any case: it is the checkpoint `last`"))
+            }
+            Self::Listed(listed)
+                if listed.is_empty() || !listed.iter().all(within) || !listed.is_sorted_by(|a, b| a < b) =>
+            {
+                let allowed = format!("it must hold steps from 1 to {steps}, ascending");
+                Err(Error::value(key, format!("{listed:?}"), allowed)
+                    .hint("as in `keep_checkpoints = [50, 100, 200]`"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// `[train]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -99,6 +137,9 @@ pub struct TrainConfig {
     /// Steps between checkpoints; as often as validations unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
+    /// Steps whose weights are kept, to be read with `evaluate.checkpoints = "all"`: every so many, or those in a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_checkpoints: Option<KeptSteps>,
 }
 
 impl Default for TrainConfig {
@@ -124,6 +165,7 @@ impl Default for TrainConfig {
             validate_every: None,
             validation_tokens: 16_384,
             checkpoint_every: None,
+            keep_checkpoints: None,
         }
     }
 }
@@ -191,6 +233,9 @@ impl TrainConfig {
                 format!("it must divide the {} sequences of a batch", self.sequences()),
             ));
         }
+        if let Some(kept) = &self.keep_checkpoints {
+            kept.validate(&at("keep_checkpoints"), self.steps)?;
+        }
         self.warmup.validate(&at("warmup"))?;
         self.decay.validate(&at("decay"))?;
         let positive = |value: f64| value.is_finite() && value > 0.0;
@@ -231,6 +276,19 @@ mod tests {
         assert!(error(|c| c.warmup = Steps::Share(1.5)).message().starts_with("`train.warmup"));
         assert!(error(|c| c.length = 0).message().contains("at least 1"));
         assert!(TrainConfig::default().validate("train").is_ok());
+    }
+
+    #[test]
+    fn kept_steps_are_every_so_many_or_listed() {
+        assert_eq!(KeptSteps::Every(4).of(10), [4, 8]);
+        assert_eq!(KeptSteps::Every(5).of(10), [5, 10]);
+        let error = |kept: KeptSteps| kept.validate("train.keep_checkpoints", 10).unwrap_err().to_string();
+        assert!(error(KeptSteps::Every(0)).starts_with("`train.keep_checkpoints = 0` is not allowed"));
+        assert!(error(KeptSteps::Every(11)).contains("from 1 to 10"));
+        for wrong in [vec![], vec![0, 4], vec![4, 4], vec![8, 4], vec![11]] {
+            assert!(error(KeptSteps::Listed(wrong)).contains("ascending"));
+        }
+        assert!(KeptSteps::Listed(vec![1, 10]).validate("train.keep_checkpoints", 10).is_ok());
     }
 
     #[test]

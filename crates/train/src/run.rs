@@ -4,7 +4,8 @@
 //! `tokenizer.json`, `results.jsonl`, `report.html`. `previous` is the `last` before, for the case that
 //! `last` is damaged. `stable` is the state before the final decay of
 //! `wsd`, from which a finished run can go on. A run with stages also keeps the end of each:
-//! `stage-0` of `[train]`, `stage-1` of the first `[[stage]]`, and so on.
+//! `stage-0` of `[train]`, `stage-1` of the first `[[stage]]`, and so on. `step-N` has the weights after a step that
+//! `keep_checkpoints` names.
 
 use crate::checkpoint::{Checkpoint, Unreadable};
 use crate::run_config::RunConfig;
@@ -30,6 +31,8 @@ pub enum CheckpointId {
     Stable,
     /// At the end of a stage: 0 is `[train]`, n the n-th `[[stage]]`.
     Stage(usize),
+    /// After a step, counted through all stages, that `keep_checkpoints` names. It has no moments.
+    Step(u64),
 }
 
 impl CheckpointId {
@@ -41,6 +44,7 @@ impl CheckpointId {
             Self::Best => "best".into(),
             Self::Stable => "stable".into(),
             Self::Stage(stage) => format!("stage-{stage}").into(),
+            Self::Step(step) => format!("step-{step}").into(),
         }
     }
 }
@@ -54,19 +58,28 @@ impl FromStr for CheckpointId {
             "previous" => Ok(Self::Previous),
             "best" => Ok(Self::Best),
             "stable" => Ok(Self::Stable),
-            _ => {
-                text.strip_prefix("stage-").and_then(|stage| stage.parse().ok()).map(Self::Stage).ok_or_else(
-                    || {
-                        Error::value(
-                            "checkpoint",
-                            text,
-                            "it must be `last`, `previous`, `best`, `stable`, or `stage-0`, `stage-1`, ..",
-                        )
-                        .hint("`stage-0` is the end of `[train]`, `stage-1` that of the first `[[stage]]`")
-                    },
+            _ => numbered(text).ok_or_else(|| {
+                Error::value(
+                    "checkpoint",
+                    text,
+                    "it must be `last`, `previous`, `best`, `stable`, `stage-0`, `stage-1`, .., or `step-N`",
                 )
-            }
+                .hint(
+                    "`stage-0` is the end of `[train]`, `stage-1` that of the first `[[stage]]`; `step-N` is a step that \
+                     `train.keep_checkpoints` names",
+                )
+            }),
         }
+    }
+}
+
+/// `stage-N` or `step-N`.
+fn numbered(text: &str) -> Option<CheckpointId> {
+    let (kind, number) = text.split_once('-')?;
+    match kind {
+        "stage" => number.parse().ok().map(CheckpointId::Stage),
+        "step" => number.parse().ok().map(CheckpointId::Step),
+        _ => None,
     }
 }
 
@@ -339,8 +352,13 @@ pub fn existing_checkpoint(folder: &Path, which: CheckpointId) -> Result<PathBuf
     if path.exists() {
         return Ok(path);
     }
-    Err(Error::failed(format!("`{}` has no checkpoint `{}`", folder.display(), which.name()))
-        .hint("train it first; `best` needs a validation split, and `stage-0`, `stage-1`, .. a run with `[[stage]]`"))
+    let hint = match which {
+        CheckpointId::Step(_) => "`step-N` is there for the steps that `train.keep_checkpoints` names",
+        _ => {
+            "train it first; `best` needs a validation split, and `stage-0`, `stage-1`, .. a run with `[[stage]]`"
+        }
+    };
+    Err(Error::failed(format!("`{}` has no checkpoint `{}`", folder.display(), which.name())).hint(hint))
 }
 
 fn read_config(folder: &Path) -> Result<RunConfig> {

@@ -72,6 +72,17 @@ impl RunConfig {
         self.steps_before(self.last_stage() + 1)
     }
 
+    /// The steps whose weights are kept, counted through all stages; the last one of all is the checkpoint `last`.
+    pub fn kept_steps(&self) -> Vec<u64> {
+        let of_stage = |stage: usize| {
+            let (train, before) = (self.stage(stage), self.steps_before(stage));
+            let kept = train.keep_checkpoints.iter().flat_map(|kept| kept.of(train.steps));
+            kept.map(|step| before + step).collect::<Vec<_>>()
+        };
+        let total = self.total_steps();
+        (0..=self.last_stage()).flat_map(of_stage).filter(|step| *step < total).collect()
+    }
+
     /// Training tokens read before a stage begins.
     pub fn tokens_before(&self, stage: usize) -> u64 {
         (0..stage).map(|stage| self.stage(stage).steps * self.stage(stage).batch_tokens as u64).sum()

@@ -34,8 +34,8 @@ pub enum OptimizerState {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(transform = describe_length)]
 pub struct StageConfig {
-    /// The keys of `[train]`. What is left out is as there, but for `learning_rate` (a tenth), `validate_every` and
-    /// `checkpoint_every`; `length` and `steps` must be given. Shares of steps are of the stage's own, and a `length`
+    /// The keys of `[train]`. What is left out is as there, but for `learning_rate` (a tenth), `validate_every`, `checkpoint_every`
+    /// and `keep_checkpoints`; `length` and `steps` must be given. Shares of steps are of the stage's own, and a `length`
     /// such as `"4L"` is a multiple of that of `[train]`.
     #[serde(flatten)]
     pub train: TrainConfig,
@@ -74,6 +74,7 @@ impl StageConfig {
             learning_rate: first.learning_rate / 10.0,
             validate_every: None,
             checkpoint_every: None,
+            keep_checkpoints: None,
             ..first.clone()
         };
         let Ok(Value::Table(mut keys)) = Value::try_from(&inherited) else {

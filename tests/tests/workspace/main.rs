@@ -28,6 +28,7 @@ mod identities;
 mod inspect;
 mod installed;
 mod integrity;
+mod kept_checkpoints;
 mod main_job;
 mod memory;
 mod metrics;

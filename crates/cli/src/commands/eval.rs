@@ -41,6 +41,9 @@ pub(crate) struct Arguments {
     /// The part of the corpus to read; `test` unless given
     #[arg(long, value_name = "train|validation|test", value_parser = parsed::<Split>)]
     split: Option<Split>,
+    /// Read the checkpoints along the training too: `all` that `train.keep_checkpoints` names, or some by their steps
+    #[arg(long, value_name = "all|N,N,..", conflicts_with = "checkpoint")]
+    checkpoints: Option<String>,
     /// Write the loss of every scored token to this file: JSON lines, or CSV where it ends in `.csv`
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
@@ -100,6 +103,7 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
         || arguments.protocol.is_some()
         || corpus.is_some()
         || arguments.split.is_some()
+        || arguments.checkpoints.is_some()
         || !arguments.set.is_empty();
     if !asked {
         warn(&config.warnings);
@@ -128,6 +132,9 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
     if let Some(split) = arguments.split {
         block.insert("split".to_owned(), Value::String(split.to_string()));
     }
+    if let Some(checkpoints) = &arguments.checkpoints {
+        block.insert("checkpoints".to_owned(), steps_or_word(checkpoints));
+    }
     if !arguments.lengths.is_empty() {
         block.remove("max_length");
         let lengths = Value::try_from(&arguments.lengths)
@@ -150,6 +157,13 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
     }
     let block: EvaluateConfig = read(&block, "eval")?;
     let evaluation = Evaluation::new(&block, "eval", config.run.train.length)?;
+    evaluation.steps(&config.run.kept_steps())?;
     warn(config.warnings.iter().chain(&evaluation.warnings));
     Ok(vec![evaluation])
+}
+
+/// Steps separated by commas, or a word.
+fn steps_or_word(text: &str) -> Value {
+    let steps: std::result::Result<Vec<i64>, _> = text.split(',').map(|step| step.trim().parse()).collect();
+    steps.map_or_else(|_| text.into(), Value::from)
 }

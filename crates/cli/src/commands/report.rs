@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(figure) = figure {
         write_figures(&report, &figure)?;
     }
-    arguments.format.map_or(Ok(()), |format| print(&report.tables(), format))
+    arguments.format.map_or(Ok(()), |format| print(&report.tables(), &report.histories(), format))
 }
 
 fn figure(arguments: &Arguments) -> Result<Figure> {

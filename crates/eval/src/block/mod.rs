@@ -1,5 +1,7 @@
 //! One `[[evaluate]]` block: what the file says, and the same checked with its defaults filled in.
 
+mod checkpoints;
+
 use crate::plan::{Plan, WINDOW_BASELINE};
 use crate::protocols::{self, Documents, Given, Keys, Protocol, Unit};
 use crate::row::Settings;
@@ -15,6 +17,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::sync::LazyLock;
 use toml::Value;
+
+pub use checkpoints::Checkpoints;
 
 /// One `[[evaluate]]` block, as written. Every length is a number of tokens or a multiple of the training length L,
 /// such as `"2L"`.
@@ -46,6 +50,10 @@ pub struct EvaluateConfig {
     /// The part of the corpus to read. Default: `test`.
     #[serde(default)]
     pub split: Split,
+    /// The checkpoints to read: `"last"`, the end of training; `"all"`, also the steps that `train.keep_checkpoints` names;
+    /// or a list of such steps. Default: `"last"`.
+    #[serde(default, skip_serializing_if = "Checkpoints::is_last")]
+    pub checkpoints: Checkpoints,
     /// The keys of the protocol that are given, see [`crate::protocols`].
     #[serde(flatten)]
     #[schemars(skip)]
@@ -77,6 +85,8 @@ pub struct ResolvedEvaluate {
     pub corpus: Option<String>,
     /// The part of the corpus to read.
     pub split: Split,
+    /// Which checkpoints are read.
+    pub checkpoints: Checkpoints,
     /// Length of the first training stage, in tokens.
     pub train_length: usize,
     /// The keys of the protocol.
@@ -95,6 +105,7 @@ impl Default for EvaluateConfig {
             protocol: Protocol::default(),
             corpus: None,
             split: Split::default(),
+            checkpoints: Checkpoints::default(),
             keys: Keys::default(),
             exact: false,
         }
@@ -157,6 +168,7 @@ impl EvaluateConfig {
             protocol: self.protocol,
             corpus: self.corpus.clone(),
             split,
+            checkpoints: self.checkpoints.clone(),
             train_length,
             exact: self.exact,
         })
@@ -190,7 +202,8 @@ fn add_keys(schema: &mut Schema) {
 impl<'de> Deserialize<'de> for EvaluateConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         static FIELDS: LazyLock<Vec<&str>> = LazyLock::new(|| {
-            let own = ["lengths", "extend", "against", "protocol", "corpus", "split"].into_iter();
+            let own =
+                ["lengths", "extend", "against", "protocol", "corpus", "split", "checkpoints"].into_iter();
             own.chain(protocols::keys().into_iter().map(|key| key.name)).chain(["exact"]).collect()
         });
         deserializer.deserialize_struct("EvaluateConfig", &FIELDS, BlockVisitor { fields: &FIELDS })
@@ -220,6 +233,7 @@ impl<'de> Visitor<'de> for BlockVisitor {
                 "protocol" => block.protocol = map.next_value()?,
                 "corpus" => block.corpus = map.next_value()?,
                 "split" => block.split = map.next_value()?,
+                "checkpoints" => block.checkpoints = map.next_value()?,
                 "exact" => block.exact = map.next_value()?,
                 other => match keys.iter().find(|key| key.name == other) {
                     Some(key) => block.keys.set(*key, key.read(&mut map)?),

@@ -23,7 +23,11 @@ const FIRST: [(&str, ColumnType, &str); 16] = [
     ("corpus_hash", Text, "hash of the text where it is not the corpus of the run's config"),
     ("text_hash", Text, "hash of the text that was read: equal texts have equal hashes, wherever they lie"),
     ("split", Text, "`train`, `validation` or `test`"),
-    ("checkpoint", Text, "`last`, `previous`, `best`, or the end of a stage such as `stage-0`"),
+    (
+        "checkpoint",
+        Text,
+        "`last`, `previous`, `best`, the end of a stage such as `stage-0`, or a kept step such as `step-100`",
+    ),
     ("step", Whole, "training step of the checkpoint, counted through all stages"),
     ("stage", Whole, "stage of the checkpoint: 0 is `[train]`"),
     ("train_length", Whole, "L: tokens of a training sequence of the first stage"),

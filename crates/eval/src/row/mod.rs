@@ -28,6 +28,7 @@ use crate::protocols::{Keys, Protocol};
 use crate::statistics::{Mean, paired_difference};
 use longwave_core::{Error, Result, canonical};
 use longwave_data::Split;
+use longwave_train::run::CheckpointId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -76,7 +77,8 @@ pub struct ResultRow {
     /// with their lists, or the search that found them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen_among: Option<Value>,
-    /// Which checkpoint was read: `last`, `previous`, `best`, or the end of a stage such as `stage-0`.
+    /// Which checkpoint was read: `last`, `previous`, `best`, the end of a stage such as `stage-0`, or a step that was kept,
+    /// such as `step-100`.
     pub checkpoint: String,
     /// Training step of that checkpoint, counted through all stages.
     pub step: u64,
@@ -164,6 +166,11 @@ pub struct ReferenceDifference {
 }
 
 impl ResultRow {
+    /// Whether it is of a checkpoint along the training, which `train.keep_checkpoints` names.
+    pub fn is_of_kept_step(&self) -> bool {
+        matches!(self.checkpoint.parse(), Ok(CheckpointId::Step(_)))
+    }
+
     /// What tells this measurement from others: the row without its measured values.
     ///
     /// # Errors

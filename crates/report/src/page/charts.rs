@@ -2,6 +2,7 @@
 
 use super::folder::Run;
 use crate::block::Block;
+use crate::history::Reading;
 use crate::plot::{Chart, Curve, Looks, by_length, positions, training};
 use crate::table::Table;
 use longwave_eval::Split;
@@ -35,11 +36,7 @@ pub(super) fn of_tables(blocks: &[Block], tables: &[Vec<Table>], looks: &Looks) 
             let mut parts = vec![metric.to_owned()];
             parts.extend(apart(block, &blocks[*firsts.entry(metric).or_insert(place)]));
             parts.extend(chart.run.as_deref().map(file_name_of));
-            let name = parts.join("-");
-            let numbered = (2..).map(|number| format!("{name}-{number}"));
-            let file = std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name));
-            let file = file.unwrap_or(name);
-            names.insert(file.clone());
+            let file = unused(parts.join("-"), &mut names);
             named.push(Named { file, chart });
         }
         OfTable { charts: named, has_charts }
@@ -48,6 +45,27 @@ pub(super) fn of_tables(blocks: &[Block], tables: &[Vec<Table>], looks: &Looks) 
         (0..tables.len()).map(|index| of_table(place, tables, index)).collect()
     };
     tables.iter().enumerate().map(of_block).collect()
+}
+
+/// The readings by training step that have something to draw, each with the name of its files: `by_step-EXTENSION`.
+pub(super) fn of_readings(readings: &[Reading]) -> Vec<(String, &Reading)> {
+    let mut names = BTreeSet::new();
+    let mut named = Vec::new();
+    for reading in readings.iter().filter(|reading| reading.chart.has_numbers()) {
+        let parts = reading.name.iter().map(|part| file_name_of(part));
+        let name = std::iter::once("by_step".to_owned()).chain(parts).collect::<Vec<_>>().join("-");
+        named.push((unused(name, &mut names), reading));
+    }
+    named
+}
+
+/// The name, with a number where it is taken.
+fn unused(name: String, names: &mut BTreeSet<String>) -> String {
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let free =
+        std::iter::once(name.clone()).chain(numbered).find(|name| !names.contains(name)).unwrap_or(name);
+    names.insert(free.clone());
+    free
 }
 
 /// The charts that stand with one of a block's tables, and what they show: its metric by length, or the loss by

@@ -15,6 +15,8 @@ pub(super) struct Page<'a> {
     pub(super) opening: &'a Opening,
     pub(super) runs: &'a [Run],
     pub(super) sections: &'a [Section<'a>],
+    /// How runs read along their training: tables with their charts as SVG.
+    pub(super) histories: Vec<(Grid, Option<String>)>,
     /// The chart of the training losses, as SVG.
     pub(super) learning: Option<String>,
 }
@@ -42,10 +44,13 @@ pub(super) fn page(page: &Page) -> String {
         let _ = writeln!(text, "<p>{}</p>", words(sentence));
     }
     for grid in &page.opening.tables {
-        push_grid(&mut text, grid);
+        push_grid(&mut text, grid, None);
     }
     for section in page.sections {
         push_section(&mut text, section);
+    }
+    for (grid, picture) in &page.histories {
+        push_grid(&mut text, grid, picture.as_deref());
     }
     if let Some(picture) = &page.learning {
         text += "<section>\n<h2>Training</h2>\n";
@@ -57,11 +62,14 @@ pub(super) fn page(page: &Page) -> String {
     text
 }
 
-/// A table of texts with its heading and notes.
-fn push_grid(text: &mut String, grid: &Grid) {
+/// A table of texts with its heading, its picture and notes.
+fn push_grid(text: &mut String, grid: &Grid, picture: Option<&str>) {
     let _ = writeln!(text, "<section>\n<h2>{}</h2>", escape(&grid.title));
     if !grid.setting.is_empty() {
         let _ = writeln!(text, "<p class=\"setting\">{}</p>", words(&grid.setting));
+    }
+    if let Some(picture) = picture {
+        push_picture(text, picture, &grid.title);
     }
     *text += "<div class=\"wide\"><table>\n<thead><tr>";
     for header in &grid.headers {

@@ -7,9 +7,10 @@ mod html;
 use crate::block::blocks;
 use crate::csv::Tidy;
 use crate::grid::{Grid, markdown_text};
+use crate::history::{History, Reading, histories};
 use crate::plot::{Chart, Figure, Looks, pdf, svg, write_png};
 use crate::table::Table;
-use charts::{of_tables, training_chart};
+use charts::{of_readings, of_tables, training_chart};
 use longwave_core::{Error, Result, file};
 use longwave_eval::{Reference, ResultRow, reference};
 use std::path::{Path, PathBuf};
@@ -76,6 +77,11 @@ impl Report {
         blocks(&self.rows).iter().flat_map(Table::all).collect()
     }
 
+    /// Its tables by training step.
+    pub fn histories(&self) -> Vec<Grid> {
+        readings(&self.rows).into_iter().map(|reading| reading.table).collect()
+    }
+
     /// Writes into the folder `report.html`, `results.md`, `results.csv`, and the charts as SVG and PNG. The first chart is `perplexity` (`accuracy` or `exact_match` where
     /// the protocol is about those), or `positions` where losses by position were measured; further ones say in their
     /// names what they show, such as `perplexity-sliding` or `perplexity-rope`. Each file appears whole or not at
@@ -89,7 +95,9 @@ impl Report {
         let looks = Looks::of(&blocks);
         let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
         let mut written = Written { folder, paths: Vec::new() };
-        written.text("results.md", &markdown(&opening.title, &tables.concat()))?;
+        let readings = readings(rows);
+        let grids = readings.iter().map(|reading| &reading.table);
+        written.text("results.md", &markdown(&opening.title, &tables.concat(), grids))?;
         written.text("results.csv", &Tidy::of(rows)?.csv())?;
         let mut sections = Vec::new();
         let charts = of_tables(&blocks, &tables, &looks);
@@ -99,8 +107,13 @@ impl Report {
             let pictures = pictures.collect::<Result<_>>()?;
             sections.push(html::Section { table, pictures, has_charts: of_table.has_charts });
         }
+        let mut histories = Vec::new();
+        for (file, reading) in of_readings(&readings) {
+            let picture = written.picture(&file, &reading.chart, &reading.table.title, "")?;
+            histories.push((reading.table.clone(), Some(picture)));
+        }
         let learning = training_chart(runs, &looks).map(|chart| svg(&chart)).transpose()?;
-        let page = html::page(&html::Page { opening, runs, sections: &sections, learning });
+        let page = html::page(&html::Page { opening, runs, sections: &sections, histories, learning });
         written.text("report.html", &page)?;
         written.paths.rotate_right(1);
         Ok(written.paths)
@@ -118,6 +131,9 @@ impl Report {
         let mut written = Written { folder: &self.folder, paths: Vec::new() };
         for named in of_tables(&blocks, &tables, &looks).into_iter().flatten().flat_map(|it| it.charts) {
             written.file(&format!("{}.pdf", named.file), &pdf(&named.chart, figure)?)?;
+        }
+        for (file, reading) in of_readings(&readings(&self.rows)) {
+            written.file(&format!("{file}.pdf"), &pdf(&reading.chart, figure)?)?;
         }
         if let Some(chart) = training_chart(&self.runs, &looks) {
             written.file("training.pdf", &pdf(&chart, figure)?)?;
@@ -140,8 +156,8 @@ fn no_results(folder: &Path, runs: &[Run]) -> Error {
         .hint("train with an `[[evaluate]]` block, or measure a trained run with `longwave eval RUN`")
 }
 
-fn markdown(title: &str, tables: &[Table]) -> String {
-    let tables: Vec<String> = tables.iter().map(Table::markdown).collect();
+fn markdown<'a>(title: &str, tables: &[Table], grids: impl Iterator<Item = &'a Grid>) -> String {
+    let tables: Vec<String> = tables.iter().map(Table::markdown).chain(grids.map(Grid::markdown)).collect();
     format!("## Results of {}\n\n{}", markdown_text(title), tables.join("\n"))
 }
 
@@ -163,22 +179,31 @@ impl Written<'_> {
         Ok(())
     }
 
-    /// Writes a chart as SVG and PNG. Gives the SVG for the page, which
-    /// does not repeat what the page says above it.
     fn chart(&mut self, name: &str, chart: &Chart, table: &Table) -> Result<String> {
+        self.picture(name, chart, &table.title, &table.setting)
+    }
+
+    /// Writes a chart as SVG and PNG. Gives the SVG for the page, which does not repeat the title and the setting that the
+    /// page has above it.
+    fn picture(&mut self, name: &str, chart: &Chart, title: &str, setting: &str) -> Result<String> {
         self.text(&format!("{name}.svg"), &svg(chart)?)?;
         let path = self.folder.join(format!("{name}.png"));
         write_png(chart, &path)?;
         self.paths.push(path);
         let mut inside = chart.clone();
-        if inside.title == table.title {
+        if inside.title == title {
             inside.title.clear();
         }
-        if inside.subtitle == table.setting {
+        if inside.subtitle == setting {
             inside.subtitle.clear();
         }
         svg(&inside)
     }
+}
+
+/// Every reading of every history.
+fn readings(rows: &[ResultRow]) -> Vec<Reading> {
+    histories(rows).iter().flat_map(History::readings).collect()
 }
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ fn evidence(
         let settings = &measured.row.settings;
         claim.sentence.is_at(&measured.row) && claim.is_about(settings.protocol, settings.split)
     };
-    let rows: Vec<&Measured> = results.rows.iter().filter(here).collect();
+    let rows: Vec<&Measured> = results.of_last().filter(here).collect();
     let samples: Vec<Option<Sample<'_>>> = rows
         .iter()
         .map(|measured| {

@@ -17,7 +17,7 @@ type Cells<'a> = BTreeMap<usize, Vec<&'a ResultRow>>;
 /// protocol, split and training length.
 pub fn tables(results: &Results) -> Vec<Grid> {
     let mut groups: Vec<(Group, Vec<&Measured>)> = Vec::new();
-    for measured in &results.rows {
+    for measured in results.of_last() {
         let settings = &measured.row.settings;
         let group = (settings.protocol, settings.split, settings.train_length);
         match groups.iter_mut().find(|(known, _)| *known == group) {

@@ -228,6 +228,7 @@ impl<'a> Trainer<'a> {
         let schedule = Schedule::new(config);
         let windows =
             validation_windows(self.dataset.tokens(Split::Valid), config.length, config.validation_tokens);
+        let kept = run.kept_steps();
         let mut pending = PendingStats::new();
         while self.stage_step() < config.steps {
             pending.begin();
@@ -245,12 +246,16 @@ impl<'a> Trainer<'a> {
             let due = |every: u64| step.is_multiple_of(every) || step == config.steps;
             let (validates, saves) = (due(config.validate_every()), due(config.checkpoint_every()));
             let stable = self.stage == 0 && step == schedule.stable_end();
-            if validates || saves || stable || pending.is_full() {
+            let keeps = kept.binary_search(&self.step).is_ok();
+            if validates || saves || stable || keeps || pending.is_full() {
                 self.record(&mut pending, validates.then_some(&*windows), metrics, show)?;
             }
             // A checkpoint never knows of steps that the metrics lack.
-            if stable || step == config.steps {
+            if stable || keeps || step == config.steps {
                 metrics.flush()?;
+            }
+            if keeps {
+                self.keep_step()?;
             }
             if stable {
                 self.save(CheckpointId::Stable)?;

@@ -36,6 +36,12 @@ impl Trainer<'_> {
         Ok(())
     }
 
+    /// Writes the weights of this step, which nothing replaces.
+    pub(super) fn keep_step(&self) -> Result<()> {
+        let path = self.run.checkpoint(CheckpointId::Step(self.step));
+        checkpoint::save(&path, self.model(), None, &[], &self.meta()?)
+    }
+
     pub(super) fn save(&self, which: CheckpointId) -> Result<PathBuf> {
         let path = self.run.checkpoint(which);
         checkpoint::save(&path, self.model(), Some(&self.optimizer), &self.memories, &self.meta()?)?;

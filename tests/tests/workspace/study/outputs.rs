@@ -254,3 +254,25 @@ tolerance = 9
     assert_eq!(told.lines().filter(|line| line.starts_with("| rope | rerope chosen |")).count(), 1, "{told}");
     assert!(told.contains(" | rope, rerope chosen | "), "{told}");
 }
+
+#[test]
+fn checkpoints_along_the_training_decide_no_claim() {
+    let plain = project(STUDY);
+    done(study(&plain, &[]));
+    let kept = project(
+        &STUDY.replace("checkpoint_every = 2", "checkpoint_every = 2, keep_checkpoints = 4").replacen(
+            "windows_per_document = 2",
+            "windows_per_document = 2\ncheckpoints = \"all\"",
+            1,
+        ),
+    );
+    done(study(&kept, &[]));
+    // The same tables and the same verdict, from the ends of the same trainings.
+    let markdown = |project: &Project| String::from_utf8(project.read(RESULTS[1])).unwrap();
+    assert_eq!(markdown(&kept), markdown(&plain));
+    let lines = |project: &Project| String::from_utf8(project.read(RESULTS[0])).unwrap().lines().count() - 1;
+    // Four runs, two checkpoints more, direct and the baseline at two lengths.
+    assert_eq!(lines(&kept), lines(&plain) + 4 * 2 * 4);
+    let page = String::from_utf8(kept.read("runs/studies/two/report/report.html")).unwrap();
+    assert!(page.contains("by training step, direct"), "no table by training step");
+}

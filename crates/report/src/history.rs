@@ -1,0 +1,253 @@
+//! How a run reads along its training: the checkpoints that it kept, from the first to the last.
+//!
+//! Rows of kept checkpoints (`step-N`) stand in no table of their own. Together with those of `last` they are a [`History`]:
+//! for every extension a table with a line for each step, and a chart with a curve for each length.
+
+use crate::block::{Block, Line, block_of, multiple};
+use crate::grid::{Entry, Grid, Header};
+use crate::plot::{Axis, Chart, Point, Scale, Series};
+use crate::table::{Cell, text_of};
+use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The rows of several checkpoints that score alike.
+#[derive(Clone, Debug)]
+pub struct History<'a> {
+    /// Each checkpoint's rows by its step.
+    steps: Vec<(u64, Block<'a>)>,
+}
+
+/// One run read with one extension at every kept step: a table and its chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// What its files are named after.
+    pub name: Vec<String>,
+    /// A line for each step, a column for each length.
+    pub table: Grid,
+    /// A curve for each length.
+    pub chart: Chart,
+}
+
+/// The histories of these rows, in order of first appearance.
+pub fn histories(rows: &[ResultRow]) -> Vec<History<'_>> {
+    let mut groups: Vec<(Settings, BTreeMap<u64, Vec<&ResultRow>>)> = Vec::new();
+    let has_kept = kept(rows);
+    for row in rows {
+        let settings = row.settings.without_length();
+        if !has_kept.contains(&place(row)) || !(row.is_of_kept_step() || row.checkpoint == "last") {
+            continue;
+        }
+        let index = groups.iter().position(|(known, _)| *known == settings).unwrap_or_else(|| {
+            groups.push((settings, BTreeMap::new()));
+            groups.len() - 1
+        });
+        groups[index].1.entry(row.step).or_default().push(row);
+    }
+    groups.into_iter().map(|(settings, steps)| history(&settings, steps)).collect()
+}
+
+fn history<'a>(settings: &Settings, steps: BTreeMap<u64, Vec<&'a ResultRow>>) -> History<'a> {
+    let block = |(step, rows): (u64, Vec<&'a ResultRow>)| (step, block_of(settings, "last", &rows));
+    History { steps: steps.into_iter().map(block).collect() }
+}
+
+/// What tells histories apart, as text: the run and the scored tokens.
+fn place(row: &ResultRow) -> (String, u64, String, String) {
+    let settings = format!("{:?}", row.settings.without_length());
+    (row.run.clone(), row.seed, row.config_hash.clone(), settings)
+}
+
+/// Where at least two checkpoints were read, one of them a kept step.
+fn kept(rows: &[ResultRow]) -> BTreeSet<(String, u64, String, String)> {
+    let mut steps: BTreeMap<_, BTreeSet<u64>> = BTreeMap::new();
+    let candidates: BTreeSet<_> = rows.iter().filter(|row| row.is_of_kept_step()).map(place).collect();
+    for row in rows.iter().filter(|row| row.is_of_kept_step() || row.checkpoint == "last") {
+        let place = place(row);
+        if candidates.contains(&place) {
+            steps.entry(place).or_default().insert(row.step);
+        }
+    }
+    steps.into_iter().filter(|(_, steps)| steps.len() > 1).map(|(place, _)| place).collect()
+}
+
+/// The rows that stand in tables by length: all but those of kept steps that belong to a history.
+pub(crate) fn without_kept_steps(rows: &[ResultRow]) -> impl Iterator<Item = &ResultRow> {
+    let has_kept = kept(rows);
+    rows.iter().filter(move |row| !(row.is_of_kept_step() && has_kept.contains(&place(row))))
+}
+
+impl History<'_> {
+    /// Every run with every extension, the window baseline last.
+    pub fn readings(&self) -> Vec<Reading> {
+        let mut readings: Vec<(&str, &str)> = Vec::new();
+        for line in self.steps.iter().rev().flat_map(|(_, block)| &block.lines) {
+            let reading = (line.run.as_str(), line.label.as_str());
+            if !readings.contains(&reading) {
+                readings.push(reading);
+            }
+        }
+        readings.into_iter().map(|(run, label)| self.reading(run, label)).collect()
+    }
+
+    fn metric(&self) -> Metric {
+        self.steps[0].1.settings.protocol.shown()[0]
+    }
+
+    fn lengths(&self) -> Vec<usize> {
+        let lengths: BTreeSet<usize> =
+            self.steps.iter().flat_map(|(_, block)| block.lengths.iter().copied()).collect();
+        lengths.into_iter().collect()
+    }
+
+    /// The line of a run and an extension at each step.
+    fn lines<'s>(&'s self, run: &str, label: &str) -> impl Iterator<Item = (u64, &'s Line<'s>)> {
+        self.steps.iter().filter_map(move |(step, block)| {
+            let mut lines = block.lines.iter();
+            Some((*step, lines.find(|line| line.run == run && line.label == label)?))
+        })
+    }
+
+    fn reading(&self, run: &str, label: &str) -> Reading {
+        let (metric, lengths) = (self.metric(), self.lengths());
+        let block = &self.steps[self.steps.len() - 1].1;
+        let train_length = block.settings.train_length;
+        let heading = |length: &usize| format!("{length} ({})", multiple(*length, train_length));
+        let cell =
+            |line: &Line, length| Cell::new(metric, line.rows.get(length).map_or(&[][..], Vec::as_slice));
+        let entry = |cell: Option<Cell>| {
+            cell.map_or_else(
+                || Entry::new("-"),
+                |cell| {
+                    let (value, error) = cell.texts();
+                    Entry { error, ..Entry::new(value) }
+                },
+            )
+        };
+        let rows = self.lines(run, label).map(|(step, line)| {
+            let cells = lengths.iter().map(|length| entry(cell(line, length)));
+            std::iter::once(Entry::new(step.to_string())).chain(cells).collect()
+        });
+        let of_several = self
+            .steps
+            .iter()
+            .flat_map(|(_, block)| block.rows())
+            .any(|row| row.seed != block.rows().next().map_or(0, |row| row.seed));
+        let title = format!(
+            "{} of {} by training step, {label}: {}{}",
+            metric.title(),
+            block.run_label(run),
+            block.settings.protocol,
+            text_of(block)
+        );
+        let spread = if of_several { "seeds" } else { "documents" };
+        let table = Grid {
+            title: title.clone(),
+            setting: String::new(),
+            headers: std::iter::once(Header::number("step"))
+                .chain(lengths.iter().map(|l| Header::number(heading(l))))
+                .collect(),
+            rows: rows.collect(),
+            notes: vec![format!("± is over {spread}, as in the tables by length")],
+        };
+        let curve = |(look, length): (usize, &usize)| Series {
+            name: heading(length),
+            points: self.points(run, label, *length),
+            look,
+            reference: false,
+        };
+        let mut series: Vec<Series> = lengths.iter().enumerate().map(curve).collect();
+        // What a longer context must beat, at the longest length.
+        if let Some(longest) = lengths.last().filter(|_| label != WINDOW_BASELINE) {
+            let points = self.points(run, WINDOW_BASELINE, *longest);
+            let name = format!("{WINDOW_BASELINE} at {longest}");
+            series.extend((!points.is_empty()).then_some(Series { name, points, look: 0, reference: true }));
+        }
+        let several_runs = block.runs().len() > 1;
+        let chart = Chart {
+            title,
+            subtitle: String::new(),
+            run: several_runs.then(|| run.to_owned()),
+            note: None,
+            x: Axis { label: "training step".into(), scale: Scale::Linear, ticks: vec![] },
+            y: if metric.is_exponential() {
+                Axis { label: format!("{} (log scale)", metric.in_words()), scale: Scale::Log, ticks: vec![] }
+            } else {
+                Axis { label: metric.title().to_lowercase(), scale: Scale::Linear, ticks: vec![] }
+            },
+            mark: None,
+            series,
+        };
+        let name = [several_runs.then(|| run.to_owned()), Some(label.to_owned())];
+        Reading { name: name.into_iter().flatten().collect(), table, chart }
+    }
+
+    fn points(&self, run: &str, label: &str, length: usize) -> Vec<Point> {
+        let metric = self.metric();
+        let point = |(step, line): (u64, &Line)| {
+            let cell = Cell::new(metric, line.rows.get(&length)?)?;
+            Some(Point { x: step as f64, y: cell.value, bar: None })
+        };
+        self.lines(run, label).filter_map(point).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::blocks;
+    use crate::example;
+
+    fn at(step: u64, checkpoint: &str, extend: &str, length: usize, ppl: f64) -> ResultRow {
+        ResultRow { step, checkpoint: checkpoint.to_owned(), ..example::row("rope", extend, length, ppl) }
+    }
+
+    fn rows() -> Vec<ResultRow> {
+        let mut rows = Vec::new();
+        for (step, checkpoint, ppl) in [(100, "step-100", 40.0), (200, "step-200", 20.0), (300, "last", 14.0)]
+        {
+            for (length, factor) in [(128, 1.0), (256, 2.0)] {
+                rows.push(at(step, checkpoint, "direct", length, ppl * factor));
+                rows.push(at(step, checkpoint, WINDOW_BASELINE, length, ppl));
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn kept_steps_stand_in_a_table_of_their_own() {
+        let rows = rows();
+        let blocks = blocks(&rows);
+        assert_eq!((blocks.len(), blocks[0].checkpoint.as_str()), (1, "last"));
+        let found = histories(&rows);
+        assert_eq!(found.len(), 1);
+        let readings = found[0].readings();
+        assert_eq!(readings.len(), 2);
+        let table = readings[0].table.csv();
+        let first_columns: Vec<Vec<&str>> =
+            table.lines().map(|line| line.split(',').take(2).collect()).collect();
+        assert_eq!(first_columns, [["step", "128 (L)"], ["100", "40.0"], ["200", "20.0"], ["300", "14.00"]]);
+        let chart = &readings[0].chart;
+        assert_eq!(chart.series.len(), 3);
+        let points: Vec<(f64, f64)> = chart.series[1].points.iter().map(|point| (point.x, point.y)).collect();
+        assert_eq!(points, [(100.0, 80.0), (200.0, 40.0), (300.0, 28.0)]);
+        assert!(chart.series[2].reference);
+    }
+
+    #[test]
+    fn one_checkpoint_alone_is_no_history() {
+        let one: Vec<ResultRow> = rows().into_iter().filter(|row| row.step == 100).collect();
+        assert!(histories(&one).is_empty());
+        assert_eq!(blocks(&one)[0].checkpoint, "step-100");
+        let last: Vec<ResultRow> = rows().into_iter().filter(|row| row.step == 300).collect();
+        assert!(histories(&last).is_empty());
+    }
+
+    #[test]
+    fn other_runs_keep_their_tables() {
+        let mut rows = rows();
+        rows.push(example::row("alibi", "direct", 128, 13.0));
+        let blocks = blocks(&rows);
+        assert_eq!(blocks[0].runs(), ["rope", "alibi"]);
+        assert!(histories(&rows)[0].readings().iter().all(|reading| !reading.table.title.contains("alibi")));
+    }
+}

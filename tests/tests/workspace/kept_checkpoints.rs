@@ -1,0 +1,132 @@
+//! Checkpoints along the training: `train.keep_checkpoints`, and evaluations that read them.
+
+use crate::common::trainer;
+use crate::common::{Project, same};
+use longwave_train::Outcome;
+use serde_json::Value;
+
+const KEEP: [&str; 4] = ["--set", "train.keep_checkpoints=2", "--set", "evaluate.0.checkpoints=all"];
+
+fn rows(project: &Project, run: &str, more: &[&str]) -> Vec<Value> {
+    let outcome = project.run(&[&["eval", run, "--json", "--device", "cpu"], more].concat());
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The checkpoints and steps of rows, each once.
+fn checkpoints(rows: &[Value]) -> Vec<(String, u64)> {
+    let mut found: Vec<(String, u64)> = Vec::new();
+    for row in rows {
+        let one = (row["checkpoint"].as_str().unwrap().to_owned(), row["step"].as_u64().unwrap());
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_run_is_read_along_its_training() {
+    let project = Project::new();
+    let outcome = project.train(&KEEP);
+    assert!(outcome.stdout.contains("by training step, direct"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("by training step, window_baseline"), "{}", outcome.stdout);
+    // The tables by length are those of the end, as without kept checkpoints.
+    assert_eq!(outcome.stdout.matches("Δ at").count(), 1, "{}", outcome.stdout);
+    let run = "runs/small-0";
+    let all = rows(&project, run, &[]);
+    let expected: Vec<(String, u64)> =
+        [("step-2", 2), ("step-4", 4), ("last", 6)].map(|(name, step)| (name.to_owned(), step)).to_vec();
+    assert_eq!(checkpoints(&all), expected);
+    // Each has readings and lengths of its own, and its weights are not the last ones.
+    assert_eq!(all.len(), 3 * 4 * 2);
+    let nll = |rows: &[Value], checkpoint: &str| {
+        let mut of = rows.iter().filter(|row| row["checkpoint"] == checkpoint && row["extend"] == "linear");
+        of.find(|row| row["length"] == 64).unwrap()["nll"].as_f64().unwrap()
+    };
+    assert!(nll(&all, "step-2") > nll(&all, "step-4") && nll(&all, "step-4") > nll(&all, "last"));
+    let alone = rows(&project, run, &["--checkpoint", "step-4"]);
+    assert_eq!(checkpoints(&alone), expected[1..2]);
+    assert_eq!(nll(&alone, "step-4"), nll(&all, "step-4"));
+    let some = rows(&project, run, &["--checkpoints", "4"]);
+    assert_eq!(checkpoints(&some), expected[1..]);
+
+    let page = String::from_utf8(project.read("runs/small-0/report.html")).unwrap();
+    let markdown = String::from_utf8(project.read("runs/small-0/results.md")).unwrap();
+    for text in [page, markdown] {
+        assert!(text.contains("Perplexity of small (rope) by training step, ntk"), "{text}");
+    }
+    for name in ["by_step-direct.svg", "by_step-ntk.png", "perplexity.svg"] {
+        assert!(project.exists(&format!("{run}/{name}")), "{name}");
+    }
+    let shown = project.run(&["eval", run, "--checkpoint", "step-2", "--device", "cpu"]);
+    assert!(shown.stdout.contains("step-2 checkpoint"), "{}", shown.stdout);
+    // Text goes on from it too.
+    let text =
+        project.run(&["generate", run, "--checkpoint", "step-2", "--max-tokens", "3", "--device", "cpu"]);
+    assert_eq!(text.code, Some(0), "{}", text.stderr);
+}
+
+#[test]
+fn kept_checkpoints_survive_an_interruption() {
+    let project = Project::new();
+    let keep = ["train.keep_checkpoints=[1, 3, 4]".to_owned()];
+    let device = burn::tensor::Device::flex();
+    let train = |folder: &str, asked| trainer::train_until(&project, folder, asked, &keep, &device);
+    assert_eq!(train("whole", usize::MAX), Outcome::Done);
+    assert_eq!(train("stopped", 7), Outcome::Interrupted);
+    assert_eq!(train("stopped", usize::MAX), Outcome::Done);
+    for step in [1, 3, 4] {
+        let name = format!("checkpoints/step-{step}.safetensors");
+        assert!(same(&project.path("whole").join(&name), &project.path("stopped").join(&name)), "{name}");
+    }
+    assert!(!project.exists("whole/checkpoints/step-6.safetensors"), "the last step is `last`");
+}
+
+#[test]
+fn an_extension_must_apply_to_every_checkpoint() {
+    let project = Project::new();
+    let stage = "\n[[stage]]\nlength = \"L\"\nsteps = 4\nextend = \"drop\"\nkeep_checkpoints = 2\n";
+    let config = String::from_utf8(project.read("small.toml")).unwrap();
+    let config = config.replace("[\"direct\", \"linear\", \"ntk\"]", "[\"direct\"]\ncheckpoints = \"all\"");
+    project.write("small.toml", &(config.replace("\n[[evaluate]]", &format!("{stage}\n[[evaluate]]"))));
+    project.train(&["--set", "train.keep_checkpoints=3"]);
+    let found = checkpoints(&rows(&project, "runs/small-0", &[]));
+    let steps: Vec<u64> = found.iter().map(|(_, step)| *step).collect();
+    // Counted through both stages; the end of `[train]` is a step like the others.
+    assert_eq!(steps, [3, 6, 8, 10]);
+    // `drop` takes a rotation away, which is there up to step 6 only.
+    let refused =
+        project.run(&["eval", "runs/small-0", "--checkpoints", "3", "--extend", "ntk", "--device", "cpu"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("`ntk` does not apply to `rope without its rotation`"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn what_is_not_kept_cannot_be_read() {
+    let project = Project::new();
+    let refused = |more: &[&str]| {
+        let message =
+            project.refused(2, &[&["train", "--config", "small.toml", "--device", "cpu"], more].concat());
+        assert!(!project.exists("runs"), "something was written");
+        message
+    };
+    insta::assert_snapshot!("kept_none", refused(&["--set", "evaluate.0.checkpoints=all"]));
+    let keep = ["--set", "train.keep_checkpoints=[2, 4]"];
+    insta::assert_snapshot!(
+        "kept_others",
+        refused(&[&keep[..], &["--set", "evaluate.0.checkpoints=[2, 3]"]].concat())
+    );
+    insta::assert_snapshot!(
+        "kept_unknown_word",
+        refused(&[&keep[..], &["--set", "evaluate.0.checkpoints=every"]].concat())
+    );
+    insta::assert_snapshot!("kept_too_far", refused(&["--set", "train.keep_checkpoints=[2, 40]"]));
+    project.train(&keep);
+    let message = project.refused(1, &["eval", "runs/small-0", "--checkpoint", "step-3", "--device", "cpu"]);
+    insta::assert_snapshot!("kept_missing", message);
+}

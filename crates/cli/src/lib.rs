@@ -1,7 +1,8 @@
 //! The command line: arguments, progress, messages. Thin; what it calls lives in the other crates.
 //!
 //! Each command is one file below `commands`, with its arguments. `longwave_experiment` runs experiments, and `terminal`
-//! shows them.
+//! shows them. A [`Program`] of another crate runs the same commands with encodings and extensions of its own; what it
+//! needs is in [`prelude`].
 //!
 //! Data goes to stdout, progress and logs to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage or
 //! config, 130 interrupted with a checkpoint written; `task` alone has 75 for a run that another process works on.
@@ -12,13 +13,26 @@ mod allocator;
 mod commands;
 mod configs;
 mod interrupt;
+mod keys;
 mod options;
 mod output;
+pub mod prelude;
+mod program;
 mod progress;
 mod shipped;
 mod study_runner;
 mod tables;
 mod terminal;
+
+pub use burn;
+pub use longwave_core::{Error, Result};
+pub use longwave_eval as eval;
+pub use longwave_experiment as experiment;
+pub use longwave_kernels as kernels;
+pub use longwave_position as position;
+pub use program::Program;
+pub use schemars;
+pub use serde;
 
 use clap::Parser;
 use clap::builder::NonEmptyStringValueParser;
@@ -42,6 +56,10 @@ struct Arguments {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
+    Program::new().run()
+}
+
+fn run_command() -> ExitCode {
     allocator::keep_freed_memory();
     // clap prints help and usage errors itself, and ends with 0 or 2.
     let arguments = Arguments::parse();

@@ -7,6 +7,7 @@
 //! - [`memory_check`]: how much memory there is, and whether it is enough.
 //! - [`one_or_many`]: lists that may be written as their only value.
 //! - [`random`]: one reproducible random stream per purpose.
+//! - [`registry`]: lists to which a program adds entries of its own.
 //! - [`sealed_line`]: lines of JSON that carry a checksum.
 //! - [`text`]: text from files, made safe to show.
 
@@ -19,6 +20,7 @@ pub mod file;
 pub mod memory_check;
 pub mod one_or_many;
 pub mod random;
+pub mod registry;
 pub mod sealed_line;
 pub mod text;
 

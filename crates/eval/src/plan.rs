@@ -1,5 +1,7 @@
 //! The windows of documents that are read, and the tokens in them that are scored.
 
+pub use longwave_position::extensions::WINDOW_BASELINE;
+
 /// One reading of a document, in tokens counted from the document's beginning.
 ///
 /// The model reads the tokens `start..end - 1`, and the targets `first..end` are scored.
@@ -26,10 +28,6 @@ impl Window {
         self.end - self.first
     }
 }
-
-/// The name of the measurement that a longer context must beat: the context truncated to the last `train.length`
-/// tokens, see [`truncate`].
-pub const WINDOW_BASELINE: &str = "window_baseline";
 
 /// The windows of one measurement, in the order of the documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

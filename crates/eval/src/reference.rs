@@ -10,7 +10,7 @@ use crate::sweep::as_json;
 use longwave_core::config::unknown_kind;
 use longwave_core::{Error, Result};
 use longwave_position::ExtensionConfig;
-use longwave_position::extensions::EXTENSIONS;
+use longwave_position::extensions;
 use toml::Value;
 
 /// The reading that is subtracted.
@@ -34,7 +34,7 @@ impl Reference {
         match value {
             Value::String(kind) if kind == WINDOW_BASELINE => Ok(Self::WindowBaseline),
             Value::String(kind) => {
-                let known = EXTENSIONS.iter().map(|entry| entry.kind).chain([WINDOW_BASELINE]);
+                let known = extensions::kinds().iter().map(|entry| entry.kind).chain([WINDOW_BASELINE]);
                 match known.clone().find(|known| known == kind) {
                     Some(kind) => Ok(Self::Kind(kind.to_owned())),
                     None => Err(unknown_kind(section, kind, known)),

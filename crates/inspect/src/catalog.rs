@@ -4,8 +4,8 @@ use burn::tensor::{Device, Int, Tensor};
 use longwave_core::Result;
 use longwave_kernels::Bias;
 use longwave_position::encoding::{Dimensions, Extrapolation, LayerInput, QueryBlock, Rows};
-use longwave_position::encodings::{ENCODINGS, Encoding};
-use longwave_position::extensions::{EXTENSIONS, common, examples};
+use longwave_position::encodings::{self, Encoding};
+use longwave_position::extensions::{self, common, examples};
 use longwave_position::reading::LogN;
 use longwave_position::{
     EncodingConfig, ExtensionConfig, Init, Lengths, ParameterSpec, PositionConfig, Positions, Reading,
@@ -99,7 +99,7 @@ pub struct ExtensionInfo {
 /// # Errors
 /// An encoding cannot be built from its kind alone.
 pub fn encodings() -> Result<Vec<EncodingInfo>> {
-    ENCODINGS
+    encodings::kinds()
         .iter()
         .map(|entry| {
             let config = EncodingConfig::from_value(&entry.kind.into(), "position")?;
@@ -162,7 +162,7 @@ fn changed<const D: usize>(before: &Tensor<D>, after: &Tensor<D>) -> bool {
 /// # Errors
 /// An encoding cannot be built from its kind alone.
 pub fn extensions() -> Result<Vec<ExtensionInfo>> {
-    let readings = ENCODINGS
+    let readings = encodings::kinds()
         .iter()
         .map(|entry| {
             let config = PositionConfig::from_value(&entry.kind.into(), "position")?;
@@ -179,7 +179,7 @@ pub fn extensions() -> Result<Vec<ExtensionInfo>> {
         Ok(first.is_some_and(|(extension, _)| extension.apply(reading, lengths).is_ok()))
     };
     let schemas = ExtensionConfig::schemas(&mut SchemaGenerator::default());
-    let infos = EXTENSIONS.iter().zip(schemas).map(|(entry, schema)| {
+    let infos = extensions::kinds().iter().zip(schemas).map(|(entry, schema)| {
         let mut applies_to = Vec::new();
         for (kind, reading) in &readings {
             if applies(entry.kind, reading)? {
@@ -239,8 +239,8 @@ mod tests {
     fn the_encodings_of_an_extension_are_found() {
         let all = extensions().unwrap();
         let of = |kind: &str| all.iter().find(|info| info.kind == kind).unwrap();
-        assert_eq!(of("direct").applies_to.len(), ENCODINGS.len());
-        assert_eq!(of("window").applies_to.len(), ENCODINGS.len());
+        assert_eq!(of("direct").applies_to.len(), encodings::kinds().len());
+        assert_eq!(of("window").applies_to.len(), encodings::kinds().len());
         assert!(of("ntk").applies_to.contains(&"sinusoidal") && !of("ntk").applies_to.contains(&"alibi"));
         assert_eq!(of("longrope").applies_to, of("frequencies").applies_to);
         assert!(

@@ -2,7 +2,7 @@
 
 use crate::catalog::{self, EncodingInfo, ExtensionInfo, HookPoint};
 use longwave_core::Result;
-use longwave_position::encodings::ENCODINGS;
+use longwave_position::encodings;
 use std::fmt::Write as _;
 
 /// The table of encodings.
@@ -39,7 +39,7 @@ pub fn extensions() -> Result<String> {
 /// A set of encodings; those that are missing where they are fewer.
 fn applies(kinds: &[&str]) -> String {
     let missing: Vec<&str> =
-        ENCODINGS.iter().map(|entry| entry.kind).filter(|kind| !kinds.contains(kind)).collect();
+        encodings::kinds().iter().map(|entry| entry.kind).filter(|kind| !kinds.contains(kind)).collect();
     match missing.len() {
         0 => "every encoding".to_owned(),
         few if few < kinds.len() => format!("all but {}", code(&missing)),

@@ -23,11 +23,16 @@ pub trait DistanceBias {
     /// `[heads, distances]`.
     fn at(&self, layer: usize, distances: &[f64], device: &Device) -> Tensor<2>;
 
-    /// What distances are divided by, 1 as trained.
-    fn scale(&self) -> f64;
+    /// What distances are divided by, 1 as trained. An encoding that leaves this and [`set_scale`](Self::set_scale) out
+    /// is not interpolated.
+    fn scale(&self) -> f64 {
+        1.0
+    }
 
     /// Divides distances by another scale.
-    fn set_scale(&mut self, scale: f64);
+    fn set_scale(&mut self, scale: f64) {
+        let _ = scale;
+    }
 
     /// Where the bias is `-slope n`, the slope of each head `[heads]`: kernels need no table then.
     fn slopes(&self, layer: usize, device: &Device) -> Option<Tensor<1>> {
@@ -87,8 +92,9 @@ impl<E: DistanceBias> Position for E {
     }
 
     fn interpolate(&mut self, scale: f64) -> bool {
-        self.set_scale(self.scale() * scale);
-        true
+        let scale = self.scale() * scale;
+        self.set_scale(scale);
+        self.scale().total_cmp(&scale).is_eq()
     }
 
     fn summaries(&self, positions: &[f64]) -> Vec<Summary> {

@@ -13,6 +13,7 @@
 //! - [`tokens`]: lengths in a config, in tokens or as multiples of the training length.
 //! - [`distance`]: biases that are a function of the distance.
 //! - [`table`]: rows of a table, also between them.
+//! - [`registry`]: encodings and extensions that another crate defines.
 //! - [`summary`]: tables of an encoding's own numbers; [`tagged`]: configurations that are chosen by `kind`.
 //! - [`parameter`]: what an encoding says of its parameters (axes, weight decay, bounds); [`init`]: parameters drawn
 //!   on the host; [`per_layer`]: those every layer has of its own.
@@ -59,6 +60,7 @@ pub mod parameter;
 pub mod per_layer;
 pub mod positions;
 pub mod reading;
+pub mod registry;
 pub mod sampling;
 pub mod stack;
 pub mod summary;

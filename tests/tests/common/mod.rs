@@ -56,12 +56,18 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Project {
     folder: TempDir,
+    program: &'static str,
 }
 
 impl Project {
     /// A corpus of three splits and `small.toml`.
     pub fn new() -> Self {
-        let project = Self { folder: tempfile::tempdir().unwrap() };
+        Self::with_program(PROGRAM)
+    }
+
+    /// The same, in which another program runs.
+    pub fn with_program(program: &'static str) -> Self {
+        let project = Self { folder: tempfile::tempdir().unwrap(), program };
         for (split, documents) in [("train", 6), ("valid", 2), ("test", 3)] {
             for index in 0..documents {
                 project.write(&format!("corpus/{split}/{index}.txt"), &text(600 + 40 * index, index));
@@ -97,7 +103,7 @@ impl Project {
 
     /// Starts the program in a folder below.
     pub fn start_in(&self, folder: &str, arguments: &[&str]) -> Child {
-        Command::new(PROGRAM)
+        Command::new(self.program)
             .args(arguments)
             .current_dir(self.path(folder))
             .env("NO_COLOR", "1")

@@ -5,7 +5,7 @@ use burn::tensor::Device;
 use longwave_core::Result;
 use longwave_experiment::Config;
 use longwave_model::Gpt;
-use longwave_position::encodings::ENCODINGS;
+use longwave_position::encodings;
 use longwave_position::{Init, Lengths};
 use longwave_train::reading_after;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn every_config_builds_its_model_and_reads_its_lengths() {
         );
         found.push(name);
     }
-    for entry in ENCODINGS {
+    for entry in encodings::kinds() {
         assert!(found.iter().any(|name| name == entry.kind), "no config for `{}`", entry.kind);
     }
 }

@@ -5,7 +5,7 @@ use crate::common::training;
 use burn::tensor::Device;
 use longwave_position::EncodingConfig;
 use longwave_position::encoding::Extrapolation;
-use longwave_position::encodings::ENCODINGS;
+use longwave_position::encodings;
 use std::panic::catch_unwind;
 
 /// Trains one config and checks everything.
@@ -15,7 +15,7 @@ fn check_law(text: &str) {
     trained.assert_gradients_are_slopes();
     let reads = trained.assert_longer_texts_are_read_or_refused();
     // What its file states of longer texts holds with its default keys.
-    if let Some(info) = ENCODINGS.iter().find(|info| text == format!("kind = '{}'", info.kind)) {
+    if let Some(info) = encodings::kinds().iter().find(|info| text == format!("kind = '{}'", info.kind)) {
         let config = EncodingConfig::from_value(&info.kind.into(), "position").unwrap();
         let supported = matches!(config.extrapolation(), Extrapolation::Supported(_));
         assert_eq!(reads, supported, "{text}: {:?}", config.extrapolation());
@@ -33,5 +33,5 @@ fn every_encoding_trains_and_is_used() {
 #[test]
 fn no_encoding_is_left_out() {
     let every = training::every();
-    assert!(ENCODINGS.iter().all(|entry| every.contains(&format!("kind = '{}'", entry.kind))));
+    assert!(encodings::kinds().iter().all(|entry| every.contains(&format!("kind = '{}'", entry.kind))));
 }

@@ -10,7 +10,7 @@ use longwave_core::random::Stream;
 use longwave_data::Tokenizer;
 use longwave_hub::{Architecture, Exported, Import, tensors};
 use longwave_model::{Gpt, Pass};
-use longwave_position::encodings::ENCODINGS;
+use longwave_position::encodings;
 use longwave_position::{ExtensionConfig, Init, Lengths, Positions, Reading};
 use longwave_train::checkpoint::{Meta, StageReading};
 use longwave_train::run::CheckpointId;
@@ -133,7 +133,7 @@ fn published() -> Vec<(&'static str, &'static str, String, Architecture)> {
 
 #[test]
 fn every_encoding_comes_back_bit_for_bit() {
-    for entry in ENCODINGS {
+    for entry in encodings::kinds() {
         let made = Made::new(&format!("'{}'", entry.kind), "");
         let (folder, _) = made.export("exported");
         let (import, back) = imported(&folder, &made.folder.path().join("run"));

@@ -1,7 +1,7 @@
 //! `longwave inspect` shows an encoding in full.
 
 use crate::common::{Outcome, Project};
-use longwave_position::encodings::ENCODINGS;
+use longwave_position::encodings;
 use serde_json::Value;
 
 /// What the program prints of the small config with another encoding.
@@ -81,7 +81,7 @@ fn vectors_are_drawn() {
 #[test]
 fn every_encoding_is_shown() {
     let project = Project::new();
-    for entry in ENCODINGS {
+    for entry in encodings::kinds() {
         let set = format!("position.kind={}", entry.kind);
         let arguments = ["inspect", "--config", "small.toml", "--set", &set, "--json"];
         let outcome = project.run(&arguments);

@@ -33,6 +33,7 @@ mod main_job;
 mod memory;
 mod metrics;
 mod model;
+mod own_encoding;
 mod precision;
 mod protocols;
 mod report;

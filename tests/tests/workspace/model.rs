@@ -5,7 +5,7 @@ use longwave_core::Error;
 use longwave_model::config::NamedSize;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::encoding::{Geometry, PositionMap, Selector};
-use longwave_position::encodings::ENCODINGS;
+use longwave_position::encodings;
 use longwave_position::reading::LogNKind;
 use longwave_position::sampling::TrainingPositions;
 use longwave_position::{Dimensions, Init, Lengths, PositionConfig, Positions, Reading};
@@ -25,7 +25,7 @@ const STACKS: &[&str] = &[
 
 /// Every encoding by name, and the stacks.
 fn all() -> Vec<&'static str> {
-    ENCODINGS.iter().map(|entry| entry.kind).chain(STACKS.iter().copied()).collect()
+    encodings::kinds().iter().map(|entry| entry.kind).chain(STACKS.iter().copied()).collect()
 }
 
 fn model(position: &str) -> Gpt {

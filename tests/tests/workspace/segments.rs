@@ -3,7 +3,7 @@
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_model::config::NamedSize;
 use longwave_model::{Gpt, ModelConfig, Pass};
-use longwave_position::encodings::ENCODINGS;
+use longwave_position::encodings;
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading};
 
 /// Tokens of a segment, the training length.
@@ -42,7 +42,7 @@ fn largest(x: Tensor<3>) -> f32 {
 
 #[test]
 fn a_text_in_segments_is_each_segment_read_for_itself() {
-    for entry in ENCODINGS {
+    for entry in encodings::kinds() {
         let model = model(&format!("\"{}\"", entry.kind));
         let whole = hidden(&model, &segmented(&model), tokens(None));
         assert_eq!(whole.dims(), [2, LENGTH, 64]);
@@ -57,7 +57,7 @@ fn a_text_in_segments_is_each_segment_read_for_itself() {
 
 #[test]
 fn no_segment_hears_of_another() {
-    for entry in ENCODINGS {
+    for entry in encodings::kinds() {
         let model = model(&format!("\"{}\"", entry.kind));
         let reading = segmented(&model);
         let change = hidden(&model, &reading, tokens(None)) - hidden(&model, &reading, tokens(Some(10)));
@@ -74,7 +74,7 @@ fn rows_at_positions_of_their_own_are_read_as_each_alone() {
     };
     let rows = [gap(3, 11), gap(9, 0)].map(Iterator::collect::<Vec<f64>>);
     let together = Positions::explicit(2, rows.concat());
-    for entry in ENCODINGS {
+    for entry in encodings::kinds() {
         // A table has a row for each position of the training length, unless its size is given.
         let fresh = model(&format!("'{}'", entry.kind)).position;
         let larger = if fresh.capabilities().table_rows.is_some() { ", table_size = 32" } else { "" };

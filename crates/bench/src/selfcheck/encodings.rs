@@ -7,7 +7,7 @@ use longwave_kernels::{Layout, rotate};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::encoding::PositionUse;
-use longwave_position::encodings::ENCODINGS;
+use longwave_position::encodings;
 use longwave_position::frequency::{Frequencies, Rotation};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions};
 use longwave_train::parameters;
@@ -17,12 +17,12 @@ const LENGTH: usize = 24;
 const VOCAB: usize = 29;
 
 pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
-    for entry in ENCODINGS {
+    for entry in encodings::kinds() {
         let fresh = |device: &Device| model(entry.kind, device);
         each(format!("encoding: {}", entry.kind), &mut || against_plain(checked, &fresh))?;
     }
     each("law: rope turns by the position's angle".to_owned(), &mut || angles(checked))?;
-    for kind in ENCODINGS.iter().map(|entry| entry.kind).filter(|kind| reads_distances(kind)) {
+    for kind in encodings::kinds().iter().map(|entry| entry.kind).filter(|kind| reads_distances(kind)) {
         each(format!("law: {kind} reads distances alone"), &mut || shifted(checked, kind))?;
     }
     for extension in GEOMETRIES {

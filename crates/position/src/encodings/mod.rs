@@ -1,15 +1,20 @@
-//! Every positional encoding, one file each. Adding one is one new file and one line here.
+//! Every positional encoding, one file each. Adding one is one new file and one line here. A program outside of this
+//! workspace adds its own with [`register`].
 
 use crate::encoding::{Configure, Dimensions, Extrapolation, MAX_SIZE, Position, largest};
 use crate::init::Init;
+use crate::registry::{EncodingEntry, RegisteredConfig, RegisteredEncoding};
+use crate::stack::MIXED;
 use crate::tagged::{KindInfo, serialize_tagged, tagged, with_aliases, with_lengths};
 use burn::module::Module;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
+use longwave_core::registry::Registry;
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
 
 macro_rules! encodings {
     ($($Name:ident in $module:ident),* $(,)?) => {
@@ -19,6 +24,8 @@ macro_rules! encodings {
         #[derive(Clone, Debug, PartialEq)]
         pub enum EncodingConfig {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $Name($module::Config),)*
+            /// One that another crate defines.
+            Registered(RegisteredConfig),
         }
 
         /// Any one encoding, with its parameters.
@@ -26,14 +33,19 @@ macro_rules! encodings {
         #[allow(clippy::large_enum_variant, reason = "one a model; its tensors are handles")]
         pub enum Encoding {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $Name($module::$Name),)*
+            /// One that another crate defines.
+            Registered(RegisteredEncoding),
         }
 
-        /// Every encoding there is.
-        pub const ENCODINGS: &[KindInfo] = &[$(KindInfo {
+        /// The encodings of this workspace, without those that a program registers.
+        const OF_THE_WORKSPACE: &[KindInfo] = &[$(KindInfo {
             kind: <$module::Config as Configure>::KIND,
             description: <$module::Config as Configure>::DESCRIPTION,
             source: <$module::Config as Configure>::SOURCE,
         },)*];
+
+        /// Other names of the encodings of this workspace.
+        const OTHER_NAMES: &[&[&str]] = &[$(<$module::Config as Configure>::ALIASES,)*];
 
         /// Every encoding with its default keys and with each of its [`VARIANTS`](Configure::VARIANTS), as TOML tables.
         pub fn every() -> Vec<String> {
@@ -44,6 +56,7 @@ macro_rules! encodings {
                 every.extend(variants.iter().map(|keys| format!("{kind}\n{keys}")));
                 every.push(kind);
             )*
+            every.extend(registered().iter().flat_map(EncodingEntry::settings));
             every
         }
 
@@ -59,7 +72,10 @@ macro_rules! encodings {
                 {
                     return Ok(Self::$Name(read(&rest, section)?));
                 })*
-                Err(unknown_kind(&format!("{section}.kind"), &kind, ENCODINGS.iter().map(|entry| entry.kind)))
+                if let Some(entry) = registered().iter().find(|entry| entry.is_called(&kind)) {
+                    return Ok(Self::Registered(entry.read(&rest, section)?));
+                }
+                Err(unknown_kind(&format!("{section}.kind"), &kind, kinds().iter().map(|entry| entry.kind)))
             }
 
             /// The keys of this kind that are lengths; none where the kind is unknown.
@@ -69,17 +85,23 @@ macro_rules! encodings {
                 {
                     return <$module::Config as Configure>::LENGTHS;
                 })*
-                &[]
+                registered().iter().find(|entry| entry.is_called(kind)).map_or(&[], |entry| entry.lengths)
             }
 
             /// `position.kind`.
             pub fn kind(&self) -> &'static str {
-                match self { $(Self::$Name(_) => <$module::Config as Configure>::KIND,)* }
+                match self {
+                    $(Self::$Name(_) => <$module::Config as Configure>::KIND,)*
+                    Self::Registered(config) => config.kind(),
+                }
             }
 
             /// What happens past the training length, with the default keys.
             pub fn extrapolation(&self) -> Extrapolation {
-                match self { $(Self::$Name(_) => <$module::Config as Configure>::EXTRAPOLATION,)* }
+                match self {
+                    $(Self::$Name(_) => <$module::Config as Configure>::EXTRAPOLATION,)*
+                    Self::Registered(config) => config.extrapolation(),
+                }
             }
 
             /// Checks the values against the model's sizes.
@@ -93,27 +115,39 @@ macro_rules! encodings {
                         "no encoding comes near it: `longwave schema` says what the key means and its default",
                     ));
                 }
-                match self { $(Self::$Name(config) => config.validate(section, dimensions),)* }
+                match self {
+                    $(Self::$Name(config) => config.validate(section, dimensions),)*
+                    Self::Registered(config) => config.validate(section, dimensions),
+                }
             }
 
             /// Builds the encoding with its initial parameters.
             pub fn build(&self, dimensions: &Dimensions, init: &Init) -> Encoding {
-                match self { $(Self::$Name(config) => Encoding::$Name(config.build(dimensions, init)),)* }
+                match self {
+                    $(Self::$Name(config) => Encoding::$Name(config.build(dimensions, init)),)*
+                    Self::Registered(config) => Encoding::Registered(config.build(dimensions, init)),
+                }
             }
 
             /// Tokens of the segment before that every layer also attends to.
             pub fn memory(&self) -> usize {
-                match self { $(Self::$Name(config) => config.memory(),)* }
+                match self {
+                    $(Self::$Name(config) => config.memory(),)*
+                    Self::Registered(config) => config.memory(),
+                }
             }
 
             /// The keys without the kind.
             pub(crate) fn keys(&self) -> serde_json::Result<serde_json::Value> {
-                match self { $(Self::$Name(config) => serde_json::to_value(config),)* }
+                match self {
+                    $(Self::$Name(config) => serde_json::to_value(config),)*
+                    Self::Registered(config) => config.keys(),
+                }
             }
 
             /// One schema for each encoding.
             pub(crate) fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
-                vec![$(with_aliases(
+                let mut schemas = vec![$(with_aliases(
                     with_lengths::<$module::Config>(tagged::<$module::Config>(
                         <$module::Config as Configure>::KIND,
                         <$module::Config as Configure>::DESCRIPTION,
@@ -121,14 +155,19 @@ macro_rules! encodings {
                     )),
                     <$module::Config as Configure>::KIND,
                     <$module::Config as Configure>::ALIASES,
-                ),)*]
+                ),)*];
+                schemas.extend(registered().iter().map(|entry| entry.schema(generator)));
+                schemas
             }
         }
 
         impl Encoding {
             /// `position.kind`.
             pub fn kind(&self) -> &'static str {
-                match self { $(Self::$Name(_) => <$module::Config as Configure>::KIND,)* }
+                match self {
+                    $(Self::$Name(_) => <$module::Config as Configure>::KIND,)*
+                    Self::Registered(encoding) => encoding.kind(),
+                }
             }
         }
 
@@ -136,13 +175,19 @@ macro_rules! encodings {
             type Target = dyn Position;
 
             fn deref(&self) -> &Self::Target {
-                match self { $(Self::$Name(encoding) => encoding,)* }
+                match self {
+                    $(Self::$Name(encoding) => encoding,)*
+                    Self::Registered(encoding) => encoding.position(),
+                }
             }
         }
 
         impl DerefMut for Encoding {
             fn deref_mut(&mut self) -> &mut Self::Target {
-                match self { $(Self::$Name(encoding) => encoding,)* }
+                match self {
+                    $(Self::$Name(encoding) => encoding,)*
+                    Self::Registered(encoding) => encoding.position_mut(),
+                }
             }
         }
     };
@@ -184,6 +229,36 @@ encodings! {
     SelectiveRope in selective_rope,
 }
 
+static REGISTRY: Registry<EncodingEntry> = Registry::new("encoding");
+
+/// The encodings that the program has registered.
+pub fn registered() -> &'static [EncodingEntry] {
+    REGISTRY.entries()
+}
+
+/// Every encoding there is: those of this workspace, then those that the program has registered.
+pub fn kinds() -> &'static [KindInfo] {
+    static KINDS: LazyLock<Vec<KindInfo>> = LazyLock::new(|| {
+        let registered = registered().iter().map(|entry| entry.info);
+        OF_THE_WORKSPACE.iter().copied().chain(registered).collect()
+    });
+    &KINDS
+}
+
+/// Adds encodings that another crate defines, before anything reads the list.
+///
+/// # Errors
+/// A name is taken or not allowed, a config cannot be read from its `kind` alone, or the list was read before.
+pub fn register(entries: Vec<EncodingEntry>) -> Result<()> {
+    let mut known: Vec<&str> = OF_THE_WORKSPACE.iter().map(|entry| entry.kind).collect();
+    known.extend(OTHER_NAMES.iter().copied().flatten().chain([&MIXED]));
+    for entry in &entries {
+        entry.check(known.iter().copied())?;
+        known.extend(entry.aliases.iter().chain([&entry.info.kind]));
+    }
+    REGISTRY.fill(entries)
+}
+
 impl Serialize for EncodingConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serialize_tagged(self.kind(), self.keys(), serializer)
@@ -210,11 +285,11 @@ mod tests {
 
     #[test]
     fn kinds_are_unique_and_documented() {
-        let mut kinds: Vec<_> = ENCODINGS.iter().map(|entry| entry.kind).collect();
-        kinds.sort_unstable();
-        kinds.dedup();
-        assert_eq!(kinds.len(), ENCODINGS.len());
-        assert!(ENCODINGS.iter().all(|entry| !entry.description.is_empty() && !entry.source.is_empty()));
+        let mut names: Vec<_> = kinds().iter().map(|entry| entry.kind).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), kinds().len());
+        assert!(kinds().iter().all(|entry| !entry.description.is_empty() && !entry.source.is_empty()));
     }
 
     #[test]
@@ -228,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_config_survives_the_round_trip() {
-        for entry in ENCODINGS {
+        for entry in kinds() {
             let config =
                 EncodingConfig::from_value(&toml::Value::String(entry.kind.into()), "position").unwrap();
             let written = toml::Value::try_from(&config).unwrap();

@@ -1,6 +1,6 @@
 //! Biases that fall with the distance, and the names of all kinds.
 
-use super::{ENCODINGS, EncodingConfig};
+use super::{EncodingConfig, kinds};
 use crate::positions::Positions;
 use crate::testing::{bias, build, dimensions};
 use burn::tensor::Device;
@@ -21,7 +21,7 @@ fn penalties_fall_with_the_distance() {
 
 #[test]
 fn every_kind_builds_from_its_name() {
-    for entry in ENCODINGS {
+    for entry in kinds() {
         let config = EncodingConfig::from_value(&toml::Value::String(entry.kind.into()), "position").unwrap();
         config.validate("position", &dimensions()).unwrap_or_else(|error| panic!("{error}"));
     }

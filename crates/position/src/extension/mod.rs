@@ -33,10 +33,6 @@ pub use scale::Scale;
 ///     const DESCRIPTION: &'static str = "every frequency halved";
 ///     const SOURCE: &'static str = "this example";
 ///
-///     fn validate(&self, _section: &str) -> Result<()> {
-///         Ok(()) // there is no key to check
-///     }
-///
 ///     fn apply(&self, reading: &mut Reading, _lengths: Lengths) -> Result<()> {
 ///         change_frequencies(Self::KIND, reading, |old| Ok(old.map(|_band, inv_freq| inv_freq / 2.0)))
 ///     }
@@ -64,7 +60,10 @@ pub trait Extend: Sized {
     ///
     /// # Errors
     /// A value that is not allowed, named by its key below `section`.
-    fn validate(&self, section: &str) -> Result<()>;
+    fn validate(&self, section: &str) -> Result<()> {
+        let _ = section;
+        Ok(())
+    }
 
     /// Changes the reading for a length.
     ///

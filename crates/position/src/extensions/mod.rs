@@ -1,4 +1,5 @@
-//! Every context extension, one file each. Adding one is one new file and one line here.
+//! Every context extension, one file each. Adding one is one new file and one line here. A program outside of this
+//! workspace adds its own with [`register`].
 //!
 //! Each also takes `log_n = true`, `temperature` and `layers`: see [`common`].
 
@@ -13,13 +14,16 @@ use common::Common;
 
 use crate::extension::{Example, Extend, Lengths};
 use crate::reading::Reading;
+use crate::registry::{ExtensionEntry, RegisteredExtension};
 use crate::tagged::{KindInfo, serialize_tagged, tagged};
 use crate::tokens::Tokens;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
+use longwave_core::registry::Registry;
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 macro_rules! extensions {
     ($($Name:ident in $module:ident),* $(,)?) => {
@@ -29,10 +33,12 @@ macro_rules! extensions {
         #[derive(Clone, Debug, PartialEq)]
         pub enum Extension {
             $(#[doc = concat!("See [`", stringify!($module), "`](mod@", stringify!($module), ").")] $Name($module::$Name),)*
+            /// One that another crate defines.
+            Registered(RegisteredExtension),
         }
 
-        /// Every extension there is.
-        pub const EXTENSIONS: &[KindInfo] = &[$(KindInfo {
+        /// The extensions of this workspace, without those that a program registers.
+        const OF_THE_WORKSPACE: &[KindInfo] = &[$(KindInfo {
             kind: <$module::$Name as Extend>::KIND,
             description: <$module::$Name as Extend>::DESCRIPTION,
             source: <$module::$Name as Extend>::SOURCE,
@@ -47,6 +53,11 @@ macro_rules! extensions {
             $(for example in <$module::$Name as Extend>::examples(bands, lengths) {
                 all.push((ExtensionConfig::of_example(<$module::$Name as Extend>::KIND, &example)?, example));
             })*
+            for entry in registered() {
+                for example in entry.examples(bands, lengths) {
+                    all.push((ExtensionConfig::of_example(entry.info.kind, &example)?, example));
+                }
+            }
             Ok(all)
         }
 
@@ -65,38 +76,60 @@ macro_rules! extensions {
                     extension.validate(section)?;
                     return Ok(Self { extension: Extension::$Name(extension), common });
                 })*
-                Err(unknown_kind(section, &kind, EXTENSIONS.iter().map(|entry| entry.kind)))
+                if let Some(entry) = registered().iter().find(|entry| entry.info.kind == kind) {
+                    let common = Common::take(&mut rest, entry.own_temperature, section)?;
+                    let extension = Extension::Registered(entry.read(&rest, section)?);
+                    return Ok(Self { extension, common });
+                }
+                Err(unknown_kind(section, &kind, kinds().iter().map(|entry| entry.kind)))
             }
 
             /// The schema of every extension, in the order of the list.
             pub fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
-                vec![$(with_common(
+                let mut schemas = vec![$(with_common(
                     tagged::<$module::$Name>(
                         <$module::$Name as Extend>::KIND,
                         <$module::$Name as Extend>::DESCRIPTION,
                         generator,
                     ),
                     <$module::$Name as Extend>::OWN_TEMPERATURE,
-                ),)*]
+                ),)*];
+                let registered = registered().iter();
+                schemas.extend(
+                    registered.map(|entry| with_common(entry.schema(generator), entry.own_temperature)),
+                );
+                schemas
             }
         }
 
         impl Extension {
             /// Its name.
             fn kind(&self) -> &'static str {
-                match self { $(Self::$Name(_) => <$module::$Name as Extend>::KIND,)* }
+                match self {
+                    $(Self::$Name(_) => <$module::$Name as Extend>::KIND,)*
+                    Self::Registered(extension) => extension.kind(),
+                }
             }
 
             fn keys(&self) -> serde_json::Result<serde_json::Value> {
-                match self { $(Self::$Name(extension) => serde_json::to_value(extension),)* }
+                match self {
+                    $(Self::$Name(extension) => serde_json::to_value(extension),)*
+                    Self::Registered(extension) => extension.keys(),
+                }
             }
 
             fn window(&self) -> Option<Tokens> {
-                match self { $(Self::$Name(extension) => extension.window(),)* }
+                match self {
+                    $(Self::$Name(extension) => extension.window(),)*
+                    Self::Registered(extension) => extension.window(),
+                }
             }
 
             fn change(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-                match self { $(Self::$Name(extension) => extension.apply(reading, lengths),)* }
+                match self {
+                    $(Self::$Name(extension) => extension.apply(reading, lengths),)*
+                    Self::Registered(extension) => extension.apply(reading, lengths),
+                }
             }
         }
     };
@@ -133,6 +166,40 @@ extensions! {
     FloatPositions in float,
     LongerTable in table,
     Formula in formula,
+}
+
+static REGISTRY: Registry<ExtensionEntry> = Registry::new("extension");
+
+/// The extensions that the program has registered.
+pub fn registered() -> &'static [ExtensionEntry] {
+    REGISTRY.entries()
+}
+
+/// Every extension there is: those of this workspace, then those that the program has registered.
+pub fn kinds() -> &'static [KindInfo] {
+    static KINDS: LazyLock<Vec<KindInfo>> = LazyLock::new(|| {
+        let registered = registered().iter().map(|entry| entry.info);
+        OF_THE_WORKSPACE.iter().copied().chain(registered).collect()
+    });
+    &KINDS
+}
+
+/// The name of the measurement that a longer context must beat, the context truncated to the last `train.length` tokens.
+/// Results have it in the place of an extension, so no extension has this name.
+pub const WINDOW_BASELINE: &str = "window_baseline";
+
+/// Adds extensions that another crate defines, before anything reads the list.
+///
+/// # Errors
+/// A name is taken or not allowed, or the list was read before.
+pub fn register(entries: Vec<ExtensionEntry>) -> Result<()> {
+    let known = OF_THE_WORKSPACE.iter().map(|entry| entry.kind);
+    let mut known: Vec<&str> = known.chain([WINDOW_BASELINE]).collect();
+    for entry in &entries {
+        entry.check(known.iter().copied())?;
+        known.push(entry.info.kind);
+    }
+    REGISTRY.fill(entries)
 }
 
 /// An extension, chosen by `kind`, with the keys that every extension takes.
@@ -274,11 +341,8 @@ fn applicable(reading: &Reading, lengths: Lengths) -> String {
             .and_then(|()| changed.check_attention())
             .is_ok()
     };
-    let names: Vec<_> = EXTENSIONS
-        .iter()
-        .filter(|entry| applies(entry.kind))
-        .map(|entry| format!("`{}`", entry.kind))
-        .collect();
+    let names: Vec<_> =
+        kinds().iter().filter(|entry| applies(entry.kind)).map(|entry| format!("`{}`", entry.kind)).collect();
     names.join(", ")
 }
 
@@ -311,7 +375,7 @@ impl JsonSchema for ExtensionConfig {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let kinds: Vec<_> = EXTENSIONS.iter().map(|entry| entry.kind).collect();
+        let kinds: Vec<_> = kinds().iter().map(|entry| entry.kind).collect();
         let schemas = Self::schemas(generator);
         json_schema!({
             "description": "A context extension: its kind, or a table with its keys.",

@@ -161,7 +161,7 @@ fn what_an_encoding_cannot_learn_from_is_refused() {
     assert!(hidden(offset, "kind = \"rope\"").contains("does not see a shift"));
     assert!(hidden(randpos, "kind = \"none\"").contains("reads the order of the tokens alone"));
     assert!(check(randpos, "kind = \"rope\"", scaled).is_ok());
-    for entry in crate::encodings::ENCODINGS {
+    for entry in crate::encodings::kinds() {
         let position = format!("kind = \"{}\"", entry.kind);
         assert!(check("kind = \"segments\"\ncount = 4", &position, LogN::Off).is_ok(), "{position}");
     }

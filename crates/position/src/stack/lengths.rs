@@ -47,7 +47,7 @@ fn within(value: &Value, section: &str, kind: &str, lengths: Lengths) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encodings::ENCODINGS;
+    use crate::encodings;
     use crate::stack::PositionConfig;
 
     fn read(text: &str) -> Result<PositionConfig> {
@@ -98,8 +98,9 @@ mod tests {
     fn every_length_is_a_key_with_its_schema() {
         let schema = schemars::schema_for!(EncodingConfig).to_value();
         let variants = schema["oneOf"].as_array().unwrap();
-        let of =
-            |kind: &str| variants[ENCODINGS.iter().position(|entry| entry.kind == kind).unwrap()].clone();
+        let of = |kind: &str| {
+            variants[encodings::kinds().iter().position(|entry| entry.kind == kind).unwrap()].clone()
+        };
         for (kind, key) in [("learned", "table_size"), ("transformer_xl", "memory"), ("deberta", "span")] {
             let property = &of(kind)["properties"][key];
             assert!(

@@ -15,7 +15,7 @@ mod serialization;
 mod size;
 
 use crate::encoding::{Dimensions, HeadUse};
-use crate::encodings::{ENCODINGS, Encoding, EncodingConfig};
+use crate::encodings::{self, Encoding, EncodingConfig};
 use crate::init::Init;
 use crate::layout::TextLayout;
 use crate::reading::{LayerEncoding, LayerReading, LearnedLogN, LogN, LogNKind, Mask, Reading};
@@ -28,7 +28,7 @@ use serde::Deserialize;
 use toml::Value;
 
 /// `position.kind` of a mixed stack.
-const MIXED: &str = "mixed";
+pub(crate) const MIXED: &str = "mixed";
 
 /// `[position]`: one encoding, a list of them, or a mixed stack.
 #[derive(Clone, Debug, PartialEq)]
@@ -262,8 +262,8 @@ impl PositionConfig {
 /// The error of an unknown `kind` of the whole section, with `mixed` among those allowed.
 fn or_mixed(value: &Value, section: &str, error: Error) -> Error {
     match kind_and_rest(value, section) {
-        Ok((kind, _)) if ENCODINGS.iter().all(|entry| entry.kind != kind) => {
-            let kinds = ENCODINGS.iter().map(|entry| entry.kind).chain([MIXED]);
+        Ok((kind, _)) if encodings::kinds().iter().all(|entry| entry.kind != kind) => {
+            let kinds = encodings::kinds().iter().map(|entry| entry.kind).chain([MIXED]);
             unknown_kind(&format!("{section}.kind"), &kind, kinds)
         }
         _ => error,

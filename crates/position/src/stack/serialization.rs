@@ -2,7 +2,7 @@
 
 use super::entry::{StackEntry, StackEntryKeys};
 use super::{MIXED, PositionConfig};
-use crate::encodings::{ENCODINGS, EncodingConfig};
+use crate::encodings::{self, EncodingConfig};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -67,7 +67,7 @@ impl JsonSchema for PositionConfig {
                 properties.extend(own.clone());
             }
         }
-        let kinds: Vec<_> = ENCODINGS.iter().map(|entry| entry.kind).collect();
+        let kinds: Vec<_> = encodings::kinds().iter().map(|entry| entry.kind).collect();
         entries.push(json_schema!({ "enum": kinds }));
         json_schema!({
             "description": "The positional encoding, a list of encodings whose hooks compose in order, or a mixed stack.",

@@ -184,7 +184,7 @@ fn an_extension_changes_the_layers_it_makes_sense_for() {
 
 #[test]
 fn linear_attention_takes_what_does_not_act_on_scores() {
-    let taken: Vec<&str> = ENCODINGS
+    let taken: Vec<&str> = encodings::kinds()
         .iter()
         .map(|entry| entry.kind)
         .filter(|kind| {

@@ -3,7 +3,7 @@
 use crate::axis::Axis;
 use longwave_core::config::{take_table, unknown_key, unknown_kind};
 use longwave_core::{Error, Result};
-use longwave_position::encodings::ENCODINGS;
+use longwave_position::encodings;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
@@ -30,7 +30,7 @@ impl EvaluateBlock {
                 let known: Vec<&str> = match axes.iter().find(|axis| axis.name == *name) {
                     Some(axis) => axis.points.iter().map(|point| point.label.as_str()).collect(),
                     None if name == ENCODING => {
-                        ENCODINGS.iter().map(|entry| entry.kind).chain(["mixed"]).collect()
+                        encodings::kinds().iter().map(|entry| entry.kind).chain(["mixed"]).collect()
                     }
                     None => {
                         let known: Vec<&str> =

@@ -1,0 +1,64 @@
+//! The program with encodings and extensions of another crate.
+
+use crate::output;
+use longwave_core::Result;
+use longwave_position::encoding::{Configure, Position};
+use longwave_position::registry::{ConfigKeys, EncodingEntry, ExtensionEntry};
+use longwave_position::{Extend, encodings, extensions};
+use std::process::ExitCode;
+
+/// The `longwave` program with entries of your own beside those of this workspace: configs, schema, `inspect`, studies and
+/// `selfcheck` know them.
+///
+/// `examples/own-encoding` is such a program.
+#[derive(Debug, Default)]
+pub struct Program {
+    encodings: Vec<EncodingEntry>,
+    extensions: Vec<ExtensionEntry>,
+}
+
+impl Program {
+    /// The program as it is.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the encoding that a configuration builds.
+    #[must_use]
+    pub fn encoding<C>(mut self) -> Self
+    where
+        C: Configure + ConfigKeys,
+        C::Encoding: Position + burn::module::Module + Sync + 'static,
+    {
+        self.encodings.push(EncodingEntry::of::<C>());
+        self
+    }
+
+    /// Adds an extension.
+    #[must_use]
+    pub fn extension<E: Extend + ConfigKeys>(mut self) -> Self {
+        self.extensions.push(ExtensionEntry::of::<E>());
+        self
+    }
+
+    /// Puts the entries into the lists of this process, for programs that call the library and not the command line. It
+    /// must come before anything else of the library.
+    ///
+    /// # Errors
+    /// A name is taken or not allowed, an entry lacks what the lists need, or the lists were read before.
+    pub fn register(self) -> Result<()> {
+        encodings::register(self.encodings)?;
+        extensions::register(self.extensions)
+    }
+
+    /// Runs the command line with the process's arguments.
+    pub fn run(self) -> ExitCode {
+        match self.register() {
+            Ok(()) => crate::run_command(),
+            Err(error) => {
+                output::report_error(&error);
+                ExitCode::from(error.exit_code())
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The configuration of an encoding that another crate defines.
+
+use super::{ConfigKeys, RegisteredEncoding, read};
+use crate::encoding::{Configure, Dimensions, Extrapolation, Position};
+use crate::init::Init;
+use crate::tagged::{KindInfo, tagged, with_aliases, with_lengths};
+use burn::module::Module;
+use longwave_core::registry::check_name;
+use longwave_core::{Error, Result};
+use schemars::{Schema, SchemaGenerator};
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+use toml::Table;
+
+/// An encoding that a program registers.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodingEntry {
+    /// Its name, description and source.
+    pub info: KindInfo,
+    /// Other names that `position.kind` may have.
+    pub(crate) aliases: &'static [&'static str],
+    /// Keys that are lengths.
+    pub(crate) lengths: &'static [&'static str],
+    variants: &'static [&'static str],
+    read: fn(&Table, &str) -> Result<RegisteredConfig>,
+    schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl EncodingEntry {
+    /// The encoding that a configuration builds.
+    pub fn of<C>() -> Self
+    where
+        C: Configure + ConfigKeys,
+        C::Encoding: Position + Module + Sync + 'static,
+    {
+        Self {
+            info: KindInfo { kind: C::KIND, description: C::DESCRIPTION, source: C::SOURCE },
+            aliases: C::ALIASES,
+            lengths: C::LENGTHS,
+            variants: C::VARIANTS,
+            read: |table, section| Ok(RegisteredConfig(Arc::new(read::<C>(table, section)?))),
+            schema: |generator| {
+                let schema = tagged::<C>(C::KIND, C::DESCRIPTION, generator);
+                with_aliases(with_lengths::<C>(schema), C::KIND, C::ALIASES)
+            },
+        }
+    }
+
+    /// Whether `position.kind` may have this name.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        name == self.info.kind || self.aliases.contains(&name)
+    }
+
+    /// Reads its keys.
+    pub(crate) fn read(&self, table: &Table, section: &str) -> Result<RegisteredConfig> {
+        (self.read)(table, section)
+    }
+
+    /// The schema of its table.
+    pub(crate) fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
+        (self.schema)(generator)
+    }
+
+    /// Its default keys, then each of its variants, as TOML tables.
+    pub fn settings(&self) -> Vec<String> {
+        let kind = format!("kind = '{}'", self.info.kind);
+        let variants = self.variants.iter().map(|keys| format!("{kind}\n{keys}"));
+        std::iter::once(kind.clone()).chain(variants).collect()
+    }
+
+    /// Checks what the lists rely on; `known` are the names that are taken.
+    pub(crate) fn check<'a>(&self, known: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
+        let kind = self.info.kind;
+        for name in std::iter::once(&kind).chain(self.aliases) {
+            check_name("encoding", name, known.clone())?;
+        }
+        super::check_words("encoding", &self.info)?;
+        self.read(&Table::new(), "position").map(drop).map_err(|error| {
+            Error::usage(format!(
+                "the encoding `{kind}` cannot be registered: its name alone is no config of it ({})",
+                error.message()
+            ))
+            .hint("give every key a default: `#[serde(default)]`")
+        })
+    }
+}
+
+/// What a config of any type can do; see [`Configure`].
+trait AnyConfig: Debug + Any + Send + Sync {
+    fn kind(&self) -> &'static str;
+    fn extrapolation(&self) -> Extrapolation;
+    fn validate_any(&self, section: &str, dimensions: &Dimensions) -> Result<()>;
+    fn build_any(&self, dimensions: &Dimensions, init: &Init) -> RegisteredEncoding;
+    fn memory_any(&self) -> usize;
+    fn keys(&self) -> serde_json::Result<serde_json::Value>;
+    fn equals(&self, other: &dyn Any) -> bool;
+}
+
+impl<C> AnyConfig for C
+where
+    C: Configure + ConfigKeys,
+    C::Encoding: Position + Module + Sync + 'static,
+{
+    fn kind(&self) -> &'static str {
+        C::KIND
+    }
+
+    fn extrapolation(&self) -> Extrapolation {
+        C::EXTRAPOLATION
+    }
+
+    fn validate_any(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        self.validate(section, dimensions)
+    }
+
+    fn build_any(&self, dimensions: &Dimensions, init: &Init) -> RegisteredEncoding {
+        RegisteredEncoding::new(C::KIND, self.build(dimensions, init))
+    }
+
+    fn memory_any(&self) -> usize {
+        self.memory()
+    }
+
+    fn keys(&self) -> serde_json::Result<serde_json::Value> {
+        serde_json::to_value(self)
+    }
+
+    fn equals(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<C>() == Some(self)
+    }
+}
+
+/// The keys of an encoding that another crate defines.
+#[derive(Clone, Debug)]
+pub struct RegisteredConfig(Arc<dyn AnyConfig>);
+
+impl PartialEq for RegisteredConfig {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.equals(&*other.0)
+    }
+}
+
+impl RegisteredConfig {
+    pub(crate) fn kind(&self) -> &'static str {
+        self.0.kind()
+    }
+
+    pub(crate) fn extrapolation(&self) -> Extrapolation {
+        self.0.extrapolation()
+    }
+
+    pub(crate) fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        self.0.validate_any(section, dimensions)
+    }
+
+    pub(crate) fn build(&self, dimensions: &Dimensions, init: &Init) -> RegisteredEncoding {
+        self.0.build_any(dimensions, init)
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.0.memory_any()
+    }
+
+    pub(crate) fn keys(&self) -> serde_json::Result<serde_json::Value> {
+        self.0.keys()
+    }
+}

@@ -1,0 +1,123 @@
+//! An extension that another crate defines.
+
+use super::{ConfigKeys, read};
+use crate::extension::{Example, Extend, Lengths};
+use crate::reading::Reading;
+use crate::tagged::{KindInfo, tagged};
+use crate::tokens::Tokens;
+use longwave_core::Result;
+use longwave_core::registry::check_name;
+use schemars::{Schema, SchemaGenerator};
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+use toml::Table;
+
+/// An extension that a program registers.
+#[derive(Clone, Copy, Debug)]
+pub struct ExtensionEntry {
+    /// Its name, description and source.
+    pub info: KindInfo,
+    /// Whether `temperature` is a key of its own.
+    pub(crate) own_temperature: bool,
+    read: fn(&Table, &str) -> Result<RegisteredExtension>,
+    schema: fn(&mut SchemaGenerator) -> Schema,
+    examples: fn(usize, Lengths) -> Vec<Example>,
+}
+
+impl ExtensionEntry {
+    /// The extension of a type, which is its keys.
+    pub fn of<E: Extend + ConfigKeys>() -> Self {
+        Self {
+            info: KindInfo { kind: E::KIND, description: E::DESCRIPTION, source: E::SOURCE },
+            own_temperature: E::OWN_TEMPERATURE,
+            read: |table, section| {
+                let extension: E = read(table, section)?;
+                extension.validate(section)?;
+                Ok(RegisteredExtension(Arc::new(extension)))
+            },
+            schema: |generator| tagged::<E>(E::KIND, E::DESCRIPTION, generator),
+            examples: E::examples,
+        }
+    }
+
+    /// Reads and checks its own keys.
+    pub(crate) fn read(&self, table: &Table, section: &str) -> Result<RegisteredExtension> {
+        (self.read)(table, section)
+    }
+
+    /// The schema of its own keys.
+    pub(crate) fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
+        (self.schema)(generator)
+    }
+
+    /// Its examples, as [`Extend::examples`].
+    pub(crate) fn examples(&self, bands: usize, lengths: Lengths) -> Vec<Example> {
+        (self.examples)(bands, lengths)
+    }
+
+    /// Checks what the lists rely on; `known` are the names that are taken.
+    pub(crate) fn check<'a>(&self, known: impl Iterator<Item = &'a str>) -> Result<()> {
+        check_name("extension", self.info.kind, known)?;
+        super::check_words("extension", &self.info)
+    }
+}
+
+/// What an extension of any type can do; see [`Extend`].
+trait AnyExtension: Debug + Any + Send + Sync {
+    fn kind(&self) -> &'static str;
+    fn keys(&self) -> serde_json::Result<serde_json::Value>;
+    fn window_any(&self) -> Option<Tokens>;
+    fn apply_any(&self, reading: &mut Reading, lengths: Lengths) -> Result<()>;
+    fn equals(&self, other: &dyn Any) -> bool;
+}
+
+impl<E: Extend + ConfigKeys> AnyExtension for E {
+    fn kind(&self) -> &'static str {
+        E::KIND
+    }
+
+    fn keys(&self) -> serde_json::Result<serde_json::Value> {
+        serde_json::to_value(self)
+    }
+
+    fn window_any(&self) -> Option<Tokens> {
+        self.window()
+    }
+
+    fn apply_any(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        self.apply(reading, lengths)
+    }
+
+    fn equals(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<E>() == Some(self)
+    }
+}
+
+/// An extension that another crate defines, with its keys.
+#[derive(Clone, Debug)]
+pub struct RegisteredExtension(Arc<dyn AnyExtension>);
+
+impl PartialEq for RegisteredExtension {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.equals(&*other.0)
+    }
+}
+
+impl RegisteredExtension {
+    pub(crate) fn kind(&self) -> &'static str {
+        self.0.kind()
+    }
+
+    pub(crate) fn keys(&self) -> serde_json::Result<serde_json::Value> {
+        self.0.keys()
+    }
+
+    pub(crate) fn window(&self) -> Option<Tokens> {
+        self.0.window_any()
+    }
+
+    pub(crate) fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        self.0.apply_any(reading, lengths)
+    }
+}

@@ -1,0 +1,381 @@
+//! A module whose type is not known: the parameters and hooks of an encoding of another crate.
+//!
+//! burn's visitors and mappers are generic over the number of axes of a parameter, so they cannot be called through a trait
+//! object. A parameter leaves the module as `dyn Any`, and gets its type back where the visitor is known.
+
+use crate::encoding::Position;
+use burn::module::{
+    Content, Devices, Flag, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor, Param,
+};
+use burn::tensor::{Bool, Device, Int, Tensor};
+use std::any::Any;
+
+/// The most axes of a parameter, as [`for_each_rank`] has them.
+const MOST_AXES: usize = 8;
+
+/// Runs a block for each number of axes that a parameter may have, as a constant.
+macro_rules! for_each_rank {
+    ($D:ident, $block:block) => {
+        for_each_rank!(@ $D, $block, 0 1 2 3 4 5 6 7 8);
+    };
+    (@ $D:ident, $block:block, $($axes:literal)*) => {
+        $({
+            const $D: usize = $axes;
+            $block
+        })*
+    };
+}
+
+/// An encoding of any type, with its parameters.
+pub(super) trait AnyModule: Position + std::fmt::Debug + Send + Sync {
+    fn duplicate(&self) -> Box<dyn AnyModule>;
+    fn visit_any(&self, visitor: &mut dyn AnyVisitor);
+    fn map_any(self: Box<Self>, mapper: &mut dyn AnyMapper) -> Box<dyn AnyModule>;
+    fn devices_any(&self, devices: Devices) -> Devices;
+    fn to_device_any(self: Box<Self>, device: &Device) -> Box<dyn AnyModule>;
+    fn fork_any(self: Box<Self>, device: &Device) -> Box<dyn AnyModule>;
+    fn train_any(self: Box<Self>) -> Box<dyn AnyModule>;
+    fn valid_any(&self) -> Box<dyn AnyModule>;
+    fn materialize_any(self: Box<Self>) -> Box<dyn AnyModule>;
+}
+
+impl<M: Module + Position + Sync + 'static> AnyModule for M {
+    fn duplicate(&self) -> Box<dyn AnyModule> {
+        Box::new(self.clone())
+    }
+
+    fn visit_any(&self, visitor: &mut dyn AnyVisitor) {
+        self.visit(&mut Untyped(visitor));
+    }
+
+    fn map_any(self: Box<Self>, mapper: &mut dyn AnyMapper) -> Box<dyn AnyModule> {
+        Box::new(self.map(&mut Untyped(mapper)))
+    }
+
+    fn devices_any(&self, devices: Devices) -> Devices {
+        self.collect_devices(devices)
+    }
+
+    fn to_device_any(self: Box<Self>, device: &Device) -> Box<dyn AnyModule> {
+        Box::new(self.to_device(device))
+    }
+
+    fn fork_any(self: Box<Self>, device: &Device) -> Box<dyn AnyModule> {
+        Box::new(self.fork(device))
+    }
+
+    fn train_any(self: Box<Self>) -> Box<dyn AnyModule> {
+        Box::new(self.train())
+    }
+
+    fn valid_any(&self) -> Box<dyn AnyModule> {
+        Box::new(self.valid())
+    }
+
+    fn materialize_any(self: Box<Self>) -> Box<dyn AnyModule> {
+        Box::new(self.materialize())
+    }
+}
+
+/// A visitor of any type.
+pub(super) trait AnyVisitor {
+    fn float(&mut self, param: &dyn Any);
+    fn int(&mut self, param: &dyn Any);
+    fn bool(&mut self, param: &dyn Any);
+    fn flag(&mut self, flag: &Param<Flag>);
+    fn enter(&mut self, name: &str, container: &str);
+    fn exit(&mut self, name: &str, container: &str);
+}
+
+/// A mapper of any type.
+pub(super) trait AnyMapper {
+    fn float(&mut self, param: Box<dyn Any>) -> Box<dyn Any>;
+    fn int(&mut self, param: Box<dyn Any>) -> Box<dyn Any>;
+    fn bool(&mut self, param: Box<dyn Any>) -> Box<dyn Any>;
+    fn flag(&mut self, flag: Param<Flag>) -> Param<Flag>;
+    fn enter(&mut self, name: &str, container: &str);
+    fn exit(&mut self, name: &str, container: &str);
+}
+
+/// What walks through the module: it passes parameters on without their type.
+struct Untyped<'a, W: ?Sized>(&'a mut W);
+
+/// Fails to compile where a parameter has more axes than burn's own modules and [`for_each_rank`] take.
+const fn check_axes(axes: usize) {
+    assert!(axes <= MOST_AXES, "a parameter of an encoding has at most 8 axes");
+}
+
+impl ModuleVisitor for Untyped<'_, dyn AnyVisitor + '_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        const { check_axes(D) };
+        self.0.float(param);
+    }
+
+    fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
+        const { check_axes(D) };
+        self.0.int(param);
+    }
+
+    fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
+        const { check_axes(D) };
+        self.0.bool(param);
+    }
+
+    fn visit_flag(&mut self, flag: &Param<Flag>) {
+        self.0.flag(flag);
+    }
+
+    fn enter_module(&mut self, name: &str, container_type: &str) {
+        self.0.enter(name, container_type);
+    }
+
+    fn exit_module(&mut self, name: &str, container_type: &str) {
+        self.0.exit(name, container_type);
+    }
+}
+
+/// A mapped parameter, which has the type that it had before.
+fn typed<P: 'static>(param: Box<dyn Any>) -> P {
+    *param.downcast().unwrap_or_else(|_| unreachable!("a mapper keeps the type of a parameter"))
+}
+
+impl ModuleMapper for Untyped<'_, dyn AnyMapper + '_> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        const { check_axes(D) };
+        typed(self.0.float(Box::new(param)))
+    }
+
+    fn map_int<const D: usize>(&mut self, param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
+        const { check_axes(D) };
+        typed(self.0.int(Box::new(param)))
+    }
+
+    fn map_bool<const D: usize>(&mut self, param: Param<Tensor<D, Bool>>) -> Param<Tensor<D, Bool>> {
+        const { check_axes(D) };
+        typed(self.0.bool(Box::new(param)))
+    }
+
+    fn map_flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
+        self.0.flag(flag)
+    }
+
+    fn enter_module(&mut self, name: &str, container_type: &str) {
+        self.0.enter(name, container_type);
+    }
+
+    fn exit_module(&mut self, name: &str, container_type: &str) {
+        self.0.exit(name, container_type);
+    }
+}
+
+/// What the model's visitor or mapper looks like from the module: parameters get their type back.
+struct Typed<'a, W>(&'a mut W);
+
+impl<V: ModuleVisitor> AnyVisitor for Typed<'_, V> {
+    fn float(&mut self, param: &dyn Any) {
+        for_each_rank!(D, {
+            if let Some(param) = param.downcast_ref::<Param<Tensor<D>>>() {
+                self.0.visit_float(param);
+            }
+        });
+    }
+
+    fn int(&mut self, param: &dyn Any) {
+        for_each_rank!(D, {
+            if let Some(param) = param.downcast_ref::<Param<Tensor<D, Int>>>() {
+                self.0.visit_int(param);
+            }
+        });
+    }
+
+    fn bool(&mut self, param: &dyn Any) {
+        for_each_rank!(D, {
+            if let Some(param) = param.downcast_ref::<Param<Tensor<D, Bool>>>() {
+                self.0.visit_bool(param);
+            }
+        });
+    }
+
+    fn flag(&mut self, flag: &Param<Flag>) {
+        self.0.visit_flag(flag);
+    }
+
+    fn enter(&mut self, name: &str, container: &str) {
+        self.0.enter_module(name, container);
+    }
+
+    fn exit(&mut self, name: &str, container: &str) {
+        self.0.exit_module(name, container);
+    }
+}
+
+impl<M: ModuleMapper> AnyMapper for Typed<'_, M> {
+    fn float(&mut self, mut param: Box<dyn Any>) -> Box<dyn Any> {
+        for_each_rank!(D, {
+            match param.downcast::<Param<Tensor<D>>>() {
+                Ok(param) => return Box::new(self.0.map_float(*param)),
+                Err(other) => param = other,
+            }
+        });
+        param
+    }
+
+    fn int(&mut self, mut param: Box<dyn Any>) -> Box<dyn Any> {
+        for_each_rank!(D, {
+            match param.downcast::<Param<Tensor<D, Int>>>() {
+                Ok(param) => return Box::new(self.0.map_int(*param)),
+                Err(other) => param = other,
+            }
+        });
+        param
+    }
+
+    fn bool(&mut self, mut param: Box<dyn Any>) -> Box<dyn Any> {
+        for_each_rank!(D, {
+            match param.downcast::<Param<Tensor<D, Bool>>>() {
+                Ok(param) => return Box::new(self.0.map_bool(*param)),
+                Err(other) => param = other,
+            }
+        });
+        param
+    }
+
+    fn flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
+        self.0.map_flag(flag)
+    }
+
+    fn enter(&mut self, name: &str, container: &str) {
+        self.0.enter_module(name, container);
+    }
+
+    fn exit(&mut self, name: &str, container: &str) {
+        self.0.exit_module(name, container);
+    }
+}
+
+/// An encoding that another crate defines, with its parameters.
+#[derive(Debug)]
+pub struct RegisteredEncoding {
+    kind: &'static str,
+    module: Box<dyn AnyModule>,
+}
+
+impl RegisteredEncoding {
+    pub(super) fn new(kind: &'static str, module: impl Module + Position + Sync + 'static) -> Self {
+        Self { kind, module: Box::new(module) }
+    }
+
+    /// `position.kind`.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Its hooks.
+    pub fn position(&self) -> &(dyn Position + 'static) {
+        &*self.module
+    }
+
+    /// Its hooks.
+    pub fn position_mut(&mut self) -> &mut (dyn Position + 'static) {
+        &mut *self.module
+    }
+
+    fn with(self, module: impl FnOnce(Box<dyn AnyModule>) -> Box<dyn AnyModule>) -> Self {
+        Self { kind: self.kind, module: module(self.module) }
+    }
+}
+
+impl Clone for RegisteredEncoding {
+    fn clone(&self) -> Self {
+        Self { kind: self.kind, module: self.module.duplicate() }
+    }
+}
+
+impl Module for RegisteredEncoding {
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        self.module.devices_any(devices)
+    }
+
+    fn fork(self, device: &Device) -> Self {
+        self.with(|module| module.fork_any(device))
+    }
+
+    fn to_device(self, device: &Device) -> Self {
+        self.with(|module| module.to_device_any(device))
+    }
+
+    fn train(self) -> Self {
+        self.with(|module| module.train_any())
+    }
+
+    fn valid(&self) -> Self {
+        Self { kind: self.kind, module: self.module.valid_any() }
+    }
+
+    fn materialize(self) -> Self {
+        self.with(|module| module.materialize_any())
+    }
+
+    fn visit<Visitor: ModuleVisitor>(&self, visitor: &mut Visitor) {
+        self.module.visit_any(&mut Typed(visitor));
+    }
+
+    fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
+        self.with(|module| module.map_any(&mut Typed(mapper)))
+    }
+}
+
+impl ModuleDisplayDefault for RegisteredEncoding {
+    fn content(&self, content: Content) -> Option<Content> {
+        content.set_top_level_type(self.kind).optional()
+    }
+
+    fn num_params(&self) -> usize {
+        Module::num_params(self)
+    }
+}
+
+impl ModuleDisplay for RegisteredEncoding {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::Configure;
+    use crate::encodings::alibi::Config;
+    use crate::init::Init;
+    use crate::parameter::shapes;
+    use crate::testing::dimensions;
+
+    /// Doubles every number.
+    struct Doubler;
+
+    impl ModuleMapper for Doubler {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            param.map(|x| x.mul_scalar(2.0))
+        }
+    }
+
+    #[test]
+    fn a_module_without_its_type_has_the_same_parameters() {
+        let alibi = Config { learned_slopes: true }.build(&dimensions(), &Init::new(0, &Device::flex()));
+        let registered = RegisteredEncoding::new("alibi", alibi.clone());
+        assert_eq!(shapes(&registered), shapes(&alibi));
+        assert_eq!(Module::num_params(&registered), Module::num_params(&alibi));
+        assert_eq!(registered.devices(), alibi.devices());
+        let slopes = |encoding: &RegisteredEncoding| -> Vec<f32> {
+            struct Values(Vec<f32>);
+            impl ModuleVisitor for Values {
+                fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                    self.0.extend(param.val().into_data().iter::<f32>());
+                }
+            }
+            let mut values = Values(Vec::new());
+            encoding.visit(&mut values);
+            values.0
+        };
+        let doubled: Vec<f32> = slopes(&registered).iter().map(|slope| 2.0 * slope).collect();
+        let trained = registered.clone().train();
+        assert_eq!(slopes(&registered.map(&mut Doubler)), doubled);
+        assert_eq!(slopes(&trained.valid()).len(), doubled.len());
+    }
+}

@@ -8,12 +8,16 @@
 //! before the first block; sequential in the position. Whole positions only.
 //!
 //! `"rnn"` runs over the tokens, after which, the same source says, no other encoding is needed:
-//! `h_t = x_t + s_t`, `s_t = tanh(s_{t-1} w + x_t w_x + b)`, `s_{-1} = p0`, `w_x` `[width, width]` uniform within
-//! `1 / sqrt(width)`. It is added like the others, so that the token itself stays readable. Positions do not
+//! `h_t = x_t + s_t`, `s_t = tanh(s_{t-1} w + x_t w_x + b)`, `s_{-1} = p0`, w and `w_x` `[width, width]` uniform within
+//! `1 / sqrt(width)`, as recurrent networks start in `PyTorch`: the state forgets from the first step on. (As rotations, w would keep the
+//! sum of all tokens, which drowns the last one; LOG.md.) It is added like the others, so that the token itself stays readable. Positions do not
 //! enter: the order of the rows does. Sequential in the rows.
 
 use super::learned::{INIT_STD, is_usual_std};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, check_hidden, check_positive};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, check_hidden,
+    check_positive,
+};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -131,7 +135,11 @@ impl Configure for Config {
         let unit = if self.variant == Variant::Rnn { 1.0 } else { 1.0 / dimensions.train_length as f64 };
         Recursive {
             p0: init.normal("position.recursive.p0", [width], self.init_std),
-            w: (!mlp).then(|| init.values([width, width], &rotations(width))),
+            w: match self.variant {
+                Variant::Linear => Some(init.values([width, width], &rotations(width))),
+                Variant::Mlp => None,
+                Variant::Rnn => Some(init.uniform("position.recursive.w", [width, width], [-reach, reach])),
+            },
             b: (!mlp).then(|| init.constant([width], 0.0)),
             w_x: (self.variant == Variant::Rnn)
                 .then(|| init.uniform("position.recursive.w_x", [width, width], [-reach, reach])),
@@ -171,7 +179,6 @@ impl Recursive {
     }
 }
 
-
 /// The states of a network with the weights w, b and `w_x` after all rows that drive it,
 /// x `[batch, length, width]`; `state` `[batch, 1, width]` is the one before them and becomes the last.
 fn states(x: &Tensor<3>, state: &mut Tensor<3>, [w, b, w_x]: [Tensor<2>; 3]) -> Tensor<3> {
@@ -196,10 +203,12 @@ fn states(x: &Tensor<3>, state: &mut Tensor<3>, [w, b, w_x]: [Tensor<2>; 3]) -> 
 
 impl Position for Recursive {
     fn parameters(&self) -> Vec<ParameterSpec> {
+        let rnn = self.w_x.is_some();
         let all = [
             (true, ParameterSpec::undecayed("p0", &["width"])),
             // It starts as rotations, and zero would forget the position before.
-            (self.w.is_some(), ParameterSpec::undecayed("w", &["width", "width"])),
+            (self.w.is_some() && !rnn, ParameterSpec::undecayed("w", &["width", "width"])),
+            (rnn, ParameterSpec::decayed("w", &["width", "width"])),
             (self.b.is_some(), ParameterSpec::undecayed("b", &["width"])),
             (self.w_x.is_some(), ParameterSpec::decayed("w_x", &["width", "width"])),
             (self.w1.is_some(), ParameterSpec::decayed("w1", &["width", "hidden"])),
@@ -208,7 +217,8 @@ impl Position for Recursive {
             (self.b2.is_some(), ParameterSpec::undecayed("b2", &["width"])),
         ];
         // What every step applies again moves the last position as many times over as there are steps.
-        let measured = |spec: ParameterSpec| if spec.name == "p0" { spec } else { spec.in_units_of(self.unit) };
+        let measured =
+            |spec: ParameterSpec| if spec.name == "p0" { spec } else { spec.in_units_of(self.unit) };
         all.into_iter().filter_map(|(present, spec)| present.then(|| measured(spec))).collect()
     }
 
@@ -286,7 +296,8 @@ mod tests {
         for (text, x) in numbers(x.reshape([10, 8])).chunks(40).enumerate() {
             let mut state = p0.clone();
             for (row, x) in x.chunks(8).enumerate() {
-                let sum = |c: usize| (0..8).map(|i| state[i] * w[8 * i + c] + x[i] * w_x[8 * i + c]).sum::<f32>();
+                let sum =
+                    |c: usize| (0..8).map(|i| state[i] * w[8 * i + c] + x[i] * w_x[8 * i + c]).sum::<f32>();
                 state = (0..8).map(|c| sum(c).tanh()).collect();
                 for c in 0..8 {
                     let found = found[40 * text + 8 * row + c];
@@ -295,6 +306,23 @@ mod tests {
             }
         }
         assert!(encoding.check(&Positions::explicit(1, vec![0.5])).is_ok(), "positions do not enter");
+    }
+
+    #[test]
+    fn a_network_starts_with_a_state_that_forgets() {
+        let device = Device::flex();
+        let config = Config { variant: Variant::Rnn, ..Config::default() };
+        let dimensions = Dimensions { width: 64, ..crate::testing::dimensions() };
+        let encoding = config.build(&dimensions, &Init::new(0, &device));
+        // One token among zeros: what is left of it after a few rows.
+        let mut values = vec![0.0f32; 16 * 64];
+        values[..64].fill(0.02);
+        let x =
+            Tensor::<2>::from_data(burn::tensor::TensorData::new(values, [16, 64]), &device).unsqueeze::<3>();
+        let (tokens, positions) = (Tensor::zeros([1, 16], &device), Positions::range(0..16));
+        let states = encoding.embed(x.clone(), Rows::new(0, &tokens, &positions)) - x;
+        let norms = states.squeeze_dim::<2>(0).square().sum_dim(1).into_data().try_to_vec::<f32>().unwrap();
+        assert!(norms[15] < 1e-4 * norms[0], "{norms:?}");
     }
 
     #[test]

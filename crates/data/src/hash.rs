@@ -89,7 +89,7 @@ fn nanoseconds(time: SystemTime) -> Option<u64> {
 fn recall(memory: &Path) -> BTreeMap<String, Known> {
     let Ok(text) = fs::read(memory) else { return BTreeMap::new() };
     serde_json::from_slice(&text).unwrap_or_else(|error| {
-        tracing::warn!("`{}` is damaged ({error}); hashing the files anew", memory.display());
+        tracing::warn!("`{}` is damaged ({error}); hashing the files again", memory.display());
         BTreeMap::new()
     })
 }
@@ -123,7 +123,7 @@ mod tests {
         assert!(!hash(0, "one"), "now it is");
         fs::write(&path, "two").unwrap();
         age(&path, 30);
-        assert!(hash(0, "two"), "a changed file is hashed anew");
+        assert!(hash(0, "two"), "a changed file is hashed again");
         fs::write(&memory, "{").unwrap();
         assert!(hash(0, "two"), "a damaged memory is no memory");
         assert!(!hash(0, "two"));

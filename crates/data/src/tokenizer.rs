@@ -78,7 +78,7 @@ impl Tokenizer {
         let path = folder.join("tokenizer.json");
         if sha256.is_some_and(|expected| file::sha256(&path).is_ok_and(|found| found != expected)) {
             return Err(Error::failed(format!("`{}` has changed since the run was trained", path.display()))
-                .hint("bring the old file back; `longwave train` with `--resume` writes it anew, where the run was trained here"));
+                .hint("bring the old file back; `longwave train` with `--resume` writes it again, where the run was trained here"));
         }
         Self::load(&path)
     }
@@ -239,7 +239,7 @@ fn guarded<T>(call: impl FnOnce() -> T) -> Result<T> {
         let text = said.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| said.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
         Error::failed(format!("the library of tokenizers fails on it: {text}"))
-            .hint("write the tokenizer.json anew with the `tokenizers` library")
+            .hint("write the tokenizer.json again with the `tokenizers` library")
     })
 }
 

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_begin_anew_and_a_memory_counts_on() {
+    fn segments_begin_at_zero_and_a_memory_counts_on() {
         let segments = TextLayout::Segments { length: 3 };
         assert_eq!(segments.positions(7).values(), [0.0, 1.0, 2.0, 0.0, 1.0, 2.0, 0.0]);
         assert_eq!(TextLayout::Recurrent { length: 3, memory: 2 }.positions(7), Positions::range(0..7));

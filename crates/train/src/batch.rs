@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_read_on_and_begin_anew() {
+    fn segments_read_on_and_begin_at_zero() {
         let config = config(TrainingPositions::Segments { count: 4, max_position: None });
         let feed = feed(&config, 0, 0);
         assert_eq!(feed.batch.starts.len(), 8);

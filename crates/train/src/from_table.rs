@@ -88,7 +88,7 @@ fn check_is_number(train: &Table) -> Result<()> {
     }
 }
 
-/// The sequences of a task fit every stage and are drawn anew at every step; `section` is the stage's place in the
+/// The sequences of a task fit every stage and are drawn at every step; `section` is the stage's place in the
 /// file.
 fn check_task(task: Option<&TaskConfig>, section: &str, train: &TrainConfig) -> Result<()> {
     let Some(task) = task else { return Ok(()) };

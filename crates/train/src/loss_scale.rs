@@ -61,7 +61,7 @@ mod tests {
         }
         let doubled = scale.after(true).unwrap();
         assert_eq!(doubled, LossScale { factor: 2.0 * FIRST, steady: 0 });
-        // An overflow just before would have begun the count anew.
+        // An overflow just before would have begun the count at 0.
         let halved = scale.after(false).unwrap();
         assert_eq!(halved, LossScale { factor: FIRST / 2.0, steady: 0 });
         assert_eq!(halved.after(true).unwrap().factor, FIRST / 2.0);

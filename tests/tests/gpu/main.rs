@@ -10,21 +10,20 @@
 mod common;
 #[cfg(feature = "fusion")]
 mod fusion;
+mod program;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
-use common::{PROGRAM, Project, halves, trainer, training};
+use common::training;
 use longwave_core::random::Stream;
-use longwave_eval::row::read_rows;
-use longwave_experiment::Config;
-use longwave_kernels::{Attention, DeviceChoice, Precision, attention, device};
+use longwave_kernels::{Attention, DeviceChoice, attention, device};
 use longwave_model::config::NamedSize;
 use longwave_model::upload;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions};
 use longwave_train::optimizer::{Optimizer, clipped, squares};
 use longwave_train::parameters::Parameter;
-use longwave_train::{Checkpoint, Outcome, TrainConfig, parameters};
+use longwave_train::{TrainConfig, parameters};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -278,168 +277,4 @@ fn long_attention_agrees() {
         };
         hold(&format!("attention of width {width}"), difference(&run(&gpu), &run(&Device::flex())), 1e-5);
     }
-}
-
-/// A fresh run of `small.toml` in `folder`, in this process, until `stop` has been asked so many times.
-fn train_until(project: &Project, folder: &str, asked: usize, device: &Device) -> Outcome {
-    assert!(!project.exists(folder), "the run is not fresh");
-    trainer::train_until(project, folder, asked, &[], device)
-}
-
-/// A project whose config names its folders in full, so that this process can read it too.
-fn project() -> Project {
-    let project = Project::new();
-    let folder = |name: &str| toml::Value::from(project.path(name).to_string_lossy().into_owned());
-    let data = format!("corpus = {}\ncache = {}", folder("corpus"), folder("cache"));
-    let config = common::CONFIG.replace("corpus = \"corpus\"", &data);
-    assert_ne!(config, common::CONFIG);
-    project.write("small.toml", &config);
-    project
-}
-
-fn succeed(project: &Project, arguments: &[&str]) -> common::Outcome {
-    let outcome = project.run(arguments);
-    assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
-    outcome
-}
-
-fn weights(project: &Project, run: &str) -> Vec<Vec<f32>> {
-    let path = project.path(run).join("checkpoints/last.safetensors");
-    let checkpoint = Checkpoint::load(&path).unwrap();
-    let config = Config::load(&project.path("small.toml"), &[]).unwrap();
-    let resolved = config.run.model.resolve(VOCABULARY, config.run.train.length).unwrap();
-    let device = Device::flex();
-    let fresh = Gpt::new(&resolved, &config.run.position, &Init::new(1, &device)).unwrap();
-    lists(parameters::values(&checkpoint.weights(fresh, &device).unwrap()))
-}
-
-#[test]
-fn the_program_trains_evaluates_and_resumes() {
-    let Some(gpu) = adapter("`longwave train --device gpu`") else { return };
-    let project = project();
-    let train = |run: &str, more: &[&str]| {
-        let arguments = ["train", "--config", "small.toml", "--device", "gpu", "--out", run];
-        succeed(&project, &[&arguments, more].concat())
-    };
-    let outcome = train("whole", &[]);
-    let rows = read_rows(&project.path("whole/results.jsonl")).unwrap();
-    assert_eq!(rows.len(), 8);
-    let (_, name) = device::open(DeviceChoice::Gpu(None)).unwrap();
-    assert!(outcome.stderr.contains(&format!("device    {name}")), "{}", outcome.stderr);
-    assert!(rows.iter().all(|row| row.device == name));
-
-    // Two passes make a step: the third is thrown away, and read again.
-    assert_eq!(train_until(&project, "stopped", 3, &gpu), Outcome::Interrupted);
-    assert_eq!(Checkpoint::load(&project.path("stopped/checkpoints/last.safetensors")).unwrap().meta.step, 1);
-    let outcome = train("stopped", &["--resume"]);
-    assert!(outcome.stderr.contains("resuming after step 1"), "{}", outcome.stderr);
-    let ends = weights(&project, "whole");
-    for (whole, stopped) in ends.iter().zip(weights(&project, "stopped")) {
-        hold("weights of a resumed run", difference(&stopped, whole), 1e-6);
-    }
-
-    // The same checkpoint, read by the CPU.
-    std::fs::remove_file(project.path("whole/results.jsonl")).unwrap();
-    succeed(&project, &["eval", "whole", "--device", "cpu"]);
-    for (cpu, gpu) in read_rows(&project.path("whole/results.jsonl")).unwrap().iter().zip(&rows) {
-        assert_eq!((&cpu.extend, &cpu.settings, cpu.tokens), (&gpu.extend, &gpu.settings, gpu.tokens));
-        assert_eq!(cpu.device, "CPU");
-        hold(
-            &format!("nll of {} at {}", cpu.extend, cpu.settings.length),
-            (gpu.nll() / cpu.nll() - 1.0).abs(),
-            LOSS,
-        );
-    }
-
-    // So do runs trained on the two devices from one seed.
-    project.train(&["--out", "cpu"]);
-    let start = train_until(&project, "start", 0, &Device::flex());
-    assert_eq!(start, Outcome::Interrupted);
-    let start = weights(&project, "start");
-    for ((cpu, gpu), start) in weights(&project, "cpu").iter().zip(&ends).zip(&start) {
-        hold("weights after a run", apart(gpu, cpu, start), MOVED);
-    }
-}
-
-#[test]
-fn an_adapter_that_is_not_there_is_named_with_those_that_are() {
-    if adapter("`--device gpu:77` beside an adapter").is_none() {
-        return;
-    }
-    let project = Project::new();
-    let outcome = project.run(&["train", "--config", "small.toml", "--device", "gpu:77"]);
-    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
-    assert!(
-        outcome.stderr.contains("`--device gpu:77`: there is no graphics adapter 77"),
-        "{}",
-        outcome.stderr
-    );
-    let (_, name) = device::open(DeviceChoice::Gpu(Some(0))).unwrap();
-    assert!(outcome.stderr.contains(&format!("hint: use `gpu:0` ({name})")), "{}", outcome.stderr);
-    assert!(!project.exists("runs"), "nothing is written");
-}
-
-/// The drivers are hidden from the program, so this runs everywhere.
-#[cfg(target_os = "linux")]
-#[test]
-fn without_a_driver_gpu_is_an_error_and_auto_is_the_cpu() {
-    let project = Project::new();
-    let run = |device: &str| {
-        let output = std::process::Command::new(PROGRAM)
-            .args(["train", "--config", "small.toml", "--set", "train.steps=1", "--device", device])
-            .current_dir(project.path(""))
-            .envs([("VK_DRIVER_FILES", "none"), ("VK_ICD_FILENAMES", "none"), ("NO_COLOR", "1")])
-            .env("__EGL_VENDOR_LIBRARY_FILENAMES", "none")
-            .env("LONGWAVE_CACHE", project.path(".cache"))
-            .output()
-            .unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
-    };
-    for device in ["gpu", "gpu:0"] {
-        let (code, stderr) = run(device);
-        assert_eq!(code, Some(1), "{stderr}");
-        assert!(stderr.contains(&format!("`--device {device}`: there is no graphics adapter")), "{stderr}");
-        assert!(stderr.contains("hint: install") && stderr.contains("`--device cpu`"), "{stderr}");
-        assert!(!stderr.contains("panicked"), "{stderr}");
-    }
-    let (code, stderr) = run("auto");
-    assert_eq!(code, Some(0), "{stderr}");
-    assert!(stderr.contains("device    CPU"), "{stderr}");
-}
-
-/// The bound of `common/halves.rs` holds here as on the CPU; what the device does not have is refused.
-#[test]
-fn training_in_half_precision_agrees_with_f32_or_is_refused() {
-    let Some(gpu) = adapter("training in half precision") else { return };
-    let project = project();
-    for precision in [Precision::F16, Precision::Bf16] {
-        if precision.check("train.precision", &gpu).is_ok() {
-            halves::hold_losses(precision, &gpu, 1);
-            continue;
-        }
-        let set = format!("train.precision={precision}");
-        let outcome = project.run(&["train", "--config", "small.toml", "--device", "gpu", "--set", &set]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-        let start = format!("error: `train.precision = \"{precision}\"` is not allowed");
-        assert!(outcome.stderr.starts_with(&start), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("it computes in \"f32\""), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("use `--device cpu`"), "{}", outcome.stderr);
-        assert!(!project.exists("runs"), "something was written");
-    }
-}
-
-#[test]
-fn a_run_in_f16_that_was_stopped_ends_with_the_same_bits() {
-    let Some(gpu) = adapter("a stopped run in f16") else { return };
-    if Precision::F16.check("train.precision", &gpu).is_err() {
-        return;
-    }
-    let project = Project::new();
-    let changes = ["train.precision=f16".to_owned(), "evaluate=[]".to_owned()];
-    let until = |folder: &str, asked| trainer::train_until(&project, folder, asked, &changes, &gpu);
-    assert_eq!(until("whole", usize::MAX), Outcome::Done);
-    assert_eq!(until("stopped", 5), Outcome::Interrupted);
-    assert_eq!(until("stopped", usize::MAX), Outcome::Done);
-    let last = |folder: &str| project.read(&format!("{folder}/checkpoints/last.safetensors"));
-    assert!(last("whole") == last("stopped"));
 }

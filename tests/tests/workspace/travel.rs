@@ -48,7 +48,7 @@ fn a_moved_run_reads_its_text_where_it_lies_and_its_rows_match() {
         again.iter().map(|row| &row.difference).collect::<Vec<_>>(),
         before.iter().map(|row| &row.difference).collect::<Vec<_>>()
     );
-    // Measured anew, they differ from the baseline of before the move.
+    // Measured again, they differ from the baseline of before the move.
     let path = project.path(MOVED).join("results.jsonl");
     let kept: String = fs::read_to_string(&path)
         .unwrap()

@@ -52,7 +52,7 @@ fn every_task_fits_every_length_and_uses_it() {
     }
 }
 
-/// What the rule says of a prompt, worked out anew from its text.
+/// What the rule says of a prompt, worked out from its text.
 fn expected(kind: TaskKind, prompt: &str) -> String {
     let given = prompt.trim_end_matches('=');
     let value = |bits: &str| bits.chars().rev().fold(0u128, |v, bit| 2 * v + u128::from(bit == '1'));

@@ -62,7 +62,7 @@ impl Trials {
 
     fn damaged(&self, number: usize, why: &str) -> Error {
         Error::failed(format!("`{}` line {number} is not a tried reading: {why}", self.path.display()))
-            .hint("remove the file; the search then begins anew")
+            .hint("remove the file; the search then begins from the start")
     }
 
     /// The loss of a reading, where it was tried.

@@ -33,7 +33,7 @@ const BYTES: std::ops::RangeInclusive<u32> = 48..=57;
 pub struct Config {
     /// Rows of the table: row 0 for tokens that are no digits, the others for places.
     pub table_size: usize,
-    /// The largest number that training adds to every place, drawn anew for each step.
+    /// The largest number that training adds to every place, drawn for each step.
     pub max_offset: usize,
     /// The tokens that are digits; those of the tokenizer unless given.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Segments: pieces of a text whose positions each begin anew.
+//! Segments: pieces of a text whose positions each begin at 0.
 //!
 //! Token t of segment s reads position `start_s + t`, t counted inside the segment. Attention does not cross
 //! a border, and the losses of all tokens are combined: segment-wise training and reading, the plainest way

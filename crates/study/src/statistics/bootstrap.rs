@@ -5,7 +5,7 @@ use longwave_core::random::Stream;
 /// Resamples that an interval is read from.
 pub const RESAMPLES: u64 = 10_000;
 
-/// A percentile interval of a token-weighted mean difference, drawn anew over seeds and, apart from
+/// A percentile interval of a token-weighted mean difference, drawn over seeds and, apart from
 /// that, over documents.
 ///
 /// `sums` holds `a - b` summed per document, `[seeds, documents]`, `tokens` the counts `[documents]`.

@@ -1,6 +1,6 @@
 //! The documentation says what the program does: generated pages, links, commands and examples.
 //!
-//! `UPDATE_DOCS=1 cargo test --package longwave-tests --test workspace docs` writes the pages of `docs/src/reference` anew.
+//! `UPDATE_DOCS=1 cargo test --package longwave-tests --test workspace docs` writes the pages of `docs/src/reference` again.
 
 mod commands;
 mod examples;

@@ -11,7 +11,7 @@ use std::fs;
 const GENERATED: &str =
     "<!-- Made by `UPDATE_DOCS=1 cargo test --package longwave-tests --test workspace docs`. -->\n\n";
 
-/// With `UPDATE_DOCS=1` the pages, and the counts in the README, are written anew.
+/// With `UPDATE_DOCS=1` the pages, and the counts in the README, are written again.
 #[test]
 fn the_reference_is_what_the_program_says() {
     let list: Value = serde_json::from_str(&program(&["inspect", "--list", "--json"])).unwrap();
@@ -34,7 +34,7 @@ fn the_reference_is_what_the_program_says() {
             fs::write(&path, &text).unwrap();
         }
         let there = fs::read_to_string(&path).unwrap_or_default();
-        assert!(there == text, "{name} is not what the program says: write it anew with UPDATE_DOCS=1");
+        assert!(there == text, "{name} is not what the program says: write it again with UPDATE_DOCS=1");
     }
 }
 

@@ -7,7 +7,7 @@
 //! needed. The bias is computed where the score is (slopes, pairs) or read there (a table, a block).
 //!
 //! Kept for the backward pass: one number for each query row, the logarithm of the sum of its exponentials.
-//! The backward pass computes the scores anew, once by queries (the gradient of q, and of what belongs to a
+//! The backward pass computes the scores again, once by queries (the gradient of q, and of what belongs to a
 //! query), once by keys (k, v, and what belongs to a key), and a third time by distances where a table of
 //! those has a gradient. Each number of a gradient is summed by one unit in a fixed order, so that no atomic
 //! addition is needed and a second run gives the same bits.

@@ -7,81 +7,17 @@
 //! `stage-0` of `[train]`, `stage-1` of the first `[[stage]]`, and so on. `step-N` has the weights after a step that
 //! `keep_checkpoints` names.
 
+mod checkpoint_id;
+
 use crate::checkpoint::{Checkpoint, Unreadable};
 use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
 use longwave_core::{Error, Result, file};
 use longwave_data::Record;
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use toml::{Table, Value};
 
-/// Which checkpoint of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CheckpointId {
-    /// After the last step.
-    #[default]
-    Last,
-    /// What was `last` before: one generation more than training needs.
-    Previous,
-    /// At the best validation of the last stage begun.
-    Best,
-    /// Before the final decay of `wsd` in `[train]`.
-    Stable,
-    /// At the end of a stage: 0 is `[train]`, n the n-th `[[stage]]`.
-    Stage(usize),
-    /// After a step, counted through all stages, that `keep_checkpoints` names. It has no moments.
-    Step(u64),
-}
-
-impl CheckpointId {
-    /// Its name in rows and on the command line.
-    pub fn name(self) -> Cow<'static, str> {
-        match self {
-            Self::Last => "last".into(),
-            Self::Previous => "previous".into(),
-            Self::Best => "best".into(),
-            Self::Stable => "stable".into(),
-            Self::Stage(stage) => format!("stage-{stage}").into(),
-            Self::Step(step) => format!("step-{step}").into(),
-        }
-    }
-}
-
-impl FromStr for CheckpointId {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "last" => Ok(Self::Last),
-            "previous" => Ok(Self::Previous),
-            "best" => Ok(Self::Best),
-            "stable" => Ok(Self::Stable),
-            _ => numbered(text).ok_or_else(|| {
-                Error::value(
-                    "checkpoint",
-                    text,
-                    "it must be `last`, `previous`, `best`, `stable`, `stage-0`, `stage-1`, .., or `step-N`",
-                )
-                .hint(
-                    "`stage-0` is the end of `[train]`, `stage-1` that of the first `[[stage]]`; `step-N` is a step that \
-                     `train.keep_checkpoints` names",
-                )
-            }),
-        }
-    }
-}
-
-/// `stage-N` or `step-N`.
-fn numbered(text: &str) -> Option<CheckpointId> {
-    let (kind, number) = text.split_once('-')?;
-    match kind {
-        "stage" => number.parse().ok().map(CheckpointId::Stage),
-        "step" => number.parse().ok().map(CheckpointId::Step),
-        _ => None,
-    }
-}
+pub use checkpoint_id::{CheckpointId, checkpoint_path, existing_checkpoint};
 
 /// A run: what it trains, and where it is kept.
 #[derive(Clone, Debug)]
@@ -217,7 +153,7 @@ impl Run {
             checkpoint.meta.config_hash,
             expected
         ))
-        .hint("the config, the corpus or the tokenizer has changed since: bring the old one back, or train anew"))
+        .hint("the config, the corpus or the tokenizer has changed since: bring the old one back, or train again"))
     }
 
     /// Whether the folder's run, whose config is `old`, was trained on text of this content hash.
@@ -310,7 +246,7 @@ impl Run {
         if agree == 0 {
             return rejected(
                 "the cosine schedule depends on its end from the first step".to_owned(),
-                "train anew, or use `train.schedule = \"wsd\"`, whose runs can go on",
+                "train from the first step, or use `train.schedule = \"wsd\"`, whose runs can go on",
             );
         }
         if before.warmup() != after.warmup() {
@@ -325,7 +261,7 @@ impl Run {
             Some(checkpoint) => Ok(Start::Resume(Box::new(checkpoint))),
             None => rejected(
                 format!("no checkpoint from before step {agree} is left, where the two schedules part"),
-                "train anew with the new number of steps",
+                "train from the first step with the new number of steps",
             ),
         }
     }
@@ -336,29 +272,6 @@ pub fn remove_leftovers(folder: &Path) {
     for folder in [folder.join("checkpoints"), folder.join("searches"), folder.to_owned()] {
         file::remove_leftovers(&folder);
     }
-}
-
-/// The path of a checkpoint in a run's folder.
-pub fn checkpoint_path(folder: &Path, which: CheckpointId) -> PathBuf {
-    folder.join("checkpoints").join(format!("{}.safetensors", which.name()))
-}
-
-/// The path of a checkpoint that there is.
-///
-/// # Errors
-/// There is none of that name.
-pub fn existing_checkpoint(folder: &Path, which: CheckpointId) -> Result<PathBuf> {
-    let path = checkpoint_path(folder, which);
-    if path.exists() {
-        return Ok(path);
-    }
-    let hint = match which {
-        CheckpointId::Step(_) => "`step-N` is there for the steps that `train.keep_checkpoints` names",
-        _ => {
-            "train it first; `best` needs a validation split, and `stage-0`, `stage-1`, .. a run with `[[stage]]`"
-        }
-    };
-    Err(Error::failed(format!("`{}` has no checkpoint `{}`", folder.display(), which.name())).hint(hint))
 }
 
 fn read_config(folder: &Path) -> Result<RunConfig> {

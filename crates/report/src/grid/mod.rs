@@ -1,10 +1,15 @@
 //! A table of texts, and the forms it is written in: aligned text, Markdown, LaTeX and CSV.
 
+mod escape;
+
+use escape::{latex_entry, latex_text, markdown_entry};
 use longwave_core::text::shown;
 use longwave_core::{Error, Result};
 use longwave_eval::token_log::quoted;
 use std::fmt::Write as _;
 use std::str::FromStr;
+
+pub use escape::markdown_text;
 
 /// What a table is written as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -275,71 +280,6 @@ fn is_interval(error: &str) -> bool {
 /// An error with its sign; an interval has none.
 pub(crate) fn signed(error: &str) -> String {
     if is_interval(error) { error.to_owned() } else { format!("±{error}") }
-}
-
-fn markdown_entry(entry: &Entry) -> String {
-    let value = markdown_text(&entry.value);
-    let value = if entry.best || entry.strong { format!("**{value}**") } else { value };
-    entry.with_errors(value, signed, str::to_owned)
-}
-
-/// A text on one line that ends no cell and begins no HTML element.
-pub fn markdown_text(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    let text = shown(text);
-    let mut signs = text.chars().peekable();
-    while let Some(sign) = signs.next() {
-        match sign {
-            '|' => escaped += "\\|",
-            '<' if signs.peek().is_some_and(|next| next.is_ascii_alphabetic() || "/!?".contains(*next)) => {
-                escaped += "&lt;";
-            }
-            other => escaped.push(other),
-        }
-    }
-    escaped
-}
-
-fn latex_entry(entry: &Entry) -> String {
-    let value = latex_text(&entry.value);
-    let value = if entry.best || entry.strong { format!("\\textbf{{{value}}}") } else { value };
-    let small = |text: &str| format!("{{\\scriptsize {text}}}");
-    let form = |error: &str| {
-        let text = latex_text(error);
-        small(&if is_interval(error) { text } else { format!("$\\pm$ {text}") })
-    };
-    entry.with_errors(value, form, |error| small(&latex_text(error)))
-}
-
-/// A text in which no sign has a meaning to LaTeX; signs that its usual fonts lack are commands.
-fn latex_text(text: &str) -> String {
-    let mut escaped = String::new();
-    for sign in text.chars() {
-        match sign {
-            '&' | '%' | '$' | '#' | '_' | '{' | '}' => escaped.extend(['\\', sign]),
-            '\\' => escaped += "\\textbackslash{}",
-            '~' => escaped += "\\textasciitilde{}",
-            '^' => escaped += "\\textasciicircum{}",
-            '<' => escaped += "$<$",
-            '>' => escaped += "$>$",
-            '|' => escaped += "$|$",
-            '±' => escaped += "$\\pm$",
-            '×' => escaped += "$\\times$",
-            '†' => escaped += "$\\dagger$",
-            'Δ' | '\u{2206}' => escaped += "$\\Delta$",
-            '≤' => escaped += "$\\leq$",
-            'α' => escaped += "$\\alpha$",
-            'β' => escaped += "$\\beta$",
-            'θ' => escaped += "$\\theta$",
-            '–' => escaped += "--",
-            sign => escaped.push(sign),
-        }
-    }
-    // A minus sign is no hyphen.
-    match escaped.strip_prefix('-') {
-        Some(number) if number.starts_with(|sign: char| sign.is_ascii_digit()) => format!("$-${number}"),
-        _ => escaped,
-    }
 }
 
 fn capital(text: &str) -> String {

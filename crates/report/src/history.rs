@@ -225,7 +225,7 @@ mod tests {
         let table = readings[0].table.csv();
         let first_columns: Vec<Vec<&str>> =
             table.lines().map(|line| line.split(',').take(2).collect()).collect();
-        assert_eq!(first_columns, [["step", "128 (L)"], ["100", "40.0"], ["200", "20.0"], ["300", "14.00"]]);
+        assert_eq!(first_columns, [["step", "128 (L)"], ["100", "40.00"], ["200", "20.00"], ["300", "14.00"]]);
         let chart = &readings[0].chart;
         assert_eq!(chart.series.len(), 3);
         let points: Vec<(f64, f64)> = chart.series[1].points.iter().map(|point| (point.x, point.y)).collect();

@@ -44,6 +44,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+mod convolution;
 pub mod distance;
 pub mod encoding;
 pub mod encodings;

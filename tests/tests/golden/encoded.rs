@@ -58,7 +58,11 @@ impl Text {
 /// Checks one case of a file; the file's name is the encoding's kind.
 pub fn check(name: &str, case: &Case) {
     let [heads, _, dim] = case.input("q").shape[..] else { panic!("q") };
-    let width = if case.config.get("width").is_some() { case.usize("width") } else { heads * dim };
+    let width = match case.config.get("width") {
+        Some(_) => case.usize("width"),
+        None if name == "path" => case.input("x").shape[1],
+        None => heads * dim,
+    };
     let dimensions = dimensions(heads, dim, width);
     let encoding = encoding(&config(name, &case.config, &["width"]), &dimensions, case.params());
     let text = Text::of(case, width);
@@ -90,6 +94,9 @@ pub fn check(name: &str, case: &Case) {
     if outputs.has("forget_bias") {
         let bias = numbers(text.with_block(|block| bias(&encoding, block)));
         assert_close("forget_bias", &of_visible(bias), &of_visible(outputs.take("forget_bias").data));
+    }
+    if let Encoding::Path(path) = &encoding {
+        outputs.compare("beta", path.strengths(&text.input, 0).squeeze_dim::<3>(3).squeeze_dim::<2>(0));
     }
     if let Encoding::Cope(cope) = &encoding {
         let scale = 1.0 / (dim as f64).sqrt();

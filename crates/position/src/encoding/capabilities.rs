@@ -52,6 +52,9 @@ pub struct Capabilities {
     /// [`Position::scores`](super::Position::scores) multiplies scores by a factor that grows with the distance. Log-n
     /// scaling would adapt them to the length a second time.
     pub scales_scores: bool,
+    /// [`Position::scores`](super::Position::scores) computes scores from q and k, and discards those that it is given: no
+    /// other encoding of the layer may rotate q and k or change scores.
+    pub computes_scores: bool,
     /// Numbers per score that the encoding holds at once where the model reads it by blocks of queries (the hidden layer
     /// of a network over distances). Blocks become smaller by this factor.
     pub scratch_per_score: usize,
@@ -74,6 +77,7 @@ impl Capabilities {
         reads_key_matrix: false,
         reads_input: false,
         scales_scores: false,
+        computes_scores: false,
         scratch_per_score: 1,
         whole_positions: false,
         table_rows: None,
@@ -93,6 +97,7 @@ impl Capabilities {
             reads_key_matrix: self.reads_key_matrix || other.reads_key_matrix,
             reads_input: self.reads_input || other.reads_input,
             scales_scores: self.scales_scores || other.scales_scores,
+            computes_scores: self.computes_scores || other.computes_scores,
             scratch_per_score: self.scratch_per_score.max(other.scratch_per_score),
             whole_positions: self.whole_positions || other.whole_positions,
             table_rows: self.table_rows.or(other.table_rows),

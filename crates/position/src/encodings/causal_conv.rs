@@ -5,6 +5,7 @@
 //! kexue.fm/archives/8130). w `[kernel, width]` from N(0, 0.02), b `[width]` starts at 0. Enters once, before
 //! the first block. Positions do not enter: the order of the rows does.
 
+use crate::convolution::taps;
 use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -59,19 +60,7 @@ impl Configure for Config {
 impl CausalConv {
     /// Every row with what it sees of those before it, `[batch, length, width]`.
     fn convolved(&self, hidden: &Tensor<3>) -> Tensor<3> {
-        let [batch, length, width] = hidden.dims();
-        let mut sum = hidden.clone() + self.b.val().unsqueeze();
-        for tap in 0..self.w.dims()[0].min(length) {
-            let weight = self.w.val().slice_dim(0, tap..tap + 1).unsqueeze::<3>();
-            let before = hidden.clone().slice_dim(1, 0..length - tap);
-            let shifted = if tap == 0 {
-                before
-            } else {
-                Tensor::cat(vec![Tensor::zeros([batch, tap, width], &hidden.device()), before], 1)
-            };
-            sum = sum + shifted * weight;
-        }
-        sum
+        taps(hidden, &self.w.val()).fold(hidden.clone() + self.b.val().unsqueeze(), |sum, tap| sum + tap)
     }
 }
 

@@ -227,6 +227,7 @@ encodings! {
     Formulas in formula,
     SinkLogit in sink_logit,
     SelectiveRope in selective_rope,
+    Path in path,
 }
 
 static REGISTRY: Registry<EncodingEntry> = Registry::new("encoding");

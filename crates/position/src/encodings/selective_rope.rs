@@ -15,6 +15,7 @@
 //!
 //! There are no frequencies of positions to interpolate: extensions of frequencies and geometries do not apply.
 
+use crate::convolution::causal;
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, HeadUse, LayerInput, Position, PositionUse, Rows,
     check_at_least, check_at_most, check_base, check_positive,
@@ -147,7 +148,7 @@ impl SelectiveRope {
         let u = (slices / norms).reshape([batch * length, width]);
         let phi = u.clone().matmul(at_layer(&self.w_down, layer)).matmul(at_layer(&self.w_up, layer));
         let phi = phi.reshape([batch, length, phi_width]);
-        let mut psi = self.convolved(&phi, layer).reshape([batch, length, heads, bands]);
+        let mut psi = causal(&phi, &at_layer(&self.conv, layer)).reshape([batch, length, heads, bands]);
         if let Some(log_bias) = &self.log_bias {
             psi = psi + at_layer::<3, 2>(log_bias, layer).exp().unsqueeze::<4>();
         }
@@ -158,20 +159,6 @@ impl SelectiveRope {
         let factors = TensorData::new(self.factors.clone(), [1, 1, 1, bands]);
         let factors = Tensor::<4>::from_data(factors, &input.device());
         (psi.cumsum(1) * factors).swap_dims(1, 2) // [batch, kv_heads, length, head_dim/2]
-    }
-
-    /// Each row of `[batch, length, channels]` with those before it, weighed by the taps.
-    fn convolved(&self, phi: &Tensor<3>, layer: usize) -> Tensor<3> {
-        let [batch, length, channels] = phi.dims();
-        let conv = at_layer::<3, 2>(&self.conv, layer); // [kernel, channels]
-        let taps = conv.dims()[0].min(length);
-        let tap = |tap: usize| {
-            let before = Tensor::zeros([batch, tap, channels], &phi.device());
-            let moved = Tensor::cat(vec![before, phi.clone().slice_dim(1, 0..length - tap)], 1);
-            moved * conv.clone().slice_dim(0, tap..tap + 1).unsqueeze::<3>()
-        };
-        let own = phi.clone() * conv.clone().slice_dim(0, 0..1).unsqueeze::<3>();
-        (1..taps).map(tap).fold(own, |sum, part| sum + part)
     }
 
     /// `[batch, heads, rows, head_dim]`, each row turned by its angles.

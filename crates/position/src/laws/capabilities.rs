@@ -14,7 +14,7 @@ fn cases() -> [Positions; 2] {
     [Positions::range(0..LENGTH), Positions::range(0..LENGTH).map(|m| 1.5 * m)]
 }
 
-/// `adds_bias`, `adds_vectors`, `needs_scores`, `scales_scores` and `scratch_per_score`.
+/// `adds_bias`, `adds_vectors`, `needs_scores`, `scales_scores`, `computes_scores` and `scratch_per_score`.
 pub(super) fn of_scores(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let subject = build(&dimensions(), &device);
@@ -36,6 +36,14 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
                 "`scales_scores` is true, and the factor on scores does not grow with the distance".to_owned()
             })?;
         }
+        let discards = position.needs_scores(&positions) && {
+            let scores = random::<4>("scores", [1, dimensions().heads, LENGTH, LENGTH], &device);
+            let of = |scores: Tensor<4>| position.scores(scores, Heads { q: &q, k: &k, scale: 1.0 }, block);
+            apart(&of(scores.clone()), &of(scores.mul_scalar(-2.0))) == 0.0
+        };
+        ensure(discards == capabilities.computes_scores, || {
+            format!("`computes_scores` is {}", capabilities.computes_scores)
+        })?;
         let bias = position.bias(block);
         ensure(matches!(bias, Bias::None) != capabilities.adds_bias, || {
             format!("`adds_bias` is {}", capabilities.adds_bias)

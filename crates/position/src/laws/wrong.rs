@@ -58,6 +58,8 @@ enum Mistake {
     SilentVectors,
     /// It declares a factor on scores, and has none.
     ClaimsToScale,
+    /// It discards the scores that it is given without declaring it.
+    SilentlyComputes,
     /// It makes q and k wider without declaring it.
     SilentlyWider,
     /// It describes maps of q and k that it does not make.
@@ -96,6 +98,7 @@ const MISTAKES: &[(Mistake, &str)] = &[
     (VectorsWithoutScores, "biases and scores are declared"),
     (SilentVectors, "biases and scores are declared"),
     (ClaimsToScale, "biases and scores are declared"),
+    (SilentlyComputes, "biases and scores are declared"),
     (SilentlyWider, "the use of q and k is declared"),
     (DescribesOtherMaps, "maps described by distance are the maps"),
     (SilentRotation, "the use of q and k is declared"),
@@ -237,12 +240,13 @@ impl Position for Wrong {
     }
 
     fn needs_scores(&self, _positions: &Positions) -> bool {
-        matches!(self.mistake, ReadsFutureScores | SilentlyReadsHeads)
+        matches!(self.mistake, ReadsFutureScores | SilentlyReadsHeads | SilentlyComputes)
     }
 
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, _block: QueryBlock<'_>) -> Tensor<4> {
         match self.mistake {
             ReadsFutureScores => scores.clone() * scores.mean_dim(3),
+            SilentlyComputes => scores.zeros_like(),
             SilentlyReadsHeads => scores + heads.q.clone().sum_dim(3),
             _ => scores,
         }

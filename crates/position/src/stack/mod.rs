@@ -18,6 +18,7 @@ use crate::encoding::{Dimensions, HeadUse};
 use crate::encodings::{self, Encoding, EncodingConfig};
 use crate::init::Init;
 use crate::layout::TextLayout;
+use crate::positions::Positions;
 use crate::reading::{LayerEncoding, LayerReading, LearnedLogN, LogN, LogNKind, Mask, Reading};
 use crate::tokens::{Lengths, Tokens};
 use entry::{StackEntry, StackEntryKeys, listed};
@@ -294,6 +295,7 @@ fn check_together(encodings: &[Encoding], section: &str, name: &str) -> Result<(
         return Err(Error::usage(format!("`{section}` has two sinks in one softmax: `{name}`"))
             .hint("keep one `sink_logit` in the list"));
     }
+    check_computed_scores(encodings, section, name)?;
     let uses = encodings.iter().filter(|encoding| encoding.capabilities().head_use != HeadUse::None).count();
     if uses > 1 && encodings.iter().any(|encoding| encoding.capabilities().head_use == HeadUse::Widens) {
         return Err(Error::usage(format!(
@@ -310,6 +312,32 @@ fn check_together(encodings: &[Encoding], section: &str, name: &str) -> Result<(
         .hint("list it first"));
     }
     Ok(())
+}
+
+/// Rejects encodings that change q, k or scores beside one that computes the scores itself.
+fn check_computed_scores(encodings: &[Encoding], section: &str, name: &str) -> Result<()> {
+    let Some(computes) = encodings.iter().position(|encoding| encoding.capabilities().computes_scores) else {
+        return Ok(());
+    };
+    let changes = |encoding: &&Encoding| {
+        let capabilities = encoding.capabilities();
+        encoding.rotation(0).is_some()
+            || capabilities.head_use != HeadUse::None
+            || capabilities.is_relative_qk
+            || encoding.needs_scores(&Positions::range(0..1)) && !capabilities.adds_bias
+    };
+    let mut others = encodings.iter().enumerate().filter(|(index, _)| *index != computes);
+    let Some((_, other)) = others.find(|(_, encoding)| changes(encoding)) else { return Ok(()) };
+    Err(Error::usage(format!(
+        "`{section}` lists `{}`, which changes q, k or their scores, beside `{}`, which computes the scores of q and k \
+         as they are: `{name}`",
+        other.kind(),
+        encodings[computes].kind(),
+    ))
+    .hint(format!(
+        "keep one of them; a bias such as `fox` or `alibi`, or what is added to the hidden state, goes with `{}`",
+        encodings[computes].kind()
+    )))
 }
 
 #[cfg(test)]

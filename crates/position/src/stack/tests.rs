@@ -38,6 +38,19 @@ fn two_rotations_and_an_empty_list_are_refused() {
     assert!(both.message().contains("cannot share q and k"), "{both}");
 }
 
+#[test]
+fn what_computes_scores_stands_beside_biases_alone() {
+    for other in ["rope", "cope", "dape", "shaw", "pope", "scale_invariant", "selective_rope", "path"] {
+        for list in [["path", other], [other, "path"]] {
+            let error = build(&format!("position = {list:?}")).unwrap_err();
+            assert!(error.message().contains("computes the scores of q and k as they are"), "{error}");
+        }
+    }
+    for other in ["fox", "alibi", "t5", "sinusoidal", "learned", "causal_conv", "sink_logit", "none"] {
+        build(&format!("position = [{other:?}, 'path']")).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
 const RNOPE: &str = "position = { kind = \"mixed\", layers = [{ kind = \"rope\", window = \"L/2\" }, { kind = \"none\", \
                      log_n = true }], pattern = [0, 0, 0, 1] }";
 

@@ -1,0 +1,314 @@
+//! `path`: the rows between query and key change the key.
+//!
+//! `logit_ij = q_i^T H_i H_{i-1} .. H_{j+1} k_j / sqrt(head_dim)`, `H_t = 1 - beta_t w_t w_t^T`: the query's own row acts
+//! first on q, and there is no factor where i = j (Yang et al. 2025, arXiv:2505.16381, equation 2, and fla-org's
+//! flash-linear-attention). At beta = 1 a row erases the direction w of the keys before it, at 2 it mirrors it. With x the
+//! layer's normalised input:
+//!
+//! - `y = x w_down w_up`, `w_down [width, rank]`, `w_up [rank, kv_heads head_dim]`; with `low_rank = false` `y = x w`,
+//!   `w [width, kv_heads head_dim]`, which the authors advise where several query heads share a key head;
+//! - `z_t = silu(sum_tap conv[tap] y_{t - tap})`, and w of a head is z of the head over `sqrt(|z|^2 + eps)`;
+//! - `beta = 2 sigmoid(x w_beta + b_beta)`, one a key head, between 0 and 2.
+//!
+//! Matrices and taps start as N(0, 0.02), `b_beta` at 0. Positions do not enter, only the order of the rows. Scores are
+//! computed from q and k as they are: no other encoding of the layer may rotate them or compute scores. What `fox` and
+//! other biases add comes after the scale; the published `PaTH`-`FoX` adds its gates before it.
+//!
+//! A block of queries walks back over the keys in [`chunks`]: time grows as attention's does, and what is kept beside the
+//! scores as the length.
+
+mod chunks;
+
+use crate::convolution::causal;
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
+    check_at_least, check_at_most, check_positive,
+};
+use crate::init::Init;
+use crate::parameter::ParameterSpec;
+use crate::per_layer::at_layer;
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use burn::tensor::activation::{sigmoid, silu};
+use chunks::{CHUNK, Text};
+use longwave_core::Result;
+use longwave_kernels::repeat_heads;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The most taps and ranks: far above the 3 and 32 of the published models.
+const MOST: usize = 1 << 14;
+
+/// Keys of `kind = "path"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Inner width of the map from the input to w; nothing where `low_rank` is false.
+    pub rank: usize,
+    /// Rows that the convolution reads: a row and those before it.
+    pub kernel: usize,
+    /// Whether the map from the input to w is a product of two narrow matrices, or one whole matrix.
+    pub low_rank: bool,
+    /// Added to the sum of squares that w is normalised by.
+    pub eps: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { rank: 32, kernel: 3, low_rank: true, eps: 1e-6 }
+    }
+}
+
+/// The maps from the input to w and beta.
+#[derive(Module, Debug)]
+pub struct Path {
+    /// `[layers, width, rank]`.
+    pub w_down: Option<Param<Tensor<3>>>,
+    /// `[layers, rank, kv_heads head_dim]`.
+    pub w_up: Option<Param<Tensor<3>>>,
+    /// `[layers, width, kv_heads head_dim]`.
+    pub w: Option<Param<Tensor<3>>>,
+    /// `[layers, kernel, kv_heads head_dim]`: tap 0 is the row's own.
+    pub conv: Param<Tensor<3>>,
+    /// `[layers, width, kv_heads]`.
+    pub w_beta: Param<Tensor<3>>,
+    /// `[layers, kv_heads]`.
+    pub b_beta: Param<Tensor<2>>,
+    #[module(skip)]
+    eps: f64,
+}
+
+impl Configure for Config {
+    type Encoding = Path;
+    const KIND: &'static str = "path";
+    const DESCRIPTION: &'static str = "the rows between query and key change the key (PaTH)";
+    const SOURCE: &'static str = "arXiv:2505.16381";
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: later rows go on changing keys");
+    const VARIANTS: &'static [&'static str] = &["low_rank = false\nkernel = 2"];
+
+    fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        for (key, value) in [("rank", self.rank), ("kernel", self.kernel)] {
+            check_at_least(section, key, value, 1)?;
+            check_at_most(section, key, value, MOST)?;
+        }
+        check_positive(section, "eps", self.eps)
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Path {
+        let Dimensions { layers, width, kv_heads, head_dim, .. } = *dimensions;
+        let channels = kv_heads * head_dim;
+        let normal = |name: &str, shape| init.normal(&format!("position.path.{name}"), shape, 0.02);
+        Path {
+            w_down: self.low_rank.then(|| normal("w_down", [layers, width, self.rank])),
+            w_up: self.low_rank.then(|| normal("w_up", [layers, self.rank, channels])),
+            w: (!self.low_rank).then(|| normal("w", [layers, width, channels])),
+            conv: normal("conv", [layers, self.kernel, channels]),
+            w_beta: normal("w_beta", [layers, width, kv_heads]),
+            b_beta: init.constant([layers, kv_heads], 0.0),
+            eps: self.eps,
+        }
+    }
+}
+
+impl Path {
+    /// w of every row of an input `[batch, length, width]`: `[batch, kv_heads, length, head_dim]`.
+    pub fn directions(&self, input: &Tensor<3>, layer: usize) -> Tensor<4> {
+        let [batch, length, width] = input.dims();
+        let x = input.clone().reshape([batch * length, width]);
+        let of =
+            |matrix: &Option<Param<Tensor<3>>>| matrix.as_ref().map(|matrix| at_layer::<3, 2>(matrix, layer));
+        let y = [of(&self.w_down), of(&self.w_up), of(&self.w)].into_iter().flatten().fold(x, Tensor::matmul);
+        let [channels, heads] = [y.dims()[1], self.b_beta.dims()[1]];
+        let y = y.reshape([batch, length, channels]);
+        let z = silu(causal(&y, &at_layer(&self.conv, layer)));
+        let z = z.reshape([batch, length, heads, channels / heads]).swap_dims(1, 2);
+        let norms = z.clone().square().sum_dim(3).add_scalar(self.eps).sqrt(); // [batch, kv_heads, length, 1]
+        z / norms
+    }
+
+    /// beta of every row of an input `[batch, length, width]`: `[batch, kv_heads, length, 1]`.
+    pub fn strengths(&self, input: &Tensor<3>, layer: usize) -> Tensor<4> {
+        let [batch, length, width] = input.dims();
+        let x = input.clone().reshape([batch * length, width]);
+        let logits =
+            x.matmul(at_layer(&self.w_beta, layer)) + at_layer::<2, 1>(&self.b_beta, layer).unsqueeze();
+        let heads = logits.dims()[1];
+        sigmoid(logits).mul_scalar(2.0).reshape([batch, length, heads, 1]).swap_dims(1, 2)
+    }
+}
+
+impl Position for Path {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let of_directions = if self.w.is_some() {
+            vec![ParameterSpec::decayed("w", &["layers", "width", "channels"])]
+        } else {
+            vec![
+                ParameterSpec::decayed("w_down", &["layers", "width", "rank"]),
+                ParameterSpec::decayed("w_up", &["layers", "rank", "channels"]),
+            ]
+        };
+        let others = [
+            ParameterSpec::decayed("conv", &["layers", "taps", "channels"]),
+            ParameterSpec::decayed("w_beta", &["layers", "width", "kv_heads"]),
+            ParameterSpec::undecayed("b_beta", &["layers", "kv_heads"]),
+        ];
+        of_directions.into_iter().chain(others).collect()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Order,
+            head_use: HeadUse::Reads,
+            reads_input: true,
+            computes_scores: true,
+            scratch_per_score: 3,
+            ..Capabilities::default()
+        }
+    }
+
+    fn needs_scores(&self, _positions: &Positions) -> bool {
+        true
+    }
+
+    fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
+        let Heads { q, k, scale } = heads;
+        let [batch, count, queries, keys] = scores.dims();
+        let (end, layer) = (block.queries.end, block.rows.layer);
+        // Rows after the last query change nothing that it reads.
+        let input = block.input.clone().slice_dim(1, 0..end);
+        let w = self.directions(&input, layer);
+        let groups = count / w.dims()[1];
+        let w = repeat_heads(w, groups); // [batch, heads, end, head_dim]
+        let beta = repeat_heads(self.strengths(&input, layer), groups); // [batch, heads, end, 1]
+        let rows = Text { k: k.clone().slice_dim(2, 0..end), w, beta };
+        let logits = rows.logits(q.clone(), CHUNK).mul_scalar(scale); // [batch, heads, queries, end]
+        if end == keys {
+            return logits;
+        }
+        // Keys after the last query, which the causal mask hides.
+        let later = Tensor::zeros([batch, count, queries, keys - end], &scores.device());
+        Tensor::cat(vec![logits, later], 3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::Rows;
+    use crate::encodings::Encoding;
+    use crate::testing::{Inputs, attend, build, dimensions, message_of, random};
+    use burn::module::{ModuleMapper, ModuleVisitor};
+    use burn::tensor::{Device, Gradients};
+
+    fn path(keys: &str, device: &Device) -> Path {
+        match build(&format!("kind = 'path'\n{keys}"), device) {
+            Encoding::Path(path) => path,
+            _ => panic!("another kind"),
+        }
+    }
+
+    /// Multiplies every parameter, and moves one of them along a direction of its own.
+    struct Change {
+        factor: f64,
+        moved: usize,
+        step: f64,
+        seen: usize,
+    }
+
+    impl ModuleMapper for Change {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            let step = if self.seen == self.moved { self.step } else { 0.0 };
+            let value = param.val().mul_scalar(self.factor) + direction(self.seen, &param).mul_scalar(step);
+            self.seen += 1;
+            Param::from_tensor(value.detach())
+        }
+    }
+
+    fn direction<const D: usize>(index: usize, param: &Param<Tensor<D>>) -> Tensor<D> {
+        random(&format!("direction {index}"), param.dims(), &param.device())
+    }
+
+    /// The slope of a loss along the direction of each parameter.
+    struct Slopes<'a>(&'a Gradients, Vec<f32>);
+
+    impl ModuleVisitor for Slopes<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let gradient = param.val().grad(self.0).unwrap();
+            self.1.push((gradient * direction(self.1.len(), param).inner()).sum().into_scalar());
+        }
+    }
+
+    #[test]
+    fn gradients_of_parameters_are_those_of_finite_differences() {
+        let device = Device::flex().autodiff();
+        let positions = Positions::range(0..9);
+        let inputs = Inputs::random("", 9, &device);
+        let weights = random::<4>("weights", [1, 2, 9, 4], &device);
+        let loss = |path: &Path| (attend(path, 1, &positions, &inputs).1 * weights.clone()).sum();
+        for keys in ["", "low_rank = false"] {
+            let with =
+                |path: Path, factor, moved, step| path.map(&mut Change { factor, moved, step, seen: 0 });
+            // As large as training makes them, so that a small step changes little.
+            let path = with(path(keys, &device), 25.0, 0, 0.0);
+            let gradients = loss(&path).backward();
+            let mut slopes = Slopes(&gradients, Vec::new());
+            path.visit(&mut slopes);
+            for (index, slope) in slopes.1.into_iter().enumerate() {
+                let at = |step| loss(&with(path.clone(), 1.0, index, step)).into_scalar::<f32>();
+                let difference = (at(1e-3) - at(-1e-3)) / 2e-3;
+                assert!(
+                    (slope - difference).abs() < 0.02 * slope.abs().max(0.1),
+                    "{keys} {index}: {slope} {difference}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn query_heads_share_the_rows_of_their_key_head() {
+        let device = Device::flex();
+        let path = path("", &device);
+        let mut shared = path.clone();
+        // One key head for both query heads: the first.
+        let first = |param: &Param<Tensor<3>>, channels: usize| {
+            Param::from_tensor(param.val().slice_dim(2, 0..channels))
+        };
+        shared.w_up = path.w_up.as_ref().map(|w_up| first(w_up, 4));
+        shared.conv = first(&path.conv, 4);
+        shared.w_beta = first(&path.w_beta, 1);
+        shared.b_beta = Param::from_tensor(path.b_beta.val().slice_dim(1, 0..1));
+        let positions = Positions::range(0..6);
+        let inputs = Inputs::random("", 6, &device);
+        let [q, k, _] = inputs.qkv.clone();
+        let k = repeat_heads(k.slice_dim(1, 0..1), 2);
+        let rows = Rows::new(0, &inputs.tokens, &positions);
+        let block = QueryBlock { rows, queries: &(0..6), input: &inputs.hidden };
+        let scores = Tensor::zeros([1, 2, 6, 6], &device);
+        let of = |path: &Path| path.scores(scores.clone(), Heads { q: &q, k: &k, scale: 0.5 }, block);
+        let (own, shared) = (of(&path), of(&shared));
+        let head = |x: &Tensor<4>, head: usize| x.clone().slice_dim(1, head..head + 1);
+        let apart = |a: Tensor<4>, b: Tensor<4>| (a - b).abs().max().into_scalar::<f32>();
+        assert!(apart(head(&own, 0), head(&shared, 0)) < 1e-6);
+        assert!(apart(head(&own, 1), head(&shared, 1)) > 1e-3);
+    }
+
+    #[test]
+    fn w_has_norm_one_and_beta_starts_at_one() {
+        let device = Device::flex();
+        let input = random::<3>("x", [2, 5, dimensions().width], &device);
+        let path = path("eps = 1e-12", &device);
+        let norms = path.directions(&input, 0).square().sum_dim(3);
+        assert!((norms - 1.0).abs().max().into_scalar::<f32>() < 1e-3);
+        let strengths = path.strengths(&input, 0);
+        assert_eq!(strengths.dims(), [2, 2, 5, 1]);
+        assert!((strengths - 1.0).abs().max().into_scalar::<f32>() < 0.1);
+    }
+
+    #[test]
+    fn a_wrong_value_names_its_key() {
+        assert!(message_of("kind = 'path'\nrank = 0").contains("position.rank"));
+        assert!(message_of("kind = 'path'\nkernel = 99999").contains("position.kernel"));
+        assert!(message_of("kind = 'path'\neps = 0.0").contains("position.eps"));
+    }
+}

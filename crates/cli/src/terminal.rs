@@ -11,6 +11,7 @@ use longwave_experiment::{Event, Observer, Overview};
 use longwave_kernels::Precision;
 use longwave_train::Run;
 use longwave_train::config::ScheduleKind;
+use longwave_train::stage::TrainedPart;
 use std::time::{Duration, Instant};
 
 /// Shows an experiment, and stops it on Ctrl-C.
@@ -131,8 +132,12 @@ fn describe(overview: &Overview<'_>) {
             Some(kind) => format!(", read as `{kind}`"),
             None => String::new(),
         };
+        let trained = match config.trained_part(stage) {
+            TrainedPart::All => "",
+            TrainedPart::HeadScale { .. } => ", a factor for each head alone",
+        };
         status(&format!(
-            "{name:<9} {} steps of {} x {} tokens, {} tokens in all{precision}{extend}",
+            "{name:<9} {} steps of {} x {} tokens, {} tokens in all{precision}{extend}{trained}",
             grouped(train.steps as usize),
             train.sequences(),
             train.length,

@@ -1,7 +1,8 @@
 //! The entries of `extend`: an extension, one whose hyper-parameters are lists, or one whose factors are searched for.
 //!
 //! A list in the place of a value stands for one reading with each; several lists for every combination. A key
-//! that takes a list by itself (`long_factor`, `inv_freq`) is one value. Which of the readings is reported is decided
+//! that takes a list by itself (`long_factor`, `inv_freq`) is one value, and so is a list of lists where a key takes one
+//! (`temperature`). Which of the readings is reported is decided
 //! on the validation split, see [`select()`](crate::select()).
 
 use crate::search::Search;
@@ -49,7 +50,7 @@ impl ExtendEntry {
         let lists: Vec<(&String, &Vec<Value>)> = table
             .iter()
             .filter_map(|(key, value)| Some((key, value.as_array()?)))
-            .filter(|(key, items)| !ExtensionConfig::takes_list(&kind, key) || nested(items))
+            .filter(|(key, items)| are_values(&kind, key, items))
             .collect();
         if lists.is_empty() {
             return Ok(Self::Fixed(ExtensionConfig::from_value(value, section)?));
@@ -101,7 +102,16 @@ impl Sweep {
     }
 }
 
-/// Whether every item is a list itself: then the outer list holds values to try.
+/// Whether the items of a list are values of its key to try, and the list is not one value.
+fn are_values(kind: &str, key: &str, items: &[Value]) -> bool {
+    if ExtensionConfig::takes_rows(kind, key) {
+        let is_value = |item: &Value| item.as_array().is_some_and(|rows| nested(rows));
+        return !nested(items) || items.iter().all(is_value);
+    }
+    !ExtensionConfig::takes_list(kind, key) || nested(items)
+}
+
+/// Whether every item is a list itself.
 fn nested(items: &[Value]) -> bool {
     !items.is_empty() && items.iter().all(Value::is_array)
 }
@@ -171,6 +181,12 @@ mod tests {
         ] {
             assert!(matches!(read(text).unwrap(), ExtendEntry::Fixed(_)), "{text}");
         }
+        let heads = "{ kind = 'direct', temperature = [[0.5, 1.0], [2.0, 1.0]] }";
+        assert!(matches!(read(heads).unwrap(), ExtendEntry::Fixed(_)));
+        let (_, numbers) = candidates("{ kind = 'direct', temperature = [0.5, 1.0] }");
+        assert_eq!(numbers.len(), 2);
+        let (_, tables) = candidates("{ kind = 'yarn', temperature = [[[0.5, 1.0]], [[2.0, 1.0]]] }");
+        assert_eq!(tables[1]["temperature"], json!([[2.0, 1.0]]));
         let (given, factors) = candidates("{ kind = 'longrope', long_factor = [[1.0, 2.0], [1.0, 3.0]] }");
         assert_eq!((given["long_factor"][1][1].as_f64(), factors.len()), (Some(3.0), 2));
     }

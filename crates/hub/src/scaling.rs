@@ -22,6 +22,14 @@ pub(crate) fn of(
     stages: &[StageReading],
     asked: Option<&StageReading>,
 ) -> Result<Result<Option<Written>, String>> {
+    if stages.iter().any(|stage| stage.head_scale.is_some()) {
+        let reason = "a `[[stage]]` trained a factor on the logits of each head";
+        return match asked {
+            None => Ok(Err(reason.to_owned())),
+            Some(_) => Err(Error::usage(format!("`--extend` has no place in the files: {reason}"))
+                .hint("leave `--extend` out, or export the end of `[train]` with `--checkpoint stage-0`")),
+        };
+    }
     let rope_parameters = |scaling| rope_parameters(config, resolved, scaling);
     let changed: Vec<&StageReading> =
         stages.iter().filter(|stage| stage.extend != json!({ "kind": "direct" })).collect();

@@ -2,6 +2,7 @@
 
 use crate::checkpoint::{Checkpoint, StageReading};
 use crate::run_config::RunConfig;
+use crate::stage::StageConfig;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_model::Gpt;
@@ -24,7 +25,8 @@ pub fn reading_after(config: &RunConfig, fresh: &Reading, stage: usize) -> Resul
 /// The reading of the stage before, changed as `stage` says.
 pub(crate) fn begin(config: &RunConfig, before: &Reading, stage: usize) -> Result<Reading> {
     let lengths = config.lengths(stage);
-    trained_on(&config.stages[stage - 1].extend, before, lengths)
+    let StageConfig { extend, trained, .. } = &config.stages[stage - 1];
+    trained_on(extend, trained.head_scale(), before, lengths)
         .and_then(|reading| reading.check(&Positions::range(0..lengths.length)).map(|()| reading))
         .map_err(|error| error.context(format!("`{}`", RunConfig::section(stage))))
 }
@@ -33,7 +35,12 @@ pub(crate) fn begin(config: &RunConfig, before: &Reading, stage: usize) -> Resul
 ///
 /// # Errors
 /// The extension does not apply, lays texts out, which is for training to say, or splits a learned encoding.
-fn trained_on(extend: &ExtensionConfig, before: &Reading, lengths: Lengths) -> Result<Reading> {
+fn trained_on(
+    extend: &ExtensionConfig,
+    head_scale: Option<f64>,
+    before: &Reading,
+    lengths: Lengths,
+) -> Result<Reading> {
     let mut reading = extend.apply(before, lengths)?;
     if reading.has_learned_copies(before) {
         return Err(Error::usage(format!(
@@ -57,7 +64,12 @@ fn trained_on(extend: &ExtensionConfig, before: &Reading, lengths: Lengths) -> R
             .hint("give the stage `positions`, whose kinds are `randpos`, `float` and `segments` too"));
         }
     }
-    Ok(reading)
+    match head_scale {
+        None => Ok(reading),
+        Some(start) => reading.with_head_scale(start).map_err(|error| {
+            error.hint("`train = \"head_scale\"` is for softmax attention; leave it out of the stage")
+        }),
+    }
 }
 
 /// The readings of the stages of a config up to one, as a checkpoint records them.
@@ -68,7 +80,7 @@ pub(crate) fn recorded(config: &RunConfig, stage: usize) -> Result<Vec<StageRead
             let extend = serde_json::to_value(&stage.extend).map_err(|error| {
                 Error::failed(format!("`{}` cannot be written as JSON: {error}", stage.extend.kind()))
             })?;
-            Ok(StageReading { length: stage.train.length, extend })
+            Ok(StageReading { length: stage.train.length, extend, head_scale: stage.trained.head_scale() })
         })
         .collect()
 }
@@ -101,7 +113,7 @@ pub fn read_after(config: &RunConfig, fresh: Gpt, stages: &[StageReading]) -> Re
             .map_err(|error| Error::failed(format!("the checkpoint's reading is damaged: {error}")))?;
         let extend = ExtensionConfig::from_value(&value, "the checkpoint's reading")?;
         let lengths = Lengths { train: config.train.length, length: stage.length };
-        model.position = trained_on(&extend, &model.position, lengths)?;
+        model.position = trained_on(&extend, stage.head_scale, &model.position, lengths)?;
     }
     Ok(model)
 }

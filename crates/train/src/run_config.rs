@@ -1,7 +1,7 @@
 //! A whole config but its evaluations, and the run's identity made from it.
 
 use crate::config::TrainConfig;
-use crate::stage::{OptimizerState, StageConfig};
+use crate::stage::{OptimizerState, StageConfig, TrainedPart};
 use burn::tensor::Device;
 use longwave_core::canonical;
 use longwave_core::file::sha256_of;
@@ -45,6 +45,14 @@ impl RunConfig {
     /// There is no such stage.
     pub fn stage(&self, stage: usize) -> &TrainConfig {
         if stage == 0 { &self.train } else { &self.stages[stage - 1].train }
+    }
+
+    /// Which parameters a stage trains: all of them in `[train]`.
+    ///
+    /// # Panics
+    /// There is no such stage.
+    pub fn trained_part(&self, stage: usize) -> &TrainedPart {
+        if stage == 0 { &TrainedPart::All } else { &self.stages[stage - 1].trained }
     }
 
     /// The lengths of a stage: L is that of `[train]`, L' its own.

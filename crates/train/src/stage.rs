@@ -8,8 +8,9 @@
 //! are made, remains that of `[train]`.
 
 use crate::config::TrainConfig;
-use longwave_core::config::{read, unknown_key};
+use longwave_core::config::{kind_and_rest, read, unknown_key, unknown_kind};
 use longwave_core::{Error, Result};
+use longwave_position::reading::LEAST_HEAD_SCALE;
 use longwave_position::{ExtensionConfig, Lengths, Tokens};
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
@@ -30,6 +31,76 @@ pub enum OptimizerState {
     Keep,
 }
 
+/// Which parameters a stage trains.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum TrainedPart {
+    /// All of them.
+    #[default]
+    All,
+    /// A factor on the logits of each head and layer, and nothing else (`HeadScale`, arXiv:2404.12224). The factors stay at 1
+    /// or above, and decay does not apply to them.
+    HeadScale {
+        /// What they start at, where no earlier stage has trained them. Default: 1.6, as published for texts four times
+        /// as long.
+        start: f64,
+    },
+}
+
+/// What the factors start at in the authors' script for texts four times as long.
+const HEAD_SCALE_START: f64 = 1.6;
+
+impl TrainedPart {
+    /// Reads the value of `key`: a name, or a table with a `kind`.
+    fn from_value(value: &Value, key: &str) -> Result<Self> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Keys {
+            #[serde(default)]
+            start: Option<f64>,
+        }
+        let (kind, rest) = kind_and_rest(value, key)?;
+        let Keys { start } = read(&rest, key)?;
+        match (kind.as_str(), start) {
+            ("all", None) => Ok(Self::All),
+            ("all", Some(start)) => {
+                Err(Error::value(&format!("{key}.start"), start, "only \"head_scale\" has a start")
+                    .hint("leave it out"))
+            }
+            ("head_scale", start) => {
+                let start = start.unwrap_or(HEAD_SCALE_START);
+                if start.is_finite() && start >= LEAST_HEAD_SCALE {
+                    return Ok(Self::HeadScale { start });
+                }
+                Err(Error::value(&format!("{key}.start"), start, "it must be a number of at least 1")
+                    .hint("factors above 1 sharpen attention, and training keeps them there"))
+            }
+            _ => Err(unknown_kind(key, &kind, ["all", "head_scale"])),
+        }
+    }
+
+    /// What the factors of heads start at, where the stage trains them.
+    pub fn head_scale(&self) -> Option<f64> {
+        match self {
+            Self::All => None,
+            Self::HeadScale { start } => Some(*start),
+        }
+    }
+
+    /// Whether a parameter of this name is trained.
+    pub fn includes(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::HeadScale { .. } => name == "position.head_scale.scale",
+        }
+    }
+
+    /// Whether it is left out of resolved configs.
+    fn is_all(&self) -> bool {
+        *self == Self::All
+    }
+}
+
 /// One `[[stage]]`: every key of `[train]`, an extension, and what becomes of the moments.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(transform = describe_length)]
@@ -43,6 +114,38 @@ pub struct StageConfig {
     pub extend: ExtensionConfig,
     /// What becomes of the optimizer's moments. Default: `reset`.
     pub optimizer: OptimizerState,
+    /// What is trained: `"all"`, or `"head_scale"`, also as a table with its `start`. Default: `all`.
+    #[serde(rename = "train", skip_serializing_if = "TrainedPart::is_all")]
+    #[schemars(with = "TrainedPartSchema")]
+    pub trained: TrainedPart,
+}
+
+/// The schema of [`TrainedPart`]: a name, or a table.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "TrainedPart")]
+#[allow(dead_code, reason = "for the schema")]
+enum TrainedPartSchema {
+    /// A kind.
+    Name(TrainedPartName),
+    /// A kind with its keys.
+    Table {
+        /// What is trained.
+        kind: TrainedPartName,
+        /// What the factors of `head_scale` start at, at least 1.
+        start: Option<f64>,
+    },
+}
+
+/// What a stage trains.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[allow(dead_code, reason = "for the schema")]
+enum TrainedPartName {
+    /// Every parameter.
+    All,
+    /// A factor on the logits of each head and layer.
+    HeadScale,
 }
 
 impl StageConfig {
@@ -70,6 +173,10 @@ impl StageConfig {
                 )
             })?,
         };
+        let trained = match table.remove("train") {
+            None => TrainedPart::default(),
+            Some(value) => TrainedPart::from_value(&value, &format!("{section}.train"))?,
+        };
         let inherited = TrainConfig {
             learning_rate: first.learning_rate / 10.0,
             validate_every: None,
@@ -91,7 +198,7 @@ impl StageConfig {
             )
             .hint("leave it out of the stage"));
         }
-        Ok(Self { train, extend, optimizer })
+        Ok(Self { train, extend, optimizer, trained })
     }
 }
 
@@ -173,5 +280,26 @@ mod tests {
         assert!(message(&format!("{both}extend = \"liner\"")).starts_with("`stage[0].extend = \"liner\"`"));
         assert!(message(&format!("{both}precision = \"f16\"")).contains("precision of `[train]`, \"f32\""));
         assert!(message(&format!("{both}optimizer = \"new\"")).contains("\"reset\" or \"keep\""));
+        let part = |value: &str| message(&format!("{both}train = {value}"));
+        assert!(part("\"head_scales\"").ends_with("did you mean `head_scale`?"));
+        assert!(part("{ kind = \"head_scale\", start = 0.5 }").starts_with("`stage[0].train.start = 0.5`"));
+        assert!(
+            part("{ kind = \"head_scale\", begin = 2.0 }").starts_with("unknown key `stage[0].train.begin`")
+        );
+        assert!(part("{ kind = \"all\", start = 2.0 }").contains("only \"head_scale\" has a start"));
+    }
+
+    #[test]
+    fn a_stage_says_what_it_trains() {
+        let both = "length = 512\nsteps = 2\n";
+        let all = stage(both).unwrap();
+        assert_eq!(all.trained, TrainedPart::All);
+        assert!(!Table::try_from(&all).unwrap().contains_key("train"), "hashes of earlier configs stay");
+        let scale = stage(&format!("{both}train = \"head_scale\"")).unwrap();
+        assert_eq!(scale.trained, TrainedPart::HeadScale { start: 1.6 });
+        let written = Table::try_from(&scale).unwrap();
+        let text = "kind = \"head_scale\"\nstart = 1.6".parse::<Table>().unwrap();
+        assert_eq!(written["train"], Value::Table(text));
+        assert_eq!(stage(&format!("{both}train = {}", written["train"])).unwrap(), scale);
     }
 }

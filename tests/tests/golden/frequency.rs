@@ -90,7 +90,7 @@ fn check_reading(name: &str, case: &Case, of_model: &[&str], of_extension: &[&st
     let mut outputs = case.outputs();
     outputs.compare_f64("theta", &frequencies.as_read());
     // Where nothing is added to q.k, a temperature t is a factor 1 / sqrt(t) on cos and sin of q and k.
-    let temperature = reading.layer(0).temperature;
+    let temperature = reading.layer(0).temperature.of_head(0);
     outputs.compare_f64("attention_factor", &[frequencies.attention_factor / temperature.sqrt()]);
     if outputs.has("base") {
         outputs.compare_f64("base", &[frequencies.base]);

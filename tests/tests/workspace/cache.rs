@@ -110,6 +110,23 @@ fn every_encoding_under_every_extension_reads_the_same_in_pieces() {
 }
 
 #[test]
+fn factors_of_heads_reach_every_piece() {
+    for encoding in ["'none'", "'rope'", "['alibi', 'sink_logit']", "'shaw'", "'path'"] {
+        let model = model(encoding);
+        let heads = "{ kind = 'direct', temperature = [[0.5, 1.0, 2.0, 1.5], [1.0, 3.0, 1.0, 0.7]] }";
+        let heads = ExtensionConfig::from_value(&value(heads), "extend").unwrap();
+        let trained = model.position.clone().with_head_scale(1.7).unwrap();
+        let reading = heads.apply(&trained, LENGTHS).unwrap();
+        let whole = in_one(&model, &reading, LENGTH);
+        let off = distance(whole.clone(), in_pieces(&model, &reading, &PIECES));
+        assert!(off < 1e-4, "{encoding}: {off}");
+        for other in [&model.position, &trained] {
+            assert!(distance(whole.clone(), in_one(&model, other, LENGTH)) > 1e-3, "{encoding}");
+        }
+    }
+}
+
+#[test]
 fn log_n_counts_the_rows_before_a_piece_whatever_their_positions() {
     // Nothing else reads positions here, so that drawn ones change nothing.
     let model = model("{ kind = 'mixed', layers = [{ kind = 'none', log_n = true }] }");

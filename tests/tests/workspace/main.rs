@@ -22,6 +22,7 @@ mod extensions;
 mod faults;
 mod float;
 mod generate;
+mod head_scale;
 mod hostile;
 mod hub;
 mod identities;

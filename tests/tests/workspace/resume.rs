@@ -148,6 +148,26 @@ fn stages_stopped_anywhere_end_with_the_same_bits() {
 }
 
 #[test]
+fn so_does_a_stage_that_trains_factors_of_heads() {
+    let stages = "stage=[{ length = 64, steps = 3, train = \"head_scale\", learning_rate = 0.1, warmup = 1 }, \
+                  { length = 128, steps = 2, optimizer = \"keep\", accumulation = 1 }]";
+    let changes = ["position.kind=none", "train.steps=4", "evaluate=[]", stages].map(str::to_owned);
+    let project = Project::new();
+    assert_eq!(train_until(&project, "whole", usize::MAX, &changes), Outcome::Done);
+    for stops in [&[7, 2][..], &[9, 4], &[11, 3]] {
+        let folder = format!("stopped-{stops:?}");
+        for &asked in stops {
+            assert_eq!(train_until(&project, &folder, asked, &changes), Outcome::Interrupted, "{stops:?}");
+        }
+        assert_eq!(train_until(&project, &folder, usize::MAX, &changes), Outcome::Done);
+        for which in [CheckpointId::Last, CheckpointId::Stage(1), CheckpointId::Stage(2)] {
+            let path = |folder: &str| longwave_train::run::checkpoint_path(&project.path(folder), which);
+            assert!(same(&path("whole"), &path(&folder)), "{stops:?} {}", which.name());
+        }
+    }
+}
+
+#[test]
 fn stages_follow_the_training_that_stands_before_them() {
     let project = Project::new();
     let changes = staged("rope", "\"linear\"");

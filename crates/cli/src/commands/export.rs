@@ -86,5 +86,5 @@ fn scaling(arguments: &Arguments, train: usize) -> Result<Option<StageReading>> 
         return Err(Error::value("--length", length, format!("the model was trained on {train} tokens"))
             .hint("name the longest text, as `4L`"));
     }
-    Ok(Some(StageReading { length, extend: written }))
+    Ok(Some(StageReading { length, extend: written, head_scale: None }))
 }

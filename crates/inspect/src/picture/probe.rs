@@ -53,9 +53,28 @@ impl<'a> Probe<'a> {
         then(QueryBlock { rows, queries: &queries, input: &input })
     }
 
-    /// What divides the logits in the layer.
+    /// What divides the logits of each head in the layer.
+    fn temperatures(&self) -> Vec<f64> {
+        let layer = self.reading.layer(self.layer);
+        let trained =
+            self.reading.head_factors(self.layer, &Device::flex()).filter(|_| layer.head_scale.is_some());
+        let factors = trained.and_then(|factors| factors.into_data_as::<f32>().try_to_vec::<f32>().ok());
+        let heads = 0..self.dimensions.heads;
+        match factors {
+            Some(factors) => {
+                heads.map(|head| layer.temperature.shared() / f64::from(factors[head])).collect()
+            }
+            None => heads.map(|head| layer.temperature.of_head(head)).collect(),
+        }
+    }
+
+    /// What divides the logits in the layer, on average over its heads.
     pub(super) fn temperature(&self) -> f64 {
-        self.reading.layer(self.layer).temperature
+        let all = self.temperatures();
+        if all.iter().all(|one| one.to_bits() == all[0].to_bits()) {
+            return all[0];
+        }
+        all.iter().sum::<f64>() / all.len() as f64
     }
 
     /// What is added to the logits of the last query at some distances, over the temperature: a row per head.
@@ -70,9 +89,12 @@ impl<'a> Probe<'a> {
         let options = Attention { bias, query_offset: last, ..Attention::causal(self.dimensions.head_dim) };
         let values = numbers(options.bias_block(1, self.length, &device)?);
         // Minus infinity hides the key, as a mask does.
-        let added = |bias: f64| bias.is_finite().then_some(bias / self.temperature());
-        let of_head = |row: &[f64]| distances.iter().map(|&n| added(row[last - n])).collect();
-        Some(values.chunks(self.length).map(of_head).collect())
+        let temperatures = self.temperatures();
+        let added = |bias: f64, temperature: f64| bias.is_finite().then_some(bias / temperature);
+        let of_head = |(row, temperature): (&[f64], &f64)| {
+            distances.iter().map(|&n| added(row[last - n], *temperature)).collect()
+        };
+        Some(values.chunks(self.length).zip(&temperatures).map(of_head).collect())
     }
 
     /// The mean of `zeta^(n / scale_base) cos(angle)` over the bands, times the factor on q.k, where the last query

@@ -22,9 +22,9 @@ use longwave_position::encoding::{
     Geometry, LayerInput, MapsByDistance, PositionMap, QueryBlock, Relative, Rows,
 };
 use longwave_position::frequency::{Rotation, Side};
-use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
+use longwave_position::reading::{AttentionKind, Remainder, StickBreaking, Temperature};
 use longwave_position::{Init, Positions, Reading};
-use sink::{beside, scaled, sink, with_sink};
+use sink::{beside, sharpened, sink, with_sink};
 
 /// The least norm that is divided by.
 const LEAST_NORM: f64 = 1e-6;
@@ -200,7 +200,7 @@ impl Attention {
             } else {
                 let rows = Rows { input: Some(LayerInput { all: &input, first: 0 }), ..rows };
                 let (q, k) = (reading.map_query(q, rows), reading.map_key(k, rows));
-                with_sink([scaled(q, block, reading), k, v], &options, block, reading)
+                with_sink([sharpened(q, block, reading), k, v], &options, block, reading)
             }
         } else {
             let (q, k, v) = self.unrotated(packed);
@@ -326,10 +326,10 @@ pub fn attend(
         }
         None => {
             let [q, k] = at(maps);
-            with_sink([scaled(q, block, reading), k, v], &options, block, reading)
+            with_sink([sharpened(q, block, reading), k, v], &options, block, reading)
         }
         Some((far, border)) => {
-            let [near, far] = [maps, far].map(at).map(|[q, k]| [scaled(q, block, reading), k]);
+            let [near, far] = [maps, far].map(at).map(|[q, k]| [sharpened(q, block, reading), k]);
             match sink(block, reading) {
                 None => kernels::attention_by_distance(near, far, v, border, &options),
                 Some(sink) => {
@@ -350,10 +350,14 @@ fn attend_by_distance(
 ) -> Tensor<4> {
     let [heads, dim] = query_bias.dims();
     let q = q + query_bias.reshape([1, heads, 1, dim]);
+    let key_bias = match reading.head_factors(block.rows.layer, &q.device()) {
+        Some(factors) => key_bias * factors.reshape([heads, 1]),
+        None => key_bias,
+    };
     let relative =
         RelativeVectors { keys: Some(keys), key_bias: Some(key_bias), ..RelativeVectors::default() };
     let options = kernels::Attention { relative, ..options };
-    with_sink([scaled(q, block, reading), k, v], &options, block, reading)
+    with_sink([sharpened(q, block, reading), k, v], &options, block, reading)
 }
 
 /// The position maps of q and k.
@@ -381,15 +385,24 @@ impl Pairs {
 
 /// Whether the layer masks by index and describes what it adds.
 fn is_described(reading: &Reading, rows: Rows<'_>) -> bool {
+    let layer = reading.layer(rows.layer);
+    let of_heads = matches!(layer.temperature, Temperature::Heads(_)) || layer.head_scale.is_some();
     !reading.needs_scores(rows.layer, rows.positions)
-        && reading.layer(rows.layer).mask.by_index(rows.positions).is_some()
+        && layer.mask.by_index(rows.positions).is_some()
+        // Described vectors are read at one temperature for all heads.
+        && !(of_heads && reading.layer_capabilities(rows.layer).adds_vectors)
 }
 
 /// The options of fused attention, with the described bias and vectors.
 fn described(scale: f64, block: QueryBlock<'_>, reading: &Reading, device: &Device) -> kernels::Attention {
     let options = options(reading, scale, block, device);
-    let temperature = reading.layer(block.rows.layer).temperature;
+    let layer = block.rows.layer;
+    let temperature = reading.layer(layer).temperature.shared();
     let bias = divided(reading.bias(block), temperature);
+    let bias = match reading.head_factors(layer, device) {
+        Some(factors) => multiplied(bias, factors),
+        None => bias,
+    };
     let (relative, factor) = match reading.relative(block) {
         Some(Relative { vectors, factor }) => (vectors, factor),
         None => (RelativeVectors::default(), 1.0),
@@ -410,6 +423,21 @@ fn divided(bias: Bias, temperature: f64) -> Bias {
             Bias::Pair { query: query.div_scalar(temperature), key: key.div_scalar(temperature) }
         }
         Bias::Block(block) => Bias::Block(block.div_scalar(temperature)),
+    }
+}
+
+/// A bias times a number for each head `[heads]`, still described.
+fn multiplied(bias: Bias, factors: Tensor<1>) -> Bias {
+    let [heads] = factors.dims();
+    match bias {
+        Bias::None => Bias::None,
+        Bias::ByDistance(table) => Bias::ByDistance(table * factors.reshape([heads, 1])),
+        Bias::Slopes(slopes) => Bias::Slopes(slopes * factors),
+        Bias::Pair { query, key } => {
+            let factors = factors.reshape([1, heads, 1]);
+            Bias::Pair { query: query * factors.clone(), key: key * factors }
+        }
+        Bias::Block(block) => Bias::Block(block * factors.reshape([1, heads, 1, 1])),
     }
 }
 

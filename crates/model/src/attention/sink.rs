@@ -15,10 +15,30 @@ pub(super) fn scaled(q: Tensor<4>, block: QueryBlock<'_>, reading: &Reading) -> 
     }
 }
 
+/// The same, and times what multiplies the logits of each head: for fused attention, whose temperature is one number.
+pub(super) fn sharpened(q: Tensor<4>, block: QueryBlock<'_>, reading: &Reading) -> Tensor<4> {
+    let q = scaled(q, block, reading);
+    match reading.head_factors(block.rows.layer, &q.device()) {
+        Some(factors) => q * by_head(factors),
+        None => q,
+    }
+}
+
+/// One number for each head, `[1, heads, 1, 1]`.
+pub(super) fn by_head(factors: Tensor<1>) -> Tensor<4> {
+    let [heads] = factors.dims();
+    factors.reshape([1, heads, 1, 1])
+}
+
 /// The logits of the layer's sinks over its temperature, `[heads]`.
 pub(super) fn sink(block: QueryBlock<'_>, reading: &Reading) -> Option<Tensor<1>> {
-    let temperature = reading.layer(block.rows.layer).temperature;
-    let sink = reading.sink(block.rows.layer)?;
+    let layer = block.rows.layer;
+    let sink = reading.sink(layer)?;
+    let sink = match reading.head_factors(layer, &sink.device()) {
+        Some(factors) => sink * factors,
+        None => sink,
+    };
+    let temperature = reading.layer(layer).temperature.shared();
     Some(if is_one(temperature) { sink } else { sink.div_scalar(temperature) })
 }
 

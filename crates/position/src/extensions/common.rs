@@ -5,16 +5,19 @@
 //! models trained without it): the entropy of attention then stays about the same as the text grows. n is the
 //! query's position + 1, and the number of its row where positions are drawn ([`LogN`]). `temperature` divides the logits
 //! of every layer, all that goes into the softmax: q.k and what encodings add to it (arXiv:2404.12224 tunes it for models
-//! without positional encoding, where q.k is all). `resonance` rounds the wavelengths of rotations to whole tokens, after
+//! without positional encoding, where q.k is all); a list has a row for each layer and a number for each head
+//! ([`Temperatures`]). `resonance` rounds the wavelengths of rotations to whole tokens, after
 //! all that the extension does (Resonance `RoPE`, arXiv:2403.00071, here on a model that was trained without it). `trained`
 //! rejects a model that the extension is not for: the base and L that another program's `rope_parameters` name.
 
 use super::layers::Layers;
+use super::temperature::Temperatures;
 use crate::extension::{Lengths, not_applicable};
 use crate::frequency::Frequencies;
 use crate::reading::{LayerReading, LogN, Reading};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toml::Table;
@@ -28,7 +31,7 @@ pub struct Common {
     pub log_n: bool,
     /// Divides the logits.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
+    pub temperature: Option<Temperatures>,
     /// The layers that the extension changes.
     #[serde(skip_serializing_if = "Layers::is_all", skip_deserializing)]
     pub layers: Layers,
@@ -97,8 +100,8 @@ impl Common {
         if let Some(layers) = table.remove("layers") {
             common.layers = Layers::from_value(&layers, &format!("{section}.layers"))?;
         }
-        if let Some(temperature) = common.temperature {
-            check_temperature(section, temperature)?;
+        if let Some(temperature) = &common.temperature {
+            temperature.check(section)?;
         }
         Ok(common)
     }
@@ -131,7 +134,10 @@ impl Common {
             if scaled {
                 layer.log_n = LogN::PostHoc { train_length: lengths.train };
             }
-            layer.temperature *= self.temperature.unwrap_or(1.0);
+        }
+        if let Some(temperature) = &self.temperature {
+            let heads = reading.heads();
+            temperature.apply(reading.layers_mut(), heads, |_| true)?;
         }
         if self.resonance { round_wavelengths(reading) } else { Ok(()) }
     }
@@ -146,9 +152,8 @@ impl Common {
                                  after all that the extension changes (Resonance RoPE)." });
         properties.insert("resonance".to_owned(), resonance);
         if !own_temperature {
-            let temperature =
-                json!({ "type": "number", "exclusiveMinimum": 0, "description": "Divides the logits." });
-            properties.insert("temperature".to_owned(), temperature);
+            let temperature = Temperatures::json_schema(&mut SchemaGenerator::default());
+            properties.insert("temperature".to_owned(), temperature.to_value());
         }
         let of_model = json!({
             "type": "object",
@@ -199,13 +204,4 @@ pub(super) fn check_attention_factor(section: &str, factor: f64) -> Result<()> {
     }
     Err(Error::value(&format!("{section}.attention_factor"), factor, "it must be a number above 0")
         .hint("1.0 leaves the logits as they are"))
-}
-
-/// A temperature must be positive.
-pub(super) fn check_temperature(section: &str, temperature: f64) -> Result<()> {
-    if temperature.is_finite() && temperature > 0.0 {
-        return Ok(());
-    }
-    Err(Error::value(&format!("{section}.temperature"), temperature, "it must be a number above 0")
-        .hint("it divides the logits: below 1 sharpens attention, above 1 flattens it"))
 }

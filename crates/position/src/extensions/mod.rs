@@ -7,6 +7,7 @@ pub mod common;
 pub mod layers;
 pub mod ramp;
 pub mod rope_parameters;
+pub mod temperature;
 #[cfg(test)]
 mod tests;
 
@@ -209,11 +210,15 @@ pub struct ExtensionConfig {
     common: Common,
 }
 
-/// Whether a schema is that of a list; `definitions` resolves references.
-fn is_list(schema: &serde_json::Value, definitions: &serde_json::Map<String, serde_json::Value>) -> bool {
+/// Whether a schema has a list of so many dimensions, at least 1; `definitions` resolves references.
+fn is_list(
+    schema: &serde_json::Value,
+    dimensions: usize,
+    definitions: &serde_json::Map<String, serde_json::Value>,
+) -> bool {
     let any = |key: &str| {
         let variants = schema.get(key).and_then(serde_json::Value::as_array);
-        variants.into_iter().flatten().any(|variant| is_list(variant, definitions))
+        variants.into_iter().flatten().any(|variant| is_list(variant, dimensions, definitions))
     };
     let referred = schema.get("$ref").and_then(serde_json::Value::as_str);
     let referred = referred.and_then(|path| definitions.get(path.rsplit('/').next()?));
@@ -222,19 +227,36 @@ fn is_list(schema: &serde_json::Value, definitions: &serde_json::Map<String, ser
         Some(name) => name == "array",
         None => false,
     };
-    named || any("anyOf") || any("oneOf") || referred.is_some_and(|schema| is_list(schema, definitions))
+    let items = schema.get("items").is_some_and(|items| match dimensions {
+        1 => !(1..3).any(|dimensions| is_list(items, dimensions, definitions)),
+        more => is_list(items, more - 1, definitions),
+    });
+    named && items
+        || any("anyOf")
+        || any("oneOf")
+        || referred.is_some_and(|schema| is_list(schema, dimensions, definitions))
 }
 
 impl ExtensionConfig {
     /// Whether a key of an extension takes a list by itself, so that a list there is one value.
     pub fn takes_list(kind: &str, key: &str) -> bool {
+        Self::takes(kind, key, 1)
+    }
+
+    /// Whether a key of an extension takes a list of lists by itself, so that such a list there is one value.
+    pub fn takes_rows(kind: &str, key: &str) -> bool {
+        Self::takes(kind, key, 2)
+    }
+
+    /// Whether a key takes a list of so many dimensions.
+    fn takes(kind: &str, key: &str, dimensions: usize) -> bool {
         let mut generator = SchemaGenerator::default();
         let schemas = Self::schemas(&mut generator);
         let of_kind = |schema: &&Schema| {
             schema.pointer("/properties/kind/const").and_then(serde_json::Value::as_str) == Some(kind)
         };
         let property = schemas.iter().find(of_kind).and_then(|schema| schema.get("properties")?.get(key));
-        property.is_some_and(|property| is_list(property, generator.definitions()))
+        property.is_some_and(|property| is_list(property, dimensions, generator.definitions()))
     }
 
     /// Reads an example.
@@ -326,7 +348,7 @@ fn check_numbers(kind: &str, reading: &Reading, lengths: Lengths) -> Result<()> 
     let mut scales = reading
         .layers()
         .iter()
-        .flat_map(|layer| [layer.logit_scale, 1.0].map(|scale| scale / layer.temperature));
+        .flat_map(|layer| layer.temperature.numbers().iter().map(|t| layer.logit_scale.max(1.0) / t));
     if scales.all(|scale| scale <= LARGEST_FACTOR) { Ok(()) } else { error("logits that no f32 holds") }
 }
 

@@ -6,7 +6,7 @@ use crate::encoding::Dimensions;
 use crate::extension::Band;
 use crate::frequency::Frequencies;
 use crate::init::Init;
-use crate::reading::LogN;
+use crate::reading::{LogN, Temperature};
 use crate::stack::PositionConfig;
 use burn::tensor::Device;
 use toml::Value;
@@ -124,7 +124,7 @@ fn log_n_and_temperature_go_with_every_extension() {
         let (with, without) = (both.apply(&rope(), LENGTHS).unwrap(), plain.apply(&rope(), LENGTHS).unwrap());
         let layer = with.layer(1);
         assert_eq!(layer.log_n, LogN::PostHoc { train_length: TRAIN }, "{both:?}");
-        assert!((layer.temperature - 0.5).abs() < 1e-15, "{both:?}: {}", layer.temperature);
+        assert_eq!(layer.temperature, Temperature::All(0.5), "{both:?}");
         // What multiplies q.k stays; but `yarn` has a temperature in place of its formula.
         let factor =
             |reading: &Reading| reading.layer(1).logit_scale * frequencies(reading).attention_factor.powi(2);
@@ -138,6 +138,38 @@ fn log_n_and_temperature_go_with_every_extension() {
     let trained = with_log_n("'rope'", LogN::Trained { train_length: TRAIN });
     let error = extension("{ kind = 'direct', log_n = true }").apply(&trained, LENGTHS).unwrap_err();
     assert!(error.message().contains("twice"), "{error}");
+}
+
+#[test]
+fn a_temperature_may_be_one_for_each_head() {
+    let heads = |text: &str| {
+        let read = extension(text).apply(&rope(), LENGTHS)?;
+        Ok(read.layers().iter().map(|layer| layer.temperature.clone()).collect::<Vec<_>>())
+    };
+    let rows = [vec![0.5, 1.0], vec![2.0, 0.25]].map(Temperature::Heads).to_vec();
+    for kind in ["direct", "ntk", "yarn", "window"] {
+        let given: Result<_> =
+            heads(&format!("{{ kind = '{kind}', temperature = [[0.5, 1], [2.0, 0.25]] }}"));
+        assert_eq!(given.unwrap(), rows, "{kind}");
+    }
+    // A row for each layer that is changed; a second extension multiplies.
+    let one = "{ kind = 'direct', layers = [1], temperature = [[0.5, 4.0]] }";
+    let expected = [Temperature::All(1.0), Temperature::Heads(vec![0.5, 4.0])];
+    assert_eq!(heads(one).unwrap(), expected);
+    let read = extension(one).apply(&rope(), LENGTHS).unwrap();
+    let twice = extension("{ kind = 'direct', temperature = 2.0 }").apply(&read, LENGTHS).unwrap();
+    assert_eq!(twice.layer(1).temperature, Temperature::Heads(vec![1.0, 8.0]));
+    for (value, what) in [
+        ("[[0.5, 1.0]]", "`temperature` has 1 rows; it changes 2 layers of 2 heads each"),
+        ("[[0.5, 1.0], [0.5]]", "`temperature` has 1 numbers in row 1"),
+    ] {
+        let error: Error = heads(&format!("{{ kind = 'direct', temperature = {value} }}")).unwrap_err();
+        assert!(error.message().starts_with(what) && error.hint_text().is_some(), "{error}");
+    }
+    let message =
+        |value: &str| parse(&format!("{{ kind = 'ntk', temperature = {value} }}")).unwrap_err().to_string();
+    assert!(message("[[0.5, -1.0]]").starts_with("`extend.temperature[0][1] = -1`"));
+    assert!(message("[0.5, 1.0]").contains("a list with a row of numbers for each layer"));
 }
 
 #[test]
@@ -160,7 +192,7 @@ fn waves_that_are_added_are_extended_too() {
     // A temperature takes the place of the factor, wherever frequencies change.
     let stack = "{ kind = 'mixed', layers = [{ encodings = ['rope', 'alibi'] }, 'none'] }";
     let divided = extension("{ kind = 'yarn', temperature = 0.5 }").apply(&reading(stack), LENGTHS).unwrap();
-    let scales = divided.layers().iter().map(|layer| (layer.logit_scale, layer.temperature));
+    let scales = divided.layers().iter().map(|layer| (layer.logit_scale, layer.temperature.of_head(0)));
     assert_eq!(scales.collect::<Vec<_>>(), [(1.0, 0.5), (1.0, 1.0)]);
 }
 
@@ -322,6 +354,8 @@ fn keys_that_take_lists_are_known_by_their_schema() {
         ("rerope", "window"),
         ("yarn", "beta"),
         ("yarn", "log_n"),
+        ("yarn", "temperature"),
+        ("linear", "temperature"),
         ("linear", "scale"),
         ("nothing", "window"),
     ]
@@ -332,4 +366,7 @@ fn keys_that_take_lists_are_known_by_their_schema() {
         listed,
         [("longrope", "long_factor"), ("longrope", "short_factor"), ("frequencies", "inv_freq")]
     );
+    assert!(ExtensionConfig::takes_rows("yarn", "temperature"));
+    assert!(ExtensionConfig::takes_rows("linear", "temperature"));
+    assert!(!ExtensionConfig::takes_rows("longrope", "long_factor"));
 }

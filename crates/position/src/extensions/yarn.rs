@@ -8,8 +8,9 @@
 //! `m(mscale) / m(mscale_all_dim)`, `m(x) = 0.1 x ln s + 1` where s > 1, else 1 (`rope_parameters` in transformers, where
 //! `mscale` alone changes nothing; here it multiplies the logarithm).
 
-use super::common::{check_attention_factor, check_temperature};
+use super::common::check_attention_factor;
 use super::ramp::{Parts, Ramp, yarn_factor};
+use super::temperature::Temperatures;
 use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
 use crate::frequency::Frequencies;
 use crate::reading::Reading;
@@ -35,7 +36,7 @@ pub struct Yarn {
     pub mscale: f64,
     /// Divides the logits, in place of the formula.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
+    pub temperature: Option<Temperatures>,
     /// Multiplies cos and sin of q and k at every scale, in place of the formula.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention_factor: Option<f64>,
@@ -67,7 +68,7 @@ impl Yarn {
 
     /// The factor on cos and sin.
     fn factor(&self, scale: f64) -> f64 {
-        match (self.attention_factor, self.temperature, self.mscale_all_dim) {
+        match (self.attention_factor, &self.temperature, self.mscale_all_dim) {
             (Some(factor), ..) => factor,
             (None, Some(_), _) => 1.0,
             (None, None, all_dim) => {
@@ -87,10 +88,14 @@ impl Yarn {
             return Err(Error::value(&format!("{section}.mscale_all_dim"), all_dim, allowed)
                 .hint("with the same number as `mscale` the logits stay as they are"));
         }
+        let shown = |temperature: &Temperatures| match temperature {
+            Temperatures::All(number) => number.to_string(),
+            Temperatures::Heads(rows) => format!("{rows:?}"),
+        };
         let given = [
-            ("attention_factor", self.attention_factor),
-            ("temperature", self.temperature),
-            ("mscale_all_dim", self.mscale_all_dim),
+            ("attention_factor", self.attention_factor.map(|factor| factor.to_string())),
+            ("temperature", self.temperature.as_ref().map(shown)),
+            ("mscale_all_dim", self.mscale_all_dim.map(|all_dim| all_dim.to_string())),
         ];
         let mut given = given.into_iter().filter_map(|(key, value)| Some((key, value?)));
         if let (Some((first, _)), Some((second, value))) = (given.next(), given.next()) {
@@ -118,8 +123,8 @@ impl Extend for Yarn {
             )
             .hint("0 leaves the logits as they are, 1 is the published scaling"));
         }
-        if let Some(temperature) = self.temperature {
-            check_temperature(section, temperature)?;
+        if let Some(temperature) = &self.temperature {
+            temperature.check(section)?;
         }
         self.validate_factor(section)?;
         self.parts().validate(section)?;
@@ -146,11 +151,10 @@ impl Extend for Yarn {
         })?;
         let changed: Vec<bool> =
             reading.encodings().iter().map(|encoding| encoding.frequencies().is_some()).collect();
-        for layer in reading.layers_mut() {
-            if layer.encodings.iter().any(|place| changed[place.encoding]) {
-                layer.temperature *= self.temperature.unwrap_or(1.0);
-            }
-        }
-        Ok(())
+        let Some(temperature) = &self.temperature else { return Ok(()) };
+        let heads = reading.heads();
+        temperature.apply(reading.layers_mut(), heads, |layer| {
+            layer.encodings.iter().any(|place| changed[place.encoding])
+        })
     }
 }

@@ -4,25 +4,30 @@
 //! extension changes the reading, never other weights.
 
 mod attention;
+mod head_scale;
 mod log_n;
 mod mask;
 mod part;
+mod temperature;
 
 use crate::encoding::{
     Capabilities, Geometry, HeadUse, Heads, MapsByDistance, PositionUse, QueryBlock, Relative, Rows,
 };
 use crate::encodings::Encoding;
 use crate::frequency::Rotation;
+use crate::init::Init;
 use crate::layout::TextLayout;
 use crate::parameter::{ParameterSpec, check_listed};
 use crate::positions::Positions;
 pub use attention::{AttentionKind, Remainder, StickBreaking};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
+pub use head_scale::{HeadScale, LEAST_HEAD_SCALE};
 pub use log_n::{LearnedLogN, LogN, LogNKind};
 use longwave_core::{Error, Result};
 use longwave_kernels::{Attention, Bias};
 pub use mask::Mask;
+pub use temperature::Temperature;
 
 /// An encoding as one layer reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +52,9 @@ pub struct LayerReading {
     /// Multiplies q.k, beside `1 / sqrt(head_dim)`; what encodings add to the logits stays as it is.
     pub logit_scale: f64,
     /// Divides the logits, all that goes into the softmax: the scaled q.k and what encodings make of it and add.
-    pub temperature: f64,
+    pub temperature: Temperature,
+    /// Which row of the trained factors of heads is the layer's, where it has some.
+    pub head_scale: Option<usize>,
 }
 
 /// The encodings of a model and how each layer reads them.
@@ -56,6 +63,8 @@ pub struct Reading {
     encodings: Vec<Encoding>,
     /// Where a layer's `log_n` is learned.
     log_n: Option<LearnedLogN>,
+    /// Where a stage trains or has trained it.
+    head_scale: Option<HeadScale>,
     #[module(skip)]
     layers: Vec<LayerReading>,
     #[module(skip)]
@@ -64,6 +73,12 @@ pub struct Reading {
     attention: AttentionKind,
     #[module(skip)]
     layout: TextLayout,
+    /// Query heads of a layer.
+    #[module(skip)]
+    heads: usize,
+    /// Makes the parameters that a stage adds.
+    #[module(skip)]
+    init: Init,
 }
 
 impl Reading {
@@ -72,9 +87,22 @@ impl Reading {
         encodings: Vec<Encoding>,
         log_n: Option<LearnedLogN>,
         layers: Vec<LayerReading>,
+        heads: usize,
+        init: &Init,
     ) -> Self {
         let layout = TextLayout::Contiguous;
-        Self { encodings, log_n, layers, name, attention: AttentionKind::Softmax, layout }
+        let attention = AttentionKind::Softmax;
+        Self {
+            encodings,
+            log_n,
+            head_scale: None,
+            layers,
+            name,
+            attention,
+            layout,
+            heads,
+            init: init.clone(),
+        }
     }
 
     /// The same for another attention.
@@ -158,9 +186,12 @@ impl Reading {
                 return rejected("log-n scales scores");
             }
             let factor = self.rotation(index).map_or(1.0, |rotation| rotation.frequencies.attention_factor);
-            let scales = [factor, layer.logit_scale, layer.temperature];
-            if scales.iter().any(|scale| (scale - 1.0).abs() > f64::EPSILON) {
+            let is_one = |scale: f64| (scale - 1.0).abs() <= f64::EPSILON;
+            if !(is_one(factor) && is_one(layer.logit_scale) && layer.temperature.is_one()) {
                 return rejected("a temperature or an attention factor scales scores");
+            }
+            if layer.head_scale.is_some() {
+                return rejected("a factor for each head scales scores");
             }
         }
         Ok(())
@@ -211,7 +242,7 @@ impl Reading {
         &self.encodings
     }
 
-    /// Every parameter of the encodings and of log-n scaling, in the order of their fields.
+    /// Every parameter of the encodings, of log-n scaling and of the factors of heads, in the order of their fields.
     ///
     /// # Errors
     /// An encoding does not list its parameters as they are.
@@ -223,6 +254,7 @@ impl Reading {
             all.extend(specs);
         }
         all.extend(self.log_n.iter().flat_map(LearnedLogN::parameters));
+        all.extend(self.head_scale.iter().flat_map(|_| HeadScale::parameters()));
         Ok(all)
     }
 
@@ -386,6 +418,41 @@ impl Reading {
         self.log_n
             .as_ref()
             .map(|learned| learned.factors(row, block.rows.positions, block.queries, mask, &device))
+    }
+
+    /// The same with a factor for each head and layer that a stage trains, `start` at first; those of an earlier stage
+    /// stay as they were trained.
+    ///
+    /// # Errors
+    /// The attention has no scores.
+    pub fn with_head_scale(mut self, start: f64) -> Result<Self> {
+        if self.head_scale.is_none() {
+            self.head_scale = Some(HeadScale::new(self.layers.len(), self.heads, start, &self.init));
+        }
+        for (row, layer) in self.layers.iter_mut().enumerate() {
+            layer.head_scale = Some(row);
+        }
+        self.check_attention()?;
+        Ok(self)
+    }
+
+    /// What multiplies the logits of each head of a layer, beside what all heads share: trained factors, over the
+    /// temperatures of the heads. `[heads]`; none where all heads are alike.
+    pub fn head_factors(&self, layer: usize, device: &Device) -> Option<Tensor<1>> {
+        let LayerReading { temperature, head_scale, .. } = &self.layers[layer];
+        let trained = head_scale.and_then(|row| Some(self.head_scale.as_ref()?.factors(row)));
+        let Temperature::Heads(temperatures) = temperature else { return trained };
+        let inverse: Vec<f32> = temperatures.iter().map(|temperature| temperature.recip() as f32).collect();
+        let inverse = Tensor::from_floats(inverse.as_slice(), device);
+        Some(match trained {
+            Some(trained) => trained * inverse,
+            None => inverse,
+        })
+    }
+
+    /// Query heads of a layer.
+    pub fn heads(&self) -> usize {
+        self.heads
     }
 
     /// How the tokens of a text are laid out over positions.

@@ -19,7 +19,7 @@ use crate::encodings::{self, Encoding, EncodingConfig};
 use crate::init::Init;
 use crate::layout::TextLayout;
 use crate::positions::Positions;
-use crate::reading::{LayerEncoding, LayerReading, LearnedLogN, LogN, LogNKind, Mask, Reading};
+use crate::reading::{LayerEncoding, LayerReading, LearnedLogN, LogN, LogNKind, Mask, Reading, Temperature};
 use crate::tokens::{Lengths, Tokens};
 use entry::{StackEntry, StackEntryKeys, listed};
 use lengths::in_tokens;
@@ -220,7 +220,8 @@ impl PositionConfig {
                         other => other,
                     },
                     logit_scale: 1.0,
-                    temperature: 1.0,
+                    temperature: Temperature::default(),
+                    head_scale: None,
                 });
             }
             encodings.extend(built);
@@ -228,7 +229,7 @@ impl PositionConfig {
         // Every layer is that of one entry.
         let mut layers: Vec<LayerReading> = layers.into_iter().flatten().collect();
         let log_n = learned_log_n(&mut layers, dimensions, init);
-        let mut reading = Reading::new(self.name(), encodings, log_n, layers);
+        let mut reading = Reading::new(self.name(), encodings, log_n, layers, dimensions.heads, init);
         reading.parameters()?;
         reading.set_layout(self.layout(&reading, section, dimensions)?);
         Ok(reading)

@@ -11,7 +11,7 @@
 //!
 //! **Format policy.** `format` counts up when a reader of the old format would misread a file. A reader
 //! rejects a newer format by name, and reads every older one it ever wrote. A file is written in the oldest
-//! format that says all of it: 1, or 2 where stages have changed the reading.
+//! format that says all of it: 1, 2 where stages have changed the reading, or 3 where one added factors of heads.
 
 mod checksums;
 
@@ -20,6 +20,7 @@ use crate::loss_scale::LossScale;
 use crate::optimizer::Optimizer;
 use crate::parameters::{self, Parameter};
 use crate::segment_memory;
+use crate::stage::TrainedPart;
 use burn::tensor::{Device, Tensor, TensorData};
 pub use checksums::Checksums;
 use longwave_core::{Error, Result, file};
@@ -33,10 +34,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The newest format this version writes.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// The format of a checkpoint of the first stage.
 const WITHOUT_STAGES: u32 = 1;
+
+/// The format of a checkpoint whose stages trained all parameters.
+const WITHOUT_HEAD_SCALE: u32 = 2;
 
 const META_KEY: &str = "longwave";
 
@@ -91,6 +95,9 @@ pub struct StageReading {
     pub length: usize,
     /// The extension, with every default written out.
     pub extend: Value,
+    /// What the factors on the logits of each head started at, where the stage trains them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_scale: Option<f64>,
 }
 
 /// A step of training, read from a file.
@@ -109,7 +116,11 @@ impl Meta {
     /// The description of a state of this version.
     pub fn new(step: u64, config_hash: &str, best: Option<Best>, stages: Vec<StageReading>) -> Self {
         Self {
-            format: if stages.is_empty() { WITHOUT_STAGES } else { FORMAT },
+            format: match stages.as_slice() {
+                [] => WITHOUT_STAGES,
+                stages if stages.iter().any(|stage| stage.head_scale.is_some()) => FORMAT,
+                _ => WITHOUT_HEAD_SCALE,
+            },
             version: VERSION.to_owned(),
             step,
             config_hash: config_hash.to_owned(),
@@ -302,6 +313,7 @@ impl Checkpoint {
         Ok(Optimizer {
             first: self.group("optimizer.first", &parameters, device)?,
             second: self.group("optimizer.second", &parameters, device)?,
+            trained: TrainedPart::All,
         })
     }
 

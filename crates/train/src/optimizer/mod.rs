@@ -8,6 +8,7 @@
 
 use crate::config::TrainConfig;
 use crate::parameters::{self, Parameter};
+use crate::stage::TrainedPart;
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{AdamW, adamw, sum_of_squares};
 use longwave_model::Gpt;
@@ -19,6 +20,8 @@ pub struct Optimizer {
     pub first: Vec<Tensor<1>>,
     /// Second moments.
     pub second: Vec<Tensor<1>>,
+    /// What it updates.
+    pub trained: TrainedPart,
 }
 
 /// The size of a gradient and what clipping made of it.
@@ -51,11 +54,17 @@ impl Optimizer {
         let zeros = || {
             parameters.iter().map(|p| Tensor::zeros([p.shape.iter().product::<usize>()], device)).collect()
         };
-        Self { first: zeros(), second: zeros() }
+        Self { first: zeros(), second: zeros(), trained: TrainedPart::All }
     }
 
-    /// One update by gradients [in the units of the parameters](in_units); `step` counts from 0, and `gradient_scale` is
-    /// multiplied into the gradients first.
+    /// The same, which updates these parameters alone.
+    #[must_use]
+    pub fn of(self, trained: &TrainedPart) -> Self {
+        Self { trained: trained.clone(), ..self }
+    }
+
+    /// One update by gradients [in the units of the parameters](in_units) ; `step` counts from 0, and `gradient_scale` is
+    /// multiplied into the gradients first. What it does not train stays as it is.
     pub fn update(
         &mut self,
         model: Gpt,
@@ -70,6 +79,9 @@ impl Optimizer {
         parameters::replace(model, |index, value| {
             let Some(gradient) = gradients.next() else { return value };
             let parameter = &listed[index];
+            if !self.trained.includes(&parameter.name) {
+                return value;
+            }
             let options = AdamW {
                 learning_rate: learning_rate * parameter.unit,
                 beta1: config.beta1,
@@ -108,6 +120,19 @@ pub fn in_units(model: &Gpt, gradients: Vec<Tensor<1>>) -> Vec<Tensor<1>> {
         if is_one { gradient } else { gradient.mul_scalar(parameter.unit) }
     };
     gradients.into_iter().zip(&listed).map(measured).collect()
+}
+
+/// The gradients of what is trained, and zeros in the place of the others, so that these neither count for clipping nor end
+/// a step that overflows.
+pub fn of_trained(model: &Gpt, trained: &TrainedPart, gradients: Vec<Tensor<1>>) -> Vec<Tensor<1>> {
+    if *trained == TrainedPart::All {
+        return gradients;
+    }
+    let listed = parameters::list(model);
+    let kept = |(gradient, parameter): (Tensor<1>, &Parameter)| {
+        if trained.includes(&parameter.name) { gradient } else { gradient.zeros_like() }
+    };
+    gradients.into_iter().zip(&listed).map(kept).collect()
 }
 
 /// The sums of squares of gradients, `[gradients]`, where they lie.

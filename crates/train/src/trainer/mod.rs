@@ -105,6 +105,7 @@ impl<'a> Trainer<'a> {
         let tracked = device.clone().autodiff();
         let stage = from.map_or(0, |checkpoint| checkpoint.meta.stage());
         let empty = |model: &Gpt| segment_memory::fresh(model, config.stage(stage).accumulation);
+        let trained = config.trained_part(stage);
         let (model, optimizer, memories) = match from {
             None => {
                 let optimizer = Optimizer::new(&parameters::list(&fresh), device);
@@ -126,7 +127,7 @@ impl<'a> Trainer<'a> {
             device: tracked,
             positions: Positions::range(0..config.stage(stage).length),
             model: Some(model.with_precision(precision)),
-            optimizer,
+            optimizer: optimizer.of(trained),
             memories,
             loss_scale,
             reads_later: *device != Device::flex() && loss_scale.is_none(),
@@ -198,11 +199,15 @@ impl<'a> Trainer<'a> {
             model.position = position;
         }
         let after = parameters::list(self.model());
-        let mut fresh = Optimizer::new(&after, &self.device.clone().inner());
+        let trained = self.run.config.trained_part(self.stage);
+        let mut fresh = Optimizer::new(&after, &self.device.clone().inner()).of(trained);
         if self.run.config.stages[self.stage - 1].optimizer == OptimizerState::Keep {
-            for (index, _) in after.iter().enumerate().filter(|(index, now)| before[*index] == **now) {
-                fresh.first[index] = self.optimizer.first[index].clone();
-                fresh.second[index] = self.optimizer.second[index].clone();
+            for (index, now) in after.iter().enumerate() {
+                // A stage may have added some.
+                if let Some(old) = before.iter().position(|old| old == now) {
+                    fresh.first[index] = self.optimizer.first[old].clone();
+                    fresh.second[index] = self.optimizer.second[old].clone();
+                }
             }
         } else {
             self.skipped = 0;

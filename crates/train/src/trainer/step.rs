@@ -4,7 +4,7 @@ use super::Trainer;
 use super::step_stats::{DeviceStats, StatsLocation, StepOutput, StepStats};
 use crate::batch::{MicroBatch, TrainBatch};
 use crate::loss_scale::LossScale;
-use crate::optimizer::{Clip, clipped, in_units, squares};
+use crate::optimizer::{Clip, clipped, in_units, of_trained, squares};
 use crate::parameters;
 use crate::run::CheckpointId;
 use crate::run_config::RunConfig;
@@ -36,6 +36,7 @@ impl Trainer<'_> {
         let config = self.config();
         let learning_rate = schedule.learning_rate(self.stage_step());
         let Some(Passes { losses, gradients, memories }) = self.gradients(stop)? else { return Ok(None) };
+        let gradients = of_trained(self.model(), &self.optimizer.trained, gradients);
         let gradients = in_units(self.model(), gradients);
         let squares = squares(&gradients);
         let numbers = DeviceStats::new(losses, squares.clone());

@@ -43,6 +43,7 @@ pub fn check(name: &str, case: &Case) {
     let reading = match name {
         "layers_selector" => layers::extended(case),
         "hard_alibi" => without_rotation(name, case),
+        "head_scale" => scaled_heads(case),
         name if name.ends_with("_interpolated") => interpolated(name, case),
         _ => extended(kind, case),
     };
@@ -64,6 +65,48 @@ pub fn check(name: &str, case: &Case) {
         outputs.compare("probs", inputs.attended(&reading, identity));
     }
     outputs.done();
+}
+
+/// A model whose heads have factors: as temperatures of heads, and as a stage would have trained them.
+fn scaled_heads(case: &Case) -> Reading {
+    let [heads, _, _] = case.input("q").shape[..] else { panic!("q") };
+    let (dim, train) = (case.usize("d"), case.usize("L"));
+    let mut keys = toml::toml! { kind = "direct" };
+    if case.text("log_n") == "posthoc" {
+        keys.insert("log_n".to_owned(), Value::Boolean(true));
+    }
+    let rope = toml::toml! { kind = "rope" };
+    let mut rope = if case.config["rotary"] == true {
+        rope
+    } else {
+        toml::toml! { kind = "none" }
+    };
+    if case.config["rotary"] == true {
+        rope.insert("layout".to_owned(), Value::String(case.text("layout").to_owned()));
+        rope.insert("base".to_owned(), Value::Float(case.f64("base")));
+    }
+    let sizes = Dimensions { train_length: train, ..dimensions(heads, dim, heads * dim) };
+    let model = reading(&Value::Table(rope), &sizes, LogN::Off);
+    let lengths = Lengths { train, length: case.input("k").shape[1].max(train) };
+    let apply = |keys: Table, model: &Reading| {
+        ExtensionConfig::from_value(&Value::Table(keys), "extend")
+            .and_then(|extension| extension.apply(model, lengths))
+            .unwrap_or_else(|error| panic!("{error}"))
+    };
+    let scale = case.f64("logit_scale");
+    // As trained factors, with the case's own scale as a temperature.
+    let mut shared = keys.clone();
+    shared.insert("temperature".to_owned(), Value::Float(1.0 / scale));
+    let trained = with_params(model.clone().with_head_scale(1.0).unwrap(), case.params());
+    let trained = apply(shared, &trained);
+    // As temperatures.
+    let row = case.params()["scale"].data.iter().map(|factor| Value::Float(1.0 / (factor * scale)));
+    keys.insert("temperature".to_owned(), Value::Array(vec![Value::Array(row.collect())]));
+    let divided = apply(keys, &model);
+    let inputs = Inputs::new(case);
+    let [a, b] = [&trained, &divided].map(|reading| numbers(inputs.attended(reading, inputs.value.clone())));
+    assert_close("temperatures of heads", &b, &a);
+    trained
 }
 
 /// The rotary model of a case, read as `kind` says, with its log-n and logit scale.

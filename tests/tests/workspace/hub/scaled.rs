@@ -43,7 +43,7 @@ fn an_extension_is_written_for_other_programs() {
         let position =
             if name.starts_with("gpt_neox") { "{ kind = 'rope', fraction = 1.0 }" } else { "'rope'" };
         let made = Made::new(position, &model);
-        let scaling = StageReading { length: 4 * LENGTH, extend: extend.clone() };
+        let scaling = StageReading { length: 4 * LENGTH, extend: extend.clone(), head_scale: None };
         let (folder, exported) = made.export_scaled(name, Some(&scaling));
         assert_eq!(exported.obstacle, None, "{name}");
         let json: Value =

@@ -6,7 +6,7 @@
 //! take at most 64 MiB.
 
 use super::Rotations;
-use super::sink::{scaled, sink};
+use super::sink::{by_head, scaled, sink};
 use super::stick_breaking::{Shares, shares};
 use burn::tensor::{Bool, Tensor, TensorData};
 use longwave_kernels::{repeat_heads, rotate, softmax};
@@ -133,9 +133,12 @@ fn one_block(
         scores = scores + if held > keys { bias.slice_dim(3, 0..keys) } else { bias };
     }
     // Last, so that hooks see the scores that they were trained on.
-    let temperature = reading.layer(block.rows.layer).temperature;
+    let temperature = reading.layer(block.rows.layer).temperature.shared();
     if !super::is_one(temperature) {
         scores = scores.div_scalar(temperature);
+    }
+    if let Some(factors) = reading.head_factors(block.rows.layer, &device) {
+        scores = scores * by_head(factors);
     }
     let later: Tensor<4, Bool> = options.hidden(queries, keys, &device).unsqueeze();
     let mut scores = scores.mask_fill(later, f32::NEG_INFINITY);

@@ -5,7 +5,7 @@ use crate::attention::{Pairs, attend, is_described};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int};
 use longwave_position::encoding::{Dimensions, Selector};
-use longwave_position::reading::{LogN, Mask};
+use longwave_position::reading::{LogN, Mask, Temperature};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig};
 use std::ops::Range;
 
@@ -137,7 +137,7 @@ fn scales_and_biases_beside_two_rotations() {
         let layer = &mut reading.layers_mut()[0];
         layer.geometry = Some(geometry.clone());
         layer.logit_scale = 1.3;
-        layer.temperature = 1.7;
+        layer.temperature = Temperature::All(1.7);
         hold(encoding, &reading);
         reading.layers_mut()[0].mask.window = Some(20);
         hold(&format!("{encoding}, window"), &reading);
@@ -159,7 +159,7 @@ fn sinks_and_learned_log_n_have_the_gradients_of_plain_operations() {
     let queries = 9..LENGTH;
     for (geometry, window) in [(None, None), (None, Some(20)), (Some(geometry), None)] {
         let layer = &mut reading.layers_mut()[0];
-        (layer.geometry, layer.mask.window, layer.temperature) = (geometry, window, 1.3);
+        (layer.geometry, layer.mask.window, layer.temperature) = (geometry, window, Temperature::All(1.3));
         let block = QueryBlock { rows: Rows::new(0, &tokens, &positions), queries: &queries, input: &input };
         let gradients_of = |output: Tensor<4>| {
             let weights = Init::new(4, &device).normal("weights", output.dims(), 1.0).val().detach();
@@ -179,16 +179,98 @@ fn sinks_and_learned_log_n_have_the_gradients_of_plain_operations() {
 }
 
 fn parameter_gradients(reading: &Reading, gradients: &Gradients) -> Vec<f32> {
+    let all = parameter_gradients_of(reading, gradients);
+    assert_eq!(all.len(), reading.num_params(), "every parameter takes part");
+    all
+}
+
+/// Those of the parameters that take part, in the order of the fields.
+fn parameter_gradients_of(reading: &Reading, gradients: &Gradients) -> Vec<f32> {
     struct Slopes<'a>(&'a Gradients, Vec<f32>);
     impl ModuleVisitor for Slopes<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let gradient = param.val().grad(self.0).expect("every parameter takes part");
-            self.1.extend(gradient.into_data().try_to_vec::<f32>().unwrap());
+            if let Some(gradient) = param.val().grad(self.0) {
+                self.1.extend(gradient.into_data().try_to_vec::<f32>().unwrap());
+            }
         }
     }
     let mut slopes = Slopes(gradients, Vec::new());
     reading.visit(&mut slopes);
     slopes.1
+}
+
+/// Temperatures of heads and trained factors: fused attention and plain operations agree, and both multiply the logits
+/// of each head as one number for all heads does.
+#[test]
+fn every_head_has_its_own_temperature_on_every_path() {
+    let device = Device::flex().autodiff();
+    let positions = Positions::range(0..LENGTH);
+    let tokens = Tensor::<2, Int>::zeros([1, LENGTH], &device);
+    let input = Init::new(6, &device).normal("input", [1, LENGTH, HEADS * DIM], 1.0).val().detach();
+    let key_matrix = Init::new(6, &device).normal("keys", [HEADS * DIM, KV_HEADS * DIM], 0.3).val().detach();
+    let weights = Init::new(4, &device).normal("weights", [1, HEADS, LENGTH - 9, DIM], 1.0).val().detach();
+    let queries = 9..LENGTH;
+    let rerope = extended("'rope'", "{ kind = 'rerope', window = 'L/2' }").geometry(0);
+    let (temperatures, trained) = (vec![0.5, 1.0, 2.0, 1.25], 1.5);
+    for (encoding, geometry) in [
+        ("'none'", None),
+        ("'rope'", None),
+        ("'rope'", Some(rerope)),
+        ("['alibi', 'rope']", None),
+        ("['t5', 'sink_logit']", None),
+        ("'fire'", None),
+        ("'fox'", None),
+        ("['fox', 'alibi']", None),
+        ("'shaw'", None),
+        ("'deberta'", None),
+        ("'transformer_xl'", None),
+        ("'cope'", None),
+        ("'path'", None),
+    ] {
+        let config = PositionConfig::from_value(&value(encoding), "position").unwrap();
+        let plain = config.build("position", &SIZES, &Init::new(0, &device), LogN::Off).unwrap();
+        let with = |temperature, factors: bool| {
+            let plain = plain.clone();
+            let mut reading = if factors { plain.with_head_scale(trained).unwrap() } else { plain };
+            let layer = &mut reading.layers_mut()[0];
+            (layer.temperature, layer.geometry) = (temperature, geometry.clone());
+            reading
+        };
+        let rows = Rows { key_matrix: Some(&key_matrix), ..Rows::new(0, &tokens, &positions) };
+        let block = QueryBlock { rows, queries: &queries, input: &input };
+        let qkv = || qkv(&queries, &device).map(Tensor::detach);
+        let fused = |reading: &Reading| attend(qkv(), 0.4, block, reading, &mut Rotations::default());
+        let blocks = |reading: &Reading| attention(qkv(), 0.4, block, reading, &mut Rotations::default());
+        let apart = |a: Tensor<4>, b: Tensor<4>| (a - b).abs().max().into_scalar::<f32>();
+        let both = with(Temperature::Heads(temperatures.clone()), true);
+        let off = apart(fused(&both), blocks(&both));
+        assert!(off < 1e-5, "{encoding}: {off}");
+        for (head, temperature) in temperatures.iter().enumerate() {
+            let of_head = |x: Tensor<4>| x.slice_dim(1, head..head + 1);
+            let alone = with(Temperature::All(temperature / trained), false);
+            let off = apart(of_head(fused(&both)), of_head(fused(&alone)));
+            assert!(off < 1e-5, "{encoding}, head {head}: {off}");
+        }
+        // The gradient of the factors, against the other path and against a difference.
+        let loss = |output: Tensor<4>| (output * weights.clone()).sum();
+        let gradient = |output: Tensor<4>| {
+            let factors = both.head_factors(0, &device).unwrap();
+            assert_eq!(factors.dims(), [HEADS]);
+            let all = parameter_gradients_of(&both, &loss(output).backward());
+            all[all.len() - HEADS..].to_vec()
+        };
+        let (ours, plain_ones) = (gradient(fused(&both)), gradient(blocks(&both)));
+        let colder = |factor: f64| {
+            let scaled = temperatures.iter().map(|temperature| temperature / factor).collect();
+            loss(fused(&with(Temperature::Heads(scaled), true))).into_scalar::<f32>()
+        };
+        let slope = (colder(1.01) - colder(0.99)) / 0.02;
+        let sum = ours.iter().sum::<f32>() * trained as f32;
+        assert!((sum - slope).abs() < 0.02 * slope.abs().max(0.5), "{encoding}: {sum} {slope}");
+        for (a, b) in ours.iter().zip(&plain_ones) {
+            assert!((a - b).abs() < 1e-4, "{encoding}: {ours:?} {plain_ones:?}");
+        }
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn only_selected_layers_change() {
         assert_eq!(changed(&read, &stack()), expected, "{layers}");
         for (layer, reading) in read.layers().iter().enumerate() {
             let temperature = if expected.contains(&layer) { 0.5 } else { 1.0 };
-            assert!((reading.temperature - temperature).abs() < 1e-12, "{layers} {layer}");
+            assert!((reading.temperature.of_head(0) - temperature).abs() < 1e-12, "{layers} {layer}");
             assert_eq!(reading.mask, stack().layer(layer).mask, "windows stay");
         }
         // What is written reads back, and an extension on top finds its layers again.

@@ -1,5 +1,7 @@
 //! What divides the logits of a layer.
 
+use std::ops::{DivAssign, MulAssign};
+
 /// One number for all heads of a layer, or one for each.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Temperature {
@@ -58,5 +60,38 @@ impl Temperature {
             }
             (Self::Heads(a), Self::Heads(b)) => Self::Heads(a.iter().zip(b).map(|(a, b)| a * b).collect()),
         }
+    }
+}
+
+impl MulAssign<f64> for Temperature {
+    fn mul_assign(&mut self, factor: f64) {
+        *self = self.times(&Self::All(factor));
+    }
+}
+
+impl DivAssign<f64> for Temperature {
+    fn div_assign(&mut self, divisor: f64) {
+        match self {
+            Self::All(temperature) => *temperature /= divisor,
+            Self::Heads(heads) => heads.iter_mut().for_each(|temperature| *temperature /= divisor),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_after_the_other_multiplies() {
+        let mut temperature = Temperature::default();
+        assert!(temperature.is_one());
+        temperature *= 3.0;
+        temperature /= 1.5;
+        assert_eq!(temperature, Temperature::All(2.0));
+        let mut heads = temperature.times(&Temperature::Heads(vec![0.5, 1.0]));
+        assert_eq!((heads.of_head(1), heads.shared(), heads.is_one()), (2.0, 1.0, false));
+        heads /= 2.0;
+        assert_eq!(heads.times(&heads), Temperature::Heads(vec![0.25, 1.0]));
     }
 }

@@ -93,12 +93,13 @@ fn a_stage_trains_the_factors_alone() {
 
 #[test]
 fn factors_never_leave_their_bound() {
-    // They start on the bound, and some would like to leave it downwards.
-    let project = project(&STAGE.replace("\"head_scale\"", "{ kind = \"head_scale\", start = 1.0 }"));
+    // At this temperature attention is much too sharp, and the factors would like to leave the bound downwards.
+    let sharp = "\"head_scale\"\nextend = { kind = \"direct\", temperature = 1e-3 }";
+    let project = project(&STAGE.replace("\"head_scale\"", sharp).replace("0.05", "0.3"));
     train(&project);
     let factors = weights(&project, CheckpointId::Last).remove(SCALE).unwrap();
     assert!(factors.iter().all(|factor| *factor >= 1.0), "{factors:?}");
-    assert!(factors.contains(&1.0) && factors.iter().any(|factor| *factor > 1.0), "{factors:?}");
+    assert!(factors.contains(&1.0), "some are held at it: {factors:?}");
 }
 
 #[test]

@@ -109,6 +109,9 @@ fn check_pending(
                 .hint("give the corpus folders `train`, `valid` and `test`, or one value in place of a list")
         })?;
         measurements(model, resolved, &validation, &measured).map_err(choosing)?;
+        if let Sweep::Search(search) = sweep {
+            search.check_needles(&measured.block, &validation, resolved)?;
+        }
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What a search changes: a factor for every band, and the positions read as trained.
 
 use super::config::SearchConfig;
+use super::critical::CriticalBands;
 use longwave_core::random::Stream;
 use serde::{Deserialize, Serialize};
 
@@ -10,28 +11,57 @@ const FIRST_POSITIONS: [usize; 14] = [0, 1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 64,
 /// Factors are multiples of one over this.
 pub(super) const STEPS: f64 = 100.0;
 
-/// One reading: a factor for every band in hundredths, ascending, and the positions read as trained.
+/// One reading: a factor for every band in hundredths, ascending, and the positions read as trained. Where a band is
+/// critical, `factors` are those from it on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Genome {
     pub(super) factors: Vec<u64>,
     pub(super) n_hat: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) critical: Option<usize>,
 }
 
-/// Changes and crossings of the best readings so far.
+impl Genome {
+    /// The factor of every band. Those before a critical band r are NTK's, with the base that gives r its factor.
+    pub(super) fn factors(&self) -> Vec<f64> {
+        let given = self.factors.iter().map(|&factor| factor as f64 / STEPS);
+        let critical = self.critical.unwrap_or(0);
+        let at_critical = self.factors.first().map_or(1.0, |&factor| factor as f64 / STEPS);
+        let before = (0..critical).map(|band| at_critical.powf(band as f64 / critical as f64));
+        before.chain(given).collect()
+    }
+}
+
+/// The genomes that a search tries.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Space {
+    /// A factor for every band up to `highest`, at texts of `length` tokens.
+    All {
+        /// In hundredths.
+        highest: u64,
+        /// Tokens.
+        length: usize,
+    },
+    /// Factors from a critical band on.
+    Critical(CriticalBands),
+}
+
+/// Changes of the best readings so far; half of the new ones are crossings, where these keep to the space.
 pub(super) fn generation(
     scored: &[(f64, Genome)],
     config: &SearchConfig,
-    highest: u64,
-    length: usize,
+    space: Space,
     stream: &mut Stream,
 ) -> Vec<Genome> {
     let parents = &scored[..config.parents.min(scored.len())];
     let draw = |stream: &mut Stream| &parents[stream.below(parents.len() as u64) as usize].1;
     (0..config.population)
-        .map(|index| {
-            if index % 2 == 0 {
+        .map(|index| match space {
+            Space::Critical(bands) => bands.mutated(draw(stream).clone(), config.mutation, stream),
+            Space::All { highest, length } if index % 2 == 0 => {
                 mutated(draw(stream).clone(), config.mutation, highest, length, stream)
-            } else {
+            }
+            Space::All { .. } => {
                 let (a, b) = (draw(stream).clone(), draw(stream).clone());
                 crossed(&a, &b, stream)
             }
@@ -61,7 +91,7 @@ fn crossed(a: &Genome, b: &Genome, stream: &mut Stream) -> Genome {
     let mut factors: Vec<u64> = a.factors.iter().zip(&b.factors).map(|(&a, &b)| one(a, b)).collect();
     factors.sort_unstable();
     let n_hat = if stream.below(2) == 0 { a.n_hat } else { b.n_hat };
-    Genome { factors, n_hat }
+    Genome { factors, n_hat, critical: None }
 }
 
 #[cfg(test)]
@@ -71,7 +101,7 @@ mod tests {
     #[test]
     fn changes_keep_the_bounds_and_the_order() {
         let mut stream = Stream::new(0, "test", 0);
-        let parent = |factors: Vec<u64>| Genome { factors, n_hat: 4 };
+        let parent = |factors: Vec<u64>| Genome { factors, n_hat: 4, critical: None };
         let (a, b) = (parent(vec![100, 200, 400]), parent(vec![150, 150, 500]));
         for _ in 0..200 {
             let child = mutated(a.clone(), 0.5, 500, 16, &mut stream);

@@ -6,23 +6,29 @@
 //! from the published list. Factors never fall from one band to the next slower one: they are sorted after each change.
 //! The loss is that of the block's protocol at one length. The search ends after `budget` readings.
 //!
+//! `method = "longrope2"` tries other factors ([`critical`]), and `metric = "needle"` measures another loss
+//! ([`needle`](mod@needle)).
+//!
 //! The result depends on the keys, the seed and the checkpoint alone. Losses are stored as they are measured: an
 //! interrupted search continues where it stopped, and ends with the same bits.
 
 pub mod config;
+mod critical;
 mod genome;
+mod needle;
 pub(crate) mod run;
 mod trials;
 
 use crate::block::ResolvedEvaluate;
 use crate::protocols::WINDOWS_PER_DOCUMENT;
 use crate::row::ResultRow;
-use config::SearchConfig;
-use genome::{Genome, STEPS};
+use config::{Method, SearchConfig, SearchMetric};
+use critical::CriticalBands;
+use genome::{Genome, STEPS, Space};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
 use longwave_data::Split;
-use longwave_position::{ExtensionConfig, Reading, Tokens};
+use longwave_position::{ExtensionConfig, Lengths, Reading, Tokens};
 use serde_json::json;
 use toml::{Table, Value};
 
@@ -77,16 +83,34 @@ impl Search {
         }
         let search = Self { config, with, section: section.to_owned() };
         // The other keys are checked with one band.
-        search.extension(&Genome { factors: vec![100], n_hat: 0 })?;
+        search.extension(&Genome { factors: vec![100], n_hat: 0, critical: None })?;
         Ok(Some(search))
     }
 
     fn extension(&self, genome: &Genome) -> Result<ExtensionConfig> {
         let mut table = self.with.clone();
-        let factors = genome.factors.iter().map(|&factor| Value::Float(factor as f64 / STEPS)).collect();
+        let factors = genome.factors().into_iter().map(Value::Float).collect();
         table.insert("long_factor".to_owned(), Value::Array(factors));
         table.insert("n_hat".to_owned(), Value::Integer(genome.n_hat as i64));
         ExtensionConfig::from_value(&Value::Table(table), &self.section)
+    }
+
+    /// The readings that it may try with a model.
+    fn space(&self, model: &Reading, lengths: Lengths) -> Result<Space> {
+        Ok(match self.config.method {
+            Method::LongRope => {
+                let highest = (1.25 * STEPS * lengths.scale()).round() as u64;
+                Space::All { highest, length: lengths.length }
+            }
+            Method::LongRope2 => {
+                Space::Critical(CriticalBands::new(&frequencies(model)?, lengths.train, lengths.scale())?)
+            }
+        })
+    }
+
+    /// Whether needles decide, in place of what the block scores.
+    fn measures_needles(&self) -> bool {
+        self.config.metric == SearchMetric::Needle
     }
 
     /// The length at which readings are measured.
@@ -137,7 +161,8 @@ impl Search {
             return Err(Error::value(&key, length, allowed).hint("give a length above L, or evaluate one"));
         }
         block.protocol.at_one_length(&block.keys, length).map_err(|why| Error::value(&key, length, why))?;
-        let genome = Genome { factors: vec![100; bands(model)?], n_hat: 0 };
+        self.space(model, Lengths { train: block.train_length, length })?;
+        let genome = Genome { factors: vec![100; bands(model)?], n_hat: 0, critical: None };
         Ok((self.block(block), self.extension(&genome)?))
     }
 }
@@ -180,6 +205,17 @@ mod tests {
         assert!(message("search = { budget = 1 }").starts_with("`extend[0].search.budget = 1`"));
         assert!(message("search = { bugdet = 9 }").ends_with("did you mean `budget`?"));
         assert!(message("search = { mutation = 0.0 }").contains("above 0"));
+        assert!(message("search = { method = 'longrope3' }").contains("extend[0].search.method"));
+        assert!(message("search = { metric = 'accuracy' }").contains("extend[0].search.metric"));
+        let new =
+            take("kind = 'longrope'\nsearch = { method = 'longrope2', metric = 'needle' }").unwrap().unwrap();
+        assert!(new.config.method == Method::LongRope2 && new.measures_needles());
+        let written = |search: &Search| serde_json::to_value(&search.config).unwrap();
+        assert_eq!(
+            (&written(&new)["method"], &written(&new)["metric"]),
+            (&"longrope2".into(), &"needle".into())
+        );
+        assert!(written(&search).get("method").is_none(), "rows of earlier searches are found again");
         assert!(message("search = true").contains("it must be a table"));
         assert!(message("long_factor = [1.0]\nsearch = {}").contains("which its `search` is to find"));
         assert!(message("scael = 2.0\nsearch = {}").contains("did you mean `scale`?"));

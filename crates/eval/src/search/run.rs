@@ -1,11 +1,11 @@
 //! Runs a search: measures readings on the validation split until the budget is spent.
 
-use super::genome::{Genome, STEPS, generation};
+use super::genome::{Genome, STEPS, Space, generation};
 use super::trials::Trials;
 use super::{Search, frequencies};
 use crate::block::ResolvedEvaluate;
 use crate::evaluation::{Chosen, Evaluation};
-use crate::measure::{Progress, Subject, evaluate, mean_loss};
+use crate::measure::{Progress, Subject, evaluate, mean_loss, reading};
 use crate::row::{ResultRow, Settings};
 use crate::source::Source;
 use longwave_core::random::Stream;
@@ -57,7 +57,7 @@ pub(crate) fn run(
 
 /// What the loss of a reading depends on, besides the reading itself.
 fn subject_of(subject: &Subject<'_>, search: &Search, settings: &Settings) -> serde_json::Value {
-    json!({
+    let mut described = json!({
         "config_hash": subject.config_hash,
         "checkpoint": subject.checkpoint,
         "step": subject.step,
@@ -65,7 +65,11 @@ fn subject_of(subject: &Subject<'_>, search: &Search, settings: &Settings) -> se
         "device": subject.device_name,
         "settings": settings,
         "with": search.with,
-    })
+    });
+    if search.measures_needles() {
+        described["metric"] = json!(search.config.metric);
+    }
+    described
 }
 
 /// The best reading that the budget finds.
@@ -80,11 +84,15 @@ fn evolve(
     let model = &subject.model.position;
     let length = search.length(block);
     let lengths = Lengths { train: block.train_length, length };
-    let highest = (1.25 * STEPS * lengths.scale()).round() as u64;
+    let space = search.space(model, lengths)?;
+    let needles = search.needles(block, source);
     let mut stream = Stream::new(subject.config.seed, "longrope search", length as u64);
     let mut scored: Vec<(f64, Genome)> = Vec::new();
     let mut seen = HashSet::new();
-    let mut children = seeds(model, lengths, highest)?;
+    let mut children = match space {
+        Space::All { highest, .. } => seeds(model, lengths, highest)?,
+        Space::Critical(bands) => bands.seeds(&search.config, &mut stream),
+    };
     let budget = search.config.budget;
     while scored.len() < budget {
         let mut fresh = false;
@@ -101,10 +109,17 @@ fn evolve(
                     ..Evaluation::fixed(block.clone(), vec![search.extension(&genome)?])
                 };
                 let readings = scored.len();
-                let loss = mean_loss(subject, source, &read, &mut |progress| {
+                let mut show = |progress: Progress| {
                     let done = readings * progress.total + progress.done;
                     show(Progress { done, total: budget * progress.total })
-                })?;
+                };
+                let loss = match &needles {
+                    None => mean_loss(subject, source, &read, &mut show)?,
+                    Some(needles) => {
+                        let reading = reading(model, &read.extensions[0], lengths.train, length)?;
+                        needles.loss(subject, &reading, &mut show)?
+                    }
+                };
                 let loss = if loss.is_nan() { f64::INFINITY } else { loss };
                 trials.add(&genome, loss)?;
                 loss
@@ -116,7 +131,7 @@ fn evolve(
             // Every change of so few bands has been tried.
             break;
         }
-        children = generation(&scored, &search.config, highest, length, &mut stream);
+        children = generation(&scored, &search.config, space, &mut stream);
     }
     scored
         .into_iter()
@@ -139,7 +154,7 @@ fn seeds(model: &Reading, lengths: Lengths, highest: u64) -> Result<Vec<Genome>>
                 .map(|factor| (factor.round() as u64).clamp(STEPS as u64, highest))
                 .collect();
             factors.sort_unstable();
-            Ok(Genome { factors, n_hat: 0 })
+            Ok(Genome { factors, n_hat: 0, critical: None })
         })
         .collect()
 }

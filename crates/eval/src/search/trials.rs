@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     fn genome(last: u64) -> Genome {
-        Genome { factors: vec![100, last], n_hat: 4 }
+        Genome { factors: vec![100, last], n_hat: 4, critical: None }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! layout. Its [`Line`]s are the ways of reading, one per run name and extension, in order of first
 //! appearance with the window baseline last; the seeds of a run share a line.
 
-use crate::history::without_kept_steps;
+use crate::kept_steps::without_kept_steps;
 use longwave_eval::{ResultRow, Settings, Split, WINDOW_BASELINE};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,6 +5,7 @@
 
 use crate::block::{Block, Line, block_of, multiple};
 use crate::grid::{Entry, Grid, Header};
+use crate::kept_steps::{kept, place};
 use crate::plot::{Axis, Chart, Point, Scale, Series};
 use crate::table::{Cell, text_of};
 use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
@@ -49,31 +50,6 @@ pub fn histories(rows: &[ResultRow]) -> Vec<History<'_>> {
 fn history<'a>(settings: &Settings, steps: BTreeMap<u64, Vec<&'a ResultRow>>) -> History<'a> {
     let block = |(step, rows): (u64, Vec<&'a ResultRow>)| (step, block_of(settings, "last", &rows));
     History { steps: steps.into_iter().map(block).collect() }
-}
-
-/// What tells histories apart, as text: the run and the scored tokens.
-fn place(row: &ResultRow) -> (String, u64, String, String) {
-    let settings = format!("{:?}", row.settings.without_length());
-    (row.run.clone(), row.seed, row.config_hash.clone(), settings)
-}
-
-/// Where at least two checkpoints were read, one of them a kept step.
-fn kept(rows: &[ResultRow]) -> BTreeSet<(String, u64, String, String)> {
-    let mut steps: BTreeMap<_, BTreeSet<u64>> = BTreeMap::new();
-    let candidates: BTreeSet<_> = rows.iter().filter(|row| row.is_of_kept_step()).map(place).collect();
-    for row in rows.iter().filter(|row| row.is_of_kept_step() || row.checkpoint == "last") {
-        let place = place(row);
-        if candidates.contains(&place) {
-            steps.entry(place).or_default().insert(row.step);
-        }
-    }
-    steps.into_iter().filter(|(_, steps)| steps.len() > 1).map(|(place, _)| place).collect()
-}
-
-/// The rows that stand in tables by length: all but those of kept steps that belong to a history.
-pub(crate) fn without_kept_steps(rows: &[ResultRow]) -> impl Iterator<Item = &ResultRow> {
-    let has_kept = kept(rows);
-    rows.iter().filter(move |row| !(row.is_of_kept_step() && has_kept.contains(&place(row))))
 }
 
 impl History<'_> {
@@ -225,7 +201,10 @@ mod tests {
         let table = readings[0].table.csv();
         let first_columns: Vec<Vec<&str>> =
             table.lines().map(|line| line.split(',').take(2).collect()).collect();
-        assert_eq!(first_columns, [["step", "128 (L)"], ["100", "40.00"], ["200", "20.00"], ["300", "14.00"]]);
+        assert_eq!(
+            first_columns,
+            [["step", "128 (L)"], ["100", "40.00"], ["200", "20.00"], ["300", "14.00"]]
+        );
         let chart = &readings[0].chart;
         assert_eq!(chart.series.len(), 3);
         let points: Vec<(f64, f64)> = chart.series[1].points.iter().map(|point| (point.x, point.y)).collect();

@@ -15,6 +15,7 @@ pub mod csv;
 mod curve;
 pub mod grid;
 pub mod history;
+mod kept_steps;
 pub mod page;
 pub mod plot;
 pub mod table;

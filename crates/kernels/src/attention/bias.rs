@@ -3,7 +3,6 @@
 use super::Shape;
 use super::block::{Block, Operands};
 use super::call::{BiasTensors, BiasValues, Call, reversed_rows};
-use super::gradient::Rows;
 use crate::autodiff::tensor_of;
 use crate::simd::{LANES, sum, vectorised};
 use burn_flex::FlexTensor;
@@ -129,11 +128,12 @@ vectorised! {
     }
 }
 
-/// Adds the block's part of the bias' gradient, for one head.
+/// Adds the block's part of the bias' gradient, for one head. `of_log_sums` is the gradient of the log sums of the block's rows, if
+/// they have one.
 pub(super) fn bias_gradient(
     operands: &Operands<'_>,
     block: &Block,
-    rows: &Rows<'_>,
+    of_log_sums: Option<&[f32]>,
     probabilities: &[f32],
     gradient: &[f32],
     [first, second]: [&mut [f32]; 2],
@@ -143,7 +143,7 @@ pub(super) fn bias_gradient(
         let start = row * block.stride;
         let position = operands.position(block, row);
         // The gradients of a row's logits sum to that of its log sum, but for rounding errors, which distances enlarge.
-        let mut excess = rows.of_log_sum(operands, block, row).map(|gradient| -gradient);
+        let mut excess = of_log_sums.map(|gradient| -gradient[row]);
         let mut mean_distance = 0.0;
         for segment in block.seen() {
             for run in operands.runs(block, row, segment).into_iter().filter(|run| !run.is_empty()) {

@@ -1,12 +1,11 @@
-//! The logits of one block of queries: which keys it sees, and what is added to them.
+//! One block of queries: which keys it sees, and the numbers that it is computed from.
 
-use super::bias::add_bias;
 use super::call::{BiasValues, Call};
 use super::keys::{Segment, Transposed};
-use super::relative::{self, KeyTable, Scratch, Tables};
+use super::relative::Tables;
 use super::{MOST_RANGES, QkRange, Shape};
 use crate::autodiff::{View, values};
-use crate::matmul::{Matrix, matmul};
+use crate::matmul::Matrix;
 use crate::simd::LANES;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -268,36 +267,5 @@ impl<'a> Operands<'a> {
         let [batch, head, row, _] = view.strides();
         let from = block.batch * batch + block.head * head + block.first * row;
         Matrix::new(&view.data()[from..], block.rows, width, row)
-    }
-
-    /// Fills `logits` with those of the block: minus infinity where a key is hidden, up to the next
-    /// multiple of [`LANES`] after [`Self::row_end`]; what follows in a row is left undefined.
-    ///
-    /// `keys` and `table` hold at least the block's keys.
-    pub(super) fn logits(
-        &self,
-        block: &Block,
-        keys: &Keys,
-        table: &KeyTable,
-        scratch: &mut Scratch,
-        logits: &mut [f32],
-    ) {
-        for segment in block.seen() {
-            let (queries, keys) = (self.query_matrix(block, segment), keys[segment.range].of(segment));
-            matmul(&mut logits[segment.at..], block.stride, false, self.scale, queries, keys);
-        }
-        relative::add_keys(self, block, scratch, logits);
-        add_bias(self, block, logits);
-        relative::add_queries(self, block, table, logits);
-        for (row, logits) in logits.chunks_mut(block.stride).take(block.rows).enumerate() {
-            for segment in block.seen() {
-                let [sinks, near] = self.runs(block, row, segment);
-                for hidden in [segment.start..sinks.start, sinks.end..near.start, near.end..segment.end] {
-                    logits[segment.columns(&hidden)].fill(f32::NEG_INFINITY);
-                }
-            }
-            let end = self.row_end(block, row);
-            logits[end..end.next_multiple_of(LANES)].fill(f32::NEG_INFINITY);
-        }
     }
 }

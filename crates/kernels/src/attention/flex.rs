@@ -11,6 +11,7 @@
 
 use super::block::{Block, Keys, Operands, ROWS};
 use super::call::Call;
+use super::logits::fill_logits;
 use super::relative::{self, KeyTable, Scratch};
 use super::{NOTHING_SEEN, Shape};
 use crate::autodiff::permuted_tensor_of;
@@ -136,7 +137,7 @@ impl Task<'_> {
                 if block.width == 0 {
                     continue;
                 }
-                operands.logits(&block, keys, table, &mut own.scratch, logits);
+                fill_logits(operands, &block, keys, table, &mut own.scratch, logits);
                 let out = &mut self.out[row * heads * value_dim..];
                 attend(operands, &block, logits, &mut own.scratch, out, &mut self.log_sums[row * heads..]);
             }

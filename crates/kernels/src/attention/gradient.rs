@@ -4,6 +4,7 @@ use super::bias::{bias_gradient, bias_sizes, bias_tensors};
 use super::block::{Block, Keys, Operands, ROWS};
 use super::call::{BiasValues, Call};
 use super::keys::Transposed;
+use super::logits::fill_logits;
 use super::relative::{self, KeyTables, Part, Scratch};
 use super::{MOST_RANGES, Shape};
 use crate::autodiff::{JointGradient, View, tensor_of, values};
@@ -47,7 +48,7 @@ impl<const N: usize> JointGradient<N, 2> for Saved {
 }
 
 /// What the backward pass knows of the query rows.
-pub(super) struct Rows<'a> {
+struct Rows<'a> {
     /// The logs of the sums of exp(logits), `[batch, heads, queries]`.
     log_sums: Cow<'a, [f32]>,
     /// Their gradient, if they have one.
@@ -57,9 +58,9 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// The gradient of a row's log sum, if the log sums have one.
-    pub(super) fn of_log_sum(&self, operands: &Operands<'_>, block: &Block, row: usize) -> Option<f32> {
-        self.gradient.as_ref().map(|gradient| gradient[first_row(operands, block) + row])
+    /// The gradient of the log sums of a block's rows, if the log sums have one.
+    fn of_log_sums(&self, operands: &Operands<'_>, block: &Block) -> Option<&[f32]> {
+        self.gradient.as_ref().map(|gradient| &gradient[first_row(operands, block)..][..block.rows])
     }
 }
 
@@ -179,7 +180,7 @@ impl Task<'_> {
                 if block.width == 0 {
                     continue;
                 }
-                operands.logits(&block, keys, &tables.products, scratch, probabilities);
+                fill_logits(operands, &block, keys, &tables.products, scratch, probabilities);
                 normalise(operands, &block, &rows.log_sums[first_row(operands, &block)..], probabilities);
                 let output = Operands::rows_of(&rows.output, &block, operands.shape.value_dim);
                 self.relative.add_values(operands, &block, probabilities, output, scratch);
@@ -196,7 +197,8 @@ impl Task<'_> {
                     &mut part[member * size..][..size]
                 });
                 if bias_wanted {
-                    bias_gradient(operands, &block, rows, probabilities, gradient, bias);
+                    let of_log_sums = rows.of_log_sums(operands, &block);
+                    bias_gradient(operands, &block, of_log_sums, probabilities, gradient, bias);
                 }
                 tables.collect(operands, &block, gradient);
                 let row = (member * queries + first) * head_dim;
@@ -249,7 +251,7 @@ vectorised! {
             let end = operands.row_end(block, row);
             let p = &probabilities[row * block.stride..][..end];
             let (d, rest) = gradient[row * block.stride..][..block.stride].split_at_mut(end);
-            let mean = dot(p, d) - rows.of_log_sum(operands, block, row).unwrap_or(0.0);
+            let mean = dot(p, d) - rows.of_log_sums(operands, block).map_or(0.0, |gradient| gradient[row]);
             for (d, p) in d.iter_mut().zip(p) {
                 *d = p * (*d - mean);
             }

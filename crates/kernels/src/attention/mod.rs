@@ -36,6 +36,7 @@ mod flex;
 mod gradient;
 mod inputs;
 mod keys;
+mod logits;
 mod merge;
 mod reference;
 mod relative;

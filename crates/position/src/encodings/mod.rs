@@ -4,7 +4,6 @@
 use crate::encoding::{Configure, Dimensions, Extrapolation, MAX_SIZE, Position, largest};
 use crate::init::Init;
 use crate::registry::{EncodingEntry, RegisteredConfig, RegisteredEncoding};
-use crate::stack::MIXED;
 use crate::tagged::{KindInfo, serialize_tagged, tagged, with_aliases, with_lengths};
 use burn::module::Module;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
@@ -15,6 +14,9 @@ use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
+
+/// `position.kind` of a mixed stack.
+pub(crate) const MIXED: &str = "mixed";
 
 macro_rules! encodings {
     ($($Name:ident in $module:ident),* $(,)?) => {

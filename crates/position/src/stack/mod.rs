@@ -28,9 +28,6 @@ use longwave_core::{Error, Result};
 use serde::Deserialize;
 use toml::Value;
 
-/// `position.kind` of a mixed stack.
-pub(crate) const MIXED: &str = "mixed";
-
 /// `[position]`: one encoding, a list of them, or a mixed stack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PositionConfig {
@@ -53,7 +50,7 @@ impl PositionConfig {
     /// # Errors
     /// An unknown kind or key, a wrong type, an empty list, or a pattern that names no entry.
     pub fn from_value(value: &Value, section: &str) -> Result<Self> {
-        let is_mixed = value.get("kind").unwrap_or(value).as_str() == Some(MIXED);
+        let is_mixed = value.get("kind").unwrap_or(value).as_str() == Some(encodings::MIXED);
         if !is_mixed {
             let encodings = match value {
                 Value::Array(list) => listed(list, section)?,
@@ -265,7 +262,7 @@ impl PositionConfig {
 fn or_mixed(value: &Value, section: &str, error: Error) -> Error {
     match kind_and_rest(value, section) {
         Ok((kind, _)) if encodings::kinds().iter().all(|entry| entry.kind != kind) => {
-            let kinds = encodings::kinds().iter().map(|entry| entry.kind).chain([MIXED]);
+            let kinds = encodings::kinds().iter().map(|entry| entry.kind).chain([encodings::MIXED]);
             unknown_kind(&format!("{section}.kind"), &kind, kinds)
         }
         _ => error,

@@ -1,7 +1,8 @@
 //! `[position]` as it is written into resolved configs, and its schema.
 
+use super::PositionConfig;
 use super::entry::{StackEntry, StackEntryKeys};
-use super::{MIXED, PositionConfig};
+use crate::encodings::MIXED;
 use crate::encodings::{self, EncodingConfig};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;

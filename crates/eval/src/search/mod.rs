@@ -6,8 +6,8 @@
 //! from the published list. Factors never fall from one band to the next slower one: they are sorted after each change.
 //! The loss is that of the block's protocol at one length. The search ends after `budget` readings.
 //!
-//! `method = "longrope2"` tries other factors ([`critical`]), and `metric = "needle"` measures another loss
-//! ([`needle`](mod@needle)).
+//! `method = "longrope2"` tries other factors, from a critical band on, and `metric = "needle"` measures the loss of tokens
+//! that only the beginning of a text tells.
 //!
 //! The result depends on the keys, the seed and the checkpoint alone. Losses are stored as they are measured: an
 //! interrupted search continues where it stopped, and ends with the same bits.

@@ -22,7 +22,7 @@ use longwave_position::encoding::{
     Geometry, LayerInput, MapsByDistance, PositionMap, QueryBlock, Relative, Rows,
 };
 use longwave_position::frequency::{Rotation, Side};
-use longwave_position::reading::{AttentionKind, Remainder, StickBreaking, Temperature};
+use longwave_position::reading::{AttentionKind, LogN, Remainder, StickBreaking, Temperature};
 use longwave_position::{Init, Positions, Reading};
 use sink::{beside, sharpened, sink, with_sink};
 
@@ -195,7 +195,7 @@ impl Attention {
             let [q_table, k_table] = tables.as_ref().map_or([None, None], |[q, k]| [Some(q), Some(k)]);
             let (q, k, v) = split_rotate(packed, self.heads, q_table, k_table);
             let options = described(scale, block, reading, &q.device());
-            if let Some(maps) = reading.maps_by_distance(block) {
+            if let Some(maps) = described_maps(block, reading) {
                 attend_by_distance([q, k, v], maps, options, block, reading)
             } else {
                 let rows = Rows { input: Some(LayerInput { all: &input, first: 0 }), ..rows };
@@ -319,7 +319,7 @@ pub fn attend(
     let mut at = |maps| blocks::at_positions([q.clone(), k.clone()], maps, block, reading, rotations);
     match far {
         None if maps == (PositionMap::Identity, PositionMap::Identity)
-            && let Some(described) = reading.maps_by_distance(block) =>
+            && let Some(described) = described_maps(block, reading) =>
         {
             let [q, k] = blocks::rotated([q, k], maps, block, reading, rotations);
             attend_by_distance([q, k, v], described, options, block, reading)
@@ -338,6 +338,13 @@ pub fn attend(
             }
         }
     }
+}
+
+/// What the maps of q and k do, where the layer can be read by it: learned log-n multiplies all of a query's maps, and of what
+/// is described only q.
+fn described_maps(block: QueryBlock<'_>, reading: &Reading) -> Option<MapsByDistance> {
+    let learned = matches!(reading.layer(block.rows.layer).log_n, LogN::Learned { .. });
+    if learned { None } else { reading.maps_by_distance(block) }
 }
 
 /// Attention with what the maps of q and k do, described by distance: the maps themselves are not called.

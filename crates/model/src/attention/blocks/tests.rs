@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::attention::{Pairs, attend, is_described};
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int};
 use longwave_position::encoding::{Dimensions, Selector};
 use longwave_position::reading::{LogN, Mask, Temperature};
@@ -270,6 +270,41 @@ fn every_head_has_its_own_temperature_on_every_path() {
         for (a, b) in ours.iter().zip(&plain_ones) {
             assert!((a - b).abs() < 1e-4, "{encoding}: {ours:?} {plain_ones:?}");
         }
+    }
+}
+
+/// Adds noise to every parameter, so that vectors that start at 0 do something.
+struct Noise(Init, usize);
+
+impl ModuleMapper for Noise {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        self.1 += 1;
+        let noise = self.0.normal(&format!("noise {}", self.1), param.dims(), 0.3).val();
+        Param::from_tensor(param.val() + noise)
+    }
+}
+
+/// What an encoding describes by distance is scaled by log-n as its maps are.
+#[test]
+fn log_n_scales_what_is_described_by_distance() {
+    let device = Device::flex();
+    let positions = Positions::range(0..LENGTH);
+    let tokens = Tensor::<2, Int>::zeros([1, LENGTH], &device);
+    let init = Init::new(6, &device);
+    let input = init.normal("input", [1, LENGTH, HEADS * DIM], 1.0).val();
+    let key_matrix = init.normal("keys", [HEADS * DIM, KV_HEADS * DIM], 0.3).val();
+    let scales = [LogN::Learned { row: 0, bias: false }, LogN::Trained { train_length: TRAIN }];
+    let encodings = ["'transformer_xl'", "'shaw'", "'deberta'"];
+    for (encoding, log_n) in encodings.into_iter().flat_map(|encoding| scales.map(|log_n| (encoding, log_n)))
+    {
+        let reading = reading(encoding, log_n).map(&mut Noise(init.clone(), 0));
+        let rows = Rows { key_matrix: Some(&key_matrix), ..Rows::new(0, &tokens, &positions) };
+        let block = QueryBlock { rows, queries: &(0..LENGTH), input: &input };
+        let qkv = || qkv(&(0..LENGTH), &device);
+        let fused = attend(qkv(), 0.4, block, &reading, &mut Rotations::default());
+        let plain = attention(qkv(), 0.4, block, &reading, &mut Rotations::default());
+        let off = (fused - plain).abs().max().into_scalar::<f32>();
+        assert!(off < 1e-5, "{encoding}, {log_n:?}: {off}");
     }
 }
 

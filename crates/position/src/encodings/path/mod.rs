@@ -14,7 +14,7 @@
 //! computed from q and k as they are: no other encoding of the layer may rotate them or compute scores. What `fox` and
 //! other biases add comes after the scale; the published `PaTH`-`FoX` adds its gates before it.
 //!
-//! A block of queries walks back over the keys in [`chunks`]: time grows as attention's does, and what is kept beside the
+//! A block of queries walks back over the keys, a chunk of rows at a time: time grows as attention's does, and what is kept beside the
 //! scores as the length.
 
 mod chunks;

@@ -2,6 +2,7 @@
 //!
 //! - [`rope`], [`attention`], [`train`], [`eval`]: one benchmark each, as [`Record`]s.
 //! - [`growth`]: how the time of a token grows with the length and the width, with a fit and charts.
+//! - [`laws`]: what must hold of the encodings, extensions, protocols and metrics that a program registers.
 //! - [`record`]: one measurement, as a line of JSON or of a table.
 //! - [`clock`]: times of several subjects, taken in turn.
 //! - [`copy`]: how fast the device copies, which whatever only moves numbers is measured against.
@@ -17,6 +18,7 @@ pub mod copy;
 pub mod eval;
 pub mod export;
 pub mod growth;
+pub mod laws;
 pub mod peak_memory;
 pub mod record;
 pub mod rope;

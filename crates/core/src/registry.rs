@@ -5,6 +5,8 @@
 //! different lists.
 
 use crate::error::{Error, Result};
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::OnceLock;
 
 /// The entries that a program adds to one list.
@@ -36,6 +38,58 @@ impl<T> Registry<T> {
             Error::usage(format!("{what}s can be registered once, before anything reads their list"))
                 .hint(format!("register every {what} of the program at the beginning of its `main`"))
         })
+    }
+}
+
+/// An entry that is a value of some type, `dyn Trait` for its trait, with the name that it was registered under. Names are
+/// unique, so they tell two entries apart.
+pub struct Registered<T: ?Sized + 'static> {
+    name: &'static str,
+    entry: &'static T,
+}
+
+impl<T: ?Sized> fmt::Debug for Registered<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl<T: ?Sized> Registered<T> {
+    /// An entry under a name.
+    pub const fn new(name: &'static str, entry: &'static T) -> Self {
+        Self { name, entry }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// The entry.
+    pub fn get(&self) -> &'static T {
+        self.entry
+    }
+}
+
+impl<T: ?Sized> Clone for Registered<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized> Copy for Registered<T> {}
+
+impl<T: ?Sized> PartialEq for Registered<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl<T: ?Sized> Eq for Registered<T> {}
+
+impl<T: ?Sized> Hash for Registered<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
     }
 }
 

@@ -45,6 +45,7 @@ pub use applicability::{Obstacle, obstacles};
 pub use bigram::{BigramRow, LastSeen};
 pub use block::{EvaluateConfig, ResolvedEvaluate};
 pub use evaluation::Evaluation;
+pub use longwave_core::registry::Registered;
 pub use longwave_data::Split;
 pub use measure::{Subject, evaluate};
 pub use metrics::{DocumentSums, Metric, PositionRow, PositionTally, Score, Tally};

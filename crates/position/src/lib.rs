@@ -15,6 +15,7 @@
 //! - [`table`]: rows of a table, also between them.
 //! - [`registry`]: encodings and extensions that another crate defines.
 //! - [`summary`]: tables of an encoding's own numbers; [`tagged`]: configurations that are chosen by `kind`.
+//! - [`laws`]: what must hold of every encoding.
 //! - [`parameter`]: what an encoding says of its parameters (axes, weight decay, bounds); [`init`]: parameters drawn
 //!   on the host; [`per_layer`]: those every layer has of its own.
 //!
@@ -54,8 +55,7 @@ pub mod extent;
 pub mod formula;
 pub mod frequency;
 pub mod init;
-#[cfg(test)]
-mod laws;
+pub mod laws;
 pub mod layout;
 pub mod parameter;
 pub mod per_layer;

@@ -89,7 +89,7 @@ fn fields(row: &ResultRow) -> Result<Map<String, Value>> {
 /// A row's value in a column: a metric's, or a field of the row.
 fn value(row: &ResultRow, fields: &Map<String, Value>, name: &str) -> Value {
     let facts = row.facts(None);
-    let derived = Metric::ALL.iter().find_map(|metric| metric.derived(name, &facts));
+    let derived = Metric::all().iter().find_map(|metric| metric.derived(name, &facts));
     derived.unwrap_or_else(|| plain(fields.get(name)))
 }
 

@@ -100,7 +100,7 @@ fn axis() -> Value {
 
 fn claim() -> Value {
     let metrics: Vec<&str> = Metric::comparable().map(Metric::name).collect();
-    let protocols: Vec<String> = Protocol::ALL.iter().map(ToString::to_string).collect();
+    let protocols: Vec<String> = Protocol::all().iter().map(ToString::to_string).collect();
     json!({
         "description": "A claim, judged by the difference of its sides.",
         "type": "object",

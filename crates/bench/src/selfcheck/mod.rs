@@ -2,12 +2,14 @@
 //!
 //! - [`kernels`]: every fused operation, values and gradients, against plain tensor operations on the CPU.
 //! - [`encodings`]: a small model with every encoding against the same, and laws that encodings obey.
+//! - [`laws`]: what must hold of the encodings, extensions, protocols and metrics that a program registers.
 //! - [`device`]: what the device holds, and that it repeats itself.
 
 pub mod device;
 pub mod encodings;
 pub mod kernels;
 
+use crate::laws;
 use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
 use longwave_kernels::Precision;
@@ -115,11 +117,12 @@ pub fn run(checked: &Checked, show: &mut dyn FnMut(&Outcome) -> Result<()>) -> R
     device::all(checked, &mut each)?;
     kernels::all(checked, &mut each)?;
     encodings::all(checked, &mut each)?;
+    laws::of_registered(&mut each)?;
     Ok(failed)
 }
 
 /// Runs one check by its name.
-type Each<'a> = dyn FnMut(String, &mut dyn FnMut() -> Finding) -> Result<()> + 'a;
+pub(crate) type Each<'a> = dyn FnMut(String, &mut dyn FnMut() -> Finding) -> Result<()> + 'a;
 
 /// The values of a tensor.
 fn list<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// kind or as an inline TOML table
     #[arg(long, value_name = "METHOD")]
     against: Option<String>,
-    #[arg(long, value_name = "PROTOCOL", help = format!("Protocol: {}", one_of(Protocol::ALL.iter().map(|it| it.name()))))]
+    #[arg(long, value_name = "PROTOCOL", help = format!("Protocol: {}", one_of(Protocol::all().iter().map(|it| it.name()))))]
     protocol: Option<String>,
     /// The text to read, in tokens of the run's tokenizer: a folder, a glob or a file. The run's own text, wherever it
     /// lies by now, gives the run's own rows; rows of other text say so

@@ -64,6 +64,13 @@ pub struct EvaluateConfig {
     pub exact: bool,
 }
 
+/// The keys of every block before those of protocols.
+pub(crate) const KEYS: [&str; 7] =
+    ["lengths", "extend", "against", "protocol", "corpus", "split", "checkpoints"];
+
+/// The key of every block after those of protocols.
+pub(crate) const EXACT: &str = "exact";
+
 fn lengths() -> Vec<Tokens> {
     [1.0, 2.0, 4.0, 8.0].map(Tokens::times).to_vec()
 }
@@ -202,9 +209,8 @@ fn add_keys(schema: &mut Schema) {
 impl<'de> Deserialize<'de> for EvaluateConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         static FIELDS: LazyLock<Vec<&str>> = LazyLock::new(|| {
-            let own =
-                ["lengths", "extend", "against", "protocol", "corpus", "split", "checkpoints"].into_iter();
-            own.chain(protocols::keys().into_iter().map(|key| key.name)).chain(["exact"]).collect()
+            let of_protocols = protocols::keys().into_iter().map(|key| key.name);
+            KEYS.into_iter().chain(of_protocols).chain([EXACT]).collect()
         });
         deserializer.deserialize_struct("EvaluateConfig", &FIELDS, BlockVisitor { fields: &FIELDS })
     }
@@ -234,7 +240,7 @@ impl<'de> Visitor<'de> for BlockVisitor {
                 "corpus" => block.corpus = map.next_value()?,
                 "split" => block.split = map.next_value()?,
                 "checkpoints" => block.checkpoints = map.next_value()?,
-                "exact" => block.exact = map.next_value()?,
+                EXACT => block.exact = map.next_value()?,
                 other => match keys.iter().find(|key| key.name == other) {
                     Some(key) => block.keys.set(*key, key.read(&mut map)?),
                     None => return Err(serde::de::Error::unknown_field(other, self.fields)),

@@ -1,4 +1,5 @@
-//! The metrics of a reading, one file each. Adding one is one new file and one line here.
+//! The metrics of a reading, one file each. Adding one is one new file and one line here. A program outside of this
+//! workspace adds its own with [`register`].
 //!
 //! A metric says what its columns are, how its value and error follow from sums per document, and how tables show it.
 //! Rows, CSV files, tables, charts, `compare` and the claims of studies follow from the list.
@@ -15,7 +16,10 @@ pub use positions::{PositionRow, PositionTally};
 pub use sums::{DifferenceFacts, DocumentSums, Documents, Facts, Score, TokenSum, Values};
 pub use tally::Tally;
 
+use crate::protocols;
+use crate::row::columns::reserved;
 use longwave_core::config::unknown_kind;
+use longwave_core::registry::{Registered, Registry, check_name};
 use longwave_core::{Error, Result};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
@@ -30,19 +34,23 @@ macro_rules! metrics {
         $(pub mod $module;)*
 
         /// Any one metric; its name is that of its file.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-        #[serde(rename_all = "snake_case")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Metric {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $Name,)*
+            /// One that another crate defines.
+            Registered(Registered<dyn Measure>),
         }
 
         impl Metric {
-            /// All of them, in the order of columns.
-            pub const ALL: &[Self] = &[$(Self::$Name,)*];
+            /// Those of this workspace, without those that a program registers.
+            const OF_THE_WORKSPACE: &[Self] = &[$(Self::$Name,)*];
 
             /// The name in study files, options and files.
             pub fn name(self) -> &'static str {
-                match self { $(Self::$Name => stringify!($module),)* }
+                match self {
+                    $(Self::$Name => stringify!($module),)*
+                    Self::Registered(entry) => entry.name(),
+                }
             }
         }
 
@@ -50,7 +58,10 @@ macro_rules! metrics {
             type Target = dyn Measure;
 
             fn deref(&self) -> &Self::Target {
-                match self { $(Self::$Name => &$module::$Name,)* }
+                match self {
+                    $(Self::$Name => &$module::$Name,)*
+                    Self::Registered(entry) => entry.get(),
+                }
             }
         }
     };
@@ -67,10 +78,51 @@ metrics! {
     BaselineDifference in baseline_difference,
 }
 
+static REGISTRY: Registry<Metric> = Registry::new("metric");
+
+/// The metrics that the program has registered.
+pub fn registered() -> &'static [Metric] {
+    REGISTRY.entries()
+}
+
+/// Adds metrics that another crate defines, each with its name, before anything reads the list. Protocols come first:
+/// columns and their keys stand in one row.
+///
+/// # Errors
+/// A name, a column or the name of sums is taken or not allowed, or the list was read before.
+pub fn register(entries: Vec<(&'static str, &'static dyn Measure)>) -> Result<()> {
+    let mut known: Vec<Metric> = Metric::OF_THE_WORKSPACE.to_vec();
+    for &(name, measure) in &entries {
+        check_name("metric", name, known.iter().map(|metric| metric.name()))?;
+        let names = |metric: &Metric| {
+            let column = metric.column();
+            let sums = metric.token_sum().map(|sum| sum.name);
+            [sums, column.map(|column| column.name), column.and_then(|column| column.error)]
+        };
+        let metric = Metric::Registered(Registered::new(name, measure));
+        let taken: Vec<&str> = known.iter().flat_map(names).flatten().collect();
+        for (what, name) in ["sum", "column", "column"].into_iter().zip(names(&metric)) {
+            let Some(name) = name else { continue };
+            let keys = protocols::keys().into_iter().map(|key| key.name);
+            check_name(what, name, reserved().chain(keys).chain(taken.iter().copied()))?;
+        }
+        known.push(metric);
+    }
+    REGISTRY.fill(known.split_off(Metric::OF_THE_WORKSPACE.len()))
+}
+
 impl Metric {
+    /// Every metric there is, in the order of columns: those of this workspace, then those that the program has
+    /// registered.
+    pub fn all() -> &'static [Self] {
+        static ALL: LazyLock<Vec<Metric>> =
+            LazyLock::new(|| [Metric::OF_THE_WORKSPACE, registered()].concat());
+        &ALL
+    }
+
     /// Those by which two readings can be compared.
     pub fn comparable() -> impl Iterator<Item = Self> + Clone {
-        Self::ALL.iter().copied().filter(|metric| metric.is_comparable())
+        Self::all().iter().copied().filter(|metric| metric.is_comparable())
     }
 
     /// The name within a sentence.
@@ -93,7 +145,7 @@ impl Metric {
 
     /// The columns of rows, with what a row says where it lacks one.
     fn columns() -> impl Iterator<Item = (&'static str, Absent)> {
-        let columns = Self::ALL.iter().filter_map(|metric| metric.column());
+        let columns = Self::all().iter().filter_map(|metric| metric.column());
         columns.flat_map(|column| {
             // A value that is always there may lack its error: of one document there is none.
             let absent = if column.absent == Absent::LeftOut { Absent::LeftOut } else { Absent::Null };
@@ -121,6 +173,12 @@ impl FromStr for Metric {
     fn from_str(name: &str) -> Result<Self> {
         let found = Self::comparable().find(|metric| metric.name() == name);
         found.ok_or_else(|| unknown_kind("--metric", name, Self::comparable().map(Self::name)))
+    }
+}
+
+impl Serialize for Metric {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Tally {
 impl Tally {
     /// Nothing scored yet of `documents` documents, `skipped` of which never will be.
     pub fn new(documents: usize, skipped: usize) -> Self {
-        let sums = Metric::ALL.iter().filter_map(|metric| metric.token_sum());
+        let sums = Metric::all().iter().filter_map(|metric| metric.token_sum());
         Self {
             tokens: vec![0; documents],
             bytes: vec![0; documents],
@@ -77,7 +77,7 @@ impl Tally {
             return None;
         }
         let (sums, mut values) = (self.sums(), Values::default());
-        for metric in Metric::ALL.iter().filter(|metric| metric.is_of(material)) {
+        for metric in Metric::all().iter().filter(|metric| metric.is_of(material)) {
             let facts = Facts {
                 tokens: self.tokens(),
                 bytes: self.bytes(),

@@ -78,7 +78,7 @@ fn sums_come_back_as_they_were_written() {
 
 #[test]
 fn every_metric_describes_itself() {
-    for metric in Metric::ALL {
+    for metric in Metric::all() {
         assert!(!metric.unit().is_empty() && !metric.title().is_empty() && !metric.held_by().is_empty());
         assert!(metric.column().is_some() || !metric.is_share(), "{}", metric.name());
         assert_eq!(serde_json::to_value(metric).unwrap(), metric.name());

@@ -1,4 +1,5 @@
-//! The evaluation protocols, one file each. Adding one is one new file and one line here.
+//! The evaluation protocols, one file each. Adding one is one new file and one line here. A program outside of this
+//! workspace adds its own with [`register`].
 //!
 //! A protocol says which windows of which documents are read, and which of their tokens are scored: its keys with
 //! their checks, its plan of windows, the metrics of its tables, and its words. Reading of configs, schema, error
@@ -18,7 +19,10 @@ mod tests;
 pub use keys::{Key, Keys, MAX_LENGTH, TARGET, Unit, WINDOWS_PER_DOCUMENT};
 pub use rules::{Documents, Given, Rules};
 
+use crate::block;
+use crate::row::columns::reserved;
 use crate::source::Source;
+use longwave_core::registry::{Registered, Registry, check_name};
 use longwave_core::{Error, Result};
 use longwave_position::Tokens;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -29,25 +33,30 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::ops::Deref;
+use std::sync::LazyLock;
 
 macro_rules! protocols {
     ($($Name:ident in $module:ident),* $(,)?) => {
         $(pub mod $module;)*
 
         /// Any one protocol; its name is that of its file.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Protocol {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $Name,)*
+            /// One that another crate defines.
+            Registered(Registered<dyn Rules>),
         }
 
         impl Protocol {
-            /// All of them; the first is the default.
-            pub const ALL: &[Self] = &[$(Self::$Name,)*];
+            /// Those of this workspace, without those that a program registers.
+            const OF_THE_WORKSPACE: &[Self] = &[$(Self::$Name,)*];
 
             /// The name in configs and results.
             pub fn name(self) -> &'static str {
-                match self { $(Self::$Name => stringify!($module),)* }
+                match self {
+                    $(Self::$Name => stringify!($module),)*
+                    Self::Registered(entry) => entry.name(),
+                }
             }
         }
 
@@ -55,7 +64,10 @@ macro_rules! protocols {
             type Target = dyn Rules;
 
             fn deref(&self) -> &Self::Target {
-                match self { $(Self::$Name => &$module::$Name,)* }
+                match self {
+                    $(Self::$Name => &$module::$Name,)*
+                    Self::Registered(entry) => entry.get(),
+                }
             }
         }
     };
@@ -70,10 +82,51 @@ protocols! {
     Task in task,
 }
 
+static REGISTRY: Registry<Protocol> = Registry::new("protocol");
+
+/// The protocols that the program has registered.
+pub fn registered() -> &'static [Protocol] {
+    REGISTRY.entries()
+}
+
+/// Adds protocols that another crate defines, each with its name, before anything reads the list.
+///
+/// # Errors
+/// A name is taken or not allowed, a key has the name of another field, or the list was read before.
+pub fn register(entries: Vec<(&'static str, &'static dyn Rules)>) -> Result<()> {
+    let mut known: Vec<Protocol> = Protocol::OF_THE_WORKSPACE.to_vec();
+    for &(name, rules) in &entries {
+        check_name("protocol", name, known.iter().map(|protocol| protocol.name()))?;
+        for key in rules.keys() {
+            let keys = known.iter().flat_map(|protocol| protocol.keys());
+            check_key(name, *key, keys)?;
+        }
+        known.push(Protocol::Registered(Registered::new(name, rules)));
+    }
+    REGISTRY.fill(known.split_off(Protocol::OF_THE_WORKSPACE.len()))
+}
+
+/// Checks a key of a protocol that is registered: it is one of the keys there are, or it has a name of its own.
+fn check_key<'a>(protocol: &str, key: Key, mut known: impl Iterator<Item = &'a Key>) -> Result<()> {
+    match known.find(|known| known.name == key.name) {
+        Some(known) if *known == key => Ok(()),
+        Some(_) => Err(Error::usage(format!(
+            "the protocol `{protocol}` cannot be registered: another protocol has a key `{}` that means something else",
+            key.name
+        ))
+        .hint("use that protocol's `Key`, or another name")),
+        None => {
+            // A study's block has `only` too.
+            let of_blocks = block::KEYS.into_iter().chain([block::EXACT, "only"]);
+            check_name("key", key.name, of_blocks.chain(reserved()))
+        }
+    }
+}
+
 /// The keys of all protocols, each once, in the order of columns.
 pub fn keys() -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::new();
-    for key in Protocol::ALL.iter().flat_map(|protocol| protocol.keys()) {
+    for key in Protocol::all().iter().flat_map(|protocol| protocol.keys()) {
         if !keys.contains(key) {
             keys.push(*key);
         }
@@ -82,6 +135,13 @@ pub fn keys() -> Vec<Key> {
 }
 
 impl Protocol {
+    /// Every protocol there is: those of this workspace, then those that the program has registered.
+    pub fn all() -> &'static [Self] {
+        static ALL: LazyLock<Vec<Protocol>> =
+            LazyLock::new(|| [Protocol::OF_THE_WORKSPACE, registered()].concat());
+        &ALL
+    }
+
     /// Checks that a source has what the protocol reads.
     ///
     /// # Errors
@@ -134,15 +194,32 @@ impl Protocol {
     }
 }
 
+#[allow(clippy::derivable_impls, reason = "the variants come from the list, which marks no default")]
 impl Default for Protocol {
     fn default() -> Self {
-        Self::ALL[0]
+        Self::FixedTarget
     }
 }
 
 impl Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl Serialize for Protocol {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Protocol {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        static NAMES: LazyLock<Vec<&str>> =
+            LazyLock::new(|| Protocol::all().iter().map(|protocol| protocol.name()).collect());
+        let name = String::deserialize(deserializer)?;
+        let found = Self::all().iter().find(|protocol| protocol.name() == name);
+        found.copied().ok_or_else(|| serde::de::Error::unknown_variant(&name, &NAMES))
     }
 }
 
@@ -155,14 +232,14 @@ impl JsonSchema for Protocol {
         let one = |protocol: &Self| json!({ "description": protocol.description(), "type": "string", "const": protocol.name() });
         json_schema!({
             "description": "Which windows are read and which of their tokens are scored.",
-            "oneOf": Self::ALL.iter().map(one).collect::<Vec<_>>(),
+            "oneOf": Self::all().iter().map(one).collect::<Vec<_>>(),
         })
     }
 }
 
 /// The protocols that read a key, in backticks.
 fn owners(key: Key) -> Vec<String> {
-    let owners = Protocol::ALL.iter().filter(|protocol| protocol.keys().contains(&key));
+    let owners = Protocol::all().iter().filter(|protocol| protocol.keys().contains(&key));
     owners.map(|protocol| format!("`{protocol}`")).collect()
 }
 

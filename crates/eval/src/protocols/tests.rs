@@ -29,7 +29,7 @@ fn a_document_of_exactly_one_window_is_read_and_one_token_less_is_skipped() {
 
 #[test]
 fn every_protocol_describes_itself_and_its_keys() {
-    for protocol in Protocol::ALL {
+    for protocol in Protocol::all() {
         assert!(protocol.description().ends_with('.'), "{protocol}");
         assert!(protocol.keys().iter().all(|key| key.description.ends_with('.')), "{protocol}");
         assert!(!protocol.shown().is_empty(), "{protocol}");

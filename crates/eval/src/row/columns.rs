@@ -64,6 +64,12 @@ pub const LISTS: [(&str, &str); 4] = [
     ),
 ];
 
+/// The names of fields that belong to neither a protocol nor a metric, in rows, in files, or of one target.
+pub(crate) fn reserved() -> impl Iterator<Item = &'static str> {
+    let columns = FIRST.iter().chain(&COUNTS).chain(&LAST).chain(&TOKEN_COLUMNS).map(|(name, ..)| *name);
+    columns.chain(LISTS.iter().map(|(name, _)| *name)).chain(["against", "difference_se"])
+}
+
 /// The columns of a row in CSV and Parquet files, in order.
 pub fn columns() -> Vec<ColumnInfo> {
     let fixed = |list: &[(&'static str, ColumnType, &'static str)]| -> Vec<ColumnInfo> {
@@ -78,7 +84,7 @@ pub fn columns() -> Vec<ColumnInfo> {
         }
         .into(),
     });
-    let metrics = Metric::ALL.iter().flat_map(|metric| metric.csv_columns());
+    let metrics = Metric::all().iter().flat_map(|metric| metric.csv_columns());
     fixed(&FIRST).into_iter().chain(keys).chain(fixed(&COUNTS)).chain(metrics).chain(fixed(&LAST)).collect()
 }
 

@@ -1,9 +1,9 @@
 //! Laws of capabilities: each field says what the hooks do.
 
+use super::inputs::{Inputs, SCALE, attend, dimensions, random};
 use super::{Build, Outcome, apart, ensure};
 use crate::encoding::{HeadUse, Heads, MapsByDistance, QueryBlock, Relative};
 use crate::positions::Positions;
-use crate::testing::{Inputs, SCALE, attend, dimensions, random};
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{Attention, Bias, RelativeVectors, attention};
 

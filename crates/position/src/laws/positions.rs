@@ -1,10 +1,10 @@
 //! Laws of positions.
 
+use super::inputs::{Inputs, attend, dimensions, random};
 use super::{Build, Outcome, apart, ensure};
 use crate::encoding::{Dimensions, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::positions::Positions;
-use crate::testing::{Inputs, attend, dimensions, random};
 use burn::tensor::{Device, Int, Tensor};
 
 const LENGTH: usize = 9;

@@ -32,6 +32,8 @@ enum Mistake {
     ReadsFutureScores,
     /// It never uses its parameter.
     DeadParameter,
+    /// Its gradient is half of the slope.
+    HalfGradient,
     /// It lists no parameter.
     Unlisted,
     /// It names the axis of layers second.
@@ -85,6 +87,7 @@ const MISTAKES: &[(Mistake, &str)] = &[
     (ReadsTheFuture, "attention is causal"),
     (ReadsFutureScores, "attention is causal"),
     (DeadParameter, "gradients reach every parameter"),
+    (HalfGradient, "gradients are finite differences"),
     (Unlisted, "parameters are listed"),
     (LayersSecond, "parameters are listed"),
     (OneLayerForAll, "a layer uses its own slice of a stacked parameter"),
@@ -148,7 +151,11 @@ impl Wrong {
         let places: Vec<f64> = rows.positions.values().iter().map(|&m| read(m) / scale).collect();
         let places = upload(&places, &self.slope.device()).reshape([1, places.len(), 1]);
         let slope = self.slope.val();
-        let slope = if self.mistake == DeadParameter { slope.detach() } else { slope };
+        let slope = match self.mistake {
+            DeadParameter => slope.detach(),
+            HalfGradient => (slope.clone() + slope.detach()).mul_scalar(0.5),
+            _ => slope,
+        };
         places * slope.slice_dim(0, layer..layer + 1).unsqueeze::<3>()
     }
 }

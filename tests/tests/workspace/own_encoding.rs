@@ -154,6 +154,15 @@ fn a_study_compares_it() {
 }
 
 #[test]
+fn the_guide_shows_it() {
+    let repository = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let read = |path: &str| std::fs::read_to_string(format!("{repository}/{path}")).unwrap();
+    let source = read("examples/own-encoding/src/main.rs");
+    assert!(read("docs/src/guides/own-encoding.md").contains(&format!("```rust\n{source}```")));
+    assert!(source.lines().count() < 60, "{} lines", source.lines().count());
+}
+
+#[test]
 fn its_config_is_valid() {
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/own-encoding/config.toml");
     let (stdout, stderr) = done(&project(), &["validate", config]);

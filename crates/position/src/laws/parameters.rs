@@ -1,7 +1,7 @@
 //! Laws of parameters.
 
 use super::inputs::{Inputs, attend, dimensions, random};
-use super::{Build, Outcome, Subject, ensure, numbers};
+use super::{Build, Outcome, Subject, ensure};
 use crate::parameter::LAYERS;
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor};
@@ -86,50 +86,6 @@ pub(super) fn have_gradients(build: Build<'_>) -> Outcome {
                 format!("the gradient of {name} is {gradient:?}")
             })?;
             ensure(gradient.iter().any(|&g| g != 0.0), || format!("the gradient of {name} is 0"))?;
-        }
-    }
-    Ok(())
-}
-
-/// How much a loss changes with a parameter, along its gradient and along a random direction, as the gradient says. One
-/// of several step widths must agree: a wide one loses to curvature and kinks, a narrow one to rounding.
-pub(super) fn gradients_are_differences(build: Build<'_>) -> Outcome {
-    let device = Device::flex().autodiff();
-    let subject = build(&dimensions(), &device);
-    let positions = Positions::range(0..9);
-    if subject.position().check(&positions).is_err() {
-        return Ok(());
-    }
-    let both = |subject: &dyn Subject| {
-        let [first, second] = [0, 1].map(|layer| loss(subject, layer, &positions, &device));
-        first + second
-    };
-    let gradients = subject.gradients(&both(&*subject).backward());
-    let specs = subject.position().parameters();
-    for (index, (gradient, values)) in gradients.into_iter().zip(subject.values()).enumerate() {
-        let Some(gradient) = gradient else { continue };
-        let norm = |x: &[f32]| x.iter().map(|x| f64::from(x * x)).sum::<f64>().sqrt();
-        let (steepness, size) = (norm(&gradient), norm(&values));
-        if steepness == 0.0 {
-            continue;
-        }
-        let any: Vec<f32> = numbers(random::<1>("direction", [gradient.len()], &device));
-        for direction in [&gradient, &any] {
-            let length = norm(direction);
-            let along = |width: f64| {
-                let step = |x: &f32, d: &f32| (f64::from(*x) + width * f64::from(*d) / length) as f32;
-                let moved: Vec<f32> = values.iter().zip(direction).map(|(x, d)| step(x, d)).collect();
-                f64::from(both(&*subject.with_values(index, &moved)).into_scalar::<f32>())
-            };
-            let product = |(g, d): (&f32, &f32)| f64::from(g * d) / length;
-            let expected: f64 = gradient.iter().zip(direction).map(product).sum();
-            let widths = [0.1, 0.03, 0.01, 0.003, 0.001].map(|share| share * size.max(0.1));
-            let differences = widths.map(|width| (along(width) - along(-width)) / (2.0 * width));
-            let agrees = differences.iter().any(|found| (found - expected).abs() <= 0.03 * steepness);
-            ensure(agrees, || {
-                let name = specs.get(index).map_or_else(String::new, ToString::to_string);
-                format!("the gradient of {name} gives {expected}, and steps give {differences:?}")
-            })?;
         }
     }
     Ok(())

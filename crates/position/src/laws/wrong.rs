@@ -32,8 +32,6 @@ enum Mistake {
     ReadsFutureScores,
     /// It never uses its parameter.
     DeadParameter,
-    /// Its gradient is half of the slope.
-    HalfGradient,
     /// It lists no parameter.
     Unlisted,
     /// It names the axis of layers second.
@@ -87,7 +85,6 @@ const MISTAKES: &[(Mistake, &str)] = &[
     (ReadsTheFuture, "attention is causal"),
     (ReadsFutureScores, "attention is causal"),
     (DeadParameter, "gradients reach every parameter"),
-    (HalfGradient, "gradients are finite differences"),
     (Unlisted, "parameters are listed"),
     (LayersSecond, "parameters are listed"),
     (OneLayerForAll, "a layer uses its own slice of a stacked parameter"),
@@ -151,11 +148,7 @@ impl Wrong {
         let places: Vec<f64> = rows.positions.values().iter().map(|&m| read(m) / scale).collect();
         let places = upload(&places, &self.slope.device()).reshape([1, places.len(), 1]);
         let slope = self.slope.val();
-        let slope = match self.mistake {
-            DeadParameter => slope.detach(),
-            HalfGradient => (slope.clone() + slope.detach()).mul_scalar(0.5),
-            _ => slope,
-        };
+        let slope = if self.mistake == DeadParameter { slope.detach() } else { slope };
         places * slope.slice_dim(0, layer..layer + 1).unsqueeze::<3>()
     }
 }

@@ -110,7 +110,7 @@ impl Law {
     }
 }
 
-/// Every law. A new one needs a wrong encoding in [`wrong`].
+/// Every law. A new one needs a wrong encoding in `wrong.rs`.
 pub const LAWS: &[Law] = &[
     Law { name: "parameters are listed", check: parameters::are_listed },
     Law { name: "parameters start where training leaves them", check: parameters::start_within_bounds },

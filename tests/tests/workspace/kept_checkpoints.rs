@@ -84,6 +84,24 @@ fn kept_checkpoints_survive_an_interruption() {
 }
 
 #[test]
+fn a_run_that_goes_on_keeps_its_earlier_steps() {
+    let project = Project::new();
+    let wsd = ["--set", "train.schedule=wsd", "--set", "train.warmup=1", "--set", "train.decay=2"];
+    let train = |more: &[&str]| project.train(&[&KEEP[..], &wsd, more].concat());
+    train(&["--set", "train.steps=6"]);
+    train(&["--set", "train.steps=10", "--resume"]);
+    let steps = |rows: &[Value]| checkpoints(rows).into_iter().map(|(_, step)| step).collect::<Vec<_>>();
+    assert_eq!(steps(&rows(&project, "runs/small-0", &[])), [2, 4, 6, 8, 10]);
+    assert_eq!(steps(&rows(&project, "runs/small-0", &["--checkpoint", "step-2"])), [2]);
+    // A config that somebody changed is still told by the last checkpoint.
+    let path = "runs/small-0/config.toml";
+    let config = String::from_utf8(project.read(path)).unwrap();
+    project.write(path, &config.replace("clip = 1.0", "clip = 0.5"));
+    let message = project.refused(1, &["eval", "runs/small-0", "--checkpoint", "step-2", "--device", "cpu"]);
+    assert!(message.contains("last.safetensors` was trained as"), "{message}");
+}
+
+#[test]
 fn an_extension_must_apply_to_every_checkpoint() {
     let project = Project::new();
     let stage = "\n[[stage]]\nlength = \"L\"\nsteps = 4\nextend = \"drop\"\nkeep_checkpoints = 2\n";

@@ -147,6 +147,12 @@ impl Run {
         if checkpoint.meta.config_hash == expected {
             return Ok(());
         }
+        // A run that was made longer, or got a stage, kept its earlier steps under the hash that it had then. Whether it is
+        // still this run is known from its last checkpoint.
+        let last = self.checkpoint(CheckpointId::Last);
+        if which == CheckpointId::Step(checkpoint.meta.step) && last.exists() {
+            return self.check(&Checkpoint::load(&last)?, CheckpointId::Last);
+        }
         Err(Error::failed(format!(
             "`{}` was trained as {}, and config and corpus now give {}",
             self.checkpoint(which).display(),

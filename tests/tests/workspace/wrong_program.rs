@@ -41,7 +41,10 @@ fn each_broken_law_is_named() {
         ["law: looks_ahead: attention is causal  ", "`kind = 'looks_ahead'`: rows before 1 change by"],
         ["law: looks_ahead: attention is causal under every extension", "earlier rows change by"],
         ["encoding: looks_ahead  ", "losses before a changed token"],
-        ["law: slow: short texts are read as promised", "with ``: short texts are read as trained: false"],
+        [
+            "law: slow: short texts are read as promised",
+            "with its default keys: short texts are read as trained: false",
+        ],
         ["law: slow: bands change as promised", "band 0 is slowed by 2"],
         ["law: again: plans keep what they say", "token 1 of document 2 is scored twice"],
         ["law: loss_share: values follow from sums", "a share is"],

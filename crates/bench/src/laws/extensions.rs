@@ -76,8 +76,12 @@ impl Law {
     pub fn check_kind(&self, kind: &str) -> Outcome {
         let all = examples(BANDS, LENGTHS).map_err(|error| error.to_string())?;
         for (extension, example) in all.into_iter().filter(|(extension, _)| extension.kind() == kind) {
-            self.check(&example, &|reading, lengths| extension.apply(reading, lengths))
-                .map_err(|error| format!("with `{}`: {error}", example.keys))?;
+            self.check(&example, &|reading, lengths| extension.apply(reading, lengths)).map_err(|error| {
+                match example.keys.as_str() {
+                    "" => format!("with its default keys: {error}"),
+                    keys => format!("with `{keys}`: {error}"),
+                }
+            })?;
         }
         Ok(())
     }

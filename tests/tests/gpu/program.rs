@@ -1,7 +1,7 @@
 //! The program on a GPU: it trains, evaluates and resumes, names adapters, and computes in half precision.
 
 use crate::common::{self, PROGRAM, Project, halves, trainer};
-use crate::{VOCABULARY, adapter, lists};
+use crate::{LOSS, MOVED, VOCABULARY, adapter, apart, difference, hold, lists};
 use burn::tensor::Device;
 use longwave_eval::row::read_rows;
 use longwave_experiment::Config;

@@ -4,7 +4,6 @@
 pub mod extensions;
 pub mod measures;
 
-use crate::selfcheck::Each;
 use longwave_core::Result;
 use longwave_eval::{metrics, protocols};
 use longwave_position::{encodings, laws};
@@ -12,14 +11,15 @@ use longwave_position::{encodings, laws};
 /// The error says what does not hold.
 pub type Outcome = std::result::Result<(), String>;
 
+/// Is given each law with its name.
+type Check<'a> = dyn FnMut(String, &dyn Fn() -> Outcome) -> Result<()> + 'a;
+
 fn ensure(holds: bool, what: impl FnOnce() -> String) -> Outcome {
     if holds { Ok(()) } else { Err(what()) }
 }
 
 /// Checks every entry that the program has registered.
-pub(crate) fn of_registered(each: &mut Each<'_>) -> Result<()> {
-    let mut check =
-        |name: String, law: &dyn Fn() -> Outcome| each(name, &mut || law().map(|()| String::new()));
+pub(crate) fn of_registered(check: &mut Check<'_>) -> Result<()> {
     for entry in encodings::registered() {
         let kind = entry.info.kind;
         for law in laws::LAWS {

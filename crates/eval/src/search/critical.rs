@@ -5,7 +5,7 @@
 //! band r between `i_10`, the first band with at most ten turns in L, and `i_c`. Bands from r on have factors between s
 //! and 2 s that never fall; those before it are NTK's, with the base that gives band r its factor:
 //! `lambda_i = lambda_r^(i/r)`. The search begins with one factor for all bands from r on, for every r in turn. A change
-//! draws factors from r on anew.
+//! draws the factors from r on again.
 
 use super::config::SearchConfig;
 use super::genome::{Genome, STEPS};

@@ -73,12 +73,7 @@ impl CriticalBands {
 
     /// A reading with some of its factors drawn again.
     pub(super) fn mutated(self, mut genome: Genome, chance: f64, stream: &mut Stream) -> Genome {
-        for factor in &mut genome.factors {
-            if stream.uniform() < chance {
-                *factor = self.drawn(stream);
-            }
-        }
-        genome.factors.sort_unstable();
+        genome.redraw(chance, [self.lowest, self.highest], stream);
         genome
     }
 }

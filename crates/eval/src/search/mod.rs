@@ -17,6 +17,7 @@ mod critical;
 mod genome;
 mod needle;
 pub(crate) mod run;
+mod space;
 mod trials;
 
 use crate::block::ResolvedEvaluate;
@@ -24,12 +25,13 @@ use crate::protocols::WINDOWS_PER_DOCUMENT;
 use crate::row::ResultRow;
 use config::{Method, SearchConfig, SearchMetric};
 use critical::CriticalBands;
-use genome::{Genome, STEPS, Space};
+use genome::{Genome, STEPS};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
 use longwave_data::Split;
 use longwave_position::{ExtensionConfig, Lengths, Reading, Tokens};
 use serde_json::json;
+use space::Space;
 use toml::{Table, Value};
 
 /// A search, with the other keys of its entry.

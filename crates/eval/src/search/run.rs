@@ -1,6 +1,7 @@
 //! Runs a search: measures readings on the validation split until the budget is spent.
 
-use super::genome::{Genome, STEPS, Space, generation};
+use super::genome::{Genome, STEPS};
+use super::space::{Space, generation};
 use super::trials::Trials;
 use super::{Search, frequencies};
 use crate::block::ResolvedEvaluate;

@@ -10,6 +10,7 @@ use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, file};
 use longwave_data::Tokenizer;
 use longwave_model::Gpt;
+use longwave_position::extensions::rope_parameters::rope_type;
 use longwave_position::{ExtensionConfig, Init};
 use longwave_train::RunConfig;
 use longwave_train::checkpoint::{self, Meta, StageReading};
@@ -188,7 +189,7 @@ fn from_elsewhere(folder: &Path, described: fields::Described, sha256: &str) -> 
 
 /// What the fields for other programs say of positions, and how to read the model that way here.
 fn scaled_note(config: &Path, scaling: &Value) -> String {
-    let kind = scaling.get("rope_type").or_else(|| scaling.get("type")).and_then(Value::as_str);
+    let kind = scaling.as_object().and_then(rope_type).and_then(Value::as_str);
     format!(
         "its file scales positions (`{}`): `direct` reads the model without that, `--extend {}` with it",
         kind.unwrap_or_default(),

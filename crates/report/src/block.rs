@@ -108,6 +108,11 @@ pub fn multiple(length: usize, train_length: usize) -> String {
     }
 }
 
+/// A length as the head of a column: `256 (2L)`.
+pub(crate) fn heading(length: usize, train_length: usize) -> String {
+    format!("{length} ({})", multiple(length, train_length))
+}
+
 /// The block of rows that score alike.
 pub(crate) fn block_of<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a ResultRow]) -> Block<'a> {
     let ambiguous = ambiguous_names(rows);

@@ -3,10 +3,10 @@
 //! Rows of kept checkpoints (`step-N`) stand in no table of their own. Together with those of `last` they are a [`History`]:
 //! for every extension a table with a line for each step, and a chart with a curve for each length.
 
-use crate::block::{Block, Line, block_of, multiple};
+use crate::block::{Block, Line, block_of, heading};
 use crate::grid::{Entry, Grid, Header};
 use crate::kept_steps::{kept, place};
-use crate::plot::{Axis, Chart, Point, Scale, Series};
+use crate::plot::{Axis, Chart, Point, Scale, Series, metric_axis};
 use crate::table::{Cell, text_of};
 use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,50 +83,58 @@ impl History<'_> {
         })
     }
 
+    /// The block of the last step, which says what all have in common.
+    fn last(&self) -> &Block<'_> {
+        &self.steps[self.steps.len() - 1].1
+    }
+
     fn reading(&self, run: &str, label: &str) -> Reading {
-        let (metric, lengths) = (self.metric(), self.lengths());
-        let block = &self.steps[self.steps.len() - 1].1;
-        let train_length = block.settings.train_length;
-        let heading = |length: &usize| format!("{length} ({})", multiple(*length, train_length));
-        let cell =
-            |line: &Line, length| Cell::new(metric, line.rows.get(length).map_or(&[][..], Vec::as_slice));
-        let entry = |cell: Option<Cell>| {
-            cell.map_or_else(
-                || Entry::new("-"),
-                |cell| {
-                    let (value, error) = cell.texts();
-                    Entry { error, ..Entry::new(value) }
-                },
-            )
-        };
-        let rows = self.lines(run, label).map(|(step, line)| {
-            let cells = lengths.iter().map(|length| entry(cell(line, length)));
-            std::iter::once(Entry::new(step.to_string())).chain(cells).collect()
-        });
-        let of_several = self
-            .steps
-            .iter()
-            .flat_map(|(_, block)| block.rows())
-            .any(|row| row.seed != block.rows().next().map_or(0, |row| row.seed));
+        let (metric, last) = (self.metric(), self.last());
         let title = format!(
             "{} of {} by training step, {label}: {}{}",
             metric.title(),
-            block.run_label(run),
-            block.settings.protocol,
-            text_of(block)
+            last.run_label(run),
+            last.settings.protocol,
+            text_of(last)
         );
-        let spread = if of_several { "seeds" } else { "documents" };
-        let table = Grid {
-            title: title.clone(),
+        let own_run = (last.runs().len() > 1).then(|| run.to_owned());
+        Reading {
+            name: own_run.iter().cloned().chain([label.to_owned()]).collect(),
+            table: self.table(run, label, &title),
+            chart: Chart { run: own_run, ..self.chart(run, label, title) },
+        }
+    }
+
+    fn table(&self, run: &str, label: &str, title: &str) -> Grid {
+        let (metric, lengths) = (self.metric(), self.lengths());
+        let train_length = self.last().settings.train_length;
+        let entry = |line: &Line, length: &usize| {
+            let cell = line.rows.get(length).and_then(|rows| Cell::new(metric, rows));
+            let texts = cell.map(|cell| cell.texts());
+            texts.map_or_else(|| Entry::new("-"), |(value, error)| Entry { error, ..Entry::new(value) })
+        };
+        let rows = self.lines(run, label).map(|(step, line)| {
+            let cells = lengths.iter().map(|length| entry(line, length));
+            std::iter::once(Entry::new(step.to_string())).chain(cells).collect()
+        });
+        let mut seeds = self.steps.iter().flat_map(|(_, block)| block.rows()).map(|row| row.seed);
+        let first = seeds.next();
+        let spread = if seeds.any(|seed| Some(seed) != first) { "seeds" } else { "documents" };
+        let headers = lengths.iter().map(|length| Header::number(heading(*length, train_length)));
+        Grid {
+            title: title.to_owned(),
             setting: String::new(),
-            headers: std::iter::once(Header::number("step"))
-                .chain(lengths.iter().map(|l| Header::number(heading(l))))
-                .collect(),
+            headers: std::iter::once(Header::number("step")).chain(headers).collect(),
             rows: rows.collect(),
             notes: vec![format!("± is over {spread}, as in the tables by length")],
-        };
+        }
+    }
+
+    fn chart(&self, run: &str, label: &str, title: String) -> Chart {
+        let (metric, lengths) = (self.metric(), self.lengths());
+        let train_length = self.last().settings.train_length;
         let curve = |(look, length): (usize, &usize)| Series {
-            name: heading(length),
+            name: heading(*length, train_length),
             points: self.points(run, label, *length),
             look,
             reference: false,
@@ -138,23 +146,16 @@ impl History<'_> {
             let name = format!("{WINDOW_BASELINE} at {longest}");
             series.extend((!points.is_empty()).then_some(Series { name, points, look: 0, reference: true }));
         }
-        let several_runs = block.runs().len() > 1;
-        let chart = Chart {
+        Chart {
             title,
             subtitle: String::new(),
-            run: several_runs.then(|| run.to_owned()),
+            run: None,
             note: None,
             x: Axis { label: "training step".into(), scale: Scale::Linear, ticks: vec![] },
-            y: if metric.is_exponential() {
-                Axis { label: format!("{} (log scale)", metric.in_words()), scale: Scale::Log, ticks: vec![] }
-            } else {
-                Axis { label: metric.title().to_lowercase(), scale: Scale::Linear, ticks: vec![] }
-            },
+            y: metric_axis(metric, ""),
             mark: None,
             series,
-        };
-        let name = [several_runs.then(|| run.to_owned()), Some(label.to_owned())];
-        Reading { name: name.into_iter().flatten().collect(), table, chart }
+        }
     }
 
     fn points(&self, run: &str, label: &str, length: usize) -> Vec<Point> {

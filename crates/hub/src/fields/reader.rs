@@ -5,6 +5,7 @@ use crate::architecture::Architecture;
 use longwave_core::config::unknown_key;
 use longwave_core::{Error, Result};
 use longwave_position::encoding::MAX_SIZE;
+use longwave_position::extensions::rope_parameters::rope_type;
 use serde_json::{Map, Value, json};
 
 /// What `rope_parameters` say of a model whose positions are not scaled.
@@ -96,8 +97,7 @@ impl Fields {
                 let number = value.as_f64();
                 *found = Some(number.ok_or_else(|| Error::value(&path, value, "it must be a number"))?);
             }
-            let kind = parameters.get("rope_type").or_else(|| parameters.get("type"));
-            if kind.is_none_or(|kind| kind == "default") {
+            if rope_type(&parameters).is_none_or(|kind| kind == "default") {
                 if let Some(stranger) = parameters.keys().find(|key| !UNSCALED.contains(&key.as_str())) {
                     return Err(unknown_key(&format!("{key}.{stranger}"), stranger, UNSCALED));
                 }
@@ -115,8 +115,8 @@ impl Fields {
     /// The length of the training: what a scaling names, else the longest text.
     fn length(&mut self, longest: &str) -> Result<usize> {
         let longest = self.size(longest)?;
-        let Some(scaling) = &mut self.scaling else { return Ok(longest) };
-        if scaling.get("rope_type").or_else(|| scaling.get("type")).is_some_and(|kind| kind == "dynamic") {
+        let Some(scaling) = &self.scaling else { return Ok(longest) };
+        if rope_type(scaling).is_some_and(|kind| kind == "dynamic") {
             return Ok(longest);
         }
         let named = scaling.get("original_max_position_embeddings").and_then(Value::as_u64);

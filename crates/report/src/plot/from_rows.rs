@@ -92,16 +92,20 @@ fn by_length_of(
             scale: Scale::Log,
             ticks: block.lengths.iter().map(|&length| tick(length)).collect(),
         },
-        y: if metric.is_exponential() {
-            let label = format!("{} (log scale{bars})", metric.in_words());
-            Axis { label, scale: Scale::Log, ticks: vec![] }
-        } else {
-            let label = format!("{}{bars}", metric.title().to_lowercase());
-            Axis { label, scale: Scale::Linear, ticks: vec![] }
-        },
+        y: metric_axis(metric, bars),
         mark: None,
         series: series.chain(chance(block, metric)).collect(),
     }
+}
+
+/// The vertical axis of a metric; `bars` ends its label.
+pub(crate) fn metric_axis(metric: Metric, bars: &str) -> Axis {
+    let (label, scale) = if metric.is_exponential() {
+        (format!("{} (log scale{bars})", metric.in_words()), Scale::Log)
+    } else {
+        (format!("{}{bars}", metric.title().to_lowercase()), Scale::Linear)
+    };
+    Axis { label, scale, ticks: vec![] }
 }
 
 /// What a constant guess reaches at each length, where all rows of a length agree on it.

@@ -19,6 +19,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 pub use canvas::Typeface;
+pub(crate) use from_rows::metric_axis;
 pub use from_rows::{Curve, by_length, positions, training};
 pub use looks::Looks;
 pub use scale::Scale;

@@ -6,7 +6,7 @@ mod order;
 mod positions;
 mod words;
 
-use crate::block::{Block, Line, multiple};
+use crate::block::{Block, Line, heading, multiple};
 use longwave_eval::Metric;
 use order::sorted;
 use words::{counts, layout, notes};
@@ -68,11 +68,8 @@ impl Table {
             .map(|line| TableRow { labels: labels(block, line), cells: cells(line) })
             .collect();
         mark_best(block, &mut rows);
-        let mut columns: Vec<String> = block
-            .lengths
-            .iter()
-            .map(|&length| format!("{length} ({})", multiple(length, settings.train_length)))
-            .collect();
+        let mut columns: Vec<String> =
+            block.lengths.iter().map(|&length| heading(length, settings.train_length)).collect();
         columns.extend(push_differences(block, &mut rows, metric));
         leave_out_other_errors(&mut rows);
         let (of, text) = (runs_of(block), text_of(block));

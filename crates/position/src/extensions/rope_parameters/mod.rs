@@ -71,6 +71,11 @@ fn parse(text: &str, name: &str) -> Result<Json> {
     serde_json::from_str(text).map_err(|error| Error::usage(format!("{name} is no JSON: {error}")).hint(HINT))
 }
 
+/// The rule that an object names: `rope_type`, before 2025 `type`.
+pub fn rope_type(parameters: &Map<String, Json>) -> Option<&Json> {
+    parameters.get("rope_type").or_else(|| parameters.get("type"))
+}
+
 /// The object and, of a whole `config.json`, the fields around it.
 struct Source {
     section: String,
@@ -159,8 +164,9 @@ impl Source {
 
     /// The extension of this kind in our keys.
     fn extension(&self) -> Result<Map<String, Json>> {
-        let named = self.keys.get("rope_type").or_else(|| self.keys.get("type"));
-        let Some(kind) = named.and_then(Json::as_str) else { return Err(self.without_kind()) };
+        let Some(kind) = rope_type(&self.keys).and_then(Json::as_str) else {
+            return Err(self.without_kind());
+        };
         let (own, ours) = match kind {
             "default" => (&[][..], json!({ "kind": "direct" })),
             "linear" => (&["factor"][..], json!({ "kind": "linear", "scale": self.factor(kind)? })),

@@ -1,6 +1,6 @@
 //! An extension of ours as the `rope_parameters` with which transformers 5 reads every length the same way.
 
-use super::translated;
+use super::{rope_type, translated};
 use crate::extension::Lengths;
 use crate::extensions::ExtensionConfig;
 use crate::frequency::Frequencies;
@@ -32,7 +32,7 @@ pub fn written(extend: &ExtensionConfig, trained: &Reading, lengths: Lengths) ->
     for parameters in named(&fixed, trained, lengths).into_iter().chain(by_band(&ours, trained, lengths)) {
         let same = read_back(&parameters).and_then(|theirs| Spectra::new(&theirs, trained, lengths));
         if same.is_ok_and(|theirs| theirs.equal(&ours)) {
-            let dynamic = parameters.get("rope_type").is_some_and(|kind| kind == "dynamic");
+            let dynamic = rope_type(&parameters).is_some_and(|kind| kind == "dynamic");
             return Ok(Written { parameters, longest: if dynamic { lengths.train } else { lengths.length } });
         }
     }

@@ -12,8 +12,8 @@
 //! - [`scorer`]: the losses of the targets of a plan; [`metrics`]: sums per document, and the values of a row;
 //!   [`bigram`]: losses by where a bigram was last seen; [`statistics`]: means, paired differences, standard errors.
 //! - [`measure`]: every extension at every length, and the window baseline.
-//! - [`row`]: one line of `results.jsonl`, and the file itself; [`reference`](mod@reference): differences between
-//!   readings; [`token_log`]: the loss of every scored token as a file.
+//! - [`row`]: one line of `results.jsonl`, and the file itself; [`fields`]: the fields that every row and block has;
+//!   [`reference`](mod@reference): differences between readings; [`token_log`]: the loss of every scored token as a file.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
@@ -23,6 +23,7 @@ pub mod block;
 pub mod column;
 pub mod evaluation;
 mod extend_schema;
+pub mod fields;
 pub mod measure;
 pub mod memory_check;
 pub mod metrics;

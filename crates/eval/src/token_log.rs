@@ -3,10 +3,10 @@
 //! One line a token, JSON lines or, where the file's name ends in `.csv`, CSV with a header. The fields are
 //! [`TOKEN_COLUMNS`].
 
+use crate::fields::TOKEN_COLUMNS;
 use crate::metrics::Score;
 use crate::plan::Plan;
 use crate::row::ResultRow;
-use crate::row::columns::TOKEN_COLUMNS;
 use crate::text::Text;
 use longwave_core::file::AtomicFile;
 use longwave_core::{Error, Result};

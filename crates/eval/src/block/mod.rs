@@ -2,6 +2,7 @@
 
 mod checkpoints;
 
+use crate::fields::{BLOCK_KEYS, EXACT};
 use crate::plan::{Plan, WINDOW_BASELINE};
 use crate::protocols::{self, Documents, Given, Keys, Protocol, Unit};
 use crate::row::Settings;
@@ -63,13 +64,6 @@ pub struct EvaluateConfig {
     #[serde(default)]
     pub exact: bool,
 }
-
-/// The keys of every block before those of protocols.
-pub(crate) const KEYS: [&str; 7] =
-    ["lengths", "extend", "against", "protocol", "corpus", "split", "checkpoints"];
-
-/// The key of every block after those of protocols.
-pub(crate) const EXACT: &str = "exact";
 
 fn lengths() -> Vec<Tokens> {
     [1.0, 2.0, 4.0, 8.0].map(Tokens::times).to_vec()
@@ -210,7 +204,7 @@ impl<'de> Deserialize<'de> for EvaluateConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         static FIELDS: LazyLock<Vec<&str>> = LazyLock::new(|| {
             let of_protocols = protocols::keys().into_iter().map(|key| key.name);
-            KEYS.into_iter().chain(of_protocols).chain([EXACT]).collect()
+            BLOCK_KEYS.into_iter().chain(of_protocols).chain([EXACT]).collect()
         });
         deserializer.deserialize_struct("EvaluateConfig", &FIELDS, BlockVisitor { fields: &FIELDS })
     }

@@ -16,8 +16,8 @@ pub use positions::{PositionRow, PositionTally};
 pub use sums::{DifferenceFacts, DocumentSums, Documents, Facts, Score, TokenSum, Values};
 pub use tally::Tally;
 
+use crate::fields::reserved_columns;
 use crate::protocols;
-use crate::row::columns::reserved;
 use longwave_core::config::unknown_kind;
 use longwave_core::registry::{Registered, Registry, check_name};
 use longwave_core::{Error, Result};
@@ -104,7 +104,7 @@ pub fn register(entries: Vec<(&'static str, &'static dyn Measure)>) -> Result<()
         for (what, name) in ["sum", "column", "column"].into_iter().zip(names(&metric)) {
             let Some(name) = name else { continue };
             let keys = protocols::keys().into_iter().map(|key| key.name);
-            check_name(what, name, reserved().chain(keys).chain(taken.iter().copied()))?;
+            check_name(what, name, reserved_columns().chain(keys).chain(taken.iter().copied()))?;
         }
         known.push(metric);
     }

@@ -19,8 +19,7 @@ mod tests;
 pub use keys::{Key, Keys, MAX_LENGTH, TARGET, Unit, WINDOWS_PER_DOCUMENT};
 pub use rules::{Documents, Given, Rules};
 
-use crate::block;
-use crate::row::columns::reserved;
+use crate::fields::{reserved_columns, reserved_keys};
 use crate::source::Source;
 use longwave_core::registry::{Registered, Registry, check_name};
 use longwave_core::{Error, Result};
@@ -115,11 +114,7 @@ fn check_key<'a>(protocol: &str, key: Key, mut known: impl Iterator<Item = &'a K
             key.name
         ))
         .hint("use that protocol's `Key`, or another name")),
-        None => {
-            // A study's block has `only` too.
-            let of_blocks = block::KEYS.into_iter().chain([block::EXACT, "only"]);
-            check_name("key", key.name, of_blocks.chain(reserved()))
-        }
+        None => check_name("key", key.name, reserved_keys().chain(reserved_columns())),
     }
 }
 

@@ -3,7 +3,8 @@
 use super::keys::{Schema, owners, sentence};
 use super::{program, repository};
 use longwave_eval::Metric;
-use longwave_eval::row::columns;
+use longwave_eval::fields;
+use longwave_eval::row::columns::columns;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
@@ -181,16 +182,16 @@ fn results() -> String {
         // Writing into a string cannot fail.
         let _ = writeln!(page, "| `{name}` | {of} | {} |", meaning.replace('|', "\\|"));
     };
-    for column in columns::columns() {
+    for column in columns() {
         line(column.name, column.of.name(), &column.meaning);
     }
     page += "\n## Lists\n\nThese fields of `results.jsonl` are lists or objects, and no columns.\n\n| field | meaning |\n|---|---|\n";
-    for (name, meaning) in columns::LISTS {
+    for (name, meaning) in fields::LISTS {
         let _ = writeln!(page, "| `{name}` | {meaning} |");
     }
     page += "\n## Single tokens\n\n`longwave eval RUN --tokens FILE` writes one line for each scored token: JSON lines, or CSV where \
              the name ends in `.csv`.\n\n| field | type | meaning |\n|---|---|---|\n";
-    for (name, of, meaning) in columns::TOKEN_COLUMNS {
+    for (name, of, meaning) in fields::TOKEN_COLUMNS {
         let _ = writeln!(page, "| `{name}` | {} | {meaning} |", of.name());
     }
     page

@@ -3,17 +3,15 @@
 
 use crate::encoding::{Configure, Dimensions, Extrapolation, MAX_SIZE, Position, largest};
 use crate::init::Init;
-use crate::registry::{EncodingEntry, RegisteredConfig, RegisteredEncoding};
+use crate::registry::{EncodingEntry, Kinds, RegisteredConfig, RegisteredEncoding};
 use crate::tagged::{KindInfo, serialize_tagged, tagged, with_aliases, with_lengths};
 use burn::module::Module;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
-use longwave_core::registry::Registry;
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
-use std::sync::LazyLock;
 
 /// `position.kind` of a mixed stack.
 pub(crate) const MIXED: &str = "mixed";
@@ -232,20 +230,16 @@ encodings! {
     Path in path,
 }
 
-static REGISTRY: Registry<EncodingEntry> = Registry::new("encoding");
+static KINDS: Kinds<EncodingEntry> = Kinds::new("encoding", OF_THE_WORKSPACE);
 
 /// The encodings that the program has registered.
 pub fn registered() -> &'static [EncodingEntry] {
-    REGISTRY.entries()
+    KINDS.registered()
 }
 
 /// Every encoding there is: those of this workspace, then those that the program has registered.
 pub fn kinds() -> &'static [KindInfo] {
-    static KINDS: LazyLock<Vec<KindInfo>> = LazyLock::new(|| {
-        let registered = registered().iter().map(|entry| entry.info);
-        OF_THE_WORKSPACE.iter().copied().chain(registered).collect()
-    });
-    &KINDS
+    KINDS.all()
 }
 
 /// Adds encodings that another crate defines, before anything reads the list.
@@ -253,13 +247,8 @@ pub fn kinds() -> &'static [KindInfo] {
 /// # Errors
 /// A name is taken or not allowed, a config cannot be read from its `kind` alone, or the list was read before.
 pub fn register(entries: Vec<EncodingEntry>) -> Result<()> {
-    let mut known: Vec<&str> = OF_THE_WORKSPACE.iter().map(|entry| entry.kind).collect();
-    known.extend(OTHER_NAMES.iter().copied().flatten().chain([&MIXED]));
-    for entry in &entries {
-        entry.check(known.iter().copied())?;
-        known.extend(entry.aliases.iter().chain([&entry.info.kind]));
-    }
-    REGISTRY.fill(entries)
+    let other_names: Vec<&str> = OTHER_NAMES.iter().copied().flatten().chain([&MIXED]).copied().collect();
+    KINDS.register(entries, &other_names)
 }
 
 impl Serialize for EncodingConfig {

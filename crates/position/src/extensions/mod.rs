@@ -5,26 +5,27 @@
 
 pub mod common;
 pub mod layers;
+mod numbers;
 pub mod ramp;
 pub mod rope_parameters;
+mod schema;
 pub mod temperature;
 #[cfg(test)]
 mod tests;
 
 use common::Common;
+use numbers::check_numbers;
+use schema::with_common;
 
 use crate::extension::{Example, Extend, Lengths};
 use crate::reading::Reading;
-use crate::registry::{ExtensionEntry, RegisteredExtension};
+use crate::registry::{ExtensionEntry, Kinds, RegisteredExtension};
 use crate::tagged::{KindInfo, serialize_tagged, tagged};
 use crate::tokens::Tokens;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
-use longwave_core::registry::Registry;
 use longwave_core::{Error, Result};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
-use std::borrow::Cow;
-use std::sync::LazyLock;
 
 macro_rules! extensions {
     ($($Name:ident in $module:ident),* $(,)?) => {
@@ -169,20 +170,16 @@ extensions! {
     Formula in formula,
 }
 
-static REGISTRY: Registry<ExtensionEntry> = Registry::new("extension");
+static KINDS: Kinds<ExtensionEntry> = Kinds::new("extension", OF_THE_WORKSPACE);
 
 /// The extensions that the program has registered.
 pub fn registered() -> &'static [ExtensionEntry] {
-    REGISTRY.entries()
+    KINDS.registered()
 }
 
 /// Every extension there is: those of this workspace, then those that the program has registered.
 pub fn kinds() -> &'static [KindInfo] {
-    static KINDS: LazyLock<Vec<KindInfo>> = LazyLock::new(|| {
-        let registered = registered().iter().map(|entry| entry.info);
-        OF_THE_WORKSPACE.iter().copied().chain(registered).collect()
-    });
-    &KINDS
+    KINDS.all()
 }
 
 /// The name of the measurement that a longer context must beat, the context truncated to the last `train.length` tokens.
@@ -194,13 +191,7 @@ pub const WINDOW_BASELINE: &str = "window_baseline";
 /// # Errors
 /// A name is taken or not allowed, or the list was read before.
 pub fn register(entries: Vec<ExtensionEntry>) -> Result<()> {
-    let known = OF_THE_WORKSPACE.iter().map(|entry| entry.kind);
-    let mut known: Vec<&str> = known.chain([WINDOW_BASELINE]).collect();
-    for entry in &entries {
-        entry.check(known.iter().copied())?;
-        known.push(entry.info.kind);
-    }
-    REGISTRY.fill(entries)
+    KINDS.register(entries, &[WINDOW_BASELINE])
 }
 
 /// An extension, chosen by `kind`, with the keys that every extension takes.
@@ -210,55 +201,7 @@ pub struct ExtensionConfig {
     common: Common,
 }
 
-/// Whether a schema has a list of so many dimensions, at least 1; `definitions` resolves references.
-fn is_list(
-    schema: &serde_json::Value,
-    dimensions: usize,
-    definitions: &serde_json::Map<String, serde_json::Value>,
-) -> bool {
-    let any = |key: &str| {
-        let variants = schema.get(key).and_then(serde_json::Value::as_array);
-        variants.into_iter().flatten().any(|variant| is_list(variant, dimensions, definitions))
-    };
-    let referred = schema.get("$ref").and_then(serde_json::Value::as_str);
-    let referred = referred.and_then(|path| definitions.get(path.rsplit('/').next()?));
-    let named = match schema.get("type") {
-        Some(serde_json::Value::Array(types)) => types.iter().any(|name| name == "array"),
-        Some(name) => name == "array",
-        None => false,
-    };
-    let items = schema.get("items").is_some_and(|items| match dimensions {
-        1 => !(1..3).any(|dimensions| is_list(items, dimensions, definitions)),
-        more => is_list(items, more - 1, definitions),
-    });
-    named && items
-        || any("anyOf")
-        || any("oneOf")
-        || referred.is_some_and(|schema| is_list(schema, dimensions, definitions))
-}
-
 impl ExtensionConfig {
-    /// Whether a key of an extension takes a list by itself, so that a list there is one value.
-    pub fn takes_list(kind: &str, key: &str) -> bool {
-        Self::takes(kind, key, 1)
-    }
-
-    /// Whether a key of an extension takes a list of lists by itself, so that such a list there is one value.
-    pub fn takes_rows(kind: &str, key: &str) -> bool {
-        Self::takes(kind, key, 2)
-    }
-
-    /// Whether a key takes a list of so many dimensions.
-    fn takes(kind: &str, key: &str, dimensions: usize) -> bool {
-        let mut generator = SchemaGenerator::default();
-        let schemas = Self::schemas(&mut generator);
-        let of_kind = |schema: &&Schema| {
-            schema.pointer("/properties/kind/const").and_then(serde_json::Value::as_str) == Some(kind)
-        };
-        let property = schemas.iter().find(of_kind).and_then(|schema| schema.get("properties")?.get(key));
-        property.is_some_and(|property| is_list(property, dimensions, generator.definitions()))
-    }
-
     /// Reads an example.
     fn of_example(kind: &str, example: &Example) -> Result<Self> {
         let text = format!("extend = {{ kind = '{kind}', {} }}", example.keys).replace(",  }", " }");
@@ -326,32 +269,6 @@ impl ExtensionConfig {
     }
 }
 
-/// The largest factor on logits that leaves them room in f32.
-const LARGEST_FACTOR: f64 = 1e30;
-
-/// Refuses frequencies that are no numbers, and factors that take the logits out of f32.
-fn check_numbers(kind: &str, reading: &Reading, lengths: Lengths) -> Result<()> {
-    let error = |what: &str| {
-        Err(Error::usage(format!("`{kind}` gives {what} at length {}", lengths.length))
-            .hint("one of its values is far from any that was published: take it nearer to the default"))
-    };
-    let angles = |f: &f64| (f * lengths.length as f64).is_finite();
-    for frequencies in reading.encodings().iter().filter_map(|encoding| encoding.frequencies()) {
-        if !(frequencies.base.is_finite() && frequencies.as_read().iter().all(angles)) {
-            return error("frequencies that are no numbers");
-        }
-        let factor = frequencies.attention_factor.powi(2);
-        if factor.is_nan() || factor > LARGEST_FACTOR {
-            return error("logits that no f32 holds");
-        }
-    }
-    let mut scales = reading
-        .layers()
-        .iter()
-        .flat_map(|layer| layer.temperature.numbers().iter().map(|t| layer.logit_scale.max(1.0) / t));
-    if scales.all(|scale| scale <= LARGEST_FACTOR) { Ok(()) } else { error("logits that no f32 holds") }
-}
-
 /// The extensions that change this reading without an error, by name, for the length or twice the training's.
 fn applicable(reading: &Reading, lengths: Lengths) -> String {
     // At L itself some change nothing that could be refused.
@@ -379,29 +296,5 @@ impl Serialize for ExtensionConfig {
             Ok(keys)
         });
         serialize_tagged(self.kind(), keys, serializer)
-    }
-}
-
-/// The schema of an extension with the keys that all take.
-fn with_common(mut schema: Schema, own_temperature: bool) -> Schema {
-    let properties = schema.ensure_object().entry("properties").or_insert_with(|| serde_json::json!({}));
-    if let Some(properties) = properties.as_object_mut() {
-        properties.extend(Common::properties(own_temperature));
-    }
-    schema
-}
-
-impl JsonSchema for ExtensionConfig {
-    fn schema_name() -> Cow<'static, str> {
-        "ExtensionConfig".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let kinds: Vec<_> = kinds().iter().map(|entry| entry.kind).collect();
-        let schemas = Self::schemas(generator);
-        json_schema!({
-            "description": "A context extension: its kind, or a table with its keys.",
-            "anyOf": [{ "enum": kinds }, { "oneOf": schemas }]
-        })
     }
 }

@@ -1,6 +1,6 @@
 //! The configuration of an encoding that another crate defines.
 
-use super::{ConfigKeys, RegisteredEncoding, read};
+use super::{ConfigKeys, Entry, RegisteredEncoding, read};
 use crate::encoding::{Configure, Dimensions, Extrapolation, Position};
 use crate::init::Init;
 use crate::tagged::{KindInfo, tagged, with_aliases, with_lengths};
@@ -19,7 +19,7 @@ pub struct EncodingEntry {
     /// Its name, description and source.
     pub info: KindInfo,
     /// Other names that `position.kind` may have.
-    pub(crate) aliases: &'static [&'static str],
+    aliases: &'static [&'static str],
     /// Keys that are lengths.
     pub(crate) lengths: &'static [&'static str],
     variants: &'static [&'static str],
@@ -68,12 +68,21 @@ impl EncodingEntry {
         let variants = self.variants.iter().map(|keys| format!("{kind}\n{keys}"));
         std::iter::once(kind.clone()).chain(variants).collect()
     }
+}
 
-    /// Checks what the lists rely on; `known` are the names that are taken.
-    pub(crate) fn check<'a>(&self, known: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
+impl Entry for EncodingEntry {
+    fn info(&self) -> KindInfo {
+        self.info
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        self.aliases
+    }
+
+    fn check(&self, known: &[&str]) -> Result<()> {
         let kind = self.info.kind;
         for name in std::iter::once(&kind).chain(self.aliases) {
-            check_name("encoding", name, known.clone())?;
+            check_name("encoding", name, known.iter().copied())?;
         }
         super::check_words("encoding", &self.info)?;
         self.read(&Table::new(), "position").map(drop).map_err(|error| {

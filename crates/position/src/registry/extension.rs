@@ -1,6 +1,6 @@
 //! An extension that another crate defines.
 
-use super::{ConfigKeys, read};
+use super::{ConfigKeys, Entry, read};
 use crate::extension::{Example, Extend, Lengths};
 use crate::reading::Reading;
 use crate::tagged::{KindInfo, tagged};
@@ -55,10 +55,15 @@ impl ExtensionEntry {
     pub(crate) fn examples(&self, bands: usize, lengths: Lengths) -> Vec<Example> {
         (self.examples)(bands, lengths)
     }
+}
 
-    /// Checks what the lists rely on; `known` are the names that are taken.
-    pub(crate) fn check<'a>(&self, known: impl Iterator<Item = &'a str>) -> Result<()> {
-        check_name("extension", self.info.kind, known)?;
+impl Entry for ExtensionEntry {
+    fn info(&self) -> KindInfo {
+        self.info
+    }
+
+    fn check(&self, known: &[&str]) -> Result<()> {
+        check_name("extension", self.info.kind, known.iter().copied())?;
         super::check_words("extension", &self.info)
     }
 }

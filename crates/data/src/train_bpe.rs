@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_same_text_gives_the_same_tokenizer() {
-        let text = include_str!("tokenizer.rs");
+        let text = include_str!("tokenizer/mod.rs");
         let train = || train_on_texts(&[text, text, "more"], 600).unwrap().to_json().unwrap();
         let first = train();
         for _ in 0..3 {

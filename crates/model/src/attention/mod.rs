@@ -6,24 +6,25 @@
 //! scores: [`mod@linear`]. Stick-breaking attention takes the place of the softmax in blocks: [`stick_breaking`].
 
 pub mod blocks;
+mod described;
 pub mod linear;
+mod rotations;
 mod sink;
 pub mod stick_breaking;
+
+pub use rotations::Rotations;
 
 use crate::complex_weights::{Groups, WeightKind};
 use crate::config::{QkNorm, Resolved};
 use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
+use described::{Pairs, described, is_described};
 use longwave_kernels::{
-    self as kernels, Bias, Heads, Precision, RelativeVectors, RotationTable, rms_norm, split_rotate,
-    unit_norm,
+    self as kernels, Heads, Precision, RelativeVectors, rms_norm, split_rotate, unit_norm,
 };
-use longwave_position::encoding::{
-    Geometry, LayerInput, MapsByDistance, PositionMap, QueryBlock, Relative, Rows,
-};
-use longwave_position::frequency::{Rotation, Side};
-use longwave_position::reading::{AttentionKind, LogN, Remainder, StickBreaking, Temperature};
-use longwave_position::{Init, Positions, Reading};
+use longwave_position::encoding::{LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows};
+use longwave_position::reading::{AttentionKind, LogN, Remainder, StickBreaking};
+use longwave_position::{Init, Reading};
 use sink::{beside, sharpened, sink, with_sink};
 
 /// The least norm that is divided by.
@@ -55,54 +56,6 @@ pub struct Attention {
     weight_kind: WeightKind,
     #[module(skip)]
     pub(crate) precision: Precision,
-}
-
-/// The rotation tables of one pass: layers that rotate alike share one.
-#[derive(Debug, Default)]
-pub struct Rotations {
-    made: Vec<(Asked, RotationTable)>,
-}
-
-/// What decides a table.
-#[derive(Debug, PartialEq)]
-struct Asked {
-    rotation: Rotation,
-    side: Side,
-    map: PositionMap,
-    positions: Positions,
-}
-
-impl Rotations {
-    /// The tables of q and k, each at its mapped positions; each made once a pass.
-    pub fn tables(
-        &mut self,
-        rotation: Rotation,
-        maps: (PositionMap, PositionMap),
-        query_positions: &Positions,
-        key_positions: &Positions,
-        device: &Device,
-    ) -> [RotationTable; 2] {
-        let rotation = rotation.centred(key_positions);
-        // Without scales q and k rotate alike.
-        let key_side = if rotation.decay.is_some() { Side::Key } else { Side::Query };
-        let mut table = |side, map, positions: &Positions| {
-            self.table(Asked { rotation: rotation.clone(), side, map, positions: positions.clone() }, device)
-        };
-        [table(Side::Query, maps.0, query_positions), table(key_side, maps.1, key_positions)]
-    }
-
-    fn table(&mut self, asked: Asked, device: &Device) -> RotationTable {
-        if let Some((_, table)) = self.made.iter().find(|(made, _)| *made == asked) {
-            return table.clone();
-        }
-        let Asked { rotation, side, map, positions } = &asked;
-        let table = match map {
-            PositionMap::Identity => rotation.table(positions, *side, device),
-            map => rotation.table(&positions.map(|position| map.at(position)), *side, device),
-        };
-        self.made.push((asked, table.clone()));
-        table
-    }
 }
 
 impl Attention {
@@ -365,108 +318,4 @@ fn attend_by_distance(
         RelativeVectors { keys: Some(keys), key_bias: Some(key_bias), ..RelativeVectors::default() };
     let options = kernels::Attention { relative, ..options };
     with_sink([sharpened(q, block, reading), k, v], &options, block, reading)
-}
-
-/// The position maps of q and k.
-type Maps = (PositionMap, PositionMap);
-
-/// A geometry that fused attention can read: one pair of maps, or two chosen by distance.
-struct Pairs {
-    maps: Maps,
-    /// Those of far pairs, and the first distance of these in rows.
-    far: Option<(Maps, usize)>,
-}
-
-impl Pairs {
-    fn of(geometry: &Geometry, positions: &Positions) -> Option<Self> {
-        match geometry.maps[..] {
-            [maps] => Some(Self { maps, far: None }),
-            // Distances of rows are distances of positions only where these count up by one.
-            [maps, far] if positions.consecutive() => {
-                geometry.selector.near().map(|near| Self { maps, far: Some((far, near)) })
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Whether the layer masks by index and describes what it adds.
-fn is_described(reading: &Reading, rows: Rows<'_>) -> bool {
-    let layer = reading.layer(rows.layer);
-    let of_heads = matches!(layer.temperature, Temperature::Heads(_)) || layer.head_scale.is_some();
-    !reading.needs_scores(rows.layer, rows.positions)
-        && layer.mask.by_index(rows.positions).is_some()
-        // Described vectors are read at one temperature for all heads.
-        && !(of_heads && reading.layer_capabilities(rows.layer).adds_vectors)
-}
-
-/// The options of fused attention, with the described bias and vectors.
-fn described(scale: f64, block: QueryBlock<'_>, reading: &Reading, device: &Device) -> kernels::Attention {
-    let options = options(reading, scale, block, device);
-    let layer = block.rows.layer;
-    let temperature = reading.layer(layer).temperature.shared();
-    let bias = divided(reading.bias(block), temperature);
-    let bias = match reading.head_factors(layer, device) {
-        Some(factors) => multiplied(bias, factors),
-        None => bias,
-    };
-    let (relative, factor) = match reading.relative(block) {
-        Some(Relative { vectors, factor }) => (vectors, factor),
-        None => (RelativeVectors::default(), 1.0),
-    };
-    kernels::Attention { scale: options.scale * factor / temperature, bias, relative, ..options }
-}
-
-/// A bias over a temperature, still described; at 1 the bias itself.
-fn divided(bias: Bias, temperature: f64) -> Bias {
-    if is_one(temperature) {
-        return bias;
-    }
-    match bias {
-        Bias::None => Bias::None,
-        Bias::ByDistance(table) => Bias::ByDistance(table.div_scalar(temperature)),
-        Bias::Slopes(slopes) => Bias::Slopes(slopes.div_scalar(temperature)),
-        Bias::Pair { query, key } => {
-            Bias::Pair { query: query.div_scalar(temperature), key: key.div_scalar(temperature) }
-        }
-        Bias::Block(block) => Bias::Block(block.div_scalar(temperature)),
-    }
-}
-
-/// A bias times a number for each head `[heads]`, still described.
-fn multiplied(bias: Bias, factors: Tensor<1>) -> Bias {
-    let [heads] = factors.dims();
-    match bias {
-        Bias::None => Bias::None,
-        Bias::ByDistance(table) => Bias::ByDistance(table * factors.reshape([heads, 1])),
-        Bias::Slopes(slopes) => Bias::Slopes(slopes * factors),
-        Bias::Pair { query, key } => {
-            let factors = factors.reshape([1, heads, 1]);
-            Bias::Pair { query: query * factors.clone(), key: key * factors }
-        }
-        Bias::Block(block) => Bias::Block(block * factors.reshape([1, heads, 1, 1])),
-    }
-}
-
-/// Whether a temperature changes nothing.
-fn is_one(temperature: f64) -> bool {
-    (temperature - 1.0).abs() < f64::EPSILON
-}
-
-/// Scales and masks of the queries at hand, without a bias and before the temperature. A mask that cannot be described by
-/// index is left to the caller.
-fn options(reading: &Reading, scale: f64, block: QueryBlock<'_>, device: &Device) -> kernels::Attention {
-    let layer = reading.layer(block.rows.layer);
-    let positions = block.rows.positions.columns(block.queries.clone());
-    let mask = layer.mask.by_index(block.rows.positions).unwrap_or_default();
-    kernels::Attention {
-        scale: scale * layer.logit_scale,
-        bias: Bias::None,
-        relative: RelativeVectors::default(),
-        window: mask.window,
-        sinks: mask.sinks,
-        query_scale: reading.query_scale(block.rows.layer, &positions, device),
-        query_offset: block.queries.start,
-        distances: 0..usize::MAX,
-    }
 }

@@ -1,6 +1,6 @@
 //! What a layer has learned about its softmax: factors on the queries of each head, and the logit of a sink.
 
-use super::is_one;
+use super::described::is_one;
 use burn::tensor::Tensor;
 use burn::tensor::activation::sigmoid;
 use longwave_kernels::{self as kernels, PartialAttention};

@@ -5,7 +5,7 @@
 //! Memory grows with the length, not its square: a block of queries is chosen so that its scores
 //! take at most 64 MiB.
 
-use super::Rotations;
+use super::rotations::Rotations;
 use super::sink::{by_head, scaled, sink};
 use super::stick_breaking::{Shares, shares};
 use burn::tensor::{Bool, Tensor, TensorData};
@@ -116,7 +116,7 @@ fn one_block(
 ) -> Tensor<4> {
     let device = v.device();
     let (queries, keys) = (block.queries.len(), v.dims()[2]);
-    let mut options = super::options(reading, scale, block, &device);
+    let mut options = super::described::options(reading, scale, block, &device);
     options.bias = reading.bias(block);
     let mut entries = entries.to_vec();
     if let Some(scale) = &options.query_scale {
@@ -134,7 +134,7 @@ fn one_block(
     }
     // Last, so that hooks see the scores that they were trained on.
     let temperature = reading.layer(block.rows.layer).temperature.shared();
-    if !super::is_one(temperature) {
+    if !super::described::is_one(temperature) {
         scores = scores.div_scalar(temperature);
     }
     if let Some(factors) = reading.head_factors(block.rows.layer, &device) {

@@ -1,7 +1,8 @@
 //! What the fused attention reads of two rotations is what plain operations read, block by block.
 
 use super::*;
-use crate::attention::{Pairs, attend, is_described};
+use crate::attention::attend;
+use crate::attention::described::{Pairs, is_described};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int};
 use longwave_position::encoding::{Dimensions, Selector};

@@ -8,8 +8,8 @@
 //! The sums run over chunks of queries: those before the chunk are one matrix `sum_n phi(k_n) v_n^T` and one vector
 //! `sum_n phi(k_n)`, those in the chunk are products of pairs. Time and memory grow with the length.
 
-use super::Rotations;
 use super::blocks::at_positions;
+use super::rotations::Rotations;
 use burn::tensor::Tensor;
 use longwave_kernels::repeat_heads;
 use longwave_position::Reading;

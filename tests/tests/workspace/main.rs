@@ -42,7 +42,9 @@ mod report;
 mod resonance;
 mod resume;
 mod rope_parameters;
+mod search;
 mod segments;
+mod stages;
 mod string;
 #[cfg(unix)]
 mod study;

@@ -9,8 +9,7 @@ use longwave_eval::memory_check;
 use longwave_model::config::Resolved;
 use longwave_model::upload;
 use longwave_model::{Gpt, Pass, Size};
-use longwave_position::Init;
-use longwave_train::RunConfig;
+use longwave_train::{RunConfig, fresh_model};
 
 /// Lengths that are measured unless others are asked for, in training lengths.
 pub const TIMES: [usize; 4] = [1, 2, 4, 8];
@@ -36,7 +35,7 @@ pub fn run(
         return Err(Error::value("--lengths", 0, "it must be at least 1"));
     }
     let resolved = config.model.resolve(vocab_size, config.train.length)?;
-    let model = Gpt::new(&resolved, &config.position, &Init::new(config.seed, &bench.device))?;
+    let model = fresh_model(config, &resolved, &bench.device)?;
     for &length in lengths {
         let scored = config.train.length.min(length);
         let texts = (TOKENS / length).max(1);

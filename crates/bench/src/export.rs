@@ -41,7 +41,7 @@ pub fn write(
     }
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), train.length)?;
     let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
-    let fresh = fresh_model(config, &resolved, device)?;
+    let fresh = fresh_model(config, &resolved, &device.clone().autodiff())?;
     let mut trainer = Trainer::new(&run, dataset, fresh, device, None)?;
     fs::create_dir_all(folder).map_err(|error| Error::io("create", folder, &error))?;
     let (weights, meta) = (folder.join("weights.safetensors"), Meta::new(0, "", None, Vec::new()));

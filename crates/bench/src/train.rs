@@ -72,7 +72,7 @@ fn steps<'a>(
     resolved: &Resolved,
     reference: bool,
 ) -> Result<Subject<'a>> {
-    let fresh = fresh_model(&run.config, resolved, &bench.device)?;
+    let fresh = fresh_model(&run.config, resolved, &bench.device.clone().autodiff())?;
     let mut trainer = Trainer::new(run, dataset, fresh, &bench.device, None)?;
     let schedule = Schedule::new(&run.config.train);
     Ok(Box::new(move || {

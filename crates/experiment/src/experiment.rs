@@ -75,7 +75,7 @@ impl<'a> Experiment<'a> {
         let resolved = config.run.model.resolve(vocab_size, config.run.train.length)?;
         memory_check::check(&config.run, vocab_size, &machine.device)?;
         let (run, start) = Run::prepare(folder, config.run.clone(), dataset.content_hash(), resume)?;
-        let mut model = fresh_model(&run.config, &resolved, &machine.device)?;
+        let mut model = fresh_model(&run.config, &resolved, &machine.device.clone().autodiff())?;
         model.position.set_digits(|| dataset.tokenizer().digits())?;
         let evaluations = config.evaluations()?;
         for stage in 0..=run.config.last_stage() {

@@ -3,17 +3,15 @@
 use crate::found_run::FoundRun;
 use crate::machine::Machine;
 use crate::observer::{Event, Observer};
-use burn::module::Module;
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
-use longwave_data::{Dataset, Tokenizer};
+use longwave_data::Dataset;
 use longwave_eval::measure::Progress;
 use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, row, select};
 use longwave_model::Gpt;
 use longwave_model::config::Resolved;
-use longwave_position::Init;
 use longwave_train::run::{CheckpointId, remove_leftovers};
-use longwave_train::{Checkpoint, Run, restore};
+use longwave_train::{Run, restored_model};
 use std::path::Path;
 
 /// A run that has been trained, and may be measured.
@@ -66,7 +64,7 @@ impl<'a> TrainedRun<'a> {
         let dataset = text.open(&tokenizer, &mut |progress| observer.event(Event::Data(progress)))?;
         let resolved = run.config.model.resolve(tokenizer.vocab_size(), run.config.train.length)?;
         let warning = unfinished(&run, id, saved.meta.step);
-        let model = restored(&run, &resolved, &tokenizer, machine, &saved)?;
+        let model = restored_model(&run.config, &resolved, &tokenizer, &machine.device, &saved)?;
         let (step, stage) = (saved.meta.step, saved.meta.stage());
         let checkpoint = id.name().into_owned();
         Ok(Self { machine, run, dataset, resolved, model, checkpoint, step, stage, warning })
@@ -149,7 +147,13 @@ impl<'a> TrainedRun<'a> {
     fn kept(&self, step: u64) -> Result<Kept> {
         let id = CheckpointId::Step(step);
         let saved = self.run.load(id)?;
-        let model = restored(&self.run, &self.resolved, self.dataset.tokenizer(), self.machine, &saved)?;
+        let model = restored_model(
+            &self.run.config,
+            &self.resolved,
+            self.dataset.tokenizer(),
+            &self.machine.device,
+            &saved,
+        )?;
         Ok(Kept { model, checkpoint: id.name().into_owned(), step, stage: saved.meta.stage() })
     }
 
@@ -169,20 +173,6 @@ impl<'a> TrainedRun<'a> {
             stage: self.stage,
         }
     }
-}
-
-/// The model of a checkpoint, without gradients.
-fn restored(
-    run: &Run,
-    resolved: &Resolved,
-    tokenizer: &Tokenizer,
-    machine: &Machine,
-    saved: &Checkpoint,
-) -> Result<Gpt> {
-    let init = Init::new(run.config.seed, &machine.device);
-    let mut fresh = Gpt::new(resolved, &run.config.position, &init)?;
-    fresh.position.set_digits(|| tokenizer.digits())?;
-    Ok(restore(&run.config, fresh, &machine.device, saved)?.valid())
 }
 
 /// A model before the end of its training.

@@ -9,13 +9,12 @@ use longwave_core::config::without_types;
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, file};
 use longwave_data::Tokenizer;
-use longwave_model::Gpt;
+use longwave_position::ExtensionConfig;
 use longwave_position::extensions::rope_parameters::rope_type;
-use longwave_position::{ExtensionConfig, Init};
 use longwave_train::RunConfig;
 use longwave_train::checkpoint::{self, Meta, StageReading};
 use longwave_train::parameters;
-use longwave_train::restore::read_after;
+use longwave_train::restore::{fresh_model, read_after};
 use longwave_train::run::{CheckpointId, checkpoint_path};
 use serde_json::{Map, Value};
 use std::fs;
@@ -242,7 +241,7 @@ impl Import {
             .hint("the model must have one embedding for each entry"));
         }
         let resolved = config.model.resolve(found, config.train.length)?;
-        let fresh = Gpt::new(&resolved, &config.position, &Init::new(config.seed, device))?;
+        let fresh = fresh_model(&config, &resolved, device)?;
         let fresh = read_after(&config, fresh, &self.stages)?;
         let in_weights =
             |error: Error| error.context(format!("`{}`", self.folder.join("model.safetensors").display()));

@@ -34,7 +34,7 @@ pub mod trainer;
 pub use checkpoint::Checkpoint;
 pub use config::TrainConfig;
 pub use loss_scale::LossScale;
-pub use restore::{fresh_model, reading_after, restore};
+pub use restore::{fresh_model, reading_after, restore, restored_model};
 pub use run::{Run, Start};
 pub use run_config::RunConfig;
 pub use stage::StageConfig;

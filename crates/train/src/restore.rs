@@ -3,8 +3,10 @@
 use crate::checkpoint::{Checkpoint, StageReading};
 use crate::run_config::RunConfig;
 use crate::stage::StageConfig;
+use burn::module::Module;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
+use longwave_data::Tokenizer;
 use longwave_model::Gpt;
 use longwave_model::config::Resolved;
 use longwave_position::layout::TextLayout;
@@ -85,12 +87,28 @@ pub(crate) fn recorded(config: &RunConfig, stage: usize) -> Result<Vec<StageRead
         .collect()
 }
 
-/// A model with fresh weights on `device`, whose gradients are tracked.
+/// A model with fresh weights on `device`. One that is trained needs a device that tracks gradients.
 ///
 /// # Errors
 /// The encoding does not fit the model's sizes, or its parts.
 pub fn fresh_model(config: &RunConfig, resolved: &Resolved, device: &Device) -> Result<Gpt> {
-    Gpt::new(resolved, &config.position, &Init::new(config.seed, &device.clone().autodiff()))
+    Gpt::new(resolved, &config.position, &Init::new(config.seed, device))
+}
+
+/// The model of a checkpoint on `device`, without gradients.
+///
+/// # Errors
+/// The checkpoint does not fit the config, or the tokenizer not the encoding.
+pub fn restored_model(
+    config: &RunConfig,
+    resolved: &Resolved,
+    tokenizer: &Tokenizer,
+    device: &Device,
+    checkpoint: &Checkpoint,
+) -> Result<Gpt> {
+    let mut fresh = fresh_model(config, resolved, device)?;
+    fresh.position.set_digits(|| tokenizer.digits())?;
+    Ok(restore(config, fresh, device, checkpoint)?.valid())
 }
 
 /// Puts the weights of a checkpoint into a `fresh` model of the same config, with the reading that the checkpoint

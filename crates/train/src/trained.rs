@@ -1,16 +1,14 @@
 //! A run that has been trained, opened without its corpus.
 
 use crate::checkpoint::{Checkpoint, Meta};
-use crate::restore::restore;
+use crate::restore::restored_model;
 use crate::run::{CheckpointId, Run, existing_checkpoint};
 use crate::run_config::RunConfig;
-use burn::module::Module;
 use burn::tensor::Device;
 use longwave_core::Result;
 use longwave_data::Tokenizer;
 use longwave_model::Gpt;
 use longwave_model::config::Resolved;
-use longwave_position::Init;
 use std::path::Path;
 
 /// A trained model with its tokenizer.
@@ -39,9 +37,7 @@ impl Trained {
         let checkpoint = Checkpoint::load(&existing_checkpoint(folder, which)?)?;
         let tokenizer = Tokenizer::of_run(folder, checkpoint.meta.tokenizer.as_deref())?;
         let resolved = config.model.resolve(tokenizer.vocab_size(), config.train.length)?;
-        let mut fresh = Gpt::new(&resolved, &config.position, &Init::new(config.seed, device))?;
-        fresh.position.set_digits(|| tokenizer.digits())?;
-        let model = restore(&config, fresh, device, &checkpoint)?.valid();
+        let model = restored_model(&config, &resolved, &tokenizer, device, &checkpoint)?;
         Ok(Self { config, resolved, model, meta: checkpoint.meta, tokenizer })
     }
 }

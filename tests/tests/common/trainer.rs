@@ -58,7 +58,7 @@ fn train(
         count.set(count.get() + 1);
         count.get() > asked
     };
-    let fresh = fresh_model(&run.config, &resolved, device).unwrap();
+    let fresh = fresh_model(&run.config, &resolved, &device.clone().autodiff()).unwrap();
     Trainer::new(&run, &dataset, fresh, device, from).unwrap().train(&stop, &mut |_| {}).unwrap()
 }
 

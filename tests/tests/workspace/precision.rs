@@ -42,7 +42,13 @@ fn with_too_large_a_scale(project: &Project, folder: &str, changes: &[String]) {
     assert_eq!(saved.meta.loss_scale, Some(LossScale { factor: 65_536.0, steady: 2 }));
     let config = Config::load(&project.path("small.toml"), changes).unwrap().run;
     let resolved = config.model.resolve(256, config.train.length).unwrap();
-    let model = restore(&config, fresh_model(&config, &resolved, &device).unwrap(), &device, &saved).unwrap();
+    let model = restore(
+        &config,
+        fresh_model(&config, &resolved, &device.clone().autodiff()).unwrap(),
+        &device,
+        &saved,
+    )
+    .unwrap();
     let optimizer = saved.optimizer(&model, &device).unwrap();
     let meta = Meta { loss_scale: Some(LossScale { factor: 2.0_f64.powi(24), steady: 9 }), ..saved.meta };
     checkpoint::save(&path, &model, Some(&optimizer), &[], &meta).unwrap();
@@ -126,7 +132,13 @@ fn evaluation_is_in_f32() {
     assert_ne!(half.parameters(), full.parameters());
     let config = Config::load(&project.path("full/config.toml"), &[]).unwrap().run;
     let resolved = config.model.resolve(256, config.train.length).unwrap();
-    let model = restore(&config, fresh_model(&config, &resolved, &device).unwrap(), &device, &half).unwrap();
+    let model = restore(
+        &config,
+        fresh_model(&config, &resolved, &device.clone().autodiff()).unwrap(),
+        &device,
+        &half,
+    )
+    .unwrap();
     checkpoint::save(&project.path("full").join(LAST), &model, None, &[], &full.meta).unwrap();
     let losses = |run: &str| {
         let outcome = project.run(&["eval", run, "--json", "--lengths", "32,64", "--device", "cpu"]);

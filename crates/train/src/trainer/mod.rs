@@ -89,7 +89,7 @@ pub struct Trainer<'a> {
 }
 
 impl<'a> Trainer<'a> {
-    /// A training of `fresh`, a [`fresh_model`](crate::fresh_model) on `device`, or of a checkpoint's weights in it.
+    /// A training of `fresh`, a [`fresh_model`](crate::fresh_model) on `device` with gradients, or of a checkpoint's weights in it.
     ///
     /// # Errors
     /// The checkpoint does not fit the config, or the device does not compute in the precision.

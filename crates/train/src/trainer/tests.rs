@@ -45,7 +45,7 @@ fn train(changes: &str, reads_later: bool, asked: usize) -> Left {
     let folder: TempDir = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("checkpoints")).unwrap();
     let run = Run { folder: folder.path().to_owned(), config, hash: String::new() };
-    let fresh = crate::fresh_model(&run.config, &resolved, &Device::flex()).unwrap();
+    let fresh = crate::fresh_model(&run.config, &resolved, &Device::flex().autodiff()).unwrap();
     let mut trainer = Trainer::new(&run, &dataset, fresh, &Device::flex(), None).unwrap();
     assert!(!trainer.reads_later, "the CPU has its numbers at once");
     trainer.reads_later = reads_later;

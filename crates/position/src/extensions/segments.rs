@@ -35,7 +35,7 @@ impl Extend for Segments {
     const KIND: &'static str = "segments";
     const DESCRIPTION: &'static str =
         "independent segments: in each, positions begin again, and attention stops at the border";
-    const SOURCE: &'static str = "segment-wise reading, the baseline of a table that ends";
+    const SOURCE: &'static str = "segment-wise reading, for tables of positions that end at L";
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())

@@ -143,6 +143,10 @@ impl Schema {
         if let Some(value) = inner.get("const") {
             return format!("`{}`", toml_text(value));
         }
+        if let Some(values) = inner["enum"].as_array() {
+            let words: Vec<String> = values.iter().map(|value| format!("`{}`", toml_text(value))).collect();
+            return joined(&words);
+        }
         let types = match &inner["type"] {
             Value::Array(types) => {
                 types.iter().filter_map(Value::as_str).find(|name| *name != "null").unwrap_or("")

@@ -4,6 +4,7 @@
 //!
 //! - [`statistics`]: intervals, tests and corrections, as functions of numbers.
 //! - [`schema`](mod@schema): the keys of a study file.
+//! - [`looks`]: after how many seeds claims are judged.
 //! - [`axis`], [`claim`], [`document`]: a study file, read strictly.
 //! - [`applicable`]: the part of the evaluations that applies to a run.
 //! - [`plan`]: the runs of a study, each with its identity.
@@ -35,6 +36,7 @@ pub mod execute;
 pub mod extensions;
 pub mod judge;
 pub mod launcher;
+pub mod looks;
 pub mod plan;
 pub mod ranking;
 pub mod results;

@@ -1,5 +1,6 @@
 //! The JSON schema of a study file, as `longwave schema --study` prints it and editors show it.
 
+use crate::looks::MAX_SEEDS;
 use longwave_core::error::Error;
 use longwave_eval::{Metric, Protocol};
 use serde_json::{Map, Value, json};
@@ -23,17 +24,28 @@ pub fn schema() -> Value {
             "name": described("string", "Names the study's folder: letters, digits, `-`, `_` and `.`."),
             "base": described("string", "The config that every run begins with: a path, or a file in `configs/`."),
             "seeds": {
-                "description": "A number of seeds from 0, or the seeds themselves. Default: 1.",
+                "description": "A number of seeds from 0, the seeds themselves, or `\"until decided\"`: more seeds for the runs \
+                                of each claim until it is decided. Default: 1.",
                 "anyOf": [
+                    { "const": "until decided" },
                     { "type": "integer", "minimum": 1 },
                     { "type": "array", "items": { "type": "integer", "minimum": 0 }, "uniqueItems": true },
                 ],
+            },
+            "max_seeds": {
+                "description": format!("The most seeds of `seeds = \"until decided\"`. Default: {MAX_SEEDS}."),
+                "type": "integer",
+                "minimum": 2,
             },
             "best": {
                 "description": "Ranks everything that is read at this length, with all pairs corrected together.",
                 "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string" }],
             },
-            "threads": { "description": "Threads of a run on the CPU. Default: 1.", "type": "integer", "minimum": 1 },
+            "threads": {
+                "description": "Threads of a run on the CPU, or `\"auto\"`: the number with which this machine trains most \
+                                tokens a second, all runs at a time together. Default: 1.",
+                "anyOf": [{ "type": "integer", "minimum": 1 }, { "const": "auto" }],
+            },
             "devices": {
                 "description": "Devices that runs are assigned to: `cpu`, `gpu`, `gpu:N` or `auto`. Default: `[\"cpu\"]`.",
                 "type": "array",

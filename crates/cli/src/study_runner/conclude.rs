@@ -31,8 +31,8 @@ impl StudyRunner<'_> {
             ))
             .hint("`--retry` tries them again"));
         }
-        if !results.missing.is_empty() {
-            status(&format!("{} runs are still to be done", results.missing.len()));
+        if report.wanted() > 0 {
+            status(&format!("{} runs are still to be done", report.wanted()));
         }
         Ok(())
     }

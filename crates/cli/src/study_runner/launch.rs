@@ -1,13 +1,15 @@
 //! Does the missing runs of a study: here in processes, or through a launcher.
 
 use super::progress::StudyProgress;
-use super::{StudyRunner, cores};
+use super::{StudyRunner, cores, program};
 use crate::interrupt;
 use crate::output::status;
 use longwave_core::{Error, Result};
+use longwave_experiment::Machine;
 use longwave_study::execute::{self, execute, missing};
 use longwave_study::launcher;
-use std::path::{Path, PathBuf};
+use std::collections::HashSet;
+use std::path::Path;
 use std::time::Duration;
 
 /// Between two looks at what a launcher's tasks have done.
@@ -21,12 +23,12 @@ impl StudyRunner<'_> {
                 self.store.forget_failure(job)?;
             }
         }
-        Ok(missing(&self.plan, &self.store))
+        self.needed()
     }
 
     /// Runs at a time that the machine holds: as many as have cores, or a GPU each.
     fn capacity(&self) -> usize {
-        if self.kind == "cpu" { (cores() / self.study.threads).max(1) } else { self.study.devices.len() }
+        if self.kind == "cpu" { (cores() / self.threads).max(1) } else { self.study.devices.len() }
     }
 
     /// Runs at a time.
@@ -35,34 +37,53 @@ impl StudyRunner<'_> {
         self.options.jobs.map_or(capacity, |jobs| (jobs as usize).min(capacity))
     }
 
-    /// Runs what is missing in processes of this machine.
-    pub(super) fn run_here(&self) -> Result<()> {
-        let wanted = self.wanted()?;
+    /// Runs what is missing in processes of this machine: all of it, or look after look, as far as a budget goes.
+    /// `machine` measures the speed where there is a budget.
+    pub(super) fn run_here(&self, machine: Option<&Machine>) -> Result<()> {
         let jobs = self.jobs();
-        if let Some(asked) = self.options.jobs.filter(|asked| *asked as usize > jobs) {
-            let why = if self.kind == "cpu" {
-                format!("{} cores hold no more runs of {} threads", cores(), self.study.threads)
-            } else {
-                format!(
-                    "{} devices hold a run each; list one twice for two at a time",
-                    self.study.devices.len()
-                )
-            };
-            status(&format!("jobs      {jobs} at a time instead of {asked}: {why}"));
-        }
+        self.explain_jobs(jobs);
         let options = execute::Options {
             program: program()?,
             jobs,
             tasks: self.folder.join("tasks"),
-            threads: self.study.threads,
+            threads: self.threads,
             devices: self.study.devices.clone(),
         };
-        let mut progress = StudyProgress::new(&self.plan, &wanted, self.weights());
-        let done = execute(&self.plan, &self.store, &options, &wanted, &interrupt::asked, &mut |event| {
-            progress.show(&event);
-        });
-        progress.finish();
-        done
+        let mut wanted = self.wanted()?;
+        let mut ledger = match (self.options.budget, machine) {
+            (Some(budget), Some(machine)) => self.ledger(budget, machine, &wanted)?,
+            _ => None,
+        };
+        while !wanted.is_empty() {
+            let portion = match &mut ledger {
+                Some(ledger) => self.next_portion(ledger, &wanted)?,
+                None => wanted,
+            };
+            if portion.is_empty() {
+                break;
+            }
+            self.introduce_look(&portion)?;
+            let mut progress = StudyProgress::new(&self.plan, &portion, self.weights());
+            let done =
+                execute(&self.plan, &self.store, &options, &portion, &interrupt::asked, &mut |event| {
+                    progress.show(&event);
+                });
+            progress.finish();
+            done?;
+            wanted = self.needed()?;
+        }
+        Ok(())
+    }
+
+    /// Says why fewer runs go at a time than were asked for.
+    fn explain_jobs(&self, jobs: usize) {
+        let Some(asked) = self.options.jobs.filter(|asked| *asked as usize > jobs) else { return };
+        let why = if self.kind == "cpu" {
+            format!("{} cores hold no more runs of {} threads", cores(), self.threads)
+        } else {
+            format!("{} devices hold a run each; list one twice for two at a time", self.study.devices.len())
+        };
+        status(&format!("jobs      {jobs} at a time instead of {asked}: {why}"));
     }
 
     /// What each run of the plan costs, for the share of the work that is done.
@@ -76,29 +97,59 @@ impl StudyRunner<'_> {
             name: &self.study.name,
             folder: &self.folder,
             program,
-            threads: self.study.threads,
+            threads: self.threads,
             devices: &self.study.devices,
         }
     }
 
-    /// Hands each missing run to the command of `--template`.
+    /// Hands each missing run to the command of `--template`; with `--wait` look after look.
     pub(super) fn hand_over(&self) -> Result<()> {
         let template = self.options.template.as_deref().unwrap_or_default();
         let program = program()?;
         let study = self.launched(&program);
-        let tasks = launcher::ready(&study, &self.plan, &self.store, &self.wanted()?)?;
-        launcher::command(&study, &tasks, template, &interrupt::asked)?;
-        status(&format!("command   {} tasks handed over", tasks.len()));
-        if self.options.wait { self.wait(&|| Ok(true)) } else { Ok(()) }
+        let mut wanted = self.wanted()?;
+        loop {
+            self.introduce_look(&wanted)?;
+            let tasks = launcher::ready(&study, &self.plan, &self.store, &wanted)?;
+            launcher::command(&study, &tasks, template, &interrupt::asked)?;
+            status(&format!("command   {} tasks handed over", tasks.len()));
+            if !self.options.wait {
+                return Ok(());
+            }
+            self.wait(&wanted, &|| Ok(true))?;
+            wanted = self.needed()?;
+            if wanted.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
-    /// Submits the missing runs that Slurm does not have already.
+    /// Submits the missing runs that Slurm does not have already; with `--wait` look after look.
     pub(super) fn submit(&self) -> Result<()> {
         let program = program()?;
         let study = self.launched(&program);
+        let mut wanted = self.wanted()?;
+        loop {
+            self.introduce_look(&wanted)?;
+            self.submit_to_slurm(&study, &wanted)?;
+            if !self.options.wait {
+                return Ok(());
+            }
+            self.wait(&wanted, &|| {
+                let mut submitted = launcher::Submitted::load(&self.folder)?;
+                Ok(!submitted.queued(&self.folder)?.is_empty())
+            })?;
+            wanted = self.needed()?;
+            if wanted.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn submit_to_slurm(&self, study: &launcher::Submission<'_>, wanted: &[usize]) -> Result<()> {
         let mut submitted = launcher::Submitted::load(&self.folder)?;
         let queued = submitted.queued(&self.folder)?;
-        let mut tasks = launcher::ready(&study, &self.plan, &self.store, &self.wanted()?)?;
+        let mut tasks = launcher::ready(study, &self.plan, &self.store, wanted)?;
         let all = tasks.len();
         tasks.retain(|task| !queued.contains(&task.key));
         if tasks.len() < all {
@@ -106,26 +157,21 @@ impl StudyRunner<'_> {
         }
         if !tasks.is_empty() {
             let jobs = self.options.jobs.map(|jobs| jobs as usize);
-            let ids = submitted.submit(&study, &tasks, jobs, &self.options.sbatch)?;
+            let ids = submitted.submit(study, &tasks, jobs, &self.options.sbatch)?;
             status(&format!("slurm     {} tasks submitted as job {}", tasks.len(), ids.join(", ")));
         }
-        if !self.options.wait {
-            return Ok(());
-        }
-        self.wait(&|| {
-            let mut submitted = launcher::Submitted::load(&self.folder)?;
-            Ok(!submitted.queued(&self.folder)?.is_empty())
-        })
+        Ok(())
     }
 
-    /// Waits until all runs are finished or failed; `alive` says whether somebody still works on them.
-    fn wait(&self, alive: &dyn Fn() -> Result<bool>) -> Result<()> {
-        let all = self.plan.distinct().len();
+    /// Waits until these runs are finished or failed; `alive` says whether somebody still works on them.
+    fn wait(&self, runs: &[usize], alive: &dyn Fn() -> Result<bool>) -> Result<()> {
+        let all = runs.len();
         let mut shown = usize::MAX;
         loop {
             // Asked first: what ended in between has left its rows.
             let alive = alive()?;
-            let left = missing(&self.plan, &self.store).len();
+            let open: HashSet<usize> = missing(&self.plan, &self.store).into_iter().collect();
+            let left = runs.iter().filter(|run| open.contains(run)).count();
             if left != shown {
                 status(&format!("waiting   {}/{all} runs done", all - left));
                 shown = left;
@@ -144,9 +190,4 @@ impl StudyRunner<'_> {
             std::thread::sleep(LOOK);
         }
     }
-}
-
-/// This program, which does the tasks of a study.
-fn program() -> Result<PathBuf> {
-    std::env::current_exe().map_err(|error| Error::failed(format!("cannot find this program: {error}")))
 }

@@ -1,9 +1,13 @@
 //! Runs a study: plans it, runs what is missing here or by a launcher, reports the results.
 
+mod budget;
 mod conclude;
 mod estimate;
 mod launch;
+mod power;
 mod progress;
+mod speed;
+mod threads;
 
 pub(crate) use conclude::report_again;
 
@@ -11,6 +15,7 @@ use crate::configs::warn;
 use crate::interrupt;
 use crate::options::{Compute, parsed};
 use crate::output::status;
+use budget::Budget;
 use clap::{Args, ValueEnum};
 use estimate::Opened;
 use longwave_core::{Error, Result, file};
@@ -39,6 +44,9 @@ pub(crate) struct Options {
     /// Devices that runs are dealt to, one run each at a time, instead of the study's: `gpu:0,gpu:1`
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parsed::<DeviceChoice>)]
     pub(crate) devices: Vec<DeviceChoice>,
+    /// Do as many seeds, or looks at the claims, as fit into a time such as `45m` or `3h`
+    #[arg(long, value_name = "TIME", value_parser = parsed::<Budget>)]
+    pub(crate) budget: Option<Budget>,
     /// Try runs again that failed
     #[arg(long)]
     pub(crate) retry: bool,
@@ -107,14 +115,22 @@ struct StudyRunner<'a> {
     corpora: RefCell<Opened>,
     /// `cpu` or `gpu`.
     kind: &'static str,
+    /// Threads of a run.
+    threads: usize,
 }
 
 /// Runs a study to its report, or shows what it would take.
 pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     interrupt::install()?;
     let kind = device_kind(&study.devices)?;
+    if let (Some(_), true) = (options.budget, options.launcher != Launcher::Local) {
+        return Err(Error::usage("`--budget` plans for this machine, and the launcher has others")
+            .hint("leave `--budget` or `--launcher` out"));
+    }
+    let threads = threads::of_a_run(study, kind, options)?;
     // Before anything else takes threads: a probe has as many as a run.
-    let machine = if options.dry_run { Some(estimate::machine(study)?) } else { None };
+    let measures = options.dry_run || options.budget.is_some() && !options.collect;
+    let machine = if measures { Some(speed::machine(study, threads)?) } else { None };
     let mut corpora = Opened::default();
     let plan = Plan::new(study, kind, &mut |config| corpora.open(config));
     warn(plan.jobs().flat_map(|(_, job)| &job.config.warnings));
@@ -131,8 +147,9 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     if !options.collect {
         check_texts(&plan, &unfinished(&plan, &store), &mut corpora)?;
     }
-    let runner = StudyRunner { study, options, plan, store, folder, corpora: RefCell::new(corpora), kind };
-    if let Some(machine) = &machine {
+    let runner =
+        StudyRunner { study, options, plan, store, folder, corpora: RefCell::new(corpora), kind, threads };
+    if let (Some(machine), true) = (&machine, options.dry_run) {
         return runner.dry_run(machine);
     }
     runner.introduce();
@@ -141,7 +158,7 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     } else {
         runner.note_plan()?;
         match options.launcher {
-            Launcher::Local => runner.run_here()?,
+            Launcher::Local => runner.run_here(machine.as_ref())?,
             Launcher::Command => runner.hand_over()?,
             Launcher::Slurm => runner.submit()?,
         }
@@ -216,6 +233,11 @@ fn device_kind(devices: &[String]) -> Result<&'static str> {
         )
         .hint("list devices of one kind")),
     }
+}
+
+/// This program, which does the tasks of a study.
+fn program() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| Error::failed(format!("cannot find this program: {error}")))
 }
 
 fn cores() -> usize {

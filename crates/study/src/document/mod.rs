@@ -2,16 +2,18 @@
 
 mod changes;
 mod evaluate_block;
+mod seeds;
 
 use crate::axis::Axis;
 use crate::claim::ClaimConfig;
+use crate::looks::Looks;
 use crate::schema::pointed;
 use changes::{check_set, check_varied};
 use longwave_core::config::{read, take_table, take_tables};
 use longwave_core::{Error, Result, file};
 use longwave_position::Tokens;
+use seeds::Seeds;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use toml::Table;
 
@@ -37,16 +39,18 @@ pub struct Study {
     pub base: Table,
     /// What is varied; the runs are all combinations of their points.
     pub axes: Vec<Axis>,
-    /// Seeds of every combination.
+    /// Seeds of every combination; the most where claims decide how many there are.
     pub seeds: Vec<u64>,
+    /// After how many seeds claims are judged.
+    pub looks: Looks,
     /// Blocks that runs are evaluated by, each for some or all of the runs.
     pub evaluations: Vec<EvaluateBlock>,
     /// What the study expects.
     pub claims: Vec<ClaimConfig>,
     /// The length at which everything is ranked.
     pub best: Option<Tokens>,
-    /// Threads of a run on the CPU.
-    pub threads: usize,
+    /// Threads of a run on the CPU; the number that is fastest where none is given.
+    pub threads: Option<usize>,
     /// Devices that runs are assigned to: on this machine to whichever is free, by launchers in turn.
     pub devices: Vec<String>,
     /// The folder of runs, shared by studies.
@@ -73,25 +77,43 @@ struct Top {
     #[serde(default = "one_seed")]
     seeds: Seeds,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_seeds: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     best: Option<Tokens>,
-    #[serde(default = "one")]
-    threads: usize,
+    #[serde(default)]
+    threads: Threads,
     #[serde(default = "cpu")]
     devices: Vec<String>,
     #[serde(default = "store")]
     store: String,
 }
 
-/// A number of seeds from 0, or the seeds themselves.
+/// Threads of a run.
 #[derive(Debug, Deserialize, Serialize)]
-#[serde(untagged, expecting = "a number of seeds, or a list of them")]
-enum Seeds {
-    Count(u64),
-    List(Vec<u64>),
+#[serde(untagged, expecting = "a number of threads, or \"auto\"")]
+enum Threads {
+    Count(usize),
+    Word(String),
 }
 
-fn one() -> usize {
-    1
+impl Default for Threads {
+    fn default() -> Self {
+        Self::Count(1)
+    }
+}
+
+impl Threads {
+    fn resolve(self) -> Result<Option<usize>> {
+        match self {
+            Self::Count(0) => Err(Error::value("threads", 0, "it must be at least 1")),
+            Self::Count(count) => Ok(Some(count)),
+            Self::Word(word) if word == "auto" => Ok(None),
+            Self::Word(word) => {
+                Err(Error::value("threads", format!("\"{word}\""), "it is a number, or `auto`")
+                    .hint("`auto` measures what is fastest on this machine"))
+            }
+        }
+    }
 }
 
 fn one_seed() -> Seeds {
@@ -111,7 +133,7 @@ pub const MOST_RUNS: u64 = 100_000;
 
 /// Sections that hold tables of their own.
 const SECTIONS: [&str; 5] = ["set", "axis", "stage", "evaluate", "claim"];
-const KEYS: [&str; 7] = ["name", "base", "seeds", "best", "threads", "devices", "store"];
+const KEYS: [&str; 8] = ["name", "base", "seeds", "max_seeds", "best", "threads", "devices", "store"];
 
 impl Study {
     /// Reads a study file; `find_base` turns the name of its base config into a path.
@@ -141,9 +163,7 @@ impl Study {
         }
         let top: Top = read(&document, "").map_err(pointed)?;
         check_name(&top.name)?;
-        if top.threads == 0 {
-            return Err(Error::value("threads", 0, "it must be at least 1"));
-        }
+        let threads = top.threads.resolve()?;
         if top.devices.is_empty() {
             return Err(Error::value("devices", "[]", "there must be a device").hint("use [\"cpu\"]"));
         }
@@ -164,12 +184,13 @@ impl Study {
             .collect::<Result<Vec<_>>>()?;
         check_axes(&axes)?;
         check_varied(&changes, &axes)?;
-        let seeds = seeds(top.seeds)?;
+        let (seeds, looks) = top.seeds.resolve(top.max_seeds, !claims.is_empty())?;
         check_size(&axes, seeds.len())?;
         Ok(Self {
             name: top.name,
             base,
             seeds,
+            looks,
             evaluations: evaluations
                 .into_iter()
                 .enumerate()
@@ -182,11 +203,20 @@ impl Study {
                 .collect::<Result<_>>()?,
             axes,
             best: top.best,
-            threads: top.threads,
+            threads,
             devices: top.devices,
             store: PathBuf::from(top.store),
             source,
         })
+    }
+
+    /// The config of the first combination.
+    pub fn first_config(&self) -> Table {
+        let mut config = self.base.clone();
+        for axis in &self.axes {
+            merge(&mut config, &axis.points[0].changes);
+        }
+        config
     }
 
     /// A study without a file: one config with several seeds.
@@ -204,8 +234,9 @@ impl Study {
             name,
             base: "config.toml".to_owned(),
             seeds: Seeds::List(seeds),
+            max_seeds: None,
             best: None,
-            threads,
+            threads: Threads::Count(threads),
             devices: vec![device],
             store: store(),
         };
@@ -213,22 +244,6 @@ impl Study {
             .map_err(|error| Error::failed(format!("the study cannot be written as TOML: {error}")))?;
         Self::from_table(document, &|_| Ok(base.clone()))
     }
-}
-
-fn seeds(seeds: Seeds) -> Result<Vec<u64>> {
-    let list = match seeds {
-        Seeds::Count(count) if count > MOST_RUNS => return Err(too_many("seeds", u128::from(count))),
-        Seeds::Count(count) => (0..count).collect(),
-        Seeds::List(list) => list,
-    };
-    if list.is_empty() {
-        return Err(Error::value("seeds", "0", "there must be a seed").hint("use `seeds = 3`, or a list"));
-    }
-    let mut seen = HashSet::new();
-    if let Some(twice) = list.iter().find(|seed| !seen.insert(**seed)) {
-        return Err(Error::value("seeds", format!("{list:?}"), format!("{twice} is listed twice")));
-    }
-    Ok(list)
 }
 
 /// The runs of a study are counted before any is planned.
@@ -320,8 +335,18 @@ mod tests {
     fn refusals_name_the_key() {
         assert!(message("seedss = 3").contains("did you mean `seeds`?"));
         assert!(message("threads = 0").starts_with("`threads = 0`"));
+        assert!(message("threads = \"all\"").contains("it is a number, or `auto`"));
         assert!(message("seeds = [1, 1]").contains("1 is listed twice"));
         assert!(message("seeds = 0").contains("there must be a seed"));
+        assert!(message("seeds = \"all\"").contains("`seeds = \"until decided\"`"));
+        assert!(message("seeds = \"until decided\"").contains("nothing to decide"));
+        assert!(message("seeds = 3\nmax_seeds = 5").contains("the number of seeds is fixed"));
+        let claim = "[[claim]]\nsays = \"yarn < ntk at 8L\"";
+        assert!(
+            message(&format!("seeds = \"until decided\"\nmax_seeds = 1\n{claim}")).contains("at least 2")
+        );
+        let until = study(&format!("seeds = \"until decided\"\nmax_seeds = 8\n{claim}")).unwrap();
+        assert_eq!((until.seeds.len(), until.looks.seeds()), (8, &[3, 5, 8][..]));
         assert!(message("devices = []").contains("devices"));
         let twice = "[[axis]]\nkey = \"train.steps\"\nvalues = [1]\n";
         assert!(message(&format!("{twice}{twice}")).contains("axis[1].name"));

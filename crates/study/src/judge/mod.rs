@@ -5,25 +5,29 @@
 //! claims, the one with the r-th smallest p value (from 0) has an interval of level
 //! `1 - 0.05 / (m - r)`, and after the first undecided claim all others are undecided too (Holm's step-down
 //! procedure). So the probability of one wrong verdict among all is at most 5%.
+//!
+//! Where claims decide how many seeds there are, they are judged several times, see [`looks`](crate::looks). With `K` looks
+//! 0.05 becomes `0.05 / K`, and `m` counts the claims that no earlier look has decided: if none of these verdicts was
+//! wrong, all claims that could still be judged wrongly are among the others, and Holm's step holds for them.
 
 mod check;
+mod power;
+mod question;
 mod selector;
 
-use crate::claim::{ClaimConfig, Over, Relation};
+use crate::claim::{ClaimConfig, Relation};
 use crate::difference::PairedDifference;
-use crate::extensions::Extensions;
+use crate::looks::Looks;
 use crate::plan::Plan;
-use crate::results::{Measured, Results};
-use crate::sample::Sample;
+use crate::results::Results;
 use crate::statistics::{Interval, holm};
 use longwave_core::Result;
 use longwave_eval::Metric;
-use selector::Selector;
+use question::{Question, questions};
+use std::collections::BTreeSet;
 
 pub use check::check;
-
-/// The probability of a wrong verdict that all claims together may have.
-pub const ALPHA: f64 = 0.05;
+pub use power::{Need, POWER, Seeds, needs};
 
 /// How a claim stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,102 +74,100 @@ pub struct Judged {
     pub is_added: bool,
 }
 
-/// Judges all claims of a study together.
+/// The claims of a study, and the runs that they wait for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// The claims in their order.
+    pub claims: Vec<Judged>,
+    /// Places in the plan of the runs that are still to be done: those of the first look, and those of the next look of
+    /// each claim that is not decided.
+    pub wanted: Vec<usize>,
+}
+
+/// Judges all claims of a study together, look after look. What a claim was decided by stays as it was.
 ///
 /// # Errors
 /// A word of a claim names nothing.
-pub fn judge(claims: &[ClaimConfig], plan: &Plan, results: &Results) -> Result<Vec<Judged>> {
-    let extensions = Extensions::planned(plan).labels();
-    let extensions: Vec<String> =
-        extensions.into_iter().chain(results.extensions().into_iter().map(str::to_owned)).collect();
-    let evidence =
-        claims.iter().map(|claim| evidence(claim, plan, results, &extensions)).collect::<Result<Vec<_>>>()?;
-    let p: Vec<f64> = evidence
-        .iter()
-        .zip(claims)
-        .map(|((_, interval), claim)| interval.map_or(f64::NAN, |interval| p_value(claim, interval)))
-        .collect();
-    let adjusted = holm::adjusted(&p);
-    let mut judged: Vec<Judged> = claims
-        .iter()
-        .zip(evidence)
-        .zip(p.iter().zip(adjusted))
-        .map(|((claim, (difference, interval)), (p, adjusted))| Judged {
+pub fn judge(claims: &[ClaimConfig], plan: &Plan, results: &Results) -> Result<Judgement> {
+    let questions = questions(claims, plan, results)?;
+    let looks = &plan.looks;
+    let first = (0..plan.runs.len()).filter(|run| plan.is_within(*run, looks.first()));
+    let missing: BTreeSet<usize> = results.missing.iter().copied().collect();
+    let mut wanted: BTreeSet<usize> = first.filter(|run| missing.contains(run)).collect();
+    let mut judged: Vec<Judged> = claims.iter().map(|claim| Judged::open(claim, looks)).collect();
+    // Claims without all runs of a look are judged when these are there; a study of one look shows what it has so far.
+    let mut waiting = vec![false; claims.len()];
+    for &seeds in looks.seeds() {
+        let is_open = |index: &usize| judged[*index].verdict == Verdict::Undecided;
+        let candidates: Vec<usize> = (0..claims.len()).filter(is_open).collect();
+        for &index in candidates.iter().filter(|_| looks.are_several()) {
+            let runs: Vec<usize> =
+                questions[index].runs(plan, seeds).filter(|run| missing.contains(run)).collect();
+            if !waiting[index] && !runs.is_empty() {
+                wanted.extend(runs);
+                waiting[index] = true;
+            }
+        }
+        let asked: Vec<usize> = candidates.iter().copied().filter(|index| !waiting[*index]).collect();
+        look(&asked, candidates.len(), seeds, &questions, results, plan, &mut judged)?;
+    }
+    for (one, question) in judged.iter_mut().zip(&questions).filter(|(one, _)| one.difference.is_none()) {
+        // Before its first look a claim shows what is there, and no verdict.
+        (one.difference, one.interval) = question.evidence(results, plan, plan.seeds.len())?;
+    }
+    Ok(Judgement { claims: judged, wanted: wanted.into_iter().collect() })
+}
+
+/// Judges the claims in `asked`, out of `open` that no earlier look has decided, by the first `seeds` seeds.
+fn look(
+    asked: &[usize],
+    open: usize,
+    seeds: usize,
+    questions: &[Question<'_>],
+    results: &Results,
+    plan: &Plan,
+    judged: &mut [Judged],
+) -> Result<()> {
+    let looks = &plan.looks;
+    let evidence = asked.iter().map(|&index| questions[index].evidence(results, plan, seeds));
+    let evidence = evidence.collect::<Result<Vec<_>>>()?;
+    let p_value = |(&index, (_, interval)): (&usize, &(_, Option<Interval>))| {
+        interval.map_or(f64::NAN, |interval| p_value(questions[index].claim, interval))
+    };
+    let p: Vec<f64> = asked.iter().zip(&evidence).map(p_value).collect();
+    let (mut passing, mut largest) = (true, 0.0_f64);
+    for (rank, place) in holm::ranked(&p).into_iter().enumerate() {
+        let (index, (difference, interval)) = (asked[place], &evidence[place]);
+        let level = holm::level_of_rank(looks.alpha(), rank, open);
+        largest = largest.max((open - rank) as f64 * looks.seeds().len() as f64 * p[place]);
+        let one = &mut judged[index];
+        one.level = level;
+        one.difference.clone_from(difference);
+        one.interval = interval.map(|interval| interval.at(level));
+        one.p = (!p[place].is_nan()).then_some(largest.min(1.0));
+        if let (true, Some(interval)) = (passing, one.interval) {
+            one.verdict = verdict(questions[index].claim, interval);
+        }
+        passing &= one.verdict != Verdict::Undecided;
+    }
+    Ok(())
+}
+
+impl Judged {
+    /// A claim before its first look.
+    fn open(claim: &ClaimConfig, looks: &Looks) -> Self {
+        Self {
             says: claim.says.clone(),
             metric: claim.metric,
             tolerance: claim.tolerance,
-            difference,
-            interval,
-            level: 1.0 - ALPHA,
-            p: (!p.is_nan()).then_some(adjusted),
+            difference: None,
+            interval: None,
+            level: 1.0 - looks.alpha(),
+            p: None,
             verdict: Verdict::Undecided,
             is_added: false,
-        })
-        .collect();
-    let mut decided = true;
-    for (rank, index) in holm::ranked(&p).into_iter().enumerate() {
-        let level = holm::level_of_rank(ALPHA, rank, claims.len());
-        let one = &mut judged[index];
-        one.level = level;
-        one.interval = one.interval.map(|interval| interval.at(level));
-        if let (true, Some(interval)) = (decided, one.interval) {
-            one.verdict = verdict(&claims[index], interval);
         }
-        decided &= one.verdict != Verdict::Undecided;
     }
-    Ok(judged)
-}
-
-/// The difference of a claim's sides, and the interval that it is judged by.
-fn evidence(
-    claim: &ClaimConfig,
-    plan: &Plan,
-    results: &Results,
-    extensions: &[String],
-) -> Result<(Option<PairedDifference>, Option<Interval>)> {
-    let here = |measured: &&Measured| {
-        let settings = &measured.row.settings;
-        claim.sentence.is_at(&measured.row) && claim.is_about(settings.protocol, settings.split)
-    };
-    let rows: Vec<&Measured> = results.of_last().filter(here).collect();
-    let samples: Vec<Option<Sample<'_>>> = rows
-        .iter()
-        .map(|measured| {
-            // The window baseline of a row is of the same run.
-            let run = rows.iter().filter(|other| other.run == measured.run).map(|other| &other.row);
-            Sample::new(claim.metric, &measured.row, run)
-        })
-        .collect();
-    let candidates = rows.iter().zip(&samples).filter_map(|(measured, sample)| Some((*measured, (*sample)?)));
-    let candidates: Vec<(&Measured, Sample<'_>)> = candidates.collect();
-    let sides = [&claim.sentence.left, &claim.sentence.right];
-    let selectors = sides
-        .into_iter()
-        .map(|words| Selector::new(words, plan, extensions, claim))
-        .collect::<Result<Vec<_>>>()?;
-    // Without `protocol` and `split`, the rows are of the first kind that both sides have.
-    let kind = |measured: &Measured| (measured.row.settings.protocol, measured.row.settings.split);
-    let has =
-        |selector: &Selector, wanted| candidates.iter().any(|(it, _)| kind(it) == wanted && selector.is(it));
-    let mut kinds = candidates.iter().map(|(measured, _)| kind(measured));
-    let first = kinds.find(|wanted| selectors.iter().all(|selector| has(selector, *wanted)));
-    let side = |index: usize| -> Result<Vec<Sample<'_>>> {
-        let selector = &selectors[index];
-        let mut all = candidates.iter().filter(|(it, _)| selector.is(it)).peekable();
-        let mut without = rows.iter().zip(&samples).filter(|(_, sample)| sample.is_none());
-        if all.peek().is_none() && without.any(|(measured, _)| selector.is(measured)) {
-            return Err(check::without_metric(claim, &sides[index].join(", "), false));
-        }
-        Ok(all.filter(|(it, _)| first == Some(kind(it))).map(|(_, sample)| *sample).collect())
-    };
-    let (left, right) = (side(0)?, side(1)?);
-    let difference = PairedDifference::new(&left, &right, 1.0 - ALPHA);
-    let interval = difference.as_ref().and_then(|difference| match claim.over {
-        Some(Over::Seeds) => difference.by_seed,
-        Some(Over::Documents) => difference.by_document,
-        None => difference.interval(),
-    });
-    Ok((difference, interval))
 }
 
 /// The verdict that an interval of the difference gives.

@@ -1,4 +1,6 @@
 use super::*;
+use crate::looks::ALPHA;
+use crate::results::Measured;
 use crate::results::tests::results;
 use longwave_eval::{DocumentSums, Protocol};
 
@@ -10,7 +12,7 @@ fn claim(text: &str) -> Result<ClaimConfig> {
 
 fn judged(claims: &[&str]) -> Vec<Judged> {
     let claims: Vec<ClaimConfig> = claims.iter().map(|text| claim(text).unwrap()).collect();
-    judge(&claims, &crate::plan::tests::plan(AXES), &results()).unwrap()
+    judge(&claims, &crate::plan::tests::plan(AXES), &results()).unwrap().claims
 }
 
 #[test]
@@ -116,6 +118,8 @@ fn answers() -> Results {
     let mut results = results();
     results.rows.retain(|measured| measured.row.seed < 2);
     for measured in &mut results.rows {
+        // The place in a plan of two seeds.
+        measured.run = measured.run / 3 * 2 + measured.run % 3;
         let right: i32 = if measured.extend == "ntk" { 3 } else { 2 };
         let row = &mut measured.row;
         let correct: Vec<u64> = (0..4).map(|index| if index < right { 10 } else { row.seed }).collect();
@@ -137,7 +141,7 @@ fn more_of_a_share_is_said_with_more() {
     let plan = crate::plan::tests::task_plan(TASK);
     let judged = |text: &str| {
         let claim = claim(text).unwrap();
-        judge(&[claim], &plan, &answers()).unwrap().remove(0)
+        judge(&[claim], &plan, &answers()).unwrap().claims.remove(0)
     };
     let exact = "says = \"rope, ntk > rope, yarn at 2L\"\nmetric = \"exact_match\"";
     let found = judged(exact);
@@ -172,7 +176,7 @@ fn the_baseline_is_that_of_the_same_run() {
     results.rows.extend(baselines);
     let text = "says = \"rope, ntk = alibi, ntk at 4L\"\ntolerance = 0.01\nmetric = \"baseline_difference\"";
     let plan = crate::plan::tests::plan(AXES);
-    let judged = judge(&[claim(text).unwrap()], &plan, &results).unwrap().remove(0);
+    let judged = judge(&[claim(text).unwrap()], &plan, &results).unwrap().claims.remove(0);
     let difference = judged.difference.unwrap();
     assert!(difference.mean.abs() < 1e-12 && difference.seeds == 3 && difference.documents == 3);
     assert_eq!(judged.verdict, Verdict::Holds);
@@ -203,4 +207,89 @@ fn a_metric_that_no_row_has_is_refused() {
     let message = |text: &str| claim(text).unwrap_err().to_string();
     assert!(message("says = \"a > b at L\"\nmetric = \"exact\"").contains("`exact_match`"));
     assert!(message("says = \"a > b at L\"\nmetric = \"accuracy\"\ntolerance = 2").contains("from 0 to 1"));
+}
+
+/// A plan of six seeds, judged after 3 and 6 of them, and the results of the first `seeds`: `yarn` is better than `ntk` by
+/// 0.2 at 4L without doubt; at 2L the first three seeds differ in sign.
+fn growing(seeds: u64) -> (Plan, Results) {
+    let claims = "[[evaluate]]\nlengths = [256, 512]\nextend = [\"ntk\", \"yarn\"]\n\
+                  [[claim]]\nsays = \"rope, yarn < rope, ntk at 4L\"";
+    let axes = AXES.replace("seeds = 3", "seeds = \"until decided\"\nmax_seeds = 6");
+    let plan = crate::plan::tests::plan(&format!("{axes}{claims}"));
+    let mut results = results();
+    let template = results.rows.clone();
+    results.rows.clear();
+    results.missing = (0..plan.runs.len()).filter(|run| !plan.is_within(*run, seeds as usize)).collect();
+    for (run, planned) in plan.runs.iter().enumerate().filter(|(_, run)| run.seed < seeds) {
+        for one in template.iter().filter(|one| one.row.seed == 0 && one.labels == planned.labels) {
+            let mut one = one.clone();
+            (one.run, one.row.seed) = (run, planned.seed);
+            let noise = match (one.extend.as_str(), one.row.settings.length) {
+                ("yarn", 256) => [0.3, -0.4, 0.2, -0.5, -0.45, -0.55][planned.seed as usize],
+                _ => 0.001 * planned.seed as f64,
+            };
+            let nll = one.row.nll() + noise;
+            one.row.values.set("nll", Some(nll));
+            let sums = vec![10.0 * nll; 3];
+            one.row.per_document = Some(DocumentSums::new(vec![10; 3]).with_numbers("nll", sums));
+            results.rows.push(one);
+        }
+    }
+    (plan, results)
+}
+
+#[test]
+fn a_decided_claim_gets_no_more_seeds() {
+    let sure = claim("says = \"rope, yarn < rope, ntk at 4L\"").unwrap();
+    let open = claim("says = \"rope, yarn < rope, ntk at 2L\"").unwrap();
+    let (plan, results) = growing(0);
+    assert_eq!(plan.looks.seeds(), [3, 6]);
+    let before = judge(std::slice::from_ref(&sure), &plan, &results).unwrap();
+    // The first look is of all runs: two encodings with three seeds.
+    assert_eq!((before.wanted.len(), before.claims[0].verdict), (6, Verdict::Undecided));
+    let (plan, results) = growing(3);
+    let one = judge(std::slice::from_ref(&sure), &plan, &results).unwrap();
+    assert_eq!((one.wanted.len(), one.claims[0].verdict), (0, Verdict::Holds));
+    // Two looks share 5%, two claims the 2.5% of a look.
+    let both = judge(&[sure.clone(), open.clone()], &plan, &results).unwrap();
+    assert_eq!((both.claims[0].verdict, both.claims[0].level), (Verdict::Holds, 0.9875));
+    assert_eq!(both.claims[1].verdict, Verdict::Undecided);
+    let wanted: Vec<String> = both.wanted.iter().map(|run| plan.runs[*run].title()).collect();
+    assert_eq!(wanted, ["rope, seed 3", "rope, seed 4", "rope, seed 5"]);
+    let (plan, results) = growing(6);
+    let after = judge(&[sure, open], &plan, &results).unwrap();
+    // What was decided stays as it was, with its seeds.
+    assert_eq!(after.claims[0], both.claims[0]);
+    assert_eq!(after.claims[0].difference.as_ref().unwrap().seeds, 3);
+    assert_eq!(after.claims[1].difference.as_ref().unwrap().seeds, 6);
+    assert_eq!((after.claims[1].level, after.wanted.len()), (0.975, 0));
+}
+
+#[test]
+fn seeds_that_are_there_by_chance_are_not_looked_at() {
+    // Four of six seeds are no look: the claim is judged by three, and waits for six.
+    let open = claim("says = \"rope, yarn < rope, ntk at 2L\"").unwrap();
+    let (plan, results) = growing(4);
+    let found = judge(&[open], &plan, &results).unwrap();
+    assert_eq!(found.claims[0].difference.as_ref().unwrap().seeds, 3);
+    assert_eq!(found.wanted.len(), 2);
+}
+
+#[test]
+fn the_seeds_that_a_claim_needs_follow_from_its_spread() {
+    let claims = [
+        claim("says = \"rope, yarn < rope, ntk at 4L\"").unwrap(),
+        claim("says = \"rope, yarn < rope, ntk at 2L\"").unwrap(),
+        claim("says = \"rope, yarn < rope, ntk at 2L\"\nover = \"documents\"\ntolerance = 0.09").unwrap(),
+    ];
+    let (plan, results) = growing(3);
+    let judgement = judge(&claims, &plan, &results).unwrap();
+    let needs = needs(&claims, &plan, &results, &judgement).unwrap();
+    assert_eq!(needs[0].needed, Seeds::Decided);
+    let Seeds::About(seeds) = needs[1].needed else { panic!("{:?}", needs[1]) };
+    assert!(seeds > 6 && needs[1].seeds == 3, "{seeds}");
+    assert_eq!(needs[1].runs.iter().map(|run| plan.runs[*run].title()).collect::<Vec<_>>(), ["rope, seed 0"]);
+    let (plan, results) = growing(1);
+    let judgement = judge(&claims, &plan, &results).unwrap();
+    assert_eq!(super::needs(&claims, &plan, &results, &judgement).unwrap()[1].needed, Seeds::Unknown);
 }

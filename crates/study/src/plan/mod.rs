@@ -3,6 +3,7 @@
 use crate::applicable::{Applicability, Groups, LeftOut};
 use crate::axis::Point;
 use crate::document::{Names, Study, merge};
+use crate::looks::Looks;
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, canonical};
 use longwave_data::DataConfig;
@@ -27,6 +28,10 @@ pub struct Plan {
     pub axes: Vec<String>,
     /// The runs.
     pub runs: Vec<Planned>,
+    /// The seeds that each combination may have, in their order.
+    pub seeds: Vec<u64>,
+    /// After how many seeds claims are judged.
+    pub looks: Looks,
     /// The kind of device, `cpu` or `gpu`.
     pub device: String,
     /// Content hashes of the corpora, by the text of their `[data]`.
@@ -108,6 +113,8 @@ impl Plan {
         Self {
             axes: study.axes.iter().map(|axis| axis.name.clone()).collect(),
             runs,
+            seeds: study.seeds.clone(),
+            looks: study.looks.clone(),
             device: device.to_owned(),
             contents: contents.collect(),
             refused,
@@ -135,6 +142,11 @@ impl Plan {
             format!("{}{more}", runs[..runs.len().min(FEW)].join("; "))
         };
         sentences.into_iter().map(|(what, runs)| format!("{}: {what}", joined(&runs))).collect()
+    }
+
+    /// Whether a run is one of the first `count` seeds.
+    pub fn is_within(&self, run: usize, count: usize) -> bool {
+        self.seeds[..count.min(self.seeds.len())].contains(&self.runs[run].seed)
     }
 
     /// The runs that can be done, with their places in the plan, each work once.

@@ -5,16 +5,19 @@
 //! - [`interval`]: means and paired differences with Student's t.
 //! - [`student`]: the t distribution itself.
 //! - [`holm`]: many comparisons at once.
+//! - [`power`]: how many pairs a test needs.
 //! - [`mod@bootstrap`]: intervals that assume no distribution, over seeds and documents.
 
 pub mod bootstrap;
 pub mod holm;
 pub mod interval;
+pub mod power;
 pub mod student;
 
 pub use bootstrap::bootstrap;
 pub use holm::{adjusted, level_of_rank};
 pub use interval::{Interval, mean_interval, paired_difference, paired_documents, ratio_interval};
+pub use power::seeds_needed;
 
 /// Mean of numbers; `None` of none.
 pub fn mean(numbers: &[f64]) -> Option<f64> {

@@ -2,16 +2,24 @@
 
 use super::tables::value;
 use crate::judge::Judged;
+use crate::looks::Looks;
 use crate::ranking::{Leaders, Ranking};
 use longwave_eval::Metric;
 use longwave_position::Tokens;
 use longwave_report::grid::{Entry, Grid, Header};
 
 /// The verdict on each claim, with its evidence.
-pub(super) fn claims(claims: &[Judged]) -> Grid {
+pub(super) fn claims(claims: &[Judged], looks: &Looks) -> Grid {
     let mut notes = vec![
         "Differences in nats per token, left side minus right, paired by seed and by document.".to_owned(),
     ];
+    if looks.are_several() {
+        notes.push(format!(
+            "Claims were judged after {} seeds, each time with 1/{} of the 5%; a claim that is decided gets no more seeds.",
+            looks.in_words(),
+            looks.seeds().len()
+        ));
+    }
     if claims.iter().any(|claim| claim.is_added) {
         let added = "(added): the claim was added or changed after the first result of the study was there. It is \
                      corrected with the rest.";

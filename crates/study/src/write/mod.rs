@@ -27,6 +27,8 @@ pub use tables::tables;
 pub struct StudyReport {
     name: String,
     progress: String,
+    /// Runs that are still to be done.
+    wanted: usize,
     results: Vec<Grid>,
     claims: Option<Grid>,
     /// Evaluations that do not apply, a sentence each.
@@ -54,7 +56,8 @@ impl StudyReport {
         results: &Results,
         against: Option<&Reference>,
     ) -> Result<Self> {
-        let mut judged = judge(&study.claims, plan, results)?;
+        let mut judgement = judge(&study.claims, plan, results)?;
+        let judged = &mut judgement.claims;
         for (claim, is_added) in judged.iter_mut().zip(declared::added(folder, study)?) {
             claim.is_added = is_added;
         }
@@ -62,9 +65,10 @@ impl StudyReport {
         let failed = results.failures.iter();
         let mut report = Self {
             name: study.name.clone(),
-            progress: progress(plan, results),
+            progress: progress(plan, results, judgement.wanted.len()),
+            wanted: judgement.wanted.len(),
             results: tables(results),
-            claims: (!judged.is_empty()).then(|| answers::claims(&judged)),
+            claims: (!judged.is_empty()).then(|| answers::claims(judged, &plan.looks)),
             left_out: plan.left_out(),
             failed: failed.map(|(run, why)| format!("{}: {}", plan.runs[*run].title(), why.reason)).collect(),
             best,
@@ -116,6 +120,11 @@ impl StudyReport {
         grids.map(|grid| grid.written(format)).collect::<Vec<_>>().join("\n")
     }
 
+    /// Runs that are still to be done.
+    pub fn wanted(&self) -> usize {
+        self.wanted
+    }
+
     /// The report in `report/`; `None` without any row.
     pub fn page(&self) -> Option<&Report> {
         self.page.as_ref().map(|(_, report)| report)
@@ -137,14 +146,19 @@ impl StudyReport {
 }
 
 /// How many runs are finished, failed, and to be done.
-fn progress(plan: &Plan, results: &Results) -> String {
+fn progress(plan: &Plan, results: &Results, wanted: usize) -> String {
     let (all, failed, missing) = (plan.runs.len(), results.failures.len(), results.missing.len());
-    let mut text = format!("{} of {all} runs finished", all - failed - missing);
+    let finished = all - failed - missing;
+    let mut text = if plan.looks.are_several() {
+        format!("{finished} runs finished of at most {all}")
+    } else {
+        format!("{finished} of {all} runs finished")
+    };
     if failed > 0 {
         let _ = write!(text, ", {failed} failed");
     }
-    if missing > 0 {
-        let _ = write!(text, ", {missing} to be done");
+    if wanted > 0 {
+        let _ = write!(text, ", {wanted} to be done");
     }
     text + "."
 }

@@ -6,6 +6,7 @@
 
 mod best;
 mod checks;
+mod decided;
 mod failures;
 mod killed;
 mod outputs;

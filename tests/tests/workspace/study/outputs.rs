@@ -226,7 +226,7 @@ fn the_schema_of_a_study_has_its_keys() {
     assert!(schema["$defs"]["EvaluateConfig"]["properties"]["only"].is_object());
     // Errors of a study name its schema.
     for wrong in
-        [STUDY.replace("threads = 1", "threds_of = 1"), STUDY.replace("threads = 1", "threads = \"many\"")]
+        [STUDY.replace("threads = 1", "threds_of = 1"), STUDY.replace("threads = 1", "threads = true")]
     {
         project.write("two.toml", &wrong);
         let outcome = study(&project, &["--dry-run"]);

@@ -1,0 +1,104 @@
+//! What the claims of a study still need, and at what price.
+
+use super::StudyRunner;
+use super::estimate::duration;
+use super::speed::Speeds;
+use crate::output::{data, status};
+use longwave_core::Result;
+use longwave_report::grid::{Entry, Grid, Header};
+use longwave_study::cost::Cost;
+use longwave_study::judge::{Need, POWER, Seeds, Verdict, judge, needs};
+use longwave_study::results::Results;
+use std::collections::HashSet;
+
+impl StudyRunner<'_> {
+    /// The runs that are neither finished nor failed, each work once: all, or those of the next look of the claims.
+    pub(super) fn needed(&self) -> Result<Vec<usize>> {
+        let open = longwave_study::execute::missing(&self.plan, &self.store);
+        if !self.plan.looks.are_several() {
+            return Ok(open);
+        }
+        let results = Results::gather(&self.plan, &self.store)?;
+        let wanted = judge(&self.study.claims, &self.plan, &results)?.wanted;
+        let id = |run: &usize| self.plan.runs[*run].job.as_ref().ok().map(longwave_study::Job::id);
+        let wanted: HashSet<_> = wanted.iter().filter_map(id).collect();
+        Ok(open.into_iter().filter(|run| id(run).is_some_and(|id| wanted.contains(&id))).collect())
+    }
+
+    /// Says how far the claims are, where these decide what is run next.
+    pub(super) fn introduce_look(&self, runs: &[usize]) -> Result<()> {
+        if !self.plan.looks.are_several() {
+            return Ok(());
+        }
+        let results = Results::gather(&self.plan, &self.store)?;
+        let claims = judge(&self.study.claims, &self.plan, &results)?.claims;
+        let decided = claims.iter().filter(|claim| claim.verdict != Verdict::Undecided).count();
+        let (all, runs) = (claims.len(), runs.len());
+        status(&format!("look      {decided} of {all} claims decided; {runs} runs before the next look"));
+        Ok(())
+    }
+
+    /// What each claim needs, by the runs that are finished; none of a study without claims, or before its first run.
+    pub(super) fn needs(&self) -> Result<Vec<Need>> {
+        let results = Results::gather(&self.plan, &self.store)?;
+        if results.rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let judgement = judge(&self.study.claims, &self.plan, &results)?;
+        needs(&self.study.claims, &self.plan, &results, &judgement)
+    }
+
+    /// Prints what each claim needs, and how long that takes.
+    pub(super) fn show_needs(
+        &self,
+        needs: &[Need],
+        speeds: Option<&Speeds>,
+        costs: &[Option<Cost>],
+    ) -> Result<()> {
+        if needs.is_empty() {
+            return Ok(());
+        }
+        let row = |need: &Need| {
+            let more = match need.needed {
+                Seeds::About(seeds) => seeds.saturating_sub(need.seeds),
+                _ => 0,
+            };
+            let time = speeds.filter(|_| more > 0).map(|speeds| {
+                duration(more as f64 * self.seconds(speeds, &need.runs, costs) / self.jobs() as f64)
+            });
+            let so_far = need.so_far.map_or("-".to_owned(), |it| format!("{:+.4} ±{:.4}", it.mean, it.se));
+            let needed = match need.needed {
+                Seeds::Decided => "decided".to_owned(),
+                Seeds::About(seeds) => format!("about {seeds}"),
+                Seeds::MoreThan(seeds) => format!("more than {seeds}"),
+                Seeds::OverDocuments => "judged over documents".to_owned(),
+                Seeds::Unknown => "unknown".to_owned(),
+            };
+            let time = time.unwrap_or_else(|| "-".to_owned());
+            [need.says.clone(), so_far, need.seeds.to_string(), needed, time].map(Entry::new).into()
+        };
+        let mut notes = vec![format!(
+            "So many seeds decide a claim with probability {:.0}% if the difference and its spread are those of the seeds so \
+             far, at the level that {} claims leave it.",
+            100.0 * POWER,
+            needs.len()
+        )];
+        if needs.iter().any(|need| need.needed == Seeds::Unknown) {
+            notes.push("Unknown: fewer than two seeds are finished.".to_owned());
+        }
+        let grid = Grid {
+            title: "What the claims need".into(),
+            setting: String::new(),
+            headers: vec![
+                Header::words("claim"),
+                Header::number("difference so far"),
+                Header::number("seeds"),
+                Header::number("seeds needed"),
+                Header::number("time of the others"),
+            ],
+            rows: needs.iter().map(row).collect(),
+            notes,
+        };
+        data(&format!("\n{}", grid.text()))
+    }
+}

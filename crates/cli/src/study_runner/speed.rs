@@ -1,0 +1,169 @@
+//! How fast runs are on this machine, by a few steps of each encoding.
+
+use super::StudyRunner;
+use crate::interrupt;
+use crate::output::status;
+use crate::terminal::Terminal;
+use longwave_core::error::Kind;
+use longwave_core::{Error, Result};
+use longwave_experiment::{Config, Event, Experiment, Machine, Observer};
+use longwave_model::size::training_flops;
+use longwave_study::cost::Cost;
+use longwave_study::{Job, Study};
+use longwave_train::RunConfig;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Encodings whose speed is measured; those that take most of the work.
+const PROBES: usize = 6;
+/// Steps of a probe; the fastest counts.
+const STEPS: u64 = 3;
+/// The most operations of a probe's step; of a larger one only as many sequences are computed as come to it.
+const STEP_FLOPS: u128 = 100_000_000_000;
+/// Seconds after which no further probe begins.
+const PROBING: Duration = Duration::from_secs(10);
+/// A step that no probe comes to, and that TOML can hold.
+const NEVER: u64 = i64::MAX as u64;
+
+/// What a probe computes with: the study's first device, and the threads of a run.
+pub(super) fn machine(study: &Study, threads: usize) -> Result<Machine> {
+    Machine::open(study.devices[0].parse()?, Some(threads))
+}
+
+/// Floating-point operations a second by encoding.
+#[derive(Debug)]
+pub(super) struct Speeds {
+    by_encoding: Vec<(String, f64)>,
+    /// That of encodings without a measurement.
+    slowest: f64,
+}
+
+impl StudyRunner<'_> {
+    /// Measures the encodings that take most of the work of these runs; `None` where none could be measured.
+    pub(super) fn speeds(
+        &self,
+        machine: &Machine,
+        runs: &[usize],
+        costs: &[Option<Cost>],
+    ) -> Result<Option<Speeds>> {
+        let mut work: Vec<(String, f64, &Job)> = Vec::new();
+        for &index in runs {
+            let (Ok(job), Some(cost)) = (&self.plan.runs[index].job, costs[index]) else { continue };
+            let encoding = job.config.run.position.name();
+            match work.iter_mut().find(|(known, ..)| *known == encoding) {
+                Some((_, flops, _)) => *flops += cost.flops(),
+                None => work.push((encoding, cost.flops(), job)),
+            }
+        }
+        work.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let mut by_encoding = Vec::new();
+        let begin = Instant::now();
+        for (place, (encoding, _, job)) in work.into_iter().enumerate().take(PROBES) {
+            if begin.elapsed() > PROBING {
+                break;
+            }
+            match probe(job, machine, place) {
+                Ok(speed) => {
+                    let threads = self.threads;
+                    status(&format!("probe     {encoding}: {:.2} GFLOP/s on {threads} threads", speed / 1e9));
+                    by_encoding.push((encoding, speed));
+                }
+                Err(error) if error.kind() == Kind::Interrupted => return Err(error),
+                Err(error) => status(&format!("probe     {encoding}: {}", error.message())),
+            }
+        }
+        let slowest = by_encoding.iter().map(|(_, speed)| *speed).min_by(f64::total_cmp);
+        Ok(slowest.map(|slowest| Speeds { by_encoding, slowest }))
+    }
+
+    /// Seconds of all these runs, one after the other: each encoding's operations at its speed, and what was not measured
+    /// at the slowest.
+    pub(super) fn seconds(&self, speeds: &Speeds, runs: &[usize], costs: &[Option<Cost>]) -> f64 {
+        let of = |&index: &usize| -> Option<f64> {
+            let encoding = self.plan.runs[index].job.as_ref().ok()?.config.run.position.name();
+            let known = speeds.by_encoding.iter().find(|(known, _)| *known == encoding);
+            Some(costs[index]?.flops() / known.map_or(speeds.slowest, |(_, speed)| *speed))
+        };
+        runs.iter().filter_map(of).sum()
+    }
+}
+
+/// Floating-point operations a second of a few training steps, whose files are thrown away.
+fn probe(job: &Job, machine: &Machine, place: usize) -> Result<f64> {
+    let folder = Scratch::new(place);
+    let mut config = job.config.run.clone();
+    // Neither validation nor checkpoints within the probe.
+    (config.train.validate_every, config.train.checkpoint_every) = (Some(NEVER), Some(NEVER));
+    config.train.steps = config.train.steps.max(STEPS + 2);
+    shorten(&mut config)?;
+    let config = Config { run: config, evaluate: Vec::new(), ..job.config.clone() };
+    let mut probe = Probe { steps: 0, fastest: f64::INFINITY };
+    let experiment = Experiment::open(config, &folder.0, false, machine, &mut Terminal::default())?;
+    let train = &experiment.run.config.train;
+    let flops = train.batch_tokens * training_flops(&experiment.resolved, train.length);
+    match experiment.train(&mut probe) {
+        Err(error) if error.kind() != Kind::Interrupted || interrupt::asked() => Err(error),
+        _ => Ok(flops as f64 / probe.fastest),
+    }
+}
+
+/// Leaves so many sequences of a step that it takes a few seconds at most: the speed is that of a whole one.
+///
+/// # Errors
+/// One sequence takes longer.
+fn shorten(config: &mut RunConfig) -> Result<()> {
+    let resolved = config.model.resolve(config.data.vocab_size().unwrap_or(1), config.train.length)?;
+    let length = config.train.length;
+    let sequence = training_flops(&resolved, length) as u128 * length as u128;
+    let sequences = (STEP_FLOPS / sequence.max(1)) as usize;
+    if sequences == 0 {
+        return Err(Error::failed(format!("a sequence of {length} tokens takes too long to be measured")));
+    }
+    if sequences < config.train.batch_tokens / length {
+        config.train.batch_tokens = sequences * length;
+        config.train.accumulation = 1;
+    }
+    Ok(())
+}
+
+/// Stops a training after a few steps, and keeps the time of the fastest.
+struct Probe {
+    steps: u64,
+    fastest: f64,
+}
+
+impl Observer for Probe {
+    fn event(&mut self, event: Event<'_>) {
+        if let Event::Step(_, metric) = event {
+            self.steps = metric.step;
+            self.fastest = self.fastest.min(metric.seconds);
+        }
+    }
+
+    fn stop(&self) -> bool {
+        self.steps >= STEPS || interrupt::asked()
+    }
+}
+
+/// A folder that goes away with this.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(place: usize) -> Self {
+        Self(std::env::temp_dir().join(format!("longwave-probe-{}-{place}", std::process::id())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+fn remove(folder: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(folder)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!("`{}` cannot be removed: {error}", folder.display());
+    }
+}

@@ -1,0 +1,106 @@
+//! `threads = "auto"`: whether many runs with a thread each, or few with several, are faster on this machine.
+
+use super::{Launcher, Options, cores, program};
+use crate::output::status;
+use longwave_core::{Error, Result, file};
+use longwave_study::Study;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Seconds that each process measures.
+const SECONDS: &str = "1";
+
+/// The threads of a run: those of the study, or the number with which all cores train most tokens a second.
+///
+/// # Errors
+/// The study leaves the number open and its runs are not on this machine, or nothing can be measured.
+pub(super) fn of_a_run(study: &Study, kind: &str, options: &Options) -> Result<usize> {
+    match study.threads {
+        Some(threads) => Ok(threads),
+        None if options.collect || kind != "cpu" => Ok(1),
+        None if options.launcher != Launcher::Local => Err(Error::value(
+            "threads",
+            "\"auto\"",
+            "it is measured here, and the launcher has other machines",
+        )
+        .hint("write a number, such as `--set threads=4`")),
+        None => fastest(study),
+    }
+}
+
+/// Measures training steps with 1, 2, 4, .. threads a process, each time with as many processes as the cores hold.
+fn fastest(study: &Study) -> Result<usize> {
+    let folder = tempfolder()?;
+    let config = folder.join("config.toml");
+    let text = toml::to_string(&study.first_config())
+        .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
+    file::write(&config, text.as_bytes())?;
+    let candidates = std::iter::successors(Some(1), |threads| Some(threads * 2));
+    let candidates = candidates.take_while(|threads| *threads < cores()).chain([cores()]);
+    let mut best: Option<(usize, f64)> = None;
+    for threads in candidates {
+        let processes = cores() / threads;
+        let measured = speed(&config, threads, processes);
+        let speed = match measured {
+            Ok(speed) => speed,
+            Err(error) => {
+                remove(&folder);
+                return Err(error);
+            }
+        };
+        let runs = if processes == 1 { "1 run".to_owned() } else { format!("{processes} runs at a time") };
+        status(&format!("probe     {runs} with {threads} threads: {speed:.0} tokens/s in all"));
+        // Of equal ones the fewer threads: a process waits for its slowest.
+        if best.is_none_or(|(_, fastest)| speed > fastest) {
+            best = Some((threads, speed));
+        }
+    }
+    remove(&folder);
+    Ok(best.map_or(1, |(threads, _)| threads))
+}
+
+/// Tokens a second of so many processes together.
+fn speed(config: &Path, threads: usize, processes: usize) -> Result<f64> {
+    let program = program()?;
+    let start = |_| -> Result<Child> {
+        Command::new(&program)
+            .args(["bench", "train", "--alone", "--json", "--seconds", SECONDS, "--device", "cpu"])
+            .args(["--threads", &threads.to_string(), "--config"])
+            .arg(config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| Error::io("start", &program, &error))
+    };
+    let children: Vec<Child> = (0..processes).map(start).collect::<Result<_>>()?;
+    let mut sum = 0.0;
+    for child in children {
+        let output = child
+            .wait_with_output()
+            .map_err(|error| Error::failed(format!("a probe cannot be watched: {error}")))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let record = text.lines().find_map(|line| serde_json::from_str::<Value>(line).ok());
+        let Some(speed) = record.and_then(|record| record["tokens_per_second"].as_f64()) else {
+            let why = String::from_utf8_lossy(&output.stderr);
+            let why = why.lines().find(|line| line.starts_with("error")).unwrap_or("no reason was given");
+            return Err(Error::failed(format!("`threads = \"auto\"` cannot be measured: {why}"))
+                .hint("write a number, such as `threads = 1`"));
+        };
+        sum += speed;
+    }
+    Ok(sum)
+}
+
+fn tempfolder() -> Result<std::path::PathBuf> {
+    let folder = std::env::temp_dir().join(format!("longwave-threads-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(|error| Error::io("create", &folder, &error))?;
+    Ok(folder)
+}
+
+fn remove(folder: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(folder) {
+        tracing::warn!("`{}` cannot be removed: {error}", folder.display());
+    }
+}

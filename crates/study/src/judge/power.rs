@@ -1,0 +1,92 @@
+//! How many seeds a claim needs, estimated from those that are there.
+
+use super::question::questions;
+use super::{Judgement, Verdict};
+use crate::claim::{ClaimConfig, Over, Relation};
+use crate::plan::Plan;
+use crate::results::Results;
+use crate::statistics::{Interval, seeds_needed};
+use longwave_core::Result;
+
+/// The probability with which the seeds that a claim needs decide it.
+pub const POWER: f64 = 0.8;
+
+/// How many seeds a claim needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seeds {
+    /// It is decided.
+    Decided,
+    /// About so many in all.
+    About(usize),
+    /// More than so many.
+    MoreThan(usize),
+    /// More seeds do not help: it is judged over documents.
+    OverDocuments,
+    /// Fewer than two seeds are there, so that the spread is unknown.
+    Unknown,
+}
+
+/// What a claim needs to be decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Need {
+    /// The sentence.
+    pub says: String,
+    /// The difference of its sides over the seeds that are there, as far as there are two.
+    pub so_far: Option<Interval>,
+    /// Seeds that both sides have.
+    pub seeds: usize,
+    /// Seeds that it needs.
+    pub needed: Seeds,
+    /// Its runs with one seed, as places in the plan.
+    pub runs: Vec<usize>,
+}
+
+/// What each claim needs to be decided with probability [`POWER`], at the level that it has if all others are open: the
+/// difference and its spread are taken to be those of the seeds that are there.
+///
+/// # Errors
+/// A word of a claim names nothing.
+pub fn needs(
+    claims: &[ClaimConfig],
+    plan: &Plan,
+    results: &Results,
+    judgement: &Judgement,
+) -> Result<Vec<Need>> {
+    let alpha = plan.looks.alpha() / claims.len() as f64;
+    let of = |(question, judged): (_, &super::Judged)| {
+        let question: &super::Question<'_> = question;
+        let (difference, _) = question.evidence(results, plan, plan.seeds.len())?;
+        let so_far = difference.as_ref().and_then(|difference| difference.by_seed);
+        let needed = match so_far {
+            _ if judged.verdict != Verdict::Undecided => Seeds::Decided,
+            _ if question.claim.over == Some(Over::Documents) => Seeds::OverDocuments,
+            None => Seeds::Unknown,
+            Some(so_far) => {
+                // Of `n` seeds the error is the deviation over the root of `n`.
+                let deviation = so_far.se * (so_far.df + 1.0).sqrt();
+                match seeds_needed(distance(question.claim, so_far.mean), deviation, alpha, POWER) {
+                    Ok(seeds) => Seeds::About(seeds),
+                    Err(most) => Seeds::MoreThan(most),
+                }
+            }
+        };
+        Ok(Need {
+            says: judged.says.clone(),
+            so_far,
+            seeds: difference.map_or(0, |difference| difference.seeds),
+            needed,
+            runs: question.runs(plan, 1).collect(),
+        })
+    };
+    questions(claims, plan, results)?.iter().zip(&judgement.claims).map(of).collect()
+}
+
+/// How far a difference is from the nearest one that would decide the claim the other way.
+fn distance(claim: &ClaimConfig, mean: f64) -> f64 {
+    let t = claim.tolerance;
+    match claim.sentence.relation {
+        Relation::Less => (mean - t).abs(),
+        Relation::More => (mean + t).abs(),
+        Relation::Same => (mean.abs() - t).abs(),
+    }
+}

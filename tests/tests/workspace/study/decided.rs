@@ -1,0 +1,112 @@
+//! Studies whose claims decide how many seeds there are, and studies within a time.
+
+use super::{STUDY, done, project, study};
+use crate::common::Project;
+
+/// Looks after 3 and 6 seeds; the second claim compares a reading with itself, which nothing decides.
+fn until_decided() -> String {
+    let text = STUDY.replace("seeds = 2", "seeds = \"until decided\"\nmax_seeds = 6");
+    format!("{text}\n[[claim]]\nsays = \"rope, linear < rope, linear at 64\"\n")
+}
+
+fn study_md(project: &Project) -> String {
+    String::from_utf8(project.read("runs/studies/two/study.md")).unwrap()
+}
+
+/// The seeds of the rows of an encoding in `results.csv`.
+fn seeds(project: &Project, encoding: &str) -> Vec<String> {
+    let text = String::from_utf8(project.read("runs/studies/two/results.csv")).unwrap();
+    let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+    let place = |name: &str| header.iter().position(|column| *column == name).unwrap();
+    let (seed, position) = (place("seed"), place("position"));
+    let rows = text.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
+    let mut seeds: Vec<String> =
+        rows.filter(|row| row[position] == encoding).map(|row| row[seed].to_owned()).collect();
+    seeds.sort();
+    seeds.dedup();
+    seeds
+}
+
+#[test]
+fn only_claims_that_are_open_get_more_seeds() {
+    let project = project(&until_decided());
+    let plan = done(study(&project, &["--dry-run"])).stdout;
+    assert!(plan.contains("at most 12 runs, 12 different, 6 to be done for the next look"), "{plan}");
+    let outcome = done(study(&project, &[]));
+    assert!(
+        outcome.stderr.contains("0 of 2 claims decided; 6 runs before the next look"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(
+        outcome.stderr.contains("1 of 2 claims decided; 3 runs before the next look"),
+        "{}",
+        outcome.stderr
+    );
+    let text = study_md(&project);
+    assert!(text.contains("9 runs finished of at most 12.\n"), "{text}");
+    assert!(text.contains("Claims were judged after 3 and 6 seeds, each time with 1/2 of the 5%"), "{text}");
+    assert_eq!(seeds(&project, "alibi"), ["0", "1", "2"]);
+    assert_eq!(seeds(&project, "rope"), ["0", "1", "2", "3", "4", "5"]);
+    let row = |says: &str| text.lines().find(|line| line.contains(says)).unwrap().to_owned();
+    let decided = row("rope = alibi at 64");
+    assert!(decided.contains("**holds**") && decided.contains(" 3, "), "{decided}");
+    let open = row("rope, linear < rope, linear");
+    assert!(open.contains("**undecided**") && open.contains(" 6, "), "{open}");
+    // Once more there is nothing to do.
+    let again = done(study(&project, &[]));
+    assert!(!again.stderr.contains("look      "), "{}", again.stderr);
+    assert_eq!(study_md(&project), text);
+    let needs = done(study(&project, &["--dry-run"])).stdout;
+    assert!(needs.contains("What the claims need") && needs.contains("decided"), "{needs}");
+    assert!(needs.contains("more than 10000"), "{needs}");
+}
+
+#[test]
+fn a_pilot_says_how_many_seeds_a_claim_needs() {
+    let pilot = format!("{STUDY}\n[[claim]]\nsays = \"rope < alibi at 64\"\ntolerance = 0.001\n");
+    let project = project(&pilot.replace("tolerance = 100.0", "tolerance = 1e-9"));
+    let before = done(study(&project, &["--dry-run"])).stdout;
+    assert!(!before.contains("What the claims need"), "{before}");
+    done(study(&project, &["--set", "seeds=1"]));
+    let one = done(study(&project, &["--dry-run"])).stdout;
+    assert!(one.contains("unknown") && one.contains("fewer than two seeds are finished"), "{one}");
+    done(study(&project, &[]));
+    let two = done(study(&project, &["--dry-run"])).stdout;
+    assert!(two.contains("with probability 80%") && two.contains("rope < alibi at 64"), "{two}");
+    assert!(two.contains("about ") || two.contains("decided"), "{two}");
+}
+
+#[test]
+fn a_budget_holds_whole_seeds_or_is_refused() {
+    let project = project(STUDY);
+    let short = study(&project, &["--budget", "0.01s"]);
+    assert_eq!(short.code, Some(2), "{}", short.stderr);
+    assert!(short.stderr.contains("the first 2 runs take about"), "{}", short.stderr);
+    let plan = done(study(&project, &["--dry-run", "--budget", "1h"])).stdout;
+    assert!(plan.contains("a budget of 1.0 hours holds it"), "{plan}");
+    let plan = done(study(&project, &["--dry-run", "--budget", "0.01s"])).stdout;
+    assert!(plan.contains("holds 0 of 2 seeds: 0 runs"), "{plan}");
+    let outcome = done(study(&project, &["--budget", "1h"]));
+    assert!(outcome.stderr.contains("budget    a budget of 1.0 hours holds it"), "{}", outcome.stderr);
+    assert!(study_md(&project).contains("4 of 4 runs finished."));
+    let wrong = study(&project, &["--budget", "3"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("it is a time such as `45m`"), "{}", wrong.stderr);
+    let elsewhere = study(&project, &["--budget", "3h", "--launcher", "slurm"]);
+    assert_eq!(elsewhere.code, Some(2));
+    assert!(elsewhere.stderr.contains("plans for this machine"), "{}", elsewhere.stderr);
+}
+
+#[test]
+fn threads_are_those_that_this_machine_is_fastest_with() {
+    let project =
+        project(&STUDY.replace("threads = 1", "threads = \"auto\"").replace("seeds = 2", "seeds = 1"));
+    let outcome = done(study(&project, &[]));
+    let probes: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains(" tokens/s in all")).collect();
+    assert!(!probes.is_empty() && probes[0].contains("with 1 threads"), "{}", outcome.stderr);
+    assert!(study_md(&project).contains("2 of 2 runs finished."));
+    let elsewhere = study(&project, &["--launcher", "slurm"]);
+    assert_eq!(elsewhere.code, Some(2));
+    assert!(elsewhere.stderr.contains("the launcher has other machines"), "{}", elsewhere.stderr);
+}

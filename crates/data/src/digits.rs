@@ -10,8 +10,7 @@ impl Tokenizer {
     /// A token holds a digit and more, so that the digits of a number are not tokens of their own, or no token is a digit.
     pub fn digits(&self) -> Result<Vec<u32>> {
         let mut digits = Vec::new();
-        for id in 0..self.vocab_size() as u32 {
-            // Ids without a token have no text.
+        for id in self.ids() {
             let Ok(text) = self.decode(&[id]) else { continue };
             let text = text.trim();
             if !text.contains(|letter: char| letter.is_ascii_digit()) {

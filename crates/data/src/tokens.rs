@@ -170,16 +170,21 @@ impl TokenFile {
         {
             return Err("there are not as many lengths as tokens");
         }
-        let last = self.documents().checked_sub(1).map(|last| self.record(last));
-        match last {
-            Some(last)
-                if last.end as usize != self.len() || last.name_end as usize != content.names.len() =>
-            {
-                Err("its documents do not end where the tokens do")
+        // Each document begins where the one before it ends, or after a separator.
+        let (mut end, mut name_end) = (0, 0);
+        for record in (0..self.documents()).map(|index| self.record(index)) {
+            if record.start < end || record.end < record.start || record.name_end < name_end {
+                return Err("its documents do not follow each other");
             }
-            None if !self.is_empty() => Err("it has tokens but no documents"),
-            _ => std::str::from_utf8(&content.names).map(|_| ()).map_err(|_| "a name is not UTF-8"),
+            (end, name_end) = (record.end, record.name_end);
         }
+        if self.documents() == 0 && !self.is_empty() {
+            return Err("it has tokens but no documents");
+        }
+        if end != self.len() as u64 || name_end != content.names.len() as u64 {
+            return Err("its documents do not end where the tokens do");
+        }
+        std::str::from_utf8(&content.names).map(|_| ()).map_err(|_| "a name is not UTF-8")
     }
 
     fn width(&self) -> usize {
@@ -323,6 +328,20 @@ mod tests {
         assert!(open(TokenBytes::One).unwrap_err().message().contains("ends within a token"));
         std::fs::write(&paths.tokens, [1, 0]).unwrap();
         assert!(open(TokenBytes::One).unwrap_err().message().contains("do not end where the tokens do"));
+        let wrong = [
+            Record { start: 1, end: 0, ..record },
+            Record { name_end: u64::MAX, ..record },
+            Record { start: 9, ..record },
+        ];
+        for first in wrong {
+            std::fs::write(&paths.tokens, [1, 0, 2, 1]).unwrap();
+            let second = Record { start: 2, bytes: 0, ..record };
+            std::fs::write(&paths.documents, [first.to_bytes(), second.to_bytes()].concat()).unwrap();
+            assert!(
+                open(TokenBytes::One).unwrap_err().message().contains("do not follow each other"),
+                "{first:?}"
+            );
+        }
         std::fs::write(&paths.documents, []).unwrap();
         assert!(open(TokenBytes::One).unwrap_err().message().contains("tokens but no documents"));
         std::fs::remove_file(&paths.names).unwrap();

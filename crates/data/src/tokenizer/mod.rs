@@ -109,6 +109,19 @@ impl Tokenizer {
         }
     }
 
+    /// The ids that have a token, in order: a vocabulary may have gaps.
+    pub(crate) fn ids(&self) -> Vec<u32> {
+        match &self.kind {
+            Kind::Bytes => (0..BYTES as u32).collect(),
+            Kind::Model(model) => {
+                let mut ids: Vec<u32> = model.inner.get_vocab(true).into_values().collect();
+                ids.sort_unstable();
+                ids.dedup();
+                ids
+            }
+        }
+    }
+
     /// The tokens of a text. Nothing is added at its ends, whatever the tokenizer would add there.
     ///
     /// # Errors

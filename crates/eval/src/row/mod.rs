@@ -196,6 +196,14 @@ impl ResultRow {
                 return Err(format!("`{name} = {tokens}` is no length of a text"));
             }
         }
+        let places = self.positions.iter().flatten();
+        if let Some(place) = places.clone().find(|place| place.position >= length) {
+            return Err(format!("`position = {}` is no place in a text of {length} tokens", place.position));
+        }
+        let sum = |sum: u64, tokens: u64| sum.checked_add(tokens).filter(|sum| *sum <= LONGEST as u64);
+        if places.map(|place| place.tokens).try_fold(0, sum).is_none() {
+            return Err("`tokens` of `positions` are more than any text has".to_owned());
+        }
         match &self.per_document {
             Some(sums) => sums.check(),
             None => Ok(()),

@@ -7,15 +7,17 @@ use crate::{fields, scaling, tensors, weights};
 use burn::tensor::Device;
 use longwave_core::config::without_types;
 use longwave_core::file::sha256_of;
+use longwave_core::memory_check::product;
 use longwave_core::{Error, Result, file};
 use longwave_data::Tokenizer;
-use longwave_position::ExtensionConfig;
+use longwave_model::config::Resolved;
 use longwave_position::extensions::rope_parameters::rope_type;
+use longwave_position::{Dimensions, ExtensionConfig};
 use longwave_train::RunConfig;
 use longwave_train::checkpoint::{self, Meta, StageReading};
-use longwave_train::parameters;
 use longwave_train::restore::{fresh_model, read_after};
 use longwave_train::run::{CheckpointId, checkpoint_path};
+use longwave_train::{memory_check, parameters};
 use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -241,6 +243,7 @@ impl Import {
             .hint("the model must have one embedding for each entry"));
         }
         let resolved = config.model.resolve(found, config.train.length)?;
+        self.check_size(&resolved, &config)?;
         let fresh = fresh_model(&config, &resolved, device)?;
         let fresh = read_after(&config, fresh, &self.stages)?;
         let in_weights =
@@ -274,6 +277,26 @@ impl Import {
         file::write(&out.join("tokenizer.json"), text.as_bytes())?;
         file::write(&out.join("config.toml"), toml.as_bytes())?;
         Ok(config)
+    }
+
+    /// Checks that the file of the weights can hold what the config asks for, before anything of that size is made. No form of
+    /// a number takes less than a byte.
+    fn check_size(&self, resolved: &Resolved, config: &RunConfig) -> Result<()> {
+        let bytes = self.weights.len() as u64;
+        let Dimensions { layers, width, heads, head_dim, .. } = resolved.dimensions;
+        // Even to count the parameters of a million layers takes minutes: those of q are the least of a layer.
+        let of_queries = product(&[layers, width, heads, head_dim]);
+        let numbers =
+            if of_queries > bytes { of_queries } else { memory_check::parameters(config, resolved)? };
+        if numbers <= bytes {
+            return Ok(());
+        }
+        let weights = self.folder.join("model.safetensors");
+        let shown = weights.display();
+        Err(Error::failed(format!(
+            "`config.json` asks for {numbers} numbers or more, and `{shown}` has only {bytes} bytes"
+        ))
+        .hint("`config.json` and the weights must be of one model"))
     }
 
     /// Changes may move a run to another place; they may not make another run of it.

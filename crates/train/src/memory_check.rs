@@ -4,6 +4,7 @@ use crate::run_config::RunConfig;
 use burn::tensor::Device;
 use longwave_core::memory_check::{available, shortage};
 use longwave_core::{Error, Result};
+use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_position::Init;
 
@@ -53,6 +54,16 @@ pub fn check(config: &RunConfig, vocab_size: usize, device: &Device) -> Result<(
                 .hint("train on shorter sequences, or take a smaller model or vocabulary")
         })
     })
+}
+
+/// The number of parameters of a model, before any weight is drawn.
+///
+/// # Errors
+/// Model and encoding cannot be built.
+pub fn parameters(config: &RunConfig, resolved: &Resolved) -> Result<u64> {
+    let all = Init::counting(&Device::flex());
+    Gpt::new(resolved, &config.position, &all)?;
+    Ok(all.counted().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -14,11 +14,19 @@ use longwave_train::{RunConfig, memory_check, reading_after};
 /// # Errors
 /// The encoding does not fit the model's sizes or its parts, or the extension of a stage does not apply.
 pub fn reading_of(config: &RunConfig) -> Result<(Reading, Dimensions)> {
+    built(config, &Init::new(config.seed, &Device::flex()))
+}
+
+/// The same with parameters that have shapes and no numbers yet: enough to check a config, whatever its sizes.
+fn undrawn(config: &RunConfig) -> Result<Reading> {
+    built(config, &Init::counting(&Device::flex())).map(|(reading, _)| reading)
+}
+
+fn built(config: &RunConfig, init: &Init) -> Result<(Reading, Dimensions)> {
     let resolved = config.model.resolve(1, config.train.length)?;
-    let init = Init::new(config.seed, &Device::flex());
     let fresh = config
         .position
-        .build("position", &resolved.dimensions, &init, resolved.log_n())?
+        .build("position", &resolved.dimensions, init, resolved.log_n())?
         .with_attention(config.model.attention)?;
     resolved.check_weight_kind(WeightKind::of(fresh.capabilities().complex_hidden))?;
     Ok((reading_after(config, &fresh, config.last_stage())?, resolved.dimensions))
@@ -34,7 +42,7 @@ pub fn obstacles(config: &Config) -> Result<Option<Vec<Vec<Obstacle>>>> {
     if memory_check::check(run, run.data.vocab_size().unwrap_or(1), &Device::flex()).is_err() {
         return Ok(None);
     }
-    let (reading, _) = reading_of(run)?;
+    let reading = undrawn(run)?;
     let blocks = config.evaluations()?;
     let of = |(index, it): (usize, &longwave_eval::Evaluation)| {
         longwave_eval::obstacles(&reading, &it.block, &format!("evaluate[{index}]"))

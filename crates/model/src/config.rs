@@ -227,7 +227,7 @@ impl ModelConfig {
     /// in memory.
     pub fn resolve(&self, vocab_size: usize, train_length: usize) -> Result<Resolved> {
         let (layers, width, heads) = self.size.sizes();
-        let layers = positive("model.layers", self.layers.unwrap_or(layers))?;
+        let layers = within("model.layers", self.layers.unwrap_or(layers), MAX_LAYERS)?;
         let width = positive("model.width", self.width.unwrap_or(width))?;
         let heads = positive("model.heads", self.heads.unwrap_or(heads))?;
         let kv_heads = positive("model.kv_heads", self.kv_heads.unwrap_or(heads))?;
@@ -296,13 +296,22 @@ impl ModelConfig {
 }
 
 fn positive(key: &str, value: usize) -> Result<usize> {
-    match value {
-        0 => Err(Error::value(key, value, "it must be at least 1")),
-        1..=MAX_SIZE => Ok(value),
-        _ => Err(Error::value(key, value, format!("it must be at most {MAX_SIZE}"))
-            .hint("no model comes near it: `model.size` names sizes that fit together")),
-    }
+    within(key, value, MAX_SIZE)
 }
+
+fn within(key: &str, value: usize, most: usize) -> Result<usize> {
+    if value == 0 {
+        return Err(Error::value(key, value, "it must be at least 1"));
+    }
+    if value <= most {
+        return Ok(value);
+    }
+    Err(Error::value(key, value, format!("it must be at most {most}"))
+        .hint("no model comes near it: `model.size` names sizes that fit together"))
+}
+
+/// The most layers: to check a config of more would take longer than a moment.
+const MAX_LAYERS: usize = 1 << 13;
 
 /// Bytes that the tensors of a block take besides their numbers, at least.
 const BLOCK: usize = 8 << 10;
@@ -378,11 +387,10 @@ mod tests {
             "`model.width = 16777216`",
             weights,
         );
-        assert_rejected(
-            ModelConfig { layers: Some(MAX_SIZE), ..default() },
-            "`model.layers = 16777216`",
-            weights,
-        );
+        let many =
+            |layers| ModelConfig { layers: Some(layers), width: Some(4096), heads: Some(32), ..default() };
+        assert_rejected(many(MAX_LAYERS), "`model.layers = 8192`", weights);
+        assert_rejected(many(MAX_LAYERS + 1), "`model.layers = 8193`", "it must be at most 8192");
         let heads = ModelConfig { heads: Some(MAX_SIZE), head_dim: Some(MAX_SIZE), ..default() };
         assert_rejected(heads, "`model.heads = 16777216`", weights);
         let error = default().resolve(1 << 50, 128).unwrap_err();

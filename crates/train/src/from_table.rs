@@ -122,9 +122,9 @@ fn check_stages(config: &RunConfig) -> Result<()> {
     if config.position.memory() == 0 && stages.clone().all(plain) {
         return Ok(());
     }
-    // The vocabulary is not known yet, and plays no part in this.
+    // The vocabulary is not known yet, and plays no part in this; nor do the numbers of parameters.
     let resolved = config.model.resolve(1, config.train.length)?;
-    let init = Init::new(config.seed, &Device::flex());
+    let init = Init::counting(&Device::flex());
     let fresh = config.position.build("position", &resolved.dimensions, &init, resolved.log_n())?;
     for stage in stages {
         let reading = reading_after(config, &fresh, stage)?;

@@ -228,7 +228,7 @@ fn without_the_free(message: &str) -> String {
 fn a_training_that_no_memory_holds() {
     let message = |set: &str| without_the_free(&refused(2, |_| CONFIG.to_owned(), &["--set", set]));
     insta::assert_snapshot!(message("train.batch_tokens=32000000000000"));
-    insta::assert_snapshot!("weights_that_no_memory_holds", message("model.layers=9000000"));
+    insta::assert_snapshot!("weights_that_no_memory_holds", message("model.width=9000000"));
     let network = "position={ kind = \"cpb\", hidden = 16777216 }";
     let message = |arguments: &[&str]| {
         let project = Project::new();

@@ -179,7 +179,7 @@ impl Learned {
     }
 
     fn size(&self) -> usize {
-        self.table.dims()[0]
+        self.table.lazy_shape()[0]
     }
 
     /// The first position without a vector, in a text of `length` tokens.

@@ -95,7 +95,7 @@ impl Position for Multiplicative {
     }
 
     fn check(&self, positions: &Positions) -> Result<()> {
-        let size = self.table.dims()[0];
+        let size = self.table.lazy_shape()[0];
         match positions.largest() {
             Some(largest) if largest >= size as f64 * self.scale => {
                 Err(past_the_table("multiplicative", largest, size))

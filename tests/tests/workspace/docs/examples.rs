@@ -22,6 +22,10 @@ fn examples_of_configs_are_valid() {
                 continue;
             }
             let mut config: toml::Table = toml::from_str(&rope).unwrap();
+            // The extensions of `rope.toml` do not fit every other encoding.
+            if !part.contains_key("evaluate") {
+                config.remove("evaluate");
+            }
             config.extend(part);
             let path = folder.path().join("example.toml");
             fs::write(&path, toml::to_string(&config).unwrap()).unwrap();

@@ -49,6 +49,7 @@ mod stages;
 mod string;
 #[cfg(unix)]
 mod study;
+mod supply;
 mod temperature;
 mod threads;
 mod travel;

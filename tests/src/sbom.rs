@@ -1,4 +1,4 @@
-//! Prints what the program is built of as JSON of CycloneDX 1.5 (a software bill of materials): every crate with its version,
+//! Prints what the program is built of as JSON of `CycloneDX` 1.5 (a software bill of materials): every crate with its version,
 //! licence, source and the SHA-256 of its archive, and which crate needs which.
 //!
 //! `cargo run --package longwave-tests --bin longwave-sbom > sbom.json`; `--features gpu` lists those of that feature

@@ -1,5 +1,7 @@
 //! The most memory that a piece of work holds, counted where it is allocated.
 
+#![expect(unsafe_code, reason = "an allocator is unsafe by its contract")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 

@@ -7,6 +7,11 @@
 //! largest ask the kernel for huge pages, where Linux gives them to those who ask: copying 64 MiB takes two thirds of
 //! the time, since few addresses have to be looked up.
 
+#![expect(
+    unsafe_code,
+    reason = "an allocator is unsafe by its contract; `tests/sanitize.sh` runs it under Miri"
+)]
+
 use longwave_bench::peak_memory::CountedAllocator;
 use std::alloc::{GlobalAlloc, Layout};
 

@@ -107,6 +107,7 @@ impl Deref for Store {
 }
 
 impl Store {
+    #[expect(unsafe_code, reason = "only whoever maps a file knows that nothing writes to it")]
     fn open(path: &Path) -> Result<Self> {
         let failed = |error: std::io::Error| Error::io("read", path, &error);
         let file = File::open(path).map_err(failed)?;

@@ -27,6 +27,10 @@
 //! [`Precision`] computes linear maps in half precision. On the CPU the fused form gives the same bits for any number of
 //! threads: work is cut by shape alone, and sums over rows are taken in a fixed order.
 
+#![allow(
+    unsafe_code,
+    reason = "buffers are written once and in pieces; `tests/sanitize.sh` runs them under Miri and sanitizers"
+)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,6 +3,7 @@
 //! - [`error`]: the one error type; what a user reads when something is wrong.
 //! - [`canonical`]: one text for one JSON value, for hashes and identities.
 //! - [`config`]: strict reading of TOML tables, with errors that name the key.
+//! - [`event_file`]: curves for `TensorBoard`.
 //! - [`mod@file`]: files that appear whole or not at all.
 //! - [`memory_check`]: how much memory there is, and whether it is enough.
 //! - [`one_or_many`]: lists that may be written as their only value.
@@ -16,6 +17,7 @@
 pub mod canonical;
 pub mod config;
 pub mod error;
+pub mod event_file;
 pub mod file;
 pub mod memory_check;
 pub mod one_or_many;

@@ -6,6 +6,7 @@
 //! - [`table`]: a block as such a table.
 //! - [`mod@csv`]: all rows as plain columns, and as CSV.
 //! - [`plot`]: charts as SVG and PNG.
+//! - `tensorboard`: the same charts for `TensorBoard`.
 //! - [`page`]: reads a folder and writes all of it.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -19,6 +20,7 @@ mod kept_steps;
 pub mod page;
 pub mod plot;
 pub mod table;
+mod tensorboard;
 
 #[cfg(test)]
 mod example;

@@ -9,7 +9,7 @@
 //! - [`checkpoint`]: one file that holds a step of training, whole; [`mod@restore`]: the model of a run.
 //! - [`trained`]: a trained run, opened without its corpus.
 //! - [`memory_check`]: whether a training fits, before it starts.
-//! - [`metrics`]: the lines of `metrics.jsonl`.
+//! - [`metrics`]: the lines of `metrics.jsonl`; [`live`]: the same for `TensorBoard`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
@@ -17,6 +17,7 @@ pub mod batch;
 pub mod checkpoint;
 pub mod config;
 mod from_table;
+pub mod live;
 pub mod loss_scale;
 pub mod memory_check;
 pub mod metrics;

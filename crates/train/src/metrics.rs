@@ -1,10 +1,11 @@
-//! `metrics.jsonl`: one line per optimizer step.
+//! `metrics.jsonl`: one line per optimizer step, repeated as curves for `TensorBoard`.
 //!
 //! Lines carry `format = 1` and, since checksums were added, end with one ([`longwave_core::sealed_line`]). A field may be
 //! added within a format; its meaning never changes. A run that resumes cuts the lines after its checkpoint, so that each
 //! step stands once; what is missing or altered before it is an error.
 
-use longwave_core::{Error, Result, file, sealed_line};
+use crate::live::Live;
+use longwave_core::{Error, Result, event_file, file, sealed_line};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -42,11 +43,40 @@ pub struct Metric {
     pub seconds: f64,
 }
 
+impl Metric {
+    /// The curves of the step as a record of an [event file](event_file); `TensorBoard` groups them by what stands before
+    /// the `/`.
+    fn event(&self, time: f64) -> Vec<u8> {
+        let mut values = vec![
+            ("loss/train", self.loss),
+            ("optimizer/learning_rate", self.learning_rate),
+            ("optimizer/gradient_norm", self.gradient_norm),
+            ("speed/seconds_per_step", self.seconds),
+            ("progress/tokens", self.tokens as f64),
+            ("progress/stage", self.stage as f64),
+        ];
+        values.extend(self.valid_loss.map(|loss| ("loss/valid", loss)));
+        values.extend(self.loss_scale.map(|scale| ("optimizer/loss_scale", scale)));
+        event_file::scalars(self.step, time, values)
+    }
+}
+
+/// The records of steps as if the last one had ended now.
+pub fn events(metrics: &[Metric]) -> Vec<u8> {
+    let mut time = event_file::now() - metrics.iter().map(|metric| metric.seconds).sum::<f64>();
+    let record = |metric: &Metric| {
+        time += metric.seconds;
+        metric.event(time)
+    };
+    metrics.iter().flat_map(record).collect()
+}
+
 /// Appends lines to the file.
 #[derive(Debug)]
 pub struct Metrics {
     path: PathBuf,
     pending: String,
+    live: Live,
 }
 
 impl Metrics {
@@ -56,9 +86,9 @@ impl Metrics {
     /// The file cannot be read or written.
     pub fn open(folder: &Path, step: u64) -> Result<Self> {
         let path = folder.join("metrics.jsonl");
-        let kept = if path.exists() { kept(&path, step)? } else { String::new() };
+        let (kept, before) = if path.exists() { kept(&path, step)? } else { Default::default() };
         file::write(&path, kept.as_bytes())?;
-        Ok(Self { path, pending: String::new() })
+        Ok(Self { path, pending: String::new(), live: Live::open(folder, &events(&before)) })
     }
 
     /// Adds a line; it reaches the disk with the next [`flush`](Self::flush).
@@ -70,6 +100,7 @@ impl Metrics {
             Error::failed(format!("step {} cannot be written as JSON: {error}", metric.step))
         })?;
         self.pending.extend([sealed_line::seal(&line).as_str(), "\n"]);
+        self.live.push(metric.step, &metric.event(event_file::now()));
         Ok(())
     }
 
@@ -84,9 +115,9 @@ impl Metrics {
     }
 }
 
-/// The lines of steps up to `step`.
-fn kept(path: &Path, step: u64) -> Result<String> {
-    let (mut kept, mut last, mut sealed) = (String::new(), 0, false);
+/// The lines of steps up to `step`, and what they hold.
+fn kept(path: &Path, step: u64) -> Result<(String, Vec<Metric>)> {
+    let (mut kept, mut metrics, mut last, mut sealed) = (String::new(), Vec::new(), 0, false);
     let shown = path.display();
     let hint = "bring a copy of the file back, or remove it: training then goes on without the metrics of the steps before";
     for (number, line) in (1..).zip(file::read_text(path)?.lines()) {
@@ -105,6 +136,7 @@ fn kept(path: &Path, step: u64) -> Result<String> {
                 }
                 last = metric.step;
                 kept.extend([line, "\n"]);
+                metrics.push(metric);
             }
             // A line that a kill cut short is past the checkpoint, and so is all after it.
             Err(_) if last >= step => break,
@@ -115,7 +147,7 @@ fn kept(path: &Path, step: u64) -> Result<String> {
             }
         }
     }
-    if sealed && last < step { Err(missing(path, last, step + 1).hint(hint)) } else { Ok(kept) }
+    if sealed && last < step { Err(missing(path, last, step + 1).hint(hint)) } else { Ok((kept, metrics)) }
 }
 
 fn missing(path: &Path, before: u64, after: u64) -> Error {

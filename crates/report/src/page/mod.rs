@@ -10,6 +10,7 @@ use crate::grid::{Grid, markdown_text};
 use crate::history::{History, Reading, histories};
 use crate::plot::{Chart, Figure, Looks, pdf, svg, write_png};
 use crate::table::Table;
+use crate::tensorboard;
 use charts::{of_readings, of_tables, training_chart};
 use longwave_core::{Error, Result, file};
 use longwave_eval::{Reference, ResultRow, reference};
@@ -84,8 +85,8 @@ impl Report {
 
     /// Writes into the folder `report.html`, `results.md`, `results.csv`, and the charts as SVG and PNG. The first chart is `perplexity` (`accuracy` or `exact_match` where
     /// the protocol is about those), or `positions` where losses by position were measured; further ones say in their
-    /// names what they show, such as `perplexity-sliding` or `perplexity-rope`. Each file appears whole or not at
-    /// all. Gives the paths it wrote.
+    /// names what they show, such as `perplexity-sliding` or `perplexity-rope`. The same charts go to `tensorboard/`. Each
+    /// file appears whole or not at all. Gives the paths it wrote, those in `tensorboard/` aside.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -101,6 +102,8 @@ impl Report {
         written.text("results.csv", &Tidy::of(rows)?.csv())?;
         let mut sections = Vec::new();
         let charts = of_tables(&blocks, &tables, &looks);
+        let named = charts.iter().flatten().flat_map(|of_table| &of_table.charts);
+        tensorboard::write(folder, "by_length", named.map(|named| (named.file.as_str(), &named.chart)))?;
         for (table, of_table) in tables.iter().flatten().zip(charts.into_iter().flatten()) {
             let pictures =
                 of_table.charts.iter().map(|named| written.chart(&named.file, &named.chart, table));
@@ -112,7 +115,12 @@ impl Report {
             let picture = written.picture(&file, &reading.chart, &reading.table.title, "")?;
             histories.push((reading.table.clone(), Some(picture)));
         }
-        let learning = training_chart(runs, &looks).map(|chart| svg(&chart)).transpose()?;
+        let learning = training_chart(runs, &looks);
+        // A single training has written its own.
+        if let (Some(chart), true) = (&learning, runs.len() > 1) {
+            tensorboard::write(folder, "training", [("loss", chart)])?;
+        }
+        let learning = learning.map(|chart| svg(&chart)).transpose()?;
         let page = html::page(&html::Page { opening, runs, sections: &sections, histories, learning });
         written.text("report.html", &page)?;
         written.paths.rotate_right(1);

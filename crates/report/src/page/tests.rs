@@ -34,7 +34,8 @@ fn a_run_becomes_a_page_that_needs_nothing() {
         ]
     );
     assert!(written.iter().all(|path| path.is_file()));
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3 + written.len());
+    assert!(folder.path().join("tensorboard/by_length").is_dir());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4 + written.len());
     let page = fs::read_to_string(&written[0]).unwrap();
     for said in [
         "<title>Longwave: rope</title>",

@@ -1,0 +1,51 @@
+//! The metrics of a training as `TensorBoard` shows them while it runs: `tensorboard/train` in the run's folder.
+//!
+//! The file repeats `metrics.jsonl` and is made anew from it when a run goes on. It is written step by step and not flushed
+//! to the disk, so it costs nothing and may lack the last steps after a power cut. A file that cannot be written ends no
+//! training.
+
+use longwave_core::event_file::{self, NAME};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// The folder of the curves of a training, below that of the run.
+pub const FOLDER: &str = "tensorboard/train";
+
+/// The event file of a training.
+#[derive(Debug)]
+pub(crate) struct Live {
+    file: Option<File>,
+}
+
+impl Live {
+    /// Begins a file in a run's folder with the records `before`, and removes those of earlier processes.
+    pub(crate) fn open(folder: &Path, before: &[u8]) -> Self {
+        let folder = folder.join(FOLDER);
+        let file = begin(&folder, before).inspect_err(|error| {
+            tracing::warn!("the curves for TensorBoard cannot be written to `{}`: {error}", folder.display());
+        });
+        Self { file: file.ok() }
+    }
+
+    /// Adds the record of a step.
+    pub(crate) fn push(&mut self, step: u64, record: &[u8]) {
+        let Some(file) = &mut self.file else { return };
+        if let Err(error) = file.write_all(record) {
+            tracing::warn!("the curves for TensorBoard end before step {step}: {error}");
+            self.file = None;
+        }
+    }
+}
+
+fn begin(folder: &Path, before: &[u8]) -> io::Result<File> {
+    fs::create_dir_all(folder)?;
+    let earlier: Vec<_> = fs::read_dir(folder)?.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    let path = folder.join(format!("{NAME}.{:.6}.{}", event_file::now(), std::process::id()));
+    let mut file = File::create(&path)?;
+    file.write_all(&[&event_file::header(), before].concat())?;
+    for path in earlier.iter().filter(|path| path.to_string_lossy().contains(NAME)) {
+        fs::remove_file(path)?;
+    }
+    Ok(file)
+}

@@ -91,7 +91,12 @@ mod tests {
         for (keys, start, part) in [
             ("model.width = 1000000000", "`model.width = 1000000000`", "at most 16777216"),
             ("model.width = 16777216", "`model.width = 16777216`", "weights alone"),
-            ("model.layers = 9000000", "`model.layers = 9000000`", "weights alone"),
+            ("model.layers = 9000000", "`model.layers = 9000000`", "at most 8192"),
+            (
+                "model.layers = 8000\nmodel.width = 4096\nmodel.heads = 32",
+                "`model.layers = 8000`",
+                "weights alone",
+            ),
             (
                 "model.feed_forward_width = 16000000\nmodel.width = 16000",
                 "`model.feed_forward_width = 1",

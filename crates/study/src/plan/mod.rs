@@ -248,9 +248,10 @@ impl Expansion<'_, '_> {
         let mut config = config.clone();
         config.run.seed = seed;
         let hash = config.run.hash(content)?;
+        let trains_head_scale = config.run.stages.iter().any(|stage| stage.trained.head_scale().is_some());
         let key = short_hash(json!({
             "format": FORMAT,
-            "checkpoint": checkpoint::FORMAT,
+            "checkpoint": checkpoint::format_of_run(trains_head_scale),
             "config": hash,
             "device": self.device,
         }));

@@ -66,6 +66,15 @@ fn studies_share_runs_whatever_their_evaluations() {
 }
 
 #[test]
+fn only_runs_that_train_factors_of_heads_have_the_newest_format() {
+    use longwave_train::checkpoint::{FORMAT, format_of_run};
+    assert_eq!((format_of_run(true), format_of_run(false)), (FORMAT, 2));
+    let stage =
+        |train: &str| format!("[[stage]]\nlength = \"L\"\nsteps = 2\ntrain = \"{train}\"\n{EVALUATE}");
+    assert_ne!(keys(&plan(&stage("all"))), keys(&plan(&stage("head_scale"))));
+}
+
+#[test]
 fn the_identity_follows_data_and_device() {
     let study = "name = \"s\"\nbase = \"b\"".parse().unwrap();
     let study = Study::from_table(study, &|_| Ok(BASE.parse().unwrap())).unwrap();

@@ -42,6 +42,12 @@ const WITHOUT_STAGES: u32 = 1;
 /// The format of a checkpoint whose stages trained all parameters.
 const WITHOUT_HEAD_SCALE: u32 = 2;
 
+/// The newest format of the checkpoints of a run. It is part of a run's identity in a study, so it rises only for those runs
+/// whose checkpoints earlier versions cannot read: the others are not trained again.
+pub fn format_of_run(trains_head_scale: bool) -> u32 {
+    if trains_head_scale { FORMAT } else { WITHOUT_HEAD_SCALE }
+}
+
 const META_KEY: &str = "longwave";
 
 /// The best validation so far.

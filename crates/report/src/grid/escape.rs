@@ -37,10 +37,14 @@ pub(super) fn latex_entry(entry: &Entry) -> String {
     entry.with_errors(value, form, |error| small(&latex_text(error)))
 }
 
-/// A text in which no sign has a meaning to LaTeX; signs that its usual fonts lack are commands.
+/// A text in which no sign has a meaning to LaTeX; signs that its usual fonts lack are commands. Names between backticks
+/// are set as code.
 pub(super) fn latex_text(text: &str) -> String {
     let mut escaped = String::new();
-    for sign in text.chars() {
+    let (mut before, mut open) = (' ', false);
+    let mut signs = text.chars().peekable();
+    let mut ticks = text.matches('`').count();
+    while let Some(sign) = signs.next() {
         match sign {
             '&' | '%' | '$' | '#' | '_' | '{' | '}' => escaped.extend(['\\', sign]),
             '\\' => escaped += "\\textbackslash{}",
@@ -58,12 +62,16 @@ pub(super) fn latex_text(text: &str) -> String {
             'β' => escaped += "$\\beta$",
             'θ' => escaped += "$\\theta$",
             '–' => escaped += "--",
+            // A tick without a partner stays as it is.
+            '`' if open || ticks > 1 => {
+                escaped += if open { "}" } else { "\\texttt{" };
+                (open, ticks) = (!open, ticks - 1);
+            }
+            // A minus sign is no hyphen.
+            '-' if before == ' ' && signs.peek().is_some_and(char::is_ascii_digit) => escaped += "$-$",
             sign => escaped.push(sign),
         }
+        before = sign;
     }
-    // A minus sign is no hyphen.
-    match escaped.strip_prefix('-') {
-        Some(number) if number.starts_with(|sign: char| sign.is_ascii_digit()) => format!("$-${number}"),
-        _ => escaped,
-    }
+    escaped
 }

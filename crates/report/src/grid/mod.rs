@@ -73,7 +73,7 @@ pub struct Entry {
     pub value: String,
     /// Its error or spread, or an interval in brackets.
     pub error: Option<String>,
-    /// Its error over documents where `error` is a spread over seeds; in parentheses.
+    /// Its error over documents where `error` is a spread over seeds, in parentheses; or its interval.
     pub error_over_documents: Option<String>,
     /// Whether it is the best of its column.
     pub best: bool,
@@ -100,7 +100,10 @@ impl Entry {
         plain: impl Fn(&str) -> String,
     ) -> String {
         let error = self.error.as_deref().map(form);
-        let over_documents = self.error_over_documents.as_deref().map(|error| plain(&format!("({error})")));
+        let over_documents = self.error_over_documents.as_deref().map(|error| {
+            let is_bare = is_interval(error);
+            plain(&if is_bare { error.to_owned() } else { format!("({error})") })
+        });
         [Some(value), error, over_documents].into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 }
@@ -338,6 +341,8 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("$\\Delta$ at 8L") && text.contains("5\\%"), "{text}");
+        assert_eq!(latex_text("`a_b` is best"), "\\texttt{a\\_b} is best");
+        assert_eq!(latex_text("-0.2 to -0.1, x-1 `"), "$-$0.2 to $-$0.1, x-1 `");
     }
 
     #[test]

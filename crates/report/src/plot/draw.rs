@@ -17,8 +17,11 @@ pub(crate) const GRID: RGBColor = RGBColor(0xE3, 0xE6, 0xEA);
 /// Behind everything.
 pub(crate) const PAPER: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
 
+/// Colours of series.
+pub(super) const COLOURS: usize = 8;
+
 /// Okabe and Ito's palette without black and yellow, and two that keep apart from it.
-const PALETTE: [RGBColor; 8] = [
+const PALETTE: [RGBColor; COLOURS] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xD5, 0x5E, 0x00),
     RGBColor(0x00, 0x9E, 0x73),
@@ -271,7 +274,7 @@ impl<DB: DrawingBackend> Picture<'_, DB> {
         if series.reference {
             return (FAINT, 0);
         }
-        (PALETTE[series.look % PALETTE.len()], series.look % MARKERS)
+        (PALETTE[series.look % COLOURS], series.look % MARKERS)
     }
 
     /// Dashes for the first reference, dots for others, so that the chance level is not taken for the window baseline.

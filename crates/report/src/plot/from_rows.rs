@@ -16,15 +16,15 @@ const CURVE: usize = 300;
 /// run.
 pub fn by_length(block: &Block, metric: Metric, looks: &Looks) -> Vec<Chart> {
     let runs = block.runs();
-    let of_one = |line: &Line| (line.label.clone(), looks.of_extension(line));
+    let own_name = |line: &Line| line.label.clone();
     if runs.len() < 2 || block.lines.len() <= READABLE {
-        let of_several = |line: &Line| (format!("{}: {}", line.run, line.label), looks.of_run(line));
         let title = Table::new(block, metric).title;
         let lines: Vec<&Line> = block.lines.iter().collect();
         return vec![if runs.len() > 1 {
-            by_length_of(block, metric, &title, &lines, of_several)
+            let name = |line: &Line| format!("{}: {}", line.run, line.label);
+            by_length_of(block, metric, &title, &lines, name, &looks.among_runs(&lines))
         } else {
-            by_length_of(block, metric, &title, &lines, of_one)
+            by_length_of(block, metric, &title, &lines, own_name, &looks.of_one_run(&lines))
         }];
     }
     let own = |run: &&str| {
@@ -34,18 +34,18 @@ pub fn by_length(block: &Block, metric: Metric, looks: &Looks) -> Vec<Chart> {
     };
     let overview: Vec<&Line> = runs.iter().filter_map(own).collect();
     let title = format!("{} as trained: {}", metric.title(), block.settings.protocol);
-    let mut charts = vec![by_length_of(block, metric, &title, &overview, |line| {
+    let name = |line: &Line| {
         let is_direct = line.extend == "direct";
-        let name = if is_direct { line.run.clone() } else { format!("{}: {}", line.run, line.label) };
-        (name, looks.of_run(line))
-    })];
+        if is_direct { line.run.clone() } else { format!("{}: {}", line.run, line.label) }
+    };
+    let mut charts = vec![by_length_of(block, metric, &title, &overview, name, &looks.among_runs(&overview))];
     for run in runs {
         let lines: Vec<&Line> = block.lines.iter().filter(|line| line.run == run).collect();
         // Of one length the table says it all.
         if lines.len() > 1 && block.lengths.len() > 1 {
             let title =
                 format!("{} of {}: {}", metric.title(), block.run_label(run), block.settings.protocol);
-            let chart = by_length_of(block, metric, &title, &lines, of_one);
+            let chart = by_length_of(block, metric, &title, &lines, own_name, &looks.of_one_run(&lines));
             charts.push(Chart { run: Some(run.to_owned()), ..chart });
         }
     }
@@ -57,7 +57,8 @@ fn by_length_of(
     metric: Metric,
     title: &str,
     lines: &[&Line],
-    name_and_look: impl Fn(&Line) -> (String, usize),
+    name: impl Fn(&Line) -> String,
+    looks: &[usize],
 ) -> Chart {
     let train_length = block.settings.train_length;
     let tick = |length: usize| (length as f64, vec![length.to_string(), multiple(length, train_length)]);
@@ -69,8 +70,8 @@ fn by_length_of(
         let error = cell.error.filter(|_| has_bars && (cell.seeds > 1 || !seeds));
         error.map(|error| error.ends(cell.value))
     };
-    let series = lines.iter().map(|line| {
-        let (name, look) = name_and_look(line);
+    let series = lines.iter().zip(looks).map(|(line, &look)| {
+        let name = name(line);
         let cells = line.rows.iter().filter_map(|(length, rows)| Some((*length, Cell::new(metric, rows)?)));
         let points = cells.map(|(length, cell)| Point { x: length as f64, y: cell.value, bar: bar(&cell) });
         Series { name, points: points.collect(), look, reference: line.is_baseline() }
@@ -133,12 +134,14 @@ pub fn positions(block: &Block, looks: &Looks) -> Vec<Chart> {
 fn positions_of(block: &Block, run: &str, looks: &Looks) -> Option<Chart> {
     let lines = block.lines.iter().filter(|line| line.run == run);
     let length = longest_with_curve(block, lines.clone())?;
+    let lines: Vec<&Line> = lines.filter(|line| !rows_with_curve(line, length).is_empty()).collect();
+    let places = looks.of_one_run(&lines);
     let bucket = block.settings.protocol.bucket(&block.settings.keys).unwrap_or(1);
     let train_length = block.settings.train_length;
-    let series = lines.filter(|line| !rows_with_curve(line, length).is_empty()).map(|line| Series {
+    let series = lines.iter().zip(places).map(|(line, look)| Series {
         name: line.label.clone(),
         points: mean_curve(line, length, bucket),
-        look: looks.of_extension(line),
+        look,
         reference: line.is_baseline(),
     });
     Some(Chart {

@@ -1,55 +1,102 @@
 //! Which colour and marker a method has: the same in every chart of a report.
 
+use super::draw::COLOURS;
 use crate::block::{Block, Line};
 
-/// The methods of a report, in order of first appearance. The place of a method chooses its colour and marker.
+/// The methods of a report. The place of a method chooses its colour and marker.
 ///
-/// Charts of several runs name runs, those of one run name its extensions; each kind has places of its own.
+/// A run as it was trained is a method under the name of the run, also in its own chart, which calls it `direct`. An
+/// extension is one method in the charts of single runs. It is the same method in charts of several runs where one run
+/// alone is read with it; otherwise each run has its own there.
 #[derive(Clone, Debug, Default)]
 pub struct Looks {
-    /// Runs as they were trained, then runs with an extension.
-    runs: Vec<String>,
-    extensions: Vec<String>,
+    /// Runs, then extensions, then pairs of both, each in order of first appearance.
+    methods: Vec<Method>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Method {
+    Run(String),
+    Extension(String),
+    Pair(String, String),
 }
 
 impl Looks {
     /// The methods of all blocks of a report.
     pub fn of(blocks: &[Block]) -> Self {
-        let mut looks = Self::default();
-        for run in blocks.iter().flat_map(Block::runs) {
-            add(&mut looks.runs, run);
-        }
         // The baseline is drawn in grey.
-        for line in blocks.iter().flat_map(|block| &block.lines).filter(|line| !line.is_baseline()) {
-            add(&mut looks.extensions, &line.label);
-            add(&mut looks.runs, &method(line));
+        let lines = || blocks.iter().flat_map(|block| &block.lines).filter(|line| !line.is_baseline());
+        let mut methods: Vec<Method> = Vec::new();
+        let mut add = |method: Method| {
+            if !methods.contains(&method) {
+                methods.push(method);
+            }
+        };
+        blocks.iter().flat_map(Block::runs).for_each(|run| add(Method::Run(run.to_owned())));
+        lines().for_each(|line| add(alone(line)));
+        for line in lines() {
+            let is_other = |other: &Line| other.label == line.label && other.run != line.run;
+            if line.extend != "direct" && lines().any(is_other) {
+                add(Method::Pair(line.run.clone(), line.label.clone()));
+            }
         }
-        looks
+        Self { methods }
     }
 
-    /// The place of a line among runs.
-    pub(super) fn of_run(&self, line: &Line) -> usize {
-        self.of_name(&method(line)).unwrap_or(0)
+    /// The places of lines in a chart of several runs.
+    pub(super) fn among_runs(&self, lines: &[&Line]) -> Vec<usize> {
+        let place = |line: &&Line| {
+            let pair = Method::Pair(line.run.clone(), line.label.clone());
+            self.place(&pair).or_else(|| self.place(&alone(line)))
+        };
+        apart(lines.iter().map(place))
+    }
+
+    /// The places of lines in the chart of one run.
+    pub(super) fn of_one_run(&self, lines: &[&Line]) -> Vec<usize> {
+        apart(lines.iter().map(|line| self.place(&alone(line))))
     }
 
     /// The place of a run as it was trained, by its name; `None` for a name that no row has.
     pub(super) fn of_name(&self, run: &str) -> Option<usize> {
-        self.runs.iter().position(|known| known == run)
+        self.place(&Method::Run(run.to_owned()))
     }
 
-    /// The place of a line among the extensions.
-    pub(super) fn of_extension(&self, line: &Line) -> usize {
-        self.extensions.iter().position(|known| *known == line.label).unwrap_or(0)
+    fn place(&self, method: &Method) -> Option<usize> {
+        self.methods.iter().position(|known| known == method)
     }
 }
 
-/// A run, and how it is read unless that is as it was trained.
-fn method(line: &Line) -> String {
-    if line.extend == "direct" { line.run.clone() } else { format!("{}: {}", line.run, line.label) }
+/// The method of a line where no other run is in the chart.
+fn alone(line: &Line) -> Method {
+    if line.extend == "direct" {
+        Method::Run(line.run.clone())
+    } else {
+        Method::Extension(line.label.clone())
+    }
 }
 
-fn add(names: &mut Vec<String>, name: &str) {
-    if !names.iter().any(|known| known == name) {
-        names.push(name.to_owned());
+/// More methods than colours repeat them: within a chart a repeated colour gives way to one that is free. The baseline
+/// has no place, and needs none.
+fn apart(places: impl Iterator<Item = Option<usize>>) -> Vec<usize> {
+    let mut used = [false; COLOURS];
+    let of_chart = places.map(|place| {
+        let place = place?;
+        let free = (place..place + COLOURS).find(|place| !used[place % COLOURS]).unwrap_or(place);
+        used[free % COLOURS] = true;
+        Some(free)
+    });
+    of_chart.map(Option::unwrap_or_default).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeated_colour_gives_way() {
+        assert_eq!(apart([Some(1), None, Some(9), Some(10)].into_iter()), [1, 0, 10, 11]);
+        let many: Vec<usize> = (0..10).collect();
+        assert_eq!(apart(many.iter().copied().map(Some)), many);
     }
 }

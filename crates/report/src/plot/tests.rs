@@ -285,7 +285,11 @@ fn a_method_has_one_colour_in_every_chart() {
         assert_eq!(look(&charts[0], run), look(&learning, run), "{run}");
     }
     assert_ne!(look(&charts[0], "rope"), look(&charts[0], "fox"));
-    assert_eq!(look(&charts[1], "yarn"), look(&charts[3], "yarn"));
+    // A run keeps its colour in its own chart, and an extension in those of all runs.
+    for (chart, run) in charts[1..].iter().zip(["rope", "alibi", "fox"]) {
+        assert_eq!(look(chart, "direct"), look(&charts[0], run), "{run}");
+        assert_eq!(look(chart, "yarn"), look(&charts[1], "yarn"), "{run}");
+    }
     assert_eq!(
         charts.iter().map(|chart| chart.run.as_deref()).collect::<Vec<_>>(),
         [None, Some("rope"), Some("alibi"), Some("fox")]

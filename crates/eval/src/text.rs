@@ -21,6 +21,13 @@ pub enum Material {
     Answers,
 }
 
+impl Material {
+    /// One of what errors are taken over and readings are paired by: a document, or a sequence.
+    pub fn unit(self) -> &'static str {
+        if self == Self::Answers { "sequence" } else { "document" }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Form {
     /// As they are.

@@ -2,7 +2,7 @@
 
 use crate::difference::PairedDifference;
 use crate::plan::Plan;
-use crate::results::Results;
+use crate::results::{Measured, Results};
 use crate::sample::Sample;
 use crate::statistics::{Interval, adjusted, holm, level_of_rank, mean};
 use longwave_core::{Error, Result};
@@ -15,25 +15,31 @@ use std::collections::BTreeSet;
 pub const ALPHA: f64 = 0.05;
 
 /// What was measured at the length, best first.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ranking {
+#[derive(Clone, Debug)]
+pub struct Ranking<'a> {
     /// What is compared: the loss where the protocol is about perplexity.
     pub metric: Metric,
+    /// What the rows of one seed are paired by: `document` or `sequence`.
+    pub unit: &'static str,
     /// The ranked readings.
-    pub ranked: Vec<Ranked>,
+    pub ranked: Vec<Ranked<'a>>,
     /// Pairs that were tested, all of which the correction counts.
     pub pairs: usize,
+    /// Whether the study measured nothing else, so that its other tables would say the same again.
+    pub is_everything: bool,
 }
 
 /// One reading of one combination of labels.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ranked {
+#[derive(Clone, Debug)]
+pub struct Ranked<'a> {
     /// The label on each axis, and that of the extension unless it is `direct`.
     pub name: String,
     /// The mean of the metric over seeds.
     pub value: f64,
-    /// Seeds.
-    pub seeds: usize,
+    /// Its rows, one a seed.
+    pub rows: Vec<&'a ResultRow>,
+    /// The window baselines of its runs, one a seed; none where that was not measured.
+    pub baseline: Vec<&'a ResultRow>,
     /// Its difference to the best; `None` for the best itself, and where nothing can be paired.
     pub difference: Option<PairedDifference>,
     /// The interval of that difference, at the level of Holm's step.
@@ -45,6 +51,7 @@ pub struct Ranked {
 /// The rows of one reading.
 struct Candidate<'a> {
     name: String,
+    labels: &'a [String],
     samples: Vec<Sample<'a>>,
     value: f64,
 }
@@ -63,10 +70,29 @@ pub struct Leaders {
 }
 
 /// Ranks what was measured at `length`; `None` where there is nothing.
-pub fn rank(results: &Results, length: Tokens) -> Option<Ranking> {
+pub fn rank(results: &Results, length: Tokens) -> Option<Ranking<'_>> {
     let at = |row: &ResultRow| row.settings.length == length.rounded_down(row.settings.train_length);
     let (metric, candidates) = candidates(results, &at)?;
-    Some(ranking(metric, candidates))
+    let kind = kind(candidates.first()?.samples.first()?.row());
+    let of_ranking = |row: &ResultRow| at(row) && self::kind(row) == kind;
+    let baselines = |labels: &[String]| -> Vec<&ResultRow> {
+        let is_one =
+            |it: &&Measured| it.row.extend == WINDOW_BASELINE && it.labels == labels && of_ranking(&it.row);
+        results.of_last().filter(is_one).map(|it| &it.row).collect()
+    };
+    let baselines = candidates.iter().map(|one| baselines(one.labels)).collect::<Vec<_>>();
+    let mut ranking = ranking(metric, candidates);
+    for (one, baseline) in ranking.ranked.iter_mut().zip(baselines) {
+        one.baseline = baseline;
+    }
+    ranking.unit = kind.0.material().unit();
+    ranking.is_everything = kind.0.shown().len() == 1 && results.of_last().all(|it| of_ranking(&it.row));
+    Some(ranking)
+}
+
+/// Which rows can be ranked together.
+fn kind(row: &ResultRow) -> (Protocol, Split) {
+    (row.settings.protocol, row.settings.split)
 }
 
 /// The leaders at each length, the shortest first.
@@ -91,7 +117,6 @@ fn candidates<'a>(
     at: &dyn Fn(&ResultRow) -> bool,
 ) -> Option<(Metric, Vec<Candidate<'a>>)> {
     let here = || results.of_last().filter(|it| at(&it.row) && it.row.extend != WINDOW_BASELINE);
-    let kind = |row: &ResultRow| (row.settings.protocol, row.settings.split);
     // Choices on the validation split are no results.
     let first = here().map(|it| kind(&it.row)).min_by_key(|(_, split)| *split == Split::Valid)?;
     let metric = compared(first.0);
@@ -102,7 +127,10 @@ fn candidates<'a>(
         match candidates.iter_mut().find(|candidate| candidate.name == name) {
             Some(known) if known.samples.iter().any(|other| other.seed() == sample.seed()) => {}
             Some(known) => known.samples.push(sample),
-            None => candidates.push(Candidate { name, samples: vec![sample], value: 0.0 }),
+            None => {
+                let labels = &measured.labels;
+                candidates.push(Candidate { name, labels, samples: vec![sample], value: 0.0 });
+            }
         }
     }
     for candidate in &mut candidates {
@@ -129,7 +157,7 @@ fn name(labels: &[String], extend: &str) -> String {
 }
 
 /// Tests all pairs, and shows those with the best.
-fn ranking(metric: Metric, candidates: Vec<Candidate<'_>>) -> Ranking {
+fn ranking(metric: Metric, candidates: Vec<Candidate<'_>>) -> Ranking<'_> {
     let mut with_best = Vec::new();
     let mut p = Vec::new();
     for (index, candidate) in candidates.iter().enumerate() {
@@ -144,12 +172,13 @@ fn ranking(metric: Metric, candidates: Vec<Candidate<'_>>) -> Ranking {
     }
     let pairs = p.len();
     let (adjusted, order) = (adjusted(&p), holm::ranked(&p));
-    let mut ranked: Vec<Ranked> = candidates
+    let mut ranked: Vec<Ranked<'_>> = candidates
         .into_iter()
         .map(|one| Ranked {
             name: one.name,
             value: one.value,
-            seeds: one.samples.len(),
+            rows: one.samples.iter().map(Sample::row).collect(),
+            baseline: Vec::new(),
             difference: None,
             interval: None,
             p: None,
@@ -162,7 +191,7 @@ fn ranking(metric: Metric, candidates: Vec<Candidate<'_>>) -> Ranking {
         ranked[index].interval = interval.map(|interval| interval.at(level));
         ranked[index].p = (!p[pair].is_nan()).then_some(adjusted[pair]);
     }
-    Ranking { metric, ranked, pairs }
+    Ranking { metric, unit: "", ranked, pairs, is_everything: false }
 }
 
 /// Checks that two readings at least will be measured at the length.
@@ -203,46 +232,75 @@ pub fn check(plan: &Plan, length: Tokens) -> Result<()> {
     )))
 }
 
-impl Ranking {
+impl Ranking<'_> {
     /// The answer in one sentence; `at` is the length as written.
     pub fn sentence(&self, at: &str) -> String {
-        let Some((best, others)) = self.ranked.split_first() else { return String::new() };
-        if others.is_empty() {
+        let Some(best) = self.ranked.first() else { return String::new() };
+        if self.ranked.len() == 1 {
             return format!("Only `{}` was measured at {at}.", best.name);
         }
-        let is_worse = |one: &&Ranked| one.p.is_some_and(|p| p < ALPHA);
-        let named = |list: Vec<&Ranked>| {
-            let names: Vec<String> = list.iter().map(|one| format!("`{}`", one.name)).collect();
-            match names.split_last() {
-                Some((last, [])) => last.clone(),
-                Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
-                None => String::new(),
-            }
-        };
-        let worse: Vec<&Ranked> = others.iter().filter(is_worse).collect();
-        let open: Vec<&Ranked> = others.iter().filter(|one| !is_worse(one) && one.p.is_some()).collect();
-        let untested: Vec<&Ranked> = others.iter().filter(|one| one.p.is_none()).collect();
+        // What is equal to the last bit shares the first place.
+        let (first, others): (Vec<_>, Vec<_>) =
+            self.ranked.iter().partition(|one| one.value.total_cmp(&best.value).is_eq());
+        let is_worse = |one: &&&Ranked<'_>| one.p.is_some_and(|p| p < ALPHA);
+        let worse: Vec<_> = others.iter().filter(is_worse).copied().collect();
+        let open: Vec<_> = others.iter().filter(|one| !is_worse(one) && one.p.is_some()).copied().collect();
+        let untested: Vec<_> = others.iter().filter(|one| one.p.is_none()).copied().collect();
+        let is_best = first.len() == 1 && worse.len() == others.len();
         let mut parts = Vec::new();
         if !worse.is_empty() {
-            parts.push(format!("it is significantly better than {}", named(worse)));
+            parts.push(format!("significantly better than {}", named(&worse)));
         }
         if !open.is_empty() {
-            parts.push(format!("its difference to {} is not significant", named(open)));
+            parts.push(format!("not significantly better than {}", named(&open)));
         }
         if !untested.is_empty() {
-            let why = "was measured too few times for a test";
-            parts.push(format!("its difference to {} {why}", named(untested)));
+            parts.push(format!("measured too few times for a test against {}", named(&untested)));
         }
-        let seeds = match self.ranked.iter().map(|one| one.seeds).min().unwrap_or(0) {
-            1 => "1 seed, paired by document".to_owned(),
+        let extreme = if self.metric.lower_is_better() { "lowest" } else { "highest" };
+        let value = format!("the {extreme} {} at {at}", self.shown().in_words());
+        let lead = match first.len() {
+            _ if is_best => format!("`{}` is the best at {at}", best.name),
+            1 => format!("`{}` has {value}", best.name),
+            _ => format!("{} have {value} alike", named(&first)),
+        };
+        let subject = if first.len() == 1 { "it".to_owned() } else { format!("`{}`", best.name) };
+        let verdict =
+            if parts.is_empty() { String::new() } else { format!(": {subject} is {}", parts.join("; ")) };
+        format!("{lead}{verdict} ({}).", self.test())
+    }
+
+    /// What is shown of the metric: the perplexity of a loss.
+    pub fn shown(&self) -> Metric {
+        if self.metric == Metric::Loss { Metric::Perplexity } else { self.metric }
+    }
+
+    /// How differences were tested.
+    fn test(&self) -> String {
+        let correction = match self.pairs {
+            1 => String::new(),
+            pairs => format!("Holm's correction for all {pairs} pairs, "),
+        };
+        let seeds = match self.seeds() {
+            1 => format!("1 seed, paired by {}", self.unit),
             seeds => format!("{seeds} seeds"),
         };
-        format!(
-            "`{}` is the best at {at}: {} (p < {ALPHA}, Holm's correction for all {} pairs, {seeds}).",
-            best.name,
-            parts.join("; "),
-            self.pairs
-        )
+        format!("at 5%, {correction}{seeds}")
+    }
+
+    /// The fewest seeds of a reading.
+    pub fn seeds(&self) -> usize {
+        self.ranked.iter().map(|one| one.rows.len()).min().unwrap_or(0)
+    }
+}
+
+/// Names in a sentence.
+fn named(list: &[&Ranked<'_>]) -> String {
+    let names: Vec<String> = list.iter().map(|one| format!("`{}`", one.name)).collect();
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
     }
 }
 
@@ -253,7 +311,8 @@ mod tests {
 
     #[test]
     fn all_pairs_are_corrected_together() {
-        let ranking = rank(&results(), "4L".parse().unwrap()).unwrap();
+        let results = results();
+        let ranking = rank(&results, "4L".parse().unwrap()).unwrap();
         let names: Vec<&str> = ranking.ranked.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["rope, yarn", "rope, ntk", "alibi, yarn", "alibi, ntk"]);
         assert_eq!((ranking.pairs, ranking.metric), (6, Metric::Loss));
@@ -266,8 +325,8 @@ mod tests {
             sentence.starts_with("`rope, yarn` is the best at 4L: it is significantly better than"),
             "{sentence}"
         );
-        assert!(sentence.ends_with("Holm's correction for all 6 pairs, 3 seeds)."), "{sentence}");
-        assert_eq!(rank(&results(), "64L".parse().unwrap()), None);
+        assert!(sentence.ends_with(" (at 5%, Holm's correction for all 6 pairs, 3 seeds)."), "{sentence}");
+        assert!(rank(&results, "64L".parse().unwrap()).is_none());
     }
 
     #[test]
@@ -297,6 +356,14 @@ mod tests {
         }
         let ranking = rank(&results, "2L".parse().unwrap()).unwrap();
         let sentence = ranking.sentence("2L");
-        assert!(sentence.contains("its difference to `rope, ntk` is not significant"), "{sentence}");
+        let first = "has the lowest perplexity at 2L: it is not significantly better than `rope, ";
+        assert!(sentence.contains(first) && sentence.ends_with(" (at 5%, 3 seeds)."), "{sentence}");
+        // Two readings that are equal share the first place.
+        for it in &mut results.rows {
+            it.row.values.set("nll", Some(2.0));
+        }
+        let sentence = rank(&results, "2L".parse().unwrap()).unwrap().sentence("2L");
+        let shared = "`rope, yarn` and `rope, ntk` have the lowest perplexity at 2L alike (at 5%, 3 seeds).";
+        assert_eq!(sentence, shared);
     }
 }

@@ -20,7 +20,7 @@ impl StudyRunner<'_> {
         let results = Results::gather(&self.plan, &self.store)?;
         let report = StudyReport::new(&self.folder, self.study, &self.plan, &self.store, &results, None)?;
         report.write(&self.folder)?;
-        data(&self.options.format.map_or_else(|| report.markdown(), |format| report.tables(format)))?;
+        data(&self.options.format.map_or_else(|| report.answer(), |format| report.tables(format)))?;
         wrote(&self.folder);
         self.print_failures(&results);
         if !results.failures.is_empty() {

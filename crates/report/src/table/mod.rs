@@ -12,6 +12,7 @@ use order::sorted;
 use words::{counts, layout, notes};
 
 pub use cell::{Cell, Spread, percent};
+pub use words::across_lengths;
 pub(crate) use words::{across, text_of};
 
 /// The title of a table names up to so many runs.

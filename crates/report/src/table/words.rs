@@ -84,8 +84,8 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     } else if cells.iter().any(|cell| matches!(cell.error, Some(Spread::Interval(..)))) {
         notes.push("[ ] is the 95% interval over sequences (Wilson's score interval)".into());
     } else if cells.iter().any(|cell| cell.error.is_some()) {
-        let of = if has_answers(&block.settings) { "sequences" } else { "documents" };
-        notes.push(format!("± is one standard error over {of}"));
+        let unit = block.settings.protocol.material().unit();
+        notes.push(format!("± is one standard error over {unit}s"));
     }
     notes.extend(marks(block, &cells, metric, "length"));
     notes.extend(across(block).map(str::to_owned));
@@ -100,12 +100,16 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     notes
 }
 
+/// What a reader must know before comparing two lengths of a block, see [`across_lengths`].
+pub(crate) fn across(block: &Block) -> Option<&'static str> {
+    across_lengths(&block.settings, &block.lengths)
+}
+
 /// What a reader must know before comparing two lengths; nothing where they score the same tokens. The setting of a
 /// task says already that every length asks other sequences.
-pub(crate) fn across(block: &Block) -> Option<&'static str> {
-    let settings = &block.settings;
-    let same = settings.protocol.same_tokens_at_every_length(&settings.keys, &block.lengths);
-    let compares = same || block.lengths.len() < 2 || has_answers(settings);
+pub fn across_lengths(settings: &Settings, lengths: &[usize]) -> Option<&'static str> {
+    let same = settings.protocol.same_tokens_at_every_length(&settings.keys, lengths);
+    let compares = same || lengths.len() < 2 || has_answers(settings);
     (!compares).then_some("the lengths score different tokens: compare down a column, not across columns")
 }
 

@@ -1,12 +1,13 @@
 //! What a study answers as tables: the verdicts on its claims, and what is the best.
 
-use super::tables::value;
+use super::tables::{cell, value, what_cells_are};
 use crate::judge::Judged;
 use crate::looks::Looks;
-use crate::ranking::{Leaders, Ranking};
-use longwave_eval::Metric;
+use crate::ranking::{Leaders, Ranked, Ranking};
+use longwave_eval::{Metric, ResultRow};
 use longwave_position::Tokens;
 use longwave_report::grid::{Entry, Grid, Header};
+use longwave_report::table::Cell;
 
 /// The verdict on each claim, with its evidence.
 pub(super) fn claims(claims: &[Judged], looks: &Looks) -> Grid {
@@ -82,33 +83,40 @@ fn says(claim: &Judged) -> String {
 }
 
 /// What is the best at one length, and by how much.
-pub(super) fn ranking(at: Tokens, ranking: &Ranking) -> Grid {
-    let metric = ranking.metric;
-    let row = |(place, one): (usize, &crate::ranking::Ranked)| {
+pub(super) fn ranking(at: Tokens, ranking: &Ranking<'_>) -> Grid {
+    let shown = ranking.shown();
+    let has_baseline = ranking.ranked.iter().any(|one| !one.baseline.is_empty());
+    let baseline = |one: &Ranked<'_>| {
+        let value_of = |it: Cell| value(shown, it.value);
+        Entry::new(Cell::new(shown, &one.baseline).map_or("-".to_owned(), value_of))
+    };
+    let row = |(place, one): (usize, &Ranked<'_>)| {
         let texts = [
-            place.to_string(),
-            one.name.clone(),
-            mean_value(metric, one.value),
             one.difference.as_ref().map_or("-".to_owned(), |it| format!("{:+.4}", it.mean)),
             ends(one.interval.map(|interval| (interval.low, interval.high))),
             one.p.map_or("-".to_owned(), p_value),
         ];
-        texts.into_iter().map(Entry::new).collect()
+        let first = [Entry::new(place.to_string()), Entry::new(one.name.clone()), cell(shown, &one.rows)];
+        let baseline = has_baseline.then(|| baseline(one));
+        first.into_iter().chain(baseline).chain(texts.map(Entry::new)).collect()
     };
+    let first = [Header::number("place"), Header::words("reading"), Header::number(name(shown))];
+    let last = ["difference to the best", "adjusted interval", "p (Holm)"].map(Header::number);
+    let all: Vec<&ResultRow> = ranking.ranked.iter().flat_map(|one| one.rows.iter().copied()).collect();
+    let paired = if ranking.seeds() > 1 { "seed and by " } else { "" };
+    let unit = ranking.metric.unit();
     Grid {
         title: format!("Best at {}", at.text()),
         setting: String::new(),
-        headers: vec![
-            Header::number("place"),
-            Header::words("reading"),
-            Header::number(name(metric)),
-            Header::number("difference to the best"),
-            Header::number("adjusted interval"),
-            Header::number("p (Holm)"),
-        ],
+        headers: first
+            .into_iter()
+            .chain(has_baseline.then(|| Header::number("window baseline")))
+            .chain(last)
+            .collect(),
         rows: (1..).zip(&ranking.ranked).map(row).collect(),
         notes: vec![
-            format!("Differences in {}, paired by seed and by document.", metric.unit()),
+            what_cells_are(shown, &all),
+            format!("Differences in {unit}, paired by {paired}{}.", ranking.unit),
             ranking.sentence(&at.text()),
         ],
     }
@@ -154,7 +162,10 @@ fn mean_value(metric: Metric, mean: f64) -> String {
 }
 
 fn name(metric: Metric) -> String {
-    if metric == Metric::Loss { "perplexity".to_owned() } else { metric.title().to_lowercase() }
+    match metric {
+        Metric::Loss | Metric::Perplexity => "perplexity".to_owned(),
+        other => other.title().to_lowercase(),
+    }
 }
 
 fn ends(ends: Option<(f64, f64)>) -> String {

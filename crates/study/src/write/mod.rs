@@ -14,8 +14,10 @@ use crate::saved::PAGES;
 use crate::store::Store;
 use longwave_core::{Result, file};
 use longwave_eval::{Reference, ResultRow};
+use longwave_report::block::blocks;
 use longwave_report::grid::{Grid, markdown_text};
 use longwave_report::page::{Opening, Report, Run};
+use longwave_report::table::Table;
 use longwave_report::{Format, Tidy};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -36,6 +38,8 @@ pub struct StudyReport {
     /// Runs that failed, with the reason.
     failed: Vec<String>,
     best: Option<Grid>,
+    /// Whether the ranking says all that the tables of results say.
+    is_ranking_alone: bool,
     /// All rows in the order of the plan.
     table: Tidy,
     /// Tables, charts and page of `report/`; `None` without any row.
@@ -61,7 +65,7 @@ impl StudyReport {
         for (claim, is_added) in judged.iter_mut().zip(declared::added(folder, study)?) {
             claim.is_added = is_added;
         }
-        let best = study.best.and_then(|at| Some(answers::ranking(at, &rank(results, at)?)));
+        let ranking = study.best.and_then(|at| Some((at, rank(results, at)?)));
         let failed = results.failures.iter();
         let mut report = Self {
             name: study.name.clone(),
@@ -71,12 +75,16 @@ impl StudyReport {
             claims: (!judged.is_empty()).then(|| answers::claims(judged, &plan.looks)),
             left_out: plan.left_out(),
             failed: failed.map(|(run, why)| format!("{}: {}", plan.runs[*run].title(), why.reason)).collect(),
-            best,
+            best: ranking.as_ref().map(|(at, ranking)| answers::ranking(*at, ranking)),
+            is_ranking_alone: ranking.is_some_and(|(_, ranking)| ranking.is_everything),
             table: results.table()?,
             page: None,
         };
         if !results.rows.is_empty() {
             let rows = named_rows(&study.name, results);
+            report
+                .results
+                .extend(blocks(&rows).iter().filter_map(Table::by_position).map(|table| table.grid()));
             let runs = runs(plan, store, results, &rows)?;
             let opening = report.opening(results);
             report.page = Some((rows, Report::new(&folder.join(PAGES), opening, runs, against)?));
@@ -94,8 +102,17 @@ impl StudyReport {
 
     /// The whole of `study.md`.
     pub fn markdown(&self) -> String {
+        self.written(&self.results)
+    }
+
+    /// What a study prints where no format is asked for: `study.md` without the tables that its ranking says again.
+    pub fn answer(&self) -> String {
+        self.written(if self.is_ranking_alone { &[] } else { &self.results })
+    }
+
+    fn written(&self, results: &[Grid]) -> String {
         let mut text = format!("# {}\n\n{}\n", self.name, self.progress);
-        for grid in self.results.iter().chain(&self.claims) {
+        for grid in results.iter().chain(&self.claims) {
             let _ = write!(text, "\n{}", grid.markdown_at(2));
         }
         let lists = [

@@ -4,7 +4,7 @@ use crate::results::{Measured, Results};
 use crate::statistics::mean;
 use longwave_eval::{Metric, Protocol, ResultRow, Split};
 use longwave_report::grid::{Entry, Grid, Header};
-use longwave_report::table::{Cell, Spread, percent};
+use longwave_report::table::{Cell, Spread, across_lengths, percent};
 use std::collections::{BTreeMap, HashMap};
 
 /// Rows that stand in one table.
@@ -40,6 +40,7 @@ fn table(
     let mut lengths: Vec<usize> = rows.iter().map(|row| row.row.settings.length).collect();
     lengths.sort_unstable();
     lengths.dedup();
+    let across = rows.iter().find_map(|row| across_lengths(&row.row.settings, &lengths));
     let mut lines: Vec<(&[String], &str, Cells<'_>)> = Vec::new();
     let mut places = HashMap::new();
     for row in rows {
@@ -59,19 +60,32 @@ fn table(
             .map(|length| found.get(length).map_or_else(Entry::default, |rows| cell(metric, rows)));
         names.chain(cells).collect()
     };
-    let what = if metric.is_exponential() {
-        "exp of the mean loss over seeds ± standard deviation over seeds; in parentheses the standard error over \
-         documents. Both are in per cent of the perplexity: 100 times those of the loss in nats."
-    } else {
-        "Mean over seeds ± standard deviation over seeds; in parentheses the standard error over documents."
-    };
+    let all: Vec<&ResultRow> = rows.iter().map(|row| &row.row).collect();
+    let what = what_cells_are(metric, &all);
     Grid {
         title: format!("{}, {protocol}, {split} split, L = {train_length}", metric.title()),
         setting: String::new(),
         headers: labels.chain(columns).collect(),
         rows: lines.into_iter().map(line).collect(),
-        notes: vec![what.to_owned()],
+        notes: std::iter::once(what).chain(across.map(str::to_owned)).collect(),
     }
+}
+
+/// What stands in the [cells](cell) of rows.
+pub(super) fn what_cells_are(metric: Metric, rows: &[&ResultRow]) -> String {
+    let unit = rows.first().map_or("document", |row| row.settings.protocol.material().unit());
+    if metric.is_exponential() {
+        return format!(
+            "exp of the mean loss over seeds ± standard deviation over seeds; in parentheses the standard error over \
+             {unit}s. Both are in per cent of the perplexity: 100 times those of the loss in nats."
+        );
+    }
+    let error = if rows.iter().any(|row| row.interval(metric).is_some()) {
+        format!("in brackets the 95% interval over the {unit}s of a seed (Wilson's score interval)")
+    } else {
+        format!("in parentheses the standard error over {unit}s")
+    };
+    format!("Mean over seeds ± standard deviation over seeds; {error}.")
 }
 
 fn heading(length: usize, train_length: usize) -> String {
@@ -82,8 +96,9 @@ fn heading(length: usize, train_length: usize) -> String {
     }
 }
 
-/// The value over seeds, their spread, and the mean of their errors over documents; of a perplexity both in per cent.
-fn cell(metric: Metric, rows: &[&ResultRow]) -> Entry {
+/// The value over seeds, their spread, and the mean of their errors over documents, or of their intervals; of a
+/// perplexity both in per cent.
+pub(super) fn cell(metric: Metric, rows: &[&ResultRow]) -> Entry {
     let Some(cell) = Cell::new(metric, rows) else { return Entry::default() };
     let is_perplexity = metric.is_exponential();
     let spread = |spread| match spread {
@@ -96,10 +111,14 @@ fn cell(metric: Metric, rows: &[&ResultRow]) -> Entry {
     let error = |row: &&ResultRow| row.error(of).map(|error| of.factor() * error);
     let errors: Vec<f64> = rows.iter().filter_map(error).collect();
     let over_documents = |error| if is_perplexity { percent(error) } else { format!("{error:.1}") };
+    let (lows, highs): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(|row| row.interval(metric)).unzip();
+    let interval = mean(&lows).zip(mean(&highs));
+    let interval = interval.map(|ends| (metric.factor() * ends.0, metric.factor() * ends.1));
+    let interval = interval.map(|(low, high)| spread(Spread::Interval(low, high)));
     Entry {
         value: value(metric, cell.value),
         error: cell.error.filter(|_| cell.seeds > 1).map(spread),
-        error_over_documents: mean(&errors).map(over_documents),
+        error_over_documents: interval.or_else(|| mean(&errors).map(over_documents)),
         ..Entry::default()
     }
 }

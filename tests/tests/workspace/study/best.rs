@@ -28,29 +28,40 @@ fn a_question_of_twelve_lines_has_one_table_and_one_sentence() {
     project.write("two.toml", &example());
     let outcome = done(study(&project, &[]));
     let (rows, sentence) = answer(&outcome.stdout);
+    let tables = outcome.stdout.lines().filter(|line| line.starts_with("| ---"));
+    assert_eq!(tables.count(), 1, "one table: {}", outcome.stdout);
+    let whole = String::from_utf8(project.read("runs/studies/best-at-8L/study.md")).unwrap();
+    assert!(whole.contains("## Perplexity, fixed_target"), "{whole}");
     let mut names: Vec<&str> = rows.iter().map(|row| row[2].as_str()).collect();
     let best = names[0].to_owned();
     names.sort_unstable();
     assert_eq!(names, ["alibi", "fox", "rope, yarn"], "{}", outcome.stdout);
-    let values: Vec<f64> = rows.iter().map(|row| row[3].parse().unwrap()).collect();
+    let number = |cell: &String| -> f64 { cell.split(' ').next().unwrap().parse().unwrap() };
+    let values: Vec<f64> = rows.iter().map(|row| number(&row[3])).collect();
     assert!(values.is_sorted(), "best first: {values:?}");
-    assert_eq!((rows[0][4].as_str(), rows[0][6].as_str()), ("-", "-"));
-    let p: Vec<f64> = rows[1..].iter().map(|row| row[6].parse().unwrap()).collect();
-    assert!(rows[1..].iter().all(|row| row[5].contains(" to ")), "{rows:?}");
-    assert!(sentence.starts_with(&format!("`{best}` is the best at 8L: ")), "{sentence}");
-    assert!(sentence.ends_with("(p < 0.05, Holm's correction for all 3 pairs, 3 seeds)."), "{sentence}");
+    // Each with its spread over seeds, and with what a longer context must beat.
+    assert!(rows.iter().all(|row| row[3].contains(" ±") && number(&row[4]) > 1.0), "{rows:?}");
+    assert_eq!((rows[0][5].as_str(), rows[0][7].as_str()), ("-", "-"));
+    let p: Vec<f64> = rows[1..].iter().map(|row| row[7].parse().unwrap()).collect();
+    assert!(rows[1..].iter().all(|row| row[6].contains(" to ")), "{rows:?}");
+    // The best is called so only where every difference is significant.
+    let is_best = p.iter().all(|p| *p < 0.05);
+    let begins = if is_best { "is the best at 8L: " } else { "has the lowest perplexity at 8L: " };
+    assert!(sentence.starts_with(&format!("`{best}` {begins}it is ")), "{sentence}");
+    assert!(sentence.ends_with("(at 5%, Holm's correction for all 3 pairs, 3 seeds)."), "{sentence}");
     for (row, p) in rows[1..].iter().zip(p) {
         let (name, is_worse) = (format!("`{}`", row[2]), p < 0.05);
-        let better = sentence.split("its difference").next().unwrap();
-        assert_eq!(
-            better.contains("significantly better than") && better.contains(&name),
-            is_worse,
-            "{sentence}"
-        );
+        let better = sentence.split("not significantly better").next().unwrap();
+        assert_eq!(better[begins.len()..].contains(&name), is_worse, "{sentence}");
     }
     // With one seed the pairs are documents.
     let one = done(study(&project, &["--set", "seeds=1", "--out", "one"]));
     assert!(answer(&one.stdout).1.ends_with("3 pairs, 1 seed, paired by document)."), "{}", one.stdout);
+    // What is measured beside the ranking is printed too.
+    let lengths = example().replacen("lengths = [\"8L\"]", "lengths = [\"4L\", \"8L\"]", 1);
+    project.write("two.toml", &lengths);
+    let more = done(study(&project, &["--set", "seeds=1", "--out", "more"])).stdout;
+    assert!(more.contains("## Perplexity, fixed_target") && more.contains("## Best at 8L"), "{more}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::{RESULTS, STUDY, done, journal, project, results, study};
 use crate::common::Project;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
+use parquet::schema::types::ColumnDescPtr;
 use std::collections::BTreeSet;
 
 /// A small model on the task of copying.
@@ -106,6 +107,27 @@ fn parquet_holds_what_the_csv_says_with_types() {
 }
 
 #[test]
+fn files_of_different_studies_can_be_put_together() {
+    let columns = |project: &Project| {
+        let file = std::fs::File::open(project.path("runs/studies/two/results.parquet")).unwrap();
+        let reader = SerializedFileReader::new(file).unwrap();
+        let schema = reader.metadata().file_metadata().schema_descr();
+        let of = |column: &ColumnDescPtr| (column.name().to_owned(), column.physical_type());
+        schema.columns().iter().map(of).collect::<Vec<_>>()
+    };
+    let (text, task) = (project(STUDY), project(TASK));
+    task.write("copy.toml", COPY);
+    done(study(&text, &["--set", "seeds=1"]));
+    done(study(&task, &["--set", "seeds=1"]));
+    // What one of them never measures has the type that it has in the other.
+    assert_eq!(columns(&text), columns(&task));
+    let header = |project: &Project| {
+        String::from_utf8(project.read(RESULTS[0])).unwrap().lines().next().unwrap().to_owned()
+    };
+    assert_eq!(header(&text), header(&task));
+}
+
+#[test]
 fn a_study_of_tasks_tells_and_judges_what_was_answered() {
     let project = project(TASK);
     project.write("copy.toml", COPY);
@@ -124,6 +146,12 @@ fn a_study_of_tasks_tells_and_judges_what_was_answered() {
         assert!(told.contains(title), "{told}");
     }
     assert!(!told.contains("Perplexity"), "{told}");
+    // None of 20 right says that the share is at most 16.1%.
+    assert!(told.contains("| 0.0 ±0.0 [0.0, 16.1] |"), "{told}");
+    assert!(told.contains("in parentheses the standard error over sequences"), "{told}");
+    let ranked = done(study(&project, &["--set", "best=2L"])).stdout;
+    let equal = "`rope` and `alibi` have the highest exact match at 2L alike (at 5%, 2 seeds).";
+    assert!(ranked.contains("| 0.0 ±0.0 [0.0, 16.1] | 0.0 | - |") && ranked.contains(equal), "{ranked}");
     let claims: Vec<&str> = told.lines().filter(|line| line.ends_with("**holds** |")).collect();
     assert_eq!(claims.len(), 2, "{told}");
     assert!(claims[0].starts_with("| alibi > rope at 2L (`exact_match`) | 0.99 |"), "{told}");
@@ -251,7 +279,12 @@ tolerance = 9
     let told = done(study(&project, &["--set", "best=2L"])).stdout;
     assert!(told.contains("| rope, rerope < alibi at 2L | 9 |") && told.contains("| **holds** |"), "{told}");
     // One line for both seeds, and places in the ranking.
-    assert_eq!(told.lines().filter(|line| line.starts_with("| rope | rerope chosen |")).count(), 1, "{told}");
+    let whole = String::from_utf8(project.read(RESULTS[1])).unwrap();
+    assert_eq!(
+        whole.lines().filter(|line| line.starts_with("| rope | rerope chosen |")).count(),
+        1,
+        "{whole}"
+    );
     assert!(told.contains(" | rope, rerope chosen | "), "{told}");
 }
 

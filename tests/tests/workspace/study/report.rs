@@ -51,13 +51,20 @@ fn what_cannot_be_reported_again_is_left_alone() {
 #[test]
 fn the_page_has_the_studys_name_its_verdicts_and_its_training() {
     let best = "best = \"2L\"\n\n[set]";
-    let evaluate = "[[evaluate]]\nlengths = [64]\nprotocol = \"sliding\"\n\n[[claim]]";
+    let evaluate = "[[evaluate]]\nlengths = [64]\nprotocol = \"sliding\"\n\n[[evaluate]]\nlengths = [64]\n\
+                    protocol = \"by_position\"\n\n[[claim]]";
     let text = STUDY.replacen("[set]", best, 1).replacen("[[claim]]", evaluate, 1);
     let text = text.replace("checkpoint_every = 2", "checkpoint_every = 2, validate_every = 4");
     let project = project(&text);
     let printed = done(study(&project, &["--format", "latex"])).stdout;
-    for part in ["caption{Perplexity, fixed\\_target", "caption{Claims.", "caption{Best at 2L.", "\\textbf{"]
-    {
+    for part in [
+        "caption{Perplexity, fixed\\_target",
+        "caption{Loss by position of rope, alibi, at 64 tokens",
+        "caption{Claims.",
+        "caption{Best at 2L.",
+        "\\textbf{",
+        "\\texttt{rope",
+    ] {
         assert!(printed.contains(part), "{part}: {printed}");
     }
     let page = String::from_utf8(project.read("runs/studies/two/report/report.html")).unwrap();
@@ -77,11 +84,24 @@ fn the_page_has_the_studys_name_its_verdicts_and_its_training() {
     }
     // The seeds of a run share their line of the chart and their config.
     assert_eq!(page.matches("<summary>Config of").count(), 2);
+    let chart =
+        |name: &str| String::from_utf8(project.read(&format!("runs/studies/two/report/{name}"))).unwrap();
+    // An encoding has the same colour in every chart, also in its own.
+    let (blue, orange) = ("#0072B2", "#D55E00");
     for name in ["perplexity.svg", "perplexity-sliding.svg"] {
-        assert!(project.exists(&format!("runs/studies/two/report/{name}")), "{name}");
+        assert!(chart(name).contains(blue) && chart(name).contains(orange), "{name}");
+    }
+    for (name, own, other) in [("positions-rope.svg", blue, orange), ("positions-alibi.svg", orange, blue)] {
+        assert!(chart(name).contains(own) && !chart(name).contains(other), "{name}");
     }
     // What `report` prints and draws is the study's too.
     let again = done(project.run(&["report", "runs/studies/two", "--format", "latex", "--pdf"]));
     assert_eq!(again.stdout, printed);
-    assert!(again.stderr.contains("perplexity-sliding.pdf, training.pdf"), "{}", again.stderr);
+    assert!(
+        again
+            .stderr
+            .contains("perplexity-sliding.pdf, positions-rope.pdf, positions-alibi.pdf, training.pdf"),
+        "{}",
+        again.stderr
+    );
 }

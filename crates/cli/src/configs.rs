@@ -23,7 +23,9 @@ pub(crate) fn load_config(path: &Path, assignments: &[String]) -> Result<Config>
 
 /// Reads a config: a file, or one that the program carries.
 pub(crate) fn read_config(path: &Path, assignments: &[String]) -> Result<Config> {
-    match find(path, Kind::Config, None)? {
+    let found = find(path, Kind::Config, None)?;
+    check_kind(path, &found.document()?, Kind::Config)?;
+    match found {
         Found::File(path) => Config::load(&path, assignments),
         Found::Shipped { name, text } => Config::with_assignments(parse(text, &name)?, assignments),
     }
@@ -36,7 +38,24 @@ pub(crate) fn read_study(path: &Path) -> Result<(Table, Option<PathBuf>)> {
         Found::File(path) => path.parent().map(Path::to_owned),
         Found::Shipped { .. } => None,
     };
-    Ok((found.document()?, folder))
+    let document = found.document()?;
+    check_kind(path, &document, Kind::Study)?;
+    Ok((document, folder))
+}
+
+/// A study has a `base`, and a config what the base would give.
+fn check_kind(path: &Path, document: &Table, kind: Kind) -> Result<()> {
+    let has = |key: &str| document.contains_key(key);
+    let is_other = match kind {
+        Kind::Config => has("base") && !has("position"),
+        Kind::Study => !has("base") && has("position"),
+    };
+    if !is_other {
+        return Ok(());
+    }
+    let (path, other) = (path.display().to_string(), kind.other());
+    let text = format!("`{path}` is a {}, and no {}", other.name(), kind.name());
+    Err(Error::usage(text).hint(other.use_of(&path)))
 }
 
 /// Reads the document of the config that a study in `folder` begins with.
@@ -113,6 +132,11 @@ fn missing(path: &Path, kind: Kind, places: &[PathBuf], bare: bool) -> Error {
         path.display(),
         places.join(", ")
     ));
+    let name = path.with_extension("toml").to_string_lossy().into_owned();
+    if bare && kind.other().text(&name).is_some() {
+        let other = kind.other();
+        return error.hint(format!("`{name}` is a {}: {}", other.name(), other.use_of(&name)));
+    }
     let known = kind.shipped().iter().map(|(name, _)| *name);
     match longwave_core::error::nearest(&path.to_string_lossy(), known) {
         Some(near) if bare => error.hint(format!("did you mean `{near}`?")),

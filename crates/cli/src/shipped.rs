@@ -31,6 +31,22 @@ impl Kind {
         }
     }
 
+    /// What to do with one that was taken for the other kind.
+    pub(crate) fn use_of(self, name: &str) -> String {
+        match self {
+            Self::Config => format!("`longwave train {name}` trains it; a study names it as `base`"),
+            Self::Study => format!("`longwave study {name}` runs it"),
+        }
+    }
+
+    /// The other kind.
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Config => Self::Study,
+            Self::Study => Self::Config,
+        }
+    }
+
     /// Name and text of every file of the kind, in the order of names.
     pub(crate) fn shipped(self) -> &'static [(&'static str, &'static str)] {
         match self {

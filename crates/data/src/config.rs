@@ -48,8 +48,8 @@ pub struct DataConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SplitConfig {
-    /// Share of the validation split, in `[0, 1)`; `validation` is another name of the key.
-    #[serde(alias = "validation")]
+    /// Share of the validation split, in `[0, 1)`; `validation`, `val` and `dev` are other names of the key.
+    #[serde(alias = "validation", alias = "val", alias = "dev")]
     pub valid: f64,
     /// Share of the test split, in `[0, 1)`.
     pub test: f64,

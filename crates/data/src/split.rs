@@ -14,8 +14,8 @@ use std::str::FromStr;
 pub enum Split {
     /// What the model and the tokenizer learn from.
     Train,
-    /// What choices are made by; `validation` is another name for it.
-    #[serde(alias = "validation")]
+    /// What choices are made by; `validation`, `val` and `dev` are other names for it.
+    #[serde(alias = "validation", alias = "val", alias = "dev")]
     Valid,
     /// What results are reported on.
     #[default]
@@ -42,8 +42,8 @@ impl Split {
 }
 
 impl Split {
-    /// The names that a folder of the split may have; those after the first only beside a folder `train`.
-    pub(crate) fn folders(self) -> &'static [&'static str] {
+    /// The names that the split has, also as a folder; there those after the first only beside a folder `train`.
+    pub(crate) fn names(self) -> &'static [&'static str] {
         match self {
             Self::Train => &["train"],
             Self::Valid => &["valid", "validation", "val", "dev"],
@@ -62,10 +62,9 @@ impl FromStr for Split {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let name = if text == "validation" { "valid" } else { text };
-        Self::ALL.into_iter().find(|split| split.name() == name).ok_or_else(|| {
-            Error::value("split", format!("\"{text}\""), "it must be one of `train`, `valid`, `test`")
-                .hint("`test` is what results are reported on")
+        Self::ALL.into_iter().find(|split| split.names().contains(&text)).ok_or_else(|| {
+            Error::value("split", format!("\"{text}\""), "it must be one of `train`, `validation`, `test`")
+                .hint("`test` is what results are reported on; `valid`, `val` and `dev` are `validation` too")
         })
     }
 }

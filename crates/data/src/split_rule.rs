@@ -100,7 +100,7 @@ fn cut(source: &Source, split: &SplitConfig) -> Result<[Range<u64>; 3]> {
             source.path.display(),
             source.bytes
         ))
-        .hint("set `split = { valid = 0, test = 0 }`, or add text"));
+        .hint("set `data.split = { valid = 0, test = 0 }`, or add text"));
     }
     Ok(ranges)
 }

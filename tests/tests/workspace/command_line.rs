@@ -106,9 +106,13 @@ fn the_validation_split_has_its_usual_names() {
     };
     let valid = rows(&["--split", "valid"]);
     assert!(valid.contains("\"split\":\"valid\""), "{valid}");
-    for arguments in
-        [&["--split", "validation"][..], &["--set", "split=validation"], &["--set", "split=valid"]]
-    {
+    for arguments in [
+        &["--split", "validation"][..],
+        &["--split", "val"],
+        &["--split", "dev"],
+        &["--set", "split=validation"],
+        &["--set", "split=valid"],
+    ] {
         assert_eq!(rows(arguments), valid);
     }
     for name in ["dev", "validation", "valid"] {
@@ -129,6 +133,15 @@ fn the_validation_split_has_its_usual_names() {
     fs::rename(project.path("corpus/val"), project.path("corpus/eval")).unwrap();
     let told = ok(&project, &["train", "small.toml", "--out", "y", "--device", "cpu"]).stderr;
     assert!(told.contains("the folder `eval`") && told.contains("name it `valid`"), "{told}");
+    refused(&project, &["eval", RUN, "--split", "test", "--corpus", "corpus/none"], "no such file or folder");
+    refused(&project, &["eval", RUN, "--split", "eval"], "must be one of `train`, `validation`, `test`");
+    // A corpus of folders without one for the test.
+    fs::rename(project.path("corpus/test"), project.path("corpus/tests")).unwrap();
+    let told = project.refused(2, &["train", "small.toml", "--out", "w", "--device", "cpu"]);
+    assert!(
+        told.contains("the test split holds no text to score") && told.contains("a folder `test`"),
+        "{told}"
+    );
     project.write("flat/a.txt", &common::text(4_000, 8));
     let split = ["--set", "data.corpus=flat", "--set", "data.split={ validation = 0.2, test = 0.2 }"];
     ok(&project, &[&["train", "small.toml", "--out", "z", "--device", "cpu"], &split[..]].concat());
@@ -170,5 +183,36 @@ fn a_path_that_leads_nowhere_ends_with_2_and_makes_nothing() {
     ] {
         refused(&project, arguments, part);
         assert_eq!(fs::read_dir(project.path("")).unwrap().count(), before, "{arguments:?} made something");
+    }
+}
+
+#[test]
+fn what_was_meant_is_named() {
+    let project = Project::new();
+    project.train(&["--set", "evaluate=[]"]);
+    project.write("grid.toml", "name = \"grid\"\nbase = \"small.toml\"\n");
+    let eval = |set: &'static str| ["eval", RUN, "--set", set];
+    for (arguments, part) in [
+        (&eval("data.corpus=corpus")[..], "name the text with `--corpus PATH`"),
+        (&eval("evaluate.windows_per_document=1"), "leave `evaluate` out"),
+        (&eval("train.steps=9"), "the run stays as it was trained"),
+        (&eval("windows_per_documents=1"), "did you mean `windows_per_document`?"),
+        (&["eval", RUN, "--protocol", "slidng"], "did you mean `sliding`?"),
+        (
+            &["train", "grid.toml"],
+            "`grid.toml` is a study, and no config\n\nhint: `longwave study grid.toml` runs it",
+        ),
+        (&["validate", "grid.toml"], "`grid.toml` is a study, and no config"),
+        (
+            &["study", "small.toml"],
+            "`small.toml` is a config, and no study\n\nhint: `longwave train small.toml` trains it",
+        ),
+        (
+            &["train", "best-at-8L.toml"],
+            "`best-at-8L.toml` is a study: `longwave study best-at-8L.toml` runs it",
+        ),
+        (&["study", "alibi"], "`alibi.toml` is a config: `longwave train alibi.toml` trains it"),
+    ] {
+        refused(&project, arguments, part);
     }
 }

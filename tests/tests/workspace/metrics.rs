@@ -162,6 +162,17 @@ fn a_task_is_trained_and_asked_at_every_length() {
         Some(0.0)
     );
     assert!(outcome.stdout.contains("0.0 [0.0, 8.8]"), "{}", outcome.stdout);
+    let compared = project.run(&[
+        "compare",
+        &format!("{RUN}:linear"),
+        &format!("{RUN}:direct"),
+        "--metric",
+        "exact_match",
+    ]);
+    assert!(
+        compared.stdout.contains("paired by sequence") && compared.stdout.contains("  sequences\n"),
+        "{compared:?}"
+    );
     let csv = String::from_utf8(project.read(&format!("{RUN}/results.csv"))).unwrap();
     assert!(csv.starts_with("run,") && csv.contains(",exact_match_low,exact_match_high,chance,"), "{csv}");
     assert!(csv.contains(",0.0,0.0876"), "{csv}");

@@ -211,6 +211,30 @@ fn training_goes_on_with_the_text_in_another_place() {
 }
 
 #[test]
+fn a_copy_without_its_text_reads_what_is_given_and_meets_its_original() {
+    let project = Project::new();
+    project.train(&[]);
+    for file in
+        ["config.toml", "data.json", "tokenizer.json", "metrics.jsonl", "checkpoints/last.safetensors"]
+    {
+        let text = project.read(&format!("{RUN}/{file}"));
+        let path = project.path("far/copy").join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    move_to(&project, "corpus", "texts/kept");
+    ok(&project, &["eval", "copy", "--corpus", "../texts/kept"]);
+    let compared = ok(&project, &["compare", "copy", &format!("../{RUN}"), "--json"]);
+    let compared: Vec<serde_json::Value> =
+        compared.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(compared.len(), 8, "every row has its partner");
+    assert!(compared.iter().all(|one| one["difference"] == 0.0));
+    ok(&project, &["export", "copy", "out"]);
+    ok(&project, &["report", "copy", "--format", "markdown"]);
+    assert!(project.exists("far/out/model.safetensors") && project.exists("far/copy/report.html"));
+}
+
+#[test]
 fn an_imported_run_reads_the_text_that_is_given() {
     let (project, before) = moved();
     ok(&project, &["export", "away/run", "out"]);

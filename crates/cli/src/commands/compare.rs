@@ -226,7 +226,8 @@ fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[Column]
     let name = if metric == Metric::Loss { "Loss".to_owned() } else { format!("`{}`", metric.name()) };
     let better = if metric.lower_is_better() { "below" } else { "above" };
     let over_seeds = compared.list.iter().any(|one| one.seeds > 1);
-    let by = if over_seeds { "seed and document; the 95% interval is over seeds" } else { "document" };
+    let unit = unit(&compared.list);
+    let by = if over_seeds { format!("seed and {unit}; the 95% interval is over seeds") } else { unit.to_owned() };
     let mut notes = vec![format!(
         "{name} in {}, paired by {by}; {better} 0 the first is better",
         metric.unit()
@@ -239,7 +240,7 @@ fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[Column]
     Grid {
         title: title.to_owned(),
         setting: String::new(),
-        headers: columns.iter().map(|column| column.header(metric, over_seeds)).collect(),
+        headers: columns.iter().map(|column| column.header(metric, over_seeds, unit)).collect(),
         rows: compared
             .list
             .iter()
@@ -249,8 +250,13 @@ fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[Column]
     }
 }
 
+/// What readings are paired by beside the seed: documents, or the sequences of a task.
+fn unit(list: &[Comparison]) -> &'static str {
+    list.first().map_or("document", |one| one.settings.protocol.material().unit())
+}
+
 impl Column {
-    fn header(self, metric: Metric, over_seeds: bool) -> Header {
+    fn header(self, metric: Metric, over_seeds: bool, unit: &str) -> Header {
         let is_loss = metric == Metric::Loss;
         match self {
             Self::Reading => Header::words("extend"),
@@ -262,7 +268,8 @@ impl Column {
             Self::Interval => Header::number("95% (t)"),
             Self::Bootstrap => Header::number("95% (bootstrap)"),
             Self::P => Header::number("p (Holm)"),
-            Self::Paired => Header::number(if over_seeds { "seeds, documents" } else { "documents" }),
+            Self::Paired if over_seeds => Header::number(format!("seeds, {unit}s")),
+            Self::Paired => Header::number(format!("{unit}s")),
         }
     }
 

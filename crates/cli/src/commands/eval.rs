@@ -153,6 +153,7 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
         block.remove("against");
     }
     for assignment in &arguments.set {
+        check_is_of_evaluation(assignment)?;
         set(&mut block, assignment)?;
     }
     let block: EvaluateConfig = read(&block, "eval")?;
@@ -160,6 +161,20 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
     evaluation.steps(&config.run.kept_steps())?;
     warn(config.warnings.iter().chain(&evaluation.warnings));
     Ok(vec![evaluation])
+}
+
+/// `--set` changes the keys of one evaluation; those of the whole config have their place elsewhere.
+fn check_is_of_evaluation(assignment: &str) -> Result<()> {
+    let key = assignment.split('=').next().unwrap_or_default().trim();
+    let hint = match key.split('.').next().unwrap_or_default() {
+        _ if key == "data.corpus" => "name the text with `--corpus PATH`",
+        "evaluate" => "leave `evaluate` out: `--set windows_per_document=4` changes the evaluation at hand",
+        "data" | "model" | "position" | "train" | "stage" | "seed" | "name" => {
+            "the run stays as it was trained; `longwave train` trains another"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::usage(format!("`{key}` is no key of an evaluation, which is all that `--set` changes here")).hint(hint))
 }
 
 /// Steps separated by commas, or a word.

@@ -1,7 +1,7 @@
 //! What serde found wrong, in the words of a config.
 
 use super::unknown_key;
-use crate::error::Error;
+use crate::error::{Error, nearest};
 use toml::{Table, Value};
 
 pub(super) fn join(section: &str, path: &str) -> String {
@@ -38,7 +38,13 @@ pub(super) fn explain(table: &Table, section: &str, path: &str, message: &str) -
         Some(value) => Error::value(&key, value, wanted),
         None => Error::usage(format!("`{key}`: {wanted}")),
     };
-    error.hint(hint.unwrap_or("`longwave schema` prints every key and what it allows"))
+    let near = quoted.split_first().filter(|_| message.starts_with("unknown variant"));
+    let near = near.and_then(|(word, allowed)| nearest(word, allowed.iter().copied()));
+    match (hint, near) {
+        (Some(hint), _) => error.hint(hint),
+        (None, Some(near)) => error.hint(format!("did you mean `{near}`?")),
+        (None, None) => error.hint("`longwave schema` prints every key and what it allows"),
+    }
 }
 
 /// What serde expected, in the words of a config rather than those of the program.

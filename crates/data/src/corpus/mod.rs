@@ -135,7 +135,7 @@ fn split_folders(folder: &Path) -> Result<Vec<(Split, PathBuf)>> {
     let has_train = folder.join("train").is_dir();
     let mut present = Vec::new();
     for split in Split::ALL {
-        let names = split.folders().iter().enumerate().filter(|(index, _)| *index == 0 || has_train);
+        let names = split.names().iter().enumerate().filter(|(index, _)| *index == 0 || has_train);
         let found: Vec<&str> =
             names.map(|(_, name)| *name).filter(|name| folder.join(name).is_dir()).collect();
         if let [first, second, ..] = found.as_slice() {

@@ -282,6 +282,9 @@ impl ResolvedEvaluate {
         let plan = self.protocol.plan(&self.keys, length, documents);
         if plan.windows.is_empty() {
             let longest = documents.tokens.iter().copied().max().unwrap_or(0);
+            if longest < 2 {
+                return Err(no_text(self.split));
+            }
             return Err(self.protocol.too_short(&self.keys, length, self.split, longest));
         }
         Ok(plan)
@@ -304,6 +307,14 @@ impl ResolvedEvaluate {
             exact: (extend == WINDOW_BASELINE).then_some(self.exact),
         }
     }
+}
+
+/// The error where a split has nothing to score.
+fn no_text(split: Split) -> Error {
+    Error::usage(format!("the {split} split holds no text to score")).hint(format!(
+        "a corpus with a folder `train` has its {split} split in a folder `{split}` beside it; any other is cut by \
+         `data.split`"
+    ))
 }
 
 #[cfg(test)]

@@ -125,12 +125,12 @@ impl Side {
             known.join(", ")
         };
         let asked = [
-            (!filter.lengths.is_empty()).then_some("`--lengths`"),
-            (extend.is_some() || !filter.extend.is_empty()).then_some("the extension"),
-            self.checkpoint.as_ref().map(|_| "the checkpoint"),
+            (!filter.lengths.is_empty()).then_some("lengths"),
+            (extend.is_some() || !filter.extend.is_empty()).then_some("extension"),
+            self.checkpoint.as_ref().map(|_| "checkpoint"),
         ];
-        let asked = asked.into_iter().flatten().collect::<Vec<_>>().join(" and ");
-        Error::usage(format!("`{}` has no measurement with {asked} that you ask for", self.name)).hint(
+        let asked = asked.into_iter().flatten().collect::<Vec<_>>().join(" and the ");
+        Error::usage(format!("`{}` has no measurement with the {asked} that you ask for", self.name)).hint(
             format!(
                 "its lengths are {}, its extensions {}, its checkpoints {}",
                 numbers(&lengths),

@@ -182,6 +182,10 @@ mod tests {
             assert_eq!(serde_json::to_string(&split).unwrap(), format!("\"{split}\""));
             assert_eq!(Split::ALL[split.index()], split);
         }
-        assert!("dev".parse::<Split>().unwrap_err().to_string().contains("`valid`"));
+        for name in ["valid", "validation", "val", "dev"] {
+            assert_eq!(name.parse::<Split>().unwrap(), Split::Valid);
+            assert_eq!(serde_json::from_str::<Split>(&format!("\"{name}\"")).unwrap(), Split::Valid);
+        }
+        assert!("eval".parse::<Split>().unwrap_err().to_string().contains("`validation`"));
     }
 }

@@ -363,7 +363,7 @@ mod tests {
             it.row.values.set("nll", Some(2.0));
         }
         let sentence = rank(&results, "2L".parse().unwrap()).unwrap().sentence("2L");
-        let shared = "`rope, yarn` and `rope, ntk` have the lowest perplexity at 2L alike (at 5%, 3 seeds).";
+        let shared = "`rope, ntk` and `rope, yarn` have the lowest perplexity at 2L alike (at 5%, 3 seeds).";
         assert_eq!(sentence, shared);
     }
 }

@@ -14,6 +14,9 @@ use std::sync::OnceLock;
 
 /// The environment variable that names the folder of the cache.
 const VARIABLE: &str = "LONGWAVE_CACHE";
+/// What to do where the cache cannot be written.
+pub(crate) const OTHER_FOLDER: &str =
+    "name a folder on a local disk that you can write to, with `--cache` or `LONGWAVE_CACHE`";
 
 /// The folder that the process was asked to use.
 static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
@@ -28,8 +31,8 @@ pub fn chosen() -> Option<&'static Path> {
     CHOSEN.get().map(PathBuf::as_path)
 }
 
-/// The folder of the cache: what [`choose`] was called with, `LONGWAVE_CACHE`, what the config says, the user's, or else, where that cannot be written,
-/// one for temporary files, which is said once.
+/// The folder of the cache: what [`choose`] was called with, `LONGWAVE_CACHE`, what the config says, the user's, or else,
+/// where that cannot be written, one for temporary files, which is said once.
 pub(crate) fn folder(config: &DataConfig) -> PathBuf {
     static OF_THE_USER: OnceLock<PathBuf> = OnceLock::new();
     if let Some(folder) = chosen().map(Path::to_owned).or_else(|| variable(VARIABLE)) {
@@ -193,10 +196,7 @@ impl Entry {
     /// The cache folder cannot be written to, or cannot lock files.
     pub(crate) fn lock(&self) -> Result<File> {
         let path = self.cache.join(format!("{}.lock", self.prefix()));
-        let failed = |error: std::io::Error| {
-            Error::io("lock", &path, &error)
-                .hint("set `LONGWAVE_CACHE` to a folder on a local disk you can write to")
-        };
+        let failed = |error: std::io::Error| Error::io("lock", &path, &error).hint(OTHER_FOLDER);
         fs::create_dir_all(&self.cache).map_err(failed)?;
         let lock = File::create(&path).map_err(failed)?;
         match lock.try_lock() {
@@ -262,7 +262,7 @@ fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Error::io("remove", folder, &error)
-                .hint("remove it by hand, or set `LONGWAVE_CACHE` to another folder"))
+                .hint("remove it by hand, or name another folder with `--cache` or `LONGWAVE_CACHE`"))
         }
         _ => Ok(()),
     }

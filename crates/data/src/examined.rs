@@ -46,8 +46,8 @@ impl Examined {
 
 /// The error for a corpus without text.
 pub(crate) fn empty(config: &DataConfig) -> Error {
-    Error::failed(format!("the corpus `{}` holds no text to train on", config.corpus))
-        .hint("fill its files, or name another one in `data.corpus`")
+    Error::failed(format!("the corpus `{}` holds no text", config.corpus))
+        .hint("fill its files, or name another one: in `data.corpus`, or to `eval` with `--corpus`")
 }
 
 fn hash_corpus(

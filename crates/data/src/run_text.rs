@@ -2,6 +2,7 @@
 
 use crate::config::{DataConfig, TokenizerConfig};
 use crate::dataset::Dataset;
+use crate::embedded;
 use crate::examined::Examined;
 use crate::progress::Progress;
 use crate::record::Record;
@@ -193,7 +194,7 @@ impl Search<'_> {
                 }
                 Ok(Verdict::Other) => others.push(place),
                 Err(error) => {
-                    if Path::new(&place).exists() {
+                    if Path::new(&place).exists() || embedded::is_named(&place) {
                         problem.get_or_insert(error);
                     }
                     tried.push(place);

@@ -274,6 +274,20 @@ fn the_option_names_the_cache_of_a_command_and_of_the_runs_of_a_study() {
     run(&["study", "exp/near.toml", "--out", "near"]);
     assert!(place.names("option").len() > first.len());
     assert!(!asked.exists() && !place.path("empty/kept").exists());
+    // A cache that cannot be written is named, also where the program's own text is read.
+    place.write("empty/file", "");
+    for arguments in [&["train", "rope.toml"][..], &["train", "exp/small.toml"], &["eval", "rope"]] {
+        if arguments[0] == "eval" {
+            run(&[&["train", "rope.toml", "--device", "cpu", "--out", "rope"], &SHORT[..]].concat());
+        }
+        let outcome = place.run(&[arguments, &["--cache", "file"]].concat());
+        assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("`file/") && outcome.stderr.contains("--cache"),
+            "{}",
+            outcome.stderr
+        );
+    }
     let outcome = place.run(&["train", "exp/small.toml", "--cache", ""]);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
 }

@@ -67,7 +67,9 @@ struct Entry {
 pub(crate) fn find_or_unpack(config: &DataConfig, key: &str) -> Result<Corpus> {
     let corpus = config.corpus.as_str();
     if embedded::is_named(corpus) && !Path::new(corpus).exists() {
-        let folder = embedded::unpack(&cache::folder(config))?;
+        let folder = embedded::unpack(&cache::folder(config)).map_err(|error| {
+            error.context("the program's own corpus needs the cache").hint(cache::OTHER_FOLDER)
+        })?;
         return find_in_folder(&folder);
     }
     find(corpus, key).map_err(|error| match &config.beside {

@@ -6,6 +6,7 @@ use crate::history::Reading;
 use crate::plot::{Chart, Curve, Looks, by_length, positions, training};
 use crate::table::Table;
 use longwave_eval::Split;
+use longwave_eval::protocols::{self, Key};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A chart that has something to draw.
@@ -23,10 +24,10 @@ pub(super) struct OfTable {
 }
 
 /// The charts of every table of every block. A file is named after what it shows: the metric, what its block has apart
-/// from the first with that metric, and the run where each has its own chart.
+/// from the first with that metric, or with that protocol, and the run where each has its own chart.
 pub(super) fn of_tables(blocks: &[Block], tables: &[Vec<Table>], looks: &Looks) -> Vec<Vec<OfTable>> {
     let mut names = BTreeSet::new();
-    let mut firsts = BTreeMap::new();
+    let (mut firsts, mut firsts_of_protocol) = (BTreeMap::new(), BTreeMap::new());
     let mut of_table = |place: usize, tables: &[Table], index: usize| {
         let block = &blocks[place];
         let (metric, charts) = charts(block, tables, index, looks);
@@ -35,6 +36,8 @@ pub(super) fn of_tables(blocks: &[Block], tables: &[Vec<Table>], looks: &Looks) 
         for chart in charts.into_iter().filter(Chart::has_numbers) {
             let mut parts = vec![metric.to_owned()];
             parts.extend(apart(block, &blocks[*firsts.entry(metric).or_insert(place)]));
+            let kind = (metric, block.settings.protocol.name());
+            parts.extend(measured_apart(block, &blocks[*firsts_of_protocol.entry(kind).or_insert(place)]));
             parts.extend(chart.run.as_deref().map(file_name_of));
             let file = unused(parts.join("-"), &mut names);
             named.push(Named { file, chart });
@@ -102,6 +105,22 @@ fn apart(block: &Block, first: &Block) -> Vec<String> {
     }
     if block.checkpoint != first.checkpoint {
         parts.push(file_name_of(&block.checkpoint));
+    }
+    parts
+}
+
+/// Keys of the protocol, and the text, that differ from those of the first block with the same protocol.
+fn measured_apart(block: &Block, first: &Block) -> Vec<String> {
+    let (settings, other) = (&block.settings, &first.settings);
+    let of_key = |key: Key| {
+        let value = settings.keys.get(key.name);
+        let text = value.map_or("all".to_owned(), |value| value.to_string());
+        (value != other.keys.get(key.name)).then(|| format!("{}-{text}", key.name))
+    };
+    let mut parts: Vec<String> = protocols::keys().into_iter().filter_map(of_key).collect();
+    if settings.corpus_hash != other.corpus_hash {
+        let corpus = block.rows().find_map(|row| row.corpus.as_deref()).unwrap_or_default();
+        parts.push(file_name_of(corpus));
     }
     parts
 }

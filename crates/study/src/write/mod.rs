@@ -38,6 +38,8 @@ pub struct StudyReport {
     /// Runs that failed, with the reason.
     failed: Vec<String>,
     best: Option<Grid>,
+    /// What the ranking says in one sentence.
+    best_in_words: Option<String>,
     /// Whether the ranking says all that the tables of results say.
     is_ranking_alone: bool,
     /// All rows in the order of the plan.
@@ -76,6 +78,7 @@ impl StudyReport {
             left_out: plan.left_out(),
             failed: failed.map(|(run, why)| format!("{}: {}", plan.runs[*run].title(), why.reason)).collect(),
             best: ranking.as_ref().map(|(at, ranking)| answers::ranking(*at, ranking)),
+            best_in_words: ranking.as_ref().map(|(at, ranking)| ranking.sentence(&at.text())),
             is_ranking_alone: ranking.is_some_and(|(_, ranking)| ranking.is_everything),
             table: results.table()?,
             page: None,
@@ -95,6 +98,7 @@ impl StudyReport {
     /// What the page shows before the results.
     fn opening(&self, results: &Results) -> Opening {
         let mut sentences = vec![self.progress.clone()];
+        sentences.extend(self.best_in_words.clone());
         sentences.extend(self.failed.iter().map(|run| format!("Failed: {run}")));
         let tables = [self.claims.clone(), self.best.clone(), answers::leaders(&leaders(results))];
         Opening { title: self.name.clone(), sentences, tables: tables.into_iter().flatten().collect() }

@@ -70,7 +70,8 @@ fn the_page_has_the_studys_name_its_verdicts_and_its_training() {
     let page = String::from_utf8(project.read("runs/studies/two/report/report.html")).unwrap();
     for part in [
         "<h1>two</h1>",
-        "<p>4 of 4 runs finished.</p>",
+        "<p>4 of 4 runs finished.</p>\n<p><code>",
+        "lowest perplexity at 2L: it is ",
         "<h2>Claims</h2>",
         "<td class=\"text\">rope = alibi at 64</td>",
         "<strong>holds</strong>",

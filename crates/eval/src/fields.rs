@@ -59,15 +59,29 @@ pub(crate) const LAST: [(&str, ColumnType, &str); 5] = [
 ];
 
 /// The fields of a row that are lists, which CSV and Parquet files leave out.
-pub const LISTS: [(&str, &str); 4] = [
-    ("bigrams", "the loss by where the bigram that ends in the token was last seen"),
-    ("positions", "the loss by position, under the protocol `by_position`"),
-    ("per_document", "sums of each document, which paired differences need"),
+pub const LISTS: [(&str, &str); 5] = [
+    (
+        "bigrams",
+        "the loss by where the bigram that ends in the token was last seen in its document. Of each: `last_seen` (`within` \
+         L tokens, `beyond` them, or `never`), `tokens` (scored), `nll` (nats per token), `nll_se` (its standard error over \
+         documents) and `accuracy` (share of the tokens)",
+    ),
+    (
+        "positions",
+        "the loss by position, under the protocol `by_position`. Of each bucket: `position` (its first place in the window, \
+         from 0), `tokens` (scored) and `nll` (nats per token)",
+    ),
+    (
+        "per_document",
+        "sums of each document, which paired differences need: `tokens` (scored), `nll` (nats), `correct` (tokens that the \
+         model held most likely), and those of registered metrics",
+    ),
     (
         "difference",
-        "`against`, `nll` and `nll_se`: the loss minus that of another reading; CSV files have them as `against`, \
-         `difference` and `difference_se`",
+        "`against`, `nll` and `nll_se`: the loss minus that of another reading, in nats per token; CSV files have them as \
+         `against`, `difference` and `difference_se`",
     ),
+    ("checksum", "hash of the rest of the line, which shows damage"),
 ];
 
 /// The fields of a line of `--tokens`, in order.

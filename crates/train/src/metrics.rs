@@ -43,6 +43,22 @@ pub struct Metric {
     pub seconds: f64,
 }
 
+/// The fields of a line, with their types and what they mean, in order.
+pub const FIELDS: [(&str, &str, &str); 12] = [
+    ("format", "integer", "version of the format of the line"),
+    ("stage", "integer", "0 is `[train]`, 1 the first `[[stage]]`"),
+    ("step", "integer", "steps done in all stages, this one included"),
+    ("tokens", "integer", "training tokens read so far"),
+    ("loss", "number", "mean loss of the step's batch, in nats per token"),
+    ("learning_rate", "number", "learning rate of the step"),
+    ("gradient_norm", "number", "norm of the gradient before clipping; 0 where the step was left out"),
+    ("loss_scale", "number", "what the loss was multiplied by, under `f16`"),
+    ("skipped", "boolean", "the step was left out, because its gradients overflowed"),
+    ("valid_loss", "number", "loss on the validation split after the step, in nats per token"),
+    ("seconds", "number", "seconds that the step took"),
+    ("checksum", "text", "hash of the rest of the line, which shows damage"),
+];
+
 impl Metric {
     /// The curves of the step as a record of an [event file](event_file); `TensorBoard` groups them by what stands before
     /// the `/`.

@@ -3,6 +3,7 @@
 use super::chance::CHANCE;
 use super::measure::{Absent, Column, Measure};
 use super::sums::{Documents, Facts, TokenSum};
+use crate::column::ColumnInfo;
 
 /// Whether the model gave a target the highest probability.
 pub(super) const CORRECT: TokenSum =
@@ -27,6 +28,14 @@ impl Measure for Accuracy {
 
     fn column(&self) -> Option<Column> {
         Some(Column { absent: Absent::Null, ..Column::new("accuracy", "accuracy_se") })
+    }
+
+    fn csv_columns(&self) -> Vec<ColumnInfo> {
+        let share = "share of the scored tokens to which the model gave the highest probability, from 0 to 1";
+        vec![
+            ColumnInfo::number("accuracy", share),
+            ColumnInfo::number("accuracy_se", "standard error of `accuracy` over documents"),
+        ]
     }
 
     fn held_by(&self) -> &'static str {

@@ -1,6 +1,7 @@
 //! `chance`: what a constant guess gets right of a task's answers.
 
 use super::measure::{Absent, Column, Measure};
+use crate::column::ColumnInfo;
 use crate::text::Material;
 use std::collections::HashMap;
 
@@ -27,6 +28,11 @@ impl Measure for Chance {
 
     fn column(&self) -> Option<Column> {
         Some(Column { name: CHANCE, error: None, absent: Absent::LeftOut, error_in_rows: false })
+    }
+
+    fn csv_columns(&self) -> Vec<ColumnInfo> {
+        let share = "of a task, the `accuracy` of a guess that is always the most frequent token, from 0 to 1";
+        vec![ColumnInfo::number(CHANCE, share)]
     }
 
     fn is_of(&self, material: Material) -> bool {

@@ -10,14 +10,14 @@ pub fn columns() -> Vec<ColumnInfo> {
     let fixed = |list: &[(&'static str, ColumnType, &'static str)]| -> Vec<ColumnInfo> {
         list.iter().map(|&(name, of, meaning)| ColumnInfo { name, of, meaning: meaning.into() }).collect()
     };
-    let keys = protocols::keys().into_iter().map(|key| ColumnInfo {
-        name: key.name,
-        of: ColumnType::Whole,
-        meaning: match key.unit {
-            Unit::Tokens => format!("key of the protocol, in tokens: {}", key.description),
-            Unit::Count => format!("key of the protocol: {}", key.description),
-        }
-        .into(),
+    let keys = protocols::keys().into_iter().map(|key| {
+        // Descriptions are wrapped, and stand in one line of a table.
+        let description = key.description.split_whitespace().collect::<Vec<_>>().join(" ");
+        let meaning = match key.unit {
+            Unit::Tokens => format!("key of the protocol, in tokens: {description}"),
+            Unit::Count => format!("key of the protocol: {description}"),
+        };
+        ColumnInfo { name: key.name, of: ColumnType::Whole, meaning: meaning.into() }
     });
     let metrics = Metric::all().iter().flat_map(|metric| metric.csv_columns());
     fixed(&FIRST).into_iter().chain(keys).chain(fixed(&COUNTS)).chain(metrics).chain(fixed(&LAST)).collect()

@@ -177,7 +177,7 @@ fn results() -> String {
              and `results.parquet` of a study, have the same fields as columns, all of them whatever was measured, always in \
              this order and with these types. So files of different runs and studies can be put together. A study's begin \
              with its axes and `reading`, the extension's label in its tables, all text. A missing value is null, and so is a \
-             number that is not finite; CSV leaves it empty.\n\n| column | type | meaning |\n|---|---|---|\n";
+             number that is not finite; CSV leaves it empty. In `results.jsonl` a field is left out where it does not apply.\n\n| column | type | meaning |\n|---|---|---|\n";
     let mut line = |name: &str, of: &str, meaning: &str| {
         // Writing into a string cannot fail.
         let _ = writeln!(page, "| `{name}` | {of} | {} |", meaning.replace('|', "\\|"));
@@ -193,6 +193,11 @@ fn results() -> String {
              the name ends in `.csv`.\n\n| field | type | meaning |\n|---|---|---|\n";
     for (name, of, meaning) in fields::TOKEN_COLUMNS {
         let _ = writeln!(page, "| `{name}` | {} | {meaning} |", of.name());
+    }
+    page += "\n## Training steps\n\nA run's `metrics.jsonl` has one JSON object a line for each step. A field is left out where \
+             it does not apply.\n\n| field | type | meaning |\n|---|---|---|\n";
+    for (name, of, meaning) in longwave_train::metrics::FIELDS {
+        let _ = writeln!(page, "| `{name}` | {of} | {meaning} |");
     }
     page
 }

@@ -125,3 +125,75 @@ fn tables_and_figures_come_in_the_forms_of_a_paper() {
     assert!(font.code == Some(2) && font.stderr.contains("is no TrueType font"), "{}", font.stderr);
     assert_eq!(project.run(&["report", "run", "--font-size", "7pt"]).code, Some(2), "only with `--pdf`");
 }
+
+#[test]
+fn a_table_keeps_its_errors_in_a_narrow_terminal() {
+    let project = Project::new();
+    let lengths = "evaluate=[{ lengths = [32, 64, 96, 128, 160], windows_per_document = 1 }]";
+    project.train(&["--out", "run", "--set", lengths]);
+    for (columns, tables) in [(80, 2), (60, 2), (200, 1)] {
+        let output = std::process::Command::new(crate::common::PROGRAM)
+            .args(["eval", "run", "--device", "cpu"])
+            .current_dir(project.path(""))
+            .env("COLUMNS", columns.to_string())
+            .env("LONGWAVE_CACHE", project.path(".cache"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= columns), "{columns}: {text}");
+        // Five lengths and a difference of one, each with its error.
+        assert_eq!(text.matches(" ±").count(), 2 * 5 + 1, "{columns}: {text}");
+        assert_eq!(
+            text.lines().filter(|line| line.starts_with("extend ")).count(),
+            tables,
+            "{columns}: {text}"
+        );
+    }
+}
+
+#[test]
+fn an_unfinished_run_is_evaluated_with_a_warning() {
+    let project = Project::new();
+    let long = ["--set", "train.steps=100000", "--set", "train.checkpoint_every=2", "--out", "run"];
+    let mut training = project.start(&[&["train", "small.toml", "--device", "cpu"], &long[..]].concat());
+    for _ in 0..6_000 {
+        if project.exists("run/checkpoints/previous.safetensors") {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    training.kill().unwrap();
+    training.wait().unwrap();
+    let outcome = project.run(&["eval", "run", "--lengths", "32", "--device", "cpu"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let warning = "the training of `run` is not finished: its checkpoint `last` is of step ";
+    assert!(outcome.stderr.contains(warning), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains(" of 100000; `longwave train` with `--resume` goes on"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn the_reference_has_every_field_that_is_written() {
+    let project = Project::new();
+    project.train(&[]);
+    let asked = ["--protocol", "by_position", "--tokens", "tokens.jsonl"];
+    let outcome = project.run(&[&["eval", RUN, "--device", "cpu"], &asked[..]].concat());
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let reference = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/reference/results.md");
+    let reference = std::fs::read_to_string(reference).unwrap();
+    let lines = reference.lines().filter(|line| line.starts_with('|'));
+    assert!(lines.clone().all(|line| line.ends_with('|')), "a row of a table is one line");
+    for file in [&format!("{RUN}/results.jsonl"), &format!("{RUN}/metrics.jsonl"), "tokens.jsonl"] {
+        let text = String::from_utf8(project.read(file)).unwrap();
+        for line in text.lines() {
+            let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
+            for name in fields.keys() {
+                let of_field = format!("| `{name}` | ");
+                assert!(lines.clone().any(|line| line.starts_with(&of_field)), "{file}: {name}");
+            }
+        }
+    }
+}

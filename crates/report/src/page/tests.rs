@@ -127,3 +127,27 @@ fn pooled_rows_name_every_run() {
     }
     assert!(page.contains(">alibi, 10</td>"), "the hash of each is shown");
 }
+
+#[test]
+fn files_of_charts_say_what_was_measured_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    let (windows, text) = ("windows_per_document", "texts/other");
+    let mut rows = example::rows();
+    let few = rows.iter().map(|row| {
+        let mut row = row.clone();
+        let key = longwave_eval::protocols::keys().into_iter().find(|key| key.name == windows).unwrap();
+        row.settings.keys.set(key, 3);
+        row
+    });
+    let other = rows.iter().map(|row| {
+        let mut row = ResultRow { corpus: Some(text.into()), ..row.clone() };
+        row.settings.corpus_hash = Some("0f".into());
+        row
+    });
+    rows = rows.iter().cloned().chain(few).chain(other).collect();
+    run(folder.path(), &rows);
+    write(folder.path(), None).unwrap();
+    for name in ["perplexity", "perplexity-windows_per_document-3", "perplexity-texts-other"] {
+        assert!(folder.path().join(format!("{name}.svg")).exists(), "{name}");
+    }
+}

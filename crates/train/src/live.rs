@@ -1,8 +1,8 @@
 //! The metrics of a training as `TensorBoard` shows them while it runs: `tensorboard/train` in the run's folder.
 //!
-//! The file repeats `metrics.jsonl` and is made anew from it when a run goes on. It is written step by step and not flushed
-//! to the disk, so it costs nothing and may lack the last steps after a power cut. A file that cannot be written ends no
-//! training.
+//! The file repeats `metrics.jsonl`. A run that is resumed writes it again from there. Each step is written at once but not
+//! flushed to the disk, so a power cut may lose the last steps. Where the file cannot be written, training continues without
+//! it, with a warning.
 
 use longwave_core::event_file::{self, NAME};
 use std::fs::{self, File};

@@ -80,7 +80,7 @@ impl StudyRunner<'_> {
 
     /// A budget, with the speeds that its runs are estimated by; none where no speed could be measured.
     pub(super) fn ledger(&self, budget: Budget, machine: &Machine, runs: &[usize]) -> Result<Option<Ledger>> {
-        let costs = self.costs_left(runs);
+        let costs = self.costs_left(&self.costs(), runs);
         let Some(speeds) = self.speeds(machine, runs, &costs)? else {
             status("budget    no speed was measured: the budget is not kept");
             return Ok(None);

@@ -58,7 +58,8 @@ impl StudyRunner<'_> {
     pub(super) fn dry_run(&self, machine: &Machine) -> Result<()> {
         let left = self.needed()?;
         let trained = self.trained(&left);
-        let (whole, costs) = (self.costs(), self.costs_left(&left));
+        let whole = self.costs();
+        let costs = self.costs_left(&whole, &left);
         data(&self.listed(&costs, &trained))?;
         let mut sum = Cost::default();
         left.iter().filter_map(|&index| costs[index]).for_each(|cost| sum.add(&cost));
@@ -104,9 +105,9 @@ impl StudyRunner<'_> {
         ))
     }
 
-    /// The cost of every run of the plan, of `left` without what is done: what is trained is only to be read.
-    pub(super) fn costs_left(&self, left: &[usize]) -> Vec<Option<Cost>> {
-        let mut costs = self.costs();
+    /// The cost of every run, of `left` without what is done: what is trained is only to be read.
+    pub(super) fn costs_left(&self, whole: &[Option<Cost>], left: &[usize]) -> Vec<Option<Cost>> {
+        let mut costs = whole.to_vec();
         for index in self.trained(left) {
             costs[index] =
                 costs[index].map(|cost| Cost { training_tokens: 0.0, training_flops: 0.0, ..cost });

@@ -54,6 +54,7 @@ impl StudyRunner<'_> {
             (Some(budget), Some(machine)) => self.ledger(budget, machine, &wanted)?,
             _ => None,
         };
+        let weights = self.weights();
         while !wanted.is_empty() {
             let portion = match &mut ledger {
                 Some(ledger) => self.next_portion(ledger, &wanted)?,
@@ -63,7 +64,7 @@ impl StudyRunner<'_> {
                 break;
             }
             self.introduce_look(&portion)?;
-            let mut progress = StudyProgress::new(&self.plan, &portion, self.weights());
+            let mut progress = StudyProgress::new(&self.plan, &portion, weights.clone());
             let done =
                 execute(&self.plan, &self.store, &options, &portion, &interrupt::asked, &mut |event| {
                     progress.show(&event);

@@ -6,6 +6,7 @@ mod estimate;
 mod launch;
 mod power;
 mod progress;
+mod scratch;
 mod speed;
 mod threads;
 

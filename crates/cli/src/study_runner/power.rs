@@ -7,19 +7,25 @@ use crate::output::{data, status};
 use longwave_core::Result;
 use longwave_report::grid::{Entry, Grid, Header};
 use longwave_study::cost::Cost;
-use longwave_study::judge::{Need, POWER, Seeds, Verdict, judge, needs};
+use longwave_study::judge::{Judgement, Need, POWER, Seeds, Verdict, judge, needs};
 use longwave_study::results::Results;
 use std::collections::HashSet;
 
 impl StudyRunner<'_> {
+    /// What is finished, and how the claims stand by it.
+    fn judged(&self) -> Result<(Results, Judgement)> {
+        let results = Results::gather(&self.plan, &self.store)?;
+        let judgement = judge(&self.study.claims, &self.plan, &results)?;
+        Ok((results, judgement))
+    }
+
     /// The runs that are neither finished nor failed, each work once: all, or those of the next look of the claims.
     pub(super) fn needed(&self) -> Result<Vec<usize>> {
         let open = longwave_study::execute::missing(&self.plan, &self.store);
         if !self.plan.looks.are_several() {
             return Ok(open);
         }
-        let results = Results::gather(&self.plan, &self.store)?;
-        let wanted = judge(&self.study.claims, &self.plan, &results)?.wanted;
+        let wanted = self.judged()?.1.wanted;
         let id = |run: &usize| self.plan.runs[*run].job.as_ref().ok().map(longwave_study::Job::id);
         let wanted: HashSet<_> = wanted.iter().filter_map(id).collect();
         Ok(open.into_iter().filter(|run| id(run).is_some_and(|id| wanted.contains(&id))).collect())
@@ -30,8 +36,7 @@ impl StudyRunner<'_> {
         if !self.plan.looks.are_several() {
             return Ok(());
         }
-        let results = Results::gather(&self.plan, &self.store)?;
-        let claims = judge(&self.study.claims, &self.plan, &results)?.claims;
+        let claims = self.judged()?.1.claims;
         let decided = claims.iter().filter(|claim| claim.verdict != Verdict::Undecided).count();
         let (all, runs) = (claims.len(), runs.len());
         status(&format!("look      {decided} of {all} claims decided; {runs} runs before the next look"));
@@ -40,11 +45,10 @@ impl StudyRunner<'_> {
 
     /// What each claim needs, by the runs that are finished; none of a study without claims, or before its first run.
     pub(super) fn needs(&self) -> Result<Vec<Need>> {
-        let results = Results::gather(&self.plan, &self.store)?;
+        let (results, judgement) = self.judged()?;
         if results.rows.is_empty() {
             return Ok(Vec::new());
         }
-        let judgement = judge(&self.study.claims, &self.plan, &results)?;
         needs(&self.study.claims, &self.plan, &results, &judgement)
     }
 

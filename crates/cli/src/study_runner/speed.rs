@@ -1,6 +1,7 @@
 //! How fast runs are on this machine, by a few steps of each encoding.
 
 use super::StudyRunner;
+use super::scratch::Scratch;
 use crate::interrupt;
 use crate::output::status;
 use crate::terminal::Terminal;
@@ -11,7 +12,6 @@ use longwave_model::size::training_flops;
 use longwave_study::cost::Cost;
 use longwave_study::{Job, Study};
 use longwave_train::RunConfig;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Encodings whose speed is measured; those that take most of the work.
@@ -90,7 +90,7 @@ impl StudyRunner<'_> {
 
 /// Floating-point operations a second of a few training steps, whose files are thrown away.
 fn probe(job: &Job, machine: &Machine, place: usize) -> Result<f64> {
-    let folder = Scratch::new(place);
+    let folder = Scratch::new(&format!("probe-{place}"));
     let mut config = job.config.run.clone();
     // Neither validation nor checkpoints within the probe.
     (config.train.validate_every, config.train.checkpoint_every) = (Some(NEVER), Some(NEVER));
@@ -98,7 +98,7 @@ fn probe(job: &Job, machine: &Machine, place: usize) -> Result<f64> {
     shorten(&mut config)?;
     let config = Config { run: config, evaluate: Vec::new(), ..job.config.clone() };
     let mut probe = Probe { steps: 0, fastest: f64::INFINITY };
-    let experiment = Experiment::open(config, &folder.0, false, machine, &mut Terminal::default())?;
+    let experiment = Experiment::open(config, folder.path(), false, machine, &mut Terminal::default())?;
     let train = &experiment.run.config.train;
     let flops = train.batch_tokens * training_flops(&experiment.resolved, train.length);
     match experiment.train(&mut probe) {
@@ -142,28 +142,5 @@ impl Observer for Probe {
 
     fn stop(&self) -> bool {
         self.steps >= STEPS || interrupt::asked()
-    }
-}
-
-/// A folder that goes away with this.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(place: usize) -> Self {
-        Self(std::env::temp_dir().join(format!("longwave-probe-{}-{place}", std::process::id())))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        remove(&self.0);
-    }
-}
-
-fn remove(folder: &Path) {
-    if let Err(error) = std::fs::remove_dir_all(folder)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        tracing::warn!("`{}` cannot be removed: {error}", folder.display());
     }
 }

@@ -1,5 +1,6 @@
 //! `threads = "auto"`: whether many runs with a thread each, or few with several, are faster on this machine.
 
+use super::scratch::Scratch;
 use super::{Launcher, Options, cores, program};
 use crate::output::status;
 use longwave_core::{Error, Result, file};
@@ -31,8 +32,8 @@ pub(super) fn of_a_run(study: &Study, kind: &str, options: &Options) -> Result<u
 
 /// Measures training steps with 1, 2, 4, .. threads a process, each time with as many processes as the cores hold.
 fn fastest(study: &Study) -> Result<usize> {
-    let folder = tempfolder()?;
-    let config = folder.join("config.toml");
+    let folder = Scratch::new("threads");
+    let config = folder.path().join("config.toml");
     let text = toml::to_string(&study.first_config())
         .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
     file::write(&config, text.as_bytes())?;
@@ -41,14 +42,7 @@ fn fastest(study: &Study) -> Result<usize> {
     let mut best: Option<(usize, f64)> = None;
     for threads in candidates {
         let processes = cores() / threads;
-        let measured = speed(&config, threads, processes);
-        let speed = match measured {
-            Ok(speed) => speed,
-            Err(error) => {
-                remove(&folder);
-                return Err(error);
-            }
-        };
+        let speed = speed(&config, threads, processes)?;
         let runs = if processes == 1 { "1 run".to_owned() } else { format!("{processes} runs at a time") };
         status(&format!("probe     {runs} with {threads} threads: {speed:.0} tokens/s in all"));
         // Of equal ones the fewer threads: a process waits for its slowest.
@@ -56,7 +50,6 @@ fn fastest(study: &Study) -> Result<usize> {
             best = Some((threads, speed));
         }
     }
-    remove(&folder);
     Ok(best.map_or(1, |(threads, _)| threads))
 }
 
@@ -91,16 +84,4 @@ fn speed(config: &Path, threads: usize, processes: usize) -> Result<f64> {
         sum += speed;
     }
     Ok(sum)
-}
-
-fn tempfolder() -> Result<std::path::PathBuf> {
-    let folder = std::env::temp_dir().join(format!("longwave-threads-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).map_err(|error| Error::io("create", &folder, &error))?;
-    Ok(folder)
-}
-
-fn remove(folder: &Path) {
-    if let Err(error) = std::fs::remove_dir_all(folder) {
-        tracing::warn!("`{}` cannot be removed: {error}", folder.display());
-    }
 }

@@ -1,6 +1,6 @@
 """Trains our model in PyTorch on our batches, from our initial weights: losses must agree, then time counts.
 
-    train.py FOLDER --mode eager|compile --device cpu|gpu --threads N --steps N --warmup N
+    train.py FOLDER --mode eager|compile --precision f32|bf16 --device cpu|gpu --threads N --warmup N
 
 FOLDER is what `longwave bench train --export` wrote. Prints one JSON object: the median step's seconds,
 the losses and the largest difference to ours.
@@ -21,6 +21,7 @@ import model
 parser = argparse.ArgumentParser()
 parser.add_argument("folder", type=pathlib.Path)
 parser.add_argument("--mode", choices=["eager", "compile"], default="eager")
+parser.add_argument("--precision", choices=["f32", "bf16"], default="f32", help="bf16: the forward pass under autocast")
 parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--warmup", type=int, default=2)
@@ -48,12 +49,16 @@ optimizer = torch.optim.AdamW(
 )
 forward = torch.compile(gpt) if arguments.mode == "compile" else gpt
 
+kind = "cuda" if arguments.device == "gpu" else "cpu"
+autocast = torch.autocast(kind, dtype=torch.bfloat16, enabled=arguments.precision == "bf16")
+
 losses, seconds = [], []
 for step in range(run["steps"]):
     start = time.perf_counter()
     for group in optimizer.param_groups:
         group["lr"] = run["learning_rates"][step]
-    loss = forward(batches[step, 0], batches[step, 1])
+    with autocast:
+        loss = forward(batches[step, 0], batches[step, 1])
     loss.backward()
     torch.nn.utils.clip_grad_norm_(gpt.parameters(), run["clip"])
     optimizer.step()
@@ -66,7 +71,7 @@ timed = seconds[arguments.warmup :]
 print(
     json.dumps(
         {
-            "peer": f"torch {torch.__version__} {arguments.mode}",
+            "peer": f"torch {torch.__version__} {arguments.mode} {arguments.precision}",
             "seconds": statistics.median(timed),
             "seconds_min": min(timed),
             "tokens_per_second": run["sequences"] * run["length"] / statistics.median(timed),

@@ -89,7 +89,7 @@ fn steps<'a>(
 fn products<'a>(bench: &'a Bench, config: &RunConfig, resolved: &Resolved) -> [Subject<'a>; 2] {
     let d = resolved.dimensions;
     let (length, batch) = (config.train.length, config.train.micro_batch());
-    let times = config.train.accumulation;
+    let (times, precision) = (config.train.accumulation, config.train.precision);
     let rows = batch * length;
     let inner = resolved.feed_forward_width;
     let gated = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 2 * inner } else { inner };
@@ -120,9 +120,9 @@ fn products<'a>(bench: &'a Bench, config: &RunConfig, resolved: &Resolved) -> [S
         move |products| {
             for _ in 0..times {
                 for [x, w, y] in &products {
-                    std::hint::black_box(x.clone().matmul(w.clone()));
-                    std::hint::black_box(y.clone().matmul(w.clone().transpose()));
-                    std::hint::black_box(x.clone().transpose().matmul(y.clone()));
+                    product(precision, x.clone(), w.clone());
+                    product(precision, y.clone(), w.clone().transpose());
+                    product(precision, x.clone().transpose(), y.clone());
                 }
             }
         },
@@ -144,6 +144,15 @@ fn products<'a>(bench: &'a Bench, config: &RunConfig, resolved: &Resolved) -> [S
         },
     );
     [linear, scores]
+}
+
+/// A product, in half precision with the rounding of both factors.
+fn product(precision: Precision, left: Tensor<2>, right: Tensor<2>) {
+    if precision == Precision::F32 {
+        std::hint::black_box(left.matmul(right));
+    } else {
+        std::hint::black_box(precision.linear(left.unsqueeze(), right));
+    }
 }
 
 #[cfg(test)]

@@ -22,9 +22,9 @@
 //! the gradient of the fused form (an optimizer's update has none). `cube/` has the GPU kernels, where there are any
 //! (feature `gpu`).
 //!
-//! The fused form runs if all tensors are f32 on the CPU, or on the GPU if there is a kernel (with or without autodiff,
+//! The fused form runs if all tensors are f32 on the CPU (linear maps, activations and the loss also in bf16), or on the GPU if there is a kernel (with or without autodiff,
 //! but without gradient checkpointing). Otherwise the reference runs; after [`use_reference`] it always does.
-//! [`Precision`] computes linear maps in half precision. On the CPU the fused form gives the same bits for any number of
+//! [`Precision`] computes linear maps in half precision; [`bf16_arithmetic`] says by what the CPU multiplies bf16. On the CPU the fused form gives the same bits for any number of
 //! threads: work is cut by shape alone, and sums over rows are taken in a fixed order.
 
 #![allow(
@@ -39,6 +39,7 @@ mod activation;
 mod adamw;
 mod attention;
 mod autodiff;
+mod bf16;
 mod buffers;
 mod cross_entropy;
 #[cfg(feature = "gpu")]
@@ -65,6 +66,7 @@ pub use attention::{
     Attention, Bias, PartialAttention, RelativeVectors, VectorTable, attention, attention_by_distance, merge,
     partial_attention, partial_attention_by_distance, repeat_heads,
 };
+pub use bf16::arithmetic_name as bf16_arithmetic;
 pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
 pub use linear::linear;

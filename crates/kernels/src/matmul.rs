@@ -187,7 +187,7 @@ pub(crate) fn parallel_matmul(left: Matrix<'_>, right: Matrix<'_>, onto: Option<
         return parallel_matmul(left, Matrix::new(&turned, inner, columns, columns), onto);
     }
     let mut out: Vec<f32> = Vec::with_capacity(rows * columns);
-    let start = Start(out.as_mut_ptr());
+    let start = Start::new(&mut out);
     let across = columns.div_ceil(wide);
     (0..rows.div_ceil(high) * across).into_par_iter().with_max_len(1).for_each(|index| {
         let (row, column) = (index / across * high, index % across * wide);
@@ -220,19 +220,24 @@ fn turned(matrix: Matrix<'_>) -> Vec<f32> {
 }
 
 /// Where a buffer begins that several threads write, each its own part.
-struct Start(*mut f32);
+pub(crate) struct Start<T>(*mut T);
 
-impl Start {
+impl<T> Start<T> {
+    /// The buffer of an empty vector.
+    pub(crate) fn new(buffer: &mut Vec<T>) -> Self {
+        Self(buffer.as_mut_ptr())
+    }
+
     /// # Safety
     /// `offset` lies inside the buffer.
-    unsafe fn at(&self, offset: usize) -> *mut f32 {
+    pub(crate) unsafe fn at(&self, offset: usize) -> *mut T {
         // SAFETY: the caller's to hold.
         unsafe { self.0.add(offset) }
     }
 }
 
 // SAFETY: the address alone is shared; who writes where is decided by its user.
-unsafe impl Sync for Start {}
+unsafe impl<T: Send> Sync for Start<T> {}
 
 #[cfg(test)]
 mod tests {

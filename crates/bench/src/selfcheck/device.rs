@@ -4,7 +4,7 @@ use super::{Checked, Each, Finding, list};
 use crate::numbers;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Result, memory_check};
-use longwave_kernels::{Attention, attention};
+use longwave_kernels::{Attention, Precision, attention, bf16_arithmetic};
 
 /// The largest single tensor tried, in numbers: 128 MiB in f32, what every graphics device must bind at once.
 const LARGEST: usize = 1 << 25;
@@ -23,7 +23,38 @@ pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
     each("device: products of f32".to_owned(), &mut || {
         checked.here(|device| bits_kept(device, Tensor::matmul))
     })?;
+    each("device: products of bf16".to_owned(), &mut || {
+        let found = checked.here(half_products)?;
+        Ok(if checked.on_cpu() && !checked.reference { bf16_arithmetic().to_owned() } else { found })
+    })?;
     each("device: the same twice".to_owned(), &mut || repeats(checked))
+}
+
+/// Products of bf16 numbers, whose sums are in f32 wherever they are computed: of so small whole numbers, all are exact.
+fn half_products(device: &Device) -> Finding {
+    const SIZE: usize = 96;
+    if Precision::Bf16.check("", device).is_err() {
+        return Ok("the device has none".to_owned());
+    }
+    let whole = |count: i64, shift: i64| {
+        (Tensor::<1, Int>::arange(0..(SIZE * SIZE) as i64, device) * shift % count - count / 2).float()
+    };
+    let (x, weight) = (whole(7, 5), whole(9, 4));
+    let found = Precision::Bf16.into_stream(
+        x.clone().reshape([1, SIZE, SIZE]),
+        weight.clone().reshape([SIZE, SIZE]),
+        None,
+    );
+    let (x, weight) = (list(x), list(weight));
+    for (index, found) in list(found).into_iter().enumerate() {
+        let terms = (0..SIZE).map(|n| x[index / SIZE * SIZE + n] * weight[n * SIZE + index % SIZE]);
+        let exact: f32 = terms.sum();
+        // The result itself is rounded to 8 bits.
+        if (found - exact).abs() > exact.abs() * Precision::Bf16.unit_roundoff() as f32 {
+            return Err(format!("element {index} of a product is {found}, not {exact}"));
+        }
+    }
+    Ok(String::new())
 }
 
 /// The system's memory: what one evaluation at 16,384 tokens takes at least.

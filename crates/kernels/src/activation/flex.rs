@@ -1,7 +1,9 @@
 //! The activations on the CPU.
 
+use crate::bf16::{made, widened_part};
 use crate::buffers::{GRAIN, computed};
 use crate::simd::{normal, sigmoid, vectorised};
+use burn::tensor::bf16;
 
 pub(super) fn gelu(x: &[f32]) -> Vec<f32> {
     computed(x.len(), GRAIN, |task, out| gelu_chunk(&x[task * GRAIN..], out))
@@ -12,6 +14,23 @@ pub(super) fn gelu_backward(x: &[f32], gradient: &[f32]) -> Vec<f32> {
         let from = task * GRAIN;
         gelu_chunk_backward(&x[from..], &gradient[from..], out);
     })
+}
+
+/// In bf16, computed in f32; here and below.
+pub(super) fn gelu_bf16(x: &[bf16]) -> Vec<bf16> {
+    made(x.len(), GRAIN, |task, out| gelu_chunk(&part(x, task * GRAIN, out.len()), out))
+}
+
+pub(super) fn gelu_backward_bf16(x: &[bf16], gradient: &[bf16]) -> Vec<bf16> {
+    made(x.len(), GRAIN, |task, out| {
+        let (from, count) = (task * GRAIN, out.len());
+        gelu_chunk_backward(&part(x, from, count), &part(gradient, from, count), out);
+    })
+}
+
+/// `count` numbers from `from` on, in f32.
+fn part(values: &[bf16], from: usize, count: usize) -> Vec<f32> {
+    widened_part(&values[from..from + count])
 }
 
 /// packed `[rows, 2 hidden]` -> `[rows, hidden]`.
@@ -25,6 +44,22 @@ pub(super) fn swiglu_backward(packed: &[f32], gradient: &[f32], hidden: usize) -
     let chunk = GRAIN.div_ceil(hidden) * hidden;
     computed(packed.len(), 2 * chunk, |task, out| {
         swiglu_rows_backward(&packed[2 * task * chunk..], &gradient[task * chunk..], hidden, out);
+    })
+}
+
+pub(super) fn swiglu_bf16(packed: &[bf16], hidden: usize) -> Vec<bf16> {
+    let chunk = GRAIN.div_ceil(hidden) * hidden;
+    made(packed.len() / 2, chunk, |task, out| {
+        swiglu_rows(&part(packed, 2 * task * chunk, 2 * out.len()), hidden, out);
+    })
+}
+
+pub(super) fn swiglu_backward_bf16(packed: &[bf16], gradient: &[bf16], hidden: usize) -> Vec<bf16> {
+    let chunk = GRAIN.div_ceil(hidden) * hidden;
+    made(packed.len(), 2 * chunk, |task, out| {
+        let (from, count) = (task * chunk, out.len() / 2);
+        let packed = part(packed, 2 * from, 2 * count);
+        swiglu_rows_backward(&packed, &part(gradient, from, count), hidden, out);
     })
 }
 

@@ -10,7 +10,10 @@ mod slices;
 #[cfg(test)]
 pub(crate) use record::calls;
 pub(crate) use record::{Gradient, JointGradient, count_call, record, record_joint};
-pub(crate) use slices::{View, compact, indices, permuted_tensor_of, tensor_of, values};
+pub(crate) use slices::{
+    View, bf16_tensor_of, bf16_values, compact, indices, permuted_tensor_of, rounded_tensor, tensor_of,
+    values,
+};
 
 use crate::reference_in_use;
 use burn::backend::tensor::FloatTensor;
@@ -28,6 +31,11 @@ pub(crate) fn kernels_enabled() -> bool {
 /// Whether a CPU kernel computes with this tensor: kernels are enabled, and it is f32 on the CPU.
 pub(crate) fn cpu_kernel_applies<const D: usize>(tensor: &Tensor<D>) -> bool {
     kernels_enabled() && is_f32_on_cpu(tensor)
+}
+
+/// Whether a CPU kernel computes with this tensor of bf16.
+pub(crate) fn bf16_kernel_applies<const D: usize>(tensor: &Tensor<D>) -> bool {
+    kernels_enabled() && tensor.dtype() == DType::BF16 && is_on_cpu(tensor)
 }
 
 /// Whether a GPU kernel computes with this tensor.

@@ -1,12 +1,38 @@
 //! The numbers of CPU tensors as slices, and tensors of numbers.
 
-use burn::tensor::{Bytes, DType, Int, Shape, Tensor};
+use crate::bf16::rounded;
+use burn::tensor::{Bytes, DType, Int, Shape, Tensor, bf16};
 use burn_flex::{FlexTensor, Layout};
 use std::borrow::Cow;
 
 /// A new tensor of row-major values.
 pub(crate) fn tensor_of<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> FlexTensor {
     FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(Shape::from(shape)), DType::F32)
+}
+
+/// A new tensor of row-major values in bf16.
+pub(crate) fn bf16_tensor_of<const D: usize>(values: Vec<bf16>, shape: [usize; D]) -> FlexTensor {
+    FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(Shape::from(shape)), DType::BF16)
+}
+
+/// The values of a tensor of f32 or bf16 in bf16 and in row-major order; copied only if they do not lie so.
+pub(crate) fn rounded_tensor(tensor: FlexTensor) -> FlexTensor {
+    match tensor.dtype() {
+        DType::BF16 if tensor.as_slice::<bf16>().is_some() => tensor,
+        DType::BF16 => tensor.to_contiguous(),
+        _ => {
+            let halves = Bytes::from_elems(rounded(&values(&tensor)));
+            FlexTensor::new(halves, Layout::contiguous(tensor.layout().shape().clone()), DType::BF16)
+        }
+    }
+}
+
+/// The values of a [`rounded_tensor`].
+///
+/// # Panics
+/// It is none.
+pub(crate) fn bf16_values(tensor: &FlexTensor) -> &[bf16] {
+    tensor.as_slice::<bf16>().expect("bf16 in row-major order")
 }
 
 /// A new tensor whose axis n is axis `axes[n]` of the row-major values of shape `shape`.

@@ -1,13 +1,14 @@
 //! The gradient of the fused loss.
 
 use super::flex;
-use crate::autodiff::{Gradient, tensor_of, values};
+use crate::autodiff::{Gradient, bf16_tensor_of, bf16_values, tensor_of, values};
+use burn::tensor::DType;
 use burn_flex::FlexTensor;
 
 /// What the gradient needs.
 #[derive(Clone, Debug)]
 pub(super) struct Saved {
-    /// `[rows, classes]`.
+    /// `[rows, classes]`, of f32 or bf16.
     pub(super) logits: FlexTensor,
     pub(super) targets: Vec<usize>,
     /// `[rows]`.
@@ -18,7 +19,14 @@ impl Gradient<1> for Saved {
     fn gradients(self, output: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
         let Self { logits, targets, log_sums } = self;
         let classes = logits.layout().shape()[1];
-        let gradient = flex::backward(&values(&logits), classes, &targets, &log_sums, &values(&output));
-        [Some(tensor_of(gradient, [targets.len(), classes]))]
+        let shape = [targets.len(), classes];
+        let output = values(&output);
+        let gradient = if logits.dtype() == DType::BF16 {
+            let gradient = flex::backward_bf16(bf16_values(&logits), classes, &targets, &log_sums, &output);
+            bf16_tensor_of(gradient, shape)
+        } else {
+            tensor_of(flex::backward(&values(&logits), classes, &targets, &log_sums, &output), shape)
+        };
+        [Some(gradient)]
     }
 }

@@ -14,13 +14,13 @@ mod reference;
 
 use crate::autodiff::{self, CpuTensor};
 use crate::precision::widened;
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 
 /// The negative log-likelihood of each target in nats: `log(sum(exp(logits))) - logits[target]`.
 ///
 /// logits `[rows, classes]`, targets `[rows]` (each in `0..classes`) -> `[rows]`. Neither the softmax
 /// nor a one-hot matrix is kept; the gradient is recomputed from the logits and one number per row. Logits of half
-/// precision are made f32 first.
+/// precision are computed with in f32, and receive a gradient of their own type.
 ///
 /// # Panics
 /// The numbers of rows differ, there are no classes, or (fused) a target is not in `0..classes`.
@@ -28,21 +28,28 @@ pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     let [rows, classes] = logits.dims();
     assert_eq!(rows, targets.dims()[0], "cross_entropy: logits and targets differ in rows");
     assert!(classes > 0, "cross_entropy: no classes");
-    let logits = widened(logits);
-    if autodiff::cpu_kernel_applies(&logits) {
+    if autodiff::cpu_kernel_applies(&logits) || autodiff::bf16_kernel_applies(&logits) {
         return fused(logits, targets);
     }
-    reference::cross_entropy(logits, targets)
+    reference::cross_entropy(widened(logits), targets)
 }
 
 fn fused(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     let classes = logits.dims()[1];
     let targets = autodiff::indices(targets, classes);
-    let input = CpuTensor::new(logits);
-    let logits = autodiff::compact(input.data().clone());
-    let (losses, log_sums) = flex::forward(&autodiff::values(&logits), classes, &targets);
+    let input = [CpuTensor::new(logits)];
+    let logits = input[0].data().clone();
+    let (logits, (losses, log_sums)) = if logits.dtype() == DType::BF16 {
+        let logits = autodiff::rounded_tensor(logits);
+        let losses = flex::forward_bf16(autodiff::bf16_values(&logits), classes, &targets);
+        (logits, losses)
+    } else {
+        let logits = autodiff::compact(logits);
+        let losses = flex::forward(&autodiff::values(&logits), classes, &targets);
+        (logits, losses)
+    };
     let output = autodiff::tensor_of(losses, [targets.len()]);
-    autodiff::record(&[input], output, || gradient::Saved { logits, targets, log_sums })
+    autodiff::record(&input, output, || gradient::Saved { logits, targets, log_sums })
 }
 
 #[cfg(test)]

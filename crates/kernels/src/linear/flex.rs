@@ -1,7 +1,9 @@
 //! Linear maps on the CPU.
 
-use crate::autodiff::{compact, values};
+use crate::autodiff::{compact, rounded_tensor, values};
+use crate::bf16::Bf16Matrix;
 use crate::matmul::{Matrix, parallel_matmul};
+use burn::tensor::bf16;
 use burn_flex::FlexTensor;
 use std::borrow::Cow;
 
@@ -32,7 +34,24 @@ impl Weights {
         if self.turned { matrix.transposed() } else { matrix }
     }
 
-    fn outputs(&self) -> usize {
+    /// The values in bf16.
+    pub(super) fn halves(&self) -> FlexTensor {
+        rounded_tensor(self.rows.clone())
+    }
+
+    /// `[in, out]` on the values in bf16.
+    pub(super) fn of_halves<'a>(&self, halves: &'a [bf16]) -> Bf16Matrix<'a> {
+        let [rows, columns] = self.rows.layout().shape().dims();
+        let matrix = Bf16Matrix::new(halves, rows, columns);
+        if self.turned { matrix.transposed() } else { matrix }
+    }
+
+    /// Whether they lie as the transpose of rows.
+    pub(super) fn is_turned(&self) -> bool {
+        self.turned
+    }
+
+    pub(super) fn outputs(&self) -> usize {
         self.rows.layout().shape().dims::<2>()[usize::from(!self.turned)]
     }
 }

@@ -13,6 +13,8 @@
 //! **How:** in tiles of whole rows (activations) or of narrow columns (the gradient of weights), each a
 //! product on one thread that lays its operands out for itself.
 //!
+//! In bf16 (`half.rs`) the products are those of [`crate::bf16`], and the roundings to bf16 part of them.
+//!
 //! **Tried, and slower:** the parallel products of the `gemm` crate, which divide the gradient of narrow
 //! weights unevenly (a sixth slower at width 128 on two threads); tiles below 64 rows; a buffer that is
 //! cleared or copied before the product fills it, as a tensor library hands it out (a tenth of a step). **As
@@ -20,7 +22,10 @@
 
 mod flex;
 mod gradient;
+mod half;
 mod reference;
+
+pub(crate) use half::{bf16_into_stream, bf16_linear};
 
 use crate::autodiff::{self, CpuTensor};
 use burn::tensor::Tensor;

@@ -9,11 +9,14 @@
 //! Backward, gradients are rounded where values were: that of the result and that of x to half, that of the weights
 //! to half and then to f32.
 //!
-//! On the GPU the products are burn's, on half numbers. The CPU has no arithmetic for these, and the products under
-//! burn-flex round their sums to f16 every few hundred terms; so the CPU rounds the factors, multiplies in f32 as
-//! always, and rounds the result. That is no faster than f32 there, but it computes the same and repeats bit for bit.
+//! On the GPU the products are burn's, on half numbers. On the CPU those of bf16 are ours ([`crate::bf16`]): by the
+//! processor's own dot products where it has them, about twice as fast as f32. It has no such products of f16, and those
+//! under burn-flex round their sums to f16 every few hundred terms; so for f16 the CPU rounds the factors, multiplies in
+//! f32 as always, and rounds the result. That is no faster than f32, but it computes the same and repeats bit for bit.
 
-use crate::{autodiff, linear};
+use crate::autodiff;
+use crate::bf16::widen_tensor;
+use crate::linear::{bf16_into_stream, bf16_linear, linear};
 use burn::tensor::{DType, Device, Tensor};
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
@@ -77,6 +80,9 @@ impl Precision {
         if self == Self::F32 {
             return linear(x, weight, None);
         }
+        if self.has_kernel(&x, &weight) {
+            return bf16_linear(x, weight);
+        }
         let half = self.dtype();
         let (x, weight) = (x.cast(half), weight.cast(half));
         if autodiff::is_on_cpu(&x) {
@@ -95,11 +101,21 @@ impl Precision {
         if self == Self::F32 {
             return linear(x, weight, onto);
         }
+        if self.has_kernel(&x, &weight) && onto.as_ref().is_none_or(autodiff::cpu_kernel_applies) {
+            return bf16_into_stream(x, weight, onto);
+        }
         let product = self.linear(x, weight).cast(DType::F32);
         match onto {
             Some(onto) => onto + product,
             None => product,
         }
+    }
+
+    /// Whether a kernel computes these products, and not casts around a product in f32.
+    fn has_kernel(self, x: &Tensor<3>, weight: &Tensor<2>) -> bool {
+        self == Self::Bf16
+            && autodiff::cpu_kernel_applies(weight)
+            && (autodiff::cpu_kernel_applies(x) || autodiff::bf16_kernel_applies(x))
     }
 
     /// Whether a device computes in this precision; `key` is what asks for it.
@@ -151,6 +167,9 @@ pub(crate) fn is_half<const D: usize>(tensor: &Tensor<D>) -> bool {
 
 /// The same numbers in f32 if they are of half precision: for what does not compute in that.
 pub(crate) fn widened<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    if autodiff::bf16_kernel_applies(&tensor) {
+        return widen_tensor(tensor);
+    }
     if is_half(&tensor) { tensor.cast(DType::F32) } else { tensor }
 }
 

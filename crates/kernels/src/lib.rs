@@ -2,7 +2,7 @@
 //!
 //! | operation | what it fuses |
 //! |---|---|
-//! | [`attention`](attention()) | causal attention with a position bias, vectors by distance, a window, sinks, a query scale, a range of distances |
+//! | [`attention`](attention()) | causal attention with a position bias, vectors by distance or by count, a window, sinks, a query scale, a range of distances |
 //! | [`attention_by_distance`] | the same with two rotations, chosen by distance |
 //! | [`partial_attention`], [`merge`] | attention to parts of the keys, and the plain operations that put parts together |
 //! | [`split_rotate`], [`rotate`] | the split of packed q, k, v into heads, with the rotation of q and k |
@@ -63,8 +63,8 @@ pub mod device;
 pub use activation::{gelu, swiglu};
 pub use adamw::{AdamW, adamw};
 pub use attention::{
-    Attention, Bias, PartialAttention, RelativeVectors, VectorTable, attention, attention_by_distance, merge,
-    partial_attention, partial_attention_by_distance, repeat_heads,
+    Attention, Bias, CountedVectors, PartialAttention, RelativeVectors, VectorTable, attention,
+    attention_by_distance, merge, partial_attention, partial_attention_by_distance, repeat_heads,
 };
 pub use bf16::arithmetic_name as bf16_arithmetic;
 pub use cross_entropy::cross_entropy;

@@ -87,6 +87,29 @@ pub(crate) fn assert_matches_on<const D: usize>(
     fused: impl Fn(&[Tensor<1>]) -> Tensor<D>,
     reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
 ) {
+    let gradients = assert_matches_reference_on(device, what, inputs, &fused, reference);
+    for (index, gradient) in gradients.iter().enumerate() {
+        let slope = central_difference(device, inputs, index, &fused);
+        let direction = numbers(7, gradient.len());
+        let along: f64 = gradient.iter().zip(&direction).map(|(g, d)| f64::from(*g) * f64::from(*d)).sum();
+        let tolerance = 2e-3 * (1.0 + along.abs() + (gradient.len() as f64).sqrt() * 0.1);
+        assert!(
+            (slope - along).abs() < tolerance,
+            "{what}: input {index} has slope {slope}, its gradient says {along}"
+        );
+    }
+}
+
+/// Asserts that a fused operation and its gradients match the reference, and that a second run gives the same bits: all
+/// that can be said of an operation with kinks. Gives the gradients.
+#[track_caller]
+pub(crate) fn assert_matches_reference_on<const D: usize>(
+    device: &Device,
+    what: &str,
+    inputs: &[Vec<f32>],
+    fused: impl Fn(&[Tensor<1>]) -> Tensor<D>,
+    reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
+) -> Vec<Vec<f32>> {
     let calls = crate::autodiff::calls();
     let (output, gradients) = differentiate(device, inputs, &fused);
     assert!(crate::autodiff::calls() > calls, "{what}: the fused form did not run");
@@ -109,17 +132,7 @@ pub(crate) fn assert_matches_on<const D: usize>(
     let untracked = fused(&plain);
     assert!(!untracked.is_autodiff(), "{what}: plain tensors stay plain");
     assert_eq!(bits(&output), bits(&list(untracked)), "{what}: the same bits without autodiff");
-
-    for (index, gradient) in gradients.iter().enumerate() {
-        let slope = central_difference(device, inputs, index, &fused);
-        let direction = numbers(7, gradient.len());
-        let along: f64 = gradient.iter().zip(&direction).map(|(g, d)| f64::from(*g) * f64::from(*d)).sum();
-        let tolerance = 2e-3 * (1.0 + along.abs() + (gradient.len() as f64).sqrt() * 0.1);
-        assert!(
-            (slope - along).abs() < tolerance,
-            "{what}: input {index} has slope {slope}, its gradient says {along}"
-        );
-    }
+    gradients
 }
 
 /// The slope of the weighted output when input `index` moves along a fixed direction.

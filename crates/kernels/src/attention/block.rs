@@ -1,6 +1,7 @@
 //! One block of queries: which keys it sees, and the numbers that it is computed from.
 
 use super::call::{BiasValues, Call};
+use super::counted::Vectors;
 use super::keys::{Segment, Transposed};
 use super::relative::Tables;
 use super::{MOST_RANGES, QkRange, Shape};
@@ -111,6 +112,7 @@ pub(super) struct Operands<'a> {
     v: View<4>,
     pub(super) bias: BiasValues<'a>,
     pub(super) relative: Tables,
+    pub(super) counted: Option<Vectors>,
     pub(super) scale: f32,
     pub(super) query_scale: Option<(Cow<'a, [f32]>, bool)>,
     window: Option<usize>,
@@ -126,6 +128,7 @@ impl<'a> Operands<'a> {
             v: View::new(&call.v),
             bias: BiasValues::new(&call.bias),
             relative: Tables::new(&call.relative),
+            counted: call.counted.as_ref().map(Vectors::new),
             scale: call.scale,
             query_scale: call
                 .query_scale
@@ -155,7 +158,12 @@ impl<'a> Operands<'a> {
         let stretches = self.ranges.iter().map(|range| {
             let Range { start: begin, end } = self.stretch(range, &rows);
             let start = self.nearest(self.offset + first).clamp(begin, end);
-            if start <= sinks { [begin..end, 0..0] } else { [begin.min(sinks)..sinks, start..end] }
+            // Counts go through the keys between sinks and window.
+            if start <= sinks || sinks > 0 && self.counted.is_some() {
+                [begin..end, 0..0]
+            } else {
+                [begin.min(sinks)..sinks, start..end]
+            }
         });
         Block::new(batch, head, rows.clone(), stretches)
     }

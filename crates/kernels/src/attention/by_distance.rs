@@ -15,8 +15,8 @@ use std::ops::Range;
 /// the first far distance, in tokens. The distances of the options limit both.
 ///
 /// # Panics
-/// As [`attention`](super::attention()), the two pairs have different shapes, or there are vectors by distance, which
-/// would have two queries and keys to choose from.
+/// As [`attention`](super::attention()), the two pairs have different shapes, or there are vectors by distance or by count,
+/// which would have two queries and keys to choose from.
 pub fn attention_by_distance(
     near: [Tensor<4>; 2],
     far: [Tensor<4>; 2],
@@ -40,7 +40,10 @@ pub fn partial_attention_by_distance(
 ) -> PartialAttention {
     let shape = Shape::of(&near[0], &near[1], &v);
     assert_eq!(shape, Shape::of(&far[0], &far[1], &v), "attention: near and far of different shapes");
-    assert!(options.relative.is_none(), "attention: vectors by distance with two pairs of q and k");
+    assert!(
+        options.relative.is_none() && options.counted.is_none(),
+        "attention: vectors by distance or by count with two pairs of q and k"
+    );
     options.check(&shape);
     let Range { start, end } = options.distances;
     // The distances below this one occur.

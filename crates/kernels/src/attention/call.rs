@@ -1,5 +1,6 @@
 //! The tensors and settings of one call of fused attention.
 
+use super::counted::CountedTensor;
 use super::relative::RelativeTensors;
 use super::{Attention, Bias, MOST_RANGES, QkRange, Shape};
 use crate::autodiff::{CpuTensor, values};
@@ -15,6 +16,7 @@ pub(super) struct Call {
     pub(super) v: FlexTensor,
     pub(super) bias: BiasTensors,
     pub(super) relative: RelativeTensors,
+    pub(super) counted: Option<CountedTensor>,
     pub(super) query_scale: Option<FlexTensor>,
     pub(super) scale: f32,
     pub(super) window: Option<usize>,
@@ -69,6 +71,7 @@ impl Call {
                 Bias::Block(_) => BiasTensors::Block(next()),
             },
             relative: RelativeTensors::new(&options.relative, &mut next),
+            counted: options.counted.as_ref().map(|counted| CountedTensor::new(counted, options, next())),
             query_scale: options.query_scale.clone().map(|scale| CpuTensor::new(scale).into_data()),
             scale: options.scale as f32,
             window: options.window,

@@ -11,6 +11,7 @@
 
 use super::block::{Block, Keys, Operands, ROWS};
 use super::call::Call;
+use super::counted::Counts;
 use super::logits::fill_logits;
 use super::relative::{self, KeyTable, Scratch};
 use super::{NOTHING_SEEN, Shape};
@@ -99,6 +100,7 @@ struct Own {
     transposed: Keys,
     table: KeyTable,
     scratch: Scratch,
+    counts: Counts,
 }
 
 /// Some query rows of one batch row, all heads.
@@ -137,7 +139,7 @@ impl Task<'_> {
                 if block.width == 0 {
                     continue;
                 }
-                fill_logits(operands, &block, keys, table, &mut own.scratch, logits);
+                fill_logits(operands, &block, keys, table, &mut own.scratch, &mut own.counts, logits);
                 let out = &mut self.out[row * heads * value_dim..];
                 attend(operands, &block, logits, &mut own.scratch, out, &mut self.log_sums[row * heads..]);
             }

@@ -3,6 +3,7 @@
 use super::bias::{bias_gradient, bias_sizes, bias_tensors};
 use super::block::{Block, Keys, Operands, ROWS};
 use super::call::{BiasValues, Call};
+use super::counted::{self, Counts};
 use super::keys::Transposed;
 use super::logits::fill_logits;
 use super::relative::{self, KeyTables, Part, Scratch};
@@ -76,6 +77,8 @@ struct Task<'a> {
     /// `[group, ..]`, see [`bias_sizes`].
     bias: [&'a mut [f32]; 2],
     relative: Part<'a>,
+    /// Of the vectors by count.
+    counted: &'a mut [f32],
 }
 
 /// The buffers of one thread.
@@ -86,6 +89,7 @@ struct Buffers {
     values: Transposed,
     tables: KeyTables,
     scratch: Scratch,
+    counts: Counts,
 }
 
 impl Buffers {
@@ -98,11 +102,12 @@ impl Buffers {
             values: Transposed::default(),
             tables: KeyTables::default(),
             scratch: Scratch::default(),
+            counts: Counts::default(),
         }
     }
 }
 
-/// The gradients of q and k of each range, of v, of the bias' tensors if they are wanted, and of the vectors by distance.
+/// The gradients of q and k of each range, of v, of the bias' tensors if they are wanted, of the vectors by distance and of those by count.
 fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<Option<FlexTensor>> {
     let operands = Operands::new(call);
     let shape = call.shape;
@@ -119,6 +124,7 @@ fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<Option<FlexT
     let mut first = zeros(bias_batch * shape.heads * first_size);
     let mut second = zeros(bias_batch * shape.heads * second_size);
     let mut relative = relative::Gradient::zeros(&operands);
+    let mut counted = counted::Gradient::zeros(&operands);
     let scratch = operands.scratch();
     let at_once = if shared { 1 } else { shape.batch };
     for batches in (0..shape.batch).step_by(at_once.max(1)) {
@@ -131,6 +137,8 @@ fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<Option<FlexT
         let mut first = parts(&mut first, group * first_size, bias_from);
         let mut second = parts(&mut second, group * second_size, bias_from);
         let relative = relative.parts(&operands, from);
+        let (counted, counted_size) = counted.parts();
+        let mut counted = parts(counted, counted_size, from);
         let tasks: Vec<Task<'_>> = (from..from + count)
             .zip(relative)
             .map(|(index, relative)| Task {
@@ -140,6 +148,7 @@ fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<Option<FlexT
                 v: v(),
                 bias: [first(), second()],
                 relative,
+                counted: counted(),
             })
             .collect();
         tasks.into_par_iter().for_each_init(
@@ -160,6 +169,7 @@ fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<Option<FlexT
         gradients.extend((0..call.bias.count()).map(|_| None));
     }
     gradients.extend(relative.tensors(&operands).into_iter().map(Some));
+    gradients.extend(counted.tensor(&operands).map(Some));
     gradients
 }
 
@@ -167,7 +177,7 @@ impl Task<'_> {
     fn run(mut self, operands: &Operands<'_>, rows: &Rows<'_>, bias_wanted: bool, buffers: &mut Buffers) {
         let Shape { heads, key_heads, queries, head_dim, .. } = operands.shape;
         let group = heads / key_heads;
-        let Buffers { probabilities, gradient, keys, values, tables, scratch } = buffers;
+        let Buffers { probabilities, gradient, keys, values, tables, scratch, counts } = buffers;
         let all = operands.all_rows(self.batch, self.key_head * group);
         operands.transpose_keys(&all, keys);
         operands.transpose_values(&all, values);
@@ -180,7 +190,7 @@ impl Task<'_> {
                 if block.width == 0 {
                     continue;
                 }
-                fill_logits(operands, &block, keys, &tables.products, scratch, probabilities);
+                fill_logits(operands, &block, keys, &tables.products, scratch, counts, probabilities);
                 normalise(operands, &block, &rows.log_sums[first_row(operands, &block)..], probabilities);
                 let output = Operands::rows_of(&rows.output, &block, operands.shape.value_dim);
                 self.relative.add_values(operands, &block, probabilities, output, scratch);
@@ -203,8 +213,11 @@ impl Task<'_> {
                 tables.collect(operands, &block, gradient);
                 let row = (member * queries + first) * head_dim;
                 scale_rows(operands, &block, gradient);
+                counted::through_counts(operands, &block, counts, gradient);
                 through_product(operands, &block, gradient, row, &mut self.qk);
-                self.relative.add_keys(operands, &block, gradient, scratch, &mut self.qk[0][0][row..]);
+                let queries = &mut self.qk[0][0][row..];
+                self.relative.add_keys(operands, &block, gradient, scratch, queries);
+                counted::through_products(operands, &block, counts, queries, &mut *self.counted);
             }
             self.relative.add_queries(operands, &all, tables, &mut *self.qk[0][1]);
         }

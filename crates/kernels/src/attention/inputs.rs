@@ -6,7 +6,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::tensor::Tensor;
 
 /// What a call is differentiated by: q and k of each range, v, the tensors of the bias and those of vectors by
-/// distance if there are any.
+/// distance or by count if there are any.
 pub(super) fn inputs<B: FusedBackend>(
     ranges: &[QkRange<Tensor<4>>],
     v: &Tensor<4>,
@@ -22,6 +22,7 @@ pub(super) fn inputs<B: FusedBackend>(
         Bias::Block(block) => inputs.push(OpTensor::new(block.clone())),
     }
     inputs.extend(options.relative.inputs());
+    inputs.extend(options.counted.iter().map(|counted| OpTensor::new(counted.vectors.clone())));
     inputs
 }
 

@@ -2,6 +2,7 @@
 
 use super::bias::add_bias;
 use super::block::{Block, Keys, Operands};
+use super::counted::{Counts, add_counted};
 use super::relative::{self, KeyTable, Scratch};
 use crate::matmul::matmul;
 use crate::simd::LANES;
@@ -16,6 +17,7 @@ pub(super) fn fill_logits(
     keys: &Keys,
     table: &KeyTable,
     scratch: &mut Scratch,
+    counts: &mut Counts,
     logits: &mut [f32],
 ) {
     for segment in block.seen() {
@@ -23,6 +25,7 @@ pub(super) fn fill_logits(
         matmul(&mut logits[segment.at..], block.stride, false, operands.scale, queries, keys);
     }
     relative::add_keys(operands, block, scratch, logits);
+    add_counted(operands, block, counts, logits);
     add_bias(operands, block, logits);
     relative::add_queries(operands, block, table, logits);
     for (row, logits) in logits.chunks_mut(block.stride).take(block.rows).enumerate() {

@@ -14,6 +14,8 @@
 //!
 //! **Vectors by distance** ([`RelativeVectors`]) are added to keys, to queries and to values; `relative/` says how.
 //!
+//! **Vectors by count** ([`CountedVectors`]) are added to keys, for a query that counts gates; `counted/` says how.
+//!
 //! **By distance:** [`attention_by_distance`] reads ranges of distances, each with its own q and k. On the CPU one call
 //! reads all of them: the keys of every range stand side by side in a block's logits, under one softmax. Elsewhere
 //! each range is a call of [`partial_attention`], and [`merge`] puts the parts together.
@@ -30,6 +32,7 @@ mod bias;
 mod block;
 mod by_distance;
 mod call;
+mod counted;
 #[cfg(feature = "gpu")]
 mod cube;
 mod flex;
@@ -44,6 +47,7 @@ mod relative;
 mod tests;
 
 pub use by_distance::{attention_by_distance, partial_attention_by_distance};
+pub use counted::CountedVectors;
 pub use merge::merge;
 pub use reference::repeat_heads;
 pub use relative::{RelativeVectors, VectorTable};
@@ -114,6 +118,8 @@ pub struct Attention {
     pub bias: Bias,
     /// Vectors by distance that are added to keys, queries and values.
     pub relative: RelativeVectors,
+    /// Vectors by count that are added to keys, without vectors by distance and at all distances.
+    pub counted: Option<CountedVectors>,
     /// A key is visible only at a distance below this, in tokens (at least 1).
     pub window: Option<usize>,
     /// The number of first keys that stay visible outside the window.
@@ -143,6 +149,7 @@ impl Attention {
             scale: 1.0 / (head_dim as f64).sqrt(),
             bias: Bias::None,
             relative: RelativeVectors::default(),
+            counted: None,
             window: None,
             sinks: 0,
             query_scale: None,
@@ -188,6 +195,9 @@ impl Attention {
             );
         }
         self.relative.check(self, shape);
+        if let Some(counted) = &self.counted {
+            counted.check(self, shape);
+        }
         match &self.bias {
             Bias::None => {}
             Bias::ByDistance(table) => {
@@ -331,6 +341,7 @@ fn fused(qkv: &[Tensor<4>; 3], options: &Attention, shape: Shape) -> Option<Part
     if qkv.iter().all(autodiff::gpu_kernel_applies)
         && options.bias.on_gpu()
         && options.relative.is_none()
+        && options.counted.is_none()
         && options.query_scale.as_ref().is_none_or(autodiff::gpu_kernel_applies)
         && cube::supports(&qkv[0], &shape)
     {
@@ -351,6 +362,7 @@ fn on_cpu(
     let applies = qkv.all(autodiff::cpu_kernel_applies)
         && options.bias.on_cpu()
         && options.relative.on_cpu()
+        && options.counted.as_ref().is_none_or(CountedVectors::on_cpu)
         && options.query_scale.as_ref().is_none_or(autodiff::cpu_kernel_applies);
     applies.then(|| {
         let inputs = inputs(ranges, v, options);

@@ -1,5 +1,6 @@
 //! What attention computes, in plain tensor operations.
 
+use super::counted::reference::add_counted;
 use super::relative::reference::{add_queries, add_values, key_products};
 use super::{Attention, Bias, NOTHING_SEEN, PartialAttention, Shape};
 use crate::softmax::plain_softmax;
@@ -38,7 +39,8 @@ fn in_blocks<T>(
     let rows = (LOGITS_AT_ONCE / (batch * heads * keys).max(1)).max(1);
     let tracked = [&q, &k, &v].into_iter().any(Tensor::is_tracked)
         || bias_is_tracked(&options.bias)
-        || options.relative.is_tracked();
+        || options.relative.is_tracked()
+        || options.counted.as_ref().is_some_and(|counted| counted.vectors.is_tracked());
     let (k, v) = (repeat_heads(k, heads / key_heads), repeat_heads(v, heads / key_heads));
     if tracked || rows >= queries {
         return vec![read([q, k, v], options)];
@@ -99,10 +101,14 @@ pub(super) fn logits(q: Tensor<4>, k: Tensor<4>, options: &Attention) -> Tensor<
     if let Some(products) = key_products(options, &q, keys) {
         logits = logits + products;
     }
-    if let Some(scale) = &options.query_scale {
+    let query_scale = options.query_scale.as_ref().map(|scale| {
         let [rows, columns] = scale.dims();
-        logits = logits * scale.clone().reshape([rows, 1, columns, 1]);
+        scale.clone().reshape([rows, 1, columns, 1])
+    });
+    if let Some(scale) = &query_scale {
+        logits = logits * scale.clone();
     }
+    let logits = add_counted(options, &q, query_scale.as_ref(), logits);
     let mut logits = add_queries(options, queries, &k, logits);
     if let Some(bias) = bias_block(options, queries, keys, &device) {
         logits = logits + bias;

@@ -1,7 +1,7 @@
 //! What a reading describes for the fused kernels: pairs of position maps, masks, scales, biases and vectors.
 
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{self as kernels, Bias, RelativeVectors};
+use longwave_kernels::{self as kernels, Bias, CountedVectors, RelativeVectors};
 use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Relative, Rows};
 use longwave_position::reading::Temperature;
 use longwave_position::{Positions, Reading};
@@ -54,11 +54,22 @@ pub(super) fn described(
         Some(factors) => multiplied(bias, factors),
         None => bias,
     };
-    let (relative, factor) = match reading.relative(block) {
-        Some(Relative { vectors, factor }) => (vectors, factor),
-        None => (RelativeVectors::default(), 1.0),
+    let (relative, counted, factor) = match reading.relative(block) {
+        Some(Relative { vectors, counted, factor }) => (vectors, counted, factor),
+        None => (RelativeVectors::default(), None, 1.0),
     };
-    kernels::Attention { scale: options.scale * factor / temperature, bias, relative, ..options }
+    let scale = options.scale * factor;
+    let counted = counted.map(|counted| tempered(counted, scale, temperature));
+    kernels::Attention { scale: scale / temperature, bias, relative, counted, ..options }
+}
+
+/// Vectors by count over a temperature, which their gates do not have; at 1 the vectors themselves.
+fn tempered(counted: CountedVectors, scale: f64, temperature: f64) -> CountedVectors {
+    if is_one(temperature) {
+        return counted;
+    }
+    let CountedVectors { vectors, gate_scale } = counted;
+    CountedVectors { vectors: vectors.div_scalar(temperature), gate_scale: gate_scale.or(Some(scale)) }
 }
 
 /// A bias over a temperature, still described; at 1 the bias itself.
@@ -112,6 +123,7 @@ pub(super) fn options(
         scale: scale * layer.logit_scale,
         bias: Bias::None,
         relative: RelativeVectors::default(),
+        counted: None,
         window: mask.window,
         sinks: mask.sinks,
         query_scale: reading.query_scale(block.rows.layer, &positions, device),

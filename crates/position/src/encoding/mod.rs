@@ -17,7 +17,7 @@ use crate::summary::Summary;
 use crate::table::Longer;
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use longwave_kernels::{Bias, RelativeVectors, VectorTable};
+use longwave_kernels::{Bias, CountedVectors, RelativeVectors, VectorTable};
 
 pub use capabilities::{Capabilities, HeadUse, PositionUse};
 pub use config::{Configure, Extrapolation};
@@ -38,11 +38,14 @@ pub struct MapsByDistance {
 }
 
 /// What the hooks `scores` and `values` do, described for a kernel: with n the distance of a query and a key, the logits
-/// are `factor * scale * (q_i · (k_j + keys[n]) + queries[n] · k_j)`, and a value is read as `v_j + values[n]`.
+/// are `factor * scale * (q_i · (k_j + keys[n]) + queries[n] · k_j)`, and a value is read as `v_j + values[n]`. Or vectors
+/// that a query counts to, which kernels add to the scaled scores.
 #[derive(Clone, Debug)]
 pub struct Relative {
-    /// The vectors.
+    /// The vectors by distance.
     pub vectors: RelativeVectors,
+    /// The vectors by count; without any by distance.
+    pub counted: Option<CountedVectors>,
     /// Multiplies `q.k` beside the model's scale.
     pub factor: f64,
 }

@@ -5,16 +5,19 @@
 //! f q_i.E[ceil c]`, f the fraction of c (Golovneva et al. 2024, arXiv:2405.18719, equations 3 to 6). E is
 //! `table [layers, npos, head_dim]`, shared by the heads of a layer, starts at 0. The position term is not
 //! divided by `sqrt(d)`. Positions do not enter: the order of the rows does. Every query needs its whole row
-//! of scores.
+//! of scores, which the fused attention reads backwards as far as the count grows.
 
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, check_at_least};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
+    Relative, check_at_least,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
-use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Bool, Tensor, TensorData, activation::sigmoid};
 use longwave_core::Result;
+use longwave_kernels::{CountedVectors, RelativeVectors};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -85,13 +88,20 @@ impl Position for Cope {
         Capabilities {
             position_use: PositionUse::Order,
             head_use: HeadUse::Reads,
+            adds_vectors: true,
             scratch_per_score: 4,
             ..Capabilities::default()
         }
     }
 
-    fn needs_scores(&self, _positions: &Positions) -> bool {
-        true
+    fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
+        let vectors = at_layer(&self.table, block.rows.layer);
+        let gate_scale = if self.gate_scaled { None } else { Some(1.0) };
+        Some(Relative {
+            vectors: RelativeVectors::default(),
+            counted: Some(CountedVectors { vectors, gate_scale }),
+            factor: 1.0,
+        })
     }
 
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {

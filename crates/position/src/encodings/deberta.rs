@@ -202,6 +202,7 @@ impl Position for Deberta {
                 queries: Some(self.by_distance(block, &self.w_pos_q, |n| self.row(-n))),
                 ..RelativeVectors::default()
             },
+            counted: None,
             factor: 1.0 / 3f64.sqrt(),
         })
     }

@@ -137,6 +137,7 @@ impl Position for Shaw {
                 values: self.rel_v.as_ref().map(by_distance),
                 ..RelativeVectors::default()
             },
+            counted: None,
             factor: 1.0,
         })
     }

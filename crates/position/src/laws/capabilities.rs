@@ -49,21 +49,20 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
             format!("`adds_bias` is {}", capabilities.adds_bias)
         })?;
         let described = position.relative(block);
-        let consecutive = positions.consecutive();
-        ensure(described.is_some() == (capabilities.adds_vectors && consecutive), || {
-            format!(
-                "`adds_vectors` is {}, consecutive positions are {consecutive}",
-                capabilities.adds_vectors
-            )
+        let (adds, needs_scores) = (capabilities.adds_vectors, position.needs_scores(&positions));
+        ensure(!(adds && needs_scores && positions.consecutive()), || {
+            "what is described needs no scores".to_owned()
         })?;
-        if position.needs_scores(&positions) {
-            ensure(described.is_none(), || "what is described needs no scores".to_owned())?;
+        ensure(described.is_some() == (adds && !needs_scores), || {
+            format!("`adds_vectors` is {adds}, and `needs_scores` at these positions {needs_scores}")
+        })?;
+        if needs_scores {
             continue;
         }
-        if let Some(Relative { vectors, factor }) = described {
+        if let Some(Relative { vectors, counted, factor }) = described {
             let (_, expected) = attend(position, 1, &positions, &inputs);
-            let options =
-                Attention { bias, relative: vectors, scale: SCALE * factor, ..Attention::causal(1) };
+            let scale = SCALE * factor;
+            let options = Attention { bias, relative: vectors, counted, scale, ..Attention::causal(1) };
             let off = apart(&attention(q, k, inputs.qkv[2].clone(), &options), &expected);
             ensure(off < 1e-5, || format!("`relative` is {off} off from `scores` and `values`"))?;
             continue;

@@ -235,7 +235,8 @@ impl Position for Wrong {
         matches!(self.mistake, VectorsWithoutScores | SilentVectors).then(|| {
             let chosen = ChosenRows::new(block, |_| 0);
             let keys = Some(chosen.vectors(Tensor::ones([1, 1, 4], &block.input.device())));
-            Relative { vectors: RelativeVectors { keys, ..RelativeVectors::default() }, factor: 2.0 }
+            let vectors = RelativeVectors { keys, ..RelativeVectors::default() };
+            Relative { vectors, counted: None, factor: 2.0 }
         })
     }
 

@@ -109,6 +109,7 @@ impl Case {
             scale: 0.7,
             bias: self.bias(kind, &inputs[if far > 0 { 5 } else { 3 }..]),
             relative: RelativeVectors::default(),
+            counted: None,
             window: self.window,
             sinks: self.sinks,
             query_scale: self

@@ -1,6 +1,7 @@
 //! Attention against its reference: the cases, and what runs them.
 
 mod biases;
+mod counted;
 mod distances;
 mod edges;
 mod relative;
@@ -103,6 +104,7 @@ impl Case {
             scale: 0.7,
             bias,
             relative: RelativeVectors::default(),
+            counted: None,
             window: self.window,
             sinks: self.sinks,
             query_scale: scale,

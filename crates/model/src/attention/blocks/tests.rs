@@ -285,6 +285,35 @@ impl ModuleMapper for Noise {
     }
 }
 
+/// Counts read the gates of training at any temperature, keys between sinks and window, and the keys of a cache.
+#[test]
+fn counted_vectors_on_every_path() {
+    let init = Init::new(6, &Device::flex());
+    for encoding in ["{ kind = 'cope', npos = 9 }", "{ kind = 'cope', npos = 9, gate_scaled = false }"] {
+        for (temperature, mask) in [
+            (1.0, Mask::default()),
+            (1.7, Mask::default()),
+            (0.6, Mask { window: Some(12), sinks: 0 }),
+            (0.6, Mask { window: Some(12), sinks: 3 }),
+        ] {
+            let mut reading = reading(encoding, LogN::Off).map(&mut Noise(init.clone(), 0));
+            let layer = &mut reading.layers_mut()[0];
+            (layer.temperature, layer.mask) = (Temperature::All(temperature), mask);
+            let tokens = Tensor::<2, Int>::zeros([1, LENGTH], &Device::flex());
+            for positions in [Positions::range(0..LENGTH), Positions::range(0..LENGTH).map(|m| 1.5 * m)] {
+                let by_index = mask.by_index(&positions).is_some();
+                assert_eq!(is_described(&reading, Rows::new(0, &tokens, &positions)), by_index);
+                for queries in [0..LENGTH, 11..LENGTH, LENGTH - 1..LENGTH] {
+                    let [fused, plain] = both(&reading, &positions, queries.clone());
+                    for (a, b) in fused.iter().flatten().zip(plain.iter().flatten()) {
+                        assert!((a - b).abs() <= 2e-5, "{encoding}, {temperature}, {queries:?}: {a} {b}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// What an encoding describes by distance is scaled by log-n as its maps are.
 #[test]
 fn log_n_scales_what_is_described_by_distance() {
@@ -295,7 +324,8 @@ fn log_n_scales_what_is_described_by_distance() {
     let input = init.normal("input", [1, LENGTH, HEADS * DIM], 1.0).val();
     let key_matrix = init.normal("keys", [HEADS * DIM, KV_HEADS * DIM], 0.3).val();
     let scales = [LogN::Learned { row: 0, bias: false }, LogN::Trained { train_length: TRAIN }];
-    let encodings = ["'transformer_xl'", "'shaw'", "'deberta'"];
+    let encodings =
+        ["'transformer_xl'", "'shaw'", "'deberta'", "'cope'", "{ kind = 'cope', gate_scaled = false }"];
     for (encoding, log_n) in encodings.into_iter().flat_map(|encoding| scales.map(|log_n| (encoding, log_n)))
     {
         let reading = reading(encoding, log_n).map(&mut Noise(init.clone(), 0));

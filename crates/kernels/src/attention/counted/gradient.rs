@@ -1,0 +1,162 @@
+//! The gradients of gates, counts and counted vectors.
+
+use super::rows::{Around, Counts, around, at_least, columns, gate_scale};
+use crate::attention::Shape;
+use crate::attention::block::{Block, Operands, ROWS};
+use crate::attention::keys::Segment;
+use crate::autodiff::tensor_of;
+use crate::buffers::zeros;
+use crate::matmul::{Matrix, matmul};
+use crate::simd::{LANES, sum, vectorised};
+use burn_flex::FlexTensor;
+
+/// The gradient of the vectors, apart for each batch row and key head.
+pub(in crate::attention) struct Gradient {
+    /// `[batch, key_heads, positions, width]`.
+    parts: Vec<f32>,
+    /// Numbers of a part.
+    size: usize,
+}
+
+impl Gradient {
+    pub(in crate::attention) fn zeros(operands: &Operands<'_>) -> Self {
+        let size = operands.counted.as_ref().map_or(0, |vectors| vectors.positions * vectors.width);
+        let Shape { batch, key_heads, .. } = operands.shape;
+        Self { parts: zeros(batch * key_heads * size), size }
+    }
+
+    /// The parts of each batch row and key head, and their size.
+    pub(in crate::attention) fn parts(&mut self) -> (&mut [f32], usize) {
+        (&mut self.parts, self.size)
+    }
+
+    /// The gradient of the tensor, if there is one: the sum of the parts in their order.
+    pub(in crate::attention) fn tensor(self, operands: &Operands<'_>) -> Option<FlexTensor> {
+        let vectors = operands.counted.as_ref()?;
+        let mut total = vec![0.0; self.size];
+        for part in self.parts.chunks(self.size.max(1)) {
+            for (total, x) in total.iter_mut().zip(part) {
+                *total += x;
+            }
+        }
+        Some(tensor_of(total, [vectors.positions, vectors.width]))
+    }
+}
+
+/// Adds to the gradient of a block's scaled q·k, which holds that of its logits without the rows' factors, what comes
+/// through the gates. Then [`Counts::gradient`] holds that of the products of queries and vectors.
+pub(in crate::attention) fn through_counts(
+    operands: &Operands<'_>,
+    block: &Block,
+    counts: &mut Counts,
+    gradient: &mut [f32],
+) {
+    let Some(vectors) = &operands.counted else { return };
+    let stride = vectors.stride;
+    at_least(&mut counts.gradient, ROWS * stride);
+    at_least(&mut counts.tables, TABLES * stride);
+    let Counts { table, gradient: of_table, tables, gates, sums, counted } = counts;
+    for row in 0..block.rows {
+        let columns = columns(operands, block, row);
+        let at = row * block.stride;
+        let row_counted = counted[row].clone();
+        let counted = at + row_counted.start..at + row_counted.end;
+        let of_table = &mut of_table[row * stride..][..stride];
+        let tables = &mut tables[..TABLES * stride];
+        through_row(
+            &table[row * stride..][..stride],
+            gate_scale(operands, vectors, block, row),
+            &mut gradient[counted.clone()],
+            &gates[counted.clone()],
+            &sums[counted],
+            tables,
+        );
+        add_up(tables, of_table);
+        of_table[vectors.last()] += total(&gradient[at + columns.start..at + row_counted.start]);
+    }
+}
+
+/// The gradients of the block's queries, to which it adds, and of the vectors, from that of their products.
+pub(in crate::attention) fn through_products(
+    operands: &Operands<'_>,
+    block: &Block,
+    counts: &Counts,
+    queries: &mut [f32],
+    part: &mut [f32],
+) {
+    let Some(vectors) = &operands.counted else { return };
+    let (positions, width) = (vectors.positions, vectors.width);
+    let table = Matrix::new(&counts.gradient, block.rows, positions, vectors.stride);
+    matmul(queries, width, true, 1.0, table, vectors.rows());
+    let q = operands.query_matrix(block, &Segment::default());
+    matmul(part, width, true, 1.0, table.transposed(), q);
+}
+
+/// Tables that take turns: neighbouring keys often count to the same vector, and each addition to one number would wait
+/// for the one before.
+const TABLES: usize = 4;
+
+vectorised! {
+    /// One row: adds to the gradient of the scores what comes through their gates, and fills the gradient of the table,
+    /// in parts. The first of the keys is the first that was counted.
+    fn through_row(
+        table: &[f32],
+        gate_scale: f32,
+        gradient: &mut [f32],
+        gates: &[f32],
+        counts: &[f32],
+        tables: &mut [f32],
+    ) {
+        tables.fill(0.0);
+        let stride = table.len();
+        // The gradient of a gate is the sum of those of the counts that it is part of: its own and those of all keys before.
+        let mut carried = 0.0;
+        for start in (0..gradient.len()).step_by(LANES) {
+            let end = gradient.len().min(start + LANES);
+            let len = end - start;
+            // Lanes without a key have the gradient 0.
+            let (mut d, mut gate, mut count) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+            d[..len].copy_from_slice(&gradient[start..end]);
+            gate[..len].copy_from_slice(&gates[start..end]);
+            count[..len].copy_from_slice(&counts[start..end]);
+            let Around { low, below, above, share } = around(table, &count);
+            let mut of_counts = [0.0; LANES];
+            let mut upper = [0.0; LANES];
+            for lane in 0..LANES {
+                upper[lane] = d[lane] * share[lane];
+                // Both sides of a whole count are the same vector, also at the limit.
+                let slope = if share[lane] == 0.0 { 0.0 } else { above[lane] - below[lane] };
+                of_counts[lane] = d[lane] * slope;
+            }
+            for lane in 0..LANES {
+                let at = lane % TABLES * stride + low[lane].cast_unsigned() as usize;
+                tables[at] += d[lane] - upper[lane];
+                tables[at + 1] += upper[lane];
+            }
+            for shift in [1, 2, 4, 8] {
+                let before = of_counts;
+                for lane in shift..LANES {
+                    of_counts[lane] = before[lane] + before[lane - shift];
+                }
+            }
+            for lane in 0..LANES {
+                let of_gate = carried + of_counts[lane];
+                d[lane] += of_gate * (gate[lane] * (1.0 - gate[lane]) * gate_scale);
+            }
+            carried += of_counts[LANES - 1];
+            gradient[start..end].copy_from_slice(&d[..len]);
+        }
+    }
+
+    /// The sum of all tables.
+    fn add_up(tables: &[f32], out: &mut [f32]) {
+        let stride = out.len();
+        for (n, x) in out.iter_mut().enumerate() {
+            *x = (tables[n] + tables[stride + n]) + (tables[2 * stride + n] + tables[3 * stride + n]);
+        }
+    }
+
+    fn total(x: &[f32]) -> f32 {
+        sum(x)
+    }
+}

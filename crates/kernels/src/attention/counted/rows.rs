@@ -1,0 +1,154 @@
+//! Gates and counts of a block of queries, and what they add to the logits.
+
+use super::Vectors;
+use crate::attention::block::{Block, Operands, ROWS};
+use crate::attention::keys::Segment;
+use crate::matmul::matmul;
+use crate::simd::{LANES, sigmoid, vectorised};
+use std::ops::Range;
+
+/// Gates and counts of one block: buffers of one thread.
+#[derive(Default)]
+pub(in crate::attention) struct Counts {
+    /// `[rows, stride of the vectors]`: the products of the queries with the vectors.
+    pub(super) table: Vec<f32>,
+    /// The gradient of the same.
+    pub(super) gradient: Vec<f32>,
+    /// The parts of the gradient of one row.
+    pub(super) tables: Vec<f32>,
+    /// `[rows, stride of the block]`, in the columns of [`counted`](Self::counted).
+    pub(super) gates: Vec<f32>,
+    /// The counts, in the same columns.
+    pub(super) sums: Vec<f32>,
+    /// The columns of each row whose keys were counted. Those before have the last vector.
+    pub(super) counted: [Range<usize>; ROWS],
+}
+
+/// Makes a buffer at least so long.
+pub(super) fn at_least(buffer: &mut Vec<f32>, count: usize) {
+    if buffer.len() < count {
+        buffer.resize(count, 0.0);
+    }
+}
+
+/// The columns of the keys that a row counts: sinks are read past the keys between, which are counted too.
+pub(super) fn columns(operands: &Operands<'_>, block: &Block, row: usize) -> Range<usize> {
+    let Some(segment) = block.seen().next() else { return 0..0 };
+    let [sinks, near] = operands.runs(block, row, segment);
+    let start = if sinks.is_empty() { near.start } else { sinks.start };
+    segment.columns(&(start..near.end))
+}
+
+/// What multiplies the logits of a row, as they come from the product of q and k, in their gates.
+pub(super) fn gate_scale(operands: &Operands<'_>, vectors: &Vectors, block: &Block, row: usize) -> f32 {
+    vectors.gate_scale * operands.row_factor(block, row).unwrap_or(1.0)
+}
+
+/// Adds the products of queries with the vectors that they count to, before the rows' factors.
+pub(in crate::attention) fn add_counted(
+    operands: &Operands<'_>,
+    block: &Block,
+    counts: &mut Counts,
+    logits: &mut [f32],
+) {
+    let Some(vectors) = &operands.counted else { return };
+    at_least(&mut counts.table, ROWS * vectors.stride);
+    at_least(&mut counts.gates, ROWS * block.stride);
+    at_least(&mut counts.sums, ROWS * block.stride);
+    let queries = operands.query_matrix(block, &Segment::default());
+    matmul(&mut counts.table, vectors.stride, false, 1.0, queries, vectors.columns());
+    for row in 0..block.rows {
+        let columns = columns(operands, block, row);
+        let at = row * block.stride + columns.start..row * block.stride + columns.end;
+        let uncounted = add_row(
+            &counts.table[row * vectors.stride..][..vectors.stride],
+            gate_scale(operands, vectors, block, row),
+            vectors.last(),
+            &mut logits[at.clone()],
+            &mut counts.gates[at.clone()],
+            &mut counts.sums[at],
+        );
+        counts.counted[row] = columns.start + uncounted..columns.end;
+    }
+}
+
+/// The entries of a row's table on both sides of each count, and how far each count is past the first.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+pub(super) fn around(table: &[f32], counts: &[f32; LANES]) -> Around {
+    let low = counts.map(|count| count as i32);
+    let mut around = Around { low, below: [0.0; LANES], above: [0.0; LANES], share: [0.0; LANES] };
+    for lane in 0..LANES {
+        around.share[lane] = counts[lane] - low[lane] as f32;
+        let low = low[lane].cast_unsigned() as usize;
+        around.below[lane] = table[low];
+        around.above[lane] = table[low + 1];
+    }
+    around
+}
+
+/// See [`around`].
+pub(super) struct Around {
+    pub(super) low: [i32; LANES],
+    pub(super) below: [f32; LANES],
+    pub(super) above: [f32; LANES],
+    pub(super) share: [f32; LANES],
+}
+
+vectorised! {
+    /// Adds to the logits of one row, whose last key is the query's own. Gives the number of keys that were not counted,
+    /// since the count had reached `last`: these are the first.
+    fn add_row(
+        table: &[f32],
+        gate_scale: f32,
+        last: usize,
+        logits: &mut [f32],
+        gates: &mut [f32],
+        counts: &mut [f32],
+    ) -> usize {
+        let limit = last as f32;
+        let mut counted = 0.0;
+        let mut end = logits.len();
+        // Of numbers that are none, all are read. Chunks begin at the query's own key, wherever the block begins.
+        while end > 0 {
+            if counted >= limit {
+                break;
+            }
+            let start = end.saturating_sub(LANES);
+            // The nearest key in the last lane; in front there may be lanes without a key.
+            let from = LANES - (end - start);
+            let mut gate = [0.0; LANES];
+            gate[from..].copy_from_slice(&logits[start..end]);
+            for x in &mut gate {
+                *x = sigmoid(*x * gate_scale);
+            }
+            let mut count = gate;
+            for shift in [1, 2, 4, 8] {
+                let before = count;
+                for lane in 0..LANES - shift {
+                    count[lane] = before[lane] + before[lane + shift];
+                }
+            }
+            for x in &mut count {
+                let sum = *x + counted;
+                *x = if sum > limit { limit } else { sum };
+            }
+            counted = count[0];
+            let around = around(table, &count);
+            let mut added = [0.0; LANES];
+            for (lane, added) in added.iter_mut().enumerate() {
+                *added = around.below[lane] + (around.above[lane] - around.below[lane]) * around.share[lane];
+            }
+            for (x, added) in logits[start..end].iter_mut().zip(&added[from..]) {
+                *x += added;
+            }
+            gates[start..end].copy_from_slice(&gate[from..]);
+            counts[start..end].copy_from_slice(&count[from..]);
+            end = start;
+        }
+        for x in &mut logits[..end] {
+            *x += table[last];
+        }
+        end
+    }
+}

@@ -1,0 +1,192 @@
+//! Vectors by count against their reference.
+
+use super::*;
+use crate::testing::assert_matches_reference_on;
+
+/// Vectors by count beside a case.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    positions: usize,
+    gate_scale: Option<f64>,
+    /// Whether the vectors lie on a line. Other outputs have a kink where a count passes a whole number, and all have
+    /// one where counts stop: there a central difference is no slope.
+    on_a_line: bool,
+}
+
+const COUNTED: Counted = Counted { positions: 6, gate_scale: None, on_a_line: false };
+
+/// Never stops.
+const SMOOTH: Counted = Counted { positions: 600, gate_scale: None, on_a_line: true };
+
+impl Counted {
+    fn inputs(self, case: &Case, kind: Kind) -> Vec<Vec<f32>> {
+        // Small beside q, since a count of 30 is rounded to 2e-6, which shows where neighbours differ.
+        let mut vectors = numbers(30, self.positions * case.shape.head_dim);
+        for x in &mut vectors {
+            *x *= 0.25;
+        }
+        if self.on_a_line {
+            let direction = numbers(31, case.shape.head_dim);
+            for (n, vector) in vectors.chunks_mut(case.shape.head_dim).enumerate() {
+                for (x, along) in vector.iter_mut().zip(&direction) {
+                    *x = 0.1 * n as f32 * along;
+                }
+            }
+        }
+        case.inputs(kind).into_iter().chain([vectors]).collect()
+    }
+
+    fn call(self, case: &Case, kind: Kind, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
+        let (qkv, options) = case.call(kind, inputs);
+        let vectors = inputs.last().unwrap().clone().reshape([self.positions, case.shape.head_dim]);
+        let counted = Some(CountedVectors { vectors, gate_scale: self.gate_scale });
+        (qkv, Attention { counted, ..options })
+    }
+
+    #[track_caller]
+    fn check(self, case: &Case, kind: Kind) {
+        let (what, inputs) = (format!("{case:?} {kind:?} {self:?}"), self.inputs(case, kind));
+        let fused = |inputs: &[Tensor<1>]| {
+            let ([q, k, v], options) = self.call(case, kind, inputs);
+            attention(q, k, v, &options)
+        };
+        let reference = |inputs: &[Tensor<1>]| {
+            let (qkv, options) = self.call(case, kind, inputs);
+            reference::attention(qkv, &options, &case.shape)
+        };
+        if self.on_a_line {
+            assert_matches(&what, &inputs, fused, reference);
+        } else {
+            assert_matches_reference_on(&Device::flex(), &what, &inputs, fused, reference);
+        }
+    }
+}
+
+/// With slopes that a central difference shows, and with kinks.
+#[track_caller]
+fn check(case: &Case, kind: Kind) {
+    SMOOTH.check(case, kind);
+    COUNTED.check(case, kind);
+    Counted { positions: 30, ..COUNTED }.check(case, kind);
+}
+
+#[test]
+fn counts_that_stop_early_late_and_never() {
+    for positions in [1, 2, 3, 15, 16, 17, 64] {
+        for gate_scale in [None, Some(0.3), Some(-2.0)] {
+            Counted { positions, gate_scale, ..COUNTED }.check(&PLAIN, Kind::None);
+        }
+    }
+}
+
+#[test]
+fn counts_beside_every_bias() {
+    for kind in KINDS {
+        check(&PLAIN, kind);
+    }
+}
+
+#[test]
+fn counts_with_unequal_heads_and_odd_sizes() {
+    let shape = Shape { batch: 2, heads: 6, key_heads: 2, queries: 53, keys: 53, head_dim: 5, value_dim: 7 };
+    check(&Case { shape, ..PLAIN }, Kind::None);
+}
+
+/// Sinks are read past the keys between, which are hidden and counted.
+#[test]
+fn counts_with_window_and_sinks() {
+    let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
+    for (window, sinks) in [(1, 0), (5, 0), (33, 0), (5, 2), (20, 3), (40, 30), (1000, 1)] {
+        check(&Case { shape, window: Some(window), sinks, ..PLAIN }, Kind::ByDistance);
+    }
+}
+
+/// As a cache and a memory read: the queries are the last rows.
+#[test]
+fn counts_with_an_offset_and_a_query_scale() {
+    for (rows, window) in [(1, None), (2, Some(9))] {
+        let shape = Shape { queries: 19, keys: 60, ..PLAIN.shape };
+        check(&Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), ..PLAIN }, Kind::Slopes);
+    }
+    let shape = Shape { queries: 1, keys: 50, ..PLAIN.shape };
+    check(&Case { shape, offset: 49, ..PLAIN }, Kind::None);
+}
+
+#[test]
+fn counts_in_several_tasks_per_head() {
+    let shape =
+        Shape { batch: 1, heads: 2, key_heads: 1, queries: 150, keys: 160, head_dim: 4, value_dim: 4 };
+    for (window, sinks) in [(None, 0), (Some(20), 3)] {
+        COUNTED.check(&Case { shape, offset: 7, window, sinks, ..PLAIN }, Kind::None);
+    }
+    // All tasks share the transposed keys.
+    let shape = Shape { queries: 530, keys: 530, ..shape };
+    COUNTED.check(&Case { shape, ..PLAIN }, Kind::None);
+}
+
+/// Gates that are 1 in f32 count whole numbers, where both neighbours are one vector.
+#[test]
+fn whole_counts_have_no_slope() {
+    let case = PLAIN;
+    let read = |fused: bool| {
+        let inputs = COUNTED.inputs(&case, Kind::None);
+        differentiate(&Device::flex(), &inputs, |inputs| {
+            let ([q, k, v], options) = COUNTED.call(&case, Kind::None, inputs);
+            let counted =
+                options.counted.clone().map(|counted| CountedVectors { gate_scale: Some(1e9), ..counted });
+            let options = Attention { counted, ..options };
+            let ones = |x: Tensor<4>| x.abs().add_scalar(0.5);
+            let qkv = [ones(q), ones(k), v];
+            if fused {
+                let [q, k, v] = qkv;
+                attention(q, k, v, &options)
+            } else {
+                reference::attention(qkv, &options, &case.shape)
+            }
+        })
+    };
+    let ((output, gradients), (expected, expected_gradients)) = (read(true), read(false));
+    assert_close("output", &output, &expected, 2e-6);
+    for (gradient, expected) in gradients.iter().zip(&expected_gradients) {
+        assert_close("gradient", gradient, expected, 5e-6);
+    }
+}
+
+#[test]
+fn the_log_sums_have_a_gradient() {
+    let case = Case { window: Some(12), sinks: 2, ..PLAIN };
+    let read = |inputs: &[Tensor<1>], read: &dyn Fn([Tensor<4>; 3], &Attention) -> PartialAttention| {
+        let (qkv, options) = SMOOTH.call(&case, Kind::None, inputs);
+        flat_part(read(qkv, &options))
+    };
+    assert_matches(
+        "log sums",
+        &SMOOTH.inputs(&case, Kind::None),
+        |inputs| read(inputs, &|[q, k, v], options| partial_attention(q, k, v, options)),
+        |inputs| read(inputs, &|qkv, options| reference::partial_attention(qkv, options, &case.shape)),
+    );
+}
+
+#[test]
+fn threads_change_no_bit_of_counts() {
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let case = Case { shape: Shape { queries: 90, keys: 90, ..PLAIN.shape }, ..PLAIN };
+        pool.install(|| {
+            differentiate(&Device::flex(), &COUNTED.inputs(&case, Kind::None), |inputs| {
+                let ([q, k, v], options) = COUNTED.call(&case, Kind::None, inputs);
+                attention(q, k, v, &options)
+            })
+        })
+    };
+    assert_eq!(run(1), run(3));
+}
+
+#[test]
+#[should_panic(expected = "counted vectors beside vectors by distance, or in a range of distances")]
+fn a_range_of_distances_is_rejected() {
+    let inputs: Vec<_> =
+        COUNTED.inputs(&PLAIN, Kind::None).into_iter().map(|x| flat(x, &Device::flex())).collect();
+    let ([q, k, v], options) = COUNTED.call(&PLAIN, Kind::None, &inputs);
+    attention(q, k, v, &Attention { distances: 1..5, ..options });
+}

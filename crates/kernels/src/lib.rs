@@ -7,6 +7,7 @@
 //! | [`partial_attention`], [`merge`] | attention to parts of the keys, and the plain operations that put parts together |
 //! | [`split_rotate`], [`rotate`] | the split of packed q, k, v into heads, with the rotation of q and k |
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
+//! | [`pair_network`](pair_network()) | a small network of all heads' scores and biases of a query and a key |
 //! | [`softmax`](softmax()) | the softmax of scores, with zeros for a row whose scores are all hidden |
 //! | [`rms_norm`], [`layer_norm`], [`unit_norm`] | normalisation of rows and its gain, also of the rows of heads |
 //! | [`gelu`], [`swiglu`] | the feed-forward activations |
@@ -49,6 +50,7 @@ mod matmul;
 #[cfg(test)]
 mod memory_safety;
 mod norm;
+mod pair_network;
 mod precision;
 mod reduce;
 mod rotary;
@@ -71,6 +73,7 @@ pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
 pub use linear::linear;
 pub use norm::{layer_norm, rms_norm, unit_norm};
+pub use pair_network::{PairNetwork, pair_network};
 pub use precision::Precision;
 pub use reduce::{accumulate, mean, sum, sum_of_squares};
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};

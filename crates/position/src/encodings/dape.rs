@@ -7,14 +7,18 @@
 
 use super::{kerple::LEAST, kerple::logarithmic};
 use crate::distance::{as_block, of_block};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, check_hidden};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock,
+    check_hidden,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::{at_layer, linear};
 use crate::positions::Positions;
 use burn::module::{Module, Param};
-use burn::tensor::{Tensor, activation::leaky_relu};
+use burn::tensor::Tensor;
 use longwave_core::Result;
+use longwave_kernels::{PairNetwork, pair_network};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +60,8 @@ impl Configure for Config {
     const KIND: &'static str = "dape";
     const DESCRIPTION: &'static str = "a small network of all heads' scores and biases (DAPE with KERPLE)";
     const SOURCE: &'static str = "arXiv:2405.14722";
-    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the network reads penalties that go on growing");
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined: the network reads penalties that go on growing");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_hidden(section, self.hidden)
@@ -105,17 +110,16 @@ impl Position for Dape {
 
     fn scores(&self, scores: Tensor<4>, _heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         let layer = block.rows.layer;
-        let [batch, heads, queries, keys] = scores.dims();
         let distances = of_block(block, self.scale);
         let bias = logarithmic(at_layer(&self.p, layer), at_layer(&self.a, layer), &distances);
-        let bias = as_block(bias, block).expand([batch, heads, queries, keys]);
-        let pairs = Tensor::cat(vec![scores.clone(), bias.clone()], 1)
-            .permute([0, 2, 3, 1])
-            .reshape([batch * queries * keys, 2 * heads]);
-        let first = pairs.matmul(at_layer(&self.w1, layer)) + at_layer::<2, 1>(&self.b1, layer).unsqueeze();
-        let second = leaky_relu(first, 0.01).matmul(at_layer(&self.w2, layer))
-            + at_layer::<2, 1>(&self.b2, layer).unsqueeze();
-        scores + bias + second.reshape([batch, queries, keys, heads]).permute([0, 3, 1, 2])
+        let bias = as_block(bias, block);
+        let network = PairNetwork {
+            w1: at_layer(&self.w1, layer),
+            b1: at_layer(&self.b1, layer),
+            w2: at_layer(&self.w2, layer),
+            b2: at_layer(&self.b2, layer),
+        };
+        pair_network(scores, bias, &network, block.queries.start)
     }
 
     fn interpolate(&mut self, scale: f64) -> bool {

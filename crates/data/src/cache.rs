@@ -197,8 +197,10 @@ impl Entry {
     pub(crate) fn lock(&self) -> Result<File> {
         let path = self.cache.join(format!("{}.lock", self.prefix()));
         let failed = |error: std::io::Error| Error::io("lock", &path, &error).hint(OTHER_FOLDER);
-        fs::create_dir_all(&self.cache).map_err(failed)?;
-        let lock = File::create(&path).map_err(failed)?;
+        fault::pass("make the folder of", &path)
+            .and_then(|()| fs::create_dir_all(&self.cache))
+            .map_err(failed)?;
+        let lock = fault::pass("create", &path).and_then(|()| File::create(&path)).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -11,6 +11,10 @@ use longwave_train::checkpoint::StageReading;
 use serde_json::{Value, json};
 use std::path::Path;
 
+/// The files of an export, in the order in which they are written: no program reads a folder without `config.json`.
+const FILES: [&str; 4] = ["model.safetensors", "tokenizer.json", "tokenizer_config.json", "config.json"];
+const NEW: &str = "name a new folder";
+
 /// What was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exported {
@@ -22,11 +26,11 @@ pub struct Exported {
     pub scaling: Option<Written>,
 }
 
-/// Writes a run's model to a new folder. `run` is the run's own folder, `document` its whole config. `scaling` is an
+/// Writes a run's model to a new folder, or completes what was stopped there. `run` is the run's own folder, `document` its whole config. `scaling` is an
 /// extension for other programs, with the longest text that it is for.
 ///
 /// # Errors
-/// The folder is not empty, the scaling has no counterpart in other programs, or a file cannot be written.
+/// The folder holds something else, the scaling has no counterpart in other programs, or a file cannot be written.
 pub fn export(
     folder: &Path,
     run: &Path,
@@ -34,7 +38,7 @@ pub fn export(
     document: &toml::Table,
     scaling: Option<&StageReading>,
 ) -> Result<Exported> {
-    must_be_empty(folder, "name a new folder")?;
+    file::check_new_folder(folder, &FILES, NEW)?;
     let Trained { config, resolved, model, meta, .. } = trained;
     let (architecture, obstacle, written) = match Architecture::of(resolved, &config.position) {
         (architecture, Some(obstacle)) if scaling.is_some() => {
@@ -71,15 +75,15 @@ pub fn export(
     described.insert(RUN_KEY.to_owned(), serde_json::to_value(block).map_err(failed)?);
     // The run's own file, byte for byte: it may say more than our tokenizer reads of it.
     let tokenizer = file::read_text(&run.join("tokenizer.json"))?;
-    file::write(&folder.join("model.safetensors"), &bytes)?;
-    file::write(&folder.join("tokenizer.json"), tokenizer.as_bytes())?;
     let class = json!({
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": false,
         "model_max_length": written.as_ref().map_or(resolved.dimensions.train_length, |written| written.longest),
     });
-    write_json(&folder.join("tokenizer_config.json"), &class)?;
-    write_json(&folder.join("config.json"), &Value::Object(described))?;
+    let [class, described] = [as_json(&class)?, as_json(&Value::Object(described))?];
+    let contents: [&[u8]; 4] = [&bytes, tokenizer.as_bytes(), class.as_bytes(), described.as_bytes()];
+    let files: Vec<_> = FILES.into_iter().zip(contents).collect();
+    file::write_new_folder(folder, &files, NEW)?;
     Ok(Exported { architecture, obstacle, scaling: written })
 }
 
@@ -92,16 +96,8 @@ fn no_scaling(architecture: Architecture, obstacle: &str) -> Error {
     .hint("leave `--extend` out; `longwave eval --extend` reads the model with it after an import")
 }
 
-fn write_json(path: &Path, value: &Value) -> Result<()> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Error::failed(format!("`{}` cannot be written: {error}", path.display())))?;
-    file::write(path, (text + "\n").as_bytes())
-}
-
-/// Rejects a folder that is not empty.
-pub(crate) fn must_be_empty(folder: &Path, hint: &str) -> Result<()> {
-    if file::holds_leftovers_only(folder) {
-        return Ok(());
-    }
-    Err(Error::usage(format!("`{}` is not empty", folder.display())).hint(hint))
+fn as_json(value: &Value) -> Result<String> {
+    serde_json::to_string_pretty(value)
+        .map(|text| text + "\n")
+        .map_err(|error| Error::failed(format!("the export cannot be written as JSON: {error}")))
 }

@@ -1,7 +1,6 @@
 //! A folder in Hugging Face's layout -> a run.
 
 use crate::architecture::Architecture;
-use crate::export::must_be_empty;
 use crate::run_block::{FORMAT, RUN_KEY, RunBlock};
 use crate::{fields, scaling, tensors, weights};
 use burn::tensor::Device;
@@ -25,6 +24,10 @@ use toml::Table;
 
 /// The corpus that a model from elsewhere is read on, unless another one is named.
 const CORPUS: &str = "data/sotu";
+
+/// The files of an imported run, in the order in which they are written: a folder is a run once it has its config.
+const FILES: [&str; 3] = ["checkpoints/last.safetensors", "tokenizer.json", "config.toml"];
+const NEW: &str = "choose another folder with `--out`";
 
 /// A model that was read and may become a run.
 #[derive(Clone, Debug)]
@@ -213,13 +216,13 @@ fn run_config(document: &Table) -> Result<RunConfig> {
 }
 
 impl Import {
-    /// Writes a run's folder: tokenizer and checkpoint, and the config at last.
+    /// Writes a run's folder, or completes what was stopped there: checkpoint and tokenizer, and the config at last.
     ///
     /// # Errors
-    /// The folder is not empty, a change of the config makes it another model, or config, weights and
+    /// The folder holds something else, a change of the config makes it another model, or config, weights and
     /// tokenizer do not fit together.
     pub fn write(&self, out: &Path, device: &Device) -> Result<RunConfig> {
-        must_be_empty(out, "choose another folder with `--out`")?;
+        file::check_new_folder(out, &FILES, NEW)?;
         let path = self.folder.join("tokenizer.json");
         let text = file::read_text(&path)?;
         let tokenizer = Tokenizer::load(&path)?;
@@ -273,9 +276,10 @@ impl Import {
         }
         let toml = toml::to_string(&resolved_document)
             .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
-        checkpoint::save(&checkpoint_path(out, CheckpointId::Last), &model, None, &[], &meta)?;
-        file::write(&out.join("tokenizer.json"), text.as_bytes())?;
-        file::write(&out.join("config.toml"), toml.as_bytes())?;
+        let saved = checkpoint::encoded(&checkpoint_path(out, CheckpointId::Last), &model, None, &[], &meta)?;
+        let contents: [&[u8]; 3] = [&saved, text.as_bytes(), toml.as_bytes()];
+        let files: Vec<_> = FILES.into_iter().zip(contents).collect();
+        file::write_new_folder(out, &files, NEW)?;
         Ok(config)
     }
 

@@ -77,6 +77,13 @@ impl Project {
         project
     }
 
+    /// The same files in another folder.
+    pub fn copied(&self) -> Self {
+        let copy = Self { folder: tempfile::tempdir().unwrap(), program: self.program };
+        copy_folder(self.folder.path(), copy.folder.path());
+        copy
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -145,6 +152,19 @@ impl Project {
         let outcome = self.run(&[&["train", "--config", "small.toml", "--device", "cpu"], more].concat());
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
         outcome
+    }
+}
+
+/// Copies what is in a folder into another one, which is made.
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy_folder(&from, &to);
+        } else {
+            fs::copy(from, to).unwrap();
+        }
     }
 }
 

@@ -6,21 +6,30 @@ use std::path::Path;
 /// Removes the half-written files of processes that are gone from a folder, not from those below it. A file that another
 /// process is writing stays, and so does one that cannot be removed: neither hinders anything.
 pub fn remove_leftovers(folder: &Path) {
-    for entry in parts(folder) {
-        let path = entry.path();
-        // The lock is held until the file is gone, so that no process begins to write it meanwhile.
-        if let Ok(file) = File::options().write(true).open(&path)
-            && file.try_lock().is_ok()
-        {
-            let _ = fs::remove_file(&path);
-        }
+    parts(folder).for_each(|entry| remove(&entry));
+}
+
+/// Removes what processes that are gone have left of one file.
+pub(super) fn remove_of(path: &Path) {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
+    let folder = super::folder(path);
+    parts(folder).filter(|entry| name_of(entry).as_deref() == Some(name)).for_each(|entry| remove(&entry));
+}
+
+fn remove(entry: &DirEntry) {
+    let path = entry.path();
+    // The lock is held until the file is gone, so that no process begins to write it meanwhile.
+    if let Ok(file) = File::options().write(true).open(&path)
+        && file.try_lock().is_ok()
+    {
+        let _ = fs::remove_file(&path);
     }
 }
 
 /// Whether a folder is missing, empty, or holds nothing but half-written files.
 pub fn holds_leftovers_only(folder: &Path) -> bool {
     match fs::read_dir(folder) {
-        Ok(entries) => entries.filter_map(Result::ok).all(|entry| is_part(&entry)),
+        Ok(entries) => entries.filter_map(Result::ok).all(|entry| name_of(&entry).is_some()),
         Err(_) => !folder.exists(),
     }
 }
@@ -28,17 +37,18 @@ pub fn holds_leftovers_only(folder: &Path) -> bool {
 /// The half-written files of a folder.
 fn parts(folder: &Path) -> impl Iterator<Item = DirEntry> {
     let entries = fs::read_dir(folder).into_iter().flatten();
-    entries.filter_map(Result::ok).filter(is_part)
+    entries.filter_map(Result::ok).filter(|entry| name_of(entry).is_some())
 }
 
-/// Whether it has a name such as `.config.toml.1234.part`, and is a file; pictures end with their own ending after that.
-fn is_part(entry: &DirEntry) -> bool {
+/// The name of the file that a half-written one, such as `.config.toml.1234.part`, was to become; `None` for all else.
+/// Pictures of earlier versions end with their own ending after that.
+pub(super) fn name_of(entry: &DirEntry) -> Option<String> {
     let name = entry.file_name();
-    let name = name.to_str().map(|name| name.strip_suffix(".png").unwrap_or(name));
-    let process = name.and_then(|name| name.strip_prefix('.')?.strip_suffix(".part")?.rsplit_once('.'));
-    let is_named = process
-        .is_some_and(|(_, process)| !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit()));
-    is_named && entry.file_type().is_ok_and(|kind| kind.is_file())
+    let name = name.to_str()?;
+    let name = name.strip_suffix(".png").unwrap_or(name);
+    let (name, process) = name.strip_prefix('.')?.strip_suffix(".part")?.rsplit_once('.')?;
+    let is_number = !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && entry.file_type().is_ok_and(|kind| kind.is_file())).then(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -64,5 +74,20 @@ mod tests {
         assert!(folder.join(".hidden.part").exists());
         // A second file at the same path does not hinder the first.
         write(&folder.join("a.txt"), b"b").unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_written_again_leaves_nothing_of_earlier_tries() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        for name in [".a.txt.1.part", ".a.png.2.part.png", ".b.txt.1.part"] {
+            fs::write(folder.join(name), "half").unwrap();
+        }
+        for name in ["a.txt", "a.png"] {
+            write(&folder.join(name), b"whole").unwrap();
+        }
+        let mut names = Vec::from_iter(fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()));
+        names.sort();
+        assert_eq!(names, [".b.txt.1.part", "a.png", "a.txt"]);
     }
 }

@@ -1,14 +1,16 @@
 //! Files that appear whole or not at all.
 //!
 //! A file is written beside its place, flushed to the disk and renamed over it, so that a reader,
-//! or a run that is killed, never sees half of one. What a killed run has left beside is removed by
-//! [`remove_leftovers`]: a file that is being written is locked, so no other is taken for it.
+//! or a run that is killed, never sees half of one. What a killed run has left beside is removed when the file is written
+//! again, or by [`remove_leftovers`]: a file that is being written is locked, so no other is taken for it.
 
 #[doc(hidden)]
 pub mod fault;
 mod leftovers;
+mod new_folder;
 
 pub use leftovers::{holds_leftovers_only, remove_leftovers};
+pub use new_folder::{check_new_folder, write_new_folder};
 
 use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -48,6 +50,7 @@ impl AtomicFile {
         fs::create_dir_all(folder(path)).map_err(failed)?;
         let beside = beside(path);
         let writer = BufWriter::new(create_locked(&beside).map_err(failed)?);
+        leftovers::remove_of(path);
         Ok(Self { path: path.to_owned(), beside, writer: Some(writer) })
     }
 
@@ -153,6 +156,14 @@ pub fn link(from: &Path, to: &Path) -> Result<()> {
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
     let mut file = File::open(from).map_err(|error| Error::io("read", from, &error))?;
     write_with(to, |writer| io::copy(&mut file, writer).map(|_| ()))
+}
+
+/// Reads a whole file.
+///
+/// # Errors
+/// It is missing or unreadable.
+pub fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|error| Error::io("read", path, &error))
 }
 
 /// Reads a whole text file.

@@ -2,6 +2,7 @@
 
 use super::{FORMAT, ResultRow, Settings};
 use longwave_core::config::without_types;
+use longwave_core::file::fault;
 use longwave_core::{Error, Result, file, sealed_line};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -27,7 +28,8 @@ pub fn read_rows(path: &Path) -> Result<Vec<ResultRow>> {
 /// The file cannot be written, or a line of it is no row: it is left as it is then.
 pub fn write_rows(path: &Path, rows: &[ResultRow]) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).map_err(|error| Error::io("make", folder, &error))?;
+    let made = fault::pass("make", folder).and_then(|()| std::fs::create_dir_all(folder));
+    made.map_err(|error| Error::io("make", folder, &error))?;
     let _lock = lock(folder)?;
     let mut lines: Vec<String> = Vec::new();
     let mut places = HashMap::new();

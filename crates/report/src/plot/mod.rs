@@ -12,8 +12,10 @@ mod pdf;
 mod scale;
 
 use draw::Layout;
+use image::codecs::png::PngEncoder;
+use image::{ColorType, ImageEncoder};
 use longwave_core::{Error, Result, file};
-use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
+use plotters::backend::{BitMapBackend, SVGBackend};
 use plotters::drawing::IntoDrawingArea;
 use std::fmt::Display;
 use std::path::Path;
@@ -125,17 +127,10 @@ pub fn write_png(chart: &Chart, path: &Path) -> Result<()> {
     draw::draw(chart, &layout, BitMapBackend::with_buffer(&mut buffer, drawn), FINE, BITMAP_TEXT_DROP)?;
     let size = (drawn.0 / SMOOTH, drawn.1 / SMOOTH);
     let pixels = smooth(&buffer, size.0 as usize);
-    // The encoder writes files only: one beside the place, read back and moved in whole.
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.{}.part.png", std::process::id()));
-    let encoded = (|| {
-        let mut backend = BitMapBackend::new(&beside, size);
-        backend.blit_bitmap((0, 0), size, &pixels).map_err(failed)?;
-        backend.present().map_err(failed)?;
-        std::fs::read(&beside).map_err(|error| Error::io("write", path, &error))
-    })();
-    let _ = std::fs::remove_file(&beside);
-    file::write(path, &encoded?)
+    let mut encoded = Vec::new();
+    let encoder = PngEncoder::new(&mut encoded);
+    encoder.write_image(&pixels, size.0, size.1, ColorType::Rgb8).map_err(failed)?;
+    file::write(path, &encoded)
 }
 
 /// A figure for a paper.

@@ -13,6 +13,7 @@
 //! A run is finished if its rows are there, and only then.
 
 use crate::plan::Job;
+use longwave_core::file::fault;
 use longwave_core::{Error, Result, file};
 use longwave_eval::{ResultRow, row};
 use longwave_train::checkpoint::Checkpoint;
@@ -192,8 +193,12 @@ impl Store {
     pub fn try_lock(&self, key: &str) -> Result<Option<Lock>> {
         let path = self.state(&format!("{key}.lock"));
         let failed = |error: std::io::Error| Error::io("lock", &path, &error);
-        fs::create_dir_all(self.folder.join("state")).map_err(failed)?;
-        let file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+        fault::pass("make the folder of", &path)
+            .and_then(|()| fs::create_dir_all(self.folder.join("state")))
+            .map_err(failed)?;
+        let file = fault::pass("create", &path)
+            .and_then(|()| OpenOptions::new().create(true).append(true).open(&path))
+            .map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -344,7 +349,7 @@ fn has_extension(name: &str, extension: &str) -> bool {
 }
 
 fn remove_file(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
+    match fault::pass("remove", path).and_then(|()| fs::remove_file(path)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", path, &error)),
         _ => Ok(()),
     }

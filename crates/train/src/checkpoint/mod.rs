@@ -164,6 +164,20 @@ pub fn save(
     memories: &[SegmentMemory],
     meta: &Meta,
 ) -> Result<()> {
+    file::write(path, &encoded(path, model, optimizer, memories, meta)?)
+}
+
+/// The bytes of a checkpoint, as [`save`] writes them to `path`.
+///
+/// # Errors
+/// The tensors cannot be read back from the device.
+pub fn encoded(
+    path: &Path,
+    model: &Gpt,
+    optimizer: Option<&Optimizer>,
+    memories: &[SegmentMemory],
+    meta: &Meta,
+) -> Result<Vec<u8>> {
     let parameters = parameters::list(model);
     let mut tensors = Vec::new();
     collect("model", &parameters, parameters::values(model), &mut tensors)?;
@@ -190,8 +204,7 @@ pub fn save(
     let meta = serde_json::to_string(&meta).map_err(|error| failed(&error))?;
     // One entry only: the order of several would differ from run to run.
     let metadata = HashMap::from([(META_KEY.to_owned(), meta)]);
-    let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| failed(&error))?;
-    file::write(path, &bytes)
+    safetensors::serialize(views, Some(metadata)).map_err(|error| failed(&error))
 }
 
 /// Why a checkpoint cannot be read.

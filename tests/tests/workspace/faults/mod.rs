@@ -1,0 +1,113 @@
+//! Every operation on a file fails once, or ends the process: the same command then goes on, and ends with the same bits.
+//!
+//! A sample of the operations; `LONGWAVE_FAULTS=all` takes every one of them.
+
+mod commands;
+mod training;
+
+use crate::common::{Outcome, PROGRAM, Project};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A command under faults.
+struct Case<'a> {
+    /// The folder that it begins in.
+    project: &'a Project,
+    arguments: &'a [&'a str],
+    /// What must be the same at the end.
+    ends: fn(&Project) -> BTreeMap<String, Vec<u8>>,
+    /// Whether the command may go on to its end where this operation fails.
+    may_pass: fn(&str) -> bool,
+    /// The folder that holds no half-written file at the end.
+    clean: &'static str,
+}
+
+impl Case<'_> {
+    /// Lets every `step`-th operation from `first` on fail, or end the process, and goes on with the same command.
+    fn check_every(&self, kind: &str, first: usize, step: usize) {
+        let undisturbed = self.project.copied();
+        let (outcome, _) = run(&undisturbed, self.arguments, None);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let expected = (self.ends)(&undisturbed);
+        assert!(!expected.is_empty());
+        let all = std::env::var("LONGWAVE_FAULTS").is_ok_and(|wanted| wanted == "all");
+        let step = if all { 1 } else { step };
+        let mut faults = 0;
+        for at in (first..).step_by(step) {
+            let project = self.project.copied();
+            let (outcome, done) = run(&project, self.arguments, Some((kind, at)));
+            let Some(done) = done else {
+                assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+                break;
+            };
+            faults += 1;
+            let place = format!("{kind} {at}: {done}: {:?} {}", outcome.code, outcome.stderr);
+            if kind == "fail" && !(self.may_pass)(&done) {
+                assert!(outcome.code == Some(1), "unnoticed: {place}");
+                assert!(outcome.stderr.contains("a fault on purpose"), "{place}");
+            }
+            assert!(!outcome.stderr.contains("panicked"), "{place}");
+            self.goes_on(&project, &place, &expected);
+        }
+        assert!(faults > 2, "{faults}");
+        println!("{kind}: {faults} operations");
+    }
+
+    fn goes_on(&self, project: &Project, place: &str, expected: &BTreeMap<String, Vec<u8>>) {
+        let (mut again, _) = run(project, self.arguments, None);
+        // A study tries a run that failed when it is asked to, and says so.
+        if again.code == Some(1) && again.stderr.contains("`--retry`") {
+            (again, _) = run(project, &[self.arguments, &["--retry"]].concat(), None);
+        }
+        assert_eq!(again.code, Some(0), "{place}, then {}", again.stderr);
+        let ends = (self.ends)(project);
+        let other = expected.iter().filter(|(name, bytes)| ends.get(*name) != Some(bytes));
+        let mut other: Vec<&String> = other.map(|(name, _)| name).collect();
+        other.extend(ends.keys().filter(|name| !expected.contains_key(*name)));
+        assert!(other.is_empty(), "{place}: another end: {other:?}");
+        let left: Vec<String> =
+            files(&project.path(self.clean)).into_iter().filter(|name| name.contains(".part")).collect();
+        assert!(left.is_empty(), "{place}: {left:?}");
+    }
+}
+
+/// Runs the program; `fault` says which operation fails or ends the process, and gives what was done there.
+fn run(project: &Project, arguments: &[&str], fault: Option<(&str, usize)>) -> (Outcome, Option<String>) {
+    let marks = tempfile::tempdir().unwrap();
+    let mark = marks.path().join("mark");
+    let mut command = Command::new(PROGRAM);
+    if let Some((kind, at)) = fault {
+        command.env("LONGWAVE_FAULT", format!("{kind}:{at}:{}", mark.display()));
+    }
+    let output = command
+        .args(arguments)
+        .current_dir(project.path(""))
+        .env("NO_COLOR", "1")
+        .env("LONGWAVE_CACHE", project.path(".cache"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let outcome = Outcome {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    };
+    (outcome, fs::read_to_string(&mark).ok())
+}
+
+/// The paths of all files below a folder, half-written folders among them.
+fn files(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let below = entries.flat_map(|entry| {
+        let path = entry.path();
+        if path.is_dir() { files(&path) } else { vec![path.display().to_string()] }
+    });
+    below.collect()
+}
+
+/// A second name for a file is made a copy where there can be none.
+fn is_second_name(operation: &str) -> bool {
+    operation.starts_with("link ") || operation.starts_with("remove ")
+}

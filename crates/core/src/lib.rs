@@ -5,6 +5,7 @@
 //! - [`config`]: strict reading of TOML tables, with errors that name the key.
 //! - [`event_file`]: curves for `TensorBoard`.
 //! - [`mod@file`]: files that appear whole or not at all.
+//! - [`line_count`]: how many lines a finished file has.
 //! - [`memory_check`]: how much memory there is, and whether it is enough.
 //! - [`one_or_many`]: lists that may be written as their only value.
 //! - [`random`]: one reproducible random stream per purpose.
@@ -19,6 +20,7 @@ pub mod config;
 pub mod error;
 pub mod event_file;
 pub mod file;
+pub mod line_count;
 pub mod memory_check;
 pub mod one_or_many;
 pub mod random;

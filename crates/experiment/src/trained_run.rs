@@ -109,7 +109,7 @@ impl<'a> TrainedRun<'a> {
     ) -> Result<Measured> {
         remove_leftovers(&self.run.folder);
         let path = self.run.folder.join("results.jsonl");
-        let known = if path.exists() { row::read_rows(&path)? } else { Vec::new() };
+        let known = if path.exists() { row::read_rows_left(&path)? } else { Vec::new() };
         let mut store = |row: &ResultRow| row::write_rows(&path, std::slice::from_ref(row));
         let folder = &self.run.folder;
         let mut measured = Measured::default();
@@ -124,6 +124,9 @@ impl<'a> TrainedRun<'a> {
             let rows = evaluate(&subject, evaluation, &known, tokens.as_deref_mut(), &mut store, &mut show)?;
             measured.rows.extend(rows);
             measured.tried.extend(selection.tried);
+        }
+        if path.exists() {
+            row::record_count(&path)?;
         }
         Ok(measured)
     }

@@ -5,7 +5,7 @@
 //! step stands once; what is missing or altered before it is an error.
 
 use crate::live::Live;
-use longwave_core::{Error, Result, event_file, file, sealed_line};
+use longwave_core::{Error, Result, event_file, file, line_count, sealed_line};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -103,6 +103,7 @@ impl Metrics {
     pub fn open(folder: &Path, step: u64) -> Result<Self> {
         let path = folder.join("metrics.jsonl");
         let (kept, before) = if path.exists() { kept(&path, step)? } else { Default::default() };
+        line_count::forget(&path)?;
         file::write(&path, kept.as_bytes())?;
         Ok(Self { path, pending: String::new(), live: Live::open(folder, &events(&before)) })
     }
@@ -125,9 +126,21 @@ impl Metrics {
     /// # Errors
     /// The file cannot be written.
     pub fn flush(&mut self) -> Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
         file::append(&self.path, self.pending.as_bytes())?;
         self.pending.clear();
         Ok(())
+    }
+
+    /// Records how many lines the file has, now that the training has come to its end.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the count cannot be written.
+    pub fn finish(&mut self) -> Result<()> {
+        self.flush()?;
+        line_count::record(&self.path, file::read_text(&self.path)?.lines().count())
     }
 }
 

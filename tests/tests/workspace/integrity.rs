@@ -150,6 +150,96 @@ fn metrics_that_lack_steps_of_the_checkpoint_are_named() {
     assert_eq!(text(&project, &metrics).lines().count(), 2);
 }
 
+/// A file without its last lines.
+fn cut(project: &Project, name: &str, lines: usize) {
+    let whole = text(project, name);
+    let kept = whole.lines().count() - lines;
+    project.write(name, &(whole.lines().take(kept).collect::<Vec<_>>().join("\n") + "\n"));
+}
+
+#[test]
+fn rows_that_were_cut_off_at_the_end_are_named_and_measured_again() {
+    let project = trained();
+    let whole = project.read(RESULTS);
+    cut(&project, RESULTS, 2);
+    for arguments in [&["report", RUN][..], &["compare", RUN, RUN], &["runs", "ls"]] {
+        let said = project.refused(1, arguments);
+        assert!(
+            said.contains("results.jsonl` has 6 of the 8 lines that it had when it was finished"),
+            "{said}"
+        );
+        assert!(said.contains("hint: `longwave eval runs/small-0`"), "{said}");
+    }
+    let again = project.run(&EVAL);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    assert!(again.stderr.contains("has 6 of the 8 lines"), "{}", again.stderr);
+    assert_eq!(project.read(RESULTS), whole);
+    // Rows that were taken out on purpose, and runs of earlier versions, have no count.
+    cut(&project, RESULTS, 2);
+    fs::remove_file(project.path("runs/small-0/results.lines.json")).unwrap();
+    assert_eq!(project.run(&["report", RUN]).code, Some(0));
+}
+
+#[test]
+fn metrics_that_were_cut_off_at_the_end_are_named() {
+    let project = trained();
+    let metrics = format!("{RUN}/metrics.jsonl");
+    let whole = text(&project, &metrics);
+    cut(&project, &metrics, 1);
+    let said = project.refused(1, &["report", RUN]);
+    assert!(said.contains("metrics.jsonl` has 5 of the 6 lines that it had when it was finished"), "{said}");
+    assert!(said.contains("hint: bring a copy of the file back; or remove"), "{said}");
+    project.write(&metrics, &whole);
+    assert_eq!(project.run(&["report", RUN]).code, Some(0));
+    // A run that goes on from an earlier checkpoint has fewer steps for a time, and the file is whole.
+    fs::copy(project.path(PREVIOUS), project.path(LAST)).unwrap();
+    let arguments =
+        ["train", "small.toml", "--device", "cpu", "--set", "train.checkpoint_every=2", "--resume"];
+    let output = std::process::Command::new(crate::common::PROGRAM)
+        .args(arguments)
+        .current_dir(project.path(""))
+        .env("LONGWAVE_CACHE", project.path(".cache"))
+        .env("LONGWAVE_FAULT", format!("kill:25:{}", project.path("mark").display()))
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    assert_eq!(text(&project, &metrics).lines().count(), 4);
+    assert_eq!(project.run(&["report", RUN]).code, Some(0));
+}
+
+#[test]
+fn rows_of_a_study_that_were_cut_off_are_named_and_measured_again() {
+    let project = Project::new();
+    project.write(
+        "one.toml",
+        "name = \"one\"\nbase = \"small.toml\"\nthreads = 1\n[set]\ntrain.steps = 2\n\n[[evaluate]]\nlengths = [32, 64]\n",
+    );
+    let study = ["study", "one.toml"];
+    assert_eq!(project.run(&study).code, Some(0));
+    let store = fs::read_dir(project.path("runs/store")).unwrap().map(|entry| entry.unwrap().path());
+    let run = store.into_iter().find(|path| path.join("config.toml").exists()).unwrap();
+    let rows = fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path());
+    let rows = rows
+        .into_iter()
+        .find(|path| {
+            path.extension().is_some_and(|end| end == "jsonl")
+                && path.file_name().unwrap().to_string_lossy().starts_with("rows-")
+        })
+        .unwrap();
+    let whole = fs::read_to_string(&rows).unwrap();
+    fs::write(&rows, whole.lines().next().unwrap().to_owned() + "\n").unwrap();
+    let said = project.run(&study);
+    assert_eq!(said.code, Some(1), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("has 1 of the 4 lines") && said.stderr.contains("hint: remove `"),
+        "{}",
+        said.stderr
+    );
+    fs::remove_file(&rows).unwrap();
+    assert_eq!(project.run(&study).code, Some(0));
+    assert_eq!(fs::read_to_string(&rows).unwrap(), whole);
+}
+
 #[test]
 fn the_tokenizer_of_a_run_and_of_an_export_is_the_one_of_its_training() {
     let project = trained();
@@ -193,6 +283,7 @@ fn runs_of_earlier_versions_open_as_before() {
             })
             .collect::<String>();
         project.write(name, &lines);
+        fs::remove_file(project.path(&name.replace("jsonl", "lines.json"))).unwrap();
     }
     let rows = text(&project, RESULTS);
     assert!(resume(&project).contains("already trained") || text(&project, RESULTS) == rows);

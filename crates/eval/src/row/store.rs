@@ -3,7 +3,7 @@
 use super::{FORMAT, ResultRow, Settings};
 use longwave_core::config::without_types;
 use longwave_core::file::fault;
-use longwave_core::{Error, Result, file, sealed_line};
+use longwave_core::{Error, Result, file, line_count, sealed_line};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,10 +13,44 @@ use std::path::Path;
 /// Reads all rows of a results file, in order.
 ///
 /// # Errors
-/// The file is missing or a line is no row; the message names the line.
+/// The file is missing, a line is no row, or rows that were there when it was finished are lost; the message names the line.
 pub fn read_rows(path: &Path) -> Result<Vec<ResultRow>> {
+    let (rows, lost) = rows_left(path)?;
+    lost.map_or(Ok(rows), Err)
+}
+
+/// Reads the rows that are left of a results file, for who measures again what is asked for; a warning says that others
+/// are lost.
+///
+/// # Errors
+/// The file is missing or a line is no row; the message names the line.
+pub fn read_rows_left(path: &Path) -> Result<Vec<ResultRow>> {
+    let (rows, lost) = rows_left(path)?;
+    if let Some(lost) = lost {
+        tracing::warn!("{}; those that are asked for are measured again", lost.message());
+    }
+    Ok(rows)
+}
+
+/// The rows of a file, and why they are not all.
+fn rows_left(path: &Path) -> Result<(Vec<ResultRow>, Option<Error>)> {
     let text = file::read_text(path)?;
-    numbered_lines(&text).map(|(number, line)| parse(line, path, number)).collect()
+    let rows: Vec<ResultRow> =
+        numbered_lines(&text).map(|(number, line)| parse(line, path, number)).collect::<Result<_>>()?;
+    let run = path.parent().unwrap_or(path).display();
+    let again = format!("`longwave eval {run}`, with the options that it had, measures them again");
+    let lost = line_count::check(path, rows.len(), &again).err();
+    Ok((rows, lost))
+}
+
+/// Records how many rows a results file has, now that all that were asked for are measured.
+///
+/// # Errors
+/// The file cannot be read, or the count cannot be written.
+pub fn record_count(path: &Path) -> Result<()> {
+    // No other process adds a row in between.
+    let _lock = lock(path.parent().unwrap_or(path))?;
+    line_count::record(path, numbered_lines(&file::read_text(path)?).count())
 }
 
 /// Adds rows to a results file, which need not exist; a row that was measured before is replaced.

@@ -1,6 +1,6 @@
 //! Runs, and what lies in a folder of them.
 
-use longwave_core::{Error, Result, file, sealed_line};
+use longwave_core::{Error, Result, file, line_count, sealed_line};
 use longwave_eval::{ResultRow, row};
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
@@ -131,7 +131,7 @@ fn read_metrics(path: &Path) -> Result<Vec<Metric>> {
     let text = file::read_text(path)?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let lines = (1..).zip(whole.lines()).filter(|(_, line)| !line.trim().is_empty());
-    lines
+    let metrics = lines
         .map(|(number, line)| {
             let damaged = |why: &dyn std::fmt::Display| {
                 Error::failed(format!("`{}` line {number} is no step's metrics: {why}", path.display()))
@@ -140,5 +140,7 @@ fn read_metrics(path: &Path) -> Result<Vec<Metric>> {
             sealed_line::check(line).map_err(|why| damaged(&why))?;
             serde_json::from_str(line).map_err(|error| damaged(&error))
         })
-        .collect()
+        .collect::<Result<Vec<_>>>()?;
+    line_count::check(path, metrics.len(), "bring a copy of the file back")?;
+    Ok(metrics)
 }

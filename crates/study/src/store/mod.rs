@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `KEY/` | the run's folder as `longwave train` writes it |
 //! | `KEY/rows-EVALUATION.jsonl` | the rows of an evaluation that is finished; it appears whole, last |
+//! | `KEY/rows-EVALUATION.lines.json` | how many these are |
 //! | `state/KEY.lock` | locked by the process that works on the run; the system releases the lock when the process ends |
 //! | `state/KEY.journal.jsonl` | one line for each beginning and end of work on the run |
 //! | `state/KEY-EVALUATION.failed.json` | why the work failed |
@@ -14,7 +15,7 @@
 
 use crate::plan::Job;
 use longwave_core::file::fault;
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, line_count};
 use longwave_eval::{ResultRow, row};
 use longwave_train::checkpoint::Checkpoint;
 use longwave_train::run::{self, CheckpointId, checkpoint_path};
@@ -133,7 +134,11 @@ impl Store {
     /// The file cannot be read.
     pub fn rows(&self, job: &Job) -> Result<Option<Vec<ResultRow>>> {
         let path = self.rows_path(job);
-        if path.exists() { row::read_rows(&path).map(Some) } else { Ok(None) }
+        if !path.exists() {
+            return Ok(None);
+        }
+        let again = format!("remove `{}`; the same study then measures the run again", path.display());
+        row::read_rows(&path).map(Some).map_err(|error| error.hint(again))
     }
 
     /// Marks a job as finished with these rows, each once.
@@ -148,7 +153,10 @@ impl Store {
                 text.extend([row::line(row)?.as_str(), "\n"]);
             }
         }
-        file::write(&self.rows_path(job), text.as_bytes())
+        // The rows appear last: with them, the job is finished.
+        let path = self.rows_path(job);
+        line_count::record(&path, seen.len())?;
+        file::write(&path, text.as_bytes())
     }
 
     /// Why a job failed; `None` where it did not.

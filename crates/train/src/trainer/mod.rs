@@ -268,6 +268,9 @@ impl<'a> Trainer<'a> {
             if step == config.steps && run.last_stage() > 0 {
                 self.save(CheckpointId::Stage(self.stage))?;
             }
+            if self.step == run.total_steps() {
+                metrics.finish()?;
+            }
             if saves {
                 self.save_last(metrics, show)?;
             }

@@ -1,7 +1,7 @@
 //! A run -> a folder in Hugging Face's layout.
 
 use crate::architecture::Architecture;
-use crate::run_block::{FORMAT, FORMAT_UNSCALED, RUN_KEY, RunBlock};
+use crate::run_block::{self, FORMAT, FORMAT_UNSCALED, RunBlock};
 use crate::{fields, scaling, tensors, weights};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, file};
@@ -72,7 +72,7 @@ pub fn export(
     if let Some(written) = written.clone() {
         scaling::insert(&mut described, architecture, written);
     }
-    described.insert(RUN_KEY.to_owned(), serde_json::to_value(block).map_err(failed)?);
+    run_block::insert(&mut described, &block)?;
     // The run's own file, byte for byte: it may say more than our tokenizer reads of it.
     let tokenizer = file::read_text(&run.join("tokenizer.json"))?;
     let class = json!({

@@ -1,7 +1,7 @@
 //! A folder in Hugging Face's layout -> a run.
 
 use crate::architecture::Architecture;
-use crate::run_block::{FORMAT, RUN_KEY, RunBlock};
+use crate::run_block::{self, FORMAT, RUN_KEY, RunBlock};
 use crate::{fields, scaling, tensors, weights};
 use burn::tensor::Device;
 use longwave_core::config::without_types;
@@ -64,7 +64,8 @@ pub fn import(folder: &Path) -> Result<Import> {
     let weights = read_weights(folder)?;
     let sha256 = sha256_of(&weights);
     let named = |error: Error| error.context(format!("`{}`", path.display()));
-    let block = json.get(RUN_KEY).map(run_block).transpose().map_err(named)?;
+    let block = json.get(RUN_KEY).map(read_block).transpose().map_err(named)?;
+    run_block::check(&json).map_err(named)?;
     let longwave = json.get("model_type").is_some_and(|kind| kind == Architecture::Longwave.model_type());
     let described = if longwave { None } else { Some(fields::read(&json).map_err(named)?) };
     let architecture = described.as_ref().map_or(Architecture::Longwave, |described| described.architecture);
@@ -122,7 +123,7 @@ fn read_weights(folder: &Path) -> Result<Vec<u8>> {
     fs::read(&path).map_err(|error| Error::io("read", &path, &error))
 }
 
-fn run_block(value: &Value) -> Result<RunBlock> {
+fn read_block(value: &Value) -> Result<RunBlock> {
     let format = value.get("format").and_then(Value::as_u64).unwrap_or_default();
     if format > u64::from(FORMAT) {
         return Err(Error::failed(format!(

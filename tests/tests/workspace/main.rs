@@ -20,6 +20,7 @@ mod encodings;
 mod errors;
 mod extensions;
 mod faults;
+mod flips;
 mod float;
 mod fuzz;
 mod generate;

@@ -7,7 +7,7 @@ mod reader;
 mod write;
 
 use crate::architecture::Architecture;
-use crate::run_block::RUN_KEY;
+use crate::run_block::{CHECKSUM_KEY, RUN_KEY};
 use longwave_core::error::nearest;
 use longwave_core::{Error, Result};
 use reader::Fields;
@@ -53,6 +53,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "transformers_version",
     "use_cache",
     RUN_KEY,
+    CHECKSUM_KEY,
 ];
 
 /// A model as its `config.json` describes it.

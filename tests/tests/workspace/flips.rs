@@ -1,0 +1,149 @@
+//! One flipped bit anywhere in an export, in rows, in metrics or in a token cache is noticed, or changes nothing.
+//!
+//! `LONGWAVE_FLIPS=10000 cargo test --package longwave-tests --test workspace flips:: -- --nocapture` samples as many of each and
+//! prints how many were noticed; checkpoints are in `integrity`.
+
+use crate::common::Project;
+use burn::tensor::Device;
+use longwave_core::random::Stream;
+use longwave_core::sealed_line;
+use longwave_data::{Dataset, Split};
+use longwave_eval::row::read_rows;
+use longwave_experiment::Config;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const RUN: &str = "runs/small-0";
+
+/// What a reader makes of a damaged file.
+enum Found {
+    /// It says so, or replaces the file by a whole one.
+    Noticed,
+    /// It reads what the whole file holds.
+    Same,
+}
+
+/// Flips one bit of a file at a time, and puts the file back. `read` gives what is found, or in words what has changed.
+fn check(what: &str, path: &Path, read: &mut dyn FnMut() -> Result<Found, String>) -> [usize; 2] {
+    let flips = std::env::var("LONGWAVE_FLIPS").map_or(40, |flips| flips.parse().unwrap());
+    let whole = fs::read(path).unwrap();
+    let mut stream = Stream::new(3, what, 0);
+    let [mut noticed, mut harmless] = [0; 2];
+    let mut changed = Vec::new();
+    for _ in 0..flips {
+        let (place, bit) = (stream.below(whole.len() as u64) as usize, stream.below(8));
+        let mut damaged = whole.clone();
+        damaged[place] ^= 1 << bit;
+        fs::write(path, &damaged).unwrap();
+        match read() {
+            Ok(Found::Noticed) => noticed += 1,
+            Ok(Found::Same) => harmless += 1,
+            Err(how) => {
+                let around = &whole[place.saturating_sub(30)..(place + 10).min(whole.len())];
+                changed.push(format!("{place} bit {bit} in {:?}: {how}", String::from_utf8_lossy(around)));
+            }
+        }
+    }
+    fs::write(path, whole).unwrap();
+    println!("{what}: {flips} flips, {noticed} noticed, {harmless} harmless, {} changed", changed.len());
+    assert!(
+        changed.is_empty(),
+        "{what}: {} of {flips}: {:#?}",
+        changed.len(),
+        &changed[..changed.len().min(8)]
+    );
+    [noticed, harmless]
+}
+
+#[test]
+fn of_rows_and_metrics() {
+    let project = Project::new();
+    project.train(&[]);
+    let path = project.path(&format!("{RUN}/results.jsonl"));
+    let whole = read_rows(&path).unwrap();
+    let [noticed, harmless] = check("rows", &path, &mut || match read_rows(&path) {
+        Err(_) => Ok(Found::Noticed),
+        Ok(rows) if rows == whole => Ok(Found::Same),
+        Ok(_) => Err("other rows".to_owned()),
+    });
+    // What may change unseen is the name of the checksum, which makes a line one of an earlier version, and the ends of lines.
+    assert!(noticed > 9 * harmless, "{noticed} noticed, {harmless} harmless");
+    let path = project.path(&format!("{RUN}/metrics.jsonl"));
+    let lines = fs::read_to_string(&path).unwrap().lines().count();
+    check("metrics", &path, &mut || {
+        let Ok(text) = fs::read_to_string(&path) else { return Ok(Found::Noticed) };
+        let sealed = text.lines().all(|line| sealed_line::check(line) == Ok(true));
+        match sealed && text.lines().count() == lines {
+            true => Ok(Found::Same),
+            false => Ok(Found::Noticed),
+        }
+    });
+}
+
+/// All files below a folder, with what they hold.
+fn held(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let below = entries.flat_map(|path| {
+        if path.is_dir() { held(&path) } else { BTreeMap::from([(path.clone(), fs::read(&path).unwrap())]) }
+    });
+    below.collect()
+}
+
+#[test]
+fn of_an_export() {
+    let project = Project::new();
+    project.train(&["--set", "evaluate=[]"]);
+    assert_eq!(project.run(&["export", RUN, "exported"]).code, Some(0));
+    let (folder, out) = (project.path("exported"), project.path("imported"));
+    let read = || {
+        let _ = fs::remove_dir_all(&out);
+        let import = longwave_hub::import(&folder).ok()?;
+        let notes = import.notes.len();
+        import.write(&out, &Device::flex()).ok()?;
+        let files =
+            held(&out).into_iter().map(|(path, bytes)| (path.strip_prefix(&out).unwrap().to_owned(), bytes));
+        Some((notes, files.collect::<BTreeMap<_, _>>()))
+    };
+    let whole = read().unwrap();
+    for name in ["model.safetensors", "tokenizer.json", "config.json"] {
+        check(name, &folder.join(name), &mut || match read() {
+            None => Ok(Found::Noticed),
+            Some((notes, _)) if notes > whole.0 => Ok(Found::Noticed),
+            Some(found) if found == whole => Ok(Found::Same),
+            Some((_, files)) => {
+                let other = files.iter().filter(|(name, bytes)| whole.1.get(*name) != Some(bytes));
+                Err(format!("{:?}", other.map(|(name, _)| name).collect::<Vec<_>>()))
+            }
+        });
+    }
+}
+
+#[test]
+fn of_a_token_cache() {
+    let project = Project::new();
+    let cache = project.path("cache");
+    let place = format!("data.cache=\"{}\"", cache.display());
+    let config = Config::load(&project.path("small.toml"), &[place]).unwrap();
+    let read = || {
+        let dataset = Dataset::open(&config.run.data, &mut |_| ()).map_err(|error| error.to_string())?;
+        let tokens = [Split::Train, Split::Valid, Split::Test].map(|split| {
+            let tokens = dataset.tokens(split);
+            let names = (0..tokens.documents()).map(|index| tokens.document_name(index).to_owned());
+            (tokens.read(0..tokens.len()), names.collect::<Vec<_>>())
+        });
+        let tokenizer = dataset.tokenizer().to_json().map_err(|error| error.to_string())?;
+        Ok::<_, String>((tokens, tokenizer, dataset.content_hash().to_owned()))
+    };
+    let expected = read().unwrap();
+    let whole = held(&cache);
+    for (path, bytes) in whole.iter().filter(|(_, bytes)| !bytes.is_empty()) {
+        check(&path.file_name().unwrap().to_string_lossy(), path, &mut || match read() {
+            Ok(found) if found != expected => Err("other tokens".to_owned()),
+            Err(_) => Ok(Found::Noticed),
+            // Rebuilt, or read as it stands.
+            Ok(_) if fs::read(path).unwrap() == *bytes => Ok(Found::Noticed),
+            Ok(_) => Ok(Found::Same),
+        });
+    }
+}

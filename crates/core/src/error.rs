@@ -22,6 +22,10 @@ pub enum Kind {
     Interrupted,
 }
 
+/// What to do about a full disk.
+const ROOM: &str =
+    "make room on it; the same command then goes on where this one stopped (`train` with `--resume`)";
+
 /// What went wrong, for the person at the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
@@ -64,14 +68,30 @@ impl Error {
         let shown = path.display();
         // A folder in the place of a file that the program makes is no path that the user named.
         let is_own = doing == "write" && error.kind() == ErrorKind::IsADirectory;
+        let reads = ["read", "list", "find"].contains(&doing);
+        let failed = |why: &str| Self::failed(format!("cannot {doing} `{shown}`: {why}"));
         match place {
-            Some(place) if is_own => Self::failed(format!("cannot {doing} `{shown}`: {place}")),
+            Some(place) if is_own => failed(place),
             Some(place) => Self::usage(format!("cannot {doing} `{shown}`: {place}")),
-            None if error.kind() == ErrorKind::PermissionDenied => {
-                Self::failed(format!("cannot {doing} `{shown}`: permission denied"))
-            }
-            None => Self::failed(format!("cannot {doing} `{shown}`: {error}")),
+            None => match error.kind() {
+                ErrorKind::PermissionDenied if reads => failed("permission denied"),
+                ErrorKind::PermissionDenied => failed("permission denied")
+                    .hint("make the folder writable, or write to another one; nothing in it was changed"),
+                ErrorKind::ReadOnlyFilesystem => failed("its file system is read-only")
+                    .hint("make it writable, or write to another folder; nothing in it was changed"),
+                ErrorKind::StorageFull => failed("the disk is full").hint(ROOM),
+                ErrorKind::QuotaExceeded => failed("your share of the disk is full").hint(ROOM),
+                _ => failed(&error.to_string()),
+            },
         }
+    }
+
+    /// The folder of a run that was there when the work on it began.
+    pub fn gone(folder: &Path) -> Self {
+        let shown = folder.display();
+        Self::failed(format!("`{shown}` is gone: it was removed or renamed while the program worked on it")).hint(
+            "bring it back and the same command goes on (`train` with `--resume`); without it, training begins again",
+        )
     }
 
     /// Adds the line that says what to do.

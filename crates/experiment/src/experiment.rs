@@ -107,7 +107,16 @@ impl<'a> Experiment<'a> {
     /// checkpoint.
     pub fn train(self, observer: &mut dyn Observer) -> Result<TrainedRun<'a>> {
         observer.event(Event::Ready(self.overview()));
-        open_folder(&self.run, &self.config.to_table()?, &self.dataset)?;
+        // The folder of a new run must have its config before anything else.
+        let is_new = !self.run.folder.join("config.toml").exists();
+        let _lock = if is_new {
+            open_folder(&self.run, &self.config.to_table()?, &self.dataset)?;
+            self.run.lock()?
+        } else {
+            let lock = self.run.lock()?;
+            open_folder(&self.run, &self.config.to_table()?, &self.dataset)?;
+            lock
+        };
         let Self { machine, run, dataset, resolved, start, model, .. } = self;
         let checkpoint = CheckpointId::Last.name().into_owned();
         let from = match start {
@@ -170,6 +179,8 @@ fn train(trainer: &mut Trainer<'_>, run: &Run, observer: &mut dyn Observer) -> R
         }
     });
     observer.event(Event::Trained { skipped });
+    // Which of its files could not be written says less.
+    let outcome = outcome.map_err(|error| if run.folder.is_dir() { error } else { Error::gone(&run.folder) });
     match outcome? {
         Outcome::Done => Ok(()),
         Outcome::Interrupted => Err(Error::interrupted(format!(

@@ -110,8 +110,12 @@ impl<'a> TrainedRun<'a> {
         remove_leftovers(&self.run.folder);
         let path = self.run.folder.join("results.jsonl");
         let known = if path.exists() { row::read_rows_left(&path)? } else { Vec::new() };
-        let mut store = |row: &ResultRow| row::write_rows(&path, std::slice::from_ref(row));
         let folder = &self.run.folder;
+        // A row would make the folder again, without its config.
+        let mut store = |row: &ResultRow| match folder.is_dir() {
+            true => row::write_rows(&path, std::slice::from_ref(row)),
+            false => Err(Error::gone(folder)),
+        };
         let mut measured = Measured::default();
         for (evaluation, step) in self.readings(evaluations)? {
             let kept = step.map(|step| self.kept(step)).transpose()?;

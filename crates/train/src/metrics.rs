@@ -129,6 +129,10 @@ impl Metrics {
         if self.pending.is_empty() {
             return Ok(());
         }
+        // A checkpoint that is written next would make the folder again, without its config.
+        if let Some(folder) = self.path.parent().filter(|folder| !folder.is_dir()) {
+            return Err(Error::gone(folder));
+        }
         file::append(&self.path, self.pending.as_bytes())?;
         self.pending.clear();
         Ok(())

@@ -78,6 +78,10 @@ impl Trials {
         let trial = Trial { genome: genome.clone(), loss: loss.is_finite().then_some(loss) };
         let line = serde_json::to_string(&trial)
             .map_err(|error| Error::failed(format!("a tried reading cannot be written as JSON: {error}")))?;
+        // A trial would make the run's folder again, without its config.
+        if let Some(folder) = self.path.ancestors().nth(2).filter(|folder| !folder.is_dir()) {
+            return Err(Error::gone(folder));
+        }
         self.lines.push(sealed_line::seal(&line));
         self.losses.insert(trial.genome, loss);
         file::write_with(&self.path, |writer| {

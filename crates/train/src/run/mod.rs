@@ -14,6 +14,8 @@ use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
 use longwave_core::{Error, Result, file};
 use longwave_data::Record;
+use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -29,6 +31,10 @@ pub struct Run {
     /// [`RunConfig::hash`].
     pub hash: String,
 }
+
+/// The right to train in a run's folder.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "the lock goes when the file is closed")] Option<File>);
 
 /// The keys of places: the same content may lie elsewhere.
 const PLACES: [&str; 2] = ["data.corpus", "data.tokenizer.path"];
@@ -119,6 +125,33 @@ impl Run {
         }
         Err(Error::usage(format!("`{}` holds no run: it has no `config.toml`", folder.display()))
             .hint("name the folder that `longwave train` wrote, such as `runs/rope-0`"))
+    }
+
+    /// Takes the right to train in the folder, until what it gives is dropped; the system releases it when the process ends,
+    /// however it ends.
+    ///
+    /// # Errors
+    /// Another process has it, or the folder cannot be written to.
+    pub fn lock(&self) -> Result<Lock> {
+        let folder = self.folder.join("checkpoints");
+        let failed = |error: std::io::Error| Error::io("lock", &folder, &error);
+        fs::create_dir_all(&folder).map_err(failed)?;
+        if !cfg!(unix) {
+            return Ok(Lock(None));
+        }
+        let handle = File::open(&folder).map_err(failed)?;
+        match handle.try_lock() {
+            Ok(()) => Ok(Lock(Some(handle))),
+            Err(TryLockError::WouldBlock) => {
+                Err(Error::failed(format!("another process is training `{}`", self.folder.display()))
+                    .hint("wait until it has ended, or train into another folder with `--out`"))
+            }
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
+                tracing::warn!("`{}` cannot be locked: train there with one process only", folder.display());
+                Ok(Lock(None))
+            }
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
     }
 
     /// The path of a checkpoint.

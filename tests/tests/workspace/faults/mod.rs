@@ -3,6 +3,8 @@
 //! A sample of the operations; `LONGWAVE_FAULTS=all` takes every one of them.
 
 mod commands;
+#[cfg(target_os = "linux")]
+mod machine;
 mod training;
 
 use crate::common::{Outcome, PROGRAM, Project};

@@ -5,7 +5,7 @@ use crate::common::Project;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const ARGUMENTS: [&str; 8] = [
+pub(super) const ARGUMENTS: [&str; 8] = [
     "train",
     "small.toml",
     "--device",
@@ -17,7 +17,7 @@ const ARGUMENTS: [&str; 8] = [
 ];
 
 /// The files that must be the same at the end; the seconds of steps are not.
-fn ends(project: &Project) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn ends(project: &Project) -> BTreeMap<String, Vec<u8>> {
     let mut ends: BTreeMap<String, Vec<u8>> =
         ["runs/small-0/checkpoints/last.safetensors", "runs/small-0/results.jsonl"]
             .into_iter()

@@ -1,0 +1,152 @@
+//! What a machine does to a run: a full disk, a folder that is read-only or removed, a clock that jumps, two processes.
+//!
+//! The disk is a small tmpfs in a mount namespace of its own (`unshare --map-root-user --mount`). Where the system allows none, the
+//! tests that need one say so and pass, unless `LONGWAVE_REQUIRE_MOUNTS=1`.
+
+use super::files;
+use super::training::{ARGUMENTS, ends};
+use crate::common::PROGRAM;
+use crate::common::Project;
+use std::fs::{self, File};
+use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Runs a script as root of a namespace in which it may mount; `None` where the system allows none.
+fn with_mounts(project: &Project, script: &str) -> Option<Output> {
+    let shell = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-euc", script, PROGRAM]);
+        command.current_dir(project.path("")).env("NO_COLOR", "1");
+        command.env("LONGWAVE_CACHE", project.path(".cache")).output()
+    };
+    let probe = shell("mkdir -p probe && mount -t tmpfs -o size=64k none probe");
+    if !probe.as_ref().is_ok_and(|output| output.status.success()) {
+        let required = std::env::var("LONGWAVE_REQUIRE_MOUNTS").is_ok_and(|value| value == "1");
+        assert!(!required, "this system allows no mounts: {probe:?}");
+        println!("left out: this system allows no mounts in a namespace of one's own: {probe:?}");
+        return None;
+    }
+    Some(shell(script).unwrap())
+}
+
+fn trained() -> Project {
+    let project = Project::new();
+    let outcome = project.run(&ARGUMENTS);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    project
+}
+
+/// The disk fills up again and again, and each time gets a little larger.
+#[test]
+fn a_full_disk_stops_a_training_that_then_goes_on() {
+    let project = Project::new();
+    let script = format!(
+        "mkdir -p disk out\nmount -t tmpfs -o size=16k none disk\nsize=16\n\
+         while ! \"$0\" {} --out disk/runs/small-0 2> message; do\n\
+         cat message >> messages; echo --- >> messages\n\
+         size=$((size + 92)); test $size -lt 9000; mount -o remount,size=${{size}}k disk; done\n\
+         cp -r disk/runs out/",
+        ARGUMENTS.map(|argument| format!("'{argument}'")).join(" ")
+    );
+    let Some(output) = with_mounts(&project, &script) else { return };
+    assert!(output.status.success(), "{output:?} {}", String::from_utf8_lossy(&project.read("message")));
+    let messages = String::from_utf8(project.read("messages")).unwrap();
+    let messages: Vec<&str> = messages.split_terminator("---\n").collect();
+    println!("the disk was full {} times", messages.len());
+    assert!(messages.len() > 5, "{messages:?}");
+    for message in &messages {
+        assert!(message.contains("the disk is full\n\nhint: make room on it"), "{message}");
+        assert!(!message.contains("panicked"), "{message}");
+    }
+    fs::rename(project.path("out/runs"), project.path("runs")).unwrap();
+    assert!(ends(&project) == ends(&trained()), "another end");
+    let left = files(&project.path("runs")).into_iter().filter(|name| name.contains(".part"));
+    assert_eq!(left.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
+fn a_read_only_folder_is_left_as_it_is() {
+    let project = trained();
+    let before = ends(&project);
+    let script = "mount --bind runs runs\nmount -o remount,bind,ro runs\n\
+        for arguments in 'train small.toml --device cpu --out runs/other' 'eval runs/small-0 --lengths 128' \
+        'report runs/small-0' 'export runs/small-0 runs/exported'; do\n\
+        \"$0\" $arguments 2>> messages && exit 9; echo \"--- $?\" >> messages; done";
+    let Some(output) = with_mounts(&project, script) else { return };
+    assert!(output.status.success(), "{output:?}");
+    let messages = String::from_utf8(project.read("messages")).unwrap();
+    let messages: Vec<&str> = messages.split_terminator("--- 1\n").collect();
+    assert_eq!(messages.len(), 4, "{messages:?}");
+    for message in messages {
+        assert!(message.contains("its file system is read-only"), "{message}");
+        assert!(message.contains("\n\nhint: "), "{message}");
+    }
+    assert!(ends(&project) == before);
+    assert_eq!(project.run(&["report", "runs/small-0"]).code, Some(0));
+}
+
+/// Starts a training that takes long, and waits until it has written metrics.
+fn long_training(project: &Project) -> Child {
+    let child = project.start(&[&ARGUMENTS[..], &["--set", "train.steps=100000"]].concat());
+    let begin = Instant::now();
+    while fs::read(project.path("runs/small-0/metrics.jsonl")).map_or(true, |lines| lines.is_empty()) {
+        assert!(begin.elapsed() < Duration::from_mins(1), "no step is done");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+#[test]
+fn a_folder_that_is_removed_under_a_training_is_named_and_not_made_again() {
+    let project = Project::new();
+    let child = long_training(&project);
+    fs::rename(project.path("runs/small-0"), project.path("away")).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("`runs/small-0` is gone: it was removed or renamed"), "{said}");
+    assert!(said.contains("\n\nhint: bring it back"), "{said}");
+    assert!(!project.exists("runs/small-0"), "the folder would be no run");
+    // Begun again, it ends as ever.
+    let again = project.run(&ARGUMENTS);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    assert!(ends(&project) == ends(&trained()));
+}
+
+#[test]
+fn a_run_is_trained_by_one_process_at_a_time() {
+    let project = Project::new();
+    let mut child = long_training(&project);
+    let said = project.refused(1, &[&ARGUMENTS[..], &["--set", "train.steps=100000"]].concat());
+    assert!(said.contains("another process is training `runs/small-0`"), "{said}");
+    assert!(said.contains("\n\nhint: wait until it has ended"), "{said}");
+    assert!(child.try_wait().unwrap().is_none(), "the first one goes on");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Of two that begin together with nothing there, one trains, and the folder ends as that of one alone.
+    let project = Project::new();
+    let both = [project.start(&ARGUMENTS), project.start(&ARGUMENTS)];
+    let codes = both.map(|child| child.wait_with_output().unwrap().status.code());
+    assert!(codes.contains(&Some(0)), "{codes:?}");
+    assert_eq!(project.run(&ARGUMENTS).code, Some(0));
+    assert!(ends(&project) == ends(&trained()));
+}
+
+/// After the clock jumped back, all files are of the future.
+#[test]
+fn files_of_the_future_change_nothing() {
+    let whole = trained();
+    fs::copy(
+        whole.path("runs/small-0/checkpoints/previous.safetensors"),
+        whole.path("runs/small-0/checkpoints/last.safetensors"),
+    )
+    .unwrap();
+    fs::remove_file(whole.path("runs/small-0/results.jsonl")).unwrap();
+    let future = SystemTime::now() + Duration::from_hours(24 * 365);
+    for name in files(&whole.path("")) {
+        File::options().append(true).open(name).unwrap().set_modified(future).unwrap();
+    }
+    let again = whole.run(&ARGUMENTS);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    assert!(ends(&whole) == ends(&trained()));
+}

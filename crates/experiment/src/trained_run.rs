@@ -112,9 +112,12 @@ impl<'a> TrainedRun<'a> {
         let known = if path.exists() { row::read_rows_left(&path)? } else { Vec::new() };
         let folder = &self.run.folder;
         // A row would make the folder again, without its config.
-        let mut store = |row: &ResultRow| match folder.is_dir() {
-            true => row::write_rows(&path, std::slice::from_ref(row)),
-            false => Err(Error::gone(folder)),
+        let mut store = |row: &ResultRow| {
+            if folder.is_dir() {
+                row::write_rows(&path, std::slice::from_ref(row))
+            } else {
+                Err(Error::gone(folder))
+            }
         };
         let mut measured = Measured::default();
         for (evaluation, step) in self.readings(evaluations)? {

@@ -74,10 +74,8 @@ fn of_rows_and_metrics() {
     check("metrics", &path, &mut || {
         let Ok(text) = fs::read_to_string(&path) else { return Ok(Found::Noticed) };
         let sealed = text.lines().all(|line| sealed_line::check(line) == Ok(true));
-        match sealed && text.lines().count() == lines {
-            true => Ok(Found::Same),
-            false => Ok(Found::Noticed),
-        }
+        let is_same = sealed && text.lines().count() == lines;
+        Ok(if is_same { Found::Same } else { Found::Noticed })
     });
 }
 

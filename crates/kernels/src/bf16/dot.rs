@@ -45,6 +45,14 @@ impl<'a> Left<'a> {
         Self::Rows(matrix)
     }
 
+    /// Rows of a tile of the product: whole registers where rows may begin anywhere, and else those of a panel.
+    pub(super) fn tile_rows(&self) -> usize {
+        match self {
+            Self::Rows(_) => COLUMNS / ROWS * ROWS,
+            Self::Panels(_) => COLUMNS,
+        }
+    }
+
     /// Sums `[count, COLUMNS]` of products with a part of a panel, that begins at pair `first`: written, or added to what
     /// is there.
     pub(super) fn add(

@@ -31,8 +31,6 @@ use rayon::prelude::*;
 use slices::{round_all, round_onto, round_to_f32};
 use std::mem::MaybeUninit;
 
-/// Rows of the tiles of a product.
-const TILE_ROWS: usize = if cfg!(miri) { 8 } else { COLUMNS };
 /// Pairs of numbers that are summed in registers before the sums are put aside: a panel of so many stays in the
 /// second cache.
 const PAIRS: usize = if cfg!(miri) { 4 } else { 512 };
@@ -100,11 +98,12 @@ pub(crate) fn product<T: Copy + Send>(
     let mut out: Vec<T> = Vec::with_capacity(rows * columns);
     let start = Start::new(&mut out);
     let across = columns.div_ceil(COLUMNS);
-    (0..rows.div_ceil(TILE_ROWS) * across).into_par_iter().for_each_init(
-        || vec![0.0; TILE_ROWS * COLUMNS],
+    let high = left.tile_rows();
+    (0..rows.div_ceil(high) * across).into_par_iter().for_each_init(
+        || vec![0.0; high * COLUMNS],
         |sums, index| {
-            let (row, panel) = (index / across * TILE_ROWS, index % across);
-            let (high, wide) = (TILE_ROWS.min(rows - row), COLUMNS.min(columns - panel * COLUMNS));
+            let (row, panel) = (index / across * high, index % across);
+            let (high, wide) = (high.min(rows - row), COLUMNS.min(columns - panel * COLUMNS));
             tile(&left, row, high, &right, panel, sums);
             for (offset, sums) in sums.chunks_exact(COLUMNS).take(high).enumerate() {
                 let from = (row + offset) * columns + panel * COLUMNS;

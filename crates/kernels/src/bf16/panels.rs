@@ -4,6 +4,7 @@ use super::Bf16Matrix;
 use crate::simd::{LANES, vectorised};
 use burn::tensor::bf16;
 use rayon::prelude::*;
+use std::mem::MaybeUninit;
 
 /// Columns of a panel: four registers of 16 pairs.
 pub(super) const COLUMNS: usize = 64;
@@ -22,13 +23,18 @@ impl Panels {
     pub(super) fn new(matrix: Bf16Matrix<'_>) -> Self {
         let Bf16Matrix { data, rows: inner, columns, turned } = matrix;
         let pairs = inner.div_ceil(2);
-        let mut words = vec![0; columns.div_ceil(COLUMNS) * pairs * COLUMNS];
-        words.par_chunks_mut(pairs * COLUMNS).enumerate().for_each(|(panel, words)| {
+        let count = columns.div_ceil(COLUMNS) * pairs * COLUMNS;
+        let mut words: Vec<u32> = Vec::with_capacity(count);
+        let panels = words.spare_capacity_mut()[..count].par_chunks_mut(pairs * COLUMNS);
+        panels.enumerate().for_each(|(panel, words)| {
             let column = panel * COLUMNS;
             let wide = COLUMNS.min(columns - column);
             words.par_chunks_mut(PAIRS * COLUMNS).enumerate().for_each(|(part, words)| {
                 let row = 2 * part * PAIRS;
                 let high = (words.len() / COLUMNS * 2).min(inner - row);
+                words.fill(MaybeUninit::new(0));
+                // SAFETY: all of the part has just been written.
+                let words = unsafe { words.assume_init_mut() };
                 if turned {
                     pair_within_rows(&data[column * inner + row..], inner, high, wide, words);
                 } else {
@@ -36,6 +42,8 @@ impl Panels {
                 }
             });
         });
+        // SAFETY: the parts cover the first `count` words, and each was written.
+        unsafe { words.set_len(count) };
         Self { words, pairs }
     }
 

@@ -68,7 +68,9 @@ pub fn check(file: &Path, found: usize, again: &str) -> Result<()> {
         Error::failed(format!("`{}` is damaged: {why}", path.display()))
             .hint(format!("remove it, and see whether `{}` has all its lines", file.display()))
     };
-    sealed_line::check(&text).map_err(|why| damaged(&why))?;
+    if !sealed_line::check(&text).map_err(|why| damaged(&why))? {
+        return Err(damaged(&"it has no checksum"));
+    }
     let written: Written = serde_json::from_str(&text).map_err(|error| damaged(&error))?;
     if written.format > FORMAT || found >= written.lines {
         return Ok(());

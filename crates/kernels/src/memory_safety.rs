@@ -6,6 +6,7 @@
 
 #![allow(clippy::float_cmp, reason = "sums of small whole numbers are exact")]
 
+use crate::bf16::{Arithmetic, Bf16Matrix, made, product, rounded, widen};
 use crate::buffers::computed;
 use crate::matmul::{Matrix, matmul, parallel_matmul};
 use crate::testing::list;
@@ -42,6 +43,35 @@ fn buffers_are_filled_by_several_threads() {
             (0..count).map(|n| if n % chunk == 0 && n / chunk % 2 == 1 { 0.0 } else { n as f32 }).collect();
         assert_eq!(made, expected, "{count} in chunks of {chunk}");
     }
+}
+
+/// Sizes around those of tiles, and transposes of both factors, so that pairs are read from rows and from panels.
+#[test]
+fn products_of_bf16_are_made_by_several_threads() {
+    for sizes in [[1, 1, 1], [7, 66, 3], [9, 5, 12], [66, 3, 10]] {
+        let [rows, columns, inner] = sizes;
+        let (left, right) = (whole_numbers(rows * inner), whole_numbers(inner * columns));
+        let turned = |x: &[f32], rows: usize, columns: usize| -> Vec<f32> {
+            (0..rows * columns).map(|n| x[n % rows * columns + n / rows]).collect()
+        };
+        let expected = expected_product(&left, &right, sizes, &vec![0.0; rows * columns]);
+        let (a, b) = (rounded(&left), rounded(&right));
+        let (a_turned, b_turned) =
+            (rounded(&turned(&left, rows, inner)), rounded(&turned(&right, inner, columns)));
+        let lefts = [Bf16Matrix::new(&a, rows, inner), Bf16Matrix::new(&a_turned, inner, rows).transposed()];
+        let rights =
+            [Bf16Matrix::new(&b, inner, columns), Bf16Matrix::new(&b_turned, columns, inner).transposed()];
+        for (left, right) in lefts.into_iter().flat_map(|left| rights.map(|right| (left, right))) {
+            let sums = on_threads(|| {
+                product(Arithmetic::Dot, left, right, |_, sums, out| {
+                    out.write_copy_of_slice(sums);
+                })
+            });
+            assert_eq!(sums, expected, "{sizes:?}");
+        }
+    }
+    let halves = on_threads(|| made(50, 16, |index, chunk| chunk.fill(index as f32)));
+    assert!(halves.iter().enumerate().all(|(n, half)| widen(*half) == (n / 16) as f32));
 }
 
 /// `onto + left * right` by definition.

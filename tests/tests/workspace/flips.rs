@@ -3,6 +3,8 @@
 //! `LONGWAVE_FLIPS=10000 cargo test --package longwave-tests --test workspace flips:: -- --nocapture` samples as many of each and
 //! prints how many were noticed; checkpoints are in `integrity`.
 
+#![allow(clippy::print_stdout, reason = "counts, for who runs the long form")]
+
 use crate::common::Project;
 use burn::tensor::Device;
 use longwave_core::random::Stream;

@@ -86,7 +86,8 @@ mod tests {
         for name in ["a.txt", "a.png"] {
             write(&folder.join(name), b"whole").unwrap();
         }
-        let mut names = Vec::from_iter(fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()));
+        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
         names.sort();
         assert_eq!(names, [".b.txt.1.part", "a.png", "a.txt"]);
     }

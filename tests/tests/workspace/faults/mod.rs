@@ -2,6 +2,8 @@
 //!
 //! A sample of the operations; `LONGWAVE_FAULTS=all` takes every one of them.
 
+#![allow(clippy::print_stdout, reason = "counts, for who runs the long form")]
+
 mod commands;
 #[cfg(target_os = "linux")]
 mod machine;

@@ -33,29 +33,34 @@ fn part(values: &[bf16], from: usize, count: usize) -> Vec<f32> {
     widened_part(&values[from..from + count])
 }
 
+/// Numbers of a task in whole rows of `[rows, hidden]`.
+fn whole_rows(hidden: usize) -> usize {
+    GRAIN.div_ceil(hidden) * hidden
+}
+
 /// packed `[rows, 2 hidden]` -> `[rows, hidden]`.
 pub(super) fn swiglu(packed: &[f32], hidden: usize) -> Vec<f32> {
-    let chunk = GRAIN.div_ceil(hidden) * hidden;
+    let chunk = whole_rows(hidden);
     computed(packed.len() / 2, chunk, |task, out| swiglu_rows(&packed[2 * task * chunk..], hidden, out))
 }
 
 /// The gradient of packed `[rows, 2 hidden]`.
 pub(super) fn swiglu_backward(packed: &[f32], gradient: &[f32], hidden: usize) -> Vec<f32> {
-    let chunk = GRAIN.div_ceil(hidden) * hidden;
+    let chunk = whole_rows(hidden);
     computed(packed.len(), 2 * chunk, |task, out| {
         swiglu_rows_backward(&packed[2 * task * chunk..], &gradient[task * chunk..], hidden, out);
     })
 }
 
 pub(super) fn swiglu_bf16(packed: &[bf16], hidden: usize) -> Vec<bf16> {
-    let chunk = GRAIN.div_ceil(hidden) * hidden;
+    let chunk = whole_rows(hidden);
     made(packed.len() / 2, chunk, |task, out| {
         swiglu_rows(&part(packed, 2 * task * chunk, 2 * out.len()), hidden, out);
     })
 }
 
 pub(super) fn swiglu_backward_bf16(packed: &[bf16], gradient: &[bf16], hidden: usize) -> Vec<bf16> {
-    let chunk = GRAIN.div_ceil(hidden) * hidden;
+    let chunk = whole_rows(hidden);
     made(packed.len(), 2 * chunk, |task, out| {
         let (from, count) = (task * chunk, out.len() / 2);
         let packed = part(packed, 2 * from, 2 * count);

@@ -65,13 +65,11 @@ impl<'a> Left<'a> {
         add: bool,
     ) {
         let pairs = panel.len() / COLUMNS;
-        // The address of the first pair, and the distance in words to the next row's and to the next pair.
-        let (start, last, row_step, pair_step) = match self {
+        let (start, words, row_step, pair_step) = match self {
             Self::Rows(matrix) => {
-                let words = matrix.columns / 2;
                 let numbers = &matrix.data[row * matrix.columns + 2 * first..];
                 #[allow(clippy::cast_ptr_alignment, reason = "words are read from any address")]
-                (numbers.as_ptr().cast::<u32>(), numbers.len() / 2, words, 1)
+                (numbers.as_ptr().cast::<u32>(), numbers.len() / 2, matrix.columns / 2, 1)
             }
             Self::Panels(panels) => {
                 assert!(row % COLUMNS + count <= COLUMNS, "rows of one panel");
@@ -80,102 +78,77 @@ impl<'a> Left<'a> {
             }
         };
         assert!((1..=ROWS).contains(&count) && sums.len() == count * COLUMNS);
-        assert!((count - 1) * row_step + (pairs - 1) * pair_step < last);
+        assert!((count - 1) * row_step + (pairs - 1) * pair_step < words);
+        let pairs = Pairs { start, row_step, pair_step };
         // SAFETY: the last pair of the last row lies inside (asserted), and so does every other; sums has as many rows.
-        unsafe { dots(count, start, [row_step, pair_step], panel, sums, add) }
+        unsafe { pairs.add(count, panel, sums, add) }
     }
 }
 
-/// Sums of `count` rows with a panel.
-///
-/// # Safety
-/// As for [`add_rows`], but for the processor.
-unsafe fn dots(
-    count: usize,
-    left: *const u32,
-    steps: [usize; 2],
-    panel: &[u32],
-    sums: &mut [f32],
-    add: bool,
-) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if arithmetic() == Arithmetic::Dot {
-        // SAFETY: the processor has the instructions, and the rest is the caller's to hold.
-        return unsafe { by_instruction(count, left, steps, panel, sums, add) };
-    }
-    // SAFETY: the caller's to hold.
-    unsafe { plainly(count, left, steps, panel, sums, add) }
+/// Pairs of some rows, each a word: pair p of row r lies `r * row_step + p * pair_step` words after the first, at any
+/// address.
+#[derive(Clone, Copy)]
+struct Pairs {
+    start: *const u32,
+    row_step: usize,
+    pair_step: usize,
 }
 
-/// The same in plain arithmetic: for tests of everything around the instruction where there is none.
-///
-/// # Safety
-/// As for [`add_rows`], but for the processor.
-unsafe fn plainly(
-    count: usize,
-    left: *const u32,
-    steps: [usize; 2],
-    panel: &[u32],
-    sums: &mut [f32],
-    add: bool,
-) {
-    let halves = |word: u32| [f32::from_bits(word << 16), f32::from_bits(word & 0xffff_0000)];
-    for (row, sums) in sums.chunks_exact_mut(COLUMNS).take(count).enumerate() {
-        if !add {
-            sums.fill(0.0);
+impl Pairs {
+    /// Sums of `count` rows, at most [`ROWS`], with a panel.
+    ///
+    /// # Safety
+    /// There are as many rows of as many pairs as the panel has, and sums has `count * COLUMNS` numbers.
+    unsafe fn add(self, count: usize, panel: &[u32], sums: &mut [f32], add: bool) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if arithmetic() == Arithmetic::Dot {
+            // SAFETY: the processor has the instructions, and the rest is the caller's to hold.
+            return unsafe {
+                match count {
+                    1 => add_rows::<1>(self, panel, sums, add),
+                    2 => add_rows::<2>(self, panel, sums, add),
+                    3 => add_rows::<3>(self, panel, sums, add),
+                    4 => add_rows::<4>(self, panel, sums, add),
+                    5 => add_rows::<5>(self, panel, sums, add),
+                    _ => add_rows::<6>(self, panel, sums, add),
+                }
+            };
         }
-        for (index, words) in panel.chunks_exact(COLUMNS).enumerate() {
-            // SAFETY: the caller's to hold.
-            let [a, b] = halves(unsafe { left.add(row * steps[0] + index * steps[1]).read_unaligned() });
-            for (sum, word) in sums.iter_mut().zip(words) {
-                let [upper, lower] = halves(*word);
-                *sum += b * lower;
-                *sum += a * upper;
+        // SAFETY: the caller's to hold.
+        unsafe { self.add_plainly(count, panel, sums, add) }
+    }
+
+    /// The same in plain arithmetic: for tests of everything around the instruction where there is none.
+    ///
+    /// # Safety
+    /// As for [`add`](Self::add).
+    unsafe fn add_plainly(self, count: usize, panel: &[u32], sums: &mut [f32], add: bool) {
+        let halves = |word: u32| [f32::from_bits(word << 16), f32::from_bits(word & 0xffff_0000)];
+        for (row, sums) in sums.chunks_exact_mut(COLUMNS).take(count).enumerate() {
+            if !add {
+                sums.fill(0.0);
+            }
+            for (index, words) in panel.chunks_exact(COLUMNS).enumerate() {
+                let offset = row * self.row_step + index * self.pair_step;
+                // SAFETY: the caller's to hold.
+                let [a, b] = halves(unsafe { self.start.add(offset).read_unaligned() });
+                for (sum, word) in sums.iter_mut().zip(words) {
+                    let [upper, lower] = halves(*word);
+                    *sum += b * lower;
+                    *sum += a * upper;
+                }
             }
         }
     }
 }
 
-/// One [`add_rows`] for each number of rows.
+/// [`Pairs::add`] for R rows.
 ///
 /// # Safety
-/// As for [`add_rows`].
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-unsafe fn by_instruction(
-    count: usize,
-    left: *const u32,
-    steps: [usize; 2],
-    panel: &[u32],
-    sums: &mut [f32],
-    add: bool,
-) {
-    // SAFETY: the caller's to hold.
-    unsafe {
-        match count {
-            1 => add_rows::<1>(left, steps, panel, sums, add),
-            2 => add_rows::<2>(left, steps, panel, sums, add),
-            3 => add_rows::<3>(left, steps, panel, sums, add),
-            4 => add_rows::<4>(left, steps, panel, sums, add),
-            5 => add_rows::<5>(left, steps, panel, sums, add),
-            _ => add_rows::<6>(left, steps, panel, sums, add),
-        }
-    }
-}
-
-/// Sums of R rows with a panel `[pair, COLUMNS]`.
-///
-/// # Safety
-/// The processor has AVX512-BF16. Pair p of row r lies `r * steps[0] + p * steps[1]` words after `left`, at any address,
-/// for every pair of the panel; sums has `R * COLUMNS` numbers.
+/// As there, and the processor has AVX512-BF16.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx512f,avx512bf16")]
-unsafe fn add_rows<const R: usize>(
-    left: *const u32,
-    steps: [usize; 2],
-    panel: &[u32],
-    sums: &mut [f32],
-    add: bool,
-) {
+unsafe fn add_rows<const R: usize>(pairs: Pairs, panel: &[u32], sums: &mut [f32], add: bool) {
     use std::arch::x86_64::{
         __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_set1_epi32,
         _mm512_setzero_ps, _mm512_setzero_si512, _mm512_storeu_ps,
@@ -198,7 +171,7 @@ unsafe fn add_rows<const R: usize>(
                 }
             }
         }
-        let mut left = left;
+        let mut left = pairs.start;
         for words in panel.as_chunks::<COLUMNS>().0 {
             let mut right = [_mm512_setzero_si512(); WIDE];
             for (at, right) in right.iter_mut().enumerate() {
@@ -210,9 +183,9 @@ unsafe fn add_rows<const R: usize>(
                 for (sums, right) in sums.iter_mut().zip(right) {
                     *sums = _mm512_dpbf16_ps(*sums, bf16s(pair), bf16s(right));
                 }
-                from = from.wrapping_add(steps[0]);
+                from = from.wrapping_add(pairs.row_step);
             }
-            left = left.wrapping_add(steps[1]);
+            left = left.wrapping_add(pairs.pair_step);
         }
         for (row, sums) in rows.iter().enumerate() {
             for (at, sums) in sums.iter().enumerate() {

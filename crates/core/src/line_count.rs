@@ -5,7 +5,7 @@
 //! may be more than it says, never fewer. A file without one is of an earlier version, or is still being filled.
 
 use crate::error::{Error, Result};
-use crate::file::{self, fault};
+use crate::file::{self, existing_folder, fault};
 use crate::sealed_line;
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
@@ -38,7 +38,7 @@ pub fn record(file: &Path, lines: usize) -> Result<()> {
     if path.is_file() && file::read_text(&path)? == text {
         Ok(())
     } else {
-        file::write(&path, text.as_bytes())
+        existing_folder::write(&path, text.as_bytes())
     }
 }
 

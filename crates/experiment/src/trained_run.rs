@@ -111,14 +111,7 @@ impl<'a> TrainedRun<'a> {
         let path = self.run.folder.join("results.jsonl");
         let known = if path.exists() { row::read_rows_left(&path)? } else { Vec::new() };
         let folder = &self.run.folder;
-        // A row would make the folder again, without its config.
-        let mut store = |row: &ResultRow| {
-            if folder.is_dir() {
-                row::write_rows(&path, std::slice::from_ref(row))
-            } else {
-                Err(Error::gone(folder))
-            }
-        };
+        let mut store = |row: &ResultRow| row::write_rows(&path, std::slice::from_ref(row));
         let mut measured = Measured::default();
         for (evaluation, step) in self.readings(evaluations)? {
             let kept = step.map(|step| self.kept(step)).transpose()?;

@@ -1,14 +1,15 @@
 //! Charts for `TensorBoard`: a curve for each series, whose step is the place on the horizontal axis, such as the length.
 
 use crate::plot::Chart;
+use longwave_core::Result;
 use longwave_core::event_file::{NAME, header, now, scalars};
-use longwave_core::{Result, file};
+use longwave_core::file::existing_folder;
 use std::path::Path;
 
 /// Writes charts as an event file into `tensorboard/CURVES` of a folder. Curves are called `CHART/SERIES`.
 ///
 /// # Errors
-/// The file cannot be written.
+/// The folder is gone, or the file cannot be written.
 pub(crate) fn write<'a>(
     folder: &Path,
     curves: &str,
@@ -27,7 +28,9 @@ pub(crate) fn write<'a>(
     if bytes.len() == empty {
         return Ok(());
     }
-    file::write(&folder.join("tensorboard").join(curves).join(format!("{NAME}.0.charts")), &bytes)
+    let below = folder.join("tensorboard").join(curves);
+    existing_folder::make_below(folder, &below)?;
+    existing_folder::write(&below.join(format!("{NAME}.0.charts")), &bytes)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! it, with a warning.
 
 use longwave_core::event_file::{self, NAME};
+use longwave_core::file::existing_folder;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -21,8 +22,8 @@ pub(crate) struct Live {
 impl Live {
     /// Begins a file in a run's folder with the records `before`, and removes those of earlier processes.
     pub(crate) fn open(folder: &Path, before: &[u8]) -> Self {
-        let folder = folder.join(FOLDER);
-        let file = begin(&folder, before).inspect_err(|error| {
+        let (run, folder) = (folder, folder.join(FOLDER));
+        let file = begin(run, &folder, before).inspect_err(|error| {
             tracing::warn!("the curves for TensorBoard cannot be written to `{}`: {error}", folder.display());
         });
         Self { file: file.ok() }
@@ -38,8 +39,8 @@ impl Live {
     }
 }
 
-fn begin(folder: &Path, before: &[u8]) -> io::Result<File> {
-    fs::create_dir_all(folder)?;
+fn begin(run: &Path, folder: &Path, before: &[u8]) -> io::Result<File> {
+    existing_folder::make_below(run, folder).map_err(io::Error::other)?;
     let earlier: Vec<_> = fs::read_dir(folder)?.filter_map(Result::ok).map(|entry| entry.path()).collect();
     let path = folder.join(format!("{NAME}.{:.6}.{}", event_file::now(), std::process::id()));
     let mut file = File::create(&path)?;

@@ -5,6 +5,7 @@
 //! step stands once; what is missing or altered before it is an error.
 
 use crate::live::Live;
+use longwave_core::file::existing_folder;
 use longwave_core::{Error, Result, event_file, file, line_count, sealed_line};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -104,7 +105,7 @@ impl Metrics {
         let path = folder.join("metrics.jsonl");
         let (kept, before) = if path.exists() { kept(&path, step)? } else { Default::default() };
         line_count::forget(&path)?;
-        file::write(&path, kept.as_bytes())?;
+        existing_folder::write(&path, kept.as_bytes())?;
         Ok(Self { path, pending: String::new(), live: Live::open(folder, &events(&before)) })
     }
 
@@ -128,10 +129,6 @@ impl Metrics {
     pub fn flush(&mut self) -> Result<()> {
         if self.pending.is_empty() {
             return Ok(());
-        }
-        // A checkpoint that is written next would make the folder again, without its config.
-        if let Some(folder) = self.path.parent().filter(|folder| !folder.is_dir()) {
-            return Err(Error::gone(folder));
         }
         file::append(&self.path, self.pending.as_bytes())?;
         self.pending.clear();

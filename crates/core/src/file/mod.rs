@@ -4,6 +4,7 @@
 //! or a run that is killed, never sees half of one. What a killed run has left beside is removed when the file is written
 //! again, or by [`remove_leftovers`]: a file that is being written is locked, so no other is taken for it.
 
+pub mod existing_folder;
 #[doc(hidden)]
 pub mod fault;
 mod leftovers;
@@ -48,8 +49,12 @@ impl AtomicFile {
         let failed = |error: io::Error| Error::io("write", path, &error);
         fault::pass("make the folder of", path).map_err(failed)?;
         fs::create_dir_all(folder(path)).map_err(failed)?;
+        Self::beside(path).map_err(failed)
+    }
+
+    fn beside(path: &Path) -> io::Result<Self> {
         let beside = beside(path);
-        let writer = BufWriter::new(create_locked(&beside).map_err(failed)?);
+        let writer = BufWriter::new(create_locked(&beside)?);
         leftovers::remove_of(path);
         Ok(Self { path: path.to_owned(), beside, writer: Some(writer) })
     }
@@ -117,10 +122,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_with(path, |writer| writer.write_all(bytes))
 }
 
-/// Adds bytes to the end of a file, which need not exist, and brings them to the disk. Of a failure, part of them may stay.
+/// Adds bytes to the end of a file, which need not exist in a folder that must, and brings them to the disk. Of a failure, part of them may stay.
 ///
 /// # Errors
-/// The file cannot be written.
+/// The folder is gone, or the file cannot be written.
 pub fn append(path: &Path, bytes: &[u8]) -> Result<()> {
     let appended = || -> io::Result<()> {
         fault::pass("open", path)?;
@@ -133,7 +138,7 @@ pub fn append(path: &Path, bytes: &[u8]) -> Result<()> {
         fault::pass("sync", path)?;
         file.sync_data()
     };
-    appended().map_err(|error| Error::io("write", path, &error))
+    appended().map_err(|error| existing_folder::failure(folder(path), "write", path, &error))
 }
 
 /// Gives a file a second name in its folder or another of the same file system: later changes of one that appear whole, as

@@ -2,7 +2,7 @@
 
 use super::{FORMAT, ResultRow, Settings};
 use longwave_core::config::without_types;
-use longwave_core::file::fault;
+use longwave_core::file::existing_folder;
 use longwave_core::{Error, Result, file, line_count, sealed_line};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -53,17 +53,15 @@ pub fn record_count(path: &Path) -> Result<()> {
     line_count::record(path, numbered_lines(&file::read_text(path)?).count())
 }
 
-/// Adds rows to a results file, which need not exist; a row that was measured before is replaced.
+/// Adds rows to a results file, which need not exist in a folder that must; a row that was measured before is replaced.
 ///
 /// The file appears whole or stays as it was, and rows that another process adds meanwhile are kept
 /// where the file system can lock a folder.
 ///
 /// # Errors
-/// The file cannot be written, or a line of it is no row: it is left as it is then.
+/// The folder is gone, the file cannot be written, or a line of it is no row: it is left as it is then.
 pub fn write_rows(path: &Path, rows: &[ResultRow]) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let made = fault::pass("make", folder).and_then(|()| std::fs::create_dir_all(folder));
-    made.map_err(|error| Error::io("make", folder, &error))?;
     let _lock = lock(folder)?;
     let mut lines: Vec<String> = Vec::new();
     let mut places = HashMap::new();
@@ -81,7 +79,7 @@ pub fn write_rows(path: &Path, rows: &[ResultRow]) -> Result<()> {
             lines[place] = line;
         }
     }
-    file::write_with(path, |writer| lines.iter().try_for_each(|line| writeln!(writer, "{line}")))
+    existing_folder::write_with(path, |writer| lines.iter().try_for_each(|line| writeln!(writer, "{line}")))
 }
 
 /// A row as a line of a file, with its checksum.
@@ -131,7 +129,10 @@ fn lock(folder: &Path) -> Result<Option<File>> {
     if !cfg!(unix) {
         return Ok(None);
     }
-    let handle = File::open(folder).map_err(|error| Error::io("open", folder, &error))?;
+    let handle = File::open(folder).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Error::gone(folder),
+        _ => Error::io("open", folder, &error),
+    })?;
     match handle.lock() {
         Ok(()) => Ok(Some(handle)),
         Err(error) if error.kind() == ErrorKind::Unsupported => {

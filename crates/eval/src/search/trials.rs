@@ -5,6 +5,7 @@
 //! search reuses the losses.
 
 use super::genome::Genome;
+use longwave_core::file::existing_folder;
 use longwave_core::{Error, Result, canonical, file, sealed_line};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -78,13 +79,11 @@ impl Trials {
         let trial = Trial { genome: genome.clone(), loss: loss.is_finite().then_some(loss) };
         let line = serde_json::to_string(&trial)
             .map_err(|error| Error::failed(format!("a tried reading cannot be written as JSON: {error}")))?;
-        // A trial would make the run's folder again, without its config.
-        if let Some(folder) = self.path.ancestors().nth(2).filter(|folder| !folder.is_dir()) {
-            return Err(Error::gone(folder));
-        }
         self.lines.push(sealed_line::seal(&line));
         self.losses.insert(trial.genome, loss);
-        file::write_with(&self.path, |writer| {
+        let searches = self.path.parent().unwrap_or(&self.path);
+        existing_folder::make_below(searches.parent().unwrap_or(searches), searches)?;
+        existing_folder::write_with(&self.path, |writer| {
             self.lines.iter().try_for_each(|line| writeln!(writer, "{line}"))
         })
     }

@@ -12,7 +12,8 @@ use crate::ranking::{leaders, rank};
 use crate::results::Results;
 use crate::saved::PAGES;
 use crate::store::Store;
-use longwave_core::{Result, file};
+use longwave_core::Result;
+use longwave_core::file::{self, existing_folder};
 use longwave_eval::{Reference, ResultRow};
 use longwave_report::block::blocks;
 use longwave_report::grid::{Grid, markdown_text};
@@ -157,7 +158,9 @@ impl StudyReport {
     /// A file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         if let Some((rows, report)) = &self.page {
-            longwave_eval::row::write_rows(&folder.join(PAGES).join("results.jsonl"), rows)?;
+            let pages = folder.join(PAGES);
+            existing_folder::make_below(folder, &pages)?;
+            longwave_eval::row::write_rows(&pages.join("results.jsonl"), rows)?;
             report.write()?;
             csv(&folder.join("results.csv"), &self.table)?;
             parquet(&folder.join("results.parquet"), &self.table)?;

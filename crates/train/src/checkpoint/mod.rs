@@ -23,7 +23,8 @@ use crate::segment_memory;
 use crate::stage::TrainedPart;
 use burn::tensor::{Device, Tensor, TensorData};
 pub use checksums::Checksums;
-use longwave_core::{Error, Result, file};
+use longwave_core::file::existing_folder;
+use longwave_core::{Error, Result};
 use longwave_kernels::Layout;
 use longwave_model::{Gpt, SegmentMemory};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
@@ -152,7 +153,7 @@ fn rotary_layouts(model: &Gpt) -> Vec<Option<Layout>> {
     (0..model.blocks.len()).map(layout).collect()
 }
 
-/// Writes a checkpoint, whole or not at all; without `optimizer` it can be read but not trained on.
+/// Writes a checkpoint, whole or not at all, into a folder that must be there; without `optimizer` it can be read but not trained on.
 /// `memories` are those a training carries, if any.
 ///
 /// # Errors
@@ -164,7 +165,7 @@ pub fn save(
     memories: &[SegmentMemory],
     meta: &Meta,
 ) -> Result<()> {
-    file::write(path, &encoded(path, model, optimizer, memories, meta)?)
+    existing_folder::write(path, &encoded(path, model, optimizer, memories, meta)?)
 }
 
 /// The bytes of a checkpoint, as [`save`] writes them to `path`.

@@ -1,6 +1,6 @@
 //! Evaluations, searches, reports, exports, imports and studies.
 
-use super::{Case, files, is_second_name};
+use super::{Case, files, may_be_missing};
 use crate::common::Project;
 use std::collections::BTreeMap;
 use std::fs;
@@ -98,7 +98,7 @@ fn a_study_goes_on() {
         project: &project,
         arguments: &arguments,
         ends: answers,
-        may_pass: is_second_name,
+        may_pass: may_be_missing,
         clean: ".",
     };
     case.check_every("fail", 1, 29);

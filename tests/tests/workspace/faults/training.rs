@@ -1,6 +1,6 @@
 //! Training with its evaluation.
 
-use super::{Case, is_second_name};
+use super::{Case, may_be_missing};
 use crate::common::Project;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub(super) fn ends(project: &Project) -> BTreeMap<String, Vec<u8>> {
 fn check_every(kind: &str, first: usize, step: usize) {
     let project = Project::new();
     let case =
-        Case { project: &project, arguments: &ARGUMENTS, ends, may_pass: is_second_name, clean: "runs" };
+        Case { project: &project, arguments: &ARGUMENTS, ends, may_pass: may_be_missing, clean: "runs" };
     case.check_every(kind, first, step);
 }
 

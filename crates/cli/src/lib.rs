@@ -12,6 +12,7 @@
 mod allocator;
 mod commands;
 mod configs;
+mod device_check;
 mod interrupt;
 mod keys;
 mod options;

@@ -10,6 +10,13 @@ pub fn available() -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
 
+/// Memory of this process that lies in RAM, in bytes; `None` where the system does not say.
+pub fn resident() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find(|line| line.starts_with("VmRSS:"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
+}
+
 /// Describes a need, in bytes, that exceeds what is `available`; `None` where it fits.
 pub fn shortage(needed: u64, available: Option<u64>) -> Option<String> {
     match available {
@@ -47,6 +54,15 @@ mod tests {
         assert_eq!(shortage(3 << 30, Some(1 << 30)).unwrap(), "about 3.0 GiB, and 1.0 GiB are free");
         assert_eq!(shortage(1 << 48, None).unwrap(), "about 256.0 TiB, more than a program can address");
         assert!(shortage(1, Some(2)).is_none() && shortage(1 << 40, None).is_none());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_written_becomes_resident() {
+        let before = resident().unwrap();
+        let written = vec![1_u8; 64 << 20];
+        let grown = resident().unwrap() - before;
+        assert!(grown > 32 << 20, "{grown} of {}", written.len());
     }
 
     #[test]

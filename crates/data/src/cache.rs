@@ -34,14 +34,22 @@ pub fn chosen() -> Option<&'static Path> {
 /// The folder of the cache: what [`choose`] was called with, `LONGWAVE_CACHE`, what the config says, the user's, or else,
 /// where that cannot be written, one for temporary files, which is said once.
 pub(crate) fn folder(config: &DataConfig) -> PathBuf {
+    of_the_process().unwrap_or_else(|| match config.cache.as_str() {
+        "" => default_folder(),
+        folder => PathBuf::from(folder),
+    })
+}
+
+/// The folder of the cache where no config names one.
+pub fn default_folder() -> PathBuf {
     static OF_THE_USER: OnceLock<PathBuf> = OnceLock::new();
-    if let Some(folder) = chosen().map(Path::to_owned).or_else(|| variable(VARIABLE)) {
-        return folder;
-    }
-    if !config.cache.is_empty() {
-        return PathBuf::from(&config.cache);
-    }
-    OF_THE_USER.get_or_init(|| of_the_user(user_cache(), &std::env::temp_dir())).clone()
+    of_the_process().unwrap_or_else(|| {
+        OF_THE_USER.get_or_init(|| of_the_user(user_cache(), &std::env::temp_dir())).clone()
+    })
+}
+
+fn of_the_process() -> Option<PathBuf> {
+    chosen().map(Path::to_owned).or_else(|| variable(VARIABLE))
 }
 
 fn variable(name: &str) -> Option<PathBuf> {

@@ -40,6 +40,8 @@ pub struct Subject<'a> {
     pub device: &'a Device,
     /// The device in words.
     pub device_name: &'a str,
+    /// Whether the device gives the same bits again, where that is known.
+    pub repeatable: Option<bool>,
     /// Threads of the CPU.
     pub threads: usize,
     /// `last`, `previous`, `best`, or the end of a stage such as `stage-0`.
@@ -269,6 +271,7 @@ fn blank(
         per_document: None,
         difference: None,
         device: subject.device_name.to_owned(),
+        repeatable: subject.repeatable.filter(|repeatable| !repeatable),
         threads: subject.threads,
         version: VERSION.to_owned(),
     }

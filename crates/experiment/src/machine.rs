@@ -3,6 +3,7 @@
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_kernels::DeviceChoice;
+use longwave_kernels::device::OpenDevice;
 
 /// The device that tensors are computed on, and the threads of the CPU.
 #[derive(Clone, Debug)]
@@ -11,6 +12,10 @@ pub struct Machine {
     pub device: Device,
     /// The device in words, as rows record it.
     pub device_name: String,
+    /// The driver of a GPU with its version; `None` for the CPU.
+    pub driver: Option<String>,
+    /// Whether the device gives the same bits again; `None` until somebody has tried. The CPU does.
+    pub repeatable: Option<bool>,
     /// Threads of the CPU.
     pub threads: usize,
 }
@@ -36,7 +41,8 @@ impl Machine {
         if let (Err(error), Some(_)) = (pool, threads) {
             return Err(Error::failed(format!("cannot set the number of threads: {error}")));
         }
-        let (device, device_name) = longwave_kernels::device::open(choice)?;
-        Ok(Self { device, device_name, threads: rayon::current_num_threads() })
+        let OpenDevice { device, name, driver } = longwave_kernels::device::open(choice)?;
+        let repeatable = driver.is_none().then_some(true);
+        Ok(Self { device, device_name: name, driver, repeatable, threads: rayon::current_num_threads() })
     }
 }

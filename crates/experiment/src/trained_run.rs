@@ -170,6 +170,7 @@ impl<'a> TrainedRun<'a> {
             dataset: &self.dataset,
             device: &self.machine.device,
             device_name: &self.machine.device_name,
+            repeatable: self.machine.repeatable,
             threads: self.machine.threads,
             checkpoint: &self.checkpoint,
             step: self.step,

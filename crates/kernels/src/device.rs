@@ -45,12 +45,23 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-/// Opens the chosen device; the text says which one it is, for the user.
+/// A device that was opened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenDevice {
+    /// Where tensors live.
+    pub device: Device,
+    /// Which one it is, in words for the user.
+    pub name: String,
+    /// The driver of a GPU with its version, in the driver's own words; `None` for the CPU.
+    pub driver: Option<String>,
+}
+
+/// Opens the chosen device.
 ///
 /// # Errors
 /// A GPU is asked for and this build has no GPU support (usage), no such GPU is found, or it cannot be
 /// opened.
-pub fn open(choice: DeviceChoice) -> Result<(Device, String)> {
+pub fn open(choice: DeviceChoice) -> Result<OpenDevice> {
     match choice {
         DeviceChoice::Cpu => Ok(cpu()),
         DeviceChoice::Auto => Ok(gpu::real()?.unwrap_or_else(cpu)),
@@ -58,20 +69,20 @@ pub fn open(choice: DeviceChoice) -> Result<(Device, String)> {
     }
 }
 
-fn cpu() -> (Device, String) {
-    (Device::flex(), "CPU".to_owned())
+fn cpu() -> OpenDevice {
+    OpenDevice { device: Device::flex(), name: "CPU".to_owned(), driver: None }
 }
 
 #[cfg(not(feature = "gpu"))]
 mod gpu {
-    use super::{Device, DeviceChoice, Error, Result};
+    use super::{DeviceChoice, Error, OpenDevice, Result};
 
     #[allow(clippy::unnecessary_wraps, reason = "with GPU support, opening one can fail")]
-    pub(super) fn real() -> Result<Option<(Device, String)>> {
+    pub(super) fn real() -> Result<Option<OpenDevice>> {
         Ok(None)
     }
 
-    pub(super) fn open(number: Option<usize>) -> Result<(Device, String)> {
+    pub(super) fn open(number: Option<usize>) -> Result<OpenDevice> {
         let choice = DeviceChoice::Gpu(number);
         Err(Error::usage(format!("`--device {choice}`: this build has no GPU support")).hint(format!(
             "build it in: `cargo run --features gpu -- train --device {choice} ...`, or use `--device cpu`"
@@ -81,15 +92,22 @@ mod gpu {
 
 #[cfg(feature = "gpu")]
 mod gpu {
-    use super::{Device, DeviceChoice, Error, Result};
+    use super::{Device, DeviceChoice, Error, OpenDevice, Result};
     use burn::backend::wgpu::graphics::AutoGraphicsApi;
     use burn::backend::wgpu::{RuntimeOptions, WgpuInitError, try_init_setup};
     use burn::backend::{CubeDevice, DispatchDevice, WgpuDevice, WgpuDeviceKind};
     use burn::tensor::DeviceType;
     use std::sync::{Mutex, PoisonError};
 
-    /// The adapters opened so far, with their names: the runtime opens each only once.
-    static OPENED: Mutex<Vec<(WgpuDevice, String)>> = Mutex::new(Vec::new());
+    /// An adapter's own words for itself, and its driver's.
+    #[derive(Clone)]
+    struct Words {
+        name: String,
+        driver: String,
+    }
+
+    /// The adapters opened so far, with their words: the runtime opens each only once.
+    static OPENED: Mutex<Vec<(WgpuDevice, Words)>> = Mutex::new(Vec::new());
 
     /// The adapters that the graphics API lists, best first; none of them is opened.
     fn adapters() -> Vec<WgpuDevice> {
@@ -117,24 +135,30 @@ mod gpu {
         }
     }
 
-    /// Opens an adapter, and gives its own name for itself.
+    /// Opens an adapter, and gives its words for itself.
     ///
     /// Left to its first tensor, the runtime would open it too, but panic where that fails.
-    fn opened(adapter: &WgpuDevice) -> Result<String, WgpuInitError> {
+    fn opened(adapter: &WgpuDevice) -> Result<Words, WgpuInitError> {
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, name)) = opened.iter().find(|(known, _)| known == adapter) {
-            return Ok(name.clone());
+        if let Some((_, words)) = opened.iter().find(|(known, _)| known == adapter) {
+            return Ok(words.clone());
         }
         let setup = try_init_setup::<AutoGraphicsApi>(adapter, RuntimeOptions::try_default()?)?;
         let kind = if rank(&adapter.kind) == SOFTWARE { "software adapter" } else { "GPU" };
-        let name = format!("{kind}: {} ({:?})", setup.adapter.get_info().name, setup.backend);
-        opened.push((adapter.clone(), name.clone()));
-        Ok(name)
+        let info = setup.adapter.get_info();
+        let words = Words {
+            name: format!("{kind}: {} ({:?})", info.name, setup.backend),
+            driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
+        };
+        opened.push((adapter.clone(), words.clone()));
+        Ok(words)
     }
 
-    fn device(choice: DeviceChoice, adapter: WgpuDevice) -> Result<(Device, String)> {
+    fn device(choice: DeviceChoice, adapter: WgpuDevice) -> Result<OpenDevice> {
         match opened(&adapter) {
-            Ok(name) => Ok((Device::new(adapter), name)),
+            Ok(Words { name, driver }) => {
+                Ok(OpenDevice { device: Device::new(adapter), name, driver: Some(driver) })
+            }
             Err(error) => {
                 Err(Error::failed(format!("`--device {choice}`: the adapter cannot be opened: {error}"))
                     .hint("update its driver, or use `--device cpu`"))
@@ -142,12 +166,12 @@ mod gpu {
         }
     }
 
-    pub(super) fn real() -> Result<Option<(Device, String)>> {
+    pub(super) fn real() -> Result<Option<OpenDevice>> {
         let best = adapters().into_iter().find(|adapter| rank(&adapter.kind) < SOFTWARE);
         best.map(|adapter| device(DeviceChoice::Auto, adapter)).transpose()
     }
 
-    pub(super) fn open(number: Option<usize>) -> Result<(Device, String)> {
+    pub(super) fn open(number: Option<usize>) -> Result<OpenDevice> {
         let choice = DeviceChoice::Gpu(number);
         let adapters = adapters();
         match (adapters.get(number.unwrap_or(0)), number) {
@@ -164,7 +188,7 @@ mod gpu {
     /// Every adapter by its number and name, for the user to choose from.
     fn listed(adapters: &[WgpuDevice]) -> String {
         let entry = |(number, adapter): (usize, &WgpuDevice)| match opened(adapter) {
-            Ok(name) => format!("`gpu:{number}` ({name})"),
+            Ok(Words { name, .. }) => format!("`gpu:{number}` ({name})"),
             Err(error) => format!("`gpu:{number}` (cannot be opened: {error})"),
         };
         adapters.iter().enumerate().map(entry).collect::<Vec<_>>().join(", ")
@@ -187,10 +211,12 @@ mod gpu {
         #[test]
         fn an_adapter_opens_twice_and_names_itself() {
             match (open(None), adapters().is_empty()) {
-                (Ok((device, name)), false) => {
-                    assert_eq!(open(Some(0)).unwrap(), (device.clone(), name.clone()));
+                (Ok(opened), false) => {
+                    assert_eq!(open(Some(0)).unwrap(), opened);
+                    let OpenDevice { device, name, driver } = opened;
                     assert_ne!(device, Device::flex());
                     assert!(name.starts_with("GPU: ") || name.starts_with("software adapter: "), "{name}");
+                    assert!(driver.is_some_and(|driver| !driver.is_empty()));
                 }
                 (Err(error), true) => assert!(error.message().contains("no graphics adapter"), "{error}"),
                 (other, empty) => panic!("{other:?} where adapters are empty: {empty}"),
@@ -200,7 +226,7 @@ mod gpu {
         #[test]
         fn auto_takes_no_software_adapter() {
             let hardware = adapters().iter().any(|adapter| rank(&adapter.kind) < SOFTWARE);
-            let (device, name) = super::super::open(DeviceChoice::Auto).unwrap();
+            let OpenDevice { device, name, .. } = super::super::open(DeviceChoice::Auto).unwrap();
             assert_eq!(device == Device::flex(), !hardware, "{name}");
             assert!(!name.starts_with("software adapter"), "{name}");
         }
@@ -213,7 +239,7 @@ mod gpu {
 pub(crate) fn adapter(left_out: &str) -> Option<Device> {
     use std::io::Write;
     match open(DeviceChoice::Gpu(None)) {
-        Ok((device, _)) => Some(device),
+        Ok(opened) => Some(opened.device),
         Err(error) => {
             let required = std::env::var_os("LONGWAVE_REQUIRE_GPU").is_some_and(|value| value == "1");
             assert!(!required, "LONGWAVE_REQUIRE_GPU=1: {error}");
@@ -243,9 +269,9 @@ mod tests {
 
     #[test]
     fn the_cpu_opens() {
-        let (device, description) = open(DeviceChoice::Cpu).unwrap();
+        let OpenDevice { device, name, driver } = open(DeviceChoice::Cpu).unwrap();
         assert_eq!(device, Device::flex());
-        assert_eq!(description, "CPU");
+        assert_eq!((name.as_str(), driver), ("CPU", None));
     }
 
     #[cfg(not(feature = "gpu"))]
@@ -254,6 +280,6 @@ mod tests {
         let error = open(DeviceChoice::Gpu(Some(1))).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(error.hint_text().unwrap().contains("cargo run --features gpu -- train --device gpu:1"));
-        assert_eq!(open(DeviceChoice::Auto).unwrap().0, Device::flex());
+        assert_eq!(open(DeviceChoice::Auto).unwrap().device, Device::flex());
     }
 }

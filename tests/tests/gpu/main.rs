@@ -55,9 +55,9 @@ fn adapter(left_out: &str) -> Option<Device> {
     // Written past the capture of the test's output: a test that passes shows nothing of it.
     let tell = |line: &str| std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
     match device::open(DeviceChoice::Gpu(None)) {
-        Ok((device, name)) => {
-            tell(&format!("{left_out}: on {name}"));
-            Some(device)
+        Ok(opened) => {
+            tell(&format!("{left_out}: on {}", opened.name));
+            Some(opened.device)
         }
         Err(error) => {
             let required = std::env::var_os("LONGWAVE_REQUIRE_GPU").is_some_and(|value| value == "1");

@@ -3,6 +3,7 @@
 use crate::common::{self, PROGRAM, Project, halves, trainer};
 use crate::{LOSS, MOVED, VOCABULARY, adapter, apart, difference, hold, lists};
 use burn::tensor::Device;
+use longwave_core::sealed_line;
 use longwave_eval::row::read_rows;
 use longwave_experiment::Config;
 use longwave_kernels::{DeviceChoice, Precision, device};
@@ -54,7 +55,7 @@ fn the_program_trains_evaluates_and_resumes() {
     let outcome = train("whole", &[]);
     let rows = read_rows(&project.path("whole/results.jsonl")).unwrap();
     assert_eq!(rows.len(), 8);
-    let (_, name) = device::open(DeviceChoice::Gpu(None)).unwrap();
+    let name = device::open(DeviceChoice::Gpu(None)).unwrap().name;
     assert!(outcome.stderr.contains(&format!("device    {name}")), "{}", outcome.stderr);
     assert!(rows.iter().all(|row| row.device == name));
 
@@ -91,6 +92,52 @@ fn the_program_trains_evaluates_and_resumes() {
     }
 }
 
+/// Rewrites what is remembered of the GPU's checks.
+fn remember(project: &Project, change: impl Fn(&str) -> String) {
+    let folder = std::fs::read_dir(project.path(".cache/devices")).unwrap();
+    let path = folder.map(|entry| entry.unwrap().path()).next().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut known: serde_json::Value = serde_json::from_str(&change(&text)).unwrap();
+    known.as_object_mut().unwrap().remove("checksum");
+    std::fs::write(&path, sealed_line::seal(&known.to_string()) + "\n").unwrap();
+}
+
+#[test]
+fn a_gpu_is_checked_once_before_it_trains_and_refused_if_it_computes_wrong() {
+    if adapter("the checks before a training").is_none() {
+        return;
+    }
+    let project = project();
+    let train =
+        ["train", "--config", "small.toml", "--device", "gpu", "--set", "train.steps=2", "--out", "run"];
+    let first = succeed(&project, &train);
+    assert!(first.stderr.contains("checking  "), "{}", first.stderr);
+    remember(&project, |text| text.replace("\"repeatable\":true", "\"repeatable\":false"));
+    std::fs::remove_dir_all(project.path("run")).unwrap();
+    let second = succeed(&project, &train);
+    assert!(!second.stderr.contains("checking  "), "{}", second.stderr);
+    assert!(second.stdout.contains("does not repeat its sums bit for bit"), "{}", second.stdout);
+    let rows = read_rows(&project.path("run/results.jsonl")).unwrap();
+    assert!(rows.iter().all(|row| row.repeatable == Some(false)));
+
+    let failed = r#""failed":[{"name":"kernel: gelu","finding":"values: off by 3.0e-1"}]"#;
+    remember(&project, |text| text.replace("\"failed\":[]", failed));
+    let refused = project.run(&train);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("the first is `kernel: gelu` (values: off by 3.0e-1)"),
+        "{}",
+        refused.stderr
+    );
+    assert!(refused.stderr.contains("\n\nhint: train with `--device cpu`"), "{}", refused.stderr);
+    // What was trained before can be read, with a warning.
+    let read = succeed(&project, &["eval", "run", "--device", "gpu"]);
+    assert!(read.stderr.contains("trust no number that it makes"), "{}", read.stderr);
+    // The plain operations are checked apart.
+    let plainly = succeed(&project, &[&train[..5], &["--kernels", "reference", "--out", "plain"]].concat());
+    assert!(plainly.stderr.contains("checking  "), "{}", plainly.stderr);
+}
+
 #[test]
 fn an_adapter_that_is_not_there_is_named_with_those_that_are() {
     if adapter("`--device gpu:77` beside an adapter").is_none() {
@@ -104,7 +151,7 @@ fn an_adapter_that_is_not_there_is_named_with_those_that_are() {
         "{}",
         outcome.stderr
     );
-    let (_, name) = device::open(DeviceChoice::Gpu(Some(0))).unwrap();
+    let name = device::open(DeviceChoice::Gpu(Some(0))).unwrap().name;
     assert!(outcome.stderr.contains(&format!("hint: use `gpu:0` ({name})")), "{}", outcome.stderr);
     assert!(!project.exists("runs"), "nothing is written");
 }

@@ -46,6 +46,7 @@ mod resume;
 mod rope_parameters;
 mod search;
 mod segments;
+mod soak;
 mod stages;
 mod string;
 #[cfg(unix)]

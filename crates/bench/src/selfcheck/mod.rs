@@ -4,10 +4,14 @@
 //! - [`encodings`]: a small model with every encoding against the same, and laws that encodings obey.
 //! - [`laws`]: what must hold of the encodings, extensions, protocols and metrics that a program registers.
 //! - [`device`]: what the device holds, and that it repeats itself.
+//! - [`Verdict`]: what was found, remembered for each driver, so that a GPU that computes wrong trains nothing.
 
 pub mod device;
 pub mod encodings;
 pub mod kernels;
+mod remembered;
+
+pub use remembered::{Failure, Identity, Verdict};
 
 use crate::laws;
 use burn::tensor::{Device, Tensor};

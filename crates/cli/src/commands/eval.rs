@@ -1,6 +1,7 @@
 //! `longwave eval`: evaluates a trained run again, differently.
 
 use crate::configs::warn;
+use crate::device_check;
 use crate::options::{RunOptions, extensions, introduce, one_of, one_value, parsed};
 use crate::output::{json_lines, status};
 use crate::tables::{print_tables, renew_report};
@@ -66,7 +67,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let found = FoundRun::find(run, *checkpoint, corpus, &mut Terminal::default())?;
     let other = corpus.filter(|_| found.other_given());
     let evaluations = evaluations(arguments, other)?;
-    let machine = compute.open()?;
+    let mut machine = compute.open()?;
+    device_check::before_reading(&mut machine)?;
     if let Some(note) = found.note() {
         tracing::warn!("{note}");
     }

@@ -1,6 +1,7 @@
 //! `longwave task`: does one run of a study.
 
 use crate::configs::warn;
+use crate::device_check;
 use crate::interrupt;
 use crate::options::parsed;
 use crate::output::{be_followed, status};
@@ -75,7 +76,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn work(task: &StudyTask, device: DeviceChoice, store: &Store) -> Result<()> {
-    let machine = Machine::open(device, Some(task.threads))?;
+    let mut machine = Machine::open(device, Some(task.threads))?;
+    device_check::before_training(&mut machine)?;
     let config = task.job.config.clone();
     let rows = experiment(config, &store.run(&task.job.key), true, &machine, &mut Terminal::default())?;
     store.finish(&task.job, &rows)?;

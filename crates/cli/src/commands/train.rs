@@ -1,6 +1,7 @@
 //! `longwave train`: trains, checkpoints, evaluates as the config says, prints the table.
 
 use crate::configs::{default_folder, read_config, warn};
+use crate::device_check;
 use crate::options::{Compute, ConfigArgument, parsed};
 use crate::study_runner::run_seeds;
 use crate::tables::{print_tables, renew_report};
@@ -46,7 +47,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     warn(&config.warnings);
     let folder = out.clone().unwrap_or_else(|| default_folder(&config.run));
-    let rows = experiment(config, &folder, *resume, &compute.open()?, &mut Terminal::default())?;
+    let mut machine = compute.open()?;
+    device_check::before_training(&mut machine)?;
+    let rows = experiment(config, &folder, *resume, &machine, &mut Terminal::default())?;
     if rows.is_empty() {
         return Ok(());
     }

@@ -219,7 +219,7 @@ fn device_kind(devices: &[String]) -> Result<&'static str> {
                 DeviceChoice::Cpu => "cpu",
                 DeviceChoice::Gpu(_) => "gpu",
                 DeviceChoice::Auto => {
-                    let (_, name) = longwave_kernels::device::open(DeviceChoice::Auto)?;
+                    let name = longwave_kernels::device::open(DeviceChoice::Auto)?.name;
                     if name == "CPU" { "cpu" } else { "gpu" }
                 }
             })

@@ -44,6 +44,7 @@ pub fn row(extend: &str, length: usize, nll: f64) -> ResultRow {
         ),
         difference: None,
         device: "cpu".into(),
+        repeatable: None,
         threads: 2,
         version: "0.1.0".into(),
     }

@@ -36,7 +36,7 @@ use serde_json::Value;
 pub const FORMAT: u32 = 1;
 
 /// The fields that a measurement fills in besides those of metrics; all others tell which measurement it is.
-const MEASURED: [&str; 15] = [
+const MEASURED: [&str; 16] = [
     "format",
     "chosen_among",
     "corpus",
@@ -50,6 +50,7 @@ const MEASURED: [&str; 15] = [
     "per_document",
     "difference",
     "device",
+    "repeatable",
     "threads",
     "version",
 ];
@@ -124,6 +125,10 @@ pub struct ResultRow {
     pub difference: Option<ReferenceDifference>,
     /// The device it was measured on, in words.
     pub device: String,
+    /// `false` where that device gave other bits when it computed the same twice, so that measuring again gives this row but
+    /// for rounding; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeatable: Option<bool>,
     /// Threads it was measured with.
     pub threads: usize,
     /// Version of the program.

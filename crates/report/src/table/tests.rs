@@ -152,6 +152,16 @@ fn tasks_show_exact_match_and_accuracy() {
 }
 
 #[test]
+fn a_device_that_does_not_repeat_its_bits_is_named_once() {
+    let on_gpu = |row: ResultRow, repeatable| ResultRow { device: "GPU: a".into(), repeatable, ..row };
+    let rows = |repeatable| few().into_iter().map(|row| on_gpu(row, repeatable)).collect::<Vec<_>>();
+    let note = "GPU: a does not repeat its sums bit for bit: measured again, the last digits may differ";
+    let named = |rows: &[ResultRow]| table(rows).notes.iter().filter(|found| *found == note).count();
+    assert_eq!(named(&rows(Some(false))), 1);
+    assert_eq!(named(&rows(None)) + named(&rows(Some(true))), 0);
+}
+
+#[test]
 fn several_runs_have_a_column_of_their_own() {
     let mut rows = few();
     rows.push(ResultRow { encoding: "alibi".into(), ..example::row("short", "direct", 128, 13.0) });

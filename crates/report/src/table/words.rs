@@ -6,6 +6,7 @@ use crate::block::{Block, Line, multiple};
 use longwave_eval::text::Material;
 use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Which text was read, and with which checkpoint, as a title ends.
 pub(crate) fn text_of(block: &Block) -> String {
@@ -89,6 +90,7 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     }
     notes.extend(marks(block, &cells, metric, "length"));
     notes.extend(across(block).map(str::to_owned));
+    notes.extend(devices_that_do_not_repeat(block));
     if let (true, Some(longest)) =
         (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
     {
@@ -98,6 +100,17 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
         ));
     }
     notes
+}
+
+/// The devices whose rows come out with other last digits when they are measured again.
+fn devices_that_do_not_repeat(block: &Block) -> Option<String> {
+    let rows = block.lines.iter().flat_map(|line| line.rows.values().flatten());
+    let devices = rows.filter(|row| row.repeatable == Some(false)).map(|row| row.device.as_str());
+    let devices: BTreeSet<&str> = devices.collect();
+    (!devices.is_empty()).then(|| {
+        let named = devices.into_iter().collect::<Vec<_>>().join(" and ");
+        format!("{named} does not repeat its sums bit for bit: measured again, the last digits may differ")
+    })
 }
 
 /// What a reader must know before comparing two lengths of a block, see [`across_lengths`].

@@ -27,6 +27,7 @@ use crate::schedule::Schedule;
 use crate::segment_memory;
 use crate::stage::OptimizerState;
 use burn::tensor::Device;
+use longwave_core::file::existing_folder;
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, file};
 use longwave_data::{Dataset, Split};
@@ -331,7 +332,7 @@ impl<'a> Trainer<'a> {
     }
 }
 
-/// Writes what a run's folder holds before training: the resolved config and the tokenizer.
+/// Writes what a run's folder holds before training: the resolved config, the tokenizer, and the folder of the checkpoints.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -340,6 +341,7 @@ pub fn open_folder(run: &Run, document: &toml::Table, dataset: &Dataset) -> Resu
         .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
     remove_leftovers(&run.folder);
     file::write(&run.folder.join("config.toml"), text.as_bytes())?;
+    existing_folder::make_below(&run.folder, &run.folder.join("checkpoints"))?;
     if let Some(record) = dataset.record() {
         record.write(&run.folder)?;
     }

@@ -129,7 +129,10 @@ pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<HookPoint> {
     let count = ROWS.min(sizes.train_length);
     let tokens = Tensor::<2, Int>::zeros([1, count], &device);
     let positions = Positions::range(0..count);
-    let rows = |layer| Rows::new(layer, &tokens, &positions);
+    // What stands for the block's projection of keys, where the encoding reads it.
+    let keys = Tensor::<2>::ones([sizes.width, sizes.kv_heads * sizes.head_dim], &device);
+    let key_matrix = encoding.capabilities().reads_key_matrix.then_some(&keys);
+    let rows = |layer| Rows { key_matrix, ..Rows::new(layer, &tokens, &positions) };
     let input = Tensor::<3>::ones([1, count, sizes.width], &device);
     let enters = |layer| layer < sizes.layers && changed(&input, &encoding.embed(input.clone(), rows(layer)));
     let of_block = Rows { input: Some(LayerInput { all: &input, first: 0 }), ..rows(0) };

@@ -2,12 +2,14 @@
 //!
 //! - [`catalog`]: every encoding and every extension, with what their files state and what their hooks do.
 //! - [`tables`]: the catalog as the two Markdown tables of the reference in `docs`.
+//! - [`charts`]: the same as charts and heat maps, and a page that shows them.
 //! - [`picture`]: one encoding, as trained and as an extension reads it, as numbers and as text.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod catalog;
+pub mod charts;
 pub mod picture;
 pub mod tables;
 
-pub use picture::{Picture, pictures};
+pub use picture::{Detail, Picture, View, pictures};

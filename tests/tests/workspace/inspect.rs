@@ -226,3 +226,48 @@ fn a_list_needs_no_config_and_takes_none() {
     let outcome = listed(&["--list", "--length", "4"]);
     assert!(outcome.code == Some(2) && outcome.stderr.contains("--list"), "{}", outcome.stderr);
 }
+
+#[test]
+fn pictures_are_written_as_files_with_a_page() {
+    let project = Project::new();
+    let arguments = ["inspect", "small.toml", "--length", "4L", "--extend", "yarn", "--out", "pictures"];
+    let outcome = project.run(&arguments);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the page is pictures/index.html"), "{}", outcome.stderr);
+    for file in ["turns", "frequencies", "decay-trained", "decay-read", "logits"] {
+        let svg = String::from_utf8(project.read(&format!("pictures/{file}.svg"))).unwrap();
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{file}");
+        assert!(project.read(&format!("pictures/{file}.png")).starts_with(b"\x89PNG"), "{file}");
+    }
+    let page = String::from_utf8(project.read("pictures/index.html")).unwrap();
+    assert!(page.contains("trained at L = 32, read at 128 as yarn"), "{page}");
+}
+
+/// What training made of a learned table is not what it began as.
+#[test]
+fn a_trained_run_shows_its_parameters() {
+    let project = Project::new();
+    let train = ["train", "small.toml", "--set", "position={ kind = \"learned\" }", "--set", "evaluate=[]"];
+    let outcome = project.run(&train);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let shown = |arguments: &[&str]| {
+        let outcome = project.run(&[&["inspect", "runs/small-0", "--json"], arguments].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        serde_json::from_str::<Value>(&outcome.stdout).unwrap()[0]["matrix"]["values"].clone()
+    };
+    let [fresh, trained] = [shown(&[]), shown(&["--trained"])];
+    assert_ne!(fresh, trained);
+    assert_eq!(fresh[0].as_array().unwrap().len(), trained[0].as_array().unwrap().len());
+    assert_ne!(shown(&["--trained", "--checkpoint", "previous"]), trained);
+    let outcome = project.run(&["inspect", "runs/small-0", "--trained", "--out", "pictures"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let page = String::from_utf8(project.read("pictures/index.html")).unwrap();
+    assert!(page.contains("<h1>small: learned after 6 steps</h1>"), "{page}");
+    assert!(project.refused(2, &["inspect", "small.toml", "--trained"]).contains("holds no run"));
+}
+
+#[test]
+fn an_encoding_that_reads_the_block_s_keys_is_shown() {
+    let text = shown("{ kind = \"transformer_xl\", shared_key = true }", &[]);
+    assert!(text.contains("acts on     q and k"), "{text}");
+}

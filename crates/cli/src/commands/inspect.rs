@@ -1,14 +1,18 @@
 //! `longwave inspect`: shows an encoding and what an extension makes of it, or lists what there is.
 
 use crate::configs::load_config;
-use crate::options::{ConfigArgument, one_extension};
-use crate::output::data;
+use crate::options::{ConfigArgument, one_extension, parsed};
+use crate::output::{data, status};
+use burn::tensor::Device;
 use clap::Args;
 use longwave_core::{Error, Result};
 use longwave_experiment::reading_of;
-use longwave_inspect::{Picture, catalog, pictures, tables};
-use longwave_position::{Lengths, Tokens};
+use longwave_inspect::{Detail, Picture, View, catalog, charts, pictures, tables};
+use longwave_position::{Dimensions, Lengths, Reading, Tokens};
+use longwave_train::Trained;
+use longwave_train::run::CheckpointId;
 use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 /// Show an encoding in full, and what an extension makes of it, or list all there are
 #[derive(Args, Debug)]
@@ -28,9 +32,29 @@ pub(crate) struct Arguments {
     /// The extension it is read with: a kind, or an inline TOML table
     #[arg(long, value_name = "KIND")]
     extend: Option<String>,
+    /// Show what training made of the parameters: name the folder of a run in the place of a config
+    #[arg(long, conflicts_with_all = ["list", "set"])]
+    trained: bool,
+    /// With `--trained`: which checkpoint, see `eval`
+    #[arg(long, default_value = "last", value_name = "NAME", requires = "trained",
+          value_parser = parsed::<CheckpointId>)]
+    checkpoint: CheckpointId,
+    /// Write the pictures into this folder as SVG and PNG, with a page that shows them, instead of printing text
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "json"])]
+    out: Option<PathBuf>,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
+}
+
+/// What is looked at.
+struct Looked {
+    /// In words, for the page.
+    of: String,
+    reading: Reading,
+    dimensions: Dimensions,
+    /// L in tokens.
+    train_length: usize,
 }
 
 /// Runs the command.
@@ -38,19 +62,53 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.list {
         return list(arguments.json);
     }
-    let config = load_config(arguments.config.required()?, &arguments.set)?;
-    let train = config.run.train.length;
+    let named = arguments.config.required()?;
+    let looked = if arguments.trained {
+        of_run(named, arguments.checkpoint)?
+    } else {
+        of_config(named, &arguments.set)?
+    };
+    let train = looked.train_length;
     let at_training = Lengths { train, length: train };
     let length = arguments.length.map(|length| length.whole("--length", at_training)).transpose()?;
     let lengths = Lengths { length: length.unwrap_or(train), ..at_training };
     let extend = one_extension(arguments.extend.as_deref())?;
-    let (trained, dimensions) = reading_of(&config.run)?;
-    let read = extend.apply(&trained, lengths)?;
-    let pictures = pictures(&trained, &read, &extend, lengths, &dimensions)?;
+    let read = extend.apply(&looked.reading, lengths)?;
+    let detail = if arguments.out.is_some() { Detail::Drawing } else { Detail::Text };
+    let view = View { lengths, dimensions: &looked.dimensions, detail };
+    let pictures = pictures(&looked.reading, &read, &extend, &view)?;
+    if let Some(folder) = &arguments.out {
+        let paths = charts::write(&pictures, &looked.of, folder)?;
+        let page = folder.join("index.html");
+        status(&format!("{} files; the page is {}", paths.len(), page.display()));
+        return Ok(());
+    }
     if arguments.json {
         return json(&pictures);
     }
     data(&pictures.iter().map(Picture::text).collect::<Vec<_>>().join("\n"))
+}
+
+/// An encoding as a config, or that of a run, describes it.
+fn of_config(path: &Path, set: &[String]) -> Result<Looked> {
+    let in_folder = path.join("config.toml");
+    let config = load_config(if in_folder.is_file() { &in_folder } else { path }, set)?;
+    let (reading, dimensions) = reading_of(&config.run)?;
+    let (name, kind) = (&config.run.name, config.run.position.name());
+    let of = if *name == kind { name.clone() } else { format!("{name}: {kind}") };
+    Ok(Looked { of, reading, dimensions, train_length: config.run.train.length })
+}
+
+/// An encoding with the parameters of a run's checkpoint.
+fn of_run(folder: &Path, checkpoint: CheckpointId) -> Result<Looked> {
+    let trained = Trained::open(folder, checkpoint, &Device::flex())?;
+    let Trained { config, resolved, model, meta, .. } = trained;
+    Ok(Looked {
+        of: format!("{}: {} after {} steps", config.name, config.position.name(), meta.step),
+        reading: model.position,
+        dimensions: resolved.dimensions,
+        train_length: config.train.length,
+    })
 }
 
 /// Every encoding and every extension.

@@ -21,8 +21,45 @@ use std::f64::consts::TAU;
 
 use probe::Probe;
 
-/// Rows of a matrix picture: positions spread over the length.
+/// Positions that an encoding's own tables show: two less than this many at most.
 const ROWS: usize = 32;
+
+/// What is looked at, and how closely.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// L, and the length that is read.
+    pub lengths: Lengths,
+    /// The model's sizes.
+    pub dimensions: &'a Dimensions,
+    /// How closely.
+    pub detail: Detail,
+}
+
+/// How closely an encoding is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// What fits a terminal: 32 rows of a matrix, and some distances.
+    Text,
+    /// What a picture shows: 128 rows, and every distance of texts up to 4,096 tokens.
+    Drawing,
+}
+
+impl Detail {
+    /// Rows of a matrix: positions spread over the length.
+    fn rows(self) -> usize {
+        match self {
+            Self::Text => ROWS,
+            Self::Drawing => 128,
+        }
+    }
+
+    fn distances(self, length: usize) -> Vec<usize> {
+        match self {
+            Self::Drawing if length <= 4096 => (0..length).collect(),
+            _ => distances(length),
+        }
+    }
+}
 
 /// What is shown of one encoding.
 #[derive(Clone, Debug, Serialize)]
@@ -57,6 +94,9 @@ pub struct Picture {
     /// The mean over the bands of the cosine of the angle between two positions, times what decays: what is
     /// left of the inner product of a vector with itself. Absent where the encoding has no frequencies.
     pub decay: Option<ByDistance>,
+    /// The share of steps from a distance to the next at which the decay as read rises instead of falls. Absent where there
+    /// is no decay, or one distance alone.
+    pub rising_share: Option<f64>,
     /// Numbers of the encoding's own.
     pub details: Vec<Summary>,
     /// The encoding at a glance.
@@ -145,8 +185,7 @@ pub fn pictures(
     trained: &Reading,
     read: &Reading,
     extend: &ExtensionConfig,
-    lengths: Lengths,
-    dimensions: &Dimensions,
+    view: &View<'_>,
 ) -> Result<Vec<Picture>> {
     if let TextLayout::Drawn { .. } | TextLayout::Cells { .. } | TextLayout::Segments { .. } = read.layout() {
         return Err(Error::usage(format!(
@@ -155,13 +194,13 @@ pub fn pictures(
         ))
         .hint("leave `--extend` out: the encoding itself is read as trained"));
     }
-    read.check(&Positions::range(0..lengths.length))?;
+    read.check(&Positions::range(0..view.lengths.length))?;
     let facts = catalog::encodings()?;
     let mut pictures = Vec::new();
     for (index, encoding) in read.encodings().iter().enumerate() {
         if let Some(facts) = facts.iter().find(|facts| facts.kind == encoding.kind()) {
             let indices = [trained_index(trained, read, index), index];
-            pictures.push(picture(facts, [trained, read], indices, extend, lengths, dimensions));
+            pictures.push(picture(facts, [trained, read], indices, extend, view));
         }
     }
     Ok(pictures)
@@ -180,13 +219,13 @@ fn picture(
     [trained, read]: [&Reading; 2],
     indices: [usize; 2],
     extend: &ExtensionConfig,
-    lengths: Lengths,
-    dimensions: &Dimensions,
+    view: &View<'_>,
 ) -> Picture {
+    let View { lengths, dimensions, detail } = *view;
     let both = [(trained, indices[0]), (read, indices[1])];
     let probes = both.map(|(reading, index)| Probe::new(reading, index, lengths.length, dimensions));
     let encodings = both.map(|(reading, index)| &reading.encodings()[index]);
-    let distances = distances(lengths.length);
+    let distances = detail.distances(lengths.length);
     let by_distance = |of: &dyn Fn(&Probe<'_>) -> Option<Vec<Row>>| {
         let [trained, read] = probes.each_ref().map(of);
         Some(ByDistance { distances: distances.clone(), trained: trained?, read: read? })
@@ -213,9 +252,19 @@ fn picture(
             .map(|(trained, read)| spectrum(trained, read, probes[1].temperature(), lengths.train)),
         bias: by_distance(&|probe| probe.bias(&distances)),
         decay: by_distance(&|probe| probe.decay(&distances)),
+        rising_share: rising_share(&probes[1], lengths.length),
         details: encodings[1].summaries(&sampled),
-        matrix: probes[1].matrix(spread(lengths.length, ROWS)),
+        matrix: probes[1].matrix(spread(lengths.length, detail.rows())),
     }
+}
+
+/// The share of steps from a distance to the next at which the decay rises.
+fn rising_share(probe: &Probe<'_>, length: usize) -> Option<f64> {
+    let distances: Vec<usize> = (0..length).collect();
+    let decay: Vec<f64> = probe.decay(&distances)?.first()?.iter().map_while(|value| *value).collect();
+    let steps = decay.len().checked_sub(1).filter(|&steps| steps > 0)?;
+    let rising = decay.windows(2).filter(|pair| pair[1] > pair[0]).count();
+    Some(rising as f64 / steps as f64)
 }
 
 /// What happens past the training length, with the rows of a larger table.

@@ -21,7 +21,15 @@ impl Picture {
             parts.push(by_distance("bias by distance", bias));
         }
         if let Some(decay) = &self.decay {
-            parts.push(by_distance("decay: mean of cos(angle) over the bands, by distance", decay));
+            let mut text = by_distance("decay: mean of cos(angle) over the bands, by distance", decay);
+            if let Some(share) = self.rising_share {
+                let _ = writeln!(
+                    text,
+                    "it rises in {:.1}% of the steps from a distance to the next",
+                    100.0 * share
+                );
+            }
+            parts.push(text);
         }
         parts.extend(self.details.iter().map(detail));
         parts.push(self.matrix.text());

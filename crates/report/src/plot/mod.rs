@@ -7,6 +7,7 @@
 mod canvas;
 mod draw;
 mod from_rows;
+mod heat;
 mod looks;
 mod pdf;
 mod scale;
@@ -23,6 +24,7 @@ use std::path::Path;
 pub use canvas::Typeface;
 pub(crate) use from_rows::metric_axis;
 pub use from_rows::{Curve, by_length, positions, training};
+pub use heat::{Edge, HeatMap};
 pub use looks::Looks;
 pub use scale::Scale;
 
@@ -126,11 +128,14 @@ pub fn write_png(chart: &Chart, path: &Path) -> Result<()> {
     let mut buffer = vec![u8::MAX; (drawn.0 * drawn.1 * 3) as usize];
     draw::draw(chart, &layout, BitMapBackend::with_buffer(&mut buffer, drawn), FINE, BITMAP_TEXT_DROP)?;
     let size = (drawn.0 / SMOOTH, drawn.1 / SMOOTH);
-    let pixels = smooth(&buffer, size.0 as usize);
+    file::write(path, &png(&smooth(&buffer, size.0 as usize), size.0, size.1)?)
+}
+
+/// RGB pixels as a PNG.
+fn png(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>> {
     let mut encoded = Vec::new();
-    let encoder = PngEncoder::new(&mut encoded);
-    encoder.write_image(&pixels, size.0, size.1, ColorType::Rgb8).map_err(failed)?;
-    file::write(path, &encoded)
+    PngEncoder::new(&mut encoded).write_image(pixels, width, height, ColorType::Rgb8).map_err(failed)?;
+    Ok(encoded)
 }
 
 /// A figure for a paper.

@@ -50,9 +50,14 @@ pub(crate) const COUNTS: [(&str, ColumnType, &str); 5] = [
 ];
 
 /// The columns after those of metrics.
-pub(crate) const LAST: [(&str, ColumnType, &str); 5] = [
+pub(crate) const LAST: [(&str, ColumnType, &str); 6] = [
     ("config_hash", Text, "hash of what the model was trained with"),
     ("device", Text, "the device of the measurement, in words"),
+    (
+        "repeatable",
+        Boolean,
+        "false where the device gave other bits when it computed the same again; empty otherwise",
+    ),
     ("threads", Whole, "threads of the measurement"),
     ("version", Text, "version of the program"),
     ("format", Whole, "version of the row format"),

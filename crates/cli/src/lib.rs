@@ -60,6 +60,12 @@ pub fn main() -> ExitCode {
     Program::new().run()
 }
 
+/// The command line with all its commands and options, for what is generated from it, such as manual pages.
+#[doc(hidden)]
+pub fn command_line() -> clap::Command {
+    <Arguments as clap::CommandFactory>::command()
+}
+
 fn run_command() -> ExitCode {
     allocator::keep_freed_memory();
     // clap prints help and usage errors itself, and ends with 0 or 2.

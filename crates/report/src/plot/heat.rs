@@ -3,8 +3,6 @@
 use super::canvas::{Canvas, Side, Typeface, load_font};
 use super::draw::{FAINT, INK, PAPER};
 use super::{BITMAP_TEXT_DROP, FINE, SIZE, SMOOTH, png, smooth};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use longwave_core::{Error, Result, file};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::drawing::IntoDrawingArea;
@@ -76,7 +74,7 @@ impl HeatMap {
         text.truncate(text.trim_end().trim_end_matches("</svg>").len());
         for ([x, y, wide, high], (pixels, columns)) in pictures {
             let rows = pixels.len() / (3 * columns);
-            let encoded = STANDARD.encode(png(&pixels, columns as u32, rows as u32)?);
+            let encoded = base64::encode(png(&pixels, columns as u32, rows as u32)?);
             let _ = writeln!(
                 text,
                 "<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" preserveAspectRatio=\"none\" \

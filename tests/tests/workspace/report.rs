@@ -51,6 +51,46 @@ fn an_evaluation_renews_tables_charts_and_page() {
     assert!(!trained.contains("yarn") && text(&project, "perplexity.svg") != chart);
 }
 
+/// The words of a command as the page has it: a shell's, in HTML.
+fn words_of(command: &str) -> Vec<String> {
+    let text = command.replace("&#39;", "'").replace("&quot;", "\"");
+    let mut words = vec![String::new()];
+    for (index, part) in text.split('\'').enumerate() {
+        let pieces: Vec<&str> = if index % 2 == 0 { part.split(' ').collect() } else { vec![part] };
+        for (place, piece) in pieces.into_iter().enumerate() {
+            if place > 0 {
+                words.push(String::new());
+            }
+            words.last_mut().unwrap().push_str(piece);
+        }
+    }
+    words
+}
+
+#[test]
+fn the_command_below_a_table_measures_its_numbers_again() {
+    let project = Project::new();
+    let blocks = "evaluate=[{ lengths = [\"L\", \"2L\"], extend = [\"direct\", \"yarn\"] }, \
+                  { protocol = \"by_position\", lengths = [\"2L\"], split = \"validation\", bucket = 8 }]";
+    project.train(&["--set", blocks]);
+    let rows = text(&project, "results.jsonl");
+    let page = text(&project, "report.html");
+    let commands: Vec<&str> = page
+        .split("How to reproduce this table</summary><pre>longwave ")
+        .skip(1)
+        .map(|rest| rest.split('<').next().unwrap())
+        .collect();
+    assert_eq!(commands.len(), 3, "perplexity, and by position its mean and its curve");
+    for command in commands {
+        let words = words_of(command);
+        let words: Vec<&str> = words.iter().map(String::as_str).chain(["--device", "cpu"]).collect();
+        let outcome = project.run(&words);
+        assert_eq!(outcome.code, Some(0), "{command}: {}", outcome.stderr);
+        // A row that differed in anything would be another row.
+        assert_eq!(text(&project, "results.jsonl"), rows, "{command}");
+    }
+}
+
 #[test]
 fn a_report_that_cannot_be_written_is_an_error_that_keeps_the_rows() {
     let project = Project::new();
@@ -90,7 +130,8 @@ fn the_loss_by_position_has_a_table_beside_its_chart() {
     for file in ["report.html", "results.md"] {
         assert!(text(&project, file).contains(title), "{file}");
     }
-    assert_eq!(text(&project, "report.html").matches("trained length").count(), 1);
+    // The chart is drawn for a wide and for a narrow screen.
+    assert_eq!(text(&project, "report.html").matches("trained length").count(), 2);
 }
 
 #[test]

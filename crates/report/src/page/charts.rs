@@ -2,8 +2,9 @@
 
 use super::folder::Run;
 use crate::block::Block;
+use crate::grid::{Entry, Grid, Header};
 use crate::history::Reading;
-use crate::plot::{Chart, Curve, Looks, by_length, positions, training};
+use crate::plot::{Chart, Curve, Looks, Series, by_length, positions, training};
 use crate::table::Table;
 use longwave_eval::Split;
 use longwave_eval::protocols::{self, Key};
@@ -152,6 +153,25 @@ pub(super) fn training_chart(runs: &[Run], looks: &Looks) -> Option<Chart> {
     }
     curves.retain(|curve| curve.values.len() > 1);
     Some(training(&curves, looks)).filter(Chart::has_numbers)
+}
+
+/// The values of a chart of training losses that a reader looks for: where each curve begins and ends, and its least.
+pub(super) fn training_table(chart: &Chart) -> Grid {
+    let shown = |value: f64| Entry::new(format!("{value:.4}"));
+    let row = |series: &Series| {
+        let (first, last) = (series.points.first()?, series.points.last()?);
+        let least = series.points.iter().map(|point| point.y).fold(f64::INFINITY, f64::min);
+        let steps = Entry::new(format!("{:.0}", last.x));
+        Some(vec![Entry::new(series.name.clone()), steps, shown(first.y), shown(least), shown(last.y)])
+    };
+    let numbers = ["last step", "first loss", "least", "last"].map(Header::number);
+    Grid {
+        title: "Training losses".into(),
+        setting: "nats per token; long curves are averaged over neighbouring steps".into(),
+        headers: std::iter::once(Header::words("curve")).chain(numbers).collect(),
+        rows: chart.series.iter().filter_map(row).collect(),
+        notes: Vec::new(),
+    }
 }
 
 /// Runs under each name, in order of first appearance.

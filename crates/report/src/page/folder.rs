@@ -4,7 +4,7 @@ use longwave_core::{Error, Result, file, line_count, sealed_line};
 use longwave_eval::{ResultRow, row};
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Runs lie in the folder itself, in `runs/NAME`, or one level deeper in a study's folder.
 const DEPTH: usize = 3;
@@ -15,6 +15,8 @@ pub struct Run {
     /// Its folder below the reported one, or that folder's own name; runs of a study that differ in the seed alone share
     /// a name.
     pub(super) name: String,
+    /// Where it lies.
+    folder: PathBuf,
     /// What was measured.
     pub(super) rows: Vec<ResultRow>,
     /// What was logged while training; empty where there is no `metrics.jsonl`.
@@ -42,6 +44,7 @@ impl Run {
         let (metrics, config) = (folder.join("metrics.jsonl"), folder.join("config.toml"));
         Ok(Self {
             name,
+            folder: folder.to_owned(),
             rows,
             metrics: if metrics.is_file() { read_metrics(&metrics)? } else { Vec::new() },
             config: if config.is_file() { Some(file::read_text(&config)?) } else { None },
@@ -60,6 +63,23 @@ impl Run {
             }
         }
         members
+    }
+
+    /// Whether a row was measured on this run.
+    pub(super) fn has(&self, row: &ResultRow) -> bool {
+        let same = |own: &ResultRow| {
+            (&own.run, own.seed, &own.config_hash, &own.checkpoint)
+                == (&row.run, row.seed, &row.config_hash, &row.checkpoint)
+        };
+        self.rows.iter().any(same)
+    }
+
+    /// The folder as a command names it: as it was reported, but no absolute path, which says where somebody's files lie.
+    pub(super) fn place(&self, reported: &Path) -> String {
+        let own = self.folder.strip_prefix(reported).ok().filter(|_| reported.is_absolute());
+        let place = own.map(|below| Path::new(reported.file_name().unwrap_or_default()).join(below));
+        let text = place.as_ref().unwrap_or(&self.folder).to_string_lossy().into_owned();
+        text.trim_end_matches('/').to_owned()
     }
 
     /// `(step, loss)` of every logged step, in nats per token.

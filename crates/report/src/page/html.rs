@@ -1,77 +1,136 @@
-//! The page: one file, no script, nothing fetched, for light and dark screens and for print.
+//! The page: one file that fetches nothing, for light and dark screens of any width and for print. A script switches
+//! series, reads values, sorts and copies; without it the page shows the same.
 
 use super::Opening;
 use super::charts::by_name;
+use super::figure::{push_chart, push_heat};
 use super::folder::Run;
+use super::how::{How, trainings};
+use super::policy::policy;
 use crate::grid::{Entry, Grid, signed};
+use crate::plot::Chart;
 use crate::table::{Cell, Table, TableRow};
+use longwave_core::Result;
 use longwave_core::text::is_invisible;
 use std::fmt::Write as _;
 
-const STYLE: &str = include_str!("style.css");
+pub(super) const STYLE: &str = include_str!("style.css");
+pub(super) const SCRIPT: &str = include_str!("script.js");
+/// A page of more sections begins with a list of them.
+const FEW: usize = 3;
+/// Texts of more signs keep room for some words where the screen is narrow.
+const LONG: usize = 12;
 
 /// What the page shows.
 pub(super) struct Page<'a> {
     pub(super) opening: &'a Opening,
     pub(super) runs: &'a [Run],
     pub(super) sections: &'a [Section<'a>],
-    /// How runs read along their training: tables with their charts as SVG.
-    pub(super) histories: Vec<(Grid, Option<String>)>,
-    /// The chart of the training losses, as SVG.
-    pub(super) learning: Option<String>,
+    /// How runs read along their training: tables with their charts.
+    pub(super) histories: Vec<(Grid, Option<Chart>)>,
+    /// The training losses, where there are some.
+    pub(super) learning: Option<(Grid, Chart)>,
 }
 
 /// One table of results.
 pub(super) struct Section<'a> {
     pub(super) table: &'a Table,
-    /// Its charts, as SVG.
-    pub(super) pictures: Vec<String>,
+    /// Its charts.
+    pub(super) charts: Vec<Chart>,
     /// Whether it has charts, also where they have nothing to draw.
     pub(super) has_charts: bool,
+    /// How its numbers are measured again.
+    pub(super) how: How,
+}
+
+/// The sections so far, and their headings.
+#[derive(Default)]
+struct Body {
+    text: String,
+    headings: Vec<String>,
+}
+
+impl Body {
+    /// Adds a section under a heading.
+    fn section(&mut self, heading: &str, write: impl FnOnce(&mut String) -> Result<()>) -> Result<()> {
+        self.headings.push(escape(heading));
+        let (number, heading) = (self.headings.len(), escape(heading));
+        let _ = writeln!(self.text, "<section id=\"section-{number}\">\n<h2>{heading}</h2>");
+        write(&mut self.text)?;
+        self.text += "</section>\n";
+        Ok(())
+    }
+
+    fn contents(&self) -> String {
+        if self.headings.len() <= FEW {
+            return String::new();
+        }
+        let item = |(number, heading): (usize, &String)| {
+            format!("<li><a href=\"#section-{number}\">{heading}</a></li>\n")
+        };
+        let items: String = (1..).zip(&self.headings).map(item).collect();
+        format!("<nav aria-label=\"Contents\"><ul>\n{items}</ul></nav>\n")
+    }
 }
 
 /// The whole page.
-pub(super) fn page(page: &Page) -> String {
+///
+/// # Errors
+/// A chart has nothing to draw.
+pub(super) fn page(page: &Page) -> Result<String> {
+    let mut body = Body::default();
+    for grid in &page.opening.tables {
+        body.section(&grid.title, |text| {
+            push_grid(text, grid, None)?;
+            push_how(text, &How::of_opening(page.opening));
+            Ok(())
+        })?;
+    }
+    for section in page.sections {
+        body.section(&section.table.title, |text| push_section(text, section))?;
+    }
+    for (grid, chart) in &page.histories {
+        body.section(&grid.title, |text| push_grid(text, grid, chart.as_ref()))?;
+    }
+    if let Some((grid, chart)) = &page.learning {
+        body.section("Training", |text| push_grid(text, grid, Some(chart)))?;
+    }
+    body.section("How to reproduce", |text| {
+        push_recipe(text, page);
+        Ok(())
+    })?;
+    body.section("Runs", |text| {
+        push_runs(text, page.runs);
+        Ok(())
+    })?;
     let title = escape(&page.opening.title);
     let mut text = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <title>Longwave: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <header><p class=\"brand\">Longwave report</p><h1>{title}</h1></header>\n"
+         <header><p class=\"brand\">Longwave report</p><h1>{title}</h1></header>\n",
+        policy(SCRIPT)
     );
     for sentence in &page.opening.sentences {
         let _ = writeln!(text, "<p>{}</p>", words(sentence));
     }
-    for grid in &page.opening.tables {
-        push_grid(&mut text, grid, None);
-    }
-    for section in page.sections {
-        push_section(&mut text, section);
-    }
-    for (grid, picture) in &page.histories {
-        push_grid(&mut text, grid, picture.as_deref());
-    }
-    if let Some(picture) = &page.learning {
-        text += "<section>\n<h2>Training</h2>\n";
-        push_picture(&mut text, picture, "Training losses");
-        text += "</section>\n";
-    }
-    push_runs(&mut text, page.runs);
-    text += "</main>\n</body>\n</html>\n";
-    text
+    text += &body.contents();
+    text += &body.text;
+    let _ = write!(text, "</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n");
+    Ok(text)
 }
 
-/// A table of texts with its heading, its picture and notes.
-fn push_grid(text: &mut String, grid: &Grid, picture: Option<&str>) {
-    let _ = writeln!(text, "<section>\n<h2>{}</h2>", escape(&grid.title));
+/// A table of texts with its chart and notes.
+fn push_grid(text: &mut String, grid: &Grid, chart: Option<&Chart>) -> Result<()> {
     if !grid.setting.is_empty() {
         let _ = writeln!(text, "<p class=\"setting\">{}</p>", words(&grid.setting));
     }
-    if let Some(picture) = picture {
-        push_picture(text, picture, &grid.title);
+    if let Some(chart) = chart {
+        push_chart(text, chart, &grid.title, &grid.setting)?;
     }
-    *text += "<div class=\"wide\"><table>\n<thead><tr>";
+    open_table(text, &grid.title);
     for header in &grid.headers {
         let class = if header.is_number { " class=\"number\"" } else { "" };
         let _ = write!(text, "<th scope=\"col\"{class}>{}</th>", escape(&header.name));
@@ -79,17 +138,45 @@ fn push_grid(text: &mut String, grid: &Grid, picture: Option<&str>) {
     *text += "</tr></thead>\n<tbody>\n";
     for row in &grid.rows {
         *text += "<tr>";
-        for (header, entry) in grid.headers.iter().zip(row) {
-            let class = if header.is_number { "" } else { " class=\"text\"" };
-            let _ = write!(text, "<td{class}>{}</td>", entry_html(entry));
+        for (index, (header, entry)) in grid.headers.iter().zip(row).enumerate() {
+            let is_long = !header.is_number && entry.value.chars().count() > LONG;
+            let entry = entry_html(entry);
+            let long = if is_long { " long" } else { "" };
+            let _ = match (index, header.is_number) {
+                (0, _) => write!(text, "<th scope=\"row\" class=\"text{long}\">{entry}</th>"),
+                (_, true) => write!(text, "<td>{entry}</td>"),
+                (_, false) => write!(text, "<td class=\"text{long}\">{entry}</td>"),
+            };
         }
         *text += "</tr>\n";
     }
+    close_table(text);
+    push_notes(text, &grid.notes);
+    Ok(())
+}
+
+/// A class for a header without a space: a range keeps both ends on one line.
+pub(super) fn solid(header: &str) -> &'static str {
+    if header.contains(' ') { "" } else { " solid" }
+}
+
+/// A box that scrolls where the table is wider than the screen, which the keyboard reaches.
+pub(super) fn open_table(text: &mut String, name: &str) {
+    let _ = write!(
+        text,
+        "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n<thead><tr>",
+        escape(name)
+    );
+}
+
+pub(super) fn close_table(text: &mut String) {
     *text += "</tbody></table></div>\n";
-    for note in &grid.notes {
+}
+
+fn push_notes(text: &mut String, notes: &[String]) {
+    for note in notes {
         let _ = writeln!(text, "<p class=\"note\">{}</p>", words(note));
     }
-    *text += "</section>\n";
 }
 
 fn entry_html(entry: &Entry) -> String {
@@ -113,55 +200,51 @@ fn words(text: &str) -> String {
     html
 }
 
-fn push_section(text: &mut String, section: &Section) {
+fn push_section(text: &mut String, section: &Section) -> Result<()> {
     let table = section.table;
-    let _ = write!(
-        text,
-        "<section>\n<h2>{}</h2>\n<p class=\"setting\">{}</p>\n",
-        escape(&table.title),
-        escape(&table.setting)
-    );
-    if section.has_charts && section.pictures.is_empty() {
+    let _ = writeln!(text, "<p class=\"setting\">{}</p>", escape(&table.setting));
+    if section.has_charts && section.charts.is_empty() {
         *text += "<p class=\"note\">There is no finite value to draw.</p>\n";
     }
-    // The first picture shows all of the table; further ones are of single runs.
-    let (first, further) = section.pictures.split_at(section.pictures.len().min(1));
-    for picture in first {
-        push_picture(text, picture, &table.title);
+    // The first chart shows all of the table; further ones are of single runs.
+    let (first, further) = section.charts.split_at(section.charts.len().min(1));
+    for chart in first {
+        push_chart(text, chart, &table.title, &table.setting)?;
     }
+    push_heat(text, table);
     push_table(text, table);
-    for picture in further {
-        push_picture(text, picture, &table.title);
+    push_how(text, &section.how);
+    for chart in further {
+        push_chart(text, chart, &table.title, &table.setting)?;
     }
-    *text += "</section>\n";
-}
-
-fn push_picture(text: &mut String, picture: &str, label: &str) {
-    let svg = picture.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{}\" ", escape(label)), 1);
-    let _ = writeln!(text, "<figure>{svg}</figure>");
+    Ok(())
 }
 
 fn push_table(text: &mut String, table: &Table) {
-    *text += "<div class=\"wide\"><table>\n<thead><tr>";
+    open_table(text, &table.title);
     for header in &table.label_headers {
         let _ = write!(text, "<th scope=\"col\">{header}</th>");
     }
     for column in &table.columns {
-        let _ = write!(text, "<th scope=\"col\" class=\"number\">{}</th>", escape(column));
+        let _ = write!(text, "<th scope=\"col\" class=\"number{}\">{}</th>", solid(column), escape(column));
     }
     *text += "</tr></thead>\n<tbody>\n";
     for row in &table.rows {
         push_row(text, row);
     }
-    *text += "</tbody></table></div>\n";
+    close_table(text);
     for note in &table.notes {
         let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(note));
     }
 }
 
+/// Whether a line is what a longer context must beat.
+pub(super) fn is_baseline(row: &TableRow) -> bool {
+    row.labels.last().is_some_and(|label| label.starts_with(longwave_eval::WINDOW_BASELINE))
+}
+
 fn push_row(text: &mut String, row: &TableRow) {
-    let baseline = row.labels.last().is_some_and(|label| label.starts_with(longwave_eval::WINDOW_BASELINE));
-    *text += if baseline { "<tr class=\"baseline\">" } else { "<tr>" };
+    *text += if is_baseline(row) { "<tr class=\"baseline\">" } else { "<tr>" };
     for label in &row.labels {
         let _ = write!(text, "<th scope=\"row\">{}</th>", escape(label));
     }
@@ -181,32 +264,65 @@ fn cell_html(cell: Option<&Cell>) -> String {
     }
 }
 
-/// Where the numbers come from: every run with its machine and config.
+/// The commands behind one table, folded.
+fn push_how(text: &mut String, how: &How) {
+    if let Some(commands) = how.commands() {
+        let _ = writeln!(
+            text,
+            "<details class=\"how\"><summary>How to reproduce this table</summary><pre>{}</pre></details>",
+            escape(&commands)
+        );
+    }
+}
+
+/// What measures everything again.
+fn push_recipe(text: &mut String, page: &Page) {
+    let (sentences, commands) = match &page.opening.recipe {
+        Some(recipe) => (recipe.sentences.clone(), recipe.commands.clone()),
+        None => trainings(page.runs),
+    };
+    for sentence in sentences {
+        let _ = writeln!(text, "<p class=\"note\">{}</p>", words(&sentence));
+    }
+    if !commands.is_empty() {
+        let _ = writeln!(text, "<pre>{}</pre>", escape(&commands.join("\n")));
+    }
+    for (name, content) in page.opening.recipe.iter().flat_map(|recipe| &recipe.files) {
+        push_file(text, name, content);
+    }
+    // Runs of one name differ in their seed alone.
+    for (name, runs) in by_name(page.runs) {
+        if let Some(config) = runs.iter().find_map(|run| run.config.as_deref()) {
+            push_file(text, &format!("Config of {name}"), config);
+        }
+    }
+}
+
+fn push_file(text: &mut String, name: &str, content: &str) {
+    let (name, content) = (escape(name), escape(content));
+    let _ = writeln!(text, "<details><summary>{name}</summary><pre>{content}</pre></details>");
+}
+
+/// Where the numbers come from: every run with its machine.
 fn push_runs(text: &mut String, runs: &[Run]) {
-    *text += "<section>\n<h2>Runs</h2>\n<div class=\"wide\"><table>\n<thead><tr>";
-    for header in ["run", "encoding", "seed", "L", "step", "config hash", "device", "threads", "version"] {
+    open_table(text, "Runs");
+    for header in
+        ["run", "encoding", "seed", "L", "step", "config hash", "text hash", "device", "threads", "version"]
+    {
         let _ = write!(text, "<th scope=\"col\">{header}</th>");
     }
     *text += "</tr></thead>\n<tbody>\n";
     for run in runs {
         push_run(text, run);
     }
-    *text += "</tbody></table></div>\n";
-    // Runs of one name differ in their seed alone.
-    for (name, runs) in by_name(runs) {
-        if let Some(config) = runs.iter().find_map(|run| run.config.as_deref()) {
-            let (name, config) = (escape(name), escape(config));
-            let _ =
-                writeln!(text, "<details><summary>Config of {name}</summary><pre>{config}</pre></details>");
-        }
-    }
-    *text += "</section>\n";
+    close_table(text);
 }
 
 /// The lines of a folder's runs: one, or several where it pools the rows of several.
 fn push_run(text: &mut String, run: &Run) {
     let members = run.members();
     let pooled = members.len() > 1;
+    let short = |hash: &str| hash.chars().take(12).collect::<String>();
     for row in members {
         let name = if pooled { format!("{}: {}", run.name, row.run) } else { run.name.clone() };
         let fields = [
@@ -214,7 +330,8 @@ fn push_run(text: &mut String, run: &Run) {
             row.seed.to_string(),
             row.settings.train_length.to_string(),
             row.step.to_string(),
-            row.config_hash.chars().take(12).collect(),
+            short(&row.config_hash),
+            row.text_hash.as_deref().map_or("–".to_owned(), short),
             row.device.clone(),
             row.threads.to_string(),
             row.version.clone(),
@@ -228,7 +345,7 @@ fn push_run(text: &mut String, run: &Run) {
 }
 
 /// Text as it may stand in an element or an attribute.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

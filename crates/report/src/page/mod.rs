@@ -1,8 +1,11 @@
 //! The report of a folder: tables, plots and one HTML page that needs nothing beside it.
 
 mod charts;
+mod figure;
 mod folder;
+mod how;
 mod html;
+mod policy;
 
 use crate::block::blocks;
 use crate::csv::Tidy;
@@ -11,7 +14,8 @@ use crate::history::{History, Reading, histories};
 use crate::plot::{Chart, Figure, Looks, pdf, svg, write_png};
 use crate::table::Table;
 use crate::tensorboard;
-use charts::{of_readings, of_tables, training_chart};
+use charts::{of_readings, of_tables, training_chart, training_table};
+use how::How;
 use longwave_core::{Error, Result, file};
 use longwave_eval::{Reference, ResultRow, reference};
 use std::path::{Path, PathBuf};
@@ -27,6 +31,19 @@ pub struct Opening {
     pub sentences: Vec<String>,
     /// Tables before those of the results, such as verdicts.
     pub tables: Vec<Grid>,
+    /// What measures everything again, where that is not said run by run.
+    pub recipe: Option<Recipe>,
+}
+
+/// How all numbers of a report are measured again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recipe {
+    /// What to know before.
+    pub sentences: Vec<String>,
+    /// The commands.
+    pub commands: Vec<String>,
+    /// Names and texts of the files that they read.
+    pub files: Vec<(String, String)>,
 }
 
 /// A run's folder, or a folder with runs in it and below, read once for everything that reports it.
@@ -104,24 +121,31 @@ impl Report {
         let charts = of_tables(&blocks, &tables, &looks);
         let named = charts.iter().flatten().flat_map(|of_table| &of_table.charts);
         tensorboard::write(folder, "by_length", named.map(|named| (named.file.as_str(), &named.chart)))?;
-        for (table, of_table) in tables.iter().flatten().zip(charts.into_iter().flatten()) {
-            let pictures =
-                of_table.charts.iter().map(|named| written.chart(&named.file, &named.chart, table));
-            let pictures = pictures.collect::<Result<_>>()?;
-            sections.push(html::Section { table, pictures, has_charts: of_table.has_charts });
+        for ((block, tables), of_tables) in blocks.iter().zip(&tables).zip(charts) {
+            let how = How::of_block(block, runs, opening, folder);
+            for (table, of_table) in tables.iter().zip(of_tables) {
+                of_table.charts.iter().try_for_each(|named| written.picture(&named.file, &named.chart))?;
+                let charts = of_table.charts.into_iter().map(|named| named.chart).collect();
+                sections.push(html::Section {
+                    table,
+                    charts,
+                    has_charts: of_table.has_charts,
+                    how: how.clone(),
+                });
+            }
         }
         let mut histories = Vec::new();
         for (file, reading) in of_readings(&readings) {
-            let picture = written.picture(&file, &reading.chart, &reading.table.title, "")?;
-            histories.push((reading.table.clone(), Some(picture)));
+            written.picture(&file, &reading.chart)?;
+            histories.push((reading.table.clone(), Some(reading.chart.clone())));
         }
         let learning = training_chart(runs, &looks);
         // A single training has written its own.
         if let (Some(chart), true) = (&learning, runs.len() > 1) {
             tensorboard::write(folder, "training", [("loss", chart)])?;
         }
-        let learning = learning.map(|chart| svg(&chart)).transpose()?;
-        let page = html::page(&html::Page { opening, runs, sections: &sections, histories, learning });
+        let learning = learning.map(|chart| (training_table(&chart), chart));
+        let page = html::page(&html::Page { opening, runs, sections: &sections, histories, learning })?;
         written.text("report.html", &page)?;
         written.paths.rotate_right(1);
         Ok(written.paths)
@@ -187,25 +211,13 @@ impl Written<'_> {
         Ok(())
     }
 
-    fn chart(&mut self, name: &str, chart: &Chart, table: &Table) -> Result<String> {
-        self.picture(name, chart, &table.title, &table.setting)
-    }
-
-    /// Writes a chart as SVG and PNG. Gives the SVG for the page, which does not repeat the title and the setting that the
-    /// page has above it.
-    fn picture(&mut self, name: &str, chart: &Chart, title: &str, setting: &str) -> Result<String> {
+    /// Writes a chart as SVG and PNG.
+    fn picture(&mut self, name: &str, chart: &Chart) -> Result<()> {
         self.text(&format!("{name}.svg"), &svg(chart)?)?;
         let path = self.folder.join(format!("{name}.png"));
         write_png(chart, &path)?;
         self.paths.push(path);
-        let mut inside = chart.clone();
-        if inside.title == title {
-            inside.title.clear();
-        }
-        if inside.subtitle == setting {
-            inside.subtitle.clear();
-        }
-        svg(&inside)
+        Ok(())
     }
 }
 
@@ -214,5 +226,7 @@ fn readings(rows: &[ResultRow]) -> Vec<Reading> {
     histories(rows).iter().flat_map(History::readings).collect()
 }
 
+#[cfg(test)]
+mod contrast;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,10 @@ use longwave_eval::{ResultRow, row::write_rows};
 use std::fs;
 use std::path::Path;
 
+const SVG: &str = "http://www.w3.org/2000/svg";
+
 fn run(folder: &Path, rows: &[ResultRow]) {
+    fs::create_dir_all(folder).unwrap();
     write_rows(&folder.join("results.jsonl"), rows).unwrap();
     let metric = |step: u32| {
         format!("{{\"step\": {step}, \"loss\": {}, \"learning_rate\": 0.001}}\n", 6.0 / f64::from(step))
@@ -50,8 +53,37 @@ fn a_run_becomes_a_page_that_needs_nothing() {
         assert!(page.contains(said), "no `{said}`");
     }
     // Nothing is fetched: the only addresses are the names of SVG's namespace.
-    assert_eq!(page.matches("http").count(), page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count());
-    assert!(!page.contains("<script") && !page.contains(" src="));
+    assert_eq!(page.matches("http:").count() + page.matches("https:").count(), page.matches(SVG).count());
+    assert!(!page.contains(" src=") && !page.contains("url("));
+    assert_eq!(page.matches("<script>").count(), 1, "one script runs");
+    let charts = page.matches("<figure class=\"chart\">").count();
+    assert_eq!(page.matches("<script type=\"application/json\">").count(), charts);
+    assert_eq!(charts, 3, "perplexity, positions and training");
+    for class in ["wide-screen", "narrow"] {
+        assert_eq!(page.matches(&format!("class=\"{class}\" viewBox")).count(), charts);
+    }
+    // Two tables of readings by lengths and by positions, each with its map and its command.
+    assert_eq!(page.matches("<figure class=\"heat\">").count(), 2);
+    for cell in ["<td class=\"h0\">12.60</td>", "<td class=\"h6\">9000</td>", "<td>nan</td>"] {
+        assert!(page.contains(cell), "no `{cell}`");
+    }
+    assert_eq!(page.matches("How to reproduce this table</summary><pre>longwave eval ").count(), 3);
+}
+
+#[test]
+fn names_stay_texts_wherever_the_page_has_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "</script><img src=x onerror=\"alert(1)\">&'\u{202e}";
+    let renamed = |row: ResultRow| ResultRow { run: name.into(), encoding: name.into(), ..row };
+    run(&folder.path().join("a"), &example::rows().into_iter().map(renamed).collect::<Vec<_>>());
+    run(&folder.path().join("b"), &example::rows());
+    write(folder.path(), None).unwrap();
+    let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(!page.contains("<img") && !page.contains('\u{202e}'));
+    assert!(page.contains("&lt;/script&gt;&lt;img src=x"), "as text");
+    assert!(page.contains("\\u003c/script\\u003e\\u003cimg src=x"), "as a value of the script");
+    // Elements end where they should: one end for each beginning.
+    assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
 }
 
 #[test]
@@ -118,6 +150,7 @@ fn pooled_rows_name_every_run() {
         rows.map(|row| ResultRow { run: name.to_owned(), seed, config_hash: hash.clone(), ..row }).collect()
     };
     let rows = [of("rope, 1", 0), of("rope, 1", 1), of("alibi, 1", 0)].concat();
+    fs::create_dir(folder.path().join("report")).unwrap();
     write_rows(&folder.path().join("report/results.jsonl"), &rows).unwrap();
     write(&folder.path().join("report"), None).unwrap();
     let page = fs::read_to_string(folder.path().join("report/report.html")).unwrap();

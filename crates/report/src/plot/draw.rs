@@ -1,9 +1,9 @@
 //! Where everything of a chart goes.
 
-use super::canvas::{Canvas, MARKERS, Place, Side, Typeface, load_font};
-use super::scale::Range;
-use super::{Chart, IntoDrawingArea, Point, SIZE, Series, failed};
-use longwave_core::{Error, Result};
+use super::canvas::{Canvas, MARKERS, Place, Side, load_font};
+use super::layout::{BOTTOM, Frame, LEGEND_GAP, LEGEND_ROW, LINE, Layout, Legend, NOTE, clear, further};
+use super::{AXIS_TEXT, Chart, IntoDrawingArea, Point, Series, failed};
+use longwave_core::Result;
 use plotters::backend::DrawingBackend;
 use plotters::style::RGBColor;
 use std::fmt::Display;
@@ -32,103 +32,7 @@ const PALETTE: [RGBColor; COLOURS] = [
     RGBColor(0x99, 0x99, 0x33),
 ];
 
-const LEFT: f64 = 66.0;
-/// Above the data: the label of the vertical axis, and the heading where there is one.
-const TOP: f64 = 42.0;
-const HEADING: f64 = 54.0;
-const NOTE: f64 = 18.0;
-const BOTTOM: f64 = 66.0;
-const LEGEND_ROW: f64 = 20.0;
-/// Between the label of the axis and a legend below it.
-const LEGEND_GAP: f64 = 8.0;
-/// Left and right of texts that stand at the edge.
-const MARGIN: f64 = 20.0;
-/// The least height of the data.
-const LEAST: f64 = 120.0;
-/// Series of more points than this have a marker every so often only.
-const CROWDED: usize = 16;
-
-/// How large a chart is drawn, and in what its texts are set.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
-    /// In pixels.
-    pub(super) width: u32,
-    /// In pixels; in proportion to the width unless given.
-    pub(super) height: Option<u32>,
-    pub(super) typeface: Typeface,
-}
-
-impl Default for Layout {
-    fn default() -> Self {
-        Self { width: SIZE.0, height: None, typeface: Typeface::default() }
-    }
-}
-
-/// Where the legend stands.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Legend {
-    /// At the right, so many pixels wide.
-    Beside(f64),
-    /// Below, in columns of so many pixels.
-    Below { columns: usize, width: f64 },
-}
-
-impl Legend {
-    /// At the right, unless that leaves too little of the width to the data.
-    fn of(chart: &Chart, layout: &Layout) -> Result<Self> {
-        let mut width = 0f64;
-        for series in &chart.series {
-            width = width.max(layout.typeface.text_width(&series.name, 13.0)?);
-        }
-        let (width, all) = (width + 46.0, f64::from(layout.width));
-        if width + LEFT + 28.0 <= 0.5 * all {
-            return Ok(Self::Beside(width));
-        }
-        let columns = ((all - 2.0 * MARGIN) / width).floor().max(1.0) as usize;
-        Ok(Self::Below { columns: columns.min(chart.series.len().max(1)), width })
-    }
-
-    /// What it takes below the axis.
-    fn height(self, chart: &Chart) -> f64 {
-        match self {
-            Self::Beside(_) => 0.0,
-            // One row more for what leaves the scale.
-            Self::Below { columns, .. } => {
-                LEGEND_GAP + LEGEND_ROW * (chart.series.len().div_ceil(columns) + 1) as f64
-            }
-        }
-    }
-}
-
-/// Width and height, in pixels: a long legend makes a chart taller.
-pub(super) fn size(chart: &Chart, layout: &Layout) -> Result<(u32, u32)> {
-    if let Some(height) = layout.height {
-        return Ok((layout.width, height));
-    }
-    let spared = TOP + HEADING - top(chart);
-    let legend = Legend::of(chart, layout)?;
-    let natural = f64::from(SIZE.1) * f64::from(layout.width) / f64::from(SIZE.0);
-    let height = match legend {
-        Legend::Beside(_) => {
-            let legend = top(chart) + LEGEND_ROW * (chart.series.len() + 2) as f64;
-            (natural - spared).max(legend)
-        }
-        Legend::Below { .. } => (natural - spared).max(top(chart) + BOTTOM + LEAST) + legend.height(chart),
-    };
-    Ok((layout.width, height.ceil() as u32))
-}
-
-/// Where the data begin.
-fn top(chart: &Chart) -> f64 {
-    let has_heading = !(chart.title.is_empty() && chart.subtitle.is_empty());
-    note_height(chart) + if has_heading { TOP + HEADING } else { TOP }
-}
-
-fn note_height(chart: &Chart) -> f64 {
-    if chart.note.is_some() { NOTE } else { 0.0 }
-}
-
-/// Draws the chart on a backend of [`size`] times `unit` pixels, see [`Canvas::new`].
+/// Draws the chart on a backend of [`size`](super::layout::size) times `unit` pixels, see [`Canvas::new`].
 pub(super) fn draw<DB: DrawingBackend>(
     chart: &Chart,
     layout: &Layout,
@@ -139,130 +43,140 @@ pub(super) fn draw<DB: DrawingBackend>(
 where
     DB::ErrorType: Display,
 {
-    load_font()?;
-    let nothing = || {
-        Error::failed(format!("there is nothing to draw in \"{}\"", chart.title))
-            .hint("no value is a finite number; the results file says what was measured")
-    };
-    let x = Range::horizontal(&chart.x, &chart.series).ok_or_else(nothing)?;
-    let y = Range::vertical(&chart.y, &chart.series).ok_or_else(nothing)?;
-    let (width, height) = size(chart, layout)?;
-    let legend = Legend::of(chart, layout)?;
-    let beside = if let Legend::Beside(width) = legend { width + 28.0 } else { MARGIN };
-    let frame = Frame {
-        left: LEFT,
-        right: f64::from(width) - beside,
-        top: top(chart),
-        bottom: f64::from(height) - BOTTOM - legend.height(chart),
-        x,
-        y,
-    };
-    if frame.right - frame.left < LEAST || frame.bottom - frame.top < 0.5 * LEAST {
-        return Err(Error::usage("the figure is too small for its texts")
-            .hint("make it wider or higher, or the font smaller"));
-    }
-    let canvas = Canvas::new(backend.into_drawing_area(), unit, text_drop, layout.typeface)?;
-    canvas.fill(PAPER)?;
-    let picture = Picture { chart, layout, frame, legend, canvas };
+    let picture = Picture::new(chart, layout, backend, unit, text_drop)?;
+    picture.canvas.fill(PAPER)?;
     picture.heading()?;
     picture.axes()?;
     for index in picture.back_to_front() {
         picture.series(index)?;
     }
     picture.names()?;
-    picture.canvas.finish().map_err(failed)
+    picture.finish()
 }
 
-/// The rectangle that data are drawn in, and what its sides stand for.
-struct Frame {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
-    x: Range,
-    y: Range,
-}
+/// Series of more points than this have a marker every so often only.
+const CROWDED: usize = 16;
 
-impl Frame {
-    fn x(&self, value: f64) -> f64 {
-        self.left + self.x.place(value) * (self.right - self.left)
-    }
-
-    fn y(&self, value: f64) -> f64 {
-        self.bottom - self.y.place(value) * (self.bottom - self.top)
-    }
-
-    fn place(&self, point: &Point) -> Place {
-        // An infinite value lies above every chart, and its place must still be a number.
-        (self.x(point.x), self.y(point.y).max(self.top - 1e6))
-    }
-}
-
-struct Picture<'a, DB: DrawingBackend> {
+/// A chart on its way to a backend. The page takes its parts one by one.
+pub(super) struct Picture<'a, DB: DrawingBackend> {
     chart: &'a Chart,
     layout: &'a Layout,
-    frame: Frame,
+    pub(super) frame: Frame,
     legend: Legend,
     canvas: Canvas<DB>,
 }
 
-impl<DB: DrawingBackend> Picture<'_, DB> {
+impl<'a, DB: DrawingBackend> Picture<'a, DB> {
+    /// An empty picture, for a backend as [`draw`] has it.
+    pub(super) fn new(
+        chart: &'a Chart,
+        layout: &'a Layout,
+        backend: DB,
+        unit: u32,
+        text_drop: f64,
+    ) -> Result<Self>
+    where
+        DB::ErrorType: Display,
+    {
+        load_font()?;
+        let (frame, legend) = (Frame::of(chart, layout)?, Legend::of(chart, layout)?);
+        let canvas = Canvas::new(backend.into_drawing_area(), unit, text_drop, layout.typeface)?;
+        Ok(Self { chart, layout, frame, legend, canvas })
+    }
+
+    /// Ends the drawing.
+    pub(super) fn finish(self) -> Result<()> {
+        self.canvas.finish().map_err(failed)
+    }
+
+    /// Title, setting and note.
     fn heading(&self) -> Result<()> {
         let Chart { title, subtitle, y, .. } = self.chart;
         self.canvas.text(title, (20.0, 24.0), 17.0, INK, Side::Right)?;
-        let room = f64::from(self.layout.width) - 2.0 * MARGIN;
+        let room = f64::from(self.layout.width) - 2.0 * self.layout.margin();
         let narrow = self.layout.typeface.text_width(subtitle, 12.0)? <= room;
         let cut = if narrow { None } else { subtitle.find("; ") };
         let (first, second) = subtitle.split_at(cut.map_or(subtitle.len(), |cut| cut + 1));
         self.canvas.text(first, (20.0, 45.0), 12.0, FAINT, Side::Right)?;
         self.canvas.text(second.trim_start(), (20.0, 60.0), 12.0, FAINT, Side::Right)?;
         if let Some(note) = &self.chart.note {
-            self.canvas.text(note, (20.0, self.frame.top - 18.0 - NOTE), 12.0, INK, Side::Right)?;
+            let lines = further(&self.layout.lines(&y.label)?);
+            let top = self.frame.top - 18.0 - NOTE - LINE * lines;
+            self.canvas.text(note, (20.0, top), 12.0, INK, Side::Right)?;
         }
-        self.canvas.text(&y.label, (20.0, self.frame.top - 18.0), 12.0, INK, Side::Right)
+        Ok(())
     }
 
-    fn axes(&self) -> Result<()> {
-        let frame = &self.frame;
-        let ticks = |given: &Vec<(f64, Vec<String>)>, range: &Range| {
-            if given.is_empty() { range.round_ticks() } else { given.clone() }
-        };
-        for (value, labels) in ticks(&self.chart.y.ticks, &frame.y) {
-            let y = frame.y(value);
+    /// Both axes with their labels, and the mark.
+    pub(super) fn axes(&self) -> Result<()> {
+        self.vertical_axis()?;
+        self.mark()?;
+        self.horizontal_axis()
+    }
+
+    fn vertical_axis(&self) -> Result<()> {
+        let (frame, axis) = (&self.frame, &self.chart.y);
+        let lines = self.layout.lines(&axis.label)?;
+        for (index, line) in lines.iter().rev().enumerate() {
+            let y = frame.top - 18.0 - LINE * index as f64;
+            self.canvas.text(line, (self.layout.margin(), y), AXIS_TEXT, INK, Side::Right)?;
+        }
+        let ticks = frame.y_ticks(axis);
+        let spans: Vec<_> =
+            ticks.iter().map(|(value, _)| (frame.y(*value) - 6.0, frame.y(*value) + 6.0)).collect();
+        for ((value, labels), is_clear) in ticks.iter().zip(clear(&spans)) {
+            let y = frame.y(*value);
             self.canvas.stroke(&[(frame.left, y), (frame.right, y)], GRID, 1.0)?;
-            for label in labels {
-                self.canvas.text(&label, (frame.left - 9.0, y), 12.0, FAINT, Side::Left)?;
+            for label in labels.iter().filter(|_| is_clear) {
+                self.canvas.text(label, (frame.left - 9.0, y), AXIS_TEXT, FAINT, Side::Left)?;
             }
         }
-        if let Some((value, label)) = &self.chart.mark {
-            let x = frame.x(*value);
-            let ends = [(x, frame.bottom), (x, frame.top)];
-            self.canvas.dashed(&ends, FAINT, 1.0, (2.0, 4.0))?;
-            self.canvas.text(label, (x + 6.0, frame.top + 9.0), 11.0, FAINT, Side::Right)?;
-        }
+        Ok(())
+    }
+
+    /// The vertical line with its label, on the side where that has room.
+    fn mark(&self) -> Result<()> {
+        let Some((value, label)) = &self.chart.mark else { return Ok(()) };
+        let (x, frame) = (self.frame.x(*value), &self.frame);
+        self.canvas.dashed(&[(x, frame.bottom), (x, frame.top)], FAINT, 1.0, (2.0, 4.0))?;
+        let is_near_end = x + 6.0 + self.layout.typeface.text_width(label, AXIS_TEXT)? > frame.right;
+        let (x, side) = if is_near_end { (x - 6.0, Side::Left) } else { (x + 6.0, Side::Right) };
+        self.canvas.text(label, (x, frame.top + 9.0), AXIS_TEXT, FAINT, side)
+    }
+
+    fn horizontal_axis(&self) -> Result<()> {
+        let (frame, axis) = (&self.frame, &self.chart.x);
         self.canvas.stroke(&[(frame.left, frame.bottom), (frame.right, frame.bottom)], FAINT, 1.0)?;
-        let ticks = ticks(&self.chart.x.ticks, &frame.x);
-        let lines = ticks.iter().map(|(_, labels)| labels.len()).max().unwrap_or(0);
-        for (value, labels) in ticks {
-            let x = frame.x(value);
+        let ticks = frame.x_ticks(axis);
+        let mut spans = Vec::new();
+        for (value, labels) in &ticks {
+            let mut half = 3.0;
+            for label in labels {
+                half = self.layout.typeface.text_width(label, AXIS_TEXT)?.mul_add(0.5, 3.0).max(half);
+            }
+            spans.push((frame.x(*value) - half, frame.x(*value) + half));
+        }
+        for ((value, labels), is_clear) in ticks.iter().zip(clear(&spans)) {
+            let x = frame.x(*value);
             self.canvas.stroke(&[(x, frame.bottom), (x, frame.bottom + 5.0)], FAINT, 1.0)?;
-            for (line, label) in labels.iter().enumerate() {
-                let y = frame.bottom + 16.0 + 15.0 * line as f64;
-                self.canvas.text(label, (x, y), 12.0, FAINT, Side::Middle)?;
+            for (line, label) in labels.iter().enumerate().filter(|_| is_clear) {
+                let y = frame.bottom + 16.0 + LINE * line as f64;
+                self.canvas.text(label, (x, y), AXIS_TEXT, FAINT, Side::Middle)?;
             }
         }
-        let middle = f64::midpoint(frame.left, frame.right);
-        self.canvas.text(
-            &self.chart.x.label,
-            (middle, frame.bottom + 20.0 + 15.0 * lines as f64),
-            12.0,
-            INK,
-            Side::Middle,
-        )
+        let lines = ticks.iter().map(|(_, labels)| labels.len()).max().unwrap_or(0);
+        for (line, label) in (lines..).zip(self.layout.lines(&axis.label)?) {
+            let half = 0.5 * self.layout.typeface.text_width(&label, AXIS_TEXT)?;
+            let end = f64::from(self.layout.width) - self.layout.margin() - half;
+            let x = f64::midpoint(frame.left, frame.right).min(end);
+            let y = frame.bottom + 20.0 + LINE * line as f64;
+            self.canvas.text(&label, (x, y), AXIS_TEXT, INK, Side::Middle)?;
+        }
+        Ok(())
     }
 
     /// References first, then from the last to the first, so that the first lies on top.
-    fn back_to_front(&self) -> Vec<usize> {
+    pub(super) fn back_to_front(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.chart.series.len()).rev().collect();
         order.sort_by_key(|&index| !self.chart.series[index].reference);
         order
@@ -291,7 +205,8 @@ impl<DB: DrawingBackend> Picture<'_, DB> {
         }
     }
 
-    fn series(&self, index: usize) -> Result<()> {
+    /// One series.
+    pub(super) fn series(&self, index: usize) -> Result<()> {
         let series = &self.chart.series[index];
         let (color, marker) = self.look(index);
         for run in series.points.split(|point| point.y.is_nan()) {
@@ -360,37 +275,53 @@ impl<DB: DrawingBackend> Picture<'_, DB> {
         self.canvas.stroke(&[(x - 4.0, high), (x + 4.0, high)], color, 1.2)
     }
 
-    /// The names, in the order in which the lines end at the right, highest first.
+    /// The line and the marker of a series, 26 pixels wide, as a legend has it.
+    pub(super) fn key(&self, index: usize, (left, y): Place) -> Result<()> {
+        let series = &self.chart.series[index];
+        let (color, marker) = self.look(index);
+        self.line(&[(left, y), (left + 26.0, y)], series, color)?;
+        if series.reference { Ok(()) } else { self.canvas.marker(marker, (left + 13.0, y), color, PAPER) }
+    }
+
+    /// Whether something leaves the scale.
+    pub(super) fn leaves_scale(&self) -> bool {
+        let mut points = self.chart.series.iter().flat_map(|series| &series.points);
+        points.any(|point| self.frame.y.is_past(point.y))
+    }
+
+    /// The names, in the order in which the lines end at the right.
     fn names(&self) -> Result<()> {
-        let end = |index: &usize| {
-            let points = &self.chart.series[*index].points;
-            points.iter().rev().find(|point| !point.y.is_nan()).map_or(f64::NEG_INFINITY, |point| point.y)
-        };
-        let mut order: Vec<usize> = (0..self.chart.series.len()).collect();
-        order.sort_by(|a, b| end(b).total_cmp(&end(a)));
         let (left, top, columns, width) = match self.legend {
             Legend::Beside(width) => (self.frame.right + 22.0, self.frame.top + 6.0, 1, width),
             Legend::Below { columns, width } => {
-                (MARGIN, self.frame.bottom + BOTTOM + LEGEND_GAP, columns, width)
+                let lines = further(&self.layout.lines(&self.chart.x.label)?);
+                (20.0, self.frame.bottom + BOTTOM + LINE * lines + LEGEND_GAP, columns, width)
             }
+            Legend::Outside => return Ok(()),
         };
+        let order = order_of_names(self.chart);
         let rows = order.len().div_ceil(columns);
         for (place, index) in order.into_iter().enumerate() {
-            let series = &self.chart.series[index];
-            let (color, marker) = self.look(index);
             let left = left + width * (place / rows) as f64;
             let y = top + LEGEND_ROW * (place % rows) as f64;
-            self.line(&[(left, y), (left + 26.0, y)], series, color)?;
-            if !series.reference {
-                self.canvas.marker(marker, (left + 13.0, y), color, PAPER)?;
-            }
-            self.canvas.text(&series.name, (left + 34.0, y), 13.0, INK, Side::Right)?;
+            self.key(index, (left, y))?;
+            self.canvas.text(&self.chart.series[index].name, (left + 34.0, y), 13.0, INK, Side::Right)?;
         }
-        let y = top + LEGEND_ROW * rows as f64;
-        let past = |series: &Series| series.points.iter().any(|point| self.frame.y.is_past(point.y));
-        if self.chart.series.iter().any(past) {
-            self.canvas.text("↑ leaves the scale", (left, y + 6.0), 11.0, FAINT, Side::Right)?;
+        if self.leaves_scale() {
+            let y = top + LEGEND_ROW * rows as f64 + 6.0;
+            self.canvas.text("↑ leaves the scale", (left, y), 11.0, FAINT, Side::Right)?;
         }
         Ok(())
     }
+}
+
+/// The series in the order in which their lines end at the right, highest first.
+pub(super) fn order_of_names(chart: &Chart) -> Vec<usize> {
+    let end = |index: &usize| {
+        let points = &chart.series[*index].points;
+        points.iter().rev().find(|point| !point.y.is_nan()).map_or(f64::NEG_INFINITY, |point| point.y)
+    };
+    let mut order: Vec<usize> = (0..chart.series.len()).collect();
+    order.sort_by(|a, b| end(b).total_cmp(&end(a)));
+    order
 }

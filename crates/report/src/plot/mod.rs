@@ -8,13 +8,15 @@ mod canvas;
 mod draw;
 mod from_rows;
 mod heat;
+mod inline;
+mod layout;
 mod looks;
 mod pdf;
 mod scale;
 
-use draw::Layout;
 use image::codecs::png::PngEncoder;
 use image::{ColorType, ImageEncoder};
+use layout::{Layout, size};
 use longwave_core::{Error, Result, file};
 use plotters::backend::{BitMapBackend, SVGBackend};
 use plotters::drawing::IntoDrawingArea;
@@ -25,6 +27,7 @@ pub use canvas::Typeface;
 pub(crate) use from_rows::metric_axis;
 pub use from_rows::{Curve, by_length, positions, training};
 pub use heat::{Edge, HeatMap};
+pub(crate) use inline::inline;
 pub use looks::Looks;
 pub use scale::Scale;
 
@@ -110,7 +113,7 @@ impl Chart {
 /// The chart has nothing to draw.
 pub fn svg(chart: &Chart) -> Result<String> {
     let layout = Layout::default();
-    let (width, height) = draw::size(chart, &layout)?;
+    let (width, height) = size(chart, &layout)?;
     let mut text = String::new();
     draw::draw(chart, &layout, SVGBackend::with_string(&mut text, (width * FINE, height * FINE)), FINE, 0.0)?;
     let fine = format!("width=\"{}\" height=\"{}\"", width * FINE, height * FINE);
@@ -123,7 +126,7 @@ pub fn svg(chart: &Chart) -> Result<String> {
 /// The chart has nothing to draw, or the file cannot be written.
 pub fn write_png(chart: &Chart, path: &Path) -> Result<()> {
     let layout = Layout::default();
-    let (width, height) = draw::size(chart, &layout)?;
+    let (width, height) = size(chart, &layout)?;
     let drawn = (width * FINE, height * FINE);
     let mut buffer = vec![u8::MAX; (drawn.0 * drawn.1 * 3) as usize];
     draw::draw(chart, &layout, BitMapBackend::with_buffer(&mut buffer, drawn), FINE, BITMAP_TEXT_DROP)?;
@@ -169,8 +172,9 @@ pub fn pdf(chart: &Chart, figure: &Figure) -> Result<Vec<u8>> {
         width: figure.width.map_or(SIZE.0, pixels),
         height: figure.height.map(pixels),
         typeface: figure.typeface,
+        is_bare: false,
     };
-    let (width, height) = draw::size(&chart, &layout)?;
+    let (width, height) = size(&chart, &layout)?;
     // Pixels are whole, and the width is what was asked for.
     let scale = figure.width.map_or(scale, |points| points / f64::from(width));
     let mut bytes = Vec::new();

@@ -81,6 +81,11 @@ impl Range {
         Some(Self { scale, low: low - room, high: high + room })
     }
 
+    /// Whether places are of logarithms, and the low and the high end, as such.
+    pub(super) fn ends(&self) -> (bool, f64, f64) {
+        (self.scale.is_log(), self.low, self.high)
+    }
+
     /// Where a value lies: 0 at the low end, 1 at the high end.
     pub(super) fn place(&self, value: f64) -> f64 {
         (self.scale.of(value) - self.low) / (self.high - self.low)
@@ -91,10 +96,10 @@ impl Range {
         self.place(value) > 1.0 + 1e-9
     }
 
-    /// Round numbers within the range, and their labels.
-    pub(super) fn round_ticks(&self) -> Vec<(f64, Vec<String>)> {
+    /// Round numbers within the range, about so many on a linear axis, and their labels.
+    pub(super) fn round_ticks(&self, about: f64) -> Vec<(f64, Vec<String>)> {
         let values = match self.scale {
-            Scale::Linear => linear_ticks(self.low, self.high),
+            Scale::Linear => linear_ticks(self.low, self.high, about),
             Scale::Log | Scale::LogWhole => log_ticks(self.low.exp(), self.high.exp()),
         };
         values.into_iter().map(|value| (value, vec![label(value)])).collect()
@@ -105,9 +110,9 @@ fn points(series: &[Series]) -> impl Iterator<Item = &Point> {
     series.iter().flat_map(|series| &series.points)
 }
 
-/// Multiples of 1, 2 or 5 times a power of ten, about six of them.
-fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
-    let rough = (high - low) / 6.0;
+/// Multiples of 1, 2 or 5 times a power of ten, about so many of them.
+fn linear_ticks(low: f64, high: f64, about: f64) -> Vec<f64> {
+    let rough = (high - low) / about;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|step| *step >= rough);
     let step = step.unwrap_or(10.0 * power);
@@ -131,7 +136,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     };
     let found = sets.iter().map(|set| within(set)).find(|ticks| ticks.len() >= 4);
     // Within less than a factor of two even the finest set may have too few.
-    found.unwrap_or_else(|| linear_ticks(low, high))
+    found.unwrap_or_else(|| linear_ticks(low, high, 6.0))
 }
 
 /// The shortest decimal that says the number to six digits.
@@ -179,7 +184,7 @@ mod tests {
         assert_eq!(log_ticks(12.0, 40.0), [15.0, 20.0, 30.0, 40.0]);
         assert_eq!(log_ticks(9.0, 500.0), [10.0, 20.0, 50.0, 100.0, 200.0, 500.0]);
         assert!(log_ticks(12.0, 12.5).len() >= 4);
-        assert_eq!(linear_ticks(0.0, 600.0), [0.0, 100.0, 200.0, 300.0, 400.0, 500.0, 600.0]);
+        assert_eq!(linear_ticks(0.0, 600.0, 6.0), [0.0, 100.0, 200.0, 300.0, 400.0, 500.0, 600.0]);
     }
 
     #[test]

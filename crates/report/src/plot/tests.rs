@@ -40,7 +40,7 @@ fn a_png_has_its_signature_and_every_colour() {
 fn a_bitmap_has_the_colours_of_its_series() {
     let chart = chart();
     let layout = Layout::default();
-    let (width, height) = draw::size(&chart, &layout).unwrap();
+    let (width, height) = size(&chart, &layout).unwrap();
     let mut buffer = vec![0; (width * height * 3) as usize];
     let backend = BitMapBackend::with_buffer(&mut buffer, (width, height));
     draw::draw(&chart, &layout, backend, 1, 0.0).unwrap();
@@ -70,7 +70,7 @@ fn a_chart_without_a_number_says_so() {
 #[test]
 fn a_long_subtitle_takes_two_lines_and_a_missing_heading_no_room() {
     let mut chart = chart();
-    let height = draw::size(&chart, &Layout::default()).unwrap().1;
+    let height = size(&chart, &Layout::default()).unwrap().1;
     chart.subtitle = format!("{}; {}", "a".repeat(90), "b".repeat(90));
     let text = svg(&chart).unwrap();
     let said: Vec<&str> = text.lines().map(str::trim).collect();
@@ -78,7 +78,7 @@ fn a_long_subtitle_takes_two_lines_and_a_missing_heading_no_room() {
         said.contains(&"b".repeat(90).as_str()) && said.contains(&format!("{};", "a".repeat(90)).as_str())
     );
     (chart.title, chart.subtitle) = (String::new(), String::new());
-    assert!(draw::size(&chart, &Layout::default()).unwrap().1 < height);
+    assert!(size(&chart, &Layout::default()).unwrap().1 < height);
 }
 
 #[test]
@@ -114,10 +114,10 @@ fn lengths_that_score_different_tokens_are_noted() {
     };
     let (mut chart, _, notes) = of(&rows);
     assert!(notes.iter().any(|said| said == note), "{notes:?}");
-    let height = draw::size(&chart, &Layout::default()).unwrap().1;
+    let height = size(&chart, &Layout::default()).unwrap().1;
     assert!(svg(&chart).unwrap().lines().any(|line| line.trim() == note));
     chart.note = None;
-    assert!(draw::size(&chart, &Layout::default()).unwrap().1 < height);
+    assert!(size(&chart, &Layout::default()).unwrap().1 < height);
     // Rows that name the windows whose tokens every length scores need no note.
     for row in &mut rows {
         row.settings.keys =
@@ -241,7 +241,7 @@ fn a_pdf_has_its_size_and_every_label_as_text() {
 #[test]
 fn a_narrow_figure_has_its_legend_below() {
     let chart = chart();
-    let place = |layout: &Layout| draw::size(&chart, layout).unwrap();
+    let place = |layout: &Layout| size(&chart, layout).unwrap();
     let wide = place(&Layout::default());
     let narrow = place(&Layout { width: 360, ..Layout::default() });
     assert!(narrow.1 > wide.1 * 360 / 900 + 40, "{narrow:?}");

@@ -12,12 +12,12 @@ use crate::ranking::{leaders, rank};
 use crate::results::Results;
 use crate::saved::PAGES;
 use crate::store::Store;
-use longwave_core::Result;
 use longwave_core::file::{self, existing_folder};
+use longwave_core::{Error, Result};
 use longwave_eval::{Reference, ResultRow};
 use longwave_report::block::blocks;
 use longwave_report::grid::{Grid, markdown_text};
-use longwave_report::page::{Opening, Report, Run};
+use longwave_report::page::{Opening, Recipe, Report, Run};
 use longwave_report::table::Table;
 use longwave_report::{Format, Tidy};
 use std::fmt::Write as _;
@@ -90,7 +90,7 @@ impl StudyReport {
                 .results
                 .extend(blocks(&rows).iter().filter_map(Table::by_position).map(|table| table.grid()));
             let runs = runs(plan, store, results, &rows)?;
-            let opening = report.opening(results);
+            let opening = Opening { recipe: Some(recipe(study)?), ..report.opening(results) };
             report.page = Some((rows, Report::new(&folder.join(PAGES), opening, runs, against)?));
         }
         Ok(report)
@@ -102,7 +102,12 @@ impl StudyReport {
         sentences.extend(self.best_in_words.clone());
         sentences.extend(self.failed.iter().map(|run| format!("Failed: {run}")));
         let tables = [self.claims.clone(), self.best.clone(), answers::leaders(&leaders(results))];
-        Opening { title: self.name.clone(), sentences, tables: tables.into_iter().flatten().collect() }
+        Opening {
+            title: self.name.clone(),
+            sentences,
+            tables: tables.into_iter().flatten().collect(),
+            recipe: None,
+        }
     }
 
     /// The whole of `study.md`.
@@ -167,6 +172,31 @@ impl StudyReport {
         }
         file::write(&folder.join("study.md"), self.markdown().as_bytes())
     }
+}
+
+/// The study itself, which measures all of its numbers again.
+fn recipe(study: &Study) -> Result<Recipe> {
+    let text = |table: &toml::Table| {
+        toml::to_string(table)
+            .map_err(|error| Error::failed(format!("the study cannot be written as TOML: {error}")))
+    };
+    let file = format!("{}.toml", study.name);
+    let source = &study.source;
+    let base = source.document.get("base").and_then(toml::Value::as_str).unwrap_or("base.toml");
+    let word = if file.contains(' ') { format!("'{file}'") } else { file.clone() };
+    Ok(Recipe {
+        sentences: vec![
+            format!(
+                "Save the study below as `{file}`, with its base config `{base}` beside it. The command trains what is \
+                 missing in the study's store, measures it, judges the claims and writes this page."
+            ),
+            "The same version reads the same text on the same device with as many threads to the same numbers. The \
+             table of runs says which these were."
+                .to_owned(),
+        ],
+        commands: vec![format!("longwave study {word}")],
+        files: vec![(file, text(&source.document)?), (base.to_owned(), text(&source.base)?)],
+    })
 }
 
 /// How many runs are finished, failed, and to be done.

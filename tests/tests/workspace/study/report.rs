@@ -73,12 +73,14 @@ fn the_page_has_the_studys_name_its_verdicts_and_its_training() {
         "<p>4 of 4 runs finished.</p>\n<p><code>",
         "lowest perplexity at 2L: it is ",
         "<h2>Claims</h2>",
-        "<td class=\"text\">rope = alibi at 64</td>",
+        "<th scope=\"row\" class=\"text long\">rope = alibi at 64</th>",
         "<strong>holds</strong>",
         "<h2>Best at 2L</h2>",
         "<h2>Best at each length</h2>",
         "<h2>Training</h2>",
         "rope (validation, mean of 2 seeds)",
+        "<summary>How to reproduce this table</summary><pre>longwave study two.toml</pre>",
+        "<summary>two.toml</summary><pre>",
         "<summary>Config of alibi</summary>",
     ] {
         assert!(page.contains(part), "{part}: {page}");

@@ -1,0 +1,171 @@
+//! How the numbers of a report are measured again: commands.
+
+use super::folder::Run;
+use super::{Opening, Recipe};
+use crate::block::Block;
+use longwave_eval::{ResultRow, WINDOW_BASELINE, protocols};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The commands behind one table; none where it is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct How(Vec<String>);
+
+impl How {
+    /// A table of results: that of a study comes from the study, others are read from every run again.
+    pub(super) fn of_block(block: &Block, runs: &[Run], opening: &Opening, folder: &Path) -> Self {
+        if opening.recipe.is_some() {
+            return Self::of_opening(opening);
+        }
+        let mut seen = BTreeSet::new();
+        let commands = runs.iter().filter_map(|run| {
+            let rows = block.rows().filter(|row| run.has(row)).collect::<Vec<_>>();
+            let is_new = rows.first().is_some_and(|row| seen.insert((&row.run, row.seed, &row.config_hash)));
+            is_new.then(|| evaluation(&rows, run, folder))
+        });
+        Self(commands.collect())
+    }
+
+    /// What an opening shows.
+    pub(super) fn of_opening(opening: &Opening) -> Self {
+        Self(opening.recipe.as_ref().map(|recipe: &Recipe| recipe.commands.clone()).unwrap_or_default())
+    }
+
+    /// One command a line.
+    pub(super) fn commands(&self) -> Option<String> {
+        (!self.0.is_empty()).then(|| self.0.join("\n"))
+    }
+}
+
+/// What trains the runs of a folder again, in words and as commands.
+pub(super) fn trainings(runs: &[Run]) -> (Vec<String>, Vec<String>) {
+    let commands = runs.iter().filter(|run| run.config.is_some()).map(|run| {
+        let name = run.name.rsplit('/').next().unwrap_or_default();
+        let config = quoted(&format!("{name}.toml"));
+        format!("longwave train --config {config} --out {}", quoted(&format!("again/{name}")))
+    });
+    let sentences = vec![
+        "Save a config below under its name: the first command trains that run again and measures what its \
+         `[[evaluate]]` blocks ask for. Below each table stand the commands that measure it again on the runs as they are; \
+         tables by training step come from `--checkpoints all`."
+            .to_owned(),
+        "The same version reads the same text on the same device with as many threads to the same numbers. The table \
+         of runs says which these were."
+            .to_owned(),
+    ];
+    (sentences, commands.collect())
+}
+
+/// The command that measures rows of one run again. They stand in one table, so they differ in length and reading only.
+fn evaluation(rows: &[&ResultRow], run: &Run, folder: &Path) -> String {
+    let settings = &rows[0].settings;
+    let mut parts = vec!["longwave eval".to_owned(), quoted(&run.place(folder))];
+    if rows[0].checkpoint != "last" {
+        parts.push(format!("--checkpoint {}", quoted(&rows[0].checkpoint)));
+    }
+    if let (Some(_), Some(corpus)) = (&settings.corpus_hash, &rows[0].corpus) {
+        parts.push(format!("--corpus {}", quoted(corpus)));
+    }
+    parts.push(format!("--protocol {} --split {}", settings.protocol, settings.split));
+    let lengths: BTreeSet<usize> = rows.iter().map(|row| row.settings.length).collect();
+    parts.push(format!("--lengths {}", lengths.iter().map(usize::to_string).collect::<Vec<_>>().join(",")));
+    let mut readings: Vec<String> = Vec::new();
+    for row in rows.iter().filter(|row| row.extend != WINDOW_BASELINE) {
+        let reading = toml(&row.extend_config);
+        if !readings.contains(&reading) {
+            readings.push(reading);
+        }
+    }
+    parts.extend(readings.iter().map(|reading| format!("--extend {}", quoted(reading))));
+    let against = rows.iter().find_map(|row| row.difference.as_ref()).map(|difference| &difference.against);
+    if let Some(against) = against.filter(|against| *against != WINDOW_BASELINE) {
+        parts.push(format!("--against {}", quoted(&toml(against))));
+    }
+    parts.extend(keys(rows));
+    parts.join(" ")
+}
+
+/// The keys of the protocol, those aside that follow from the length.
+fn keys(rows: &[&ResultRow]) -> Vec<String> {
+    let settings = rows[0].settings.without_length();
+    let of_key =
+        |key: protocols::Key| settings.keys.get(key.name).map(|value| format!("--set {}={value}", key.name));
+    let mut parts: Vec<String> = protocols::keys().into_iter().filter_map(of_key).collect();
+    if rows.iter().any(|row| row.settings.exact == Some(true)) {
+        parts.push("--set exact=true".to_owned());
+    }
+    parts
+}
+
+/// A config of an extension as the command line takes it: its kind, or an inline table.
+fn toml(config: &Value) -> String {
+    match config {
+        Value::Object(fields) if fields.len() == 1 => {
+            fields.get("kind").and_then(Value::as_str).map_or_else(|| inline_table(config), str::to_owned)
+        }
+        Value::String(kind) => kind.clone(),
+        other => inline_table(other),
+    }
+}
+
+/// JSON as a value of TOML, which knows no `null`.
+fn inline_table(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let field = |(key, value): (&String, &Value)| format!("{key} = {}", inline_table(value));
+            let fields: Vec<String> =
+                fields.iter().filter(|(_, value)| !value.is_null()).map(field).collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(inline_table).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A word of a shell.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "_-./,=+:".contains(sign);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::blocks;
+    use crate::example;
+    use serde_json::json;
+
+    #[test]
+    fn a_table_has_its_command() {
+        let mut rows = example::rows();
+        for row in rows.iter_mut().filter(|row| row.extend == "yarn") {
+            row.extend_config = json!({ "kind": "yarn", "ramp": "code", "scale": null, "temperature": 1.5 });
+        }
+        rows.retain(|row| ["direct", "yarn", WINDOW_BASELINE].contains(&row.extend.as_str()));
+        let run = Run::new("it's".into(), rows.clone(), Path::new("runs/it's")).unwrap();
+        let how = How::of_block(&blocks(&rows)[0], &[run], &Opening::default(), Path::new("runs"));
+        assert_eq!(
+            how.commands().unwrap(),
+            "longwave eval 'runs/it'\\''s' --protocol fixed_target --split test --lengths 128,256,512,1024 \
+             --extend direct --extend '{ kind = \"yarn\", ramp = \"code\", temperature = 1.5 }' --set target=128 \
+             --set max_length=1024 --set window_stride=1024"
+        );
+    }
+
+    #[test]
+    fn a_study_is_its_own_recipe() {
+        let rows = example::rows();
+        let commands = vec!["longwave study a.toml".to_owned()];
+        let recipe = Some(Recipe { commands, ..Recipe::default() });
+        let opening = Opening { recipe, ..Opening::default() };
+        let how = How::of_block(&blocks(&rows)[0], &[], &opening, Path::new("runs"));
+        assert_eq!(how.commands().as_deref(), Some("longwave study a.toml"));
+    }
+}

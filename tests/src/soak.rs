@@ -52,7 +52,7 @@ fn options(arguments: &[String]) -> Result<Options, String> {
         let number = |text: &String| text.parse::<u32>().map_err(|_| format!("`{text}` is no number"));
         match argument.as_str() {
             "--set" => options.set.push(value()?.clone()),
-            "--minutes" => options.time = Duration::from_secs(60) * number(value()?)?,
+            "--minutes" => options.time = Duration::from_mins(1) * number(value()?)?,
             "--rounds" => options.rounds = number(value()?)? as usize,
             option if option.starts_with("--") => return Err(format!("`{option}` is no option")),
             config => options.configs.push(config.into()),

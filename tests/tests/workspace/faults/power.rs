@@ -6,7 +6,7 @@
 
 use super::commands::{RUN, SEARCH, STUDY, answers, everything, trained, with_study};
 use super::training::{ARGUMENTS, ends};
-use super::{Case, every, run_with};
+use super::{Case, every, files, run_with};
 use crate::common::Project;
 use longwave_core::file::fault::Disk;
 use longwave_core::random::Stream;
@@ -53,6 +53,23 @@ fn check(
     step: usize,
 ) {
     Case { project, arguments, ends, may_pass: |_| false, clean }.check_power(1, step);
+}
+
+/// The cut is a real one: of a whole training, only the curves of TensorBoard are not synced, and they are lost.
+#[test]
+fn what_nobody_syncs_is_lost() {
+    let project = Project::new();
+    let marks = tempfile::tempdir().unwrap();
+    let mark = marks.path().join("mark");
+    let disk = Disk::begin(&mark, &project.path("")).unwrap();
+    let fault = format!("power:1000000:{}", mark.display());
+    let outcome = run_with(&project, &ARGUMENTS, Some(("LONGWAVE_FAULT", fault)));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let curves = project.path(RUN).join("tensorboard/train");
+    assert_eq!(files(&curves).len(), 1);
+    disk.restore(&project.path(""), None).unwrap();
+    assert_eq!(files(&curves), [""; 0]);
+    assert!(!project.read("runs/small-0/metrics.jsonl").is_empty());
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn check(
     Case { project, arguments, ends, may_pass: |_| false, clean }.check_power(1, step);
 }
 
-/// The cut is a real one: of a whole training, only the curves of TensorBoard are not synced, and they are lost.
+/// The cut is a real one: of a whole training, only the curves of `TensorBoard` are not synced, and they are lost.
 #[test]
 fn what_nobody_syncs_is_lost() {
     let project = Project::new();

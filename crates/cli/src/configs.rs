@@ -1,6 +1,7 @@
 //! Configs and studies that the command line names, and where runs are kept.
 
 use crate::shipped::Kind;
+use longwave_core::error::nearest;
 use longwave_core::{Error, Result, file};
 use longwave_experiment::config::parse;
 use longwave_experiment::{Config, paths};
@@ -137,9 +138,30 @@ fn missing(path: &Path, kind: Kind, places: &[PathBuf], bare: bool) -> Error {
         let other = kind.other();
         return error.hint(format!("`{name}` is a {}: {}", other.name(), other.use_of(&name)));
     }
-    let known = kind.shipped().iter().map(|(name, _)| *name);
-    match longwave_core::error::nearest(&path.to_string_lossy(), known) {
-        Some(near) if bare => error.hint(format!("did you mean `{near}`?")),
-        _ => error.hint("`longwave init` lists what there is; any other is named by its path"),
+    let shipped = kind.shipped().iter().map(|(name, _)| stem(name)).filter(|_| bare);
+    let there = names_beside(path);
+    let known = there.iter().map(|name| stem(name)).chain(shipped);
+    match nearest(stem(&path.file_name().unwrap_or_default().to_string_lossy()), known) {
+        Some(near) => {
+            let meant = path.with_file_name(format!("{near}.toml"));
+            error.hint(format!("did you mean `{}`?", meant.display()))
+        }
+        None => error.hint("`longwave init` lists what there is; any other is named by its path"),
     }
+}
+
+/// A name without its ending, which is no part of how near two names are.
+pub(crate) fn stem(name: &str) -> &str {
+    name.strip_suffix(".toml").unwrap_or(name)
+}
+
+/// The names of the TOML files in the folder that a path leads to, in order.
+fn names_beside(path: &Path) -> Vec<String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(std::result::Result::ok);
+    let files = entries.map(|entry| PathBuf::from(entry.file_name()));
+    let configs = files.filter(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    let mut names: Vec<String> = configs.map(|file| file.to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }

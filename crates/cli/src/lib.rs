@@ -24,6 +24,7 @@ mod shipped;
 mod study_runner;
 mod tables;
 mod terminal;
+mod usage;
 
 pub use burn;
 pub use longwave_core::{Error, Result};
@@ -35,8 +36,8 @@ pub use program::Program;
 pub use schemars;
 pub use serde;
 
-use clap::Parser;
 use clap::builder::NonEmptyStringValueParser;
+use clap::{CommandFactory, Parser};
 use commands::Command;
 use longwave_data::cache;
 use std::io::IsTerminal;
@@ -68,19 +69,30 @@ pub fn command_line() -> clap::Command {
 
 fn run_command() -> ExitCode {
     allocator::keep_freed_memory();
-    // clap prints help and usage errors itself, and ends with 0 or 2.
-    let arguments = Arguments::parse();
+    let given: Vec<String> = std::env::args_os().map(|part| part.to_string_lossy().into_owned()).collect();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => match usage::mistake(&error, &Arguments::command(), &given) {
+            Some(mistake) => return report(mistake),
+            // clap prints help and the version itself.
+            None => error.exit(),
+        },
+    };
     start_logs();
     if let Some(folder) = arguments.cache {
         cache::choose(folder.into());
     }
     match arguments.command.run() {
         Ok(code) => code,
-        Err(error) => {
-            output::report_error(&error);
-            ExitCode::from(error.exit_code())
-        }
+        Err(error) => report(error),
     }
+}
+
+/// Shows an error and gives the exit code.
+fn report(error: Error) -> ExitCode {
+    let error = usage::with_hint(error);
+    output::report_error(&error);
+    ExitCode::from(error.exit_code())
 }
 
 /// Logs go to stderr; `RUST_LOG` says which, warnings unless set.

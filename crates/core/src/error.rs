@@ -72,13 +72,18 @@ impl Error {
         let failed = |why: &str| Self::failed(format!("cannot {doing} `{shown}`: {why}"));
         match place {
             Some(place) if is_own => failed(place),
-            Some(place) => Self::usage(format!("cannot {doing} `{shown}`: {place}")),
+            Some(place) => Self::usage(format!("cannot {doing} `{shown}`: {place}")).hint(
+                "see whether the path is right: it begins at the current folder unless it begins with `/`",
+            ),
             None => match error.kind() {
                 ErrorKind::PermissionDenied if reads => failed("permission denied"),
                 ErrorKind::PermissionDenied => failed("permission denied")
                     .hint("make the folder writable, or write to another one; nothing in it was changed"),
                 ErrorKind::ReadOnlyFilesystem => failed("its file system is read-only")
                     .hint("make it writable, or write to another folder; nothing in it was changed"),
+                ErrorKind::InvalidData => {
+                    failed("it is no text in UTF-8").hint("save it as UTF-8, or name another file")
+                }
                 ErrorKind::StorageFull => failed("the disk is full").hint(ROOM),
                 ErrorKind::QuotaExceeded => failed("your share of the disk is full").hint(ROOM),
                 _ => failed(&error.to_string()),

@@ -6,7 +6,7 @@
 //! these are written: the wall time (1, double), the step (2, varint), the version in the first event (3, text), and a
 //! summary (5) with values (1), each a tag (1, text) and a number (2, float).
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use crate::clock;
 
 /// What the names of all event files contain.
 pub const NAME: &str = "events.out.tfevents";
@@ -40,7 +40,7 @@ pub fn scalars<'a>(step: u64, wall_time: f64, values: impl IntoIterator<Item = (
 
 /// Seconds after 1970.
 pub fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+    clock::now().as_secs_f64()
 }
 
 fn record(bytes: &[u8]) -> Vec<u8> {

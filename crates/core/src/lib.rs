@@ -2,6 +2,7 @@
 //!
 //! - [`error`]: the one error type; what a user reads when something is wrong.
 //! - [`canonical`]: one text for one JSON value, for hashes and identities.
+//! - [`clock`]: the time of day.
 //! - [`config`]: strict reading of TOML tables, with errors that name the key.
 //! - [`event_file`]: curves for `TensorBoard`.
 //! - [`mod@file`]: files that appear whole or not at all.
@@ -16,6 +17,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod canonical;
+pub mod clock;
 pub mod config;
 pub mod error;
 pub mod event_file;

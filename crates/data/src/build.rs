@@ -138,7 +138,8 @@ impl Out {
         let flushed = fault::pass("write", &self.path)
             .and_then(|()| self.file.flush())
             .and_then(|()| fault::pass("sync", &self.path))
-            .and_then(|()| self.file.get_ref().sync_all());
+            .and_then(|()| self.file.get_ref().sync_all())
+            .and_then(|()| fault::synced(&self.path));
         flushed.map_err(|error| Error::io("write", &self.path, &error))
     }
 }

@@ -206,7 +206,7 @@ impl Entry {
         let path = self.cache.join(format!("{}.lock", self.prefix()));
         let failed = |error: std::io::Error| Error::io("lock", &path, &error).hint(OTHER_FOLDER);
         fault::pass("make the folder of", &path)
-            .and_then(|()| fs::create_dir_all(&self.cache))
+            .and_then(|()| file::make_folders(&self.cache))
             .map_err(failed)?;
         let lock = fault::pass("create", &path).and_then(|()| File::create(&path)).map_err(failed)?;
         match lock.try_lock() {
@@ -259,11 +259,8 @@ impl Entry {
         let folder = self.folder();
         remove(&folder)?;
         fault::pass("rename", part).and_then(|()| fs::rename(part, &folder)).map_err(failed)?;
-        if cfg!(unix) {
-            // The rename outlives a power cut.
-            File::open(&self.cache).and_then(|cache| cache.sync_all()).map_err(failed)?;
-        }
-        Ok(())
+        // The rename outlives a power cut.
+        file::sync_folder(&self.cache).map_err(failed)
     }
 }
 

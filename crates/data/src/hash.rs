@@ -1,6 +1,6 @@
 //! Hashes of files' content, remembered for large corpora.
 
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, clock, file};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,7 +47,7 @@ fn hash_files_above(
     let total: u64 = looks.iter().map(|(bytes, _)| bytes).sum();
     let remember = total > always;
     let known: BTreeMap<String, Known> = if remember { recall(memory) } else { BTreeMap::new() };
-    let now = nanoseconds(SystemTime::now()).unwrap_or(0);
+    let now = u64::try_from(clock::now().as_nanos()).unwrap_or(u64::MAX);
     let mut next = BTreeMap::new();
     let mut hashes = Vec::with_capacity(files.len());
     let mut done = 0;
@@ -99,6 +99,7 @@ mod tests {
     use super::*;
 
     /// Gives a file a time stamp `seconds` ago.
+    #[expect(clippy::disallowed_methods, reason = "time stamps of files are the system's")]
     fn age(path: &Path, seconds: u64) {
         let time = SystemTime::now() - Duration::from_secs(seconds);
         fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();

@@ -67,7 +67,8 @@ fn by_name(corpus: &Corpus, split: &SplitConfig) -> Result<SplitRule> {
     let (test, valid) = (held_out(split.test), held_out(split.valid));
     if test + valid >= count {
         let wanted = 1 + usize::from(test > 0) + usize::from(valid > 0);
-        return Err(Error::failed(format!("{count} documents are too few for {wanted} splits")).hint(
+        let documents = if count == 1 { "1 document is" } else { &format!("{count} documents are") };
+        return Err(Error::failed(format!("{documents} too few for {wanted} splits")).hint(
             "set `split = { valid = 0, test = 0 }`, or put the files into folders train, valid and test",
         ));
     }

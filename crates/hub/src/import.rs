@@ -120,6 +120,13 @@ fn read_weights(folder: &Path) -> Result<Vec<u8>> {
         return Err(Error::usage(format!("`{}` holds weights in several files", folder.display()))
             .hint("save the model as one `model.safetensors`"));
     }
+    if !path.exists() {
+        return Err(Error::usage(format!(
+            "`{}` holds no weights: it has no `model.safetensors`",
+            folder.display()
+        ))
+        .hint("name a folder with `config.json`, `model.safetensors` and `tokenizer.json`"));
+    }
     fs::read(&path).map_err(|error| Error::io("read", &path, &error))
 }
 

@@ -68,7 +68,7 @@ impl Axis {
             plain(&point.label, &format!("{section}, label"))?;
             if !seen.insert(point.label.as_str()) {
                 return Err(Error::usage(format!("`{section}` has two points named `{}`", point.label))
-                    .hint("name them apart with `labels = [..]`"));
+                    .hint("take one of them out, or name them apart with `labels = [..]`"));
             }
             let own = ["seed", "name", "evaluate"];
             let key = point.changes.keys().find(|key| own.contains(&first(key)));

@@ -231,7 +231,8 @@ impl TrainConfig {
                 &at("accumulation"),
                 self.accumulation,
                 format!("it must divide the {} sequences of a batch", self.sequences()),
-            ));
+            )
+            .hint("it is the number of parts that a batch is computed in: 1 computes it at once"));
         }
         if let Some(kept) = &self.keep_checkpoints {
             kept.validate(&at("keep_checkpoints"), self.steps)?;

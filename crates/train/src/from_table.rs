@@ -73,7 +73,8 @@ impl RunConfig {
             "name",
             format!("\"{}\"", self.name),
             "it names a folder: letters, digits, `-`, `_` and `.`",
-        ))
+        )
+        .hint("leave out what is none of these, as in `name = \"rope-long\"`"))
     }
 }
 

@@ -53,6 +53,7 @@ fn train(
         Start::Fresh | Start::Finished(_) => None,
     };
     open_folder(&run, &config.to_table().unwrap(), &dataset).unwrap();
+    let _lock = run.lock().unwrap();
     let count = Cell::new(0);
     let stop = || {
         count.set(count.get() + 1);

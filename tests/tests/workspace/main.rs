@@ -56,5 +56,6 @@ mod temperature;
 mod threads;
 mod travel;
 mod validated;
+mod wrong_inputs;
 mod wrong_program;
 mod wrong_values;

@@ -1,8 +1,10 @@
 //! `longwave init`: writes a config to begin with, or lists those there are.
 
+use crate::configs::stem;
 use crate::output::{data, status};
 use crate::shipped::{Kind, purpose};
 use clap::Args;
+use longwave_core::error::nearest;
 use longwave_core::{Error, Result, file};
 use std::path::{Path, PathBuf};
 
@@ -53,8 +55,8 @@ fn find(name: &str) -> Result<(Kind, &'static str, &'static str)> {
     };
     all().find(|(_, known, _)| *known == wanted).ok_or_else(|| {
         let error = Error::usage(format!("the program carries no `{name}`"));
-        match longwave_core::error::nearest(&wanted, all().map(|(_, known, _)| known)) {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
+        match nearest(stem(&wanted), all().map(|(_, known, _)| stem(known))) {
+            Some(near) => error.hint(format!("did you mean `{near}.toml`?")),
             None => error.hint("`longwave init` lists what there is"),
         }
     })

@@ -3,7 +3,7 @@
 //! A run whose folder is removed or renamed while the program works on it must not appear again with a part of its files: it
 //! would look like a run and be none. So nothing here makes the folder of a file.
 
-use super::{AtomicFile, fault, folder};
+use super::{AtomicFile, fault, folder, sync_folder};
 use crate::error::{Error, Result};
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -43,7 +43,10 @@ pub fn make_below(root: &Path, folder: &Path) -> Result<()> {
             Err(error) if error.kind() != ErrorKind::AlreadyExists || !path.is_dir() => {
                 return Err(failure(root, "make", &path, &error));
             }
-            _ => {}
+            Err(_) => {}
+            Ok(()) => {
+                sync_folder(super::folder(&path)).map_err(|error| failure(root, "make", &path, &error))?;
+            }
         }
     }
     Ok(())

@@ -48,7 +48,7 @@ impl AtomicFile {
     pub fn create(path: &Path) -> Result<Self> {
         let failed = |error: io::Error| Error::io("write", path, &error);
         fault::pass("make the folder of", path).map_err(failed)?;
-        fs::create_dir_all(folder(path)).map_err(failed)?;
+        make_folders(folder(path)).map_err(failed)?;
         Self::beside(path).map_err(failed)
     }
 
@@ -78,7 +78,8 @@ impl AtomicFile {
             let written = fault::pass("write", &self.path).and_then(|()| writer.flush());
             let synced = written
                 .and_then(|()| fault::pass("sync", &self.path))
-                .and_then(|()| writer.get_ref().sync_all());
+                .and_then(|()| writer.get_ref().sync_all())
+                .and_then(|()| fault::synced(&self.beside));
             let moved = synced
                 .and_then(|()| fault::pass("rename", &self.path))
                 .and_then(|()| fs::rename(&self.beside, &self.path));
@@ -129,6 +130,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 pub fn append(path: &Path, bytes: &[u8]) -> Result<()> {
     let appended = || -> io::Result<()> {
         fault::pass("open", path)?;
+        let is_new = !path.exists();
         let mut file = File::options().append(true).create(true).open(path)?;
         // A disk that is full, or a kill, may take a part.
         let (first, second) = bytes.split_at(bytes.len() / 2);
@@ -136,7 +138,10 @@ pub fn append(path: &Path, bytes: &[u8]) -> Result<()> {
         fault::pass("append to", path)?;
         file.write_all(second)?;
         fault::pass("sync", path)?;
-        file.sync_data()
+        file.sync_data()?;
+        fault::synced(path)?;
+        // A new file lasts once its folder knows its name.
+        if is_new { sync_folder(folder(path)) } else { Ok(()) }
     };
     appended().map_err(|error| existing_folder::failure(folder(path), "write", path, &error))
 }
@@ -228,9 +233,26 @@ fn create_locked(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a rename last through a power cut, where the system can.
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+/// Makes the names in a folder last through a power cut, where the system can: new files, renames and removals.
+///
+/// # Errors
+/// The folder cannot be opened, or its disk fails.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        File::open(folder)?.sync_all()?;
+    }
+    fault::synced_folder(folder)
+}
+
+/// Makes a folder and those above it that are missing, and lets them last through a power cut.
+///
+/// # Errors
+/// A folder cannot be made.
+pub fn make_folders(path: &Path) -> io::Result<()> {
+    let missing = path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.is_dir());
+    let missing: Vec<&Path> = missing.collect();
+    fs::create_dir_all(path)?;
+    missing.into_iter().try_for_each(|made| sync_folder(folder(made)))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub mod columns;
 pub mod example;
 mod store;
 
-pub use store::{line, read_rows, read_rows_left, record_count, write_rows};
+pub use store::{line, read_rows, read_rows_left, record_count, replace_rows, write_rows};
 
 use crate::bigram::BigramRow;
 use crate::metrics::{DifferenceFacts, DocumentSums, Facts, Metric, PositionRow, Values};

@@ -63,10 +63,23 @@ pub fn record_count(path: &Path) -> Result<()> {
 pub fn write_rows(path: &Path, rows: &[ResultRow]) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let _lock = lock(folder)?;
+    let old = if path.exists() { file::read_text(path)? } else { String::new() };
+    write_after(path, &old, rows)
+}
+
+/// Makes these rows all that a results file holds, in their order.
+///
+/// # Errors
+/// The folder is gone, or the file cannot be written.
+pub fn replace_rows(path: &Path, rows: &[ResultRow]) -> Result<()> {
+    write_after(path, "", rows)
+}
+
+/// Writes the lines that a file had, with these rows in their places or at the end.
+fn write_after(path: &Path, old: &str, rows: &[ResultRow]) -> Result<()> {
     let mut lines: Vec<String> = Vec::new();
     let mut places = HashMap::new();
-    let old = if path.exists() { file::read_text(path)? } else { String::new() };
-    for (number, line) in numbered_lines(&old) {
+    for (number, line) in numbered_lines(old) {
         places.insert(parse(line, path, number)?.identity()?, lines.len());
         lines.push(line.to_owned());
     }

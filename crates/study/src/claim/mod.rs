@@ -95,7 +95,7 @@ impl ClaimConfig {
             let hint = if metric.is_share() {
                 "it is a share: 0.02 means two percentage points".to_owned()
             } else {
-                format!("it is in {}", metric.unit())
+                format!("it is in {}, as in `tolerance = 0.02`", metric.unit())
             };
             return Err(Error::value(&format!("{section}.tolerance"), written.tolerance, allowed).hint(hint));
         }

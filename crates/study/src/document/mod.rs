@@ -264,7 +264,8 @@ fn check_name(name: &str) -> Result<()> {
         return Ok(());
     }
     let allowed = "it names a folder: letters, digits, `-`, `_` and `.`";
-    Err(Error::value("name", format!("\"{name}\""), allowed))
+    Err(Error::value("name", format!("\"{name}\""), allowed)
+        .hint("leave out what is none of these, as in `name = \"rope-long\"`"))
 }
 
 fn check_axes(axes: &[Axis]) -> Result<()> {

@@ -15,7 +15,7 @@
 
 use crate::plan::Job;
 use longwave_core::file::fault;
-use longwave_core::{Error, Result, file, line_count};
+use longwave_core::{Error, Result, clock, file, line_count};
 use longwave_eval::{ResultRow, row};
 use longwave_train::checkpoint::Checkpoint;
 use longwave_train::run::{self, CheckpointId, checkpoint_path};
@@ -24,7 +24,6 @@ use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 /// A folder of runs.
 #[derive(Clone, Debug)]
@@ -202,7 +201,7 @@ impl Store {
         let path = self.state(&format!("{key}.lock"));
         let failed = |error: std::io::Error| Error::io("lock", &path, &error);
         fault::pass("make the folder of", &path)
-            .and_then(|()| fs::create_dir_all(self.folder.join("state")))
+            .and_then(|()| file::make_folders(&self.folder.join("state")))
             .map_err(failed)?;
         let file = fault::pass("create", &path)
             .and_then(|()| OpenOptions::new().create(true).append(true).open(&path))
@@ -222,12 +221,11 @@ impl Store {
     /// The file cannot be written.
     pub fn note(&self, job: &Job, event: &str, device: Option<&str>) -> Result<()> {
         let path = self.journal(&job.key);
-        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
         let entry = JournalLine {
             event: event.to_owned(),
             evaluation: job.evaluation.clone(),
             process: std::process::id(),
-            time,
+            time: clock::now().as_secs(),
             device: device.map(str::to_owned),
         };
         let line = serde_json::to_string(&entry).map_err(|error| Error::failed(error.to_string()))?;

@@ -165,7 +165,7 @@ impl StudyReport {
         if let Some((rows, report)) = &self.page {
             let pages = folder.join(PAGES);
             existing_folder::make_below(folder, &pages)?;
-            longwave_eval::row::write_rows(&pages.join("results.jsonl"), rows)?;
+            longwave_eval::row::replace_rows(&pages.join("results.jsonl"), rows)?;
             report.write()?;
             csv(&folder.join("results.csv"), &self.table)?;
             parquet(&folder.join("results.parquet"), &self.table)?;

@@ -14,7 +14,7 @@ use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
 use longwave_core::{Error, Result, file};
 use longwave_data::Record;
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -135,7 +135,7 @@ impl Run {
     pub fn lock(&self) -> Result<Lock> {
         let folder = self.folder.join("checkpoints");
         let failed = |error: std::io::Error| Error::io("lock", &folder, &error);
-        fs::create_dir_all(&folder).map_err(failed)?;
+        file::make_folders(&folder).map_err(failed)?;
         if !cfg!(unix) {
             return Ok(Lock(None));
         }

@@ -5,18 +5,19 @@ use crate::common::Project;
 use std::collections::BTreeMap;
 use std::fs;
 
-const RUN: &str = "runs/small-0";
-const SEARCH: &str = "{ kind = \"longrope\", search = { budget = 6, population = 4, parents = 2 } }";
+pub(super) const RUN: &str = "runs/small-0";
+pub(super) const SEARCH: &str =
+    "{ kind = \"longrope\", search = { budget = 6, population = 4, parents = 2 } }";
 
 /// A run that is trained and not measured.
-fn trained() -> Project {
+pub(super) fn trained() -> Project {
     let project = Project::new();
     project.train(&["--set", "evaluate=[]", "--threads=1"]);
     project
 }
 
 /// All files that are there at the end, but for the cache and for those that hold a time.
-fn everything(project: &Project) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn everything(project: &Project) -> BTreeMap<String, Vec<u8>> {
     let top = project.path("").display().to_string();
     let names = files(&project.path("")).into_iter().map(|path| path[top.len()..].to_owned());
     let lasting = names.filter(|name| !name.starts_with(".cache") && !name.contains("tensorboard"));
@@ -69,7 +70,7 @@ fn an_export_and_an_import_go_on() {
 }
 
 /// The study's answers, and the states and rows of its runs.
-fn answers(project: &Project) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn answers(project: &Project) -> BTreeMap<String, Vec<u8>> {
     let mut ends = everything(project);
     let is_answer = |name: &str| {
         // The plan and its tasks hold absolute paths.
@@ -83,24 +84,26 @@ fn answers(project: &Project) -> BTreeMap<String, Vec<u8>> {
     ends
 }
 
-/// Each process of the study, its own and those of its runs, meets the fault.
-#[test]
-#[cfg(unix)]
-fn a_study_goes_on() {
+pub(super) const STUDY: [&str; 4] = ["study", "two.toml", "--jobs", "2"];
+
+/// A study of two short runs.
+pub(super) fn with_study() -> Project {
     let project = Project::new();
     project.write(
         "two.toml",
         "name = \"two\"\nbase = \"small.toml\"\nseeds = 2\nthreads = 1\n\n[set]\ntrain.steps = 2\n\n\
          [[evaluate]]\nlengths = [32]\nwindows_per_document = 2\n",
     );
-    let arguments = ["study", "two.toml", "--jobs", "2"];
-    let case = Case {
-        project: &project,
-        arguments: &arguments,
-        ends: answers,
-        may_pass: may_be_missing,
-        clean: ".",
-    };
+    project
+}
+
+/// Each process of the study, its own and those of its runs, meets the fault.
+#[test]
+#[cfg(unix)]
+fn a_study_goes_on() {
+    let project = with_study();
+    let case =
+        Case { project: &project, arguments: &STUDY, ends: answers, may_pass: may_be_missing, clean: "." };
     case.check_every("fail", 1, 29);
     case.check_every("kill", 1, 31);
 }

@@ -1,12 +1,21 @@
 //! Every operation on a file fails once, or ends the process: the same command then goes on, and ends with the same bits.
 //!
-//! A sample of the operations; `LONGWAVE_FAULTS=all` takes every one of them.
+//! A sample of the operations; `LONGWAVE_FAULTS=all` takes every one of them. `kills` ends processes at random moments,
+//! `LONGWAVE_KILLS` times.
 
 #![allow(clippy::print_stdout, reason = "counts, for who runs the long form")]
 
+#[cfg(target_os = "linux")]
+mod clock;
 mod commands;
 #[cfg(target_os = "linux")]
+mod full_disk;
+#[cfg(unix)]
+mod kills;
+#[cfg(target_os = "linux")]
 mod machine;
+#[cfg(unix)]
+mod power;
 mod training;
 
 use crate::common::{Outcome, PROGRAM, Project};
@@ -31,15 +40,9 @@ struct Case<'a> {
 impl Case<'_> {
     /// Lets every `step`-th operation from `first` on fail, or end the process, and goes on with the same command.
     fn check_every(&self, kind: &str, first: usize, step: usize) {
-        let undisturbed = self.project.copied();
-        let (outcome, _) = run(&undisturbed, self.arguments, None);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        let expected = (self.ends)(&undisturbed);
-        assert!(!expected.is_empty());
-        let all = std::env::var("LONGWAVE_FAULTS").is_ok_and(|wanted| wanted == "all");
-        let step = if all { 1 } else { step };
+        let expected = self.expected();
         let mut faults = 0;
-        for at in (first..).step_by(step) {
+        for at in (first..).step_by(every(step)) {
             let project = self.project.copied();
             let (outcome, done) = run(&project, self.arguments, Some((kind, at)));
             let Some(done) = done else {
@@ -59,6 +62,16 @@ impl Case<'_> {
         println!("{kind}: {faults} operations");
     }
 
+    /// How the command ends where nothing disturbs it.
+    fn expected(&self) -> BTreeMap<String, Vec<u8>> {
+        let undisturbed = self.project.copied();
+        let (outcome, _) = run(&undisturbed, self.arguments, None);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let expected = (self.ends)(&undisturbed);
+        assert!(!expected.is_empty());
+        expected
+    }
+
     fn goes_on(&self, project: &Project, place: &str, expected: &BTreeMap<String, Vec<u8>>) {
         let (mut again, _) = run(project, self.arguments, None);
         // A study tries a run that failed when it is asked to, and says so.
@@ -66,26 +79,39 @@ impl Case<'_> {
             (again, _) = run(project, &[self.arguments, &["--retry"]].concat(), None);
         }
         assert_eq!(again.code, Some(0), "{place}, then {}", again.stderr);
+        self.is_the_same(project, place, expected);
+        let left: Vec<String> =
+            files(&project.path(self.clean)).into_iter().filter(|name| name.contains(".part")).collect();
+        assert!(left.is_empty(), "{place}: {left:?}");
+    }
+
+    fn is_the_same(&self, project: &Project, place: &str, expected: &BTreeMap<String, Vec<u8>>) {
         let ends = (self.ends)(project);
         let other = expected.iter().filter(|(name, bytes)| ends.get(*name) != Some(bytes));
         let mut other: Vec<&String> = other.map(|(name, _)| name).collect();
         other.extend(ends.keys().filter(|name| !expected.contains_key(*name)));
         assert!(other.is_empty(), "{place}: another end: {other:?}");
-        let left: Vec<String> =
-            files(&project.path(self.clean)).into_iter().filter(|name| name.contains(".part")).collect();
-        assert!(left.is_empty(), "{place}: {left:?}");
     }
+}
+
+/// Of operations, every one in the long form, or else every `step`-th.
+fn every(step: usize) -> usize {
+    let all = std::env::var("LONGWAVE_FAULTS").is_ok_and(|wanted| wanted == "all");
+    if all { 1 } else { step }
 }
 
 /// Runs the program; `fault` says which operation fails or ends the process, and gives what was done there.
 fn run(project: &Project, arguments: &[&str], fault: Option<(&str, usize)>) -> (Outcome, Option<String>) {
     let marks = tempfile::tempdir().unwrap();
     let mark = marks.path().join("mark");
-    let mut command = Command::new(PROGRAM);
-    if let Some((kind, at)) = fault {
-        command.env("LONGWAVE_FAULT", format!("{kind}:{at}:{}", mark.display()));
-    }
-    let output = command
+    let fault = fault.map(|(kind, at)| ("LONGWAVE_FAULT", format!("{kind}:{at}:{}", mark.display())));
+    (run_with(project, arguments, fault), fs::read_to_string(&mark).ok())
+}
+
+/// Runs the program with a variable.
+fn run_with(project: &Project, arguments: &[&str], variable: Option<(&str, String)>) -> Outcome {
+    let output = Command::new(PROGRAM)
+        .envs(variable)
         .args(arguments)
         .current_dir(project.path(""))
         .env("NO_COLOR", "1")
@@ -93,12 +119,11 @@ fn run(project: &Project, arguments: &[&str], fault: Option<(&str, usize)>) -> (
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let outcome = Outcome {
+    Outcome {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
-    };
-    (outcome, fs::read_to_string(&mark).ok())
+    }
 }
 
 /// The paths of all files below a folder, half-written folders among them.

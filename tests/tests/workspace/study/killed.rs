@@ -1,8 +1,11 @@
 //! Studies that are killed, stopped or run twice at once end with the same numbers and compute nothing twice.
 
+#![allow(clippy::print_stdout, reason = "counts, for who runs the long form")]
+
 use super::{STUDY, done, events, finished, project, results, signal, store, study, written};
 use crate::common;
 use crate::common::{PROGRAM, Project};
+use longwave_core::random::Stream;
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -32,24 +35,22 @@ fn start(project: &Project) -> Child {
         .unwrap()
 }
 
-#[test]
-fn a_study_killed_again_and_again_ends_with_the_same_bytes() {
-    let kills: u32 = std::env::var("LONGWAVE_KILLS").map_or(4, |count| count.parse().unwrap());
-    let undisturbed = project(STUDY);
-    done(study(&undisturbed, &[]));
-    let whole = progress(&undisturbed) as f64;
-    let disturbed = project(STUDY);
+/// How often a study is killed before it comes to its end.
+const AT_A_TIME: u32 = 10;
+
+/// Kills a study and checks that nothing is computed twice; gives how many kills met it at work.
+fn kill(disturbed: &Project, kills: u32, whole: f64, stream: &mut Stream) -> u32 {
     let mut seen = BTreeMap::new();
-    let mut state = 7u64;
     let mut landed = 0;
     for kill in 0..kills {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // Somewhere in its own part of the study, so that all of it meets kills and the last one is not too late.
-        let share = (f64::from(kill) + (state >> 11) as f64 / (1u64 << 53) as f64) / f64::from(kills);
-        let mut child = start(&disturbed);
-        while (progress(&disturbed) as f64) < share * whole && child.try_wait().unwrap().is_none() {
+        let share = (f64::from(kill) + stream.uniform()) / f64::from(kills);
+        let mut child = start(disturbed);
+        while (progress(disturbed) as f64) < share * whole && child.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
+        // Not only where something has just been written.
+        std::thread::sleep(Duration::from_millis(stream.below(40)));
         let alive = child.try_wait().unwrap().is_none();
         if kill % 2 == 0 {
             // With all its runs: they have no time to write a checkpoint.
@@ -60,26 +61,42 @@ fn a_study_killed_again_and_again_ends_with_the_same_bytes() {
         }
         child.wait().unwrap();
         landed += u32::from(alive);
-        for (path, time) in finished(&disturbed) {
+        for (path, time) in finished(disturbed) {
             let first = *seen.entry(path.clone()).or_insert(time);
             assert_eq!(first, time, "{} was computed twice", path.display());
         }
     }
-    done(study(&disturbed, &[]));
-    assert!(landed * 2 > kills, "only {landed} of {kills} kills met a running study");
-    assert_eq!(results(&disturbed), results(&undisturbed));
+    done(study(disturbed, &[]));
     for (path, time) in &seen {
         assert_eq!(written(path), *time, "{} was computed twice", path.display());
     }
-    for (key, events) in events(&disturbed) {
-        let end = events.iter().position(|event| event == "finished").unwrap_or(events.len());
-        assert!(events.len() <= end + 1, "{key} was begun again after its end: {events:?}");
+    landed
+}
+
+#[test]
+fn a_study_killed_again_and_again_ends_with_the_same_bytes() {
+    let kills: u32 = std::env::var("LONGWAVE_KILLS").map_or(4, |count| count.parse().unwrap());
+    let undisturbed = project(STUDY);
+    done(study(&undisturbed, &[]));
+    let whole = progress(&undisturbed) as f64;
+    let mut stream = Stream::new(7, "kills", 0);
+    let mut landed = 0;
+    for first in (0..kills).step_by(AT_A_TIME as usize) {
+        let disturbed = project(STUDY);
+        landed += kill(&disturbed, AT_A_TIME.min(kills - first), whole, &mut stream);
+        assert_eq!(results(&disturbed), results(&undisturbed));
+        for (key, events) in events(&disturbed) {
+            let end = events.iter().position(|event| event == "finished").unwrap_or(events.len());
+            assert!(events.len() <= end + 1, "{key} was begun again after its end: {events:?}");
+        }
+        for key in store(&disturbed).keys().unwrap() {
+            let [a, b] =
+                [&disturbed, &undisturbed].map(|it| store(it).run(&key).join("checkpoints/last.safetensors"));
+            assert!(common::same(&a, &b), "{key}");
+        }
     }
-    for key in store(&disturbed).keys().unwrap() {
-        let [a, b] =
-            [&disturbed, &undisturbed].map(|it| store(it).run(&key).join("checkpoints/last.safetensors"));
-        assert!(common::same(&a, &b), "{key}");
-    }
+    println!("{kills} kills, {landed} of them met a running study");
+    assert!(landed * 2 > kills, "only {landed} of {kills} kills met a running study");
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod commands;
 mod machine;
 mod training;
 
-use crate::common::{Outcome, PROGRAM, Project};
+use crate::common::{Outcome, Project};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -81,7 +81,7 @@ impl Case<'_> {
 fn run(project: &Project, arguments: &[&str], fault: Option<(&str, usize)>) -> (Outcome, Option<String>) {
     let marks = tempfile::tempdir().unwrap();
     let mark = marks.path().join("mark");
-    let mut command = Command::new(PROGRAM);
+    let mut command = Command::new(project.program());
     if let Some((kind, at)) = fault {
         command.env("LONGWAVE_FAULT", format!("{kind}:{at}:{}", mark.display()));
     }

@@ -1,5 +1,6 @@
 //! A program whose encoding sees the future, whose extension changes what it promises to keep, and whose protocol and
-//! metric are wrong too: `selfcheck` must find each. With `LONGWAVE_TWICE` it registers the encoding twice.
+//! metric are wrong too: `selfcheck` must find each. With `LONGWAVE_TWICE` it registers the encoding twice. Another encoding
+//! is right, but for some batches in training, which it makes NaN.
 
 use longwave::eval::metrics::{Column, Documents, Facts, Measure};
 use longwave::eval::protocols::{self, Keys, Rules};
@@ -10,6 +11,53 @@ keys! {
     struct Config {}
 
     struct Slow {}
+
+    struct NanConfig {
+        /// The block whose input it spoils.
+        layer: usize = 1,
+        /// The sums of the tokens of the passes that it spoils.
+        sums: Vec<i64> = Vec::new(),
+    }
+}
+
+/// No encoding; the input of a block becomes NaN in some passes of training.
+#[derive(Module, Debug)]
+struct Nan {
+    #[module(skip)]
+    layer: usize,
+    #[module(skip)]
+    sums: Vec<i64>,
+}
+
+impl Configure for NanConfig {
+    type Encoding = Nan;
+    const KIND: &'static str = "nan";
+    const DESCRIPTION: &'static str = "nothing, or NaN";
+    const SOURCE: &'static str = "a test";
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined");
+
+    fn build(&self, _sizes: &Dimensions, _init: &Init) -> Nan {
+        Nan { layer: self.layer, sums: self.sums.clone() }
+    }
+}
+
+impl Position for Nan {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        Vec::new()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { position_use: PositionUse::Order, ..Capabilities::default() }
+    }
+
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+        if rows.layer != self.layer || rows.draw.is_none() {
+            return hidden;
+        }
+        let tokens = rows.tokens.clone().into_data_as::<i32>().try_to_vec::<i32>().unwrap_or_default();
+        let sum: i64 = tokens.into_iter().map(i64::from).sum();
+        if self.sums.contains(&sum) { hidden * f32::NAN } else { hidden }
+    }
 }
 
 /// Adds the mean of all rows to each.
@@ -109,7 +157,7 @@ impl Measure for LossShare {
 }
 
 fn main() -> ExitCode {
-    let program = Program::new().encoding::<Config>().extension::<Slow>();
+    let program = Program::new().encoding::<Config>().encoding::<NanConfig>().extension::<Slow>();
     let program = program.protocol("again", &Again).metric("loss_share", &LossShare);
     match std::env::var_os("LONGWAVE_TWICE") {
         Some(_) => program.encoding::<Config>().run(),

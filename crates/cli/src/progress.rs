@@ -160,7 +160,9 @@ impl Training {
         let since = (step - self.progress.first) as f64 * self.batch_tokens as f64;
         let rate = since / self.progress.start.elapsed().as_secs_f64().max(1e-9);
         let rate = format!("{} tokens/s", grouped(rate.round() as usize));
-        let message = joined(&[&format!("smoothed {}", loss(self.smoothed)), &self.validation(), &rate]);
+        let held = metric.resident_mib.map(|mib| format!("memory {mib:.0} MiB")).unwrap_or_default();
+        let smoothed = format!("smoothed {}", loss(self.smoothed));
+        let message = joined(&[&smoothed, &self.validation(), &rate, &held]);
         self.progress.at(step, &message, metric.valid_loss.is_some());
     }
 

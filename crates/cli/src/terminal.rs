@@ -4,6 +4,7 @@ use crate::interrupt;
 use crate::options::introduce;
 use crate::output::{grouped, status};
 use crate::progress::{Progress, Training};
+use longwave_core::Error;
 use longwave_core::memory_check::shown;
 use longwave_data::{Dataset, Split};
 use longwave_eval::{Selection, measure};
@@ -64,11 +65,13 @@ impl Observer for Terminal {
                         }
                         status(&format!("resuming after step {}", grouped(step as usize)));
                     }
-                    Event::Trained { skipped } => {
+                    Event::RolledBack { why, step } => describe_rollback(why, step),
+                    Event::Trained { skipped_batches, skipped } => {
                         if let Some(summary) = summary {
                             status(&summary);
                         }
                         describe_skipped(skipped);
+                        describe_skipped_batches(skipped_batches);
                     }
                     Event::Selected(selection) => describe_selection(selection),
                     _ => {}
@@ -184,6 +187,19 @@ fn describe_skipped(skipped: usize) {
         let steps = if skipped == 1 { "step was" } else { "steps were" };
         status(&format!("{} {steps} left out, whose gradients overflowed f16", grouped(skipped)));
     }
+}
+
+fn describe_skipped_batches(skipped: usize) {
+    if skipped > 0 {
+        let batches = if skipped == 1 { "batch was" } else { "batches were" };
+        status(&format!("{} {batches} left out, whose loss or gradient was not finite", grouped(skipped)));
+    }
+}
+
+/// Warns of a step that was not finite.
+fn describe_rollback(why: &Error, step: u64) {
+    let message = why.message();
+    tracing::warn!("{message}; training goes on from step {step} and leaves the batch out");
 }
 
 /// Describes what the validation split decided.

@@ -5,16 +5,19 @@ const ADDRESSABLE: u64 = 1 << 47;
 
 /// Memory that programs may still take, in bytes; `None` where the system does not say.
 pub fn available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
+    kibibytes("/proc/meminfo", "MemAvailable:").map(|kibibytes| kibibytes * 1024)
 }
 
 /// Memory of this process that lies in RAM, in bytes; `None` where the system does not say.
 pub fn resident() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find(|line| line.starts_with("VmRSS:"))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
+    kibibytes("/proc/self/status", "VmRSS:").map(|kibibytes| kibibytes * 1024)
+}
+
+/// The number of a line that begins so in one of the system's files.
+fn kibibytes(path: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Describes a need, in bytes, that exceeds what is `available`; `None` where it fits.

@@ -169,16 +169,22 @@ fn read_in(config: &RunConfig, stage: usize, evaluations: &[Evaluation]) -> Resu
 
 /// Runs the loop to its end.
 fn train(trainer: &mut Trainer<'_>, run: &Run, observer: &mut dyn Observer) -> Result<()> {
-    let mut skipped = 0;
+    let mut skipped = Vec::new();
     // The loop asks whether to stop between the steps that it reports.
     let shared = RefCell::new(&mut *observer);
-    let outcome = trainer.train(&|| shared.borrow().stop(), &mut |event| {
-        if let trainer::Event::Step(metric) = event {
-            skipped += usize::from(metric.skipped);
+    let outcome = trainer.train(&|| shared.borrow().stop(), &mut |event| match event {
+        trainer::Event::Step(metric) => {
+            skipped.extend(metric.skipped.then_some(metric.step));
             shared.borrow_mut().event(Event::Step(&run.config, metric));
         }
+        trainer::Event::RolledBack { why, step } => {
+            skipped.retain(|skipped| skipped <= step);
+            shared.borrow_mut().event(Event::RolledBack { why, step: *step });
+        }
+        trainer::Event::Checkpoint { .. } => {}
     });
-    observer.event(Event::Trained { skipped });
+    let skipped_batches = trainer.skipped_batches().len();
+    observer.event(Event::Trained { skipped_batches, skipped: skipped.len() });
     // Which of its files could not be written says less.
     let outcome = outcome.map_err(|error| if run.folder.is_dir() { error } else { Error::gone(&run.folder) });
     match outcome? {

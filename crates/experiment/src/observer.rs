@@ -28,8 +28,17 @@ pub enum Event<'a> {
     },
     /// A training step is done.
     Step(&'a RunConfig, &'a Metric),
+    /// A training step was not finite: training has gone back to a checkpoint and leaves a batch out.
+    RolledBack {
+        /// What was not finite.
+        why: &'a Error,
+        /// Steps done now.
+        step: u64,
+    },
     /// Training has ended, or was stopped.
     Trained {
+        /// Batches that were left out, because a loss or a gradient was not finite.
+        skipped_batches: usize,
         /// Steps that changed no weight, because their gradients overflowed f16.
         skipped: usize,
     },

@@ -40,9 +40,9 @@ impl Block {
         }
     }
 
-    /// `[batch, length, width]` -> the same. `before` `[batch, tokens, width]` is what the block was given for
-    /// the tokens before, which attention sees too; `rows.positions` then begin with theirs.
-    pub fn forward(
+    /// The stream after attention, `[batch, length, width]` -> the same. `before` `[batch, tokens, width]` is what the block
+    /// was given for the tokens before, which attention sees too; `rows.positions` then begin with theirs.
+    pub fn attend(
         &self,
         x: Tensor<3>,
         before: Option<&Tensor<3>>,
@@ -51,15 +51,8 @@ impl Block {
         rotations: &mut Rotations,
         dropout: Option<&Dropout>,
     ) -> Tensor<3> {
-        let add = |x: Tensor<3>, half: &str, branch: &mut dyn FnMut(Option<Tensor<3>>) -> Tensor<3>| {
-            match dropout {
-                // What is dropped must not reach the residual stream, so it is added afterwards.
-                Some(dropout) => x + dropout.apply(branch(None), &format!("blocks.{}.{half}", rows.layer)),
-                // The last product of the branch adds to the stream in the same pass.
-                None => branch(Some(x)),
-            }
-        };
-        let h = add(x.clone(), "attention", &mut |onto| match before {
+        let place = || format!("blocks.{}.attention", rows.layer);
+        added(x.clone(), dropout, &place, &mut |onto| match before {
             None => {
                 let normed = self.attention_norm.forward(x.clone());
                 self.attention.forward(normed, onto, rows, reading, rotations)
@@ -68,9 +61,29 @@ impl Block {
                 let seen = self.attention_norm.forward(Tensor::cat(vec![before.clone(), x.clone()], 1));
                 self.attention.forward_after(seen, before.dims()[1], onto, rows, reading, rotations)
             }
-        });
-        add(h.clone(), "feed_forward", &mut |onto| {
+        })
+    }
+
+    /// The stream after the feed-forward layer of the block `layer`, `[batch, length, width]` -> the same.
+    pub fn feed(&self, h: Tensor<3>, layer: usize, dropout: Option<&Dropout>) -> Tensor<3> {
+        let place = || format!("blocks.{layer}.feed_forward");
+        added(h.clone(), dropout, &place, &mut |onto| {
             self.feed_forward.forward(self.feed_forward_norm.forward(h.clone()), onto)
         })
+    }
+}
+
+/// A branch added to the residual stream; `place` names it for dropout.
+fn added(
+    x: Tensor<3>,
+    dropout: Option<&Dropout>,
+    place: &dyn Fn() -> String,
+    branch: &mut dyn FnMut(Option<Tensor<3>>) -> Tensor<3>,
+) -> Tensor<3> {
+    match dropout {
+        // What is dropped must not reach the residual stream, so it is added afterwards.
+        Some(dropout) => x + dropout.apply(branch(None), &place()),
+        // The last product of the branch adds to the stream in the same pass.
+        None => branch(Some(x)),
     }
 }

@@ -50,6 +50,22 @@ pub struct Pass<'a> {
 /// Asks between the blocks of a pass whether to go on; an error ends the pass.
 pub type Stop<'a, E> = dyn FnMut() -> Result<(), E> + 'a;
 
+/// A place in a pass, in the order in which a pass comes to them. Blocks count from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// What a block is given: the stream, with what the encoding adds to it there.
+    Input(usize),
+    /// The stream after the attention of a block.
+    Attention(usize),
+    /// The stream after the feed-forward layer of a block.
+    FeedForward(usize),
+    /// After the last norm.
+    Norm,
+}
+
+/// Looks at the state `[batch, length, width]` at each place of a pass; an error ends the pass.
+pub type Watch<'a, E> = dyn FnMut(Place, &Tensor<3>) -> Result<(), E> + 'a;
+
 /// Token ids `[batch, length]` on a device.
 pub fn upload(tokens: &[u32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
     let tokens: Vec<i32> = tokens.iter().map(|&token| token as i32).collect();
@@ -95,17 +111,20 @@ impl Gpt {
     ///
     /// A reading in segments is read so: see [`crate::segments`].
     pub fn hidden(&self, pass: &Pass<'_>) -> Tensor<3> {
-        let Ok(hidden) = self.hidden_unless::<Infallible>(pass, &mut || Ok(()));
+        let Ok(hidden) = self.hidden_watched::<Infallible>(pass, &mut |_, _| Ok(()));
         hidden
     }
 
-    /// The same; `stop` is called before every block, and its error ends the pass.
-    fn hidden_unless<E>(&self, pass: &Pass<'_>, stop: &mut Stop<'_, E>) -> Result<Tensor<3>, E> {
+    /// The same; `watch` sees the state at each place on the way, and its error ends the pass.
+    ///
+    /// # Errors
+    /// That of `watch`.
+    pub fn hidden_watched<E>(&self, pass: &Pass<'_>, watch: &mut Watch<'_, E>) -> Result<Tensor<3>, E> {
         match pass.reading.layout() {
-            TextLayout::Segments { length } => self.independent(pass, length, stop),
-            TextLayout::Recurrent { length, memory } => self.recurrent(pass, length, memory, stop),
+            TextLayout::Segments { length } => self.independent(pass, length, watch),
+            TextLayout::Recurrent { length, memory } => self.recurrent(pass, length, memory, watch),
             TextLayout::Contiguous | TextLayout::Drawn { .. } | TextLayout::Cells { .. } => {
-                Ok(self.whole(pass, None, stop)?.0)
+                Ok(self.whole(pass, None, watch)?.0)
             }
         }
     }
@@ -113,17 +132,31 @@ impl Gpt {
     /// The hidden state `[batch, length, width]` of rows that are read as one segment after those of
     /// `memory`, and the memory after them.
     pub fn hidden_after(&self, pass: &Pass<'_>, memory: &SegmentMemory) -> (Tensor<3>, SegmentMemory) {
-        let Ok((hidden, inputs)) = self.whole::<Infallible>(pass, Some(memory), &mut || Ok(()));
-        (hidden, memory.after(inputs))
+        let Ok(both) = self.hidden_after_watched::<Infallible>(pass, memory, &mut |_, _| Ok(()));
+        both
+    }
+
+    /// The same; `watch` sees the state at each place on the way, and its error ends the pass.
+    ///
+    /// # Errors
+    /// That of `watch`.
+    pub fn hidden_after_watched<E>(
+        &self,
+        pass: &Pass<'_>,
+        memory: &SegmentMemory,
+        watch: &mut Watch<'_, E>,
+    ) -> Result<(Tensor<3>, SegmentMemory), E> {
+        let (hidden, inputs) = self.whole(pass, Some(memory), watch)?;
+        Ok((hidden, memory.after(inputs)))
     }
 
     /// The hidden state of rows that are read as one, `[batch, length, width]`, and with a memory the
-    /// input of every block; `stop` is called before each of them.
+    /// input of every block.
     pub(crate) fn whole<E>(
         &self,
         pass: &Pass<'_>,
         memory: Option<&SegmentMemory>,
-        stop: &mut Stop<'_, E>,
+        watch: &mut Watch<'_, E>,
     ) -> Result<(Tensor<3>, Vec<Tensor<3>>), E> {
         let [batch, length] = pass.tokens.dims();
         let flat = pass.tokens.clone().reshape([batch * length]);
@@ -134,21 +167,26 @@ impl Gpt {
         let seen = if before > 0 { &pass.positions.preceded(before) } else { pass.positions };
         let mut inputs = Vec::new();
         for (layer, block) in self.blocks.iter().enumerate() {
-            stop()?;
             let draw = pass.dropout.map(Dropout::draw);
             let rows = Rows { draw, ..Rows::new(layer, &pass.tokens, pass.positions) };
             x = pass.reading.embed(x, rows);
             if let (0, Some(dropout)) = (layer, pass.dropout) {
                 x = dropout.apply(x, "embedding");
             }
+            watch(Place::Input(layer), &x)?;
             if memory.is_some() {
                 inputs.push(x.clone());
             }
             let before = memory.and_then(|memory| memory.layer(layer));
             let rows = Rows { positions: seen, ..rows };
-            x = block.forward(x, before, rows, pass.reading, &mut rotations, pass.dropout);
+            x = block.attend(x, before, rows, pass.reading, &mut rotations, pass.dropout);
+            watch(Place::Attention(layer), &x)?;
+            x = block.feed(x, layer, pass.dropout);
+            watch(Place::FeedForward(layer), &x)?;
         }
-        Ok((self.norm.forward(x), inputs))
+        let hidden = self.norm.forward(x);
+        watch(Place::Norm, &hidden)?;
+        Ok((hidden, inputs))
     }
 
     /// Logits `[batch, length, vocab_size]` of hidden states `[batch, length, width]`, in the precision of the model.
@@ -185,7 +223,11 @@ impl Gpt {
         stop: &mut Stop<'_, Error>,
     ) -> Result<(Tensor<2>, Tensor<2, Int>)> {
         let [batch, count] = targets.dims();
-        let logits = self.scored_logits(self.hidden_unless(pass, stop)?, scored);
+        let mut before_blocks = |place: Place, _: &Tensor<3>| match place {
+            Place::Input(_) => stop(),
+            _ => Ok(()),
+        };
+        let logits = self.scored_logits(self.hidden_watched(pass, &mut before_blocks)?, scored);
         let guesses = logits.clone().argmax(1).reshape([batch, count]);
         Ok((cross_entropy(logits, targets.reshape([batch * count])).reshape([batch, count]), guesses))
     }

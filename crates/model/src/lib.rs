@@ -30,6 +30,6 @@ pub use cache::Cache;
 pub use config::ModelConfig;
 pub use dropout::Dropout;
 pub use generate::{Generator, Sampling};
-pub use gpt::{Gpt, Pass, Stop, upload};
+pub use gpt::{Gpt, Pass, Place, Stop, Watch, upload};
 pub use segment_memory::SegmentMemory;
 pub use size::Size;

@@ -1,6 +1,6 @@
 //! A long text in segments: independent ones, or each with a memory of those before.
 
-use crate::gpt::{Gpt, Pass, Stop};
+use crate::gpt::{Gpt, Pass, Watch};
 use crate::segment_memory::SegmentMemory;
 use burn::tensor::Tensor;
 use longwave_core::Result;
@@ -17,7 +17,7 @@ impl Gpt {
         &self,
         pass: &Pass<'_>,
         segment: usize,
-        stop: &mut Stop<'_, E>,
+        watch: &mut Watch<'_, E>,
     ) -> Result<Tensor<3>, E> {
         let [batch, length] = pass.tokens.dims();
         let whole = length / segment * segment;
@@ -25,7 +25,7 @@ impl Gpt {
             let rows = batch * columns.len() / row;
             let positions = pass.positions.cut(columns.clone(), row, batch);
             let tokens = pass.tokens.clone().slice_dim(1, columns.clone()).reshape([rows, row]);
-            let hidden = self.whole(&Pass { tokens, positions: &positions, ..*pass }, None, stop)?.0;
+            let hidden = self.whole(&Pass { tokens, positions: &positions, ..*pass }, None, watch)?.0;
             let width = hidden.dims()[2];
             Ok(hidden.reshape([batch, columns.len(), width]))
         };
@@ -45,7 +45,7 @@ impl Gpt {
         pass: &Pass<'_>,
         segment: usize,
         memory: usize,
-        stop: &mut Stop<'_, E>,
+        watch: &mut Watch<'_, E>,
     ) -> Result<Tensor<3>, E> {
         let length = pass.tokens.dims()[1];
         let mut memory = SegmentMemory::new(memory);
@@ -54,7 +54,7 @@ impl Gpt {
             let positions = pass.positions.columns(columns.clone());
             let tokens = pass.tokens.clone().slice_dim(1, columns);
             let pass = Pass { tokens, positions: &positions, ..*pass };
-            let (states, inputs) = self.whole(&pass, Some(&memory), stop)?;
+            let (states, inputs) = self.whole(&pass, Some(&memory), watch)?;
             hidden.push(states);
             memory = memory.after(inputs);
         }

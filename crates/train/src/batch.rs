@@ -34,7 +34,8 @@ pub struct MicroBatch {
 }
 
 impl TrainBatch {
-    /// The rows of a step of a stage; steps are counted over all stages.
+    /// The rows of a step of a stage, by the number of its batch: the steps before it, counted over all stages, and the
+    /// batches that they left out.
     ///
     /// # Errors
     /// The training text is shorter than what a row is taken from.

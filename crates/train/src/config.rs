@@ -88,6 +88,17 @@ impl KeptSteps {
     }
 }
 
+/// What follows a step whose loss or gradient is not finite.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnNonFinite {
+    /// The run ends.
+    #[default]
+    Stop,
+    /// Training goes back to the last checkpoint and leaves the batch of that step out.
+    Rollback,
+}
+
 /// `[train]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -129,6 +140,10 @@ pub struct TrainConfig {
     pub weight_decay: f64,
     /// The gradient's norm is clipped to this; 0 leaves it.
     pub clip: f64,
+    /// What follows a step whose loss or gradient is not finite, in all stages: `stop` (the default) ends the run, `rollback`
+    /// goes back to the last checkpoint and leaves the batch of that step out.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
+    pub on_non_finite: OnNonFinite,
     /// Steps between validations; a tenth of all unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validate_every: Option<u64>,
@@ -162,6 +177,7 @@ impl Default for TrainConfig {
             eps: 1e-8,
             weight_decay: 0.1,
             clip: 1.0,
+            on_non_finite: OnNonFinite::default(),
             validate_every: None,
             validation_tokens: 16_384,
             checkpoint_every: None,
@@ -277,6 +293,18 @@ mod tests {
         assert!(error(|c| c.warmup = Steps::Share(1.5)).message().starts_with("`train.warmup"));
         assert!(error(|c| c.length = 0).message().contains("at least 1"));
         assert!(TrainConfig::default().validate("train").is_ok());
+    }
+
+    #[test]
+    fn what_follows_a_step_that_is_not_finite_is_one_of_two() {
+        let read = |text: &str| {
+            longwave_core::config::read::<TrainConfig>(&text.parse().unwrap(), "train")
+                .map(|c| c.on_non_finite)
+        };
+        assert_eq!(read("").unwrap(), OnNonFinite::Stop);
+        assert_eq!(read("on_non_finite = \"rollback\"").unwrap(), OnNonFinite::Rollback);
+        let error = read("on_non_finite = \"rolback\"").unwrap_err().to_string();
+        assert!(error.contains("train.on_non_finite") && error.contains("rollback"), "{error}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use crate::live::Live;
 use longwave_core::file::existing_folder;
-use longwave_core::{Error, Result, event_file, file, line_count, sealed_line};
+use longwave_core::{Error, Result, event_file, file, line_count, memory_check, sealed_line};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -37,15 +37,21 @@ pub struct Metric {
     /// The step was left out: its gradients overflowed.
     #[serde(skip_serializing_if = "longwave_core::config::is_default", default)]
     pub skipped: bool,
+    /// Batches that were left out between the step before and this one, because a loss or a gradient was not finite.
+    #[serde(skip_serializing_if = "longwave_core::config::is_default", default)]
+    pub skipped_batches: u64,
     /// Loss on the validation split after the step, nats a token.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub valid_loss: Option<f64>,
     /// Seconds the step took.
     pub seconds: f64,
+    /// Memory of the machine that the process held after the step, in MiB; absent where the system does not say.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub resident_mib: Option<f64>,
 }
 
 /// The fields of a line, with their types and what they mean, in order.
-pub const FIELDS: [(&str, &str, &str); 12] = [
+pub const FIELDS: [(&str, &str, &str); 14] = [
     ("format", "integer", "version of the format of the line"),
     ("stage", "integer", "0 is `[train]`, 1 the first `[[stage]]`"),
     ("step", "integer", "steps done in all stages, this one included"),
@@ -55,8 +61,14 @@ pub const FIELDS: [(&str, &str, &str); 12] = [
     ("gradient_norm", "number", "norm of the gradient before clipping; 0 where the step was left out"),
     ("loss_scale", "number", "what the loss was multiplied by, under `f16`"),
     ("skipped", "boolean", "the step was left out, because its gradients overflowed"),
+    (
+        "skipped_batches",
+        "integer",
+        "batches left out before this step's, under `on_non_finite = \"rollback\"`",
+    ),
     ("valid_loss", "number", "loss on the validation split after the step, in nats per token"),
     ("seconds", "number", "seconds that the step took"),
+    ("resident_mib", "number", "memory that the process held after the step, in MiB (2^20 bytes); on Linux"),
     ("checksum", "text", "hash of the rest of the line, which shows damage"),
 ];
 
@@ -74,8 +86,16 @@ impl Metric {
         ];
         values.extend(self.valid_loss.map(|loss| ("loss/valid", loss)));
         values.extend(self.loss_scale.map(|scale| ("optimizer/loss_scale", scale)));
+        values.extend(self.resident_mib.map(|mib| ("memory/resident_mib", mib)));
+        let left_out = self.skipped_batches as f64;
+        values.extend((self.skipped_batches > 0).then_some(("progress/skipped_batches", left_out)));
         event_file::scalars(self.step, time, values)
     }
+}
+
+/// The memory that the process holds, in tenths of a MiB.
+pub(crate) fn resident_mib() -> Option<f64> {
+    memory_check::resident().map(|bytes| (bytes as f64 / f64::from(1 << 20) * 10.0).round() / 10.0)
 }
 
 /// The records of steps as if the last one had ended now.
@@ -200,9 +220,26 @@ mod tests {
             gradient_norm: 0.5,
             loss_scale: None,
             skipped: false,
+            skipped_batches: 0,
             valid_loss: None,
             seconds: 0.1,
+            resident_mib: None,
         }
+    }
+
+    #[test]
+    fn curves_are_of_the_fields_that_are_there() {
+        let has = |metric: &Metric, name: &str| {
+            metric.event(1.0).windows(name.len()).any(|bytes| bytes == name.as_bytes())
+        };
+        let plain = metric(1);
+        let all = Metric { skipped_batches: 2, resident_mib: Some(64.5), ..metric(1) };
+        for name in ["memory/resident_mib", "progress/skipped_batches"] {
+            assert_eq!((has(&plain, name), has(&all, name)), (false, true), "{name}");
+        }
+        assert!(has(&plain, "loss/train"));
+        let line = serde_json::to_string(&plain).unwrap();
+        assert!(!line.contains("skipped_batches") && !line.contains("resident_mib"), "{line}");
     }
 
     #[test]

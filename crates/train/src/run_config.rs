@@ -124,7 +124,7 @@ impl RunConfig {
 
     /// Identifies what is trained on which data: SHA-256 over data, model, position, train, stages and
     /// seed, not the name, not the evaluations, not where the data lies. `content_hash` is the corpus's and
-    /// its tokenizer's.
+    /// its tokenizer's. `train.on_non_finite` is left out, so that a run that ended for it can go on with another value.
     ///
     /// # Errors
     /// As [`to_table`](Self::to_table).
@@ -133,6 +133,9 @@ impl RunConfig {
         table.remove("name");
         table.remove("data");
         table.insert("data".to_owned(), Value::String(content_hash.to_owned()));
+        if let Some(train) = table.get_mut("train").and_then(Value::as_table_mut) {
+            train.remove("on_non_finite");
+        }
         let value = serde_json::to_value(&table)
             .map_err(|error| Error::failed(format!("the config cannot be hashed: {error}")))?;
         let canonical = canonical::text(value);
@@ -173,6 +176,11 @@ mod tests {
         assert_ne!(hash(TEXT), hash(&TEXT.replace("\n[data]", "\nseed = 1\n[data]")));
         assert_ne!(hash(TEXT), hash(&TEXT.replace("rope", "none")));
         assert_ne!(hash(TEXT), config(TEXT).unwrap().hash("another corpus").unwrap());
+        let stage = "[[stage]]\nlength = 256\nsteps = 10\n";
+        let rollback = format!("{TEXT}[train]\non_non_finite = \"rollback\"\n{stage}");
+        assert_eq!(hash(&format!("{TEXT}{stage}")), hash(&rollback));
+        let resolved = config(&rollback).unwrap().to_table().unwrap();
+        assert_eq!(RunConfig::from_table(resolved).unwrap(), config(&rollback).unwrap());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! encoding, so `direct` means as last trained from then on. L itself, of which automatic scales and windows
 //! are made, remains that of `[train]`.
 
-use crate::config::TrainConfig;
+use crate::config::{OnNonFinite, TrainConfig};
 use longwave_core::config::{kind_and_rest, read, unknown_key, unknown_kind};
 use longwave_core::{Error, Result};
 use longwave_position::reading::LEAST_HEAD_SCALE;
@@ -198,6 +198,14 @@ impl StageConfig {
             )
             .hint("leave it out of the stage"));
         }
+        if train.on_non_finite != first.on_non_finite {
+            let allowed = "what `[train]` says of it holds in every stage";
+            let value = keys.get("on_non_finite").map(ToString::to_string).unwrap_or_default();
+            return Err(Error::value(&format!("{section}.on_non_finite"), value, allowed)
+                .hint("leave it out of the stage, or write it in `[train]`"));
+        }
+        // It is read of `[train]` alone, so that a stage is the same with and without it.
+        let train = TrainConfig { on_non_finite: OnNonFinite::default(), ..train };
         Ok(Self { train, extend, optimizer, trained })
     }
 }
@@ -279,6 +287,8 @@ mod tests {
         assert!(message(&format!("{both}batch_tokens = 700")).contains("`stage[0].length = 512`"));
         assert!(message(&format!("{both}extend = \"liner\"")).starts_with("`stage[0].extend = \"liner\"`"));
         assert!(message(&format!("{both}precision = \"f16\"")).contains("precision of `[train]`, \"f32\""));
+        let rollback = message(&format!("{both}on_non_finite = \"rollback\""));
+        assert!(rollback.starts_with("`stage[0].on_non_finite = \"rollback\"` is not allowed"), "{rollback}");
         assert!(message(&format!("{both}optimizer = \"new\"")).contains("\"reset\" or \"keep\""));
         let part = |value: &str| message(&format!("{both}train = {value}"));
         assert!(part("\"head_scales\"").ends_with("did you mean `head_scale`?"));

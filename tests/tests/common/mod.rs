@@ -77,6 +77,11 @@ impl Project {
         project
     }
 
+    /// The program that runs here.
+    pub fn program(&self) -> &'static str {
+        self.program
+    }
+
     /// The same files in another folder.
     pub fn copied(&self) -> Self {
         let copy = Self { folder: tempfile::tempdir().unwrap(), program: self.program };

@@ -43,6 +43,7 @@ mod protocols;
 mod report;
 mod resonance;
 mod resume;
+mod rollback;
 mod rope_parameters;
 mod search;
 mod segments;

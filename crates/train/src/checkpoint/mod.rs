@@ -87,6 +87,9 @@ pub struct Meta {
     /// Steps left out since the moments began, because their gradients overflowed.
     #[serde(default, skip_serializing_if = "longwave_core::config::is_default")]
     pub skipped: u64,
+    /// Numbers of the batches that are left out, ascending: steps that read them had a loss or a gradient that was not finite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped_batches: Vec<u64>,
     /// SHA-256 of the `tokenizer.json` beside it; absent in files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<String>,
@@ -136,6 +139,7 @@ impl Meta {
             stages,
             loss_scale: None,
             skipped: 0,
+            skipped_batches: Vec::new(),
             tokenizer: None,
             checksums: None,
         }

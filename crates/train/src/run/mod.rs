@@ -336,7 +336,7 @@ impl std::fmt::Display for Difference {
     }
 }
 
-/// The keys that differ, `name` left out.
+/// The keys that differ, without those that change no number of a run.
 fn differences(old: &Table, new: &Table) -> Vec<Difference> {
     let (old, new) = (flat(old), flat(new));
     let mut keys: Vec<&String> = old.iter().chain(&new).map(|(key, _)| key).collect();
@@ -346,7 +346,7 @@ fn differences(old: &Table, new: &Table) -> Vec<Difference> {
         of.iter().find(|(k, _)| k == key).map_or("not set".to_owned(), |(_, value)| value.clone())
     };
     keys.into_iter()
-        .filter(|key| *key != "name" && *key != "data.cache")
+        .filter(|key| !["name", "data.cache", "train.on_non_finite"].contains(&key.as_str()))
         .map(|key| Difference { key: key.clone(), old: value(&old, key), new: value(&new, key) })
         .filter(|difference| difference.old != difference.new)
         .collect()

@@ -1,11 +1,13 @@
 //! The training loop.
 //!
-//! A step is a pure function of the weights, the moments and the step's number: the batch, the
-//! dropout masks and the learning rate follow from the seed and the step. So a run that stops
+//! A step is a pure function of the weights, the moments, the step's number and the batches that are left out: the batch, the
+//! dropout masks and the learning rate follow from the seed and these. So a run that stops
 //! anywhere, also between the parts of an accumulated batch, goes on from its last whole step and
 //! ends with the same bits. Stages follow each other: each changes the reading and the schedule, and steps
 //! are counted on, so that no stage draws the batches of another.
 
+mod non_finite;
+mod rollback;
 mod saving;
 mod step;
 mod step_stats;
@@ -13,6 +15,7 @@ mod step_stats;
 mod tests;
 mod validation;
 
+pub use rollback::MAX_ROLLBACKS;
 pub use step_stats::{StepOutput, StepStats};
 
 use crate::checkpoint::{Best, Checkpoint};
@@ -33,8 +36,10 @@ use longwave_core::{Error, Result, file};
 use longwave_data::{Dataset, Split};
 use longwave_model::{Gpt, SegmentMemory};
 use longwave_position::Positions;
+use non_finite::NotFinite;
 use std::path::PathBuf;
 use std::time::Instant;
+use step::Attempt;
 use step_stats::PendingStats;
 use validation::validation_windows;
 
@@ -50,6 +55,21 @@ pub enum Event {
         /// Where it is.
         path: PathBuf,
     },
+    /// A step was not finite. Training has gone back to the last checkpoint and leaves the batch of that step out.
+    RolledBack {
+        /// What was not finite.
+        why: Error,
+        /// Steps done now.
+        step: u64,
+    },
+}
+
+/// How the loop came out of a stage.
+#[derive(Clone, Copy, Debug)]
+enum Ended {
+    Done,
+    Interrupted,
+    NotFinite(NotFinite),
 }
 
 /// How the loop ended.
@@ -80,11 +100,15 @@ pub struct Trainer<'a> {
     reads_later: bool,
     /// Steps skipped since the moments began.
     skipped: u64,
+    /// Numbers of the batches that are left out, ascending.
+    skipped_batches: Vec<u64>,
     stage: usize,
     step: u64,
     best: Option<Best>,
     /// The step that `last` holds, where it is whole.
     saved: Option<u64>,
+    /// The checkpoint to go back to and its step; `None` where that is the beginning.
+    good: Option<(PathBuf, u64)>,
     /// SHA-256 of the run's `tokenizer.json`.
     tokenizer: String,
 }
@@ -133,6 +157,9 @@ impl<'a> Trainer<'a> {
             loss_scale,
             reads_later: *device != Device::flex() && loss_scale.is_none(),
             skipped: from.map_or(0, |checkpoint| checkpoint.meta.skipped),
+            skipped_batches: from
+                .map(|checkpoint| checkpoint.meta.skipped_batches.clone())
+                .unwrap_or_default(),
             stage,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
             best: from.and_then(|checkpoint| checkpoint.meta.best),
@@ -140,6 +167,7 @@ impl<'a> Trainer<'a> {
             saved: from
                 .filter(|checkpoint| checkpoint.path == run.checkpoint(CheckpointId::Last))
                 .map(|checkpoint| checkpoint.meta.step),
+            good: from.map(|checkpoint| (checkpoint.path.clone(), checkpoint.meta.step)),
             tokenizer: sha256_of(dataset.tokenizer().to_json()?.as_bytes()),
         })
     }
@@ -162,6 +190,11 @@ impl<'a> Trainer<'a> {
         self.step
     }
 
+    /// Numbers of the batches that were left out, ascending.
+    pub fn skipped_batches(&self) -> &[u64] {
+        &self.skipped_batches
+    }
+
     /// The configuration of the stage at hand.
     fn config(&self) -> &'a TrainConfig {
         self.run.config.stage(self.stage)
@@ -175,18 +208,20 @@ impl<'a> Trainer<'a> {
     /// Trains until the last step or until `stop` says so, which is asked after every pass.
     ///
     /// # Errors
-    /// A loss or gradient that is not finite, a training text shorter than a sequence, or a file
-    /// that cannot be written.
+    /// A loss or gradient that is not finite, where the config does not leave its batch out, a training text shorter than a
+    /// sequence, or a file that cannot be written.
     pub fn train(&mut self, stop: &dyn Fn() -> bool, show: &mut dyn FnMut(&Event)) -> Result<Outcome> {
         let mut metrics = Metrics::open(&self.run.folder, self.step)?;
         loop {
-            if self.train_stage(&mut metrics, stop, show)? == Outcome::Interrupted {
-                return Ok(Outcome::Interrupted);
+            match self.train_stage(&mut metrics, stop, show)? {
+                Ended::Done if self.stage == self.run.config.last_stage() => return Ok(Outcome::Done),
+                Ended::Done => self.begin_stage()?,
+                Ended::Interrupted => return Ok(Outcome::Interrupted),
+                Ended::NotFinite(failure) => match self.recover(&failure, &mut metrics, stop, show)? {
+                    Outcome::Done => {}
+                    Outcome::Interrupted => return Ok(Outcome::Interrupted),
+                },
             }
-            if self.stage == self.run.config.last_stage() {
-                return Ok(Outcome::Done);
-            }
-            self.begin_stage()?;
         }
     }
 
@@ -228,7 +263,7 @@ impl<'a> Trainer<'a> {
         metrics: &mut Metrics,
         stop: &dyn Fn() -> bool,
         show: &mut dyn FnMut(&Event),
-    ) -> Result<Outcome> {
+    ) -> Result<Ended> {
         let config = self.config();
         let run = &self.run.config;
         let schedule = Schedule::new(config);
@@ -238,14 +273,19 @@ impl<'a> Trainer<'a> {
         let mut pending = PendingStats::new();
         while self.stage_step() < config.steps {
             pending.begin();
-            match self.advance(&schedule, stop) {
-                Ok(Some(output)) => pending.push(output),
+            match self.attempt(&schedule, stop) {
+                Ok(Attempt::Done(output)) => pending.push(output),
                 ended => {
-                    self.record(&mut pending, None, metrics, show)?;
+                    let earlier = self.record(&mut pending, None, metrics, show)?;
                     metrics.flush()?;
-                    ended?;
+                    if let Some(failure) = earlier {
+                        return Ok(Ended::NotFinite(failure));
+                    }
+                    if let Attempt::NotFinite(failure) = ended? {
+                        return Ok(Ended::NotFinite(failure));
+                    }
                     self.save_last(metrics, show)?;
-                    return Ok(Outcome::Interrupted);
+                    return Ok(Ended::Interrupted);
                 }
             }
             let step = self.stage_step();
@@ -254,7 +294,10 @@ impl<'a> Trainer<'a> {
             let stable = self.stage == 0 && step == schedule.stable_end();
             let keeps = kept.binary_search(&self.step).is_ok();
             if validates || saves || stable || keeps || pending.is_full() {
-                self.record(&mut pending, validates.then_some(&*windows), metrics, show)?;
+                let windows = validates.then_some(&*windows);
+                if let Some(failure) = self.record(&mut pending, windows, metrics, show)? {
+                    return Ok(Ended::NotFinite(failure));
+                }
             }
             // A checkpoint never knows of steps that the metrics lack.
             if stable || keeps || step == config.steps {
@@ -276,27 +319,29 @@ impl<'a> Trainer<'a> {
                 self.save_last(metrics, show)?;
             }
         }
-        Ok(Outcome::Done)
+        Ok(Ended::Done)
     }
 
-    /// Reads the numbers of the pending steps, validates on windows if there are any, writes and shows them.
+    /// Reads the numbers of the pending steps, validates on windows if there are any, writes and shows them. Ends before the
+    /// first that is not finite, and returns it.
     fn record(
         &mut self,
         pending: &mut PendingStats,
         windows: Option<&[usize]>,
         metrics: &mut Metrics,
         show: &mut dyn FnMut(&Event),
-    ) -> Result<()> {
+    ) -> Result<Option<NotFinite>> {
         let first = self.step + 1 - pending.len() as u64;
         let (steps, seconds) = pending.read()?;
         let last = steps.len().saturating_sub(1);
+        let resident_mib = metrics::resident_mib();
         for (index, (output, stats)) in steps.into_iter().enumerate() {
             let step = first + index as u64;
             if !stats.is_finite() {
                 metrics.flush()?;
-                return Err(self.not_finite(step, stats, output.learning_rate));
+                return Ok(Some(NotFinite { step, stats, learning_rate: output.learning_rate }));
             }
-            let mut metric = Metric { seconds, ..self.metric(step, &output, stats) };
+            let mut metric = Metric { seconds, resident_mib, ..self.metric(step, &output, stats) };
             if let Some(windows) = windows.filter(|_| index == last) {
                 let start = Instant::now();
                 metric.valid_loss = self.validate(windows)?;
@@ -309,10 +354,10 @@ impl<'a> Trainer<'a> {
                 self.keep_best(loss)?;
             }
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// The line of a step of the stage at hand, before validation and without its time.
+    /// The line of a step of the stage at hand, before validation and without its time and memory.
     fn metric(&self, step: u64, output: &StepOutput, stats: StepStats) -> Metric {
         let run = &self.run.config;
         let in_stage = step - run.steps_before(self.stage);
@@ -326,8 +371,10 @@ impl<'a> Trainer<'a> {
             gradient_norm: stats.gradient_norm,
             loss_scale: output.loss_scale,
             skipped: output.skipped,
+            skipped_batches: self.skipped_before(step),
             valid_loss: None,
             seconds: 0.0,
+            resident_mib: None,
         }
     }
 }

@@ -32,6 +32,7 @@ impl Trainer<'_> {
         }
         let path = self.save(CheckpointId::Last)?;
         self.saved = Some(self.step);
+        self.good = Some((path.clone(), self.step));
         show(&Event::Checkpoint { step: self.step, path });
         Ok(())
     }
@@ -52,6 +53,7 @@ impl Trainer<'_> {
         let stages = recorded(&self.run.config, self.stage)?;
         let meta = Meta::new(self.step, &self.run.hash, self.best, stages);
         let tokenizer = Some(self.tokenizer.clone());
-        Ok(Meta { loss_scale: self.loss_scale, skipped: self.skipped, tokenizer, ..meta })
+        let skipped_batches = self.skipped_batches.clone();
+        Ok(Meta { loss_scale: self.loss_scale, skipped: self.skipped, skipped_batches, tokenizer, ..meta })
     }
 }

@@ -1,28 +1,37 @@
 //! One step: the loss and the gradient of a batch, and the update.
 
 use super::Trainer;
+use super::non_finite::NotFinite;
 use super::step_stats::{DeviceStats, StatsLocation, StepOutput, StepStats};
 use crate::batch::{MicroBatch, TrainBatch};
 use crate::loss_scale::LossScale;
 use crate::optimizer::{Clip, clipped, in_units, of_trained, squares};
 use crate::parameters;
-use crate::run::CheckpointId;
-use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
 use crate::segment_memory;
-use burn::tensor::Tensor;
-use longwave_core::{Error, Result};
-use longwave_kernels::{Precision, accumulate, mean};
+use burn::tensor::{Int, Tensor};
+use longwave_core::Result;
+use longwave_kernels::{accumulate, mean};
 use longwave_model::{Dropout, Pass, SegmentMemory};
 
 /// The results of the passes over a batch.
-struct Passes {
+pub(super) struct Passes {
     /// Those of the micro-batches; their sum is the step's.
     losses: Vec<Tensor<1>>,
     /// As many times larger as the loss scale says.
-    gradients: Vec<Tensor<1>>,
+    pub(super) gradients: Vec<Tensor<1>>,
     /// After the batch.
     memories: Vec<SegmentMemory>,
+}
+
+/// What came of a step.
+#[derive(Clone, Debug)]
+pub(super) enum Attempt {
+    Done(StepOutput),
+    /// It was asked to stop; nothing has changed.
+    Stopped,
+    /// Its numbers are not finite; nothing has changed.
+    NotFinite(NotFinite),
 }
 
 impl Trainer<'_> {
@@ -33,27 +42,39 @@ impl Trainer<'_> {
     /// # Errors
     /// A loss or gradient that is read here and is not finite, or a training text shorter than a sequence.
     pub fn advance(&mut self, schedule: &Schedule, stop: &dyn Fn() -> bool) -> Result<Option<StepOutput>> {
+        match self.attempt(schedule, stop)? {
+            Attempt::Done(output) => Ok(Some(output)),
+            Attempt::Stopped => Ok(None),
+            Attempt::NotFinite(failure) => Err(self.not_finite(&failure, &self.origin()?)),
+        }
+    }
+
+    /// The same, which leaves numbers that are not finite to the caller.
+    pub(super) fn attempt(&mut self, schedule: &Schedule, stop: &dyn Fn() -> bool) -> Result<Attempt> {
         let config = self.config();
         let learning_rate = schedule.learning_rate(self.stage_step());
-        let Some(Passes { losses, gradients, memories }) = self.gradients(stop)? else { return Ok(None) };
-        let gradients = of_trained(self.model(), &self.optimizer.trained, gradients);
+        let Some(Passes { losses, gradients, memories }) = self.gradients(stop)? else {
+            return Ok(Attempt::Stopped);
+        };
         let gradients = in_units(self.model(), gradients);
         let squares = squares(&gradients);
         let numbers = DeviceStats::new(losses, squares.clone());
-        let output = if self.reads_later {
+        let attempt = if self.reads_later {
             self.update(clipped(gradients, squares, config.clip), learning_rate, 1.0);
-            StepOutput {
+            Attempt::Done(StepOutput {
                 learning_rate,
                 loss_scale: None,
                 skipped: false,
                 stats: StatsLocation::Device(Box::new(numbers)),
-            }
+            })
         } else {
             self.update_known(gradients, numbers, learning_rate)?
         };
-        self.memories = memories;
-        self.step += 1;
-        Ok(Some(output))
+        if matches!(attempt, Attempt::Done(_)) {
+            self.memories = memories;
+            self.step += 1;
+        }
+        Ok(attempt)
     }
 
     /// The update where the numbers of the step are read first.
@@ -62,7 +83,7 @@ impl Trainer<'_> {
         gradients: Vec<Tensor<1>>,
         numbers: DeviceStats,
         learning_rate: f64,
-    ) -> Result<StepOutput> {
+    ) -> Result<Attempt> {
         let (loss, squares) = numbers.read()?;
         let loss_scale = self.loss_scale.map(|scale| scale.factor);
         let factor = loss_scale.unwrap_or(1.0);
@@ -71,7 +92,7 @@ impl Trainer<'_> {
         let next = self.loss_scale.and_then(|scale| scale.after(finite));
         if !loss.is_finite() || !(finite || next.is_some()) {
             let stats = StepStats { loss, gradient_norm: clip.norm };
-            return Err(self.not_finite(self.step + 1, stats, learning_rate));
+            return Ok(Attempt::NotFinite(NotFinite { step: self.step + 1, stats, learning_rate }));
         }
         if finite {
             self.update(gradients, learning_rate, clip.factor);
@@ -80,7 +101,8 @@ impl Trainer<'_> {
         }
         self.loss_scale = next;
         let stats = StepStats { loss, gradient_norm: if finite { clip.norm } else { 0.0 } };
-        Ok(StepOutput { learning_rate, loss_scale, skipped: !finite, stats: StatsLocation::Host(stats) })
+        let stats = StatsLocation::Host(stats);
+        Ok(Attempt::Done(StepOutput { learning_rate, loss_scale, skipped: !finite, stats }))
     }
 
     fn update(&mut self, gradients: Vec<Tensor<1>>, learning_rate: f64, gradient_scale: f64) {
@@ -92,25 +114,56 @@ impl Trainer<'_> {
         self.model = self.model.take().map(updated);
     }
 
-    /// The losses and the gradients of a step's batch, and the memories after it; `None` where `stop` came first.
-    fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<Passes>> {
-        let config = self.config();
-        let seed = self.run.config.seed;
-        let batch = TrainBatch::of_step(&self.run.config, self.stage, self.dataset, self.step)?;
-        let mut memories = if batch.continues() {
+    /// The batch of the next step, and the memories that its passes read.
+    pub(super) fn next_batch(&self) -> Result<(TrainBatch, Vec<SegmentMemory>)> {
+        let number = self.batch_after(self.step);
+        let batch = TrainBatch::of_step(&self.run.config, self.stage, self.dataset, number)?;
+        // After a batch that is left out, rows do not go on where those of the step before ended.
+        let goes_on = batch.continues() && self.skipped_before(self.step + 1) == 0;
+        let memories = if goes_on {
             self.memories.clone()
         } else {
-            segment_memory::fresh(self.model(), config.accumulation)
+            segment_memory::fresh(self.model(), self.config().accumulation)
         };
+        Ok((batch, memories))
+    }
+
+    /// The draws of a part of the next step's batch.
+    pub(super) fn dropout(&self, part: usize) -> Dropout {
+        let config = &self.run.config;
+        let number = self.batch_after(self.step);
+        Dropout {
+            rate: config.model.dropout,
+            seed: config.seed,
+            pass: number * self.config().accumulation as u64 + part as u64,
+            step: number,
+        }
+    }
+
+    /// The share of a part of a batch in the step's loss, `[1]`, of the part's hidden states.
+    pub(super) fn part_loss(
+        &self,
+        hidden: Tensor<3>,
+        targets: Tensor<2, Int>,
+        weights: Option<Tensor<2>>,
+    ) -> Tensor<1> {
+        let config = self.config();
+        let nll = self.model().nll_of(hidden, targets, 0..config.length); // [micro batch, length]
+        match weights {
+            None => mean(nll).div_scalar(config.accumulation as f64),
+            Some(weights) => longwave_kernels::sum(nll * weights),
+        }
+    }
+
+    /// The losses and the gradients of the next step's batch, those of what is trained, and the memories after it; `None`
+    /// where `stop` came first.
+    pub(super) fn gradients(&self, stop: &dyn Fn() -> bool) -> Result<Option<Passes>> {
+        let config = self.config();
+        let (batch, mut memories) = self.next_batch()?;
         let mut sum: Option<Vec<Tensor<1>>> = None;
         let mut losses = Vec::new();
         for part in 0..config.accumulation {
-            let dropout = Dropout {
-                rate: self.run.config.model.dropout,
-                seed,
-                pass: self.step * config.accumulation as u64 + part as u64,
-                step: self.step,
-            };
+            let dropout = self.dropout(part);
             let MicroBatch { inputs, targets, weights, positions } =
                 batch.micro_batch(config, part, &self.device);
             let pass = Pass {
@@ -120,15 +173,11 @@ impl Trainer<'_> {
                 dropout: Some(&dropout),
             };
             let hidden = segment_memory::hidden(self.model(), &pass, memories.get_mut(part));
-            let nll = self.model().nll_of(hidden, targets, 0..config.length); // [micro batch, length]
-            let mean = match weights {
-                None => mean(nll).div_scalar(config.accumulation as f64),
-                Some(weights) => longwave_kernels::sum(nll * weights),
-            };
-            losses.push(mean.clone().inner());
+            let loss = self.part_loss(hidden, targets, weights);
+            losses.push(loss.clone().inner());
             let scaled = match self.loss_scale {
-                Some(LossScale { factor, .. }) => mean.mul_scalar(factor),
-                None => mean,
+                Some(LossScale { factor, .. }) => loss.mul_scalar(factor),
+                None => loss,
             };
             let gradients = parameters::gradients(self.model(), &mut scaled.backward());
             sum = Some(match sum {
@@ -141,30 +190,7 @@ impl Trainer<'_> {
                 return Ok(None);
             }
         }
-        Ok(Some(Passes { losses, gradients: sum.unwrap_or_default(), memories }))
-    }
-
-    pub(super) fn not_finite(&self, step: u64, stats: StepStats, learning_rate: f64) -> Error {
-        let StepStats { loss, gradient_norm } = stats;
-        let last = match self.saved {
-            Some(step) => {
-                format!(
-                    "the last good checkpoint is `{}` (step {step})",
-                    self.run.checkpoint(CheckpointId::Last).display()
-                )
-            }
-            None => "there is no checkpoint yet".to_owned(),
-        };
-        let section = RunConfig::section(self.stage);
-        let wider = match self.config().precision {
-            Precision::F16 => "use `train.precision = \"bf16\"` or \"f32\": f16 ends at 65,504; or ",
-            Precision::F32 | Precision::Bf16 => "",
-        };
-        Error::failed(format!(
-            "step {step}: loss {loss}, gradient norm {gradient_norm} at learning rate {learning_rate:.3e}; {last}"
-        ))
-        .hint(format!(
-            "{wider}lower `{section}.learning_rate`, lengthen `{section}.warmup`, or lower `{section}.clip`"
-        ))
+        let gradients = of_trained(self.model(), &self.optimizer.trained, sum.unwrap_or_default());
+        Ok(Some(Passes { losses, gradients, memories }))
     }
 }

@@ -18,7 +18,7 @@ mod machine;
 mod power;
 mod training;
 
-use crate::common::{Outcome, PROGRAM, Project};
+use crate::common::{Outcome, Project};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -110,7 +110,7 @@ fn run(project: &Project, arguments: &[&str], fault: Option<(&str, usize)>) -> (
 
 /// Runs the program with a variable.
 fn run_with(project: &Project, arguments: &[&str], variable: Option<(&str, String)>) -> Outcome {
-    let output = Command::new(PROGRAM)
+    let output = Command::new(project.program())
         .envs(variable)
         .args(arguments)
         .current_dir(project.path(""))

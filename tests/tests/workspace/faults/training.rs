@@ -2,6 +2,7 @@
 
 use super::{Case, may_be_missing};
 use crate::common::Project;
+use crate::rollback;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ pub(super) const ARGUMENTS: [&str; 8] = [
     "--threads=1",
 ];
 
-/// The files that must be the same at the end; the seconds of steps are not.
+/// The files that must be the same at the end; the seconds of steps and the memory are not.
 pub(super) fn ends(project: &Project) -> BTreeMap<String, Vec<u8>> {
     let mut ends: BTreeMap<String, Vec<u8>> =
         ["runs/small-0/checkpoints/last.safetensors", "runs/small-0/results.jsonl"]
@@ -29,10 +30,28 @@ pub(super) fn ends(project: &Project) -> BTreeMap<String, Vec<u8>> {
         for key in ["seconds", "checksum"] {
             assert!(metric.as_object_mut().unwrap().remove(key).is_some());
         }
+        assert_eq!(
+            metric.as_object_mut().unwrap().remove("resident_mib").is_some(),
+            cfg!(target_os = "linux")
+        );
         metric.to_string() + "\n"
     };
     ends.insert("metrics".to_owned(), metrics.lines().map(without_seconds).collect::<String>().into());
     ends
+}
+
+/// A run that leaves out two batches, each after a checkpoint of its own.
+#[test]
+fn a_process_that_ends_around_a_rollback_is_made_good() {
+    let project = Project::with_program(rollback::PROGRAM);
+    let spoiled = rollback::spoiled(&project, &[1, 5]);
+    let changes = [&spoiled, "train.on_non_finite=rollback", "evaluate.extend=direct"];
+    let set = changes.into_iter().flat_map(|change| ["--set", change]);
+    let arguments: Vec<&str> = ARGUMENTS.into_iter().chain(set).collect();
+    let case =
+        Case { project: &project, arguments: &arguments, ends, may_pass: may_be_missing, clean: "runs" };
+    case.check_every("kill", 4, 9);
+    case.check_every("fail", 2, 17);
 }
 
 fn check_every(kind: &str, first: usize, step: usize) {

@@ -1,0 +1,165 @@
+//! `train.on_non_finite = "rollback"`: a batch that spoils a step is left out, and all else stays as it was.
+
+use crate::common::trainer::{Metric, metrics};
+use crate::common::{Project, same};
+use burn::tensor::Device;
+use longwave_data::Dataset;
+use longwave_experiment::Config;
+use longwave_train::Checkpoint;
+use longwave_train::batch::TrainBatch;
+
+/// The program with the encoding `nan`.
+pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_longwave-wrong");
+
+const ROLLBACK: &str = "train.on_non_finite=rollback";
+const RUN: &str = "runs/small-0";
+const LAST: &str = "checkpoints/last.safetensors";
+
+/// An assignment of the encoding that makes NaN of the last parts of these batches, in block 1.
+pub(super) fn spoiled(project: &Project, batches: &[u64]) -> String {
+    let mut config = Config::load(&project.path("small.toml"), &[]).unwrap();
+    let data = &mut config.run.data;
+    data.corpus = project.path(&data.corpus).to_string_lossy().into_owned();
+    data.cache = project.path(".cache").to_string_lossy().into_owned();
+    let dataset = Dataset::open(&config.run.data, &mut |_| {}).unwrap();
+    let sum = |number: &u64| {
+        let batch = TrainBatch::of_step(&config.run, 0, &dataset, *number).unwrap();
+        let part = config.run.train.accumulation - 1;
+        let tokens = batch.micro_batch(&config.run.train, part, &Device::flex()).inputs;
+        let tokens = tokens.into_data_as::<i32>().try_to_vec::<i32>().unwrap();
+        tokens.into_iter().map(i64::from).sum::<i64>()
+    };
+    let sums: Vec<i64> = batches.iter().map(sum).collect();
+    format!("position={{ kind = \"nan\", sums = {sums:?} }}")
+}
+
+fn with<'a>(folder: &'a str, changes: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments =
+        vec!["train", "small.toml", "--device", "cpu", "--out", folder, "--resume", "--set", "evaluate=[]"];
+    arguments.extend(changes.iter().flat_map(|change| ["--set", change]));
+    arguments
+}
+
+fn left_out(metrics: &[Metric]) -> Vec<(u64, u64)> {
+    let some = metrics.iter().filter(|metric| metric.skipped_batches > 0);
+    some.map(|metric| (metric.step, metric.skipped_batches)).collect()
+}
+
+/// The bits of a checkpoint's weights by name.
+fn weights(project: &Project, folder: &str, name: &str) -> Vec<(String, Vec<u32>)> {
+    let checkpoint = Checkpoint::load(&project.path(folder).join("checkpoints").join(name)).unwrap();
+    let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
+    checkpoint.parameters().into_iter().map(|(name, values)| (name.to_owned(), bits(values))).collect()
+}
+
+fn skipped_batches(project: &Project, folder: &str) -> Vec<u64> {
+    Checkpoint::load(&project.path(folder).join(LAST)).unwrap().meta.skipped_batches
+}
+
+#[test]
+fn a_batch_that_spoils_a_step_is_left_out_and_told() {
+    let project = Project::with_program(PROGRAM);
+    let spoiled = spoiled(&project, &[4]);
+    let changes = [spoiled.as_str(), "train.checkpoint_every=3", ROLLBACK];
+    let outcome = project.run(&with(RUN, &changes));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    for said in [
+        "step 5: loss NaN, gradient norm NaN at learning rate ",
+        ": what the encoding `nan` makes of the input of `blocks.1` became non-finite first (4096 of 4096 numbers); ",
+        "checkpoints/last.safetensors` (step 3); training goes on from step 3 and leaves the batch out",
+        "1 batch was left out, whose loss or gradient was not finite",
+        "trained   to step 6 of 6",
+    ] {
+        assert!(outcome.stderr.contains(said), "{said}: {}", outcome.stderr);
+    }
+    let found = metrics(&project, RUN);
+    assert_eq!(found.iter().map(|metric| metric.step).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+    assert!(found.iter().all(|metric| metric.loss.is_finite() && metric.gradient_norm > 0.0));
+    assert_eq!((left_out(&found), skipped_batches(&project, RUN)), (vec![(5, 1)], vec![4]));
+    assert!(project.exists("runs/small-0/metrics.lines.json"));
+    if cfg!(target_os = "linux") {
+        assert!(found.iter().all(|metric| metric.resident_mib.is_some_and(|mib| mib > 1.0)), "{found:?}");
+    }
+
+    let again = project.run(&with("again", &changes));
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    assert!(same(&project.path(RUN).join(LAST), &project.path("again").join(LAST)));
+}
+
+#[test]
+fn without_the_key_the_run_ends_and_goes_on_with_it() {
+    let project = Project::with_program(PROGRAM);
+    let spoiled = spoiled(&project, &[0, 1, 3]);
+    let changes = [spoiled.as_str(), "train.checkpoint_every=2"];
+    let rollback = [&changes[..], &[ROLLBACK]].concat();
+    let whole = project.run(&with("whole", &rollback));
+    assert_eq!(whole.code, Some(0), "{}", whole.stderr);
+    assert_eq!(left_out(&metrics(&project, "whole")), [(1, 2), (2, 1)]);
+
+    let outcome = project.run(&with(RUN, &changes));
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("; there is no checkpoint yet\n"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("`train.on_non_finite = \"rollback\"` leaves such a batch out\n"),
+        "{}",
+        outcome.stderr
+    );
+    let outcome = project.run(&with(RUN, &rollback));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(same(&project.path("whole").join(LAST), &project.path(RUN).join(LAST)));
+    assert_eq!(skipped_batches(&project, RUN), [0, 1, 3]);
+    // Without it, what is left out stays so.
+    let longer = [&changes[..], &["stage=[{ length = 32, steps = 3 }]"]].concat();
+    let outcome = project.run(&with(RUN, &longer));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(skipped_batches(&project, RUN), [0, 1, 3]);
+}
+
+#[test]
+fn more_batches_than_a_few_after_one_checkpoint_end_the_run() {
+    let project = Project::with_program(PROGRAM);
+    let spoiled = spoiled(&project, &[2, 3, 4, 6]);
+    let changes = [spoiled.as_str(), "train.checkpoint_every=6", ROLLBACK];
+    for _ in 0..2 {
+        let outcome = project.run(&with(RUN, &changes));
+        assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("error: step 4: ")
+                && outcome.stderr.contains("; 3 batches after the last checkpoint are left out already\n"),
+            "{}",
+            outcome.stderr
+        );
+        assert_eq!(skipped_batches(&project, RUN), [2, 3, 4]);
+    }
+    // With a checkpoint in between there are three more.
+    let outcome = project.run(&with("often", &[spoiled.as_str(), "train.checkpoint_every=1", ROLLBACK]));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(left_out(&metrics(&project, "often")), [(3, 3), (4, 1)]);
+}
+
+#[test]
+fn stages_and_kept_steps_are_those_of_a_run_that_was_stopped_in_between() {
+    let project = Project::with_program(PROGRAM);
+    let spoiled = spoiled(&project, &[5, 7]);
+    let stage =
+        "stage=[{ length = 32, steps = 4, validate_every = 2, keep_checkpoints = 1, optimizer = \"keep\" }]";
+    let changes = [spoiled.as_str(), stage, "train.keep_checkpoints=1", ROLLBACK];
+    let whole = project.run(&with("whole", &changes));
+    assert_eq!(whole.code, Some(0), "{}", whole.stderr);
+    // Batch 5 is that of the last step of `[train]`, and 7 that of the first step of the stage.
+    assert_eq!(left_out(&metrics(&project, "whole")), [(6, 1), (7, 1)]);
+    assert!(whole.stderr.contains("(step 6); training goes on from step 6"), "{}", whole.stderr);
+    // A run of the first stage alone goes on to the second.
+    let first = [spoiled.as_str(), "train.keep_checkpoints=1", ROLLBACK];
+    assert_eq!(project.run(&with(RUN, &first)).code, Some(0));
+    let outcome = project.run(&with(RUN, &changes));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let weights = |folder: &str, name: &str| weights(&project, folder, name);
+    for step in (1..10).map(|step| format!("step-{step}.safetensors")) {
+        // The first run had an end at step 6, which is no kept step.
+        if step != "step-6.safetensors" {
+            assert_eq!(weights("whole", &step), weights(RUN, &step), "{step}");
+        }
+    }
+    assert_eq!(weights("whole", "last.safetensors"), weights(RUN, "last.safetensors"));
+}

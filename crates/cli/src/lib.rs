@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
 /// The command line with all its commands and options, for what is generated from it, such as manual pages.
 #[doc(hidden)]
 pub fn command_line() -> clap::Command {
-    <Arguments as clap::CommandFactory>::command()
+    Arguments::command()
 }
 
 fn run_command() -> ExitCode {
@@ -112,7 +112,6 @@ fn start_logs() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -15,6 +15,7 @@ fn a_run_is_finished_by_its_rows_alone() {
     store.fail(&job, &failure).unwrap();
     assert_eq!((store.work(&job), store.failure(&job).unwrap()), (Work::Failed, Some(failure)));
     store.forget_failure(&job).unwrap();
+    fs::create_dir_all(store.run(&job.key)).unwrap();
     store.finish(&job, &[]).unwrap();
     assert_eq!(store.work(&job), Work::Finished);
     let other = Job { evaluation: "other".into(), ..job };

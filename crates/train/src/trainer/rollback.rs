@@ -1,10 +1,10 @@
 //! Going back to the last good checkpoint, and leaving a batch out (`train.on_non_finite = "rollback"`).
 //!
 //! Batches are numbered from 0, and a step reads the first one that no step before it read and that is not left out. A step
-//! that is not finite puts its batch on the list of those (or that of the step before, which spoiled a weight), and training goes back to the checkpoint (Chowdhery et al. 2022,
-//! arXiv:2204.02311, section 5.1). Every step until then is made again, to the same bits: nothing but the batches from the one
-//! left out on is another. `last` is written again with the list before the next step, so a process that is killed
-//! after it goes on in the same way; one that is killed before it comes to the same step again.
+//! that is not finite puts its batch on the list of those (or that of the step before, where that spoiled a weight), and training
+//! goes back to the checkpoint (Chowdhery et al. 2022, arXiv:2204.02311, section 5.1). The steps before that batch are made
+//! again, to the same bits, and those after it read the next batches. `last` is written again with the list before the next
+//! step, so a process that is killed after it goes on in the same way; one that is killed before it comes to the same step again.
 
 use super::non_finite::{NotFinite, Origin};
 use super::step::Attempt;

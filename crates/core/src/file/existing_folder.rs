@@ -20,7 +20,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Writes a file through `fill`, then moves it into place.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`fn@write`].
 pub fn write_with(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let written = || -> io::Result<()> {
         fault::pass("open a file beside", path)?;

@@ -20,6 +20,24 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_invisible) { text.chars().map(visible).collect() } else { text.into() }
 }
 
+/// Text as it may stand in an element or an attribute of an HTML page.
+pub fn html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            '\'' => escaped += "&#39;",
+            '\n' | '\t' => escaped.push(character),
+            other if is_invisible(other) => escaped.push(char::REPLACEMENT_CHARACTER),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

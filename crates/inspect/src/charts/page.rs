@@ -3,6 +3,7 @@
 use super::Drawing;
 use crate::picture::Picture;
 use longwave_core::Result;
+use longwave_core::text::html as escape;
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("style.css");
@@ -52,8 +53,4 @@ pub(super) fn page(of: &str, shown: &[(&Picture, Vec<Drawing>)]) -> Result<Strin
 fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,10 +1,10 @@
 //! The figures of the page: charts, and heat maps of tables.
 
-use super::html::{close_table, escape, is_baseline, open_table, solid};
+use super::elements::{close_table, is_baseline, open_table, solid};
 use crate::plot::{Chart, inline};
 use crate::table::{Cell, Table, TableRow};
 use longwave_core::Result;
-use longwave_core::text::is_invisible;
+use longwave_core::text::{html as escape, is_invisible};
 use longwave_eval::Metric;
 use serde_json::Value;
 use std::fmt::Write as _;

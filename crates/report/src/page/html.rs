@@ -3,6 +3,7 @@
 
 use super::Opening;
 use super::charts::by_name;
+use super::elements::{close_table, is_baseline, open_table, solid};
 use super::figure::{push_chart, push_heat};
 use super::folder::Run;
 use super::how::{How, trainings};
@@ -11,7 +12,7 @@ use crate::grid::{Entry, Grid, signed};
 use crate::plot::Chart;
 use crate::table::{Cell, Table, TableRow};
 use longwave_core::Result;
-use longwave_core::text::is_invisible;
+use longwave_core::text::html as escape;
 use std::fmt::Write as _;
 
 pub(super) const STYLE: &str = include_str!("style.css");
@@ -155,24 +156,6 @@ fn push_grid(text: &mut String, grid: &Grid, chart: Option<&Chart>) -> Result<()
     Ok(())
 }
 
-/// A class for a header without a space: a range keeps both ends on one line.
-pub(super) fn solid(header: &str) -> &'static str {
-    if header.contains(' ') { "" } else { " solid" }
-}
-
-/// A box that scrolls where the table is wider than the screen, which the keyboard reaches.
-pub(super) fn open_table(text: &mut String, name: &str) {
-    let _ = write!(
-        text,
-        "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n<thead><tr>",
-        escape(name)
-    );
-}
-
-pub(super) fn close_table(text: &mut String) {
-    *text += "</tbody></table></div>\n";
-}
-
 fn push_notes(text: &mut String, notes: &[String]) {
     for note in notes {
         let _ = writeln!(text, "<p class=\"note\">{}</p>", words(note));
@@ -236,11 +219,6 @@ fn push_table(text: &mut String, table: &Table) {
     for note in &table.notes {
         let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(note));
     }
-}
-
-/// Whether a line is what a longer context must beat.
-pub(super) fn is_baseline(row: &TableRow) -> bool {
-    row.labels.last().is_some_and(|label| label.starts_with(longwave_eval::WINDOW_BASELINE))
 }
 
 fn push_row(text: &mut String, row: &TableRow) {
@@ -342,22 +320,4 @@ fn push_run(text: &mut String, run: &Run) {
         }
         *text += "</tr>\n";
     }
-}
-
-/// Text as it may stand in an element or an attribute.
-pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            '\'' => escaped += "&#39;",
-            '\n' | '\t' => escaped.push(character),
-            other if is_invisible(other) => escaped.push(char::REPLACEMENT_CHARACTER),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }

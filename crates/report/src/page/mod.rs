@@ -1,6 +1,7 @@
 //! The report of a folder: tables, plots and one HTML page that needs nothing beside it.
 
 mod charts;
+mod elements;
 mod figure;
 mod folder;
 mod how;

@@ -169,7 +169,7 @@ mod tests {
         let yarn =
             inline.values["series"].as_array().unwrap().iter().find(|it| it["name"] == "yarn").unwrap();
         assert_eq!(yarn["points"][3], json!([1024.0, 14.8, 14.652, 14.948]));
-        // An infinite value is told from one that is missing.
+        // An infinite value is not the same as a missing one.
         let broken =
             inline.values["series"].as_array().unwrap().iter().find(|it| it["name"] == "broken").unwrap();
         assert_eq!((broken["points"][3][0].as_f64(), broken["points"][3][1].is_null()), (Some(1024.0), true));

@@ -6,6 +6,15 @@ use std::collections::BTreeMap;
 use std::fs;
 
 pub(super) const RUN: &str = "runs/small-0";
+pub(super) const EVALUATION: [&str; 7] = [
+    "eval",
+    RUN,
+    "--device=cpu",
+    "--threads=1",
+    "--lengths=32,64",
+    "--extend=direct,linear",
+    "--tokens=tokens.csv",
+];
 pub(super) const SEARCH: &str =
     "{ kind = \"longrope\", search = { budget = 6, population = 4, parents = 2 } }";
 
@@ -36,16 +45,7 @@ fn check(project: &Project, arguments: &[&str], steps: [usize; 2]) {
 
 #[test]
 fn an_evaluation_goes_on() {
-    let arguments = [
-        "eval",
-        RUN,
-        "--device=cpu",
-        "--threads=1",
-        "--lengths=32,64",
-        "--extend=direct,linear",
-        "--tokens=tokens.csv",
-    ];
-    check(&trained(), &arguments, [7, 8]);
+    check(&trained(), &EVALUATION, [7, 8]);
 }
 
 #[test]

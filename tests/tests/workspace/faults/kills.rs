@@ -4,7 +4,7 @@
 //! `LONGWAVE_KILLS=200 cargo test --package longwave-tests --test workspace faults::kills -- --nocapture` kills each command so often;
 //! studies are in `study::killed`.
 
-use super::commands::{RUN, SEARCH, everything, trained};
+use super::commands::{EVALUATION, RUN, SEARCH, everything, trained};
 use super::training::{ARGUMENTS, ends};
 use super::{files, run};
 use crate::common::{PROGRAM, Project};
@@ -93,7 +93,7 @@ fn measured(project: &Project) -> Vec<String> {
     rows.iter().map(|row| row.split(",\"per_document\"").next().unwrap().to_owned()).collect()
 }
 
-/// Checks that lines that were there at a kill stay the first ones, until all begins anew.
+/// Checks that lines that were there at a kill stay the first ones, until the command starts from nothing again.
 fn grows(before: &mut Vec<String>, now: Vec<String>, said: Option<&str>) {
     // A kill may cut the last line short.
     let whole = before.len().saturating_sub(1);
@@ -128,17 +128,8 @@ fn an_evaluation_ends_with_the_same_bits() {
     let mut look = |project: &Project, said: Option<&str>| {
         grows(&mut rows, measured(project), said);
     };
-    let arguments = [
-        "eval",
-        RUN,
-        "--device=cpu",
-        "--threads=1",
-        "--lengths=32,64",
-        "--extend=direct,linear",
-        "--tokens=tokens.csv",
-    ];
     let begin = trained();
-    Victim { name: "evaluation", begin: &begin, arguments: &arguments, ends: everything, look: &mut look }
+    Victim { name: "evaluation", begin: &begin, arguments: &EVALUATION, ends: everything, look: &mut look }
         .check();
 }
 

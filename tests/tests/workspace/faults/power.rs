@@ -4,7 +4,7 @@
 //! the test puts that in the place of the folder: every second time with nothing more, and else with some of the rest by chance, since systems
 //! write in their own time what nobody syncs. The processes of a study end together.
 
-use super::commands::{RUN, SEARCH, STUDY, answers, everything, trained, with_study};
+use super::commands::{EVALUATION, RUN, SEARCH, STUDY, answers, everything, trained, with_study};
 use super::training::{ARGUMENTS, ends};
 use super::{Case, every, files, run_with};
 use crate::common::Project;
@@ -79,16 +79,7 @@ fn a_training_goes_on() {
 
 #[test]
 fn an_evaluation_goes_on() {
-    let arguments = [
-        "eval",
-        RUN,
-        "--device=cpu",
-        "--threads=1",
-        "--lengths=32,64",
-        "--extend=direct,linear",
-        "--tokens=tokens.csv",
-    ];
-    check(&trained(), &arguments, everything, ".", 7);
+    check(&trained(), &EVALUATION, everything, ".", 7);
 }
 
 #[test]

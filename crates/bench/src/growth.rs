@@ -10,7 +10,7 @@ use crate::{Bench, eval, train};
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
 use longwave_position::Dimensions;
-use longwave_report::plot::{Axis, Chart, Point, Scale, Series};
+use longwave_report::plot::{Axis, Chart, Point, Role, Scale, Series};
 use longwave_train::RunConfig;
 use std::fmt::Write;
 
@@ -131,20 +131,16 @@ impl Curve {
     /// The chart: what was measured, the fit, and where its terms are equal.
     pub fn chart(&self) -> Chart {
         let point = |(x, seconds): (f64, f64)| Point { x, y: 1e6 * seconds, bar: None };
-        let series = |name: &str, points: Vec<Point>, look, reference| Series {
-            name: name.into(),
-            points,
-            look,
-            reference,
-        };
+        let series =
+            |name: &str, points: Vec<Point>, look, role| Series { name: name.into(), points, look, role };
         let measured: Vec<Point> = self.points.iter().copied().map(point).collect();
         let fit = self.points.iter().map(|&(x, _)| point((x, self.fitted(x)))).collect();
-        let mut all = vec![series("measured", measured, 0, false)];
+        let mut all = vec![series("measured", measured, 0, Role::Method)];
         if !self.products.is_empty() {
             let products = self.products.iter().copied().map(point).collect();
-            all.push(series("its matrix products alone", products, 1, false));
+            all.push(series("its matrix products alone", products, 1, Role::Method));
         }
-        all.push(series(&format!("fit, slope {:.2} at the end", self.last_slope()), fit, 0, true));
+        all.push(series(&format!("fit, slope {:.2} at the end", self.last_slope()), fit, 0, Role::Reference));
         let seen = |x: &f64| self.points[0].0 < *x && *x < self.points[self.points.len() - 1].0;
         let [title, x] = match self.by {
             By::Length => ["Reading: time per token by length", "length in tokens"],
@@ -332,7 +328,9 @@ mod tests {
         let chart = Curve::new(By::Length, "rope".into(), points.clone(), points.clone()).chart();
         let names: Vec<&str> = chart.series.iter().map(|series| series.name.as_str()).collect();
         assert_eq!(names[..2], ["measured", "its matrix products alone"]);
-        assert!(names[2].starts_with("fit") && chart.series[2].reference && chart.mark.is_some());
+        assert!(
+            names[2].starts_with("fit") && chart.series[2].role == Role::Reference && chart.mark.is_some()
+        );
         assert_eq!(chart.series[0].points[1].y, 20.0);
         let table = Curve::new(By::Length, "rope".into(), points, Vec::new()).table();
         assert!(table.lines().nth(2).unwrap().starts_with("| 128 | 10.00 |"), "{table}");

@@ -6,7 +6,7 @@
 use crate::block::{Block, Line, block_of, heading};
 use crate::grid::{Entry, Grid, Header};
 use crate::kept_steps::{kept, place};
-use crate::plot::{Axis, Chart, Point, Scale, Series, metric_axis};
+use crate::plot::{Axis, Chart, Point, Role, Scale, Series, metric_axis};
 use crate::table::{Cell, text_of};
 use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,14 +137,19 @@ impl History<'_> {
             name: heading(*length, train_length),
             points: self.points(run, label, *length),
             look,
-            reference: false,
+            role: Role::Method,
         };
         let mut series: Vec<Series> = lengths.iter().enumerate().map(curve).collect();
         // What a longer context must beat, at the longest length.
         if let Some(longest) = lengths.last().filter(|_| label != WINDOW_BASELINE) {
             let points = self.points(run, WINDOW_BASELINE, *longest);
             let name = format!("{WINDOW_BASELINE} at {longest}");
-            series.extend((!points.is_empty()).then_some(Series { name, points, look: 0, reference: true }));
+            series.extend((!points.is_empty()).then_some(Series {
+                name,
+                points,
+                look: 0,
+                role: Role::Reference,
+            }));
         }
         Chart {
             title,
@@ -210,7 +215,7 @@ mod tests {
         assert_eq!(chart.series.len(), 3);
         let points: Vec<(f64, f64)> = chart.series[1].points.iter().map(|point| (point.x, point.y)).collect();
         assert_eq!(points, [(100.0, 80.0), (200.0, 40.0), (300.0, 28.0)]);
-        assert!(chart.series[2].reference);
+        assert_eq!(chart.series[2].role, Role::Reference);
     }
 
     #[test]

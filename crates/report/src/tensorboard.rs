@@ -36,14 +36,14 @@ pub(crate) fn write<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::{Axis, Point, Scale, Series};
+    use crate::plot::{Axis, Point, Role, Scale, Series};
 
     #[test]
     fn every_finite_point_is_a_record() {
         let folder = tempfile::tempdir().unwrap();
         let axis = Axis { label: String::new(), scale: Scale::Linear, ticks: Vec::new() };
         let point = |x, y| Point { x, y, bar: None };
-        let series = |points| Series { name: "rope, yarn".into(), points, look: 0, reference: false };
+        let series = |points| Series { name: "rope, yarn".into(), points, look: 0, role: Role::Method };
         let chart = |points| Chart {
             title: String::new(),
             subtitle: String::new(),

@@ -192,7 +192,8 @@ pub fn sha256(path: &Path) -> Result<String> {
     let failed = |error: io::Error| Error::io("read", path, &error);
     let mut file = File::open(path).map_err(failed)?;
     let mut hash = Sha256::new();
-    let mut buffer = vec![0u8; 1 << 20];
+    // Most files of a run are small, and clearing a larger buffer would take longer than reading them.
+    let mut buffer = vec![0u8; 1 << 16];
     loop {
         let count = file.read(&mut buffer).map_err(failed)?;
         if count == 0 {

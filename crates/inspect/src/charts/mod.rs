@@ -4,7 +4,7 @@ mod page;
 
 use crate::picture::{Band, ByDistance, Matrix, Picture, Row};
 use longwave_core::{Result, file};
-use longwave_report::plot::{self, Axis, Chart, Edge, HeatMap, Point, Scale, Series};
+use longwave_report::plot::{self, Axis, Chart, Edge, HeatMap, Point, Role, Scale, Series};
 use std::path::{Path, PathBuf};
 
 /// Heads that have a heat map each.
@@ -133,7 +133,7 @@ fn axis(label: &str, scale: Scale) -> Axis {
 
 fn series(name: impl Into<String>, look: usize, points: impl Iterator<Item = (f64, f64)>) -> Series {
     let points = points.map(|(x, y)| Point { x, y, bar: None }).collect();
-    Series { name: name.into(), points, look, reference: false }
+    Series { name: name.into(), points, look, role: Role::Method }
 }
 
 /// Turns of each band within L.
@@ -151,7 +151,10 @@ fn turns(picture: &Picture, bands: &[Band]) -> Drawing {
         all.push(series(format!("as read, within {}", picture.length), 1, read.into_iter()));
     }
     let last = bands.len().saturating_sub(1) as f64;
-    all.push(Series { reference: true, ..series("one turn", 0, [(0.0, 1.0), (last, 1.0)].into_iter()) });
+    all.push(Series {
+        role: Role::Reference,
+        ..series("one turn", 0, [(0.0, 1.0), (last, 1.0)].into_iter())
+    });
     let never = bands.iter().filter(|band| band.turns < 1.0).count();
     let title = format!("{}: turns of each band", picture.encoding);
     let axes = [axis("band, the fastest first", Scale::Linear), axis("turns", Scale::LogWhole)];

@@ -2,7 +2,7 @@
 
 use super::canvas::{Canvas, MARKERS, Place, Side, load_font};
 use super::layout::{BOTTOM, Frame, LEGEND_GAP, LEGEND_ROW, LINE, Layout, Legend, NOTE, clear, further};
-use super::{AXIS_TEXT, Chart, IntoDrawingArea, Point, Series, failed};
+use super::{AXIS_TEXT, Chart, IntoDrawingArea, Point, Role, Series, failed};
 use longwave_core::Result;
 use plotters::backend::DrawingBackend;
 use plotters::style::RGBColor;
@@ -14,6 +14,8 @@ pub(crate) const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);
 pub(crate) const FAINT: RGBColor = RGBColor(0x5F, 0x67, 0x70);
 /// Grid lines.
 pub(crate) const GRID: RGBColor = RGBColor(0xE3, 0xE6, 0xEA);
+/// Lines that others stand among.
+const BACKGROUND: RGBColor = RGBColor(0xC4, 0xC9, 0xD0);
 /// Behind everything.
 pub(crate) const PAPER: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
 
@@ -175,33 +177,39 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
         Ok(())
     }
 
-    /// References first, then from the last to the first, so that the first lies on top.
+    /// The background, then references, then methods from the last to the first, so that the first lies on top.
     pub(super) fn back_to_front(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.chart.series.len()).rev().collect();
-        order.sort_by_key(|&index| !self.chart.series[index].reference);
+        order.sort_by_key(|&index| match self.chart.series[index].role {
+            Role::Background => 0,
+            Role::Reference => 1,
+            Role::Method => 2,
+        });
         order
     }
 
     /// Colour and marker of a series.
     fn look(&self, index: usize) -> (RGBColor, usize) {
         let series = &self.chart.series[index];
-        if series.reference {
-            return (FAINT, 0);
+        match series.role {
+            Role::Method => (PALETTE[series.look % COLOURS], series.look % MARKERS),
+            Role::Reference => (FAINT, 0),
+            Role::Background => (BACKGROUND, 0),
         }
-        (PALETTE[series.look % COLOURS], series.look % MARKERS)
     }
 
     /// Dashes for the first reference, dots for others, so that the chance level is not taken for the window baseline.
     fn dashes(&self, series: &Series) -> (f64, f64) {
-        let first = self.chart.series.iter().find(|other| other.reference);
+        let first = self.chart.series.iter().find(|other| other.role == Role::Reference);
         if first.is_some_and(|first| std::ptr::eq(first, series)) { (6.0, 4.0) } else { (2.0, 3.0) }
     }
 
     fn line(&self, places: &[Place], series: &Series, color: RGBColor) -> Result<()> {
-        match places.len() {
-            0 | 1 => Ok(()),
-            _ if series.reference => self.canvas.dashed(places, color, 2.0, self.dashes(series)),
-            _ => self.canvas.stroke(places, color, 2.0),
+        match series.role {
+            _ if places.len() < 2 => Ok(()),
+            Role::Method => self.canvas.stroke(places, color, 2.0),
+            Role::Reference => self.canvas.dashed(places, color, 2.0, self.dashes(series)),
+            Role::Background => self.canvas.stroke(places, color, 1.0),
         }
     }
 
@@ -219,7 +227,7 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
             }
             self.error_bar(point, color)?;
             // Each series starts elsewhere, so that the markers of curves that coincide do not.
-            if !series.reference && place % every == (index * every / 4) % every {
+            if series.role == Role::Method && place % every == (index * every / 4) % every {
                 self.canvas.marker(marker, self.frame.place(point), color, PAPER)?;
             }
         }
@@ -280,7 +288,10 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
         let series = &self.chart.series[index];
         let (color, marker) = self.look(index);
         self.line(&[(left, y), (left + 26.0, y)], series, color)?;
-        if series.reference { Ok(()) } else { self.canvas.marker(marker, (left + 13.0, y), color, PAPER) }
+        if series.role == Role::Method {
+            self.canvas.marker(marker, (left + 13.0, y), color, PAPER)?;
+        }
+        Ok(())
     }
 
     /// Whether something leaves the scale.
@@ -315,13 +326,14 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
     }
 }
 
-/// The series in the order in which their lines end at the right, highest first.
+/// The series that have a name in the legend, in the order in which their lines end at the right, highest first.
 pub(super) fn order_of_names(chart: &Chart) -> Vec<usize> {
     let end = |index: &usize| {
         let points = &chart.series[*index].points;
         points.iter().rev().find(|point| !point.y.is_nan()).map_or(f64::NEG_INFINITY, |point| point.y)
     };
     let mut order: Vec<usize> = (0..chart.series.len()).collect();
+    order.retain(|&index| chart.series[index].role != Role::Background);
     order.sort_by(|a, b| end(b).total_cmp(&end(a)));
     order
 }

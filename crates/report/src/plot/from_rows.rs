@@ -1,6 +1,6 @@
 //! Charts of results.
 
-use super::{Axis, Chart, Looks, Point, Scale, Series};
+use super::{Axis, Chart, Looks, Point, Role, Scale, Series};
 use crate::block::{Block, Line, multiple};
 use crate::curve::{Span, longest_with_curve, loss_within, rows_with_curve, spans};
 use crate::table::{Cell, Table, across, text_of};
@@ -74,7 +74,7 @@ fn by_length_of(
         let name = name(line);
         let cells = line.rows.iter().filter_map(|(length, rows)| Some((*length, Cell::new(metric, rows)?)));
         let points = cells.map(|(length, cell)| Point { x: length as f64, y: cell.value, bar: bar(&cell) });
-        Series { name, points: points.collect(), look, reference: line.is_baseline() }
+        Series { name, points: points.collect(), look, role: role(line) }
     });
     let has_intervals =
         lines.iter().flat_map(|line| line.rows.values().flatten()).any(|row| row.interval(metric).is_some());
@@ -97,6 +97,11 @@ fn by_length_of(
         mark: None,
         series: series.chain(chance(block, metric)).collect(),
     }
+}
+
+/// The window baseline is what others are measured against.
+fn role(line: &Line) -> Role {
+    if line.is_baseline() { Role::Reference } else { Role::Method }
 }
 
 /// The vertical axis of a metric; `bars` ends its label.
@@ -122,7 +127,7 @@ fn chance(block: &Block, metric: Metric) -> Option<Series> {
         })
     };
     let points: Vec<Point> = block.lengths.iter().filter_map(at).collect();
-    (!points.is_empty()).then(|| Series { name: "chance".into(), points, look: 0, reference: true })
+    (!points.is_empty()).then(|| Series { name: "chance".into(), points, look: 0, role: Role::Reference })
 }
 
 /// The loss by position, at the longest length of each run; none where no row has one.
@@ -142,7 +147,7 @@ fn positions_of(block: &Block, run: &str, looks: &Looks) -> Option<Chart> {
         name: line.label.clone(),
         points: mean_curve(line, length, bucket),
         look,
-        reference: line.is_baseline(),
+        role: role(line),
     });
     Some(Chart {
         title: format!("Loss by position of {}, at {length} tokens{}", block.run_label(run), text_of(block)),
@@ -197,7 +202,7 @@ pub fn training(curves: &[Curve], looks: &Looks) -> Chart {
         };
         let look = curve.run.as_deref().and_then(|run| looks.of_name(run)).unwrap_or(order);
         let points = curve.values.chunks(size).map(point).collect();
-        Series { name: curve.name.clone(), points, look, reference: false }
+        Series { name: curve.name.clone(), points, look, role: Role::Method }
     });
     Chart {
         title: String::new(),

@@ -85,7 +85,7 @@ impl Legend {
             return Ok(Self::Outside);
         }
         let mut width = 0f64;
-        for series in &chart.series {
+        for series in chart.named() {
             width = width.max(layout.typeface.text_width(&series.name, 13.0)?);
         }
         let (width, all) = (width + 46.0, f64::from(layout.width));
@@ -93,7 +93,7 @@ impl Legend {
             return Ok(Self::Beside(width));
         }
         let columns = ((all - 2.0 * MARGIN) / width).floor().max(1.0) as usize;
-        Ok(Self::Below { columns: columns.min(chart.series.len().max(1)), width })
+        Ok(Self::Below { columns: columns.min(chart.named().count().max(1)), width })
     }
 
     /// What it takes below the axis.
@@ -102,7 +102,7 @@ impl Legend {
             Self::Beside(_) | Self::Outside => 0.0,
             // One row more for what leaves the scale.
             Self::Below { columns, .. } => {
-                LEGEND_GAP + LEGEND_ROW * (chart.series.len().div_ceil(columns) + 1) as f64
+                LEGEND_GAP + LEGEND_ROW * (chart.named().count().div_ceil(columns) + 1) as f64
             }
         }
     }
@@ -119,7 +119,7 @@ pub(super) fn size(chart: &Chart, layout: &Layout) -> Result<(u32, u32)> {
     let natural = f64::from(SIZE.1) * f64::from(layout.width) / f64::from(SIZE.0);
     let height = match legend {
         Legend::Beside(_) | Legend::Outside => {
-            let legend = top + LEGEND_ROW * (chart.series.len() + 2) as f64;
+            let legend = top + LEGEND_ROW * (chart.named().count() + 2) as f64;
             (natural - spared).max(legend)
         }
         Legend::Below { .. } => (natural - spared).max(top + BOTTOM + LEAST) + legend.height(chart),

@@ -33,6 +33,8 @@ pub use scale::Scale;
 
 /// Width and height of a chart, in pixels of an SVG at its natural size; a PNG has twice as many.
 pub const SIZE: (u32, u32) = (900, 500);
+/// Width and height of a chart in small.
+const SMALL: (u32, u32) = (260, 180);
 /// Drawing units per pixel of the SVG: coordinates are whole, and curves should not show it.
 const FINE: u32 = 4;
 /// The size of the numbers at the axes, in pixels.
@@ -84,8 +86,19 @@ pub struct Series {
     pub points: Vec<Point>,
     /// The place of its colour and marker in the palette.
     pub look: usize,
-    /// Dashed and grey, for what others are measured against.
-    pub reference: bool,
+    /// How it stands beside the others.
+    pub role: Role,
+}
+
+/// How a series stands beside the others of its chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// One of those that are compared: in colour, with markers.
+    Method,
+    /// What the methods are measured against: dashed and grey.
+    Reference,
+    /// What the methods stand among: thin, grey, without a name in the legend.
+    Background,
 }
 
 /// One point of a series. A `y` that is not a number breaks the line; one past the axis leaves it at
@@ -101,6 +114,11 @@ pub struct Point {
 }
 
 impl Chart {
+    /// The series that the legend names.
+    pub(super) fn named(&self) -> impl Iterator<Item = &Series> {
+        self.series.iter().filter(|series| series.role != Role::Background)
+    }
+
     /// Whether there is anything to draw.
     pub fn has_numbers(&self) -> bool {
         self.series.iter().flat_map(|series| &series.points).any(|point| point.y.is_finite())
@@ -112,12 +130,25 @@ impl Chart {
 /// # Errors
 /// The chart has nothing to draw.
 pub fn svg(chart: &Chart) -> Result<String> {
-    let layout = Layout::default();
-    let (width, height) = size(chart, &layout)?;
+    drawn_svg(chart, &Layout::default())
+}
+
+fn drawn_svg(chart: &Chart, layout: &Layout) -> Result<String> {
+    let (width, height) = size(chart, layout)?;
     let mut text = String::new();
-    draw::draw(chart, &layout, SVGBackend::with_string(&mut text, (width * FINE, height * FINE)), FINE, 0.0)?;
+    draw::draw(chart, layout, SVGBackend::with_string(&mut text, (width * FINE, height * FINE)), FINE, 0.0)?;
     let fine = format!("width=\"{}\" height=\"{}\"", width * FINE, height * FINE);
     Ok(text.replacen(&fine, &format!("width=\"{width}\" height=\"{height}\""), 1))
+}
+
+/// The chart in small, as an SVG document without heading and legend: for a page that shows many side by side.
+///
+/// # Errors
+/// The chart has nothing to draw.
+pub fn small_svg(chart: &Chart) -> Result<String> {
+    let (width, height) = SMALL;
+    let layout = Layout { width, height: Some(height), is_bare: true, ..Layout::default() };
+    drawn_svg(&Chart { title: String::new(), subtitle: String::new(), note: None, ..chart.clone() }, &layout)
 }
 
 /// Writes the chart as a PNG, whole or not at all.

@@ -151,11 +151,12 @@ fn label(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Role;
     use super::*;
 
     fn series(values: &[f64]) -> Vec<Series> {
         let points = values.iter().map(|&y| Point { x: 1.0, y, bar: None }).collect();
-        vec![Series { name: "a".into(), points, look: 0, reference: false }]
+        vec![Series { name: "a".into(), points, look: 0, role: Role::Method }]
     }
 
     fn log() -> Axis {

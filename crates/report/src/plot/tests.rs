@@ -142,7 +142,7 @@ fn charts_of_tasks_show_chance_and_intervals() {
     for metric in [Metric::ExactMatch, Metric::Accuracy] {
         let chart = by_length(&blocks[0], metric, &Looks::of(&blocks)).remove(0);
         let chance = chart.series.last().unwrap();
-        assert!(chance.reference && chance.name == "chance");
+        assert!(chance.role == Role::Reference && chance.name == "chance");
         let points: Vec<(f64, f64)> = chance.points.iter().map(|point| (point.x, point.y)).collect();
         assert_eq!(points, [(128.0, 25.0), (256.0, 25.0)]);
     }
@@ -294,4 +294,27 @@ fn a_method_has_one_colour_in_every_chart() {
         charts.iter().map(|chart| chart.run.as_deref()).collect::<Vec<_>>(),
         [None, Some("rope"), Some("alibi"), Some("fox")]
     );
+}
+
+#[test]
+fn what_stands_in_the_background_has_no_name() {
+    let mut chart = chart();
+    let before = (svg(&chart).unwrap(), size(&chart, &Layout::default()).unwrap());
+    let name =
+        "a name that is too long for a legend beside the chart, so that it would stand below, if it had one";
+    let other = Series { name: name.to_owned(), role: Role::Background, ..chart.series[0].clone() };
+    chart.series.push(other);
+    let after = svg(&chart).unwrap();
+    assert_eq!(size(&chart, &Layout::default()).unwrap(), before.1);
+    assert!(!after.contains(name) && after.contains("#C4C9D0") && !before.0.contains("#C4C9D0"));
+    let first = |text: &str, colour: &str| text.find(colour).unwrap();
+    assert!(first(&after, "#C4C9D0") < first(&after, "#0072B2"), "the background lies behind");
+}
+
+#[test]
+fn a_small_chart_has_axes_and_no_words_around_them() {
+    let text = small_svg(&chart()).unwrap();
+    assert!(text.starts_with("<svg width=\"260\" height=\"180\""), "{text:.200}");
+    assert!(!text.contains("Perplexity of rope") && !text.contains("leaky_rerope"));
+    assert!(text.contains("#0072B2") && text.contains("1024"));
 }

@@ -114,11 +114,28 @@ impl Extensions {
     }
 }
 
-/// The label among `labels` that a word of a claim means: itself, or that of the one extension of this kind whose values
-/// are chosen.
+/// The label among `labels` that a word of a claim means: itself, that of the one extension of this kind whose values
+/// are chosen, or the one that says nothing more than which keys it leaves out, as `ntk no log_n`.
 pub(crate) fn meant<'a>(word: &str, labels: &'a [String]) -> Option<&'a String> {
     let chosen = format!("{word} {CHOSEN}");
-    labels.iter().find(|label| *label == word).or_else(|| labels.iter().find(|label| **label == chosen))
+    let find = |is: &dyn Fn(&str) -> bool| labels.iter().find(|label| is(label));
+    find(&|label| label == word)
+        .or_else(|| find(&|label| label == chosen))
+        .or_else(|| find(&|label| without_missing_keys(label) == word))
+}
+
+/// A label without its `no KEY`.
+fn without_missing_keys(label: &str) -> String {
+    let mut kept = Vec::new();
+    let mut words = label.split(' ');
+    while let Some(word) = words.next() {
+        if word == "no" {
+            words.next();
+        } else {
+            kept.push(word);
+        }
+    }
+    kept.join(" ")
 }
 
 /// The keys in which some of the configs differ, in their order.
@@ -139,6 +156,18 @@ mod tests {
     use super::*;
     use crate::difference::tests::row;
     use serde_json::json;
+
+    #[test]
+    fn a_word_means_the_label_that_only_leaves_keys_out() {
+        let labels =
+            ["ntk no log_n", "ntk log_n=true", "rerope window=L/2 no log_n no allow_untrained", "linear"];
+        let labels = labels.map(str::to_owned);
+        assert_eq!(meant("ntk", &labels), Some(&labels[0]));
+        assert_eq!(meant("ntk log_n=true", &labels), Some(&labels[1]));
+        assert_eq!(meant("rerope window=L/2", &labels), Some(&labels[2]));
+        assert_eq!(meant("linear", &labels), Some(&labels[3]));
+        assert_eq!(meant("rerope", &labels), None);
+    }
 
     #[test]
     fn what_seeds_chose_differently_is_one_extension() {

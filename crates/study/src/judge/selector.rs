@@ -33,7 +33,8 @@ impl Selector {
                 let known = extensions.iter().chain(&labels).map(String::as_str);
                 let near = nearest(word, known).filter(|near| *near != word.as_str());
                 let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-                let hint = format!("{near}extensions are {}; labels are {}", few(extensions), few(&labels));
+                let extensions = same_kind_first(word, extensions);
+                let hint = format!("{near}extensions are {}; labels are {}", few(&extensions), few(&labels));
                 Error::value(&claim.key, format!("\"{}\"", claim.says), what).hint(hint)
             };
             let places: Vec<usize> = all
@@ -97,6 +98,14 @@ fn few(words: &[String]) -> String {
     format!("{}{more}", words[..words.len().min(FEW)].join(", "))
 }
 
+/// The labels of extensions, those of the kind that a claim names before the others.
+fn same_kind_first(word: &str, labels: &[String]) -> Vec<String> {
+    let kind = |label: &str| label.split(' ').next().map(str::to_owned);
+    let mut labels = labels.to_vec();
+    labels.sort_by_key(|label| kind(label) != kind(word));
+    labels
+}
+
 /// The labels of each axis, in order.
 fn all_labels(plan: &Plan) -> Vec<Vec<String>> {
     (0..plan.axes.len())
@@ -106,4 +115,16 @@ fn all_labels(plan: &Plan) -> Vec<Vec<String>> {
             labels.filter(|label| seen.insert(*label)).cloned().collect()
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_begins_with_what_is_most_alike() {
+        let labels = ["direct", "ntk", "rerope window=L/2", "rerope window=L", "yarn"].map(str::to_owned);
+        let sorted = same_kind_first("rerope window=L/4", &labels);
+        assert_eq!(sorted, ["rerope window=L/2", "rerope window=L", "direct", "ntk", "yarn"]);
+    }
 }

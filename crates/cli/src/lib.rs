@@ -21,6 +21,7 @@ pub mod prelude;
 mod program;
 mod progress;
 mod shipped;
+mod sparkline;
 mod study_runner;
 mod tables;
 mod terminal;

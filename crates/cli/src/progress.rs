@@ -1,6 +1,7 @@
 //! Progress: one live bar on a terminal, a line now and then elsewhere.
 
 use crate::output::{self, grouped, status};
+use crate::sparkline::Sparkline;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longwave_study::execute::Sign;
 use longwave_train::RunConfig;
@@ -118,6 +119,8 @@ pub(crate) struct Training {
     last: (u64, f64),
     /// A moving average of the loss: one batch's jumps too much to read.
     smoothed: f64,
+    /// The course of the loss, which the bar shows.
+    course: Sparkline,
     valid: Option<f64>,
 }
 
@@ -138,6 +141,7 @@ impl Training {
             all_steps: config.total_steps(),
             last: (metric.step - 1, f64::NAN),
             smoothed: f64::NAN,
+            course: Sparkline::default(),
             valid: None,
         }
     }
@@ -156,13 +160,16 @@ impl Training {
         } else {
             0.95f64.mul_add(self.smoothed, 0.05 * metric.loss)
         };
+        self.course.push(metric.loss);
         self.valid = metric.valid_loss.or(self.valid);
         let since = (step - self.progress.first) as f64 * self.batch_tokens as f64;
         let rate = since / self.progress.start.elapsed().as_secs_f64().max(1e-9);
         let rate = format!("{} tokens/s", grouped(rate.round() as usize));
         let held = metric.resident_mib.map(|mib| format!("memory {mib:.0} MiB")).unwrap_or_default();
         let smoothed = format!("smoothed {}", loss(self.smoothed));
-        let message = joined(&[&smoothed, &self.validation(), &rate, &held]);
+        // A line of a log has no room for a picture, and none that moves.
+        let course = if self.progress.bar.is_some() { self.course.text() } else { String::new() };
+        let message = joined(&[&smoothed, &self.validation(), &course, &rate, &held]);
         self.progress.at(step, &message, metric.valid_loss.is_some());
     }
 

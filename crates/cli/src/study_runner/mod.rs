@@ -4,6 +4,7 @@ mod budget;
 mod conclude;
 mod estimate;
 mod launch;
+mod map;
 mod power;
 mod progress;
 mod scratch;

@@ -1,5 +1,6 @@
-//! A study on one screen: a bar for all of it, and one for each run at work; plain lines elsewhere.
+//! A study on one screen: a bar for all of it, a map of its grid, and a bar for each run at work; plain lines elsewhere.
 
+use super::map::{Map, State};
 use crate::output::status;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longwave_study::Plan;
@@ -32,6 +33,7 @@ pub(super) struct StudyProgress<'a> {
     failed: usize,
     /// Weight of the runs that ended, and of those to be done here.
     weight: (f64, f64),
+    map: Map,
     /// The share done of each run at work.
     shares: HashMap<usize, f64>,
 }
@@ -39,6 +41,7 @@ pub(super) struct StudyProgress<'a> {
 struct Screen {
     bars: MultiProgress,
     whole: ProgressBar,
+    map: ProgressBar,
     runs: HashMap<usize, ProgressBar>,
 }
 
@@ -50,7 +53,11 @@ impl Screen {
             whole.set_style(style.progress_chars("━╸ "));
         }
         whole.set_prefix("study");
-        Self { bars, whole, runs: HashMap::new() }
+        let map = bars.add(ProgressBar::new(PARTS));
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            map.set_style(style);
+        }
+        Self { bars, whole, map, runs: HashMap::new() }
     }
 
     fn add(&mut self, index: usize, title: &str) {
@@ -81,6 +88,7 @@ impl<'a> StudyProgress<'a> {
             done: 0,
             failed: 0,
             weight: (0.0, all),
+            map: Map::new(plan.runs.len(), plan.seeds.len(), wanted),
             shares: HashMap::new(),
         }
     }
@@ -90,6 +98,7 @@ impl<'a> StudyProgress<'a> {
         match event {
             Event::Started(index) => {
                 self.shares.insert(*index, 0.0);
+                self.map.set(*index, State::AtWork);
                 let title = self.plan.runs[*index].title();
                 if let Some(screen) = &mut self.screen {
                     screen.add(*index, &title);
@@ -97,7 +106,7 @@ impl<'a> StudyProgress<'a> {
             }
             Event::Sign(index, sign) => self.sign(*index, sign),
             Event::Finished(index, took) => {
-                self.end(*index);
+                self.end(*index, State::Finished);
                 if worth_a_line(self.total, self.done, self.lined.elapsed()) {
                     self.lined = Instant::now();
                     let left = if self.total > MANY { self.left() } else { String::new() };
@@ -106,10 +115,11 @@ impl<'a> StudyProgress<'a> {
             }
             Event::Failed(index, failure) => {
                 self.failed += 1;
-                self.end(*index);
+                self.end(*index, State::Failed);
                 self.line(*index, &format!("failed: {}", failure.reason));
             }
             Event::Elsewhere(index) => {
+                self.map.set(*index, State::AtWork);
                 self.forget(*index);
                 self.line(*index, "another process works on it");
             }
@@ -132,8 +142,9 @@ impl<'a> StudyProgress<'a> {
         }
     }
 
-    fn end(&mut self, index: usize) {
+    fn end(&mut self, index: usize, state: State) {
         self.done += 1;
+        self.map.set(index, state);
         self.weight.0 += self.weights[index];
         self.forget(index);
     }
@@ -180,15 +191,22 @@ impl<'a> StudyProgress<'a> {
         let failed = if self.failed > 0 { format!(", {} failed", self.failed) } else { String::new() };
         screen.whole.set_position((self.share() * PARTS as f64) as u64);
         screen.whole.set_message(format!("{}/{} runs{failed}  {}", self.done, self.total, self.left()));
+        screen.map.set_message(indented(&self.map.text()));
     }
 
     /// Takes the bars away.
     pub(super) fn finish(&self) {
         if let Some(screen) = &self.screen {
             screen.runs.values().for_each(ProgressBar::finish_and_clear);
+            screen.map.finish_and_clear();
             screen.whole.finish_and_clear();
         }
     }
+}
+
+/// Lines below the bar of the study.
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("{:11}{line}", "")).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether a finished run gets a line of its own: of many, one now and then, and the last.

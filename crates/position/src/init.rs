@@ -119,6 +119,12 @@ impl Init {
         self.fill(shape, || values.next().unwrap_or_default())
     }
 
+    /// The same row everywhere. A table of many rows takes no memory before it is filled.
+    pub fn rows(&self, shape: [usize; 2], row: &[f64]) -> Param<Tensor<2>> {
+        let mut values = row.iter().copied().cycle();
+        self.fill(shape, || values.next().unwrap_or_default())
+    }
+
     fn stream(&self, name: &str) -> Stream {
         Stream::new(self.seed, &format!("init {}{name}", self.scope), 0)
     }

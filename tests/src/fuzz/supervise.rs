@@ -1,6 +1,6 @@
 //! Starts the process that reads, starts it again after an input that ends it, and keeps the inputs that fail.
 
-use crate::child::{Inputs, failed};
+use crate::child::{Inputs, cpu_time, failed};
 use crate::{Options, readers, samples};
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,8 +9,10 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// An input that takes longer ends its process.
+/// An input that takes so much of the processor's time ends its process.
 const STUCK: Duration = Duration::from_secs(30);
+/// And one that takes so long by the clock: it waits for something.
+const WAITS: Duration = Duration::from_mins(5);
 /// Inputs of one process: what they leave behind in memory stays small.
 const PIECE: u64 = 50_000;
 /// The most inputs that are kept of one reader; the search then goes on with the next reader.
@@ -89,7 +91,9 @@ fn start(name: &str, seed: u64, from: u64, until: u64, samples: &Path, workplace
 
 /// Waits for the end of a process; gives why it did not end by itself.
 fn watch(child: &mut Child, workplace: &Path) -> Option<String> {
-    let (mut last, mut since) = (u64::MAX, Instant::now());
+    let id = child.id().to_string();
+    let worked = || cpu_time(&id).unwrap_or_default();
+    let (mut last, mut since, mut before) = (u64::MAX, Instant::now(), worked());
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             let said = fs::read_to_string(workplace.join("stderr")).unwrap_or_default();
@@ -98,8 +102,8 @@ fn watch(child: &mut Child, workplace: &Path) -> Option<String> {
         }
         let now = at(workplace);
         if now != last {
-            (last, since) = (now, Instant::now());
-        } else if since.elapsed() > STUCK {
+            (last, since, before) = (now, Instant::now(), worked());
+        } else if worked().saturating_sub(before) > STUCK || since.elapsed() > WAITS {
             child.kill().unwrap();
             child.wait().unwrap();
             return Some(format!("takes more than {} s", STUCK.as_secs()));

@@ -62,7 +62,7 @@ impl Configure for Config {
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Alibi {
         let (layers, heads) = (dimensions.layers, dimensions.heads);
         let fixed = slopes(heads);
-        let learned = self.learned_slopes.then(|| init.values([layers, heads], &fixed.repeat(layers)));
+        let learned = self.learned_slopes.then(|| init.rows([layers, heads], &fixed));
         Alibi { slopes: learned, fixed, scale: 1.0 }
     }
 }

@@ -4,6 +4,7 @@
 //! the fused kernels for all queries at once, and so do two pairs of position maps chosen by distance. What
 //! needs the scores themselves is read one block of queries at a time, in [`blocks`]. Linear attention has no
 //! scores: [`mod@linear`]. Stick-breaking attention takes the place of the softmax in blocks: [`stick_breaking`].
+//! The fused kernels write no probabilities down; [`watched`] shows those of a model, for measurements.
 
 pub mod blocks;
 mod described;
@@ -11,6 +12,7 @@ pub mod linear;
 mod rotations;
 mod sink;
 pub mod stick_breaking;
+pub mod watched;
 
 pub use rotations::Rotations;
 
@@ -174,14 +176,27 @@ impl Attention {
         reading: &Reading,
         rotations: &mut Rotations,
     ) -> Tensor<3> {
+        self.with_projections(&input, before, rows, reading, |qkv, block| {
+            self.joined(self.attend(qkv, block, reading, rotations), onto)
+        })
+    }
+
+    /// What attention is given for the rows after the first `before` of a normalised input: q of these, k and v of all rows.
+    fn with_projections<T>(
+        &self,
+        input: &Tensor<3>,
+        before: usize,
+        rows: Rows<'_>,
+        reading: &Reading,
+        then: impl FnOnce([Tensor<4>; 3], QueryBlock<'_>) -> T,
+    ) -> T {
         let queries = before..input.dims()[1];
         let matrix = self.qkv_matrix();
         let key_matrix = self.key_matrix(&matrix, reading, rows.layer);
         let rows = Rows { key_matrix: key_matrix.as_ref(), ..rows };
         let (q, k, v) = self.unrotated(self.precision.linear(input.clone(), matrix));
         let q = q.slice_dim(2, queries.clone());
-        let block = QueryBlock { rows, queries: &queries, input: &input };
-        self.joined(self.attend([q, k, v], block, reading, rotations), onto)
+        then([q, k, v], QueryBlock { rows, queries: &queries, input })
     }
 
     /// [`attend`] with what the rest of a stick adds, where that is learned.

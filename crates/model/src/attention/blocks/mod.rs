@@ -13,6 +13,12 @@ use longwave_kernels::{repeat_heads, rotate, softmax};
 use longwave_position::encoding::{Geometry, Heads, LayerInput, PositionMap, QueryBlock, Rows};
 use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
 use longwave_position::{Positions, Reading};
+use std::convert::Infallible;
+use std::ops::Range;
+
+/// Sees the probabilities `[batch, heads, queries, keys]` that some queries give to the first keys; the range is that of the
+/// queries among the rows.
+pub(super) type See<'a, E> = dyn FnMut(Range<usize>, &Tensor<4>) -> Result<(), E> + 'a;
 
 /// Scores computed at once: 64 MiB in f32.
 const SCORES_AT_ONCE: usize = 1 << 24;
@@ -31,6 +37,20 @@ pub(super) fn attention(
     reading: &Reading,
     rotations: &mut Rotations,
 ) -> Tensor<4> {
+    let Ok(output) =
+        attention_seen::<Infallible>([q, k, v], scale, block, reading, rotations, &mut |_, _| Ok(()));
+    output
+}
+
+/// The same; `see` sees the probabilities of every block of queries, and its error ends the pass.
+pub(super) fn attention_seen<E>(
+    [q, k, v]: [Tensor<4>; 3],
+    scale: f64,
+    block: QueryBlock<'_>,
+    reading: &Reading,
+    rotations: &mut Rotations,
+    see: &mut See<'_, E>,
+) -> Result<Tensor<4>, E> {
     let [batch, heads, count, _] = q.dims();
     let [_, kv_heads, length, _] = k.dims();
     let geometry = reading.geometry(block.rows.layer);
@@ -52,7 +72,8 @@ pub(super) fn attention(
     };
     let rows = (SCORES_AT_ONCE / (batch * heads * length * held).max(1)).max(1);
     let rows = if whole_rows { rows } else { rows.min(QUERIES_AT_ONCE) };
-    let outputs = (0..count).step_by(rows).map(|first| {
+    let mut outputs = Vec::new();
+    for first in (0..count).step_by(rows) {
         let end = (first + rows).min(count);
         let queries = block.queries.start + first..block.queries.start + end;
         // An encoding that computes with scores has them all; else no later key needs to be read.
@@ -63,9 +84,19 @@ pub(super) fn attention(
             .collect();
         let v = v.clone().slice_dim(2, 0..keys);
         let block = QueryBlock { queries: &queries, ..block };
-        one_block(&entries, &v, &geometry, scale, block, reading)
-    });
-    Tensor::cat(outputs.collect(), 2)
+        let given = probabilities(&entries, &geometry, scale, block, reading);
+        see(queries.clone(), &given.to_keys)?;
+        outputs.push(output(&given, &v, block, reading));
+    }
+    Ok(Tensor::cat(outputs, 2))
+}
+
+/// What the queries of a block give.
+struct Probabilities {
+    /// `[batch, heads, queries, keys]`.
+    to_keys: Tensor<4>,
+    /// What the keys of stick-breaking attention leave, `[batch, heads, queries, 1]`.
+    rest: Option<Tensor<4>>,
 }
 
 /// q of the queries at hand and k of all rows, rotated and mapped as one entry of the geometry reads
@@ -105,17 +136,17 @@ pub(super) fn rotated(
     [rotate(q, &q_table), rotate(k, &k_table)]
 }
 
-/// The output of one block of queries, `[batch, heads, queries, head_dim]`.
-fn one_block(
+/// What one block of queries gives to the keys, and to none.
+fn probabilities(
     entries: &[[Tensor<4>; 2]],
-    v: &Tensor<4>,
     geometry: &Geometry,
     scale: f64,
     block: QueryBlock<'_>,
     reading: &Reading,
-) -> Tensor<4> {
-    let device = v.device();
-    let (queries, keys) = (block.queries.len(), v.dims()[2]);
+) -> Probabilities {
+    let [_, k] = &entries[0];
+    let device = k.device();
+    let (queries, keys) = (block.queries.len(), k.dims()[2]);
     let mut options = super::described::options(reading, scale, block, &device);
     options.bias = reading.bias(block);
     let mut entries = entries.to_vec();
@@ -148,9 +179,9 @@ fn one_block(
         scores = scores.mask_fill(hidden, f32::NEG_INFINITY);
     }
     if let AttentionKind::StickBreaking(stick) = reading.attention() {
-        return stick_breaking_output(scores, v, stick, block, reading);
+        return of_a_stick(scores, stick, block);
     }
-    let probabilities = match sink(block, reading) {
+    let to_keys = match sink(block, reading) {
         None => softmax(scores),
         // One more column, whose share goes to no value.
         Some(sink) => {
@@ -159,26 +190,11 @@ fn one_block(
             softmax(Tensor::cat(vec![scores, column], 3)).slice_dim(3, 0..keys)
         }
     };
-    weighted(&probabilities, v, block, reading)
+    Probabilities { to_keys, rest: None }
 }
 
-/// The sum of the values, with what encodings add to it.
-fn weighted(weights: &Tensor<4>, v: &Tensor<4>, block: QueryBlock<'_>, reading: &Reading) -> Tensor<4> {
-    let output = weights.clone().matmul(v.clone());
-    match reading.values(weights, block) {
-        Some(addition) => output + addition,
-        None => output,
-    }
-}
-
-/// The output of stick-breaking attention; the rest of the stick goes to a query's own value where `stick` says so.
-fn stick_breaking_output(
-    scores: Tensor<4>,
-    v: &Tensor<4>,
-    stick: StickBreaking,
-    block: QueryBlock<'_>,
-    reading: &Reading,
-) -> Tensor<4> {
+/// What stick-breaking attention gives.
+fn of_a_stick(scores: Tensor<4>, stick: StickBreaking, block: QueryBlock<'_>) -> Probabilities {
     let scores = if stick.attend_current {
         scores
     } else {
@@ -191,11 +207,23 @@ fn stick_breaking_output(
         scores.mask_fill(is_own.expand(shape), f32::NEG_INFINITY)
     };
     let Shares { weights, rest } = shares(scores);
-    let output = weighted(&weights, v, block, reading);
-    match stick.remainder {
-        Remainder::Value => output + rest * v.clone().slice_dim(2, block.queries.clone()),
+    Probabilities { to_keys: weights, rest: Some(rest) }
+}
+
+/// The output of one block of queries, `[batch, heads, queries, head_dim]`: the sum of the values, with what encodings add to
+/// it; the rest of a stick goes to a query's own value where the layer says so.
+fn output(given: &Probabilities, v: &Tensor<4>, block: QueryBlock<'_>, reading: &Reading) -> Tensor<4> {
+    let output = given.to_keys.clone().matmul(v.clone());
+    let output = match reading.values(&given.to_keys, block) {
+        Some(addition) => output + addition,
+        None => output,
+    };
+    match (reading.attention(), &given.rest) {
+        (AttentionKind::StickBreaking(StickBreaking { remainder: Remainder::Value, .. }), Some(rest)) => {
+            output + rest.clone() * v.clone().slice_dim(2, block.queries.clone())
+        }
         // What is learned is the layer's: it adds it.
-        Remainder::Bias | Remainder::Drop => output,
+        _ => output,
     }
 }
 

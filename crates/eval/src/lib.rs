@@ -7,8 +7,8 @@
 //! - [`applicability`]: which readings a model allows.
 //! - [`mod@select`]: decides sweeps and searches on the validation split.
 //! - [`protocols`]: which windows are read and which of their tokens are scored; [`plan`]: those windows;
-//!   [`source`], [`text`]: the documents of a split, or text made from them; [`memory_check`]: whether a reading fits in
-//!   memory.
+//!   [`source`], [`text`]: the documents of a split, or text made from them; [`sample`]: some windows of them;
+//!   [`memory_check`]: whether a reading fits in memory.
 //! - [`scorer`]: the losses of the targets of a plan; [`metrics`]: sums per document, and the values of a row;
 //!   [`bigram`]: losses by where a bigram was last seen; [`statistics`]: means, paired differences, standard errors.
 //! - [`measure`]: every extension at every length, and the window baseline.
@@ -32,6 +32,7 @@ pub mod plan;
 pub mod protocols;
 pub mod reference;
 pub mod row;
+pub mod sample;
 pub mod scorer;
 pub mod search;
 pub mod select;
@@ -54,6 +55,7 @@ pub use plan::{Plan, WINDOW_BASELINE, Window};
 pub use protocols::Protocol;
 pub use reference::Reference;
 pub use row::{ReferenceDifference, ResultRow, Settings};
+pub use sample::Sample;
 pub use scorer::Scorer;
 pub use select::{Selection, check, select};
 pub use source::Source;

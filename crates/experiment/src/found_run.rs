@@ -2,7 +2,8 @@
 
 use crate::observer::{Event, Observer};
 use longwave_core::Result;
-use longwave_data::{Record, RunText, Tokenizer, Wanted};
+use longwave_data::{Record, RunText, Split, Tokenizer, Wanted};
+use longwave_eval::Sample;
 use longwave_train::Run;
 use longwave_train::checkpoint::Checkpoint;
 use longwave_train::run::{CheckpointId, existing_checkpoint};
@@ -55,6 +56,22 @@ impl FoundRun {
     /// Whether a corpus was given, and its text is not the one that the run was trained on.
     pub fn other_given(&self) -> bool {
         self.text.other_given()
+    }
+
+    /// At most `most` windows of `length` tokens of a split of the run's own text, see [`Sample::of`].
+    ///
+    /// # Errors
+    /// The text is not found or cannot be tokenized, or has no such windows.
+    pub fn sample(
+        &self,
+        split: Split,
+        length: usize,
+        most: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<Sample> {
+        let dataset =
+            self.text.open(&self.tokenizer, &mut |progress| observer.event(Event::Data(progress)))?;
+        Sample::of(&dataset, split, length, most)
     }
 
     /// What could not be checked, in one sentence.

@@ -4,12 +4,15 @@
 //! - [`tables`]: the catalog as the two Markdown tables of the reference in `docs`.
 //! - [`charts`]: the same as charts and heat maps, and a page that shows them.
 //! - [`picture`]: one encoding, as trained and as an extension reads it, as numbers and as text.
+//! - [`attention`]: where a trained model attends on some text.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod attention;
 pub mod catalog;
 pub mod charts;
 pub mod picture;
 pub mod tables;
 
+pub use attention::Attention;
 pub use picture::{Detail, Picture, View, pictures};

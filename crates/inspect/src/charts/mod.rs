@@ -1,5 +1,6 @@
 //! Pictures of an encoding as files: charts, heat maps, and a page that shows them.
 
+mod attention;
 mod page;
 
 use crate::picture::{Band, ByDistance, Matrix, Picture, Row};
@@ -107,6 +108,7 @@ pub fn drawings(picture: &Picture) -> Vec<Drawing> {
         drawings.extend(by_distance(picture, ["decay", "Decay", "mean of cos(angle)"], &caption, decay));
     }
     drawings.extend(matrix(picture));
+    drawings.extend(attention::attention(picture));
     drawings
 }
 

@@ -8,7 +8,7 @@ const SIZES: Dimensions =
     Dimensions { layers: 2, width: 32, heads: 2, kv_heads: 2, head_dim: 16, train_length: 16, vocab_size: 8 };
 
 /// The pictures of an encoding, trained at 16 tokens and read at a length with an extension.
-fn looked_at(position: &str, length: usize, extend: &str) -> Vec<Picture> {
+pub(super) fn looked_at(position: &str, length: usize, extend: &str) -> Vec<Picture> {
     let lengths = Lengths { train: 16, length };
     let init = Init::new(0, &Device::flex());
     let position = toml::Value::Table(position.parse().unwrap());

@@ -8,6 +8,7 @@
 mod probe;
 mod text;
 
+use crate::attention::Attention;
 use crate::catalog::{self, EncodingInfo, HookPoint};
 use longwave_core::{Error, Result};
 use longwave_position::frequency::Frequencies;
@@ -101,6 +102,17 @@ pub struct Picture {
     pub details: Vec<Summary>,
     /// The encoding at a glance.
     pub matrix: Matrix,
+    /// Where the layers attend that read the encoding. Absent where no trained model was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention: Option<Attention>,
+}
+
+impl Picture {
+    /// Adds where a trained model attends.
+    pub fn add_attention(&mut self, of_model: &Attention) {
+        let layers: Vec<usize> = self.layers.iter().map(|layer| layer.index).collect();
+        self.attention = Some(of_model.of_layers(&layers));
+    }
 }
 
 /// What a layer sees besides the causal mask, and whether its queries are scaled by log n.
@@ -255,6 +267,7 @@ fn picture(
         rising_share: rising_share(&probes[1], lengths.length),
         details: encodings[1].summaries(&sampled),
         matrix: probes[1].matrix(spread(lengths.length, detail.rows())),
+        attention: None,
     }
 }
 

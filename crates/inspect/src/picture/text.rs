@@ -1,6 +1,7 @@
 //! A picture as text for the terminal.
 
 use super::{ByDistance, Layer, Matrix, Picture, Row, Spectrum, Summary};
+use crate::attention::Attention;
 use std::fmt::Write as _;
 
 /// From the lowest number to the highest.
@@ -33,6 +34,7 @@ impl Picture {
         }
         parts.extend(self.details.iter().map(detail));
         parts.push(self.matrix.text());
+        parts.extend(self.attention.as_ref().map(Attention::text));
         parts.join("\n")
     }
 

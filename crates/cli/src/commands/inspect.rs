@@ -3,16 +3,27 @@
 use crate::configs::load_config;
 use crate::options::{ConfigArgument, one_extension, parsed};
 use crate::output::{data, status};
+use crate::terminal::Terminal;
 use burn::tensor::Device;
 use clap::Args;
+use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
-use longwave_experiment::reading_of;
-use longwave_inspect::{Detail, Picture, View, catalog, charts, pictures, tables};
+use longwave_data::Split;
+use longwave_eval::{Sample, memory_check};
+use longwave_experiment::{FoundRun, reading_of};
+use longwave_inspect::{Attention, Detail, Picture, View, catalog, charts, pictures, tables};
+use longwave_model::config::Resolved;
+use longwave_model::{Gpt, Size};
 use longwave_position::{Dimensions, Lengths, Reading, Tokens};
 use longwave_train::Trained;
 use longwave_train::run::CheckpointId;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+
+/// Windows of the validation split that attention is measured on, at most.
+const WINDOWS: usize = 8;
+/// Tokens of all windows together, unless a single one has more.
+const TOKENS: usize = 1 << 15;
 
 /// Show an encoding in full, and what an extension makes of it, or list all there are
 #[derive(Args, Debug)]
@@ -32,7 +43,8 @@ pub(crate) struct Arguments {
     /// The extension it is read with: a kind, or an inline TOML table
     #[arg(long, value_name = "KIND")]
     extend: Option<String>,
-    /// Show what training made of the parameters: name the folder of a run in the place of a config
+    /// Show what training made of the parameters, and where the model attends in the run's validation text: name the folder
+    /// of a run in the place of a config
     #[arg(long, conflicts_with_all = ["list", "set"])]
     trained: bool,
     /// With `--trained`: which checkpoint, see `eval`
@@ -55,6 +67,8 @@ struct Looked {
     dimensions: Dimensions,
     /// L in tokens.
     train_length: usize,
+    /// A trained model and its sizes.
+    model: Option<(Gpt, Resolved)>,
 }
 
 /// Runs the command.
@@ -76,7 +90,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let read = extend.apply(&looked.reading, lengths)?;
     let detail = if arguments.out.is_some() { Detail::Drawing } else { Detail::Text };
     let view = View { lengths, dimensions: &looked.dimensions, detail };
-    let pictures = pictures(&looked.reading, &read, &extend, &view)?;
+    let mut pictures = pictures(&looked.reading, &read, &extend, &view)?;
+    if let Some((model, resolved)) = &looked.model {
+        let attention = match sample(named, arguments.checkpoint, resolved, lengths.length) {
+            Ok(sample) => Attention::measure(model, &read, train, &sample)?,
+            // The pictures need no text.
+            Err(error) => Attention::None { why_not: error.message().to_owned() },
+        };
+        for picture in &mut pictures {
+            picture.add_attention(&attention);
+        }
+    }
     if let Some(folder) = &arguments.out {
         let paths = charts::write(&pictures, &looked.of, folder)?;
         let page = folder.join("index.html");
@@ -96,7 +120,7 @@ fn of_config(path: &Path, set: &[String]) -> Result<Looked> {
     let (reading, dimensions) = reading_of(&config.run)?;
     let (name, kind) = (&config.run.name, config.run.position.name());
     let of = if *name == kind { name.clone() } else { format!("{name}: {kind}") };
-    Ok(Looked { of, reading, dimensions, train_length: config.run.train.length })
+    Ok(Looked { of, reading, dimensions, train_length: config.run.train.length, model: None })
 }
 
 /// An encoding with the parameters of a run's checkpoint.
@@ -105,10 +129,23 @@ fn of_run(folder: &Path, checkpoint: CheckpointId) -> Result<Looked> {
     let Trained { config, resolved, model, meta, .. } = trained;
     Ok(Looked {
         of: format!("{}: {} after {} steps", config.name, config.position.name(), meta.step),
-        reading: model.position,
+        reading: model.position.clone(),
         dimensions: resolved.dimensions,
         train_length: config.train.length,
+        model: Some((model, resolved)),
     })
+}
+
+/// The text of a run that attention is measured on.
+fn sample(folder: &Path, checkpoint: CheckpointId, resolved: &Resolved, length: usize) -> Result<Sample> {
+    memory_check::check(length, Size::reading_bytes(resolved, length, 1), available())?;
+    let mut terminal = Terminal::default();
+    let found = FoundRun::find(folder, checkpoint, None, &mut terminal)?;
+    if let Some(note) = found.note() {
+        tracing::warn!("{note}");
+    }
+    let most = (TOKENS / length).clamp(1, WINDOWS);
+    found.sample(Split::Valid, length, most, &mut terminal)
 }
 
 /// Every encoding and every extension.

@@ -175,7 +175,10 @@ fn probabilities_times_values_are_the_output() {
         let has_sink = position.contains("sink_logit");
         for given in hold(&what, &model, &reading) {
             let sums = sums(&given);
-            assert!(sums.iter().all(|sum| *sum < 1.00001 && (has_sink || *sum > 0.99999)), "{what}: {sums:?}");
+            assert!(
+                sums.iter().all(|sum| *sum < 1.00001 && (has_sink || *sum > 0.99999)),
+                "{what}: {sums:?}"
+            );
             assert!(!has_sink || sums.iter().any(|sum| *sum < 0.9), "{what}: the sink takes a share");
         }
     }
@@ -191,7 +194,10 @@ fn the_rest_of_a_stick_goes_to_no_key() {
             assert!((0..LENGTH).all(|query| own(query) == 0.0), "a query does not see itself");
             let sums = sums(&given);
             assert_eq!(sums[0], 0.0, "the first query has no key");
-            assert!(sums.iter().all(|sum| *sum < 1.00001) && sums[1] < 0.99, "one key leaves something: {sums:?}");
+            assert!(
+                sums.iter().all(|sum| *sum < 1.00001) && sums[1] < 0.99,
+                "one key leaves something: {sums:?}"
+            );
         }
     }
 }
@@ -220,7 +226,11 @@ fn nothing_is_given_to_hidden_keys() {
 /// A temperature and a factor for each head.
 #[test]
 fn heads_may_have_factors() {
-    let (model, reading) = model("'rope'", "", "{ kind = 'direct', temperature = [[0.5, 1.0, 2.0, 1.5], [1.0, 3.0, 0.7, 0.9]] }");
+    let (model, reading) = model(
+        "'rope'",
+        "",
+        "{ kind = 'direct', temperature = [[0.5, 1.0, 2.0, 1.5], [1.0, 3.0, 0.7, 0.9]] }",
+    );
     hold("temperatures", &model, &reading);
     let reading = reading.with_head_scale(1.7).unwrap();
     hold("factors", &model, &reading);
@@ -246,10 +256,9 @@ fn long_texts_come_in_blocks() {
 fn segments_see_their_memory_alone() {
     let (model, plain) = model("'transformer_xl'", "", "'direct'");
     let whole = numbers(&probabilities(&model, &plain, LENGTH)[0]);
-    for (layout, memory) in [
-        (TextLayout::Recurrent { length: 12, memory: 7 }, 7),
-        (TextLayout::Segments { length: 12 }, 0),
-    ] {
+    for (layout, memory) in
+        [(TextLayout::Recurrent { length: 12, memory: 7 }, 7), (TextLayout::Segments { length: 12 }, 0)]
+    {
         let mut reading = plain.clone();
         reading.set_layout(layout);
         let given = numbers(&probabilities(&model, &reading, LENGTH)[0]);

@@ -34,6 +34,7 @@ impl Configure for NanConfig {
     const KIND: &'static str = "nan";
     const DESCRIPTION: &'static str = "nothing, or NaN";
     const SOURCE: &'static str = "a test";
+    const FORMULA: &'static str = "x'_m = x_m";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined");
 
     fn build(&self, _sizes: &Dimensions, _init: &Init) -> Nan {
@@ -71,6 +72,7 @@ impl Configure for Config {
     const KIND: &'static str = "looks_ahead";
     const DESCRIPTION: &'static str = "the mean of the text, its future included";
     const SOURCE: &'static str = "a test";
+    const FORMULA: &'static str = "x'_m = x_m + c Σ_n x_n / T, c learned";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined");
 
     fn build(&self, _sizes: &Dimensions, init: &Init) -> LooksAhead {
@@ -100,6 +102,7 @@ impl Extend for Slow {
     const KIND: &'static str = "slow";
     const DESCRIPTION: &'static str = "half as fast at any length, without saying so";
     const SOURCE: &'static str = "a test";
+    const FORMULA: &'static str = "θ'_i = θ_i / 2";
 
     fn apply(&self, reading: &mut Reading, _lengths: Lengths) -> Result<()> {
         change_frequencies(Self::KIND, reading, |old| Ok(old.map(|_, frequency| frequency / 2.0)))

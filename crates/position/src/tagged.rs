@@ -15,6 +15,8 @@ pub struct KindInfo {
     pub description: &'static str,
     /// Where it was published.
     pub source: &'static str,
+    /// What it computes with its default keys, in the notation of [`Configure::FORMULA`].
+    pub formula: &'static str,
 }
 
 /// Writes the keys of a configuration behind its kind.

@@ -24,8 +24,8 @@ impl Configure for Config {
     const KIND: &'static str = "log_distance";
     const DESCRIPTION: &'static str = "a penalty that grows with the logarithm of the distance";
     const SOURCE: &'static str = "examples/own-encoding";
+    const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d − c_h ln(1 + m − n), c_h learned";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the penalty goes on growing");
-
     fn build(&self, sizes: &Dimensions, init: &Init) -> LogDistance {
         LogDistance { slopes: init.constant([sizes.layers, sizes.heads], self.slope) }
     }
@@ -46,7 +46,7 @@ impl Extend for Sharpen {
     const KIND: &'static str = "sharpen";
     const DESCRIPTION: &'static str = "larger logits in longer texts";
     const SOURCE: &'static str = "examples/own-encoding";
-
+    const FORMULA: &'static str = "a'_{mn} = (1 + 0.1 ln s) a_{mn}";
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let growth = 1.0 + self.strength * lengths.scale().ln();
         reading.layers_mut().iter_mut().for_each(|layer| layer.temperature /= growth);

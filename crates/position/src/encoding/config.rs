@@ -14,6 +14,11 @@ pub trait Configure: Sized {
     const DESCRIPTION: &'static str;
     /// Where it was published.
     const SOURCE: &'static str;
+    /// What it computes with its default keys, as plain text in Unicode: at most four lines, each at most about 100
+    /// characters. `_x` and `^x` are a subscript and a superscript of one character, `_{..}` and `^{..}` longer ones, which
+    /// may nest. `'` marks what the encoding makes of something, or how an extension reads it. The symbols that all formulas
+    /// share are listed in `longwave_inspect::typeset`; a line explains any other behind a comma, as in `c_h learned`.
+    const FORMULA: &'static str;
     /// What happens past the training length, with the default keys.
     const EXTRAPOLATION: Extrapolation;
     /// Other names that `position.kind` may have; a resolved config has `KIND`.

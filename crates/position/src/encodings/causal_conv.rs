@@ -43,6 +43,8 @@ impl Configure for Config {
     const KIND: &'static str = "causal_conv";
     const DESCRIPTION: &'static str = "a causal convolution; its zero padding marks the start";
     const SOURCE: &'static str = "arXiv:2001.08248, kexue.fm/archives/8130";
+    const FORMULA: &'static str =
+        "x'_m = x_m + Σ_{j=0}^{3} w_j ⊙ x_{m−j} + c, w and c learned, x_t = 0 for t < 0";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: only the first rows see the padding");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {

@@ -68,6 +68,8 @@ impl Configure for Config {
     const KIND: &'static str = "cpb";
     const DESCRIPTION: &'static str = "a small network of the distance, or of its logarithm, as a bias";
     const SOURCE: &'static str = "arXiv:2111.09883, section 3.3";
+    const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d + f_h(m − n), f_h entry h of f\n\
+        f(r) = SiLU(SiLU(r W_1 + β_1) W_2 + β_2) W_3 + β_3, W and β learned";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the network is read at distances that training never showed");
     const VARIANTS: &'static [&'static str] = &["variant = 'log'"];
 

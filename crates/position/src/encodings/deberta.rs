@@ -76,6 +76,8 @@ impl Configure for Config {
     const KIND: &'static str = "deberta";
     const DESCRIPTION: &'static str = "content to position and position to content terms (DeBERTa)";
     const SOURCE: &'static str = "arXiv:2006.03654";
+    const FORMULA: &'static str = "a_{mn} = (q_m · k_n + q_m · f_{c(m−n)} + k_n · g_{c(n−m)}) / √(3d)\n\
+        c(r) = clip(r + 512, 0, 1023), f_j = e_j U, g_j = e_j V, e, U and V learned";
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: distances past `span` share a vector");
     const LENGTHS: &'static [&'static str] = &["span", "table_size"];

@@ -69,6 +69,9 @@ impl Configure for Config {
     const KIND: &'static str = "fire";
     const DESCRIPTION: &'static str = "a small network of the distance over the query's position (FIRE)";
     const SOURCE: &'static str = "arXiv:2310.04418";
+    const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d + f_h(ψ(m − n) / (ψ(max(m, |g| L)) + 10^{−6})), f_h entry h of f\n\
+        ψ(r) = ln(1 + |c r|), c and g learned\n\
+        f(u) = ReLU(u W_1 + β_1) W_2 + β_2, W and β learned";
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: past the threshold, distances are shares of the query's position");
     const VARIANTS: &'static [&'static str] = &["init_length = 5.0"];

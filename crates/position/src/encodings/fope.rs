@@ -85,6 +85,10 @@ impl Configure for Config {
     const KIND: &'static str = "fope";
     const DESCRIPTION: &'static str = "pairs of q and k read sums of the waves that turn within L (FoPE)";
     const SOURCE: &'static str = "arXiv:2412.17739";
+    const FORMULA: &'static str = "a_{mn} = q'_m · k'_n / √d, (u', w') = (u C_j − w S_j, w C_j + u S_j) for channels j and j + d/2\n\
+        C_j(m) = Σ_i A_{ij} cos(m θ_i), S_j(m) = Σ_i B_{ij} sin(m θ_i), for j < O = min(F, ⌊d/4⌋)\n\
+        θ_i = b^{−2i/d} ≥ 2π/L, b = 10000, F of them; C_j = S_j = 1, for j ≥ O\n\
+        A_{ij} and B_{ij} = [i = j ⌈F/O⌉] + noise of deviation 0.3 √(2 / (O (F + H))), not learned";
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: every wave has completed a turn in training");
     const VARIANTS: &'static [&'static str] = &["learned = true", "base = 3.0\ngain = 0.6"];

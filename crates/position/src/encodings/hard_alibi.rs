@@ -42,6 +42,8 @@ impl Configure for Config {
     const KIND: &'static str = "hard_alibi";
     const DESCRIPTION: &'static str = "some heads see the last few tokens alone, the others all (hard-ALiBi)";
     const SOURCE: &'static str = "arXiv:2402.01032";
+    const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d, for m − n ≤ h or h ≥ ⌊H/2⌋\n\
+        a_{mn} = −∞, for m − n > h and h < ⌊H/2⌋";
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: masked heads see the same everywhere, the others more keys");
 

@@ -50,6 +50,7 @@ impl Configure for Config {
     const KIND: &'static str = "index";
     const DESCRIPTION: &'static str = "the index itself, or its share of the length, times a learned vector";
     const SOURCE: &'static str = "the baseline of kexue.fm/archives/9675";
+    const FORMULA: &'static str = "x'_m = x_m + m w, w learned";
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: larger numbers than training showed; normalised, a denser grid");
     const LENGTHS: &'static [&'static str] = &["length"];

@@ -42,6 +42,7 @@ macro_rules! encodings {
             kind: <$module::Config as Configure>::KIND,
             description: <$module::Config as Configure>::DESCRIPTION,
             source: <$module::Config as Configure>::SOURCE,
+            formula: <$module::Config as Configure>::FORMULA,
         },)*];
 
         /// Other names of the encodings of this workspace.
@@ -281,7 +282,9 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), kinds().len());
-        assert!(kinds().iter().all(|entry| !entry.description.is_empty() && !entry.source.is_empty()));
+        for KindInfo { kind, description, source, formula } in kinds() {
+            assert!([description, source, formula].iter().all(|text| !text.is_empty()), "{kind}");
+        }
     }
 
     #[test]

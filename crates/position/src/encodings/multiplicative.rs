@@ -52,6 +52,7 @@ impl Configure for Config {
     const KIND: &'static str = "multiplicative";
     const DESCRIPTION: &'static str = "a learned vector per position, multiplied with the token embeddings";
     const SOURCE: &'static str = "kexue.fm/archives/8130";
+    const FORMULA: &'static str = "x'_m = x_m ⊙ e_m, e_m learned, for m < L";
     const LENGTHS: &'static [&'static str] = &["table_size"];
     const EXTRAPOLATION: Extrapolation = Extrapolation::Rejected(
         "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `linear` interpolates, \

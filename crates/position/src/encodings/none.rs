@@ -26,6 +26,7 @@ impl Configure for Config {
     const KIND: &'static str = "none";
     const DESCRIPTION: &'static str = "nothing beyond the causal mask (NoPE)";
     const SOURCE: &'static str = "arXiv:2305.19466";
+    const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: nothing depends on the length");
 
     fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {

@@ -51,6 +51,8 @@ impl Configure for Config {
     const KIND: &'static str = "pope";
     const DESCRIPTION: &'static str = "the content sets the lengths of the channels, the position their angles (PoPE)";
     const SOURCE: &'static str = "arXiv:2509.10534";
+    const FORMULA: &'static str = "a_{mn} = Σ_i softplus(q_{m,i}) softplus(k_{n,i}) cos((n − m) θ_i + δ_i) / √d, q_{m,i} channel i\n\
+        θ_i = b^{−i/d}, b = 10000, −2π ≤ δ_i ≤ 0 learned, for i < d";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: angles that training never showed");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {

@@ -78,6 +78,9 @@ impl Configure for Config {
     const KIND: &'static str = "rope";
     const DESCRIPTION: &'static str = "rotates q and k by angles that grow with the position (RoPE)";
     const SOURCE: &'static str = "arXiv:2104.09864";
+    const FORMULA: &'static str = "a_{mn} = Σ_i (R(m θ_i) q_{m,i}) · (R(n θ_i) k_{n,i}) / √d, q_{m,i} channels i and i + d/2 of q_m\n\
+        R(φ)(u, w) = (u cos φ − w sin φ, u sin φ + w cos φ)\n\
+        θ_i = b^{−2i/d}, b = 10000";
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: angles that training never showed");
     const VARIANTS: &'static [&'static str] =

@@ -87,6 +87,10 @@ impl Configure for Config {
     const KIND: &'static str = "selective_rope";
     const DESCRIPTION: &'static str = "rotates q and k by angles that the text decides (Selective RoPE)";
     const SOURCE: &'static str = "arXiv:2511.17388";
+    const FORMULA: &'static str = "a_{mn} = Σ_i (R(φ_{m,i}) q_{m,i}) · (R(φ_{n,i}) k_{n,i}) / √d, q_{m,i} channels i and i + d/2\n\
+        R(φ)(u, w) = (u cos φ − w sin φ, u sin φ + w cos φ)\n\
+        φ_{m,i} = b^{−2i/d} Σ_{t=0}^{m} Σ_{j=0}^{3} c_{j,i} (y_{t−j} A B)_i, b = 500000, A, B and c learned\n\
+        y_t = x_t / √(|x_t|^2 + 10^{−6}), in the slice of each head, x_t normalised";
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: sums of angles that training never showed");
     const VARIANTS: &'static [&'static str] = &["gate = true\nbias = true\nkernel = 2"];

@@ -59,6 +59,9 @@ impl Configure for Config {
     const KIND: &'static str = "sinusoidal";
     const DESCRIPTION: &'static str = "fixed sine and cosine waves, added to the token embeddings";
     const SOURCE: &'static str = "arXiv:1706.03762, section 3.5";
+    const FORMULA: &'static str = "x'_m = x_m + 0.0283 e_m\n\
+        e_{m,2i} = sin(m θ_i), e_{m,2i+1} = cos(m θ_i)\n\
+        θ_i = b^{−2i/D}, b = 10000";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the waves go on");
     const VARIANTS: &'static [&'static str] = &["learned_scale = true"];
 

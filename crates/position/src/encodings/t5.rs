@@ -125,6 +125,9 @@ impl Configure for Config {
     const KIND: &'static str = "t5";
     const DESCRIPTION: &'static str = "a learned bias per bucket of distances, shared by all layers (T5)";
     const SOURCE: &'static str = "arXiv:1910.10683";
+    const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d + c_{h,β(m−n)}, c learned\n\
+        β(r) = r, for r < 16\n\
+        β(r) = min(31, 16 + ⌊16 ln(r/16) / ln(128/16)⌋), for r ≥ 16";
     const LENGTHS: &'static [&'static str] = &["max_distance"];
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: distances of `max_distance` and more share the last bucket");

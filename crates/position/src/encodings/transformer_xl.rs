@@ -79,6 +79,9 @@ impl Configure for Config {
     const KIND: &'static str = "transformer_xl";
     const DESCRIPTION: &'static str = "relative sinusoids with a key matrix and biases of their own";
     const SOURCE: &'static str = "arXiv:1901.02860";
+    const FORMULA: &'static str = "a_{mn} = ((q_m + u) · k_n + (q_m + w) · g_{m−n}) / √d, u and w learned for each head\n\
+        g_r = (sin(r θ_0), sin(r θ_1), .. , cos(r θ_0), cos(r θ_1), ..) W, W learned\n\
+        θ_i = b^{−2i/D}, b = 10000";
     const ALIASES: &'static [&'static str] = &["xlnet"];
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: waves of distances that training never showed");
     const LENGTHS: &'static [&'static str] = &["memory"];

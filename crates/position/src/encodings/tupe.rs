@@ -96,6 +96,8 @@ impl Configure for Config {
     const KIND: &'static str = "tupe";
     const DESCRIPTION: &'static str = "positions with projections of their own, untied from the content (TUPE)";
     const SOURCE: &'static str = "arXiv:2006.15595";
+    const FORMULA: &'static str = "a_{mn} = (q_m · k_n + (z_m U) · (z_n V)) / √(2d), U and V learned for each head\n\
+        z_m = LayerNorm(e_m), e_m learned, for m < L";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Rejected(
         "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `linear` interpolates, \
          `table` makes it longer",

@@ -62,6 +62,9 @@ impl Configure for Config {
     const KIND: &'static str = "xpos";
     const DESCRIPTION: &'static str = "rotates q and k, and lets fast bands fade with the distance (xPos)";
     const SOURCE: &'static str = "arXiv:2212.10554";
+    const FORMULA: &'static str = "a_{mn} = Σ_i ζ_i^{(m−n)/512} (R(m θ_i) q_{m,i}) · (R(n θ_i) k_{n,i}) / √d, q_{m,i} channels 2i, 2i+1\n\
+        R(φ)(u, w) = (u cos φ − w sin φ, u sin φ + w cos φ)\n\
+        θ_i = b^{−2i/d}, b = 10000, ζ_i = (2i + 0.4 d) / (1.4 d)";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined, decaying on; refused where the scales leave f32");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {

@@ -32,6 +32,7 @@ pub use scale::Scale;
 ///     const KIND: &'static str = "half_speed";
 ///     const DESCRIPTION: &'static str = "every frequency halved";
 ///     const SOURCE: &'static str = "this example";
+///     const FORMULA: &'static str = "θ'_i = θ_i / 2";
 ///
 ///     fn apply(&self, reading: &mut Reading, _lengths: Lengths) -> Result<()> {
 ///         change_frequencies(Self::KIND, reading, |old| Ok(old.map(|_band, inv_freq| inv_freq / 2.0)))
@@ -53,6 +54,9 @@ pub trait Extend: Sized {
     const DESCRIPTION: &'static str;
     /// Where it was published.
     const SOURCE: &'static str;
+    /// What it changes with its default keys, in the notation of
+    /// [`Configure::FORMULA`](crate::encoding::Configure::FORMULA).
+    const FORMULA: &'static str;
     /// Whether `temperature` is a key of its own, in place of the one that every extension takes.
     const OWN_TEMPERATURE: bool = false;
 

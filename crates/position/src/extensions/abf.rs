@@ -30,6 +30,8 @@ impl Extend for Abf {
     const DESCRIPTION: &'static str =
         "another base at every length (adjusted base frequency), for continued training";
     const SOURCE: &'static str = "arXiv:2309.16039";
+    const FORMULA: &'static str = "b' = 500000\n\
+        θ'_i = b'^{−2i/d} = θ_i (b'/b)^{−2i/d}";
 
     fn validate(&self, section: &str) -> Result<()> {
         if self.new_base.is_finite() && self.new_base > 1.0 {

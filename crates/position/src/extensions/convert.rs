@@ -33,6 +33,9 @@ impl Extend for Convert {
     const KIND: &'static str = "convert";
     const DESCRIPTION: &'static str = "writes positions as digits of a larger base";
     const SOURCE: &'static str = "kexue.fm/archives/9675";
+    const FORMULA: &'static str = "δ_j = ⌊m / b'^j⌋ mod b'\n\
+        δ'_j = clip((δ_j + 1/2) b / b' − 1/2, 0, b − 1), read between rows\n\
+        b' = least base ≥ b with b'^j (c + 1) ≥ T, c and j value and place of the top digit of L − 1";
 
     fn validate(&self, section: &str) -> Result<()> {
         match self.beta_new {

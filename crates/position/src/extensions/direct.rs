@@ -18,6 +18,7 @@ impl Extend for Direct {
     const KIND: &'static str = "direct";
     const DESCRIPTION: &'static str = "as last trained: plain extrapolation";
     const SOURCE: &'static str = "the identity";
+    const FORMULA: &'static str = "m' = m, θ'_i = θ_i";
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())

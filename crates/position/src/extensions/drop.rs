@@ -23,6 +23,8 @@ impl Extend for DropRotation {
     const DESCRIPTION: &'static str =
         "takes the rotation of q and k away (DroPE), usually for a further stage of training";
     const SOURCE: &'static str = "arXiv:2512.12167";
+    const FORMULA: &'static str = "θ'_i = 0\n\
+        a'_{mn} = q_m · k_n / √d";
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())

@@ -46,6 +46,10 @@ impl Extend for DualChunk {
     const KIND: &'static str = "dual_chunk";
     const DESCRIPTION: &'static str = "positions start again in every chunk (dual chunk attention)";
     const SOURCE: &'static str = "arXiv:2402.17463 and its repository";
+    const FORMULA: &'static str = "n' = n mod c, m' = m mod c, for ⌊m/c⌋ = ⌊n/c⌋, c = ⌊3L/4⌋ − ⌊L/8⌋\n\
+        m' = min(m mod c + c, ⌊3L/4⌋), for ⌊m/c⌋ = ⌊n/c⌋ + 1\n\
+        m' = min(2c − 1, ⌊3L/4⌋), for ⌊m/c⌋ > ⌊n/c⌋ + 1\n\
+        a'_{mn} = (0.05 ln max(1, T/L) + 1)^2 q'_m · k'_n / √d";
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())

@@ -20,6 +20,8 @@ impl Extend for DynamicLinear {
     const KIND: &'static str = "dynamic_linear";
     const DESCRIPTION: &'static str = "position interpolation by the length that is read (dynamic PI)";
     const SOURCE: &'static str = "arXiv:2306.15595, in the dynamic form of the YaRN repository";
+    const FORMULA: &'static str = "m' = m L / max(L, T)\n\
+        θ'_i = θ_i L / max(L, T), the same for waves and rotations";
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())

@@ -30,6 +30,8 @@ impl Extend for DynamicNtk {
     const KIND: &'static str = "dynamic_ntk";
     const DESCRIPTION: &'static str = "NTK-aware base conversion by the length that is read";
     const SOURCE: &'static str = "arXiv:2309.00071, section 3.3; \"dynamic\" in transformers";
+    const FORMULA: &'static str = "b' = b c^{d/(d−2)}, c = max(1, T/L)\n\
+        θ'_i = b'^{−2i/d} = θ_i c^{−2i/(d−2)}";
 
     fn validate(&self, section: &str) -> Result<()> {
         if self.factor.is_finite() && self.factor >= 1.0 {

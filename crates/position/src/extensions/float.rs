@@ -33,6 +33,7 @@ impl Extend for FloatPositions {
     const KIND: &'static str = "float";
     const DESCRIPTION: &'static str = "real positions spread evenly over a range (Random Float Sampling)";
     const SOURCE: &'static str = "arXiv:2602.14050";
+    const FORMULA: &'static str = "m' = 8L (2m + 1) / (2 max(L, T))";
 
     fn validate(&self, section: &str) -> Result<()> {
         self.span.validate(&format!("{section}.span"), false)

@@ -66,6 +66,8 @@ impl Extend for Formula {
     const KIND: &'static str = "formula";
     const DESCRIPTION: &'static str = "new frequencies and a factor on the logits, written as formulas in the config";
     const SOURCE: &'static str = "the config";
+    const FORMULA: &'static str = "θ'_i = f(θ_i, i, d, b, s, L, T), f written in the config\n\
+        a'_{mn} = g(s, L, T) q'_m · k'_n / √d, g written in the config, or 1";
 
     fn validate(&self, section: &str) -> Result<()> {
         self.scale.validate(section)?;

@@ -31,6 +31,7 @@ impl Extend for CustomFrequencies {
     const KIND: &'static str = "frequencies";
     const DESCRIPTION: &'static str = "the frequencies given in `inv_freq`";
     const SOURCE: &'static str = "given by the user";
+    const FORMULA: &'static str = "θ'_i = c_i, c given in the config, one number for each band";
 
     fn validate(&self, section: &str) -> Result<()> {
         if let Some(band) = self.inv_freq.iter().position(|f| !(f.is_finite() && *f >= 0.0)) {

@@ -59,6 +59,8 @@ impl Extend for LambdaMask {
     const KIND: &'static str = "lambda_mask";
     const DESCRIPTION: &'static str = "only the first tokens and a window, at a bounded distance (LM-Infinite)";
     const SOURCE: &'static str = "arXiv:2308.16137";
+    const FORMULA: &'static str = "a'_{mn} = −∞, for m − n ≥ L and n ≥ 10\n\
+        (m − n)' = min(m − n, L)";
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())

@@ -88,6 +88,9 @@ impl Extend for LeakyReRope {
     const KIND: &'static str = "leaky_rerope";
     const DESCRIPTION: &'static str = "distances grow k times more slowly past the window (Leaky ReRoPE)";
     const SOURCE: &'static str = "kexue.fm/archives/9708";
+    const FORMULA: &'static str = "(m − n)' = m − n, for m − n < w = ⌊L/4⌋\n\
+        (m − n)' = w + (m − n − w) / c, for m − n ≥ w\n\
+        c = max(1, (T − 1 − w) / (0.6 L − w))";
 
     fn validate(&self, section: &str) -> Result<()> {
         let Some(k) = self.k else { return Ok(()) };

@@ -35,6 +35,8 @@ impl Extend for Linear {
     const KIND: &'static str = "linear";
     const DESCRIPTION: &'static str = "divides every position by the scale (position interpolation, PI)";
     const SOURCE: &'static str = "arXiv:2306.15595";
+    const FORMULA: &'static str = "m' = m / s\n\
+        θ'_i = θ_i / s, the same for waves and rotations";
 
     fn validate(&self, section: &str) -> Result<()> {
         self.scale.validate(section)

@@ -35,6 +35,8 @@ impl Extend for Llama3 {
     const KIND: &'static str = "llama3";
     const DESCRIPTION: &'static str = "the frequency scaling of Llama 3.1: a short ramp over turns";
     const SOURCE: &'static str = "\"llama3\" in transformers; arXiv:2407.21783";
+    const FORMULA: &'static str =
+        "θ'_i = θ_i (g_i + (1 − g_i) / s), g_i = clip((L θ_i / 2π − 1) / (4 − 1), 0, 1)";
 
     fn validate(&self, section: &str) -> Result<()> {
         let (low, high) = (self.low_freq_factor, self.high_freq_factor);

@@ -83,6 +83,9 @@ impl Extend for LongRope {
     const KIND: &'static str = "longrope";
     const DESCRIPTION: &'static str = "divides each frequency by a factor found by search (LongRoPE)";
     const SOURCE: &'static str = "arXiv:2402.13753; \"longrope\" in transformers";
+    const FORMULA: &'static str = "θ'_i = θ_i / λ_i, for T > L, λ found by search\n\
+        θ'_i = θ_i, for T ≤ L\n\
+        a'_{mn} = (1 + ln s / ln L) q'_m · k'_n / √d";
 
     fn validate(&self, section: &str) -> Result<()> {
         if self.long_factor.is_empty() {

@@ -44,6 +44,7 @@ macro_rules! extensions {
             kind: <$module::$Name as Extend>::KIND,
             description: <$module::$Name as Extend>::DESCRIPTION,
             source: <$module::$Name as Extend>::SOURCE,
+            formula: <$module::$Name as Extend>::FORMULA,
         },)*];
 
         /// The examples of every extension, each read from its keys; see [`Extend::examples`].

@@ -41,6 +41,8 @@ impl Extend for Ntk {
     const KIND: &'static str = "ntk";
     const DESCRIPTION: &'static str = "NTK-aware base conversion: the base grows to b s^(d/(d-2))";
     const SOURCE: &'static str = "arXiv:2309.00071, definition 1";
+    const FORMULA: &'static str = "b' = b s^{d/(d−2)}\n\
+        θ'_i = b'^{−2i/d} = θ_i s^{−2i/(d−2)}";
 
     fn validate(&self, section: &str) -> Result<()> {
         self.scale.validate(section)

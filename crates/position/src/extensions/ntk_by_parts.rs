@@ -47,6 +47,8 @@ impl Extend for NtkByParts {
     const DESCRIPTION: &'static str =
         "interpolates bands that never completed a turn in training, keeps those that often did";
     const SOURCE: &'static str = "arXiv:2309.00071, section 3.2, and its repository";
+    const FORMULA: &'static str = "θ'_i = θ_i (g_i + (1 − g_i) / s), g_i = 1 − clip((i − lo) / (hi − lo), 0, 1)\n\
+        lo = max(0, ⌊c(32)⌋), hi = min(d − 1, ⌈c(1)⌉), c(r) = d ln(L / (2π r)) / (2 ln b)";
 
     fn validate(&self, section: &str) -> Result<()> {
         self.parts().validate(section)?;

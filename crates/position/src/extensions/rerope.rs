@@ -34,6 +34,7 @@ impl Extend for ReRope {
     const KIND: &'static str = "rerope";
     const DESCRIPTION: &'static str = "distances stop growing at the window (ReRoPE)";
     const SOURCE: &'static str = "kexue.fm/archives/9708";
+    const FORMULA: &'static str = "(m − n)' = min(m − n, w), w = ⌊L/2⌋";
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())

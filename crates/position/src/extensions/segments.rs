@@ -36,6 +36,8 @@ impl Extend for Segments {
     const DESCRIPTION: &'static str =
         "independent segments: in each, positions begin again, and attention stops at the border";
     const SOURCE: &'static str = "segment-wise reading, for tables of positions that end at L";
+    const FORMULA: &'static str = "m' = m mod L\n\
+        a'_{mn} = −∞, for ⌊m/L⌋ ≠ ⌊n/L⌋";
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())

@@ -115,6 +115,9 @@ impl Extend for SelfExtend {
     const KIND: &'static str = "self_extend";
     const DESCRIPTION: &'static str = "groups of tokens share their far positions (Self-Extend)";
     const SOURCE: &'static str = "arXiv:2401.01325";
+    const FORMULA: &'static str = "(m − n)' = m − n, for m − n < w = ⌊L/4⌋\n\
+        (m − n)' = ⌊m/G⌋ − ⌊n/G⌋ + w − ⌊w/G⌋, for m − n ≥ w\n\
+        G = ⌈2(T − w) / (L − w)⌉, for T > L; G = 1, for T ≤ L";
 
     fn validate(&self, section: &str) -> Result<()> {
         if self.group == Group::Tokens(0) {

@@ -55,6 +55,9 @@ impl Extend for Sinks {
     const DESCRIPTION: &'static str =
         "only the first tokens and a window, as in a cache of fixed size (StreamingLLM)";
     const SOURCE: &'static str = "arXiv:2309.17453";
+    const FORMULA: &'static str = "a'_{mn} = −∞, for m − n ≥ w = L − 4 and n ≥ 4\n\
+        (m − n)' = m − n, for m − n < w\n\
+        (m − n)' = min(m, L − 1) − n, for m − n ≥ w";
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())

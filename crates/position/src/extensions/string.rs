@@ -51,6 +51,9 @@ impl Extend for ShiftedRope {
     const KIND: &'static str = "string";
     const DESCRIPTION: &'static str = "distances past a shift are read that much closer (STRING)";
     const SOURCE: &'static str = "arXiv:2410.18745 and its repository";
+    const FORMULA: &'static str = "(m − n)' = m − n, for m − n < w = ⌊L/3⌋\n\
+        (m − n)' = m − n − w + ⌊L/16⌋, for m − n ≥ w\n\
+        a'_{mn} = (0.1 ln 2 + 1)^2 q'_m · k'_n / √d";
 
     fn validate(&self, section: &str) -> Result<()> {
         self.local.validate(&format!("{section}.local"), true)?;

@@ -30,6 +30,8 @@ impl Extend for SuNtkOld {
     const KIND: &'static str = "su_ntk_old";
     const DESCRIPTION: &'static str = "Su's first base conversion: the base grows to b s";
     const SOURCE: &'static str = "kexue.fm/archives/9675";
+    const FORMULA: &'static str = "b' = b s\n\
+        θ'_i = b'^{−2i/d} = θ_i s^{−2i/d}";
 
     fn validate(&self, section: &str) -> Result<()> {
         self.scale.validate(section)

@@ -31,6 +31,8 @@ impl Extend for LongerTable {
     const KIND: &'static str = "table";
     const DESCRIPTION: &'static str = "makes a learned table as long as the text: interpolated, random or hierarchical";
     const SOURCE: &'static str = "arXiv:2306.15595; kexue.fm/archives/7947";
+    const FORMULA: &'static str = "e'_m = (1 − f) e_j + f e_{j+1}, j = ⌊u⌋, f = u − j, for N < T\n\
+        u = min(m N / T, N − 1), N rows trained";
 
     fn validate(&self, section: &str) -> Result<()> {
         if self.alpha > 0.0 && self.alpha < 1.0 && (self.alpha - 0.5).abs() >= 1e-9 {

@@ -29,6 +29,7 @@ impl Extend for Window {
     const KIND: &'static str = "window";
     const DESCRIPTION: &'static str = "every layer sees only the last tokens";
     const SOURCE: &'static str = "sliding window attention, arXiv:2004.05150";
+    const FORMULA: &'static str = "a'_{mn} = −∞, for m − n ≥ L";
 
     fn validate(&self, _section: &str) -> Result<()> {
         Ok(())

@@ -112,6 +112,9 @@ impl Extend for Yarn {
     const KIND: &'static str = "yarn";
     const DESCRIPTION: &'static str = "ntk_by_parts with sharper attention (YaRN)";
     const SOURCE: &'static str = "arXiv:2309.00071 and its repository";
+    const FORMULA: &'static str = "θ'_i = θ_i (g_i + (1 − g_i) / s), g_i = 1 − clip((i − lo) / (hi − lo), 0, 1)\n\
+        lo = max(0, ⌊c(32)⌋), hi = min(d − 1, ⌈c(1)⌉), c(r) = d ln(L / (2π r)) / (2 ln b)\n\
+        a'_{mn} = (0.1 ln s + 1)^2 q'_m · k'_n / √d";
     const OWN_TEMPERATURE: bool = true;
 
     fn validate(&self, section: &str) -> Result<()> {

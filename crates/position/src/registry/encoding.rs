@@ -16,7 +16,7 @@ use toml::Table;
 /// An encoding that a program registers.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodingEntry {
-    /// Its name, description and source.
+    /// Its name, description, source and formula.
     pub info: KindInfo,
     /// Other names that `position.kind` may have.
     aliases: &'static [&'static str],
@@ -35,7 +35,12 @@ impl EncodingEntry {
         C::Encoding: Position + Module + Sync + 'static,
     {
         Self {
-            info: KindInfo { kind: C::KIND, description: C::DESCRIPTION, source: C::SOURCE },
+            info: KindInfo {
+                kind: C::KIND,
+                description: C::DESCRIPTION,
+                source: C::SOURCE,
+                formula: C::FORMULA,
+            },
             aliases: C::ALIASES,
             lengths: C::LENGTHS,
             variants: C::VARIANTS,

@@ -16,7 +16,7 @@ use toml::Table;
 /// An extension that a program registers.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtensionEntry {
-    /// Its name, description and source.
+    /// Its name, description, source and formula.
     pub info: KindInfo,
     /// Whether `temperature` is a key of its own.
     pub(crate) own_temperature: bool,
@@ -29,7 +29,12 @@ impl ExtensionEntry {
     /// The extension of a type, which is its keys.
     pub fn of<E: Extend + ConfigKeys>() -> Self {
         Self {
-            info: KindInfo { kind: E::KIND, description: E::DESCRIPTION, source: E::SOURCE },
+            info: KindInfo {
+                kind: E::KIND,
+                description: E::DESCRIPTION,
+                source: E::SOURCE,
+                formula: E::FORMULA,
+            },
             own_temperature: E::OWN_TEMPERATURE,
             read: |table, section| {
                 let extension: E = read(table, section)?;

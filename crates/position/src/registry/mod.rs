@@ -24,7 +24,7 @@ use toml::Table;
 
 /// An entry of one of the two lists.
 pub(crate) trait Entry {
-    /// Its name, description and source.
+    /// Its name, description, source and formula.
     fn info(&self) -> KindInfo;
 
     /// Its other names.
@@ -39,7 +39,7 @@ pub(crate) trait Entry {
     fn check(&self, known: &[&str]) -> Result<()>;
 }
 
-/// The names, descriptions and sources of one list: those of this workspace, then those that a program registers.
+/// The names, descriptions, sources and formulas of one list: those of this workspace, then those that a program registers.
 #[derive(Debug)]
 pub(crate) struct Kinds<E> {
     of_the_workspace: &'static [KindInfo],
@@ -102,14 +102,17 @@ fn read<K: ConfigKeys>(table: &Table, section: &str) -> Result<K> {
     longwave_core::config::read(table, section)
 }
 
-/// Lists and the reference show a line and a source for every entry.
+/// Lists, pictures and the reference show a line, a source and a formula for every entry.
 fn check_words(what: &str, info: &KindInfo) -> Result<()> {
-    if info.description.is_empty() || info.source.is_empty() {
+    if [info.description, info.source, info.formula].iter().any(|text| text.is_empty()) {
         return Err(Error::usage(format!(
-            "the {what} `{}` cannot be registered without a `DESCRIPTION` and a `SOURCE`",
+            "the {what} `{}` cannot be registered without a `DESCRIPTION`, a `SOURCE` and a `FORMULA`",
             info.kind
         ))
-        .hint("lists show both: one line, and a paper, a post or your name"));
+        .hint(
+            "`longwave inspect` shows them: one line; a paper, a post or your name; what it computes, in at most four \
+             lines",
+        ));
     }
     Ok(())
 }

@@ -179,6 +179,8 @@ impl Configure for Config {
     const KIND: &'static str = "radix";
     const DESCRIPTION: &'static str = "the digits of the position, as rows of tables or as numbers";
     const SOURCE: &'static str = "kexue.fm/archives/9675";
+    const FORMULA: &'static str = "x'_m = x_m + Σ_{j=0}^{3} e_{j,δ_j(m)}, e learned\n\
+        δ_j(m) = ⌊m / b^j⌋ mod b, b = 10";
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined up to `beta^digits`, with digits that training saw only as 0; `convert` needs none");
     const VARIANTS: &'static [&'static str] = &["digits_as = 'numbers'\nbeta = 3"];

@@ -68,6 +68,8 @@ pub struct EncodingInfo {
     pub summary: &'static str,
     /// Where it was published.
     pub source: &'static str,
+    /// What it computes, in the notation of [`typeset`](crate::typeset).
+    pub formula: &'static str,
     /// Where it acts.
     pub acts: Vec<HookPoint>,
     /// Each parameter and its shape, such as `table [table_size, width]`.
@@ -88,6 +90,8 @@ pub struct ExtensionInfo {
     pub summary: &'static str,
     /// Where it was published.
     pub source: &'static str,
+    /// What it computes, in the notation of [`typeset`](crate::typeset).
+    pub formula: &'static str,
     /// The kinds of encodings it applies to.
     pub applies_to: Vec<&'static str>,
     /// Its own keys, each with its default where it has one.
@@ -113,6 +117,7 @@ pub fn encodings() -> Result<Vec<EncodingInfo>> {
                 kind: entry.kind,
                 summary: entry.description,
                 source: entry.source,
+                formula: entry.formula,
                 acts: acts(&encoding, &SIZES),
                 parameters: encoding.parameters().iter().map(ParameterSpec::to_string).collect(),
                 past,
@@ -193,6 +198,7 @@ pub fn extensions() -> Result<Vec<ExtensionInfo>> {
             kind: entry.kind,
             summary: entry.description,
             source: entry.source,
+            formula: entry.formula,
             applies_to,
             keys: keys(schema.as_value()),
         })

@@ -3,6 +3,7 @@
 //! - [`catalog`]: every encoding and every extension, with what their files state and what their hooks do.
 //! - [`tables`]: the catalog as the two Markdown tables of the reference in `docs`.
 //! - [`charts`]: the same as charts and heat maps, and a page that shows them.
+//! - [`typeset`]: the formulas of encodings and extensions as HTML.
 //! - [`picture`]: one encoding, as trained and as an extension reads it, as numbers and as text.
 //! - [`attention`]: where a trained model attends on some text.
 
@@ -13,6 +14,7 @@ pub mod catalog;
 pub mod charts;
 pub mod picture;
 pub mod tables;
+pub mod typeset;
 
 pub use attention::Attention;
 pub use picture::{Detail, Picture, View, pictures};

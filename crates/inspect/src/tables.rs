@@ -29,7 +29,7 @@ pub fn encodings() -> Result<String> {
 pub fn extensions() -> Result<String> {
     let mut table =
         "| extension | what it does | from | applies to | keys |\n|---|---|---|---|---|\n".to_owned();
-    for ExtensionInfo { kind, summary, source, applies_to, keys } in catalog::extensions()? {
+    for ExtensionInfo { kind, summary, source, applies_to, keys, .. } in catalog::extensions()? {
         let cells = [applies(&applies_to), code(&keys)].map(|cell| or_nothing(&cell));
         let _ = writeln!(table, "| `{kind}` | {summary} | {source} | {} | {} |", cells[0], cells[1]);
     }

@@ -213,6 +213,9 @@ fn the_list_has_numbers_too() {
     };
     assert_eq!(of("encodings", "learned")["acts"], serde_json::json!(["input"]));
     assert_eq!(of("encodings", "learned")["refuses"], true);
+    assert_eq!(of("encodings", "index")["formula"], "x'_m = x_m + m w, w learned");
+    assert_eq!(of("extensions", "su_ntk_fixed")["formula"], "θ'_i = θ_i s^{−2(i+1)/d}");
+    assert!(list["symbols"].as_array().unwrap().iter().any(|symbol| symbol["symbol"] == "θ_i"), "{list}");
     assert_eq!(
         of("extensions", "rerope")["applies_to"],
         serde_json::json!(["rope", "xpos", "pope", "transformer_xl"])
@@ -241,6 +244,8 @@ fn pictures_are_written_as_files_with_a_page() {
     }
     let page = String::from_utf8(project.read("pictures/index.html")).unwrap();
     assert!(page.contains("trained at L = 32, read at 128 as yarn"), "{page}");
+    assert!(page.contains("<i>θ</i><sub><i>i</i></sub> = <i>b</i><sup>−2<i>i</i>/<i>d</i></sup>"), "{page}");
+    assert!(page.contains("<p>Read as yarn:</p>\n<p class=\"formula\"><i>θ</i>′<sub>"), "{page}");
 }
 
 /// What training made of a learned table is not what it began as.

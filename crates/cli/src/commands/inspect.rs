@@ -11,6 +11,7 @@ use longwave_core::{Error, Result};
 use longwave_data::Split;
 use longwave_eval::{Sample, memory_check};
 use longwave_experiment::{FoundRun, reading_of};
+use longwave_inspect::typeset::SYMBOLS;
 use longwave_inspect::{Attention, Detail, Picture, View, catalog, charts, pictures, tables};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
@@ -151,9 +152,14 @@ fn sample(folder: &Path, checkpoint: CheckpointId, resolved: &Resolved, length: 
 /// Every encoding and every extension.
 fn list(as_json: bool) -> Result<()> {
     if as_json {
-        return json(
-            &serde_json::json!({ "encodings": catalog::encodings()?, "extensions": catalog::extensions()? }),
-        );
+        let symbols = SYMBOLS
+            .iter()
+            .map(|(symbol, meaning)| serde_json::json!({ "symbol": symbol, "meaning": meaning }));
+        return json(&serde_json::json!({
+            "encodings": catalog::encodings()?,
+            "extensions": catalog::extensions()?,
+            "symbols": symbols.collect::<Vec<_>>(),
+        }));
     }
     data(&(tables::encodings()? + "\n" + &tables::extensions()?))
 }

@@ -2,6 +2,7 @@
 
 use super::Drawing;
 use crate::picture::Picture;
+use crate::typeset;
 use longwave_core::Result;
 use longwave_core::text::html as escape;
 use std::fmt::Write as _;
@@ -19,11 +20,21 @@ pub(super) fn page(of: &str, shown: &[(&Picture, Vec<Drawing>)]) -> Result<Strin
     for (picture, drawings) in shown {
         let _ = writeln!(
             text,
-            "<section>\n<h2>{}</h2>\n<p>{}. <span class=\"source\">{}</span></p>",
+            "<section>\n<h2>{}</h2>\n<p>{}. <span class=\"source\">{}</span></p>\n<p class=\"formula\">{}</p>",
             escape(picture.encoding),
             escape(&capitalised(picture.summary)),
-            escape(picture.source)
+            escape(picture.source),
+            typeset::html(picture.formula)?
         );
+        if picture.extend.kind() != "direct" {
+            let _ = writeln!(
+                text,
+                "<p>Read as {}:</p>\n<p class=\"formula\">{}</p>",
+                escape(picture.extend.kind()),
+                typeset::html(picture.extend_formula)?
+            );
+        }
+        text.push_str("<p class=\"source\">Numbers in a formula are those of the default keys.</p>\n");
         for drawing in drawings {
             let svg = drawing.svg()?;
             // An SVG in a page begins with its element.

@@ -16,7 +16,7 @@ use longwave_position::layout::TextLayout;
 use longwave_position::parameter;
 use longwave_position::reading::{LayerReading, LogN, Mask};
 use longwave_position::summary::Summary;
-use longwave_position::{Dimensions, Encoding, ExtensionConfig, Lengths, Positions, Reading};
+use longwave_position::{Dimensions, Encoding, ExtensionConfig, Lengths, Positions, Reading, extensions};
 use serde::Serialize;
 use std::f64::consts::TAU;
 
@@ -71,6 +71,8 @@ pub struct Picture {
     pub summary: &'static str,
     /// Where it was published.
     pub source: &'static str,
+    /// What it computes with its default keys, in the notation of [`typeset`](crate::typeset).
+    pub formula: &'static str,
     /// Where it acts.
     pub acts: Vec<HookPoint>,
     /// What happens past the training length.
@@ -83,6 +85,8 @@ pub struct Picture {
     pub length: usize,
     /// The extension it is read with.
     pub extend: ExtensionConfig,
+    /// What that extension changes with its default keys, in the same notation.
+    pub extend_formula: &'static str,
     /// The layers that read the encoding, as the extension leaves them.
     pub layers: Vec<Layer>,
     /// Whether all layers are alike and see everything, which goes without saying.
@@ -250,12 +254,17 @@ fn picture(
         encoding: facts.kind,
         summary: facts.summary,
         source: facts.source,
+        formula: facts.formula,
         acts: catalog::acts(encodings[0], dimensions),
         past: past(facts, encodings[0], lengths.train),
         parameters: parameter::shapes(encodings[0]),
         train_length: lengths.train,
         length: lengths.length,
         extend: extend.clone(),
+        extend_formula: extensions::kinds()
+            .iter()
+            .find(|entry| entry.kind == extend.kind())
+            .map_or("", |entry| entry.formula),
         layers: layers(read, indices[1]),
         alike: alike(read),
         spectrum: encodings[0]

@@ -45,16 +45,20 @@ impl Picture {
         let parameters: Vec<String> = self.parameters.iter().map(shape).collect();
         let parameters = if parameters.is_empty() { "none".to_owned() } else { parameters.join(", ") };
         let mut text = format!(
-            "{}: {} ({})\nacts on     {acts}\nparameters  {parameters}\npast L      {}\ntrained at L = {}, read at {} as \
+            "{}: {} ({})\n{}acts on     {acts}\nparameters  {parameters}\npast L      {}\ntrained at L = {}, read at {} as \
              `{}`\n",
             self.encoding,
             self.summary,
             self.source,
+            formula("formula", self.formula),
             self.past,
             self.train_length,
             self.length,
             self.extend.kind()
         );
+        if self.extend.kind() != "direct" {
+            text += &formula("read as", self.extend_formula);
+        }
         if !self.alike {
             text.extend(self.layers.iter().map(layer));
         }
@@ -63,6 +67,12 @@ impl Picture {
         }
         text
     }
+}
+
+/// A formula behind its name, every line of it in the same column. What is shown may have other keys.
+fn formula(name: &str, formula: &str) -> String {
+    let lines = formula.lines().collect::<Vec<_>>().join(&format!("\n{:12}", ""));
+    format!("{name:<10}  {lines}   (default keys)\n")
 }
 
 /// What a layer sees, as a line.

@@ -56,6 +56,7 @@ fn encodings(list: &Value, schema: &Schema) -> String {
              differ. L is the training length.\n\n";
     page += program(&["inspect", "--list"]).split("\n\n").next().unwrap();
     page += "\n\n";
+    page += &symbols(list);
     for encoding in list["encodings"].as_array().unwrap() {
         let kind = encoding["kind"].as_str().unwrap();
         page += &heading(encoding);
@@ -80,6 +81,7 @@ fn extensions(list: &Value, schema: &Schema) -> String {
              `[[evaluate]]`, or behind `--extend`. [Extensions](../concepts/extensions.md) explains how they differ. L is \
              the training length, s the scale: the length that is read over L.\n\n";
     page += program(&["inspect", "--list"]).split("\n\n").nth(1).unwrap().trim_end();
+    page += "\n\nThe formulas below are those of the default keys. [Encodings](encodings.md#symbols-of-formulas) lists their symbols.";
     page += "\n\n## Keys of every extension\n\n";
     let direct = schema.variant("ExtensionConfig", "direct");
     page += &schema.keys(direct, &["kind"]);
@@ -98,7 +100,20 @@ fn extensions(list: &Value, schema: &Schema) -> String {
     page.trim_end().to_owned() + "\n"
 }
 
-/// Its name, what it is and where it was published.
+/// The symbols of formulas as a table.
+fn symbols(list: &Value) -> String {
+    let mut table = "## Symbols of formulas\n\nEach encoding below, and each [extension](extensions.md), has the formula of its \
+                     default keys. `_` and `^` begin a subscript and a superscript. These symbols mean the same in all of \
+                     them:\n\n| symbol | meaning |\n|---|---|\n"
+        .to_owned();
+    for symbol in list["symbols"].as_array().unwrap() {
+        let text = |key: &str| symbol[key].as_str().unwrap();
+        let _ = writeln!(table, "| `{}` | {} |", text("symbol"), text("meaning"));
+    }
+    table + "\n"
+}
+
+/// Its name, what it is, where it was published, and its formula.
 fn heading(entry: &Value) -> String {
     let text = |key: &str| entry[key].as_str().unwrap();
     let source = text("source");
@@ -106,7 +121,12 @@ fn heading(entry: &Value) -> String {
         Some(address) => format!("[{source}]({address})"),
         None => source.to_owned(),
     };
-    format!("## `{}`\n\n{} Source: {source}.\n\n", text("kind"), sentence(text("summary")))
+    format!(
+        "## `{}`\n\n{} Source: {source}.\n\n```text\n{}\n```\n\n",
+        text("kind"),
+        sentence(text("summary")),
+        text("formula")
+    )
 }
 
 /// Where the first paper or post that a source names is read.

@@ -7,6 +7,7 @@ use crate::progress::{Progress, Training};
 use longwave_core::Error;
 use longwave_core::memory_check::shown;
 use longwave_data::{Dataset, Split};
+use longwave_eval::memory_check::Need;
 use longwave_eval::{Selection, measure};
 use longwave_experiment::{Event, Observer, Overview};
 use longwave_kernels::Precision;
@@ -147,6 +148,16 @@ fn describe(overview: &Overview<'_>) {
             grouped(train.steps as usize * train.batch_tokens),
         ));
     }
+}
+
+/// The memory that an evaluation takes.
+pub(crate) fn memory(need: &Need) -> String {
+    let [all, weights, opening, reading] =
+        [need.bytes(), need.weights, need.opening(), need.reading].map(shown);
+    format!(
+        "about {all}: {weights} of weights, and {opening} to open them, then {reading} to read {} tokens at once",
+        grouped(need.tokens)
+    )
 }
 
 /// The corpus or the task.

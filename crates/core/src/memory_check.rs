@@ -13,6 +13,11 @@ pub fn resident() -> Option<u64> {
     kibibytes("/proc/self/status", "VmRSS:").map(|kibibytes| kibibytes * 1024)
 }
 
+/// The most memory of this process that ever lay in RAM, in bytes; `None` where the system does not say.
+pub fn peak() -> Option<u64> {
+    kibibytes("/proc/self/status", "VmHWM:").map(|kibibytes| kibibytes * 1024)
+}
+
 /// The number of a line that begins so in one of the system's files.
 fn kibibytes(path: &str, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(path).ok()?;
@@ -66,6 +71,9 @@ mod tests {
         let written = vec![1_u8; 64 << 20];
         let grown = resident().unwrap() - before;
         assert!(grown > 32 << 20, "{grown} of {}", written.len());
+        drop(written);
+        // The kernel counts in steps, so both are a little off.
+        assert!(peak().unwrap() > before + (32 << 20), "what was given back still counts");
     }
 
     #[test]

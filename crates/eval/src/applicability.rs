@@ -4,7 +4,7 @@ use crate::block::ResolvedEvaluate;
 use crate::measure::reading;
 use crate::sweep::{ExtendEntry, Sweep};
 use longwave_core::{Error, Result};
-use longwave_position::{ExtensionConfig, Reading};
+use longwave_position::{ExtensionConfig, Reading, extensions};
 
 /// Longer texts are not tried: their positions alone take much memory, and hardly any corpus has one.
 const LONGEST: usize = 1 << 22;
@@ -18,6 +18,30 @@ pub struct Obstacle {
     pub length: usize,
     /// The reason.
     pub error: Error,
+}
+
+/// The extensions that a model can be read with, and why not with the others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Applicable {
+    /// Those that apply at every length, by kind, with the default of every key.
+    pub kinds: Vec<&'static str>,
+    /// The others, with the reason.
+    pub left_out: Vec<(&'static str, Error)>,
+}
+
+/// Tries every extension there is at some lengths, with the default of every key.
+pub fn applicable(model: &Reading, lengths: &[usize], train: usize) -> Applicable {
+    let mut all = Applicable::default();
+    for entry in extensions::kinds() {
+        let tried = ExtensionConfig::from_value(&entry.kind.into(), "extend").and_then(|extension| {
+            lengths.iter().try_for_each(|&length| reading(model, &extension, train, length).map(|_| ()))
+        });
+        match tried {
+            Ok(()) => all.kinds.push(entry.kind),
+            Err(error) => all.left_out.push((entry.kind, error)),
+        }
+    }
+    all
 }
 
 /// Tries every entry of a block at every length, as an evaluation does, and gives what does not apply; `section` is

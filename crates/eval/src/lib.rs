@@ -43,7 +43,7 @@ pub mod text;
 pub mod token_log;
 pub mod windows;
 
-pub use applicability::{Obstacle, obstacles};
+pub use applicability::{Applicable, Obstacle, applicable, obstacles};
 pub use bigram::{BigramRow, LastSeen};
 pub use block::{EvaluateConfig, ResolvedEvaluate};
 pub use evaluation::Evaluation;

@@ -2,12 +2,12 @@
 
 use crate::bigram;
 use crate::evaluation::Evaluation;
-use crate::memory_check;
+use crate::memory_check::{self, Need};
 use crate::metrics::chance::{CHANCE, share_of_most_frequent};
 use crate::metrics::{DocumentSums, PositionTally, Score, Values};
 use crate::plan::{Plan, WINDOW_BASELINE, Window, truncate};
 use crate::row::{FORMAT, ResultRow, Settings};
-use crate::scorer::Scorer;
+use crate::scorer::{Scorer, batches};
 use crate::source::Source;
 use crate::text::{Material, Text};
 use crate::token_log::TokenLog;
@@ -15,8 +15,8 @@ use burn::tensor::Device;
 use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
+use longwave_model::Gpt;
 use longwave_model::config::Resolved;
-use longwave_model::{Gpt, Size};
 use longwave_position::{ExtensionConfig, Lengths, Reading};
 use longwave_train::{RunConfig, VERSION};
 use serde_json::Value;
@@ -62,6 +62,8 @@ pub(crate) struct Measurement {
     reading: Reading,
     text: Text,
     plan: Plan,
+    /// The memory that it takes, without the weights.
+    pub(crate) need: Need,
 }
 
 /// How far an evaluation has come, in tokens read.
@@ -191,9 +193,8 @@ pub(crate) fn measurements(
             block.protocol.check_memory(&block.keys, length, resolved, free)?;
             let text = block.text(length, source)?;
             let plan = block.windows(length, &text)?;
-            let scored = plan.windows.iter().map(Window::targets).max().unwrap_or(0);
-            let needed = Size::reading_bytes(resolved, plan.longest_reading(), scored);
-            memory_check::check(length, needed, free)?;
+            let need = needed(&plan, resolved);
+            memory_check::check(length, need.reading, free)?;
             let extend_config = serde_json::to_value(extension)
                 .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?;
             tasks.push(Measurement {
@@ -203,6 +204,7 @@ pub(crate) fn measurements(
                 chosen_among: chosen.map(|chosen| chosen.among.clone()),
                 reading: reading(model, extension, block.train_length, length)?,
                 text,
+                need,
                 plan,
             });
         }
@@ -218,10 +220,21 @@ pub(crate) fn measurements(
             chosen_among: None,
             reading: model.clone(),
             text,
+            need: needed(&plan, resolved),
             plan,
         });
     }
     Ok(tasks)
+}
+
+/// What the largest batch of a plan takes besides the weights.
+fn needed(plan: &Plan, resolved: &Resolved) -> Need {
+    batches(plan)
+        .map(|batch| {
+            let (rows, window) = (batch.len(), &plan.windows[batch[0]]);
+            Need::of(0, resolved, rows * window.reading(), rows * window.targets())
+        })
+        .fold(Need::default(), Need::or_more)
 }
 
 /// The reading of a model at a length, checked for the positions it will meet.

@@ -41,19 +41,12 @@ impl Scorer<'_> {
         progress: &mut Progress<'_>,
     ) -> Result<Vec<Vec<Score>>> {
         let mut scores = vec![Vec::new(); plan.windows.len()];
-        // Windows of one shape make one batch, so that no row is padded.
-        let mut shapes: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
-        for (index, window) in plan.windows.iter().enumerate() {
-            shapes.entry((window.reading(), window.targets())).or_default().push(index);
-        }
-        for ((length, _), indices) in shapes {
-            for batch in indices.chunks((TOKENS_AT_ONCE / length).max(1)) {
-                let windows: Vec<&Window> = batch.iter().map(|&index| &plan.windows[index]).collect();
-                for (&index, row) in batch.iter().zip(self.batch(&windows, reading, &mut || progress(0))?) {
-                    scores[index] = row;
-                }
-                progress(length * batch.len())?;
+        for batch in batches(plan) {
+            let windows: Vec<&Window> = batch.iter().map(|&index| &plan.windows[index]).collect();
+            for (&index, row) in batch.iter().zip(self.batch(&windows, reading, &mut || progress(0))?) {
+                scores[index] = row;
             }
+            progress(windows[0].reading() * batch.len())?;
         }
         Ok(scores)
     }
@@ -105,6 +98,23 @@ impl Scorer<'_> {
             .collect();
         Ok(scores.chunks(targets).map(<[Score]>::to_vec).collect())
     }
+}
+
+/// How many texts of a length are read at once.
+pub(crate) fn texts_at_once(length: usize) -> usize {
+    (TOKENS_AT_ONCE / length.max(1)).max(1)
+}
+
+/// The windows that are read together, by their indices in the plan: those of one shape, so that no row is padded.
+pub(crate) fn batches(plan: &Plan) -> impl Iterator<Item = Vec<usize>> {
+    let mut shapes: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+    for (index, window) in plan.windows.iter().enumerate() {
+        shapes.entry((window.reading(), window.targets())).or_default().push(index);
+    }
+    shapes.into_iter().flat_map(|((length, _), indices)| {
+        let batches = indices.chunks(texts_at_once(length));
+        batches.map(<[usize]>::to_vec).collect::<Vec<_>>()
+    })
 }
 
 fn numbers(tensor: Tensor<2>) -> Result<Vec<f32>> {

@@ -7,6 +7,7 @@
 use crate::block::ResolvedEvaluate;
 use crate::evaluation::{Chosen, Evaluation, Pending};
 use crate::measure::{Progress, Subject, evaluate, measurements};
+use crate::memory_check::Need;
 use crate::row::ResultRow;
 use crate::search::run::run;
 use crate::source::Source;
@@ -63,7 +64,8 @@ pub fn select(
     Ok(Selection { evaluation: decided, tried })
 }
 
-/// Checks that every evaluation can be made, before anything is trained.
+/// Checks that every evaluation can be made, before anything is trained, and says what the largest reading of what is
+/// reported takes, without the weights.
 ///
 /// # Errors
 /// An extension does not apply to the encoding, a length has positions the encoding has no value for,
@@ -73,12 +75,15 @@ pub fn check(
     resolved: &Resolved,
     dataset: &Dataset,
     evaluations: &[Evaluation],
-) -> Result<()> {
-    evaluations.iter().try_for_each(|evaluation| {
+) -> Result<Need> {
+    let mut most = Need::default();
+    for evaluation in evaluations {
         let source = evaluation.block.source(dataset)?;
-        measurements(model, resolved, &source, evaluation)?;
-        check_pending(model, resolved, dataset, &source, evaluation)
-    })
+        let measurements = measurements(model, resolved, &source, evaluation)?;
+        most = measurements.iter().map(|it| it.need).fold(most, Need::or_more);
+        check_pending(model, resolved, dataset, &source, evaluation)?;
+    }
+    Ok(most)
 }
 
 /// Checks that everything an evaluation leaves open can be measured and then read, the latter from `source`.

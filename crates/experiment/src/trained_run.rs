@@ -7,9 +7,10 @@ use longwave_core::config::read;
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
 use longwave_eval::measure::Progress;
+use longwave_eval::memory_check::Need;
 use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, row, select};
-use longwave_model::Gpt;
 use longwave_model::config::Resolved;
+use longwave_model::{Gpt, Size};
 use longwave_train::run::{CheckpointId, remove_leftovers};
 use longwave_train::{Run, restored_model};
 use std::path::Path;
@@ -75,13 +76,15 @@ impl<'a> TrainedRun<'a> {
         self.warning.as_deref()
     }
 
-    /// Checks that every evaluation can be made.
+    /// Checks that every evaluation can be made, and says what memory the weights and the largest reading take.
     ///
     /// # Errors
     /// An extension does not apply to the encoding, a length has positions that the encoding has no value for, no
     /// document is long enough, or a reading does not fit in memory.
-    pub fn check(&self, evaluations: &[Evaluation]) -> Result<()> {
-        longwave_eval::check(&self.model.position, &self.resolved, &self.dataset, evaluations)
+    pub fn check(&self, evaluations: &[Evaluation]) -> Result<Need> {
+        let need = longwave_eval::check(&self.model.position, &self.resolved, &self.dataset, evaluations)?;
+        let Size { parameters, .. } = Size::of(&self.model, &self.resolved, 1, 1);
+        Ok(Need { weights: 4 * parameters as u64, ..need })
     }
 
     /// Measures what one `[[evaluate]]` block of TOML keys asks for; see [`evaluate`](Self::evaluate).

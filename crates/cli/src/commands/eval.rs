@@ -5,19 +5,23 @@ use crate::device_check;
 use crate::options::{RunOptions, extensions, introduce, one_of, one_value, parsed};
 use crate::output::{json_lines, status};
 use crate::tables::{print_tables, renew_report};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, memory};
 use clap::Args;
 use longwave_core::config::{read, set};
+use longwave_core::memory_check::{peak, shown};
 use longwave_core::{Error, Result};
 use longwave_data::Split;
 use longwave_eval::protocols::{self, Protocol, WINDOWS_PER_DOCUMENT};
-use longwave_eval::{EvaluateConfig, Evaluation, TokenLog};
-use longwave_experiment::{Config, FoundRun, Measured, TrainedRun};
+use longwave_eval::{Applicable, EvaluateConfig, Evaluation, TokenLog, applicable};
+use longwave_experiment::{Config, FoundRun, Measured, TrainedRun, reading_of};
 use longwave_position::Tokens;
 use longwave_report::Format;
-use longwave_train::Run;
+use longwave_train::{Run, RunConfig};
 use std::path::PathBuf;
 use toml::{Table, Value};
+
+/// What stands for every extension that applies.
+const ALL: &str = "all";
 
 /// Evaluate a trained run again, differently
 #[derive(Args, Debug)]
@@ -26,8 +30,9 @@ pub(crate) struct Arguments {
     /// config unless given
     #[arg(long, value_delimiter = ',', value_name = "N,2L,..")]
     lengths: Vec<Tokens>,
-    /// Extensions by kind, separated by commas, or one as an inline TOML table; repeatable
-    #[arg(long, value_name = "KIND,KIND,..")]
+    /// Extensions by kind, separated by commas, or one as an inline TOML table; repeatable. `all` stands for every one
+    /// that applies to the model at these lengths, with the default of every key
+    #[arg(long, value_name = "KIND,KIND,..|all")]
     extend: Vec<String>,
     /// The reading that the others are compared with: `window_baseline` unless given, or one of the extensions, by its
     /// kind or as an inline TOML table
@@ -79,13 +84,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(warning) = trained.warning() {
         tracing::warn!("{warning}");
     }
-    trained.check(&evaluations)?;
+    let need = trained.check(&evaluations)?;
     introduce(&machine);
+    status(&format!("memory    {}", memory(&need)));
     let mut tokens = arguments.tokens.as_deref().map(TokenLog::create).transpose()?;
     let Measured { rows, tried } =
         trained.evaluate(&evaluations, tokens.as_mut(), &mut Terminal::default())?;
     if let Some(tokens) = tokens {
         tokens.finish()?;
+    }
+    if let Some(peak) = peak() {
+        status(&format!("memory    {} held at most", shown(peak)));
     }
     if *json {
         json_lines(tried.iter().chain(&rows))?;
@@ -158,11 +167,48 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
         check_is_of_evaluation(assignment)?;
         set(&mut block, assignment)?;
     }
+    write_out_all(&mut block, &config.run)?;
     let block: EvaluateConfig = read(&block, "eval")?;
     let evaluation = Evaluation::new(&block, "eval", config.run.train.length)?;
     evaluation.steps(&config.run.kept_steps())?;
     warn(config.warnings.iter().chain(&evaluation.warnings));
     Ok(vec![evaluation])
+}
+
+/// Puts every extension that applies at the lengths of a block in the place of `all`, and shows the others with the reason.
+fn write_out_all(block: &mut Table, config: &RunConfig) -> Result<()> {
+    let is_all = |entry: &Value| entry.as_str() == Some(ALL);
+    let asked = block.get("extend").and_then(Value::as_array).cloned().unwrap_or_default();
+    if !asked.iter().any(is_all) {
+        return Ok(());
+    }
+    // Its lengths, whatever it reads them with.
+    let mut lengths = block.clone();
+    lengths.remove("against");
+    lengths.insert("extend".to_owned(), Value::Array(vec!["direct".into()]));
+    let lengths = Evaluation::new(&read(&lengths, "eval")?, "eval", config.train.length)?.block.lengths;
+    let (reading, _) = reading_of(config)?;
+    let Applicable { kinds, left_out } = applicable(&reading, &lengths, config.train.length);
+    for (kinds, reason) in by_reason(&left_out) {
+        status(&format!("left out  {}: {reason}", kinds.join(", ")));
+    }
+    let named = asked.iter().filter(|entry| !is_all(entry));
+    let extend = kinds.into_iter().map(Value::from).chain(named.cloned());
+    block.insert("extend".to_owned(), Value::Array(extend.collect()));
+    Ok(())
+}
+
+/// Kinds that are left out for the same reason, in the order of the first of each.
+fn by_reason(left_out: &[(&'static str, Error)]) -> Vec<(Vec<&'static str>, String)> {
+    let mut reasons: Vec<(Vec<&str>, String)> = Vec::new();
+    for (kind, error) in left_out {
+        let reason = error.message().trim_start_matches(&format!("`{kind}` ")).replace('\n', " ");
+        match reasons.iter_mut().find(|(_, other)| *other == reason) {
+            Some((kinds, _)) => kinds.push(kind),
+            None => reasons.push((vec![kind], reason)),
+        }
+    }
+    reasons
 }
 
 /// `--set` changes the keys of one evaluation; those of the whole config have their place elsewhere.

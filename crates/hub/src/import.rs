@@ -1,12 +1,13 @@
 //! A folder in Hugging Face's layout -> a run.
 
 use crate::architecture::Architecture;
-use crate::run_block::{self, FORMAT, RUN_KEY, RunBlock};
+use crate::describe::{ConfigFile, import_bytes, no_block};
+use crate::run_block::{RUN_KEY, RunBlock};
 use crate::{fields, scaling, tensors, weights};
 use burn::tensor::Device;
-use longwave_core::config::without_types;
+use longwave_core::config::set;
 use longwave_core::file::sha256_of;
-use longwave_core::memory_check::product;
+use longwave_core::memory_check::{available, product, shortage};
 use longwave_core::{Error, Result, file};
 use longwave_data::Tokenizer;
 use longwave_model::config::Resolved;
@@ -53,21 +54,11 @@ pub struct Import {
 /// # Errors
 /// A file is missing or damaged, or the model is none that ours computes exactly.
 pub fn import(folder: &Path) -> Result<Import> {
-    let path = folder.join("config.json");
-    if !path.exists() {
-        return Err(Error::usage(format!("`{}` holds no model: it has no `config.json`", folder.display()))
-            .hint("name a folder with `config.json`, `model.safetensors` and `tokenizer.json`"));
-    }
-    let text = file::read_text(&path)?;
-    let json: Map<String, Value> = serde_json::from_str(&text)
-        .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", path.display())))?;
+    let ConfigFile { path, json, block, described } = ConfigFile::read(folder)?;
+    let named = |error: Error| error.context(format!("`{}`", path.display()));
     let weights = read_weights(folder)?;
     let sha256 = sha256_of(&weights);
-    let named = |error: Error| error.context(format!("`{}`", path.display()));
-    let block = json.get(RUN_KEY).map(read_block).transpose().map_err(named)?;
-    run_block::check(&json).map_err(named)?;
-    let longwave = json.get("model_type").is_some_and(|kind| kind == Architecture::Longwave.model_type());
-    let described = if longwave { None } else { Some(fields::read(&json).map_err(named)?) };
+    let longwave = described.is_none();
     let architecture = described.as_ref().map_or(Architecture::Longwave, |described| described.architecture);
     let vocab_size = described.as_ref().map(|described| described.vocab_size);
     let own = block.as_ref().filter(|block| block.weights_sha256 == sha256);
@@ -95,10 +86,7 @@ pub fn import(folder: &Path) -> Result<Import> {
         (None, Some(block), None) => with_weights(fields::table(&block.config)?, &sha256),
         (None, _, Some(described)) => from_elsewhere(folder, described, &sha256).map_err(named)?,
         (None, None, None) => {
-            return Err(named(
-                Error::usage(format!("`{RUN_KEY}` is missing"))
-                    .hint("a `longwave` model needs the config that `longwave export` wrote there"),
-            ));
+            return Err(named(no_block()));
         }
     };
     Ok(Import {
@@ -128,19 +116,6 @@ fn read_weights(folder: &Path) -> Result<Vec<u8>> {
         .hint("name a folder with `config.json`, `model.safetensors` and `tokenizer.json`"));
     }
     fs::read(&path).map_err(|error| Error::io("read", &path, &error))
-}
-
-fn read_block(value: &Value) -> Result<RunBlock> {
-    let format = value.get("format").and_then(Value::as_u64).unwrap_or_default();
-    if format > u64::from(FORMAT) {
-        return Err(Error::failed(format!(
-            "`{RUN_KEY}` has format {format}, and this version reads up to {FORMAT}"
-        ))
-        .hint("use the newer version that wrote it"));
-    }
-    serde_json::from_value(value.clone()).map_err(|error| {
-        Error::failed(format!("`{RUN_KEY}` is damaged: {}", without_types(&error.to_string())))
-    })
 }
 
 /// Holds the fields that other tools read against the run's config.
@@ -174,7 +149,7 @@ fn with_weights(mut document: Table, sha256: &str) -> Table {
 }
 
 /// The config of a model that was not trained here.
-fn from_elsewhere(folder: &Path, described: fields::Described, sha256: &str) -> Result<Table> {
+pub(crate) fn from_elsewhere(folder: &Path, described: fields::Described, sha256: &str) -> Result<Table> {
     let fields::Described { length, model, position, scaling, .. } = described;
     let length = toml::Value::Integer(length as i64);
     let mut document = Table::new();
@@ -217,13 +192,37 @@ fn name_of(folder: &Path) -> String {
     if name.is_empty() { "imported".to_owned() } else { name }
 }
 
-fn run_config(document: &Table) -> Result<RunConfig> {
+pub(crate) fn run_config(document: &Table) -> Result<RunConfig> {
     let mut document = document.clone();
     document.remove("evaluate");
     RunConfig::from_table(document)
 }
 
+/// Makes a batch of one text of the training length: a model from elsewhere is never trained, so nobody chooses its batches.
+pub(crate) fn one_text_a_batch(document: &mut Table) {
+    if let Some(train) = document.get_mut("train").and_then(toml::Value::as_table_mut)
+        && let Some(length) = train.get("length").cloned()
+    {
+        train.insert("batch_tokens".to_owned(), length);
+    }
+}
+
 impl Import {
+    /// Changes keys of the run's config, as `data.corpus=texts` does.
+    ///
+    /// # Errors
+    /// An assignment is none.
+    pub fn change(&mut self, assignments: &[String]) -> Result<()> {
+        for assignment in assignments {
+            set(&mut self.document, assignment)?;
+        }
+        let length = |document: &Table| document.get("train")?.get("length").cloned();
+        if self.run.is_none() && length(&self.document) != length(&self.as_read) {
+            one_text_a_batch(&mut self.document);
+        }
+        Ok(())
+    }
+
     /// Writes a run's folder, or completes what was stopped there: checkpoint and tokenizer, and the config at last.
     ///
     /// # Errors
@@ -244,14 +243,19 @@ impl Import {
         if self.run.is_none() {
             use_tokenizer(&mut document, &out.join("tokenizer.json"));
         }
-        let config = run_config(&document)?;
-        self.same_model(&config)?;
         let found = tokenizer.vocab_size();
-        if let Some(expected) = self.vocab_size.filter(|expected| *expected != found) {
-            return Err(Error::failed(format!(
-                "config.json says `vocab_size = {expected}`, and tokenizer.json has {found} entries"
-            ))
-            .hint("the model must have one embedding for each entry"));
+        let mut config = run_config(&document)?;
+        self.same_model(&config)?;
+        match self.vocab_size {
+            // Published tables are often padded to a round number.
+            Some(embeddings) if embeddings > found => config.model.vocab_size = Some(embeddings),
+            Some(embeddings) if embeddings < found => {
+                return Err(Error::failed(format!(
+                    "config.json says `vocab_size = {embeddings}`, and tokenizer.json has {found} entries"
+                ))
+                .hint("the model must have an embedding for each entry: take the tokenizer.json that it was trained with"));
+            }
+            _ => {}
         }
         let resolved = config.model.resolve(found, config.train.length)?;
         self.check_size(&resolved, &config)?;
@@ -264,11 +268,8 @@ impl Import {
             theirs
         } else {
             let pieces = weights::pieces(self.architecture, &resolved, &config.position);
-            let head = if self.architecture == Architecture::GptNeoX {
-                "embed_out.weight"
-            } else {
-                "lm_head.weight"
-            };
+            let (prefix, head) = weights::prefix_and_head(self.architecture);
+            let theirs = tensors::with_prefix(theirs, prefix, head);
             let tied_head = resolved.config.tied.then_some(head);
             tensors::to_ours(theirs, &pieces, &parameters::list(&fresh), tied_head).map_err(in_weights)?
         };
@@ -301,7 +302,13 @@ impl Import {
         let numbers =
             if of_queries > bytes { of_queries } else { memory_check::parameters(config, resolved)? };
         if numbers <= bytes {
-            return Ok(());
+            return match shortage(import_bytes(bytes, numbers), available()) {
+                None => Ok(()),
+                Some(shortage) => {
+                    Err(Error::failed(format!("importing {numbers} parameters needs {shortage}"))
+                        .hint("import a smaller model, or on a machine with more memory"))
+                }
+            };
         }
         let weights = self.folder.join("model.safetensors");
         let shown = weights.display();

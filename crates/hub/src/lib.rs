@@ -10,11 +10,13 @@
 //! - [`weights`]: which tensor of ours is which of theirs.
 //! - [`tensors`]: the weights in `model.safetensors`.
 //! - `scaling`: the `rope_parameters` of a model that is extended.
+//! - [`describe()`]: a folder's `config.json` alone.
 //! - [`export()`] and [`import()`]: folders.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod architecture;
+mod describe;
 mod export;
 pub mod fields;
 mod import;
@@ -24,5 +26,6 @@ pub mod tensors;
 pub mod weights;
 
 pub use architecture::Architecture;
+pub use describe::{Description, describe};
 pub use export::{Exported, export};
 pub use import::{Import, import};

@@ -98,6 +98,15 @@ fn one_of_theirs(ours: &Tensors, source: &Source) -> Result<Stored> {
     })
 }
 
+/// Tensors of a file that was saved without the head: it may leave out what all other names begin with, as GPT-2's does.
+pub fn with_prefix(tensors: Tensors, prefix: &str, head: &str) -> Tensors {
+    if tensors.keys().any(|name| name.starts_with(prefix)) {
+        return tensors;
+    }
+    let named = |name: String| if name == head { name } else { format!("{prefix}{name}") };
+    tensors.into_iter().map(|(name, stored)| (named(name), stored)).collect()
+}
+
 /// Theirs -> ours, which have these shapes.
 ///
 /// # Errors
@@ -274,6 +283,20 @@ mod tests {
         assert_eq!(from_bytes(&bytes).unwrap(), tensors);
         assert_eq!(to_bytes(&from_bytes(&bytes).unwrap()).unwrap(), bytes);
         assert!(from_bytes(&bytes[..20]).is_err());
+    }
+
+    #[test]
+    fn names_without_their_prefix_are_completed_but_for_the_head() {
+        let tensors = |names: &[&str]| -> Tensors {
+            let one = Stored { shape: vec![1], numbers: vec![1.0] };
+            names.iter().map(|name| ((*name).to_owned(), one.clone())).collect()
+        };
+        let named = |names: &[&str]| with_prefix(tensors(names), "transformer.", "lm_head.weight");
+        let whole = tensors(&["transformer.wte.weight", "lm_head.weight"]);
+        assert_eq!(named(&["wte.weight", "lm_head.weight"]), whole);
+        assert_eq!(named(&["transformer.wte.weight", "lm_head.weight"]), whole);
+        // Some have the prefix: the others are strangers, and stay so.
+        assert!(named(&["transformer.wte.weight", "wpe.weight"]).contains_key("wpe.weight"));
     }
 
     #[test]

@@ -59,6 +59,15 @@ pub fn pieces(architecture: Architecture, resolved: &Resolved, position: &Positi
     }
 }
 
+/// What the names of an architecture's tensors begin with, but for its head.
+pub fn prefix_and_head(architecture: Architecture) -> (&'static str, &'static str) {
+    match architecture {
+        Architecture::Gpt2 => ("transformer.", "lm_head.weight"),
+        Architecture::GptNeoX => ("gpt_neox.", "embed_out.weight"),
+        _ => ("model.", "lm_head.weight"),
+    }
+}
+
 /// Columns of our packed projections in the order of theirs.
 struct Channels {
     heads: usize,

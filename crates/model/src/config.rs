@@ -106,6 +106,10 @@ pub struct ModelConfig {
     /// Channels of a head; `width / heads` unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_dim: Option<usize>,
+    /// Entries of the token embedding; as many as the tokenizer has unless given. Published models often have more; the
+    /// further ones are never read or sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vocab_size: Option<usize>,
     /// Inner width of the feed-forward layer; 4 width for GELU and 8/3 width (a multiple of 8) for
     /// `SwiGLU` unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,6 +148,7 @@ impl Default for ModelConfig {
             heads: None,
             kv_heads: None,
             head_dim: None,
+            vocab_size: None,
             feed_forward_width: None,
             attention: AttentionKind::default(),
             norm: NormKind::default(),
@@ -185,13 +190,18 @@ impl Resolved {
             ("model.kv_heads", d.kv_heads),
             ("model.head_dim", d.head_dim),
             ("model.feed_forward_width", self.feed_forward_width),
-            ("data.tokenizer.vocab_size", d.vocab_size),
+            (self.vocab_key(), d.vocab_size),
         ];
         // An inner width that follows from the width is no mistake of its own.
         let sizes = sizes.into_iter().filter(|(key, _)| {
             *key != "model.feed_forward_width" || self.config.feed_forward_width.is_some()
         });
         sizes.fold(("model.width", d.width), |most, size| if size.1 > most.1 { size } else { most })
+    }
+
+    /// The key that says how many entries the embedding has.
+    fn vocab_key(&self) -> &'static str {
+        if self.config.vocab_size.is_some() { "model.vocab_size" } else { "data.tokenizer.vocab_size" }
     }
 
     /// The weights alone must fit.
@@ -220,12 +230,12 @@ impl Resolved {
 }
 
 impl ModelConfig {
-    /// Fills in the sizes and checks them.
+    /// Fills in the sizes and checks them; `tokens` is the number of tokens that the tokenizer has.
     ///
     /// # Errors
-    /// A size of zero or far too large, heads that do not divide, a dropout outside [0, 1), or weights that do not fit
-    /// in memory.
-    pub fn resolve(&self, vocab_size: usize, train_length: usize) -> Result<Resolved> {
+    /// A size of zero or far too large, heads that do not divide, a dropout outside [0, 1), fewer embeddings than tokens,
+    /// or weights that do not fit in memory.
+    pub fn resolve(&self, tokens: usize, train_length: usize) -> Result<Resolved> {
         let (layers, width, heads) = self.size.sizes();
         let layers = within("model.layers", self.layers.unwrap_or(layers), MAX_LAYERS)?;
         let width = positive("model.width", self.width.unwrap_or(width))?;
@@ -269,6 +279,10 @@ impl ModelConfig {
             (None, FeedForwardKind::Gelu) => 4 * width,
             (None, FeedForwardKind::Swiglu) => (8 * width).div_ceil(24) * 8,
         };
+        let vocab_size = match self.vocab_size {
+            Some(entries) => entries_for("model.vocab_size", entries, tokens)?,
+            None => tokens,
+        };
         let dimensions = Dimensions { layers, width, heads, kv_heads, head_dim, train_length, vocab_size };
         let resolved = Resolved { dimensions, feed_forward_width, config: self.clone() };
         resolved.check_memory()?;
@@ -297,6 +311,15 @@ impl ModelConfig {
 
 fn positive(key: &str, value: usize) -> Result<usize> {
     within(key, value, MAX_SIZE)
+}
+
+/// Entries of an embedding that has one for each token at least.
+fn entries_for(key: &str, entries: usize, tokens: usize) -> Result<usize> {
+    if entries < tokens {
+        return Err(Error::value(key, entries, format!("the tokenizer has {tokens} tokens"))
+            .hint("leave it out: the embedding then has one entry for each token"));
+    }
+    positive(key, entries)
 }
 
 fn within(key: &str, value: usize, most: usize) -> Result<usize> {
@@ -333,67 +356,4 @@ fn weight_bytes(resolved: &Resolved) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn explicit_sizes_change_a_named_one() {
-        let config = ModelConfig { width: Some(96), ..ModelConfig::default() };
-        let resolved = config.resolve(512, 128).unwrap();
-        assert_eq!((resolved.dimensions.layers, resolved.dimensions.head_dim), (4, 24));
-        assert_eq!(resolved.feed_forward_width, 384);
-    }
-
-    #[test]
-    fn wrong_sizes_are_named() {
-        let error = |config: ModelConfig| config.resolve(512, 128).unwrap_err().message().to_owned();
-        assert!(
-            error(ModelConfig { heads: Some(3), ..ModelConfig::default() }).starts_with("`model.heads = 3`")
-        );
-        assert!(
-            error(ModelConfig { kv_heads: Some(3), ..ModelConfig::default() })
-                .contains("divide `model.heads")
-        );
-        assert!(error(ModelConfig { dropout: 1.0, ..ModelConfig::default() }).contains("below 1"));
-        let linear = ModelConfig { attention: AttentionKind::Linear, ..ModelConfig::default() };
-        assert!(linear.resolve(512, 128).is_ok());
-        assert!(
-            error(ModelConfig { log_n: LogNKind::Fixed, ..linear.clone() }).contains("`model.log_n` scales")
-        );
-        assert!(error(ModelConfig { qk_norm: QkNorm::Key, ..linear }).contains("`model.qk_norm` scales"));
-        assert!(error(ModelConfig { layers: Some(0), ..ModelConfig::default() }).contains("at least 1"));
-    }
-
-    #[test]
-    fn sizes_that_no_memory_holds_are_named() {
-        let assert_rejected = |config: ModelConfig, start: &str, part: &str| {
-            let error = config.resolve(512, 128).unwrap_err();
-            assert!(error.message().starts_with(start) && error.message().contains(part), "{error}");
-            assert!(error.hint_text().is_some());
-        };
-        let default = ModelConfig::default;
-        let most = "it must be at most 16777216";
-        let absurd = usize::MAX / 2;
-        assert_rejected(ModelConfig { width: Some(absurd), ..default() }, "`model.width = 9223", most);
-        assert_rejected(ModelConfig { head_dim: Some(absurd), ..default() }, "`model.head_dim = 9223", most);
-        assert_rejected(
-            ModelConfig { feed_forward_width: Some(absurd), ..default() },
-            "`model.feed_forward_width",
-            most,
-        );
-        let weights = "the model's weights alone take about";
-        assert_rejected(
-            ModelConfig { width: Some(MAX_SIZE), ..default() },
-            "`model.width = 16777216`",
-            weights,
-        );
-        let many =
-            |layers| ModelConfig { layers: Some(layers), width: Some(4096), heads: Some(32), ..default() };
-        assert_rejected(many(MAX_LAYERS), "`model.layers = 8192`", weights);
-        assert_rejected(many(MAX_LAYERS + 1), "`model.layers = 8193`", "it must be at most 8192");
-        let heads = ModelConfig { heads: Some(MAX_SIZE), head_dim: Some(MAX_SIZE), ..default() };
-        assert_rejected(heads, "`model.heads = 16777216`", weights);
-        let error = default().resolve(1 << 50, 128).unwrap_err();
-        assert!(error.message().starts_with("`data.tokenizer.vocab_size = 1125899906842624`"), "{error}");
-    }
-}
+mod tests;

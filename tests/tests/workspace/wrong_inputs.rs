@@ -165,7 +165,10 @@ fn of_a_study() {
 fn of_commands_on_a_run() {
     let project = trained();
     project.write("full/notes.txt", "mine");
-    project.write("model/config.json", "{\"model_type\": \"mamba\"}");
+    let llama = "{\"model_type\": \"llama\", \"num_hidden_layers\": 1, \"hidden_size\": 8, \"num_attention_heads\": 1, \
+                 \"intermediate_size\": 8, \"vocab_size\": 8, \"max_position_embeddings\": 8}";
+    project.write("model/config.json", llama);
+    project.write("mamba/config.json", "{\"model_type\": \"mamba\"}");
     fs::create_dir(project.path("empty")).unwrap();
     told(
         &project,
@@ -192,6 +195,7 @@ fn of_commands_on_a_run() {
             ),
             ("an_import_of_an_empty_folder", &["import", "empty"]),
             ("an_import_without_weights", &["import", "model"]),
+            ("an_import_of_another_model_type", &["import", "mamba"]),
             ("an_inspection_of_nothing", &["inspect"]),
         ],
     );

@@ -1,13 +1,18 @@
 //! `longwave import`: makes a run of a model in Hugging Face's layout.
 
 use crate::configs::default_folder;
-use crate::output::status;
+use crate::output::{data, grouped, status};
 use burn::tensor::Device;
 use clap::Args;
 use longwave_core::Result;
-use longwave_core::config::set;
+use longwave_core::memory_check::shown;
+use longwave_eval::memory_check::Need;
 use longwave_experiment::Config;
+use longwave_hub::Description;
 use std::path::PathBuf;
+
+/// Tokens that are scored at least, where logits of a large vocabulary take most of the memory.
+const FEW: usize = 128;
 
 /// Make a run of a model in Hugging Face's layout
 #[derive(Args, Debug)]
@@ -15,6 +20,10 @@ pub(crate) struct Arguments {
     /// A folder with `config.json`, `model.safetensors` and `tokenizer.json`
     #[arg(value_name = "DIR")]
     folder: PathBuf,
+    /// Read `config.json` alone, which is all that must be there: print what the model is and the memory that it takes, or
+    /// what this program does not compute of it
+    #[arg(long, conflicts_with = "out")]
+    check: bool,
     /// The run's folder, new or empty; `runs/NAME-SEED` unless given
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -25,10 +34,11 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let mut import = longwave_hub::import(&arguments.folder)?;
-    for assignment in &arguments.set {
-        set(&mut import.document, assignment)?;
+    if arguments.check {
+        return check(arguments);
     }
+    let mut import = longwave_hub::import(&arguments.folder)?;
+    import.change(&arguments.set)?;
     // The evaluations too are checked before anything is written.
     let config = Config::from_table(import.document.clone())?;
     let out = arguments.out.clone().unwrap_or_else(|| default_folder(&config.run));
@@ -48,4 +58,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         ),
     });
     Ok(())
+}
+
+/// Prints what `config.json` says.
+fn check(arguments: &Arguments) -> Result<()> {
+    let Description { architecture, resolved, parameters, import_bytes, .. } =
+        longwave_hub::describe(&arguments.folder, &arguments.set)?;
+    let d = &resolved.dimensions;
+    let length = d.train_length;
+    let lengths = [length, length.saturating_mul(8)];
+    let [usual, few] =
+        [length, FEW.min(length)].map(|target| Need::at(parameters, &resolved, &lengths, target).bytes());
+    data(&format!(
+        "model     {}: {} layers, width {}, {} heads of {}; {} parameters, training length {}\n\
+         memory    about {} to import; {} to evaluate at L and 8L = {} tokens, or {} with `target={FEW}`\n",
+        architecture.model_type(),
+        d.layers,
+        d.width,
+        d.heads,
+        d.head_dim,
+        grouped(parameters as usize),
+        grouped(length),
+        shown(import_bytes),
+        shown(usual),
+        grouped(lengths[1]),
+        shown(few),
+    ))
 }

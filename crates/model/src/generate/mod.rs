@@ -19,6 +19,8 @@ pub struct Generator<'a> {
     cache: Cache,
     /// Tokens read and still to come, in all.
     length: usize,
+    /// How many tokens have a text: the first so many ids.
+    tokens: usize,
 }
 
 impl<'a> Generator<'a> {
@@ -46,7 +48,13 @@ impl<'a> Generator<'a> {
                 .context(format!("a prompt of {context} tokens and {max_tokens} new ones"))
                 .hint("ask for fewer with `--max-tokens`, or read it further with an `--extend` that applies")
         })?;
-        Ok(Self { model, device, cache: Cache::new(model, &reading, length), length })
+        Ok(Self { model, device, cache: Cache::new(model, &reading, length), length, tokens: usize::MAX })
+    }
+
+    /// Samples only the first so many ids: those of the tokenizer, where the model has embeddings for more.
+    #[must_use]
+    pub fn of_tokens(self, tokens: usize) -> Self {
+        Self { tokens, ..self }
     }
 
     /// Samples tokens until the length is reached and gives all of them; `emit` is given each as soon as it
@@ -67,7 +75,8 @@ impl<'a> Generator<'a> {
         let mut new = context.to_vec();
         let mut chosen = Vec::with_capacity(self.length - context.len());
         while context.len() + chosen.len() < self.length {
-            let logits = self.next_logits(&new)?;
+            let mut logits = self.next_logits(&new)?;
+            logits.truncate(self.tokens);
             let token = sampling.choose(&logits, chosen.len() as u64)?;
             chosen.push(token);
             emit(token)?;

@@ -4,6 +4,8 @@
 //! `LONGWAVE_EXPORTS=DIR` keeps what the tests export, with our logits beside it; `benches/peers/exported.py`
 //! holds `transformers` against them.
 
+mod others;
+mod published;
 mod scaled;
 
 use crate::common::Project;
@@ -307,7 +309,8 @@ fn a_file_that_does_not_fit_is_refused_by_name() {
         ("num_hidden_layers", json!(3), "the weights have no `model.layers.2"),
         ("num_hidden_layers", json!(1), "no place for the tensor `model.layers.1"),
         ("intermediate_size", json!(40), "has shape [48, 16], and config.json asks for [40, 16]"),
-        ("vocab_size", json!(300), "`vocab_size = 300`"),
+        ("vocab_size", json!(200), "`vocab_size = 200`, and tokenizer.json has 256 entries"),
+        ("vocab_size", json!(300), "has shape [256, 16], and config.json asks for [300, 16]"),
         ("tie_word_embeddings", json!(true), "the head differs from the embedding"),
     ] {
         let message = refused(&|json| {

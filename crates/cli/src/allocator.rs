@@ -23,6 +23,7 @@ const LINE: usize = 64;
 /// Blocks of so many bytes begin a line.
 const LARGE: usize = 1 << 14;
 /// Bytes of a huge page.
+#[cfg(any(target_os = "linux", test))]
 const HUGE_PAGE: usize = 1 << 21;
 
 /// [`CountedAllocator`], with large blocks at the start of a line.

@@ -244,9 +244,10 @@ pub fn sentence(text: &str) -> String {
     escaped(&sentence)
 }
 
-/// Whether a line begins with a single letter: `s: positions are divided by it`.
+/// Whether a line begins with a single letter, as `s: positions are divided by it`, or with a name such as `ntk_by_parts`.
 fn is_symbol(line: &str) -> bool {
-    line.split(|c: char| !c.is_alphanumeric()).next().is_some_and(|word| word.len() == 1 && word != "a")
+    let word = line.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or_default();
+    word.len() == 1 && word != "a" || word.contains('_')
 }
 
 /// `<`, `*` and `|` outside of code are no markup.

@@ -2,6 +2,7 @@
 //!
 //! `UPDATE_DOCS=1 cargo test --package longwave-tests --test workspace docs` writes the pages of `docs/src/reference` again.
 
+mod atlas;
 mod commands;
 mod examples;
 mod keys;

@@ -116,17 +116,21 @@ fn symbols(list: &Value) -> String {
 /// Its name, what it is, where it was published, and its formula.
 fn heading(entry: &Value) -> String {
     let text = |key: &str| entry[key].as_str().unwrap();
-    let source = text("source");
-    let source = match address(source) {
-        Some(address) => format!("[{source}]({address})"),
-        None => source.to_owned(),
-    };
     format!(
-        "## `{}`\n\n{} Source: {source}.\n\n```text\n{}\n```\n\n",
+        "## `{}`\n\n{} Source: {}.\n\n```text\n{}\n```\n\n",
         text("kind"),
         sentence(text("summary")),
+        linked(text("source")),
         text("formula")
     )
+}
+
+/// A source, with a link to the first paper or post that it names.
+pub fn linked(source: &str) -> String {
+    match address(source) {
+        Some(address) => format!("[{source}]({address})"),
+        None => source.to_owned(),
+    }
 }
 
 /// Where the first paper or post that a source names is read.

@@ -118,9 +118,9 @@ const SENTENCES: &[Sentence] = &[
         pages: &["encodings/transformer_xl"],
     },
     Sentence {
-        text: "Shaw's does not, although its far distances share one vector: {encodings|shaw|direct|8} at 8L, where four fifths of its \
-               attention lie beyond L. With sharper attention (log n) one seed reads 19.8, so most of the loss is attention that is spread \
-               too thin.",
+        text: "So does Shaw's, as long as the vector that all far distances share is one that training reads: \
+               {encodings|shaw|direct|8} at 8L with `p_max` = L/2. With `p_max` = L, whose last vector no text of L tokens reads, five seeds \
+               had a perplexity of 29.1.",
         claims: &["shaw, direct = shaw, window_baseline at 8L"],
         pages: &["encodings/shaw"],
     },

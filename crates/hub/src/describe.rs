@@ -1,8 +1,8 @@
 //! What the `config.json` of a folder says of a model, before its weights are read.
 
 use crate::architecture::Architecture;
+use crate::document::{from_elsewhere, one_text_a_batch, run_config};
 use crate::fields;
-use crate::import::{from_elsewhere, one_text_a_batch, run_config};
 use crate::run_block::{self, FORMAT, RUN_KEY, RunBlock};
 use longwave_core::config::{set, without_types};
 use longwave_core::{Error, Result, file};

@@ -17,6 +17,7 @@
 
 pub mod architecture;
 mod describe;
+mod document;
 mod export;
 pub mod fields;
 mod import;

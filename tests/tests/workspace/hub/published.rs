@@ -38,7 +38,8 @@ enum Form {
 }
 
 /// As `meta-llama/Llama-3.2-1B`, `openai-community/gpt2`, `togethercomputer/RedPajama-INCITE-Base-3B-v1` and
-/// `Qwen/Qwen3-0.6B`, but for what the sizes change. GPT-2's own activation and biases are others, which are refused.
+/// `Qwen/Qwen3-0.6B`, but for what the sizes change. GPT-2's own activation
+/// and its biases are not computed here, so a file that has them is rejected.
 pub const FAMILIES: [Family; 4] = [
     Family {
         name: "llama",

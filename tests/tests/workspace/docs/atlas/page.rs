@@ -4,7 +4,7 @@ use super::super::keys::sentence;
 use super::super::reference::linked;
 use super::Studies;
 use super::curves::{Line, chart};
-use super::pictures::{Pictures, is_defined, of_encoding, of_extension, shown_with};
+use super::pictures::{Pictures, direct, is_defined, of_encoding, of_extension, shown_with};
 use super::results::{Claim, Study};
 use longwave_eval::WINDOW_BASELINE;
 use longwave_inspect::catalog::{EncodingInfo, ExtensionInfo, HookPoint};
@@ -97,15 +97,10 @@ pub(super) fn extension(
         }
     }
     let is_meant = |word: &str| word == kind || word.starts_with(&format!("{kind} "));
-    let claims: Vec<(&Claim, &Study)> = [&studies.extensions, &studies.encodings]
-        .into_iter()
-        .flat_map(|study| study.claims_on(is_meant).into_iter().map(move |claim| (claim, study)))
-        .collect();
+    // Every other claim compares with `direct`.
     if kind != "direct" {
         for study in [&studies.extensions, &studies.encodings] {
-            let of_study: Vec<&Claim> =
-                claims.iter().filter(|(_, of)| of.name == study.name).map(|(claim, _)| *claim).collect();
-            page += &verdicts(&of_study, study);
+            page += &verdicts(&study.claims_on(is_meant), study);
         }
     }
     let _ = writeln!(page, "Keys: [reference](../../reference/extensions.md#{kind}).");
@@ -146,10 +141,9 @@ fn position_section(kind: &str) -> String {
 
 /// What to evaluate, where the usual lengths have positions that the encoding has no vector for.
 fn lengths_of_encoding(kind: &str) -> &'static str {
-    let direct = ExtensionConfig::from_value(&"direct".into(), "extend").unwrap();
-    if is_defined(kind, &direct, 8.0) {
+    if is_defined(kind, &direct(), 8.0) {
         ""
-    } else if is_defined(kind, &direct, 4.0) {
+    } else if is_defined(kind, &direct(), 4.0) {
         "\n[[evaluate]]\nlengths = [\"L\", \"4L\"]\n"
     } else {
         "\n[[evaluate]]\nlengths = [\"L\", \"4L\"]\nextend = [\"linear\"]\n"
@@ -159,12 +153,11 @@ fn lengths_of_encoding(kind: &str) -> &'static str {
 /// An evaluation with an extension, and the encoding where that is not `rope`.
 fn block_of_extension(example: &ExtensionConfig, applies_to: &[&'static str], in_config: &str) -> String {
     let encoding = shown_with(applies_to);
-    let direct = ExtensionConfig::from_value(&"direct".into(), "extend").unwrap();
     let longer = if is_defined(encoding, example, 4.0) { "4L" } else { "1.25L" };
     let position =
         if encoding == "rope" { String::new() } else { format!("[position]\nkind = \"{encoding}\"\n\n") };
     let before =
-        if example.kind() != "direct" && is_defined(encoding, &direct, 4.0) { "\"direct\", " } else { "" };
+        if example.kind() != "direct" && is_defined(encoding, &direct(), 4.0) { "\"direct\", " } else { "" };
     format!("{position}[[evaluate]]\nlengths = [\"L\", \"{longer}\"]\nextend = [{before}{in_config}]\n")
 }
 

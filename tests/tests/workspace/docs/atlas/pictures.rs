@@ -59,8 +59,7 @@ impl Pictures {
 /// The pictures of an encoding with its default keys.
 pub(super) fn of_encoding(kind: &str, pictures: &mut Pictures) -> Vec<Figure> {
     let reading = reading(kind, &SIZES);
-    let direct = ExtensionConfig::from_value(&"direct".into(), "extend").unwrap();
-    let drawn = drawn(&reading, &direct, &SIZES, 4 * SIZES.train_length).unwrap_or_default();
+    let drawn = drawn(&reading, &direct(), &SIZES, 4 * SIZES.train_length).unwrap_or_default();
     // One head stands for all.
     let shown = drawn.iter().filter(|it| !it.file.starts_with("logits-head-") || it.file == "logits-head-0");
     let mut figures: Vec<Figure> = shown.map(|drawing| pictures.drawing(kind, drawing)).collect();
@@ -76,8 +75,7 @@ pub(super) fn of_encoding(kind: &str, pictures: &mut Pictures) -> Vec<Figure> {
 /// 100 positions in 512 channels, as the picture is usually drawn.
 fn classic(pictures: &mut Pictures) -> Figure {
     let sizes = Dimensions { width: 512, heads: 8, kv_heads: 8, head_dim: 64, train_length: 100, ..SIZES };
-    let direct = ExtensionConfig::from_value(&"direct".into(), "extend").unwrap();
-    let drawn = drawn(&reading("sinusoidal", &sizes), &direct, &sizes, sizes.train_length).unwrap();
+    let drawn = drawn(&reading("sinusoidal", &sizes), &direct(), &sizes, sizes.train_length).unwrap();
     let vectors = drawn.iter().find(|drawing| drawing.file == "vectors").unwrap();
     let (_, _, file) = pictures.drawing("sinusoidal-100x512", vectors);
     let caption = "The well-known picture: 100 positions in 512 channels. Sine and cosine alternate, and the waves grow longer from \
@@ -113,6 +111,11 @@ pub(super) fn of_extension(
     let shown = OF_EXTENSIONS.iter().filter_map(|file| drawn.iter().find(|drawing| drawing.file == *file));
     let name = format!("extension-{}", extend.kind());
     OfExtension { encoding, figures: shown.map(|drawing| pictures.drawing(&name, drawing)).collect() }
+}
+
+/// As trained.
+pub(super) fn direct() -> ExtensionConfig {
+    ExtensionConfig::from_value(&"direct".into(), "extend").unwrap()
 }
 
 /// Whether an encoding is defined at a multiple of L, as an extension reads it.

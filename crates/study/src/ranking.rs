@@ -86,7 +86,8 @@ pub fn rank(results: &Results, length: Tokens) -> Option<Ranking<'_>> {
         one.baseline = baseline;
     }
     ranking.unit = kind.0.material().unit();
-    ranking.is_everything = kind.0.shown().len() == 1 && results.of_last().all(|it| of_ranking(&it.row));
+    ranking.is_everything = kind.0.shown().len() == 1
+        && results.rows.iter().all(|it| !it.row.is_of_kept_step() && of_ranking(&it.row));
     Some(ranking)
 }
 

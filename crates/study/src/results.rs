@@ -80,8 +80,8 @@ impl Results {
         }
     }
 
-    /// The rows of finished trainings. Those of steps that were kept on the way are in the results and on the page, but in no
-    /// table by length, ranking or claim.
+    /// The rows of finished trainings. Those of steps that were kept on the way stand in tables by training step, and a claim
+    /// may name one, but they are in no table by length and no ranking.
     pub fn of_last(&self) -> impl Iterator<Item = &Measured> {
         self.rows.iter().filter(|measured| !measured.row.is_of_kept_step())
     }

@@ -119,7 +119,7 @@ fn claim() -> Value {
         "required": ["says"],
         "additionalProperties": false,
         "properties": {
-            "says": described("string", "The sentence, such as `\"rope, yarn < alibi at 8L\"`."),
+            "says": described("string", "The sentence, such as `\"rope, yarn < alibi at 8L\"`, `\"alibi at 16L < alibi at L\"` or `\"rope, step=300 < rope at 8L\"`."),
             "metric": { "description": "What is compared. Default: `loss`.", "enum": metrics },
             "tolerance": {
                 "description": "By how much the sides may differ the wrong way, in the unit of the metric. Default: 0.",

@@ -3,7 +3,8 @@
 //! A claim is a sentence: `"yarn < ntk at 8L"`, `"alibi, direct < rope, direct at 1024"`,
 //! `"yarn = mrrope at 4L"`. Each side names an extension (`direct` unless given) and a label on each axis
 //! with several, separated by commas. `axis=label` distinguishes two equal labels. The length is in tokens or a multiple
-//! of the training length, as everywhere.
+//! of the training length, as everywhere. The left side may have a length of its own, `"alibi at 16L < alibi at L"`, and
+//! each side a step whose checkpoint was kept, `"rope, step=300 < rope at 8L"`.
 //!
 //! Let `a` be the loss of the left side and `b` that of the right, in nats per token, paired by seed and by
 //! document. `a < b` with `tolerance = t` means `a - b < t`: a little worse is still no worse. `a > b` means
@@ -23,7 +24,7 @@ use longwave_eval::{Metric, Protocol, Split};
 use serde::Deserialize;
 use toml::Table;
 
-pub(crate) use sentence::{Relation, Sentence};
+pub(crate) use sentence::{Relation, Sentence, Words};
 
 /// One `[[claim]]`.
 #[derive(Clone, Debug, PartialEq)]

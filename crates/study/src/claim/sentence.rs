@@ -7,13 +7,20 @@ use longwave_position::Tokens;
 /// A claim taken apart.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sentence {
-    /// Words of the left side.
-    pub(crate) left: Vec<String>,
+    /// What is compared.
+    pub(crate) left: Words,
     /// How the sides are compared.
     pub(crate) relation: Relation,
-    /// Words of the right side.
-    pub(crate) right: Vec<String>,
-    /// Where the sides are compared.
+    /// What it is compared with.
+    pub(crate) right: Words,
+}
+
+/// One side of a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Words {
+    /// An extension, labels and a step, in any order.
+    pub(crate) words: Vec<String>,
+    /// Where it is read: the left side where the right one is, unless it names a length of its own.
     length: Tokens,
 }
 
@@ -36,16 +43,25 @@ impl Sentence {
                 .hint("write a claim as \"yarn < ntk at 8L\" or \"alibi, direct < rope, ntk at 1024\"")
         };
         let (sides, length) = text.rsplit_once(" at ").ok_or_else(|| wrong("it has no ` at LENGTH`"))?;
-        let length = length.trim().parse().map_err(|_| wrong("a length is `8L`, `1.5L`, `L` or `1024`"))?;
+        let length: Tokens =
+            length.trim().parse().map_err(|_| wrong("a length is `8L`, `1.5L`, `L` or `1024`"))?;
         let signs = [(" < ", Relation::Less), (" > ", Relation::More), (" = ", Relation::Same)];
         let split = signs.into_iter().find_map(|(sign, relation)| Some((sides.split_once(sign)?, relation)));
         let ((left, right), relation) = split.ok_or_else(|| wrong("it has no ` < `, ` > ` or ` = `"))?;
-        let words = |side: &str| side.split(',').map(|word| word.trim().to_owned()).collect::<Vec<_>>();
-        let (left, right) = (words(left), words(right));
-        if left.iter().chain(&right).any(String::is_empty) {
+        // `at` may also be a word of a label.
+        let own = left.rsplit_once(" at ").and_then(|(left, own)| Some((left, own.trim().parse().ok()?)));
+        let (left, left_length) = own.unwrap_or((left, length));
+        let (left, right) = (Words::new(left, left_length), Words::new(right, length));
+        if left.words.iter().chain(&right.words).any(String::is_empty) {
             return Err(wrong("each side names something"));
         }
-        Ok(Self { left, relation, right, length })
+        Ok(Self { left, relation, right })
+    }
+}
+
+impl Words {
+    fn new(side: &str, length: Tokens) -> Self {
+        Self { words: side.split(',').map(|word| word.trim().to_owned()).collect(), length }
     }
 
     /// The length in tokens, where L is `train_length`.
@@ -56,5 +72,10 @@ impl Sentence {
     /// Whether a row was read at the length.
     pub(crate) fn is_at(&self, row: &ResultRow) -> bool {
         row.settings.length == self.length(row.settings.train_length)
+    }
+
+    /// The words as the claim has them.
+    pub(crate) fn text(&self) -> String {
+        self.words.join(", ")
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a claim can be decided by what a plan will measure.
 
 use super::selector::Selector;
-use crate::claim::ClaimConfig;
+use crate::claim::{ClaimConfig, Words};
 use crate::extensions::{Extension, Extensions};
 use crate::plan::Plan;
 use longwave_core::{Error, Result};
@@ -35,44 +35,60 @@ type Kind = (Protocol, Split);
 /// One side of a claim, and the evaluations that read it.
 struct Side<'a> {
     claim: &'a ClaimConfig,
-    words: String,
-    extend: String,
+    selector: Selector,
     /// For each different evaluation of its runs: kind, length that is meant, lengths that are read with the
     /// extension.
     read: Vec<(Kind, usize, Vec<usize>)>,
     /// All ways of reading its runs.
     others: BTreeSet<String>,
+    /// The steps whose checkpoints are read.
+    steps: BTreeSet<u64>,
     /// Whether any of its runs is allowed.
     any: bool,
 }
 
 impl<'a> Side<'a> {
-    fn new(claim: &'a ClaimConfig, plan: &Plan, extensions: &Extensions, words: &[String]) -> Result<Self> {
+    fn new(claim: &'a ClaimConfig, plan: &Plan, extensions: &Extensions, words: &Words) -> Result<Self> {
         let selector = Selector::new(words, plan, &extensions.labels(), claim)?;
-        let extend = selector.extend().to_owned();
-        let (words, others) = (words.join(", "), BTreeSet::new());
-        let mut side = Self { claim, words, extend, read: Vec::new(), others, any: false };
+        let (others, steps) = (BTreeSet::new(), BTreeSet::new());
+        let mut side = Self { claim, selector, read: Vec::new(), others, steps, any: false };
         let mut seen = HashSet::new();
         for (index, job) in plan.jobs() {
             let train_length = job.config.run.train.length;
-            if !selector.is_of(&plan.runs[index]) || !seen.insert((&job.evaluation, train_length)) {
+            if !side.selector.is_of(&plan.runs[index]) || !seen.insert((&job.evaluation, train_length)) {
                 continue;
             }
             side.any = true;
+            let (kept, last) = (job.config.run.kept_steps(), job.config.run.total_steps());
             for evaluation in job.config.evaluations()? {
-                side.add(extensions, &evaluation, train_length);
+                side.add(
+                    extensions,
+                    &evaluation,
+                    train_length,
+                    [evaluation.steps(&kept)?, vec![last]].concat(),
+                );
             }
         }
         Ok(side)
     }
 
-    fn add(&mut self, extensions: &Extensions, evaluation: &Evaluation, train_length: usize) {
+    fn add(
+        &mut self,
+        extensions: &Extensions,
+        evaluation: &Evaluation,
+        train_length: usize,
+        steps: Vec<u64>,
+    ) {
         let block = &evaluation.block;
         let mut labels = vec![WINDOW_BASELINE.to_owned()];
         labels.extend(Extension::of_evaluation(evaluation).iter().map(|one| extensions.label(one)));
-        if self.claim.is_about(block.protocol, block.split) && labels.contains(&self.extend) {
-            let length = self.claim.sentence.length(train_length);
-            self.read.push(((block.protocol, block.split), length, block.lengths.clone()));
+        let is_read = labels.iter().any(|label| label == self.selector.extend());
+        if self.claim.is_about(block.protocol, block.split) && is_read {
+            if self.selector.step().is_none_or(|step| steps.contains(&step)) {
+                let length = self.selector.length(train_length);
+                self.read.push(((block.protocol, block.split), length, block.lengths.clone()));
+            }
+            self.steps.extend(steps);
         }
         self.others.extend(labels);
     }
@@ -83,8 +99,18 @@ impl<'a> Side<'a> {
         if !self.any {
             return Ok(None);
         }
+        let words = self.selector.text();
+        if let (true, Some(step)) = (self.read.is_empty() && !self.steps.is_empty(), self.selector.step()) {
+            let why = format!("no evaluation reads `{words}` at step {step}");
+            let steps: Vec<String> = self.steps.iter().map(ToString::to_string).collect();
+            return Err(wrong(self.claim, why).hint(format!(
+                "its steps are {}; add to `train.keep_checkpoints`, and to `checkpoints` of an `[[evaluate]]`",
+                steps.join(", ")
+            )));
+        }
         if self.read.is_empty() {
-            let why = format!("no evaluation that it is about reads `{}` with `{}`", self.words, self.extend);
+            let why =
+                format!("no evaluation that it is about reads `{words}` with `{}`", self.selector.extend());
             let others: Vec<&str> = self.others.iter().map(String::as_str).collect();
             let hint =
                 format!("its runs are read with {}; add to `extend` of an `[[evaluate]]`", others.join(", "));
@@ -100,13 +126,13 @@ impl<'a> Side<'a> {
             let (_, length, _) = &self.read[0];
             let read: BTreeSet<usize> = self.read.iter().flat_map(|(_, _, read)| read).copied().collect();
             let read: Vec<String> = read.iter().map(ToString::to_string).collect();
-            let why = format!("no evaluation reads `{}` at {length} tokens", self.words);
+            let why = format!("no evaluation reads `{words}` at {length} tokens");
             let hint = format!("its lengths are {}; add to `lengths` of an `[[evaluate]]`", read.join(", "));
             return Err(wrong(self.claim, why).hint(hint));
         }
         let holds = |(protocol, _): &Kind| self.claim.metric.is_of(protocol.material());
         let kinds: Vec<Kind> = at_length.into_iter().filter(holds).collect();
-        if kinds.is_empty() { Err(without_metric(self.claim, &self.words, true)) } else { Ok(Some(kinds)) }
+        if kinds.is_empty() { Err(without_metric(self.claim, &words, true)) } else { Ok(Some(kinds)) }
     }
 }
 

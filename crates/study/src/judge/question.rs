@@ -32,7 +32,7 @@ pub(super) fn questions<'a>(
     let extensions: Vec<String> =
         extensions.into_iter().chain(results.extensions().into_iter().map(str::to_owned)).collect();
     let of = |claim: &'a ClaimConfig| {
-        let side = |words: &[String]| Selector::new(words, plan, &extensions, claim);
+        let side = |words| Selector::new(words, plan, &extensions, claim);
         Ok(Question { claim, sides: [side(&claim.sentence.left)?, side(&claim.sentence.right)?] })
     };
     claims.iter().map(of).collect()
@@ -59,10 +59,10 @@ impl Question<'_> {
         let here = |measured: &&Measured| {
             let settings = &measured.row.settings;
             plan.is_within(measured.run, seeds)
-                && claim.sentence.is_at(&measured.row)
+                && self.sides.iter().any(|side| side.is_at(&measured.row))
                 && claim.is_about(settings.protocol, settings.split)
         };
-        let rows: Vec<&Measured> = results.of_last().filter(here).collect();
+        let rows: Vec<&Measured> = results.rows.iter().filter(here).collect();
         let samples: Vec<Option<Sample<'_>>> = rows
             .iter()
             .map(|measured| {
@@ -81,13 +81,12 @@ impl Question<'_> {
         };
         let mut kinds = candidates.iter().map(|(measured, _)| kind(measured));
         let first = kinds.find(|wanted| self.sides.iter().all(|selector| has(selector, *wanted)));
-        let words = [&claim.sentence.left, &claim.sentence.right];
         let side = |index: usize| -> Result<Vec<Sample<'_>>> {
             let selector = &self.sides[index];
             let mut all = candidates.iter().filter(|(it, _)| selector.is(it)).peekable();
             let mut without = rows.iter().zip(&samples).filter(|(_, sample)| sample.is_none());
             if all.peek().is_none() && without.any(|(measured, _)| selector.is(measured)) {
-                return Err(check::without_metric(claim, &words[index].join(", "), false));
+                return Err(check::without_metric(claim, &selector.text(), false));
             }
             Ok(all.filter(|(it, _)| first == Some(kind(it))).map(|(_, sample)| *sample).collect())
         };

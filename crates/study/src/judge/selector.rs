@@ -1,17 +1,21 @@
 //! Which rows one side of a claim means.
 
-use crate::claim::ClaimConfig;
+use crate::claim::{ClaimConfig, Words};
 use crate::extensions::meant;
 use crate::plan::{Plan, Planned};
 use crate::results::Measured;
 use longwave_core::error::nearest;
 use longwave_core::{Error, Result};
+use longwave_eval::ResultRow;
 use std::collections::HashSet;
 
 /// Which rows one side means.
 #[derive(Debug)]
 pub(super) struct Selector {
+    words: Words,
     extend: String,
+    /// The step of a kept checkpoint; the end of training unless given.
+    step: Option<u64>,
     /// The label on each axis; `None` where the axis has one point.
     labels: Vec<Option<String>>,
 }
@@ -19,15 +23,20 @@ pub(super) struct Selector {
 impl Selector {
     /// What the words of a side of a claim mean.
     pub(super) fn new(
-        words: &[String],
+        words: &Words,
         plan: &Plan,
         extensions: &[String],
         claim: &ClaimConfig,
     ) -> Result<Self> {
         let all = all_labels(plan);
+        let mut step = None;
         let mut extend: Option<String> = None;
         let mut labels: Vec<Option<String>> = vec![None; plan.axes.len()];
-        for word in words {
+        for word in &words.words {
+            if let Some(named) = step_of(word).filter(|_| !plan.axes.iter().any(|axis| axis == STEP)) {
+                step = Some(named);
+                continue;
+            }
             let wrong = |what: String| {
                 let labels = all.concat();
                 let known = extensions.iter().chain(&labels).map(String::as_str);
@@ -63,12 +72,33 @@ impl Selector {
                 return Err(Error::value(
                     &claim.key,
                     format!("\"{}\"", claim.says),
-                    format!("`{}` leaves `{}` open", words.join(", "), plan.axes[axis]),
+                    format!("`{}` leaves `{}` open", words.text(), plan.axes[axis]),
                 )
                 .hint(format!("add one of {}", few(known))));
             }
         }
-        Ok(Self { extend: extend.unwrap_or_else(|| "direct".to_owned()), labels })
+        let extend = extend.unwrap_or_else(|| "direct".to_owned());
+        Ok(Self { words: words.clone(), extend, step, labels })
+    }
+
+    /// Its words, as the claim has them.
+    pub(super) fn text(&self) -> String {
+        self.words.text()
+    }
+
+    /// The length in tokens, where L is `train_length`.
+    pub(super) fn length(&self, train_length: usize) -> usize {
+        self.words.length(train_length)
+    }
+
+    /// The step of the checkpoint that it names.
+    pub(super) fn step(&self) -> Option<u64> {
+        self.step
+    }
+
+    /// Whether a row was read at its length, from its checkpoint.
+    pub(super) fn is_at(&self, row: &ResultRow) -> bool {
+        self.words.is_at(row) && self.step.map_or(!row.is_of_kept_step(), |step| row.step == step)
     }
 
     /// The label of its extension.
@@ -78,7 +108,7 @@ impl Selector {
 
     /// Whether a row is of this side.
     pub(super) fn is(&self, measured: &Measured) -> bool {
-        measured.extend == self.extend && self.has(&measured.labels)
+        measured.extend == self.extend && self.has(&measured.labels) && self.is_at(&measured.row)
     }
 
     /// Whether a run has rows of this side.
@@ -89,6 +119,14 @@ impl Selector {
     fn has(&self, labels: &[String]) -> bool {
         self.labels.iter().zip(labels).all(|(wanted, label)| wanted.as_ref().is_none_or(|it| it == label))
     }
+}
+
+/// What stands before the number of a step.
+const STEP: &str = "step";
+
+/// The step that a word names: `step=300`.
+fn step_of(word: &str) -> Option<u64> {
+    word.strip_prefix(STEP)?.strip_prefix('=')?.parse().ok()
 }
 
 /// The first of many words, for a hint.

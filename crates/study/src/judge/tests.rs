@@ -72,6 +72,66 @@ fn claims_may_be_about_runs_of_several_training_lengths() {
 }
 
 #[test]
+fn a_side_may_have_a_length_of_its_own() {
+    let difference = |says: &str| {
+        let judged = judged(&[&format!("says = \"{says}\"")]).remove(0);
+        judged.difference.map(|difference| difference.mean)
+    };
+    // `ntk` is worse than `yarn` by 0.2 at 4L, and at 2L by less.
+    let across = difference("rope, ntk at 4L > rope, yarn at 2L").unwrap();
+    let [at_4l, yarn] = ["rope, ntk > rope, yarn at 4L", "rope, yarn at 4L > rope, yarn at 2L"]
+        .map(|says| difference(says).unwrap());
+    assert!((across - at_4l - yarn).abs() < 1e-12, "{across} {at_4l} {yarn}");
+    let equal = "rope, ntk at 512 > rope, yarn at 4L";
+    assert_eq!(difference(equal), Some(at_4l));
+    // A label may hold the word.
+    let plan = crate::plan::tests::plan(
+        "[[axis]]\nname = \"where\"\npoints = [{ label = \"look at me\" }]\n[[evaluate]]\nextend = [\"ntk\", \"yarn\"]",
+    );
+    check(&claim("says = \"look at me, ntk < yarn at 8L\"").unwrap(), &plan).unwrap();
+}
+
+#[test]
+fn a_side_may_name_a_step_whose_checkpoint_was_kept() {
+    let mut results = results();
+    let mut kept = results.rows.clone();
+    for measured in &mut kept {
+        let loss = measured.row.nll() + 0.5;
+        measured.row = measured.row.clone().with("nll", loss);
+        measured.row.checkpoint = "step-3".to_owned();
+        measured.row.step = 3;
+        measured.row.per_document = None;
+    }
+    results.rows.extend(kept);
+    let plan = crate::plan::tests::plan(AXES);
+    let mean = |says: &str| {
+        let claims = [claim(&format!("says = \"{says}\"")).unwrap()];
+        judge(&claims, &plan, &results).unwrap().claims[0].difference.as_ref().map(|one| one.mean)
+    };
+    let close = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-12;
+    let at_the_end = mean("rope, yarn < rope, ntk at 4L").unwrap();
+    assert!(close(mean("rope, yarn, step=3 < rope, ntk, step=3 at 4L"), at_the_end));
+    assert!(close(mean("rope, yarn, step=3 > rope, yarn at 4L"), 0.5));
+    assert!(close(mean("rope, yarn, step=3 > rope, yarn, step=6 at 4L"), 0.5));
+    assert_eq!(mean("rope, yarn, step=4 > rope, yarn at 4L"), None);
+}
+
+#[test]
+fn a_step_must_be_kept_and_read() {
+    let evaluate = "[[evaluate]]\nextend = [\"ntk\", \"yarn\"]\ncheckpoints = \"all\"";
+    let plan =
+        crate::plan::tests::plan(&format!("[set]\ntrain = {{ keep_checkpoints = [2, 4] }}\n{evaluate}"));
+    let checked = |says: &str| check(&claim(&format!("says = \"{says}\"")).unwrap(), &plan);
+    checked("ntk, step=2 > ntk, step=4 at 8L").unwrap();
+    checked("ntk, step=2 > ntk at L").unwrap();
+    let error = checked("ntk, step=3 > ntk at L").unwrap_err();
+    assert!(error.message().contains("no evaluation reads `ntk, step=3` at step 3"), "{error}");
+    assert!(error.hint_text().unwrap().starts_with("its steps are 2, 4, "), "{error}");
+    let error = checked("ntk, step=two > ntk at L").unwrap_err();
+    assert!(error.message().contains("`step=two` is no extension and no label"), "{error}");
+}
+
+#[test]
 fn what_was_not_measured_is_undecided() {
     let missing = &judged(&["says = \"rope, yarn < alibi, yarn at 64L\""])[0];
     assert_eq!((missing.verdict, missing.p, &missing.difference), (Verdict::Undecided, None, &None));

@@ -7,8 +7,13 @@ use longwave_report::grid::{Entry, Grid, Header};
 use longwave_report::table::{Cell, Spread, across_lengths, percent};
 use std::collections::{BTreeMap, HashMap};
 
-/// Rows that stand in one table.
-type Group = (Protocol, Split, usize);
+/// Rows that stand in one table: protocol, split and training length.
+pub(super) type Group = (Protocol, Split, usize);
+
+/// The table that a row stands in.
+pub(super) fn group_of(row: &ResultRow) -> Group {
+    (row.settings.protocol, row.settings.split, row.settings.train_length)
+}
 
 /// The rows of one table's line by length.
 type Cells<'a> = BTreeMap<usize, Vec<&'a ResultRow>>;
@@ -18,8 +23,7 @@ type Cells<'a> = BTreeMap<usize, Vec<&'a ResultRow>>;
 pub fn tables(results: &Results) -> Vec<Grid> {
     let mut groups: Vec<(Group, Vec<&Measured>)> = Vec::new();
     for measured in results.of_last() {
-        let settings = &measured.row.settings;
-        let group = (settings.protocol, settings.split, settings.train_length);
+        let group = group_of(&measured.row);
         match groups.iter_mut().find(|(known, _)| *known == group) {
             Some((_, rows)) => rows.push(measured),
             None => groups.push((group, vec![measured])),
@@ -88,7 +92,7 @@ pub(super) fn what_cells_are(metric: Metric, rows: &[&ResultRow]) -> String {
     format!("Mean over seeds ± standard deviation over seeds; {error}.")
 }
 
-fn heading(length: usize, train_length: usize) -> String {
+pub(super) fn heading(length: usize, train_length: usize) -> String {
     match length / train_length {
         1 if length == train_length => format!("{length} (L)"),
         times if length == times * train_length => format!("{length} ({times}L)"),

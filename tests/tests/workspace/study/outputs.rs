@@ -289,7 +289,7 @@ tolerance = 9
 }
 
 #[test]
-fn checkpoints_along_the_training_decide_no_claim() {
+fn checkpoints_along_the_training_have_a_table_and_claims_of_their_own() {
     let plain = project(STUDY);
     done(study(&plain, &[]));
     let kept = project(
@@ -302,10 +302,27 @@ fn checkpoints_along_the_training_decide_no_claim() {
     done(study(&kept, &[]));
     // The same tables and the same verdict, from the ends of the same trainings.
     let markdown = |project: &Project| String::from_utf8(project.read(RESULTS[1])).unwrap();
-    assert_eq!(markdown(&kept), markdown(&plain));
+    let (whole, expected) = (markdown(&kept), markdown(&plain));
+    let (first, along) =
+        whole.split_once("\n## Perplexity, fixed_target, test split, L = 32, by training step\n").unwrap();
+    let (along, claims) = along.split_once("\n## Claims").unwrap();
+    assert_eq!(format!("{first}\n## Claims{claims}"), expected);
+    assert!(along.contains("| position | extend | length | step 4 | step 8 | step 12 |"), "{along}");
+    assert!(along.contains("| rope | direct | 64 (2L) |"), "{along}");
     let lines = |project: &Project| String::from_utf8(project.read(RESULTS[0])).unwrap().lines().count() - 1;
     // Four runs, two checkpoints more, direct and the baseline at two lengths.
     assert_eq!(lines(&kept), lines(&plain) + 4 * 2 * 4);
     let page = String::from_utf8(kept.read("runs/studies/two/report/report.html")).unwrap();
     assert!(page.contains("by training step, direct"), "no table by training step");
+    // A claim that names a step is judged from what is there, and a step that nothing reads is named.
+    let text = String::from_utf8(kept.read("two.toml")).unwrap();
+    kept.write(
+        "two.toml",
+        &format!("{text}\n[[claim]]\nsays = \"rope, step=4 at 2L > rope, step=8 at L\"\ntolerance = 0.01\n"),
+    );
+    let told = done(study(&kept, &[])).stdout;
+    let line = told.lines().find(|line| line.contains("rope, step=4 at 2L")).unwrap();
+    assert!(line.contains("**holds (added)**"), "{line}");
+    kept.write("two.toml", &format!("{text}\n[[claim]]\nsays = \"rope, step=5 > rope at L\"\n"));
+    insta::assert_snapshot!("study_claim_step", study(&kept, &[]).stderr);
 }

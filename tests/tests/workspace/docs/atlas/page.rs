@@ -29,7 +29,8 @@ pub(super) fn encoding(
     let mut page = opening(kind, info.summary, info.formula, info.source);
     let acts: Vec<&str> = info.acts.iter().copied().map(HookPoint::name).collect();
     let acts = if acts.is_empty() { "nothing".to_owned() } else { acts.join(", ") };
-    let _ = writeln!(page, "It acts on {acts}. Past the training length: {}.\n", info.past);
+    let past = if info.past.starts_with("defined") { "it is" } else { "it has" };
+    let _ = writeln!(page, "It acts on {acts}. Past the training length {past} {}.\n", info.past);
     page += &parameters(&info.parameters);
     page += "## Config\n\n";
     page += &fence(&format!("{}{}", position_section(kind), lengths_of_encoding(kind)));

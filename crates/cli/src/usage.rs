@@ -22,7 +22,11 @@ pub(crate) fn mistake(error: &ClapError, program: &Command, arguments: &[String]
     let near = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
         .into_iter()
         .find_map(|kind| suggestion(error.get(kind)?));
+    let key = error.get(ContextKind::InvalidArg).and_then(suggestion).and_then(|option| key_of(&option));
+    let takes_keys = explained_command(program, arguments)
+        .is_some_and(|command| command.get_arguments().any(|argument| argument.get_id() == "set"));
     let hint = match (told, near) {
+        _ if takes_keys && let Some(key) = key => format!("it is a key of the config: `--set {key}=VALUE`"),
         (Some(told), _) => told.to_owned(),
         (None, Some(near)) => format!("did you mean `{near}`?"),
         (None, None) => explained_by(program, arguments),
@@ -38,10 +42,37 @@ fn suggestion(value: &ContextValue) -> Option<String> {
     }
 }
 
-/// Which help to read: that of the command, where there is such a command.
-fn explained_by(program: &Command, arguments: &[String]) -> String {
+/// The key of a config that an option is named after, of those that people look for first.
+fn key_of(option: &str) -> Option<&'static str> {
+    let name = option.trim_start_matches('-').split(['=', ' ']).next()?.replace('_', "-");
+    let keys = [
+        ("batch-size", "train.batch_tokens"),
+        ("batch-tokens", "train.batch_tokens"),
+        ("corpus", "data.corpus"),
+        ("encoding", "position"),
+        ("heads", "model.heads"),
+        ("layers", "model.layers"),
+        ("learning-rate", "train.learning_rate"),
+        ("lr", "train.learning_rate"),
+        ("name", "name"),
+        ("position", "position"),
+        ("seed", "seed"),
+        ("size", "model.size"),
+        ("steps", "train.steps"),
+        ("width", "model.width"),
+    ];
+    keys.into_iter().find(|(known, _)| *known == name).map(|(_, key)| key)
+}
+
+/// The command of a command line, where there is such a command.
+fn explained_command<'a>(program: &'a Command, arguments: &[String]) -> Option<&'a Command> {
     let command = arguments.iter().skip(1).find(|argument| !argument.starts_with('-'));
-    match command.and_then(|name| program.find_subcommand(name)) {
+    command.and_then(|name| program.find_subcommand(name))
+}
+
+/// Which help to read.
+fn explained_by(program: &Command, arguments: &[String]) -> String {
+    match explained_command(program, arguments) {
         Some(command) => format!("`longwave {} --help` explains its arguments", command.get_name()),
         None => "`longwave --help` lists the commands".to_owned(),
     }

@@ -4,6 +4,7 @@
 //! the value in backticks, and one `hint:` line that says what to do. It also carries the exit code
 //! the command line ends with.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -156,12 +157,17 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .map(|candidate| (edit_distance(word, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= 1 + candidate.len().max(word.len()) / 4)
-        .min_by_key(|(distance, _)| *distance)
+        .min_by_key(|(distance, candidate)| (*distance, Reverse(common_beginning(word, candidate))))
         .map(|(_, candidate)| candidate)
 }
 
+/// How many characters two words begin with alike. Slips are rare at the beginning of a word.
+fn common_beginning(a: &str, b: &str) -> usize {
+    a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count()
+}
+
 /// Levenshtein distance between two words.
-fn edit_distance(a: &str, b: &str) -> usize {
+pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, ca) in a.chars().enumerate() {
@@ -179,6 +185,12 @@ fn edit_distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_words_as_near_the_one_that_begins_alike_is_the_nearest() {
+        assert_eq!(nearest("rop", ["drop", "rope"]), Some("rope"));
+        assert_eq!(nearest("stps", ["tips", "steps"]), Some("steps"));
+    }
 
     #[test]
     fn shows_message_blank_line_and_hint() {

@@ -43,7 +43,7 @@ pub(crate) fn train(
         let reached = tokenizer.vocab_size();
         let allowed = format!("the training text supports no more than {reached} entries");
         return Err(Error::value("data.tokenizer.vocab_size", vocab_size, allowed)
-            .hint(format!("set it to {reached} or less, or train on more text")));
+            .hint(format!("write `--set data.tokenizer.vocab_size={reached}`, or train on more text")));
     }
     Ok(tokenizer)
 }

@@ -231,7 +231,7 @@ impl TrainConfig {
                 self.batch_tokens,
                 format!("it must be a multiple of `{} = {}`", at("length"), self.length),
             )
-            .hint(format!("use {near}")));
+            .hint(format!("write `{} = {near}`", at("batch_tokens"))));
         }
         // Tokens are counted through all stages, and reported as numbers that f64 holds.
         if self.steps.saturating_mul(self.batch_tokens as u64) > 1 << 53 {
@@ -287,7 +287,7 @@ mod tests {
             change(&mut config);
             config.validate("train").unwrap_err()
         };
-        assert_eq!(error(|c| c.batch_tokens = 1000).hint_text(), Some("use 1024"));
+        assert_eq!(error(|c| c.batch_tokens = 1000).hint_text(), Some("write `train.batch_tokens = 1024`"));
         assert!(error(|c| c.accumulation = 5).message().contains("32 sequences"));
         assert!(error(|c| c.learning_rate = f64::NAN).message().starts_with("`train.learning_rate"));
         assert!(error(|c| c.warmup = Steps::Share(1.5)).message().starts_with("`train.warmup"));

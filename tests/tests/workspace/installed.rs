@@ -155,6 +155,17 @@ fn init_writes_a_config_and_overwrites_nothing_by_itself() {
     place.ok(&["new", "alibi.toml", "--out", "sub/mine.toml"]);
     assert!(place.path("empty/sub/mine.toml").exists());
     place.ok(&["init", "alibi.toml", "--force"]);
+    // A config of another file name has that name, so that its run has a folder of its own.
+    place.ok(&["init", "alibi.toml", "--out", "mine.toml"]);
+    let text = |name: &str| fs::read_to_string(place.path(&format!("empty/{name}"))).unwrap();
+    let named = |name: &str| {
+        text(name).lines().filter(|line| line.starts_with("name = ")).collect::<Vec<_>>().join("")
+    };
+    assert_eq!(
+        (named("alibi.toml").as_str(), named("mine.toml").as_str()),
+        ("name = \"alibi\"", "name = \"mine\"")
+    );
+    assert_eq!(text("mine.toml").replace("name = \"mine\"", "name = \"alibi\""), text("alibi.toml"));
     assert!(fs::read_to_string(place.path("empty/alibi.toml")).unwrap().contains("ALiBi"));
     let unknown = place.run(&["init", "alibe"]);
     assert_eq!(unknown.code, Some(2));

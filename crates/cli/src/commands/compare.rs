@@ -47,7 +47,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             filter.extend.push(Reference::from_value(&value, "--extend")?);
         }
     }
-    let compared = compare(&a, &b, &filter, arguments.metric)?;
+    let mut compared = compare(&a, &b, &filter, arguments.metric)?;
+    let model = |side: &Side| side.runs.iter().flatten().next().map(|row| row.config_hash.clone());
+    if model(&a) != model(&b) && compared.list.iter().all(|one| one.seeds == 1) {
+        let unit = unit(&compared.list);
+        compared.notes.push(format!(
+            "one seed each: intervals are over {unit}s, and say nothing about other seeds of the two configs"
+        ));
+    }
     if arguments.json {
         return json_lines(&compared.list);
     }
@@ -118,10 +125,20 @@ fn find(run: &str) -> Result<Vec<PathBuf>> {
     match found.as_slice() {
         [key] => Ok(vec![Path::new(STORE).join(key)]),
         [] => Err(Error::usage(format!("`{run}` holds no results, and no run of the store begins so"))
-            .hint("name a run's folder, such as `runs/rope-0`, or a key that `longwave runs` lists")),
+            .hint(match near_run(run) {
+                Some(near) => format!("did you mean `{}`?", near.display()),
+                None => "name the folder of a run that is trained, such as `runs/rope-0`, or a key that `longwave runs` lists"
+                    .to_owned(),
+            })),
         many => Err(Error::usage(format!("{} runs of the store begin with `{run}`", many.len()))
             .hint("give more of the key")),
     }
+}
+
+/// The run of that name in the folder where runs are kept.
+fn near_run(run: &str) -> Option<PathBuf> {
+    let near = Path::new("runs").join(run);
+    holds_results(&near).then_some(near)
 }
 
 /// The runs in a folder whose names match the last part of a path, in which `*` stands for anything.
@@ -263,7 +280,7 @@ impl Column {
             Self::Length => Header::number("length"),
             Self::First => Header::number(if is_loss { "ppl" } else { "first" }),
             Self::Other => Header::number("other"),
-            Self::Difference => Header::number(if is_loss { "nats" } else { "minus" }),
+            Self::Difference => Header::number("difference"),
             Self::Error => Header::number("se"),
             Self::Interval => Header::number("95% (t)"),
             Self::Bootstrap => Header::number("95% (bootstrap)"),
@@ -291,10 +308,19 @@ impl Column {
             Self::Error => number(one.se),
             Self::Interval => ends(one.interval),
             Self::Bootstrap => ends(one.bootstrap),
-            Self::P => number(one.p_holm) + if one.repeats { " =" } else { "" },
+            Self::P => p_value(one.p_holm) + if one.repeats { " =" } else { "" },
             Self::Paired if one.seeds > 1 => format!("{}, {}", one.seeds, one.documents),
             Self::Paired => one.documents.to_string(),
         }
+    }
+}
+
+/// A probability with four digits; one that is smaller is no zero.
+fn p_value(p: Option<f64>) -> String {
+    match p {
+        None => "-".to_owned(),
+        Some(small) if small < 1e-4 => "<0.0001".to_owned(),
+        Some(p) => format!("{p:.4}"),
     }
 }
 

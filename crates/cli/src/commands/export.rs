@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// A run's folder, such as `runs/rope-0`
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// The folder to write, new or empty
+    /// The folder to write: new, empty, or an earlier export
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// Which checkpoint to write
@@ -47,8 +47,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     status(&match exported.obstacle {
         None => format!("wrote {folder} as `{kind}`, which other tools read{}", scaled(&exported)),
         Some(obstacle) => format!(
-            "wrote {folder} as `{kind}`: `longwave import` reads it, other tools cannot. No published architecture \
-             computes this model: {obstacle}"
+            "wrote {folder} as `{kind}`: `longwave import` reads it, other tools cannot. No architecture that Longwave \
+             writes computes this model: {obstacle}"
         ),
     });
     Ok(())

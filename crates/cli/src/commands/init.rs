@@ -37,12 +37,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return Err(Error::usage(format!("`{shown}` is there already"))
             .hint("choose another file with `--out`, or overwrite it with `--force`"));
     }
-    file::write(&out, text.as_bytes())?;
+    file::write(&out, named(text, stem(&out.to_string_lossy())).as_bytes())?;
     status(&match kind {
         Kind::Config => format!("wrote {shown}; `longwave train --config {shown}` trains it"),
         Kind::Study => format!("wrote {shown}; `longwave study {shown}` runs it"),
     });
     Ok(())
+}
+
+/// The text with the `name` of its file, so that its runs have a folder of their own.
+fn named(text: &str, name: &str) -> String {
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_' | '.');
+    let is_name = |line: &&str| line.starts_with("name = \"");
+    match text.lines().find(is_name).filter(|_| !name.is_empty() && name.chars().all(is_plain)) {
+        Some(line) => text.replacen(line, &format!("name = \"{name}\""), 1),
+        None => text.to_owned(),
+    }
 }
 
 /// A config or a study of the program; `.toml` may be left out.

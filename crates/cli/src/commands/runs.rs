@@ -49,7 +49,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn list(store: &Store) -> Result<()> {
     let keys = store.begun()?;
     if keys.is_empty() {
-        status(&format!("`{}` holds no runs", store.folder().display()));
+        let folder = store.folder().display();
+        status(&format!("`{folder}` holds no runs: no study was run. `longwave train` has a folder for each run, as runs/rope-0"));
         return Ok(());
     }
     let users = users(store)?;

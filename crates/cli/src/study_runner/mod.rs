@@ -140,7 +140,10 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     for one in plan.left_out().into_iter().take(MOST_LEFT_OUT) {
         status(&format!("left out  {one}"));
     }
-    study.claims.iter().try_for_each(|claim| judge::check(claim, &plan))?;
+    study.claims.iter().try_for_each(|claim| judge::check(claim, &plan)).map_err(|error| {
+        // A claim about a run whose config is wrong may name what was meant: the config is the mistake.
+        plan.first_refused().unwrap_or(error)
+    })?;
     if let Some(length) = study.best {
         ranking::check(&plan, length)?;
     }

@@ -1,7 +1,7 @@
 //! What serde found wrong, in the words of a config.
 
 use super::unknown_key;
-use crate::error::{Error, nearest};
+use crate::error::{Error, edit_distance, nearest};
 use toml::{Table, Value};
 
 pub(super) fn join(section: &str, path: &str) -> String {
@@ -29,6 +29,12 @@ pub(super) fn explain(table: &Table, section: &str, path: &str, message: &str) -
     if message.starts_with("missing field")
         && let Some(field) = quoted.first()
     {
+        let there = if path.is_empty() { Some(table) } else { lookup(table, path).and_then(Value::as_table) };
+        let slip = there.and_then(|there| there.keys().find(|key| edit_distance(field, key) == 1));
+        if let Some(slip) = slip {
+            return Error::usage(format!("`{}` is missing", join(section, &join(path, field))))
+                .hint(format!("is `{slip}` meant? `longwave schema` says what `{field}` takes"));
+        }
         return Error::usage(format!("`{}` is missing", join(section, &join(path, field))))
             .hint(format!("add `{field} = ...`; `longwave schema` says what it takes"));
     }

@@ -90,7 +90,11 @@ pub trait Rules: Sync {
              longest has {longest}",
             least + 1,
         ));
-        error.hint(format!("evaluate lengths up to {}, or use a corpus of longer documents", longest - 1))
+        let most = longest.saturating_sub(1);
+        error.hint(format!(
+            "read lengths up to {most}, with `--lengths {most}` behind `eval` or `--set 'evaluate.lengths=[{most}]'` behind \
+             `train`, or use a corpus of longer documents"
+        ))
     }
 
     /// The keys that each of its rows has, those of earlier programs too.

@@ -201,6 +201,11 @@ impl ResultRow {
                 return Err(format!("`{name} = {tokens}` is no length of a text"));
             }
         }
+        if let Some(bucket) = self.settings.protocol.bucket(&self.settings.keys)
+            && !(1..=LONGEST).contains(&bucket)
+        {
+            return Err(format!("`bucket = {bucket}` is no number of places"));
+        }
         let places = self.positions.iter().flatten();
         if let Some(place) = places.clone().find(|place| place.position >= length) {
             return Err(format!("`position = {}` is no place in a text of {length} tokens", place.position));

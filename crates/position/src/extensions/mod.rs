@@ -17,6 +17,7 @@ use common::Common;
 use numbers::check_numbers;
 use schema::with_common;
 
+use crate::encodings;
 use crate::extension::{Example, Extend, Lengths};
 use crate::reading::Reading;
 use crate::registry::{ExtensionEntry, Kinds, RegisteredExtension};
@@ -84,7 +85,13 @@ macro_rules! extensions {
                     let extension = Extension::Registered(entry.read(&rest, section)?);
                     return Ok(Self { extension, common });
                 }
-                Err(unknown_kind(section, &kind, kinds().iter().map(|entry| entry.kind)))
+                let error = unknown_kind(section, &kind, kinds().iter().map(|entry| entry.kind));
+                if encodings::kinds().iter().any(|entry| entry.kind == kind) {
+                    return Err(error.hint(format!(
+                        "`{kind}` is an encoding, with which a model is trained: `kind = \"{kind}\"` in `[position]`"
+                    )));
+                }
+                Err(error)
             }
 
             /// The schema of every extension, in the order of the list.

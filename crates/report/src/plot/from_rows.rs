@@ -2,9 +2,10 @@
 
 use super::{Axis, Chart, Looks, Point, Role, Scale, Series};
 use crate::block::{Block, Line, multiple};
-use crate::curve::{Span, longest_with_curve, loss_within, rows_with_curve, spans};
+use crate::curve::{Span, longest_with_curve, loss_within, rows_with_curve};
 use crate::table::{Cell, Table, across, text_of};
 use longwave_eval::Metric;
+use std::collections::BTreeSet;
 
 /// A reader can follow up to so many lines in one chart.
 const READABLE: usize = 12;
@@ -174,7 +175,11 @@ fn mean_curve(line: &Line, length: usize, bucket: usize) -> Vec<Point> {
         let x = (span.first + span.last) as f64 / 2.0;
         (!losses.is_empty()).then_some(Point { x, y: mean, bar: None })
     };
-    spans(length, bucket).into_iter().filter_map(point).collect()
+    // Places that rows hold: a row may claim any length.
+    let places = rows.iter().flat_map(|row| row.positions.iter().flatten());
+    let firsts: BTreeSet<usize> = places.map(|place| place.position / bucket * bucket).collect();
+    let spans = firsts.into_iter().map(|first| Span { first: first + 1, last: (first + bucket).min(length) });
+    spans.filter_map(point).collect()
 }
 
 /// Losses while training.

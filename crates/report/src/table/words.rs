@@ -136,7 +136,8 @@ pub(super) fn marks(block: &Block, cells: &[&Cell], order: Metric, column: &str)
     if block.lines.len() > 1 {
         let length = length_of_order(block);
         let multiple = multiple(length, block.settings.train_length);
-        notes.push(format!("sorted by the {} at {length} ({multiple})", order.in_words()));
+        let of = if block.runs().len() > 1 { "the lines of each run are sorted" } else { "sorted" };
+        notes.push(format!("{of} by the {} at {length} ({multiple})", order.in_words()));
     }
     if block.lines.iter().any(Line::is_baseline) {
         let length = block.settings.train_length;

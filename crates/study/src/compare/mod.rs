@@ -231,11 +231,13 @@ impl Found {
             }
         }
         let (a, b) = (&pairing.a.name, &pairing.b.name);
-        let mut notes: Vec<String> = counts
+        // The most frequent obstacle stands for the others.
+        let total: usize = counts.iter().map(|(_, count)| count).sum();
+        let most = if counts.len() > 1 { "most differ" } else { "the nearest differs" };
+        let frequent = counts.into_iter().rev().max_by_key(|(_, count)| *count);
+        let mut notes: Vec<String> = frequent
+            .map(|(keys, _)| format!("{total} measured for {a} have no partner in {b}: {most} in {keys}"))
             .into_iter()
-            .map(|(keys, count)| {
-                format!("{count} measured for {a} have no partner in {b}: the nearest differs in {keys}")
-            })
             .collect();
         if let Some(error) = self.other_text.first() {
             notes.push(format!("{} left out: {}", self.other_text.len(), error.message()));

@@ -116,6 +116,20 @@ impl Threads {
     }
 }
 
+/// What to write in the place of a key that a study has elsewhere.
+fn hint_of_foreign(key: &str) -> Option<&'static str> {
+    match key {
+        "encoding" | "encodings" | "positions" => Some(
+            "vary the encoding on an axis: `[[axis]]` with `key = \"position\"` and `values = [\"rope\", \"alibi\"]` below it",
+        ),
+        "data" | "model" | "position" | "train" => Some(
+            "a key of all runs stands in `[set]`, as `set = { train = { steps = 60 } }`; one that varies has an `[[axis]]`",
+        ),
+        "lengths" | "extend" | "protocol" => Some("it is a key of `[[evaluate]]`"),
+        _ => None,
+    }
+}
+
 fn one_seed() -> Seeds {
     Seeds::Count(1)
 }
@@ -159,7 +173,11 @@ impl Study {
         let claims = take_tables(&mut document, "claim")?;
         if let Some(key) = document.keys().find(|key| !KEYS.contains(&key.as_str())) {
             let known: Vec<&str> = KEYS.into_iter().chain(SECTIONS).collect();
-            return Err(pointed(longwave_core::config::unknown_key(key, key, &known)));
+            let error = longwave_core::config::unknown_key(key, key, &known);
+            return Err(match hint_of_foreign(key) {
+                Some(hint) => error.hint(hint),
+                None => pointed(error),
+            });
         }
         let top: Top = read(&document, "").map_err(pointed)?;
         check_name(&top.name)?;

@@ -146,7 +146,8 @@ impl Plan {
 
     /// Whether a run is one of the first `count` seeds.
     pub fn is_within(&self, run: usize, count: usize) -> bool {
-        self.seeds[..count.min(self.seeds.len())].contains(&self.runs[run].seed)
+        // The seeds of a combination follow each other, in their order.
+        run % self.seeds.len() < count
     }
 
     /// The runs that can be done, with their places in the plan, each work once.
@@ -158,6 +159,12 @@ impl Plan {
     /// The runs that can be done, with their places in the plan.
     pub fn jobs(&self) -> impl Iterator<Item = (usize, &Job)> {
         self.runs.iter().enumerate().filter_map(|(index, run)| Some((index, run.job.as_ref().ok()?)))
+    }
+
+    /// What is wrong with the config of the first run that has none.
+    pub fn first_refused(&self) -> Option<Error> {
+        let refused = self.runs.iter().find(|run| run.job.is_err())?;
+        refused.job.as_ref().err().map(|error| error.clone().context(refused.title()))
     }
 
     /// Checks that some run can be done, and that every entry of an evaluation applies where it is asked for: to one of
@@ -199,13 +206,16 @@ impl Expansion<'_, '_> {
     /// Plans all seeds of one combination.
     fn cell(&mut self, points: &[&Point], runs: &mut Vec<Planned>) {
         let labels: Vec<String> = points.iter().map(|point| point.label.clone()).collect();
-        let cell = self.config(points, &labels);
+        let cell = self.config(points, &labels).and_then(|(config, content, left_out)| {
+            let (hash, evaluation) = (config.run.hash_by_seed(&content)?, evaluation_of(&config)?);
+            Ok((config, hash, evaluation, left_out))
+        });
         for &seed in &self.study.seeds {
             let job = match &cell {
-                Ok((config, content, _)) => self.job(config, content, seed),
+                Ok((config, hash, evaluation, _)) => Ok(self.job(config, &hash(seed), evaluation, seed)),
                 Err(error) => Err(error.clone()),
             };
-            let left_out = cell.as_ref().map_or_else(|_| Vec::new(), |(_, _, left_out)| left_out.clone());
+            let left_out = cell.as_ref().map_or_else(|_| Vec::new(), |(.., left_out)| left_out.clone());
             runs.push(Planned { labels: labels.clone(), seed, job, left_out });
         }
     }
@@ -244,10 +254,10 @@ impl Expansion<'_, '_> {
         Ok((config, content?, left_out))
     }
 
-    fn job(&self, config: &Config, content: &str, seed: u64) -> Result<Job> {
+    /// The work of one seed; `hash` is that of its config.
+    fn job(&self, config: &Config, hash: &str, evaluation: &str, seed: u64) -> Job {
         let mut config = config.clone();
         config.run.seed = seed;
-        let hash = config.run.hash(content)?;
         let trains_head_scale = config.run.stages.iter().any(|stage| stage.trained.head_scale().is_some());
         let key = short_hash(json!({
             "format": FORMAT,
@@ -255,12 +265,16 @@ impl Expansion<'_, '_> {
             "config": hash,
             "device": self.device,
         }));
-        let blocks = serde_json::to_value(&config.evaluate)
-            .map_err(|error| Error::failed(format!("`evaluate` cannot be hashed: {error}")))?;
-        let evaluation = short_hash(json!({ "format": row::FORMAT, "evaluate": blocks }));
         config.run.name.clone_from(&key);
-        Ok(Job { key, evaluation, config })
+        Job { key, evaluation: evaluation.to_owned(), config }
     }
+}
+
+/// Identifies the evaluations of a combination, which are those of all its seeds.
+fn evaluation_of(config: &Config) -> Result<String> {
+    let blocks = serde_json::to_value(&config.evaluate)
+        .map_err(|error| Error::failed(format!("`evaluate` cannot be hashed: {error}")))?;
+    Ok(short_hash(json!({ "format": row::FORMAT, "evaluate": blocks })))
 }
 
 /// The kind of a document's encoding; empty where it names none, which is an error later.

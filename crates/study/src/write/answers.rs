@@ -41,13 +41,13 @@ pub(super) fn claims(claims: &[Judged], looks: &Looks) -> Grid {
         setting: String::new(),
         headers: vec![
             Header::words("claim"),
+            Header::words("verdict"),
             Header::number("tolerance"),
             Header::number("difference"),
             Header::number("adjusted interval"),
             Header::number("bootstrap 95%"),
             Header::number("p (Holm)"),
             Header::number("seeds, documents"),
-            Header::words("verdict"),
         ],
         rows: claims.iter().map(verdict).collect(),
         notes,
@@ -61,8 +61,8 @@ fn verdict(claim: &Judged) -> Vec<Entry> {
         format!("{} ({:.2}%)", ends(Some((interval.low, interval.high))), 100.0 * claim.level)
     });
     let added = if claim.is_added { " (added)" } else { "" };
-    let texts = [
-        says(claim),
+    let verdict = Entry { strong: true, ..Entry::new(format!("{}{added}", claim.verdict.word())) };
+    let evidence = [
         claim.tolerance.to_string(),
         difference.map_or("not measured".to_owned(), |it| format!("{:+.4}", it.mean)),
         interval,
@@ -70,8 +70,7 @@ fn verdict(claim: &Judged) -> Vec<Entry> {
         claim.p.map_or("-".to_owned(), p_value),
         difference.map_or("-".to_owned(), |it| format!("{}, {}", it.seeds, it.documents)),
     ];
-    let verdict = Entry { strong: true, ..Entry::new(format!("{}{added}", claim.verdict.word())) };
-    texts.into_iter().map(Entry::new).chain([verdict]).collect()
+    [Entry::new(says(claim)), verdict].into_iter().chain(evidence.map(Entry::new)).collect()
 }
 
 /// The claim's sentence, with its metric where that is not the loss.

@@ -123,8 +123,15 @@ impl Run {
         if folder.join("config.toml").exists() {
             return read_config(folder);
         }
-        Err(Error::usage(format!("`{}` holds no run: it has no `config.toml`", folder.display()))
-            .hint("name the folder that `longwave train` wrote, such as `runs/rope-0`"))
+        let near = Path::new("runs").join(folder);
+        let hint = if near.join("config.toml").exists() {
+            format!("did you mean `{}`?", near.display())
+        } else if folder.join("config.json").exists() {
+            format!("`longwave import {}` makes a run of a folder in Hugging Face's layout", folder.display())
+        } else {
+            "name the folder that `longwave train` wrote, such as `runs/rope-0`".to_owned()
+        };
+        Err(Error::usage(format!("`{}` holds no run: it has no `config.toml`", folder.display())).hint(hint))
     }
 
     /// Takes the right to train in the folder, until what it gives is dropped; the system releases it when the process ends,

@@ -1,16 +1,13 @@
 //! The pages of `docs/src/reference`, made from what the program prints about itself.
 
 use super::keys::{Schema, owners, sentence};
-use super::{program, repository};
+use super::{GENERATED, hold, program, repository};
 use longwave_eval::Metric;
 use longwave_eval::fields;
 use longwave_eval::row::columns::columns;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
-
-const GENERATED: &str =
-    "<!-- Made by `UPDATE_DOCS=1 cargo test --package longwave-tests --test workspace docs`. -->\n\n";
 
 /// With `UPDATE_DOCS=1` the pages, and the counts in the README, are written again.
 #[test]
@@ -27,15 +24,8 @@ fn the_reference_is_what_the_program_says() {
         ("docs/src/reference/commands.md", commands()),
         ("docs/src/reference/config.md", config(&schema)),
     ];
-    let update = std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1");
     for (name, text) in pages {
-        let path = repository(name);
-        if update {
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, &text).unwrap();
-        }
-        let there = fs::read_to_string(&path).unwrap_or_default();
-        assert!(there == text, "{name} is not what the program says: write it again with UPDATE_DOCS=1");
+        hold(name, &text);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where the trained models of a study attend, from its committed `attention.csv`.
 
+use super::super::results::{Study, cells};
 use super::super::{program, repository};
-use super::results::{Study, cells};
 use longwave_report::plot::{Axis, Chart, Point, Role, Scale, Series};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pub(super) struct Attention {
 
 impl Attention {
     pub(super) fn read(study: &Study) -> Self {
-        let text = fs::read_to_string(repository(&path(study.name))).unwrap();
+        let text = fs::read_to_string(repository(&path(&study.name))).unwrap();
         Self { rows: text.lines().skip(1).map(cells).collect(), train_length: study.train_length }
     }
 
@@ -100,5 +100,5 @@ pub(super) fn measure(study: &Study, store: &Path) {
             }
         }
     }
-    fs::write(repository(&path(study.name)), text).unwrap();
+    fs::write(repository(&path(&study.name)), text).unwrap();
 }

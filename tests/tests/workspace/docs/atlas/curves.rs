@@ -1,6 +1,6 @@
 //! Curves of perplexity by length, among those of all others.
 
-use super::results::Study;
+use super::super::results::Study;
 use longwave_eval::WINDOW_BASELINE;
 use longwave_report::plot::{Axis, Chart, Point, Role, Scale, Series};
 

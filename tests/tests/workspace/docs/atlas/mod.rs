@@ -1,32 +1,26 @@
 //! The atlas: a page for every encoding and every extension, made from what their files state, from pictures of them, and from
 //! the committed results of two studies.
 //!
-//! `UPDATE_DOCS=1 cargo test --package longwave-tests --test workspace docs::atlas` writes pages and pictures again. With
-//! `ATLAS_STORE=DIR`, the store of the studies' runs, it measures `attention.csv` again too.
+//! `UPDATE_DOCS=1` writes pages and pictures again. With `ATLAS_STORE=DIR`, the store of the studies' runs, it measures `attention.csv` again too.
 
 mod attention;
 mod curves;
 mod overview;
 mod page;
 mod pictures;
-mod results;
-mod sentences;
 
-use super::repository;
+use super::results::Study;
+use super::{GENERATED, hold, repository, updates};
 use crate::common::PROGRAM;
 use attention::Attention;
 
 use longwave_inspect::catalog;
 use longwave_position::{ExtensionConfig, Lengths, extensions};
 use pictures::Pictures;
-use results::Study;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
-
-const GENERATED: &str =
-    "<!-- Made by `UPDATE_DOCS=1 cargo test --package longwave-tests --test workspace docs::atlas`. -->\n\n";
 
 /// Where the pages are.
 const ATLAS: &str = "docs/src/atlas";
@@ -52,10 +46,6 @@ impl Studies {
     }
 }
 
-fn updates() -> bool {
-    env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1")
-}
-
 /// What the program prints; `None` where it fails.
 fn printed(arguments: &[&str]) -> Option<String> {
     let output = Command::new(PROGRAM).args(arguments).output().unwrap();
@@ -73,19 +63,12 @@ fn the_atlas_is_what_code_and_studies_say() {
         for folder in ["encodings", "extensions", "pictures"] {
             fs::create_dir_all(repository(&format!("{ATLAS}/{folder}"))).unwrap();
         }
-        for (name, text) in &pages {
-            fs::write(repository(&format!("{ATLAS}/{name}")), text).unwrap();
-        }
         for (name, svg) in &pictures.files {
             fs::write(repository(&format!("{ATLAS}/pictures/{name}")), svg).unwrap();
         }
     }
     for (name, text) in &pages {
-        let now = fs::read_to_string(repository(&format!("{ATLAS}/{name}"))).unwrap_or_default();
-        assert!(
-            now == *text,
-            "{ATLAS}/{name} is not what code and studies say: write it again with UPDATE_DOCS=1"
-        );
+        hold(&format!("{ATLAS}/{name}"), text);
     }
     assert_eq!(there("pictures", "svg"), pictures.files.keys().cloned().collect::<Vec<_>>());
     for folder in ["encodings", "extensions"] {
@@ -123,7 +106,6 @@ fn pages(pictures: &mut Pictures) -> BTreeMap<String, String> {
         pages.insert(format!("extensions/{}.md", info.kind), text);
     }
     pages.insert("index.md".to_owned(), overview::overview(&encodings, &extensions, &studies, pictures));
-    pages.insert("../results.md".to_owned(), sentences::page(&studies));
     pages.insert("../SUMMARY.md".to_owned(), overview::summary(&encodings, &extensions));
     pages
 }

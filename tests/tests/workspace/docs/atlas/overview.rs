@@ -1,10 +1,10 @@
 //! The overview: every curve in small, a table, the symbols of the formulas; and the atlas's part of the book's summary.
 
 use super::super::repository;
+use super::super::results::Study;
 use super::curves::{Line, chart};
 use super::page::verdicts;
 use super::pictures::Pictures;
-use super::results::Study;
 use super::{GENERATED, Studies};
 use longwave_eval::WINDOW_BASELINE;
 use longwave_inspect::catalog::{EncodingInfo, ExtensionInfo};

@@ -2,10 +2,10 @@
 
 use super::super::keys::sentence;
 use super::super::reference::linked;
+use super::super::results::{Claim, Study};
 use super::Studies;
 use super::curves::{Line, chart};
 use super::pictures::{Pictures, direct, is_defined, of_encoding, of_extension, shown_with};
-use super::results::{Claim, Study};
 use longwave_eval::WINDOW_BASELINE;
 use longwave_inspect::catalog::{EncodingInfo, ExtensionInfo, HookPoint};
 use longwave_inspect::typeset;

@@ -1,0 +1,247 @@
+//! What a newcomer can rely on, in single sentences: `docs/src/results.md`. Numbers and verdicts come from the committed results.
+
+use super::results::{Mean, Measured, Study};
+use super::{GENERATED, hold};
+use std::fmt::Write as _;
+
+/// The studies that the sentences are about.
+const STUDIES: [&str; 2] = ["every-encoding", "every-extension"];
+
+/// A sentence. `{STUDY|LABEL|READING|8}` is the perplexity of a reading at 8L; `|step=300` or `|PROTOCOL` behind it choose
+/// another checkpoint or protocol. Under `task` it is the exact match in per cent.
+struct Sentence {
+    text: &'static str,
+    /// The claims that it rests on, word for word as a study has them: that of the first of the studies, or `STUDY: CLAIM`.
+    claims: &'static [&'static str],
+    /// The pages of the atlas about it.
+    pages: &'static [&'static str],
+}
+
+const SENTENCES: &[Sentence] = &[
+    Sentence {
+        text: "RoPE breaks past its training length: read as trained, it has a perplexity of {every-encoding|rope|direct|1} at L, \
+               {every-encoding|rope|direct|2} at 2L and {every-encoding|rope|direct|8} at 8L.",
+        claims: &["none, direct < rope, direct at 8L"],
+        pages: &["encodings/rope"],
+    },
+    Sentence {
+        text: "Position interpolation without further training is no help at 2L ({every-extension|rope|linear|2}): whether it is worse than no change \
+               depends on the seed.",
+        claims: &["rope, linear > rope, direct at 2L"],
+        pages: &["extensions/linear"],
+    },
+    Sentence {
+        text: "NTK-aware base conversion is better than no change at 2L ({every-extension|rope|ntk no log_n|2}) and at 4L \
+               ({every-extension|rope|ntk no log_n|4}, where no change gives {every-extension|rope|direct no log_n|4}).",
+        claims: &["rope, ntk < rope, direct at 2L", "rope, ntk < rope, direct at 4L"],
+        pages: &["extensions/ntk"],
+    },
+    Sentence {
+        text: "At 8L YaRN is far ahead of NTK: {every-encoding|rope|yarn|8} and {every-encoding|rope|ntk|8}.",
+        claims: &["rope, yarn < rope, ntk at 8L"],
+        pages: &["extensions/yarn"],
+    },
+    Sentence {
+        text: "The two ramps that are called YaRN are two methods at short training lengths: at 8L that of the code reads \
+               {every-extension|rope|yarn ramp=code no log_n|8}, that of the paper {every-extension|rope|yarn ramp=paper no log_n|8}.",
+        claims: &["rope, yarn ramp=code < rope, yarn ramp=paper at 8L"],
+        pages: &["extensions/yarn"],
+    },
+    Sentence {
+        text: "Su's mixed base conversion is better than his fixed one at 8L.",
+        claims: &["rope, su_ntk_mixed < rope, su_ntk_fixed at 8L"],
+        pages: &["extensions/su_ntk_mixed"],
+    },
+    Sentence {
+        text: "ReRoPE with a window of L/2 is better than every change of frequencies among the claims: \
+               {every-extension|rope|rerope window=L/2 no log_n no allow_untrained|8} at 8L.",
+        claims: &["rope, rerope window=L/2 < rope, su_ntk_mixed at 8L", "rope, rerope < rope, ntk at 8L"],
+        pages: &["extensions/rerope"],
+    },
+    Sentence {
+        text: "Its window must stay below L: with a window of L it reads {every-extension|rope|rerope window=L no log_n \
+               allow_untrained=true|8} at 8L.",
+        claims: &["rope, rerope window=L allow_untrained=true > rope, rerope window=L/2 at 8L"],
+        pages: &["extensions/rerope"],
+    },
+    Sentence {
+        text: "Leaky ReRoPE is better than the mixed base conversion too.",
+        claims: &["rope, leaky_rerope < rope, su_ntk_mixed at 8L"],
+        pages: &["extensions/leaky_rerope"],
+    },
+    Sentence {
+        text: "Scaling by log n after the fact helps ReRoPE ({every-extension|rope|rerope window=L/2 log_n=true no allow_untrained|8} at \
+               8L), whose distances stay known.",
+        claims: &["rope, rerope window=L/2 log_n=true < rope, rerope window=L/2 at 8L"],
+        pages: &["extensions/rerope"],
+    },
+    Sentence {
+        text: "It does not help NTK.",
+        claims: &["rope, ntk log_n=true < rope, ntk at 8L"],
+        pages: &["extensions/ntk"],
+    },
+    Sentence {
+        text: "Normalised keys make RoPE break later: {every-extension|key norm|direct no log_n|8} at 8L, read as trained.",
+        claims: &["key norm, direct < rope, direct at 8L"],
+        pages: &["encodings/rope"],
+    },
+    Sentence {
+        text: "A layer with windowed RoPE below one without an encoding (HWFA) is nearly flat: {every-extension|hwfa|direct no log_n|8} at 8L.",
+        claims: &["hwfa, direct < rope, direct at 8L"],
+        pages: &["encodings/rope"],
+    },
+    Sentence {
+        text: "HoPE, which drops the bands that never turn within L, breaks later than RoPE: {every-encoding|hope|direct|8} at 8L.",
+        claims: &["hope, direct < rope, direct at 8L"],
+        pages: &["encodings/rope"],
+    },
+    Sentence {
+        text: "So does PoPE: {every-encoding|pope|direct|8} at 8L.",
+        claims: &["pope, direct < rope, direct at 8L"],
+        pages: &["encodings/pope"],
+    },
+    Sentence {
+        text: "ALiBi is flat to 16L, but reads worse within L than RoPE in a model of two heads: {every-encoding|alibi|direct|1} at L.",
+        claims: &["alibi, direct = alibi, window_baseline at 8L", "alibi, direct < rope, direct at 8L"],
+        pages: &["encodings/alibi"],
+    },
+    Sentence {
+        text: "KERPLE is flat and loses nothing within L: {every-encoding|kerple|direct|1} at L, {every-encoding|kerple|direct|16} at 16L.",
+        claims: &["kerple, direct = kerple, window_baseline at 8L"],
+        pages: &["encodings/kerple"],
+    },
+    Sentence {
+        text: "T5's buckets hold to 2L and not to 16L, where all far distances share the last bucket.",
+        claims: &["t5, direct > kerple, direct at 16L"],
+        pages: &["encodings/t5"],
+    },
+    Sentence {
+        text: "Transformer-XL's encoding extrapolates: {every-encoding|transformer_xl|direct|16} at 16L.",
+        claims: &["transformer_xl, direct = transformer_xl, window_baseline at 8L"],
+        pages: &["encodings/transformer_xl"],
+    },
+    Sentence {
+        text: "So does Shaw's, as long as the vector that all far distances share is one that training reads: \
+               {every-encoding|shaw|direct|8} at 8L with `p_max` = L/2. With `p_max` = L, whose last vector no text of L tokens reads, five seeds \
+               had a perplexity of 29.1.",
+        claims: &["shaw, direct = shaw, window_baseline at 8L"],
+        pages: &["encodings/shaw"],
+    },
+    Sentence {
+        text: "Sinusoidal positions do not extrapolate: {every-encoding|sinusoidal|direct|1} at L, {every-encoding|sinusoidal|direct|2} at 2L.",
+        claims: &["sinusoidal, direct = sinusoidal, window_baseline at 8L"],
+        pages: &["encodings/sinusoidal"],
+    },
+    Sentence {
+        text: "Neither do the linear recursion nor FLOATER, which leave the range of training.",
+        claims: &[
+            "recursive, direct = recursive, window_baseline at 8L",
+            "floater, direct = floater, window_baseline at 8L",
+        ],
+        pages: &["encodings/recursive", "encodings/floater"],
+    },
+    Sentence {
+        text: "A table of learned positions is best stretched: interpolated it reads {every-encoding|learned|linear|8} at 8L, with a \
+               hierarchical table {every-encoding|learned hierarchical|direct|8}, with rows that nothing trained \
+               {every-encoding|learned|table|8}.",
+        claims: &[
+            "learned, linear < learned, table at 8L",
+            "learned hierarchical, direct < learned, linear at 8L",
+        ],
+        pages: &["encodings/learned", "extensions/table"],
+    },
+    Sentence {
+        text: "Of digits, conversion to a larger base beats no change, and interpolation beats both: {every-encoding|radix|direct|8} as \
+               trained, {every-encoding|radix|convert|8} converted, {every-encoding|radix|linear|8} interpolated at 8L.",
+        claims: &[
+            "radix, convert < radix, direct at 8L",
+            "radix, linear < radix, direct at 8L",
+            "radix, convert < radix, linear at 8L",
+        ],
+        pages: &["encodings/radix", "extensions/convert"],
+    },
+    Sentence {
+        text: "Positions that are multiplied with the tokens are learned worse than those that are added: \
+               {every-encoding|multiplicative|direct|1} and {every-encoding|learned|direct|1} at L.",
+        claims: &["multiplicative, direct > learned, direct at L"],
+        pages: &["encodings/multiplicative"],
+    },
+    Sentence {
+        text: "Without any encoding a model this small reads worse within L ({every-encoding|none|direct|1}) and breaks slowly \
+               ({every-encoding|none|direct|8} at 8L).",
+        claims: &["none, direct > rope, direct at L"],
+        pages: &["encodings/none"],
+    },
+];
+
+#[test]
+fn the_sentences_are_what_the_studies_say() {
+    hold("docs/src/results.md", &page(&STUDIES.map(Study::read)));
+}
+
+fn page(studies: &[Study]) -> String {
+    let mut page = format!(
+        "# What holds at this scale\n\n{GENERATED}Sentences to rely on, each with the verdict that it rests on. They are about small models: 2 layers, \
+         width 64, trained on 3.1 million tokens of the State of the Union addresses in texts of L = {} tokens, {} seeds, unless the \
+         sentence says otherwise. Larger models may differ. Numbers are test perplexities, with one standard deviation over seeds.\n\n",
+        studies[0].train_length,
+        studies[0].seeds()
+    );
+    for (index, sentence) in SENTENCES.iter().enumerate() {
+        let links: Vec<String> = sentence.pages.iter().map(|page| link(page)).collect();
+        let links = if links.is_empty() { String::new() } else { format!(" ({})", links.join(", ")) };
+        let _ = writeln!(page, "{}. {}{links}", index + 1, filled(sentence.text, studies));
+        for says in sentence.claims {
+            let (name, says) = says.split_once(": ").map_or((None, *says), |(name, says)| (Some(name), says));
+            let (study, claim) = studies
+                .iter()
+                .filter(|study| name.is_none_or(|name| study.name == name))
+                .find_map(|study| Some((study, study.claims().iter().find(|claim| claim.says == says)?)))
+                .unwrap_or_else(|| panic!("no study has the claim `{says}`"));
+            let _ = writeln!(page, "    - `{says}`: **{}** (`{}.toml`)", claim.verdict, study.name);
+        }
+    }
+    page
+}
+
+fn link(page: &str) -> String {
+    format!("[`{}`](atlas/{page}.md)", page.split('/').next_back().unwrap())
+}
+
+/// The sentence with its numbers.
+fn filled(text: &str, studies: &[Study]) -> String {
+    let mut parts = text.split('{');
+    let mut filled = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (place, rest) = part.split_once('}').unwrap();
+        filled += &number(place, studies);
+        filled += rest;
+    }
+    filled
+}
+
+/// The number that a place of a sentence names.
+fn number(place: &str, studies: &[Study]) -> String {
+    let parts: Vec<&str> = place.split('|').collect();
+    let [name, label, reading, multiple] = parts[..4] else { panic!("{place}") };
+    let (mut protocol, mut step) = ("fixed_target", None);
+    for part in &parts[4..] {
+        match part.strip_prefix("step=") {
+            Some(number) => step = Some(number.parse::<u64>().unwrap()),
+            None => protocol = part,
+        }
+    }
+    let study = studies.iter().find(|study| study.name == name).unwrap_or_else(|| panic!("{place}"));
+    let is_meant = |row: &&Measured| {
+        (row.label.as_str(), row.reading.as_str()) == (label, reading)
+            && row.length == (multiple.parse::<f64>().unwrap() * row.train_length as f64) as usize
+            && (row.protocol.as_str(), row.split.as_str()) == (protocol, "test")
+            && step.map_or(!row.is_of_kept_step, |step| row.step == step)
+    };
+    let rows: Vec<&Measured> = study.rows().filter(is_meant).collect();
+    assert!(!rows.is_empty(), "no study has {place}");
+    if protocol == "task" {
+        return Mean::share(&rows.iter().map(|row| row.exact_match.unwrap()).collect::<Vec<_>>());
+    }
+    Mean::of(&rows.iter().map(|row| row.loss).collect::<Vec<_>>()).text()
+}

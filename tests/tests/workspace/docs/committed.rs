@@ -118,6 +118,17 @@ fn the_tables_of_committed_studies_follow_from_their_results() {
     }
 }
 
+/// The numbers of a text with an error in per cent, as `15.44 ±1.0%`.
+fn perplexities(text: &str) -> Vec<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_number = |word: &str| word.starts_with(|sign: char| sign.is_ascii_digit());
+    let pairs = words
+        .windows(2)
+        .filter(|pair| is_number(pair[0]) && pair[1].starts_with('±') && pair[1].contains('%'));
+    let end = |word: &str| word.split('%').next().unwrap().to_owned() + "%";
+    pairs.map(|pair| format!("{} {}", pair[0], end(pair[1]))).collect()
+}
+
 /// What a reader looks for first: the file, the page about it, and the number of claims that stands in both.
 #[test]
 fn each_committed_study_has_a_file_and_a_page() {
@@ -135,8 +146,14 @@ fn each_committed_study_has_a_file_and_a_page() {
             read("experiments/README.md").contains(&format!("({name}.md)")),
             "experiments/README.md has no {name}"
         );
+        // What the page copies is what the study says.
+        let all = read(&format!("experiments/{name}/study.md"));
+        for number in perplexities(&page) {
+            assert!(all.contains(&number), "{name}.md has {number}, and {name}/study.md has not");
+        }
         let study = Study::read(&name);
-        let of = |verdict: &str| study.claims().iter().filter(|claim| claim.verdict == verdict).count();
+        let of =
+            |verdict: &str| study.claims().iter().filter(|claim| claim.verdict.starts_with(verdict)).count();
         let counted = format!(
             "{} claims: {} held, {} failed, {} undecided",
             study.claims().len(),

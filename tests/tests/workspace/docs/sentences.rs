@@ -5,7 +5,7 @@ use super::{GENERATED, hold};
 use std::fmt::Write as _;
 
 /// The studies that the sentences are about.
-const STUDIES: [&str; 2] = ["every-encoding", "every-extension"];
+const STUDIES: [&str; 3] = ["every-encoding", "every-extension", "rope-base"];
 
 /// A sentence. `{STUDY|LABEL|READING|8}` is the perplexity of a reading at 8L; `|step=300` or `|PROTOCOL` behind it choose
 /// another checkpoint or protocol. Under `task` it is the exact match in per cent.
@@ -96,7 +96,26 @@ const SENTENCES: &[Sentence] = &[
         pages: &["encodings/rope"],
     },
     Sentence {
-        text: "So does PoPE: {every-encoding|pope|direct|8} at 8L.",
+        text: "With a base so small that every band turns within L, RoPE breaks far later: at 8L it reads {rope-base|base 10|direct|8} with a base \
+               of 10 and {rope-base|base 10000|direct|8} with one of 10,000. Within L that costs less than 0.05 nats.",
+        claims: &[
+            "rope-base: base 10, direct < base 10000, direct at 8L",
+            "rope-base: base 10, direct = base 10000, direct at L",
+        ],
+        pages: &["encodings/rope"],
+    },
+    Sentence {
+        text: "A base of 100, with which some bands do not turn, is not small enough: {rope-base|base 100|direct|8} at 8L.",
+        claims: &["rope-base: base 10, direct < base 100, direct at 8L"],
+        pages: &["encodings/rope"],
+    },
+    Sentence {
+        text: "A base of 500,000 is as good as one of 10,000 within L ({rope-base|base 500000|direct|1} and {rope-base|base 10000|direct|1}).",
+        claims: &["rope-base: base 500000, direct = base 10000, direct at L"],
+        pages: &["encodings/rope"],
+    },
+    Sentence {
+        text: "PoPE breaks later than RoPE too: {every-encoding|pope|direct|8} at 8L.",
         claims: &["pope, direct < rope, direct at 8L"],
         pages: &["encodings/pope"],
     },

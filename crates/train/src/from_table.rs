@@ -6,6 +6,7 @@ use crate::run_config::RunConfig;
 use crate::stage::StageConfig;
 use burn::tensor::Device;
 use longwave_core::config::{read, take_table, take_tables, unknown_key};
+use longwave_core::error::nearest;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Sampling, TaskConfig};
 use longwave_position::{Init, PositionConfig, TrainingPositions};
@@ -27,9 +28,13 @@ impl RunConfig {
     /// # Errors
     /// An unknown key, a wrong type or a value that is not allowed.
     pub fn from_table(mut table: Table) -> Result<Self> {
-        let position = table.remove("position").ok_or_else(|| {
-            Error::usage("`position` is missing").hint("add a section `[position]` with `kind = \"rope\"`")
-        })?;
+        let Some(position) = table.remove("position") else {
+            let error = Error::usage("`position` is missing");
+            return Err(match nearest("position", table.keys().map(String::as_str)) {
+                Some(near) => error.hint(format!("write `position` in the place of `{near}`")),
+                None => error.hint("add a section `[position]` with `kind = \"rope\"`"),
+            });
+        };
         let data = read::<DataConfig>(&take_table(&mut table, "data")?, "data")?;
         let model = read(&take_table(&mut table, "model")?, "model")?;
         let train = take_table(&mut table, "train")?;

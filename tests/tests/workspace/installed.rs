@@ -153,7 +153,8 @@ fn init_writes_a_config_and_overwrites_nothing_by_itself() {
     );
     assert_eq!(fs::read_to_string(place.path("empty/alibi.toml")).unwrap(), "mine");
     place.ok(&["new", "alibi.toml", "--out", "sub/mine.toml"]);
-    assert!(place.path("empty/sub/mine.toml").exists());
+    let below = fs::read_to_string(place.path("empty/sub/mine.toml")).unwrap();
+    assert!(below.contains("name = \"mine\"\n"), "{below}");
     place.ok(&["init", "alibi.toml", "--force"]);
     // A config of another file name has that name, so that its run has a folder of its own.
     place.ok(&["init", "alibi.toml", "--out", "mine.toml"]);

@@ -110,6 +110,9 @@ fn of_files() {
     let project = Project::new();
     project.write("broken.toml", "name = \"small\n");
     fs::write(project.path("latin.toml"), b"name = \"caf\xe9\"\n").unwrap();
+    let slip = CONFIG.replace("[position]", "[possition]");
+    assert_ne!(slip, CONFIG);
+    project.write("slip.toml", &slip);
     project.write("few.jsonl", "{\"text\": \"one\"}\n");
     project.write("field.toml", &CONFIG.replace("\"corpus\"", "\"field.jsonl\""));
     project.write("few.toml", &CONFIG.replace("\"corpus\"", "\"few.jsonl\""));
@@ -121,6 +124,7 @@ fn of_files() {
         &[
             ("a_config_that_is_no_toml", &["validate", "broken.toml"]),
             ("a_config_that_is_no_text", &["validate", "latin.toml"]),
+            ("a_slip_in_the_name_of_a_section", &["validate", "slip.toml"]),
             ("a_slip_in_the_name_of_a_config", &["validate", "smal.toml"]),
             ("a_folder_in_the_place_of_a_config", &["validate", "corpus"]),
             ("a_document_without_its_field", &["train", "field.toml"]),

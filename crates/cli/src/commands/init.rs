@@ -37,7 +37,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return Err(Error::usage(format!("`{shown}` is there already"))
             .hint("choose another file with `--out`, or overwrite it with `--force`"));
     }
-    file::write(&out, named(text, stem(&out.to_string_lossy())).as_bytes())?;
+    let name = out.file_stem().unwrap_or_default().to_string_lossy();
+    file::write(&out, named(text, &name).as_bytes())?;
     status(&match kind {
         Kind::Config => format!("wrote {shown}; `longwave train --config {shown}` trains it"),
         Kind::Study => format!("wrote {shown}; `longwave study {shown}` runs it"),

@@ -141,8 +141,14 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
         status(&format!("left out  {one}"));
     }
     study.claims.iter().try_for_each(|claim| judge::check(claim, &plan)).map_err(|error| {
-        // A claim about a run whose config is wrong may name what was meant: the config is the mistake.
-        plan.first_refused().unwrap_or(error)
+        // A claim may name what was meant in the config of a run that cannot be done.
+        match plan.first_refused() {
+            Some(refused) => {
+                let hint = error.hint_text().map(|hint| format!("{hint}\n      ")).unwrap_or_default();
+                error.hint(format!("{hint}and this run cannot be done: {}", refused.message()))
+            }
+            None => error,
+        }
     })?;
     if let Some(length) = study.best {
         ranking::check(&plan, length)?;

@@ -33,7 +33,7 @@ pub(super) fn explain(table: &Table, section: &str, path: &str, message: &str) -
         let slip = there.and_then(|there| there.keys().find(|key| edit_distance(field, key) == 1));
         if let Some(slip) = slip {
             return Error::usage(format!("`{}` is missing", join(section, &join(path, field))))
-                .hint(format!("is `{slip}` meant? `longwave schema` says what `{field}` takes"));
+                .hint(format!("write `{field}` in the place of `{slip}`, or add it: `longwave schema` says what it takes"));
         }
         return Error::usage(format!("`{}` is missing", join(section, &join(path, field))))
             .hint(format!("add `{field} = ...`; `longwave schema` says what it takes"));

@@ -55,18 +55,17 @@ impl<'a> Side<'a> {
         let mut seen = HashSet::new();
         for (index, job) in plan.jobs() {
             let train_length = job.config.run.train.length;
-            if !side.selector.is_of(&plan.runs[index]) || !seen.insert((&job.evaluation, train_length)) {
+            if !side.selector.is_of(&plan.runs[index]) {
                 continue;
             }
             side.any = true;
             let (kept, last) = (job.config.run.kept_steps(), job.config.run.total_steps());
+            if !seen.insert((&job.evaluation, train_length, kept.clone(), last)) {
+                continue;
+            }
             for evaluation in job.config.evaluations()? {
-                side.add(
-                    extensions,
-                    &evaluation,
-                    train_length,
-                    [evaluation.steps(&kept)?, vec![last]].concat(),
-                );
+                let steps = [evaluation.steps(&kept)?, vec![last]].concat();
+                side.add(extensions, &evaluation, train_length, steps);
             }
         }
         Ok(side)

@@ -17,6 +17,7 @@ mod interrupt;
 mod keys;
 mod options;
 mod output;
+mod paint;
 pub mod prelude;
 mod program;
 mod progress;

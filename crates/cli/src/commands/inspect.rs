@@ -2,7 +2,8 @@
 
 use crate::configs::load_config;
 use crate::options::{ConfigArgument, one_extension, parsed};
-use crate::output::{data, status};
+use crate::output::{colours, data, status};
+use crate::paint::painted;
 use crate::terminal::Terminal;
 use burn::tensor::Device;
 use clap::Args;
@@ -19,6 +20,7 @@ use longwave_position::{Dimensions, Lengths, Reading, Tokens};
 use longwave_train::Trained;
 use longwave_train::run::CheckpointId;
 use serde::Serialize;
+use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 
 /// Windows of the validation split that attention is measured on, at most.
@@ -111,7 +113,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.json {
         return json(&pictures);
     }
-    data(&pictures.iter().map(Picture::text).collect::<Vec<_>>().join("\n"))
+    let text = pictures.iter().map(Picture::text).collect::<Vec<_>>().join("\n");
+    data(&if stdout().is_terminal() && colours() { painted(&text) } else { text })
 }
 
 /// An encoding as a config, or that of a run, describes it.

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Checks that the program compiles for systems that this machine does not run.
 #
-#   sh tests/cross.sh              Windows on x86-64
-#   sh tests/cross.sh TARGET ..    these targets, by the names that `rustup target list` prints, as aarch64-apple-darwin
+#   sh tests/cross.sh              Windows on x86-64, and macOS on Apple's processors
+#   sh tests/cross.sh TARGET ..    these targets, by the names that `rustup target list` prints, as x86_64-apple-darwin
 #
 # `rustup target add` brings the standard library of each. Types and borrows of the program and of all its dependencies are
 # checked, and nothing is linked or run: that needs the system itself. CARGO_TARGET_DIR names another folder than
@@ -11,7 +11,7 @@
 set -eu
 
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- x86_64-pc-windows-gnu
+[ $# -gt 0 ] || set -- x86_64-pc-windows-gnu aarch64-apple-darwin
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target/cross}"
 
 left_out() {

@@ -145,7 +145,7 @@ fn a_split_without_long_documents_says_so() {
         "no document of the test split is as long as 1025 tokens (`max_length = 1024` and one to \
          predict): the longest has 900"
     );
-    assert!(error.hint_text().unwrap().starts_with("evaluate lengths up to 899"));
+    assert!(error.hint_text().unwrap().starts_with("read lengths up to 899, with `--lengths 899`"));
     assert_eq!(block.plan(128, &[300, 1025]).unwrap().skipped_documents, 1);
     let repeated = read("lengths = [256]\nprotocol = \"repeated_text\"").unwrap();
     assert!(repeated.plan(256, &[128]).unwrap_err().message().contains("a passage of 129 tokens"));

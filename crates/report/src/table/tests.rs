@@ -40,6 +40,20 @@ sorted by the perplexity at 1024 (8L)
 }
 
 #[test]
+fn one_document_has_no_error_and_the_table_says_why() {
+    let mut rows = few();
+    let notes = |rows: &[ResultRow]| table(rows).notes.join("\n");
+    let why = "one document alone was scored, so there is no ±";
+    assert!(!notes(&rows).contains(why));
+    for row in &mut rows {
+        row.documents = 1;
+        row.values.set("nll_se", None);
+        row.values.set("ppl_se", None);
+    }
+    assert!(notes(&rows).contains(why), "{}", notes(&rows));
+}
+
+#[test]
 fn a_narrow_terminal_keeps_every_error() {
     let lines = |width: usize| -> Vec<String> {
         let text = table(&few()).terminal(Some(width));

@@ -87,6 +87,9 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     } else if cells.iter().any(|cell| cell.error.is_some()) {
         let unit = block.settings.protocol.material().unit();
         notes.push(format!("± is one standard error over {unit}s"));
+    } else if block.rows().any(|row| row.documents == 1) {
+        let unit = block.settings.protocol.material().unit();
+        notes.push(format!("one {unit} alone was scored, so there is no ±"));
     }
     notes.extend(marks(block, &cells, metric, "length"));
     notes.extend(across(block).map(str::to_owned));

@@ -21,22 +21,25 @@ const SHADES: [(char, &str); 9] = [
 /// codes it is the text.
 pub(crate) fn painted(text: &str) -> String {
     let mut is_title = true;
-    let mut painted = String::new();
-    for line in text.split_inclusive('\n') {
+    let line = |line: &str| {
         let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
-        painted += &if let Some((position, row)) = matrix_row(line) {
-            position.to_owned() + &shaded(row)
-        } else if is_title && !line.is_empty() {
-            format!("{BOLD}{line}{END}")
-        } else if let Some((name, rest)) = named(line) {
-            format!("{NAME}{name}{END}{rest}")
-        } else {
-            line.to_owned()
-        };
-        painted += end;
+        let painted = line_of(line, is_title);
         is_title = line.is_empty();
+        painted + end
+    };
+    text.split_inclusive('\n').map(line).collect()
+}
+
+fn line_of(line: &str, is_title: bool) -> String {
+    if let Some((position, row)) = matrix_row(line) {
+        position.to_owned() + &shaded(row)
+    } else if is_title && !line.is_empty() {
+        format!("{BOLD}{line}{END}")
+    } else if let Some((name, rest)) = named(line) {
+        format!("{NAME}{name}{END}{rest}")
+    } else {
+        line.to_owned()
     }
-    painted
 }
 
 /// The position and the cells of a row of a matrix: the position takes eight places, two spaces follow.

@@ -35,8 +35,8 @@ export PATH LONGWAVE_CACHE="$work/cache"
 longwave --version
 longwave init rope.toml --out mine.toml
 longwave train mine.toml --set model.size=nano --set train.length=32 --set train.steps=20 --set train.batch_tokens=256
-longwave report runs/rope-0 >/dev/null
-[ -s runs/rope-0/report.html ]
+longwave report runs/mine-0 >/dev/null
+[ -s runs/mine-0/report.html ]
 python -c 'import longwave; print("module", longwave.__version__)'
 
 if pip install --quiet --disable-pip-version-check pandas matplotlib 2>/dev/null; then
@@ -49,7 +49,7 @@ frame = longwave.runs("runs/*")
 assert set(frame.extend) == {"direct", "linear", "ntk", "window_baseline"}, set(frame.extend)
 assert sorted(set(frame.length)) == [32, 64, 128, 256]
 assert frame.ppl.notna().all() and frame.difference.notna().sum() == 12
-steps = longwave.metrics("runs/rope-0")
+steps = longwave.metrics("runs/mine-0")
 assert list(steps.step) == list(range(1, 21)), steps.step
 longwave.plot(frame).figure.savefig("curves.png")
 print("pandas", len(frame), "rows")

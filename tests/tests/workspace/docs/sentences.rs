@@ -5,7 +5,7 @@ use super::{GENERATED, hold};
 use std::fmt::Write as _;
 
 /// The studies that the sentences are about.
-const STUDIES: [&str; 3] = ["every-encoding", "every-extension", "rope-base"];
+const STUDIES: [&str; 4] = ["every-encoding", "every-extension", "rope-base", "bias-family"];
 
 /// A sentence. `{STUDY|LABEL|READING|8}` is the perplexity of a reading at 8L; `|step=300` or `|PROTOCOL` behind it choose
 /// another checkpoint or protocol. Under `task` it is the exact match in per cent.
@@ -123,6 +123,33 @@ const SENTENCES: &[Sentence] = &[
         text: "ALiBi is flat to 16L, but reads worse within L than RoPE in a model of two heads: {every-encoding|alibi|direct|1} at L.",
         claims: &["alibi, direct = alibi, window_baseline at 8L", "alibi, direct < rope, direct at 8L"],
         pages: &["encodings/alibi"],
+    },
+    Sentence {
+        text: "What ALiBi lacks there is slopes: with 8 heads it reads {bias-family|alibi 8 heads|direct|1} at L, and with two heads whose slopes are \
+               learned {bias-family|alibi learned|direct|1}.",
+        claims: &[
+            "bias-family: alibi 8 heads, direct < alibi, direct at L",
+            "bias-family: alibi learned, direct < alibi, direct at L",
+        ],
+        pages: &["encodings/alibi"],
+    },
+    Sentence {
+        text: "A small network of the distance is flat to 16L ({bias-family|cpb linear|direct|16}), whether it reads the distance or its \
+               logarithm ({bias-family|cpb log|direct|16}).",
+        claims: &[
+            "bias-family: cpb linear, direct = cpb linear, window_baseline at 16L",
+            "bias-family: cpb log, direct = cpb log, window_baseline at 16L",
+        ],
+        pages: &["encodings/cpb"],
+    },
+    Sentence {
+        text: "Sandwich is flat to 16L too ({bias-family|sandwich|direct|16}). FIRE is not ({bias-family|fire|direct|16}, where the last L tokens alone \
+               give {bias-family|fire|window_baseline|16}).",
+        claims: &[
+            "bias-family: sandwich, direct = sandwich, window_baseline at 16L",
+            "bias-family: fire, direct = fire, window_baseline at 16L",
+        ],
+        pages: &["encodings/sandwich", "encodings/fire"],
     },
     Sentence {
         text: "KERPLE is flat and loses nothing within L: {every-encoding|kerple|direct|1} at L, {every-encoding|kerple|direct|16} at 16L.",

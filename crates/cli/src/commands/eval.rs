@@ -190,7 +190,9 @@ fn write_out_all(block: &mut Table, config: &RunConfig) -> Result<()> {
     let (reading, _) = reading_of(config)?;
     let Applicable { kinds, left_out } = applicable(&reading, &lengths, config.train.length);
     for (kinds, reason) in by_reason(&left_out) {
-        status(&format!("left out  {}: {reason}", kinds.join(", ")));
+        // A value that nobody wrote is one of the default keys.
+        let keys = if reason.contains("is not allowed") { " (with its default keys)" } else { "" };
+        status(&format!("left out  {}{keys}: {reason}", kinds.join(", ")));
     }
     let named = asked.iter().filter(|entry| !is_all(entry));
     let extend = kinds.into_iter().map(Value::from).chain(named.cloned());

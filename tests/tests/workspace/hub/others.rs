@@ -31,8 +31,9 @@ fn losses(rows: &str) -> BTreeMap<(String, u64), f64> {
 /// The names that a line of `eval` leaves out.
 fn left_out(stderr: &str) -> BTreeSet<String> {
     let lines = stderr.lines().filter_map(|line| line.strip_prefix("left out  "));
-    let names =
-        |line: &str| line.split(':').next().unwrap().split(", ").map(str::to_owned).collect::<Vec<_>>();
+    let names = |line: &str| {
+        line.split([':', '(']).next().unwrap().trim_end().split(", ").map(str::to_owned).collect::<Vec<_>>()
+    };
     lines.flat_map(names).collect()
 }
 

@@ -5,7 +5,8 @@ use super::{GENERATED, hold};
 use std::fmt::Write as _;
 
 /// The studies that the sentences are about.
-const STUDIES: [&str; 4] = ["every-encoding", "every-extension", "rope-base", "bias-family"];
+const STUDIES: [&str; 5] =
+    ["every-encoding", "every-extension", "rope-base", "bias-family", "along-training"];
 
 /// A sentence. `{STUDY|LABEL|READING|8}` is the perplexity of a reading at 8L; `|step=300` or `|PROTOCOL` behind it choose
 /// another checkpoint or protocol. Under `task` it is the exact match in per cent.
@@ -23,6 +24,24 @@ const SENTENCES: &[Sentence] = &[
                {every-encoding|rope|direct|2} at 2L and {every-encoding|rope|direct|8} at 8L.",
         claims: &["none, direct < rope, direct at 8L"],
         pages: &["encodings/rope"],
+    },
+    Sentence {
+        text: "It unlearns long texts while it is trained: at 8L it reads {along-training|rope|direct|8|step=400} after 400 steps and \
+               {along-training|rope|direct|8} after 1,500, while the perplexity at L falls from {along-training|rope|direct|1|step=400} to \
+               {along-training|rope|direct|1}.",
+        claims: &[
+            "along-training: rope, step=1500 > rope, step=700 at 8L",
+            "along-training: rope, step=1500 < rope, step=400 at L",
+        ],
+        pages: &["encodings/rope"],
+    },
+    Sentence {
+        text: "ALiBi and FoX read 16L as well as L from the first steps on.",
+        claims: &[
+            "along-training: alibi, step=400 at 16L = alibi, step=400 at L",
+            "along-training: fox, step=400 at 16L = fox, step=400 at L",
+        ],
+        pages: &["encodings/alibi", "encodings/fox"],
     },
     Sentence {
         text: "Position interpolation without further training is no help at 2L ({every-extension|rope|linear|2}): whether it is worse than no change \

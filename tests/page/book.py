@@ -9,9 +9,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from browser import Browser
+from browser import WIDTHS, Browser, told
 
-WIDTHS = [1280, 800, 390]
 LOOKS = (Path(__file__).parent / "book.js").read_text()
 
 # Pages of each kind, opened at every width, on light and dark screens; all others of the atlas once.
@@ -142,9 +141,7 @@ def main():
         wrong += overview.wrong
     finally:
         browser.close()
-    for what in wrong:
-        print(what, file=sys.stderr)
-    sys.exit(1 if wrong else 0)
+    told(wrong)
 
 
 main()

@@ -4,11 +4,21 @@ import json
 import os
 import select
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
+# The widths that pages are held at, in CSS pixels.
+WIDTHS = [1280, 800, 390]
 # Seconds that the browser may take for an answer.
 PATIENCE = 120
+
+
+def told(wrong):
+    """Says what is wrong, and ends with 1 where there is something."""
+    for what in wrong:
+        print(what, file=sys.stderr)
+    sys.exit(1 if wrong else 0)
 
 
 class Browser:

@@ -5,9 +5,8 @@ Exits with 1 and says what is wrong. With a folder for PICTURES it also writes h
 import sys
 from pathlib import Path
 
-from browser import Browser
+from browser import WIDTHS, Browser, told
 
-WIDTHS = [1280, 800, 390]
 LOOKS = (Path(__file__).parent / "looks.js").read_text()
 
 # The chart that is played with, and what is asked of it.
@@ -192,9 +191,7 @@ def main():
             wrong += checks.wrong
     finally:
         browser.close()
-    for what in wrong:
-        print(what, file=sys.stderr)
-    sys.exit(1 if wrong else 0)
+    told(wrong)
 
 
 main()

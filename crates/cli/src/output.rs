@@ -76,6 +76,11 @@ pub(crate) fn colours() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
+/// Whether what goes to stdout is to have colours.
+pub(crate) fn stdout_has_colours() -> bool {
+    std::io::stdout().is_terminal() && colours()
+}
+
 /// A whole number with its thousands apart.
 pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();

@@ -2,7 +2,7 @@
 
 use crate::configs::load_config;
 use crate::options::{ConfigArgument, one_extension, parsed};
-use crate::output::{colours, data, status};
+use crate::output::{data, status, stdout_has_colours};
 use crate::paint::painted;
 use crate::terminal::Terminal;
 use burn::tensor::Device;
@@ -20,7 +20,6 @@ use longwave_position::{Dimensions, Lengths, Reading, Tokens};
 use longwave_train::Trained;
 use longwave_train::run::CheckpointId;
 use serde::Serialize;
-use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 
 /// Windows of the validation split that attention is measured on, at most.
@@ -114,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return json(&pictures);
     }
     let text = pictures.iter().map(Picture::text).collect::<Vec<_>>().join("\n");
-    data(&if stdout().is_terminal() && colours() { painted(&text) } else { text })
+    data(&if stdout_has_colours() { painted(&text) } else { text })
 }
 
 /// An encoding as a config, or that of a run, describes it.

@@ -6,7 +6,6 @@ use crate::output::{self, data};
 use clap::Args;
 use longwave_bench::selfcheck::{self, Checked};
 use longwave_core::{Error, Result};
-use std::io::IsTerminal;
 
 /// Check in seconds that this machine computes right
 #[derive(Args, Debug)]
@@ -19,8 +18,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let machine = arguments.compute.open()?;
     introduce(&machine);
-    let colours = std::io::stdout().is_terminal() && output::colours();
-    let (green, red, off) = if colours { ("\u{1b}[32m", "\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "", "") };
+    let (green, red, off) = if output::stdout_has_colours() { ("\u{1b}[32m", "\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "", "") };
     let checked = Checked { device: machine.device, reference: longwave_kernels::reference_in_use() };
     let mut count = 0;
     let failed = selfcheck::run(&checked, &mut |outcome| {

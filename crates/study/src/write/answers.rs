@@ -11,9 +11,10 @@ use longwave_report::table::Cell;
 
 /// The verdict on each claim, with its evidence.
 pub(super) fn claims(claims: &[Judged], looks: &Looks) -> Grid {
-    let mut notes = vec![
-        "Differences in nats per token, left side minus right, paired by seed and by document.".to_owned(),
-    ];
+    let of_losses = claims.iter().any(|claim| claim.metric == Metric::Loss);
+    let unit = if of_losses { " in nats per token" } else { "" };
+    let mut notes =
+        vec![format!("Differences{unit}, left side minus right, paired by seed and by document.")];
     if looks.are_several() {
         notes.push(format!(
             "Claims were judged after {} seeds, each time with 1/{} of the 5%; a claim that is decided gets no more seeds.",

@@ -30,9 +30,25 @@ pub fn tables(results: &Results) -> Vec<Grid> {
         }
     }
     let of_group = |(group, rows): &(Group, Vec<&Measured>)| -> Vec<Grid> {
-        group.0.shown().iter().map(|&metric| table(results, metric, *group, rows)).collect()
+        shown(group.0, rows).into_iter().map(|metric| table(results, metric, *group, rows)).collect()
     };
     groups.iter().flat_map(of_group).collect()
+}
+
+/// The metrics of a group, one table each: those of its protocol, for models that read bytes also the bits per byte, and
+/// no accuracy that says what the exact match says, as where every answer is one token.
+fn shown(protocol: Protocol, rows: &[&Measured]) -> Vec<Metric> {
+    let mut shown = protocol.shown().to_vec();
+    let all = |is: fn(&ResultRow) -> bool| rows.iter().all(|row| is(&row.row));
+    if shown[0] == Metric::Perplexity && all(|row| row.tokens == row.bytes) {
+        shown.push(Metric::BitsPerByte);
+    }
+    if shown[0] == Metric::ExactMatch
+        && all(|row| row.value(Metric::Accuracy) == row.value(Metric::ExactMatch))
+    {
+        shown.truncate(1);
+    }
+    shown
 }
 
 fn table(
@@ -85,11 +101,13 @@ pub(super) fn what_cells_are(metric: Metric, rows: &[&ResultRow]) -> String {
         );
     }
     let error = if rows.iter().any(|row| row.interval(metric).is_some()) {
-        format!("in brackets the 95% interval over the {unit}s of a seed (Wilson's score interval)")
+        format!("; in brackets the 95% interval over the {unit}s of a seed (Wilson's score interval)")
+    } else if rows.iter().any(|row| row.error(metric).is_some()) {
+        format!("; in parentheses the standard error over {unit}s")
     } else {
-        format!("in parentheses the standard error over {unit}s")
+        String::new()
     };
-    format!("Mean over seeds ± standard deviation over seeds; {error}.")
+    format!("Mean over seeds ± standard deviation over seeds{error}.")
 }
 
 pub(super) fn heading(length: usize, train_length: usize) -> String {
@@ -104,17 +122,17 @@ pub(super) fn heading(length: usize, train_length: usize) -> String {
 /// perplexity both in per cent.
 pub(super) fn cell(metric: Metric, rows: &[&ResultRow]) -> Entry {
     let Some(cell) = Cell::new(metric, rows) else { return Entry::default() };
-    let is_perplexity = metric.is_exponential();
+    let (is_perplexity, decimals) = (metric.is_exponential(), decimals(metric));
     let spread = |spread| match spread {
         Spread::Relative(nats) => percent(nats),
-        Spread::Absolute(deviation) => format!("{deviation:.1}"),
-        Spread::Interval(low, high) => format!("[{low:.1}, {high:.1}]"),
+        Spread::Absolute(deviation) => format!("{deviation:.decimals$}"),
+        Spread::Interval(low, high) => format!("[{low:.decimals$}, {high:.decimals$}]"),
     };
     // Of a perplexity in per cent the error of the loss in nats is a hundredth.
     let of = if is_perplexity { Metric::Loss } else { metric };
     let error = |row: &&ResultRow| row.error(of).map(|error| of.factor() * error);
     let errors: Vec<f64> = rows.iter().filter_map(error).collect();
-    let over_documents = |error| if is_perplexity { percent(error) } else { format!("{error:.1}") };
+    let over_documents = |error| if is_perplexity { percent(error) } else { format!("{error:.decimals$}") };
     let (lows, highs): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(|row| row.interval(metric)).unzip();
     let interval = mean(&lows).zip(mean(&highs));
     let interval = interval.map(|ends| (metric.factor() * ends.0, metric.factor() * ends.1));
@@ -127,10 +145,16 @@ pub(super) fn cell(metric: Metric, rows: &[&ResultRow]) -> Entry {
     }
 }
 
-/// A perplexity with four digits or so, or a share in per cent.
+/// The decimal places of a share in per cent, or of another value than a perplexity.
+fn decimals(metric: Metric) -> usize {
+    if metric.is_share() { 1 } else { 3 }
+}
+
+/// A perplexity with four digits or so, a share in per cent, or bits.
 pub(super) fn value(metric: Metric, value: f64) -> String {
     if !metric.is_exponential() {
-        return format!("{value:.1}");
+        let decimals = decimals(metric);
+        return format!("{value:.decimals$}");
     }
     match value.abs() {
         large if large >= 1e6 => format!("{value:.2e}"),
@@ -194,6 +218,32 @@ mod tests {
         );
         assert!(text.contains("| a\\|b | yarn | 25.0 ±0.0 (12.5) | 25.0 ±0.0 (12.5) |"), "{text}");
         assert!(text.contains("| a\\|b | yarn | 50.0 ±0.0 | 50.0 ±0.0 |"), "{text}");
+    }
+
+    #[test]
+    fn models_of_bytes_are_shown_in_bits_per_byte_too() {
+        let mut results = results();
+        assert!(!markdown(&results).contains("Bits per byte"));
+        for measured in &mut results.rows {
+            measured.row.bytes = measured.row.tokens;
+            measured.row = measured.row.clone().with("bpb", 2.25 + 0.125 * (measured.row.seed as f64 - 1.0));
+        }
+        let text = markdown(&results);
+        assert!(text.contains("## Bits per byte, fixed_target, test split, L = 128"), "{text}");
+        assert!(text.contains("| rope | ntk | 2.250 ±0.125 |"), "{text}");
+    }
+
+    #[test]
+    fn answers_of_one_token_have_one_table() {
+        let mut results = results();
+        for measured in &mut results.rows {
+            measured.row.settings.protocol = Protocol::Task;
+            measured.row.values.set("exact_match", Some(0.25));
+            measured.row.values.set("accuracy", Some(0.25));
+        }
+        assert!(!markdown(&results).contains("## Accuracy"));
+        results.rows[0].row.values.set("accuracy", Some(0.5));
+        assert!(markdown(&results).contains("## Accuracy"));
     }
 
     #[test]

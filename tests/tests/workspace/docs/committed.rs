@@ -118,15 +118,16 @@ fn the_tables_of_committed_studies_follow_from_their_results() {
     }
 }
 
-/// The numbers of a text with an error in per cent, as `15.44 ±1.0%`.
-fn perplexities(text: &str) -> Vec<String> {
+/// The numbers of a text with an error: a perplexity, `15.44 ±1.0%`, or a share, `95.9 ±9.2`.
+fn numbers(text: &str) -> Vec<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let is_number = |word: &str| word.starts_with(|sign: char| sign.is_ascii_digit());
-    let pairs = words
-        .windows(2)
-        .filter(|pair| is_number(pair[0]) && pair[1].starts_with('±') && pair[1].contains('%'));
-    let end = |word: &str| word.split('%').next().unwrap().to_owned() + "%";
-    pairs.map(|pair| format!("{} {}", pair[0], end(pair[1]))).collect()
+    let is_part = |sign: char| sign.is_ascii_digit() || "±.%".contains(sign);
+    let error = |word: &str| -> String { word.chars().take_while(|sign| is_part(*sign)).collect() };
+    let pairs = words.windows(2).map(|pair| (pair[0], error(pair[1])));
+    let pairs =
+        pairs.filter(|(number, error)| is_number(number) && error.starts_with('±') && error.len() > 2);
+    pairs.map(|(number, error)| format!("{number} {}", error.trim_end_matches('.'))).collect()
 }
 
 /// What a reader looks for first: the file, the page about it, and the number of claims that stands in both.
@@ -148,7 +149,7 @@ fn each_committed_study_has_a_file_and_a_page() {
         );
         // What the page copies is what the study says.
         let all = read(&format!("experiments/{name}/study.md"));
-        for number in perplexities(&page) {
+        for number in numbers(&page) {
             assert!(all.contains(&number), "{name}.md has {number}, and {name}/study.md has not");
         }
         let study = Study::read(&name);

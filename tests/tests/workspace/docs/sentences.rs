@@ -5,8 +5,8 @@ use super::{GENERATED, hold};
 use std::fmt::Write as _;
 
 /// The studies that the sentences are about.
-const STUDIES: [&str; 5] =
-    ["every-encoding", "every-extension", "rope-base", "bias-family", "along-training"];
+const STUDIES: [&str; 6] =
+    ["every-encoding", "every-extension", "rope-base", "bias-family", "along-training", "who-gains"];
 
 /// A sentence. `{STUDY|LABEL|READING|8}` is the perplexity of a reading at 8L; `|step=300` or `|PROTOCOL` behind it choose
 /// another checkpoint or protocol. Under `task` it is the exact match in per cent.
@@ -237,6 +237,38 @@ const SENTENCES: &[Sentence] = &[
         claims: &["none, direct > rope, direct at L"],
         pages: &["encodings/none"],
     },
+    Sentence {
+        text: "Reading further than L helps where the answer stands there: of numbers to find among random letters at 8L, ReRoPE finds                {who-gains|needle|rerope no log_n|8|task} per cent, the last L tokens alone {who-gains|needle|window_baseline|8|task}.",
+        claims: &["needle, rerope > needle, window_baseline at 8L"],
+        pages: &["extensions/rerope"],
+    },
+    Sentence {
+        text: "Where distances count too, ReRoPE gains more than YaRN, and YaRN more than NTK: of letters to repeat at 8L they get                {who-gains|induction|rerope no log_n|8|task}, {who-gains|induction|yarn ramp=code no log_n|8|task} and                {who-gains|induction|ntk no log_n|8|task} per cent right, no change {who-gains|induction|direct no log_n|8|task}.",
+        claims: &[
+            "induction, rerope > induction, yarn ramp=code at 8L",
+            "induction, yarn ramp=code > induction, ntk at 8L",
+            "induction, ntk > induction, direct at 4L",
+        ],
+        pages: &["extensions/rerope", "extensions/yarn", "extensions/ntk"],
+    },
+    Sentence {
+        text: "Interpolation finds ({who-gains|needle|linear|32|task} per cent at 32L), but loses its neighbours: in the second task it is right in                {who-gains|induction|linear|8|task} per cent at 8L, which is worse than no change.",
+        claims: &["needle, linear > needle, direct at 8L", "induction, linear < induction, direct at 8L"],
+        pages: &["extensions/linear"],
+    },
+    Sentence {
+        text: "A mask cannot gain there: it does not see the answer.",
+        claims: &["induction, window < induction, direct at 8L", "needle, sinks < needle, direct at 4L"],
+        pages: &["extensions/window", "extensions/sinks"],
+    },
+    Sentence {
+        text: "log n after the fact helps retrieval, with known distances ({who-gains|induction|rerope log_n=true|32|task} per cent at 32L with ReRoPE,                {who-gains|induction|rerope no log_n|32|task} without it) and with new ones.",
+        claims: &[
+            "induction, rerope log_n=true > induction, rerope at 32L",
+            "needle, direct log_n=true > needle, direct at 8L",
+        ],
+        pages: &["extensions/rerope"],
+    },
 ];
 
 #[test]
@@ -261,12 +293,19 @@ fn page(studies: &[Study]) -> String {
             let (study, claim) = studies
                 .iter()
                 .filter(|study| name.is_none_or(|name| study.name == name))
-                .find_map(|study| Some((study, study.claims().iter().find(|claim| claim.says == says)?)))
+                .find_map(|study| {
+                    Some((study, study.claims().iter().find(|claim| is_claim(&claim.says, says))?))
+                })
                 .unwrap_or_else(|| panic!("no study has the claim `{says}`"));
             let _ = writeln!(page, "    - `{says}`: **{}** (`{}.toml`)", claim.verdict, study.name);
         }
     }
     page
+}
+
+/// A claim on another metric than the loss names it behind its sentence.
+fn is_claim(written: &str, says: &str) -> bool {
+    written.split(" (`").next() == Some(says)
 }
 
 fn link(page: &str) -> String {

@@ -238,12 +238,15 @@ const SENTENCES: &[Sentence] = &[
         pages: &["encodings/none"],
     },
     Sentence {
-        text: "Reading further than L helps where the answer stands there: of numbers to find among random letters at 8L, ReRoPE finds                {who-gains|needle|rerope no log_n|8|task} per cent, the last L tokens alone {who-gains|needle|window_baseline|8|task}.",
+        text: "Reading further than L helps where the answer stands there: of numbers to find among random letters at 8L, ReRoPE finds \
+               {who-gains|needle|rerope no log_n|8|task} per cent, the last L tokens alone {who-gains|needle|window_baseline|8|task}.",
         claims: &["needle, rerope > needle, window_baseline at 8L"],
         pages: &["extensions/rerope"],
     },
     Sentence {
-        text: "Where distances count too, ReRoPE gains more than YaRN, and YaRN more than NTK: of letters to repeat at 8L they get                {who-gains|induction|rerope no log_n|8|task}, {who-gains|induction|yarn ramp=code no log_n|8|task} and                {who-gains|induction|ntk no log_n|8|task} per cent right, no change {who-gains|induction|direct no log_n|8|task}.",
+        text: "Where distances count too, ReRoPE gains more than YaRN, and YaRN more than NTK: of letters to repeat at 8L they get \
+               {who-gains|induction|rerope no log_n|8|task}, {who-gains|induction|yarn ramp=code no log_n|8|task} and \
+               {who-gains|induction|ntk no log_n|8|task} per cent right, no change {who-gains|induction|direct no log_n|8|task}.",
         claims: &[
             "induction, rerope > induction, yarn ramp=code at 8L",
             "induction, yarn ramp=code > induction, ntk at 8L",
@@ -252,7 +255,8 @@ const SENTENCES: &[Sentence] = &[
         pages: &["extensions/rerope", "extensions/yarn", "extensions/ntk"],
     },
     Sentence {
-        text: "Interpolation finds ({who-gains|needle|linear|32|task} per cent at 32L), but loses its neighbours: in the second task it is right in                {who-gains|induction|linear|8|task} per cent at 8L, which is worse than no change.",
+        text: "Interpolation finds ({who-gains|needle|linear|32|task} per cent at 32L), but loses its neighbours: in the second task it is right in \
+               {who-gains|induction|linear|8|task} per cent at 8L, which is worse than no change.",
         claims: &["needle, linear > needle, direct at 8L", "induction, linear < induction, direct at 8L"],
         pages: &["extensions/linear"],
     },
@@ -262,7 +266,8 @@ const SENTENCES: &[Sentence] = &[
         pages: &["extensions/window", "extensions/sinks"],
     },
     Sentence {
-        text: "log n after the fact helps retrieval, with known distances ({who-gains|induction|rerope log_n=true|32|task} per cent at 32L with ReRoPE,                {who-gains|induction|rerope no log_n|32|task} without it) and with new ones.",
+        text: "log n after the fact helps retrieval, with known distances ({who-gains|induction|rerope log_n=true|32|task} per cent at 32L with ReRoPE, \
+               {who-gains|induction|rerope no log_n|32|task} without it) and with new ones.",
         claims: &[
             "induction, rerope log_n=true > induction, rerope at 32L",
             "needle, direct log_n=true > needle, direct at 8L",

@@ -1,12 +1,13 @@
 //! The documentation says what the program does: generated pages, links, commands and examples.
 //!
 //! `UPDATE_DOCS=1 cargo test --package longwave-tests --test workspace docs` writes the generated pages again: `docs/src/reference`,
-//! the atlas, and what holds at the scale of the studies.
+//! the atlas, what holds at the scale of the studies, and the README's figure and table.
 
 mod atlas;
 mod commands;
 mod committed;
 mod examples;
+mod front;
 mod keys;
 mod links;
 mod markdown;

@@ -6,21 +6,21 @@ use longwave_report::plot::{Axis, Chart, Point, Role, Scale, Series};
 
 /// A reading of a label of a study.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(in super::super) struct Line {
     /// What the legend calls it.
-    pub(super) name: String,
-    pub(super) label: String,
-    pub(super) reading: String,
+    pub(in super::super) name: String,
+    pub(in super::super) label: String,
+    pub(in super::super) reading: String,
 }
 
 impl Line {
-    pub(super) fn new(name: &str, label: &str, reading: &str) -> Self {
+    pub(in super::super) fn new(name: &str, label: &str, reading: &str) -> Self {
         Self { name: name.to_owned(), label: label.to_owned(), reading: reading.to_owned() }
     }
 }
 
 /// The lines in colour, the others of the study in grey, and the window baseline of the first line.
-pub(super) fn chart(study: &Study, title: &str, lines: &[Line], others: &[Line]) -> Chart {
+pub(in super::super) fn chart(study: &Study, title: &str, lines: &[Line], others: &[Line]) -> Chart {
     let is_shown =
         |other: &&Line| !lines.iter().any(|line| line.label == other.label && line.reading == other.reading);
     let mut series: Vec<Series> =

@@ -4,7 +4,7 @@
 //! `UPDATE_DOCS=1` writes pages and pictures again. With `ATLAS_STORE=DIR`, the store of the studies' runs, it measures `attention.csv` again too.
 
 mod attention;
-mod curves;
+pub(super) mod curves;
 mod overview;
 mod page;
 mod pictures;

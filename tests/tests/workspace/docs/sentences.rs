@@ -5,8 +5,15 @@ use super::{GENERATED, hold};
 use std::fmt::Write as _;
 
 /// The studies that the sentences are about.
-const STUDIES: [&str; 6] =
-    ["every-encoding", "every-extension", "rope-base", "bias-family", "along-training", "who-gains"];
+const STUDIES: [&str; 7] = [
+    "every-encoding",
+    "every-extension",
+    "rope-base",
+    "bias-family",
+    "along-training",
+    "who-gains",
+    "interpolation",
+];
 
 /// A sentence. `{STUDY|LABEL|READING|8}` is the perplexity of a reading at 8L; `|step=300` or `|PROTOCOL` behind it choose
 /// another checkpoint or protocol. Under `task` it is the exact match in per cent.
@@ -236,6 +243,26 @@ const SENTENCES: &[Sentence] = &[
                ({every-encoding|none|direct|8} at 8L).",
         claims: &["none, direct > rope, direct at L"],
         pages: &["encodings/none"],
+    },
+    Sentence {
+        text: "Fine-tuned at 8L, YaRN needs ten steps ({interpolation|yarn 8x|direct|8|step=1510} at 8L), interpolation has not caught up after 400 \
+               ({interpolation|linear 8x|direct|8}, where YaRN reads {interpolation|yarn 8x|direct|8}).",
+        claims: &[
+            "interpolation: yarn 8x, step=1510 < linear 8x, step=1510 at 8L",
+            "interpolation: linear 8x = yarn 8x at 8L",
+        ],
+        pages: &["extensions/yarn", "extensions/linear"],
+    },
+    Sentence {
+        text: "Fine-tuning at 8L without any change of the positions works too, in more steps: {interpolation|direct 8x|direct|8|step=1510} after ten and \
+               {interpolation|direct 8x|direct|8} after 400.",
+        claims: &["interpolation: direct 8x > yarn 8x at 8L", "interpolation: direct 8x < linear 8x at 8L"],
+        pages: &["extensions/direct"],
+    },
+    Sentence {
+        text: "At 2L interpolation and no change are level after 400 steps: {interpolation|linear 2x|direct|2} and {interpolation|direct 2x|direct|2}.",
+        claims: &["interpolation: direct 2x = linear 2x at 2L"],
+        pages: &["extensions/linear"],
     },
     Sentence {
         text: "Reading further than L helps where the answer stands there: of numbers to find among random letters at 8L, ReRoPE finds \

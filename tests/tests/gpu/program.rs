@@ -221,3 +221,17 @@ fn a_run_in_f16_that_was_stopped_ends_with_the_same_bits() {
     let last = |folder: &str| project.read(&format!("{folder}/checkpoints/last.safetensors"));
     assert!(last("whole") == last("stopped"));
 }
+
+#[test]
+fn selfcheck_lists_every_adapter_with_what_it_has() {
+    let Some(_) = adapter("`longwave selfcheck --list`") else { return };
+    let outcome = succeed(&Project::new(), &["selfcheck", "--list"]);
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    assert_eq!(lines[0], "cpu    the CPU");
+    let gpus = device::gpus();
+    assert_eq!(lines.len(), 1 + gpus.len(), "{}", outcome.stdout);
+    for (line, gpu) in lines[1..].iter().zip(gpus) {
+        assert!(line.starts_with(&format!("{}  {}", gpu.choice, gpu.name.unwrap())), "{line}");
+        assert!(line.contains(" shared by a group, ") && line.contains("f32"), "{line}");
+    }
+}

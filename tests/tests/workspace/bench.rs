@@ -116,6 +116,17 @@ fn an_export_holds_what_another_program_needs() {
     assert!((trained - exported).abs() < 1e-5, "{trained} {exported}");
 }
 
+#[cfg(not(feature = "gpu"))]
+#[test]
+fn selfcheck_lists_what_a_build_without_gpus_reaches() {
+    let outcome = Project::new().run(&["selfcheck", "--list"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(
+        outcome.stdout,
+        "cpu    the CPU\nthis build has no GPU support: build it in with `--features gpu`\n"
+    );
+}
+
 #[test]
 fn selfcheck_passes_line_by_line() {
     let project = Project::new();

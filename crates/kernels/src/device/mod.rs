@@ -1,5 +1,10 @@
 //! The device that tensors live on, as the user names it.
 
+#[cfg(feature = "gpu")]
+mod gpu;
+#[cfg(feature = "wgpu")]
+mod wgpu;
+
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use std::fmt;
@@ -73,9 +78,50 @@ fn cpu() -> OpenDevice {
     OpenDevice { device: Device::flex(), name: "CPU".to_owned(), driver: None }
 }
 
+/// Whether this build has a runtime that reaches GPUs.
+pub const HAS_RUNTIME: bool = cfg!(any(feature = "wgpu", feature = "cuda", feature = "rocm"));
+
+/// A GPU of this machine, as [`gpus`] lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// What `--device` calls it.
+    pub choice: DeviceChoice,
+    /// Its name with that of its runtime, or why it cannot be opened.
+    pub name: std::result::Result<String, String>,
+    /// What it has; `None` where it cannot be opened.
+    pub properties: Option<Properties>,
+}
+
+/// What a GPU has, as its runtime says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Properties {
+    /// Its memory in bytes; `None` where the runtime does not say (WebGPU does not).
+    pub memory: Option<u64>,
+    /// The largest tensor that it holds, in bytes.
+    pub largest: u64,
+    /// Memory that the threads of a group share, in bytes.
+    pub shared: usize,
+    /// The fewest and the most threads that compute in step.
+    pub in_step: (u32, u32),
+    /// The types of numbers besides f32 that it computes with: `f16`, `bf16`, `tf32`.
+    pub types: Vec<String>,
+    /// The products that its matrix units compute, as `f16 x f16 + f32, 16x16x16`.
+    pub matrices: Vec<String>,
+}
+
+/// Every GPU of this machine that a runtime of this build reaches, the best first: what `--device gpu:N` counts.
+pub fn gpus() -> Vec<Listed> {
+    gpu::listed()
+}
+
+/// What a device has; `None` of the CPU.
+pub fn properties(device: &Device) -> Option<Properties> {
+    gpu::properties(device)
+}
+
 #[cfg(not(feature = "gpu"))]
 mod gpu {
-    use super::{DeviceChoice, Error, OpenDevice, Result};
+    use super::{Device, DeviceChoice, Error, Listed, OpenDevice, Properties, Result};
 
     #[allow(clippy::unnecessary_wraps, reason = "with GPU support, opening one can fail")]
     pub(super) fn real() -> Result<Option<OpenDevice>> {
@@ -88,148 +134,13 @@ mod gpu {
             "build it in: `cargo run --features gpu -- train --device {choice} ...`, or use `--device cpu`"
         )))
     }
-}
 
-#[cfg(feature = "gpu")]
-mod gpu {
-    use super::{Device, DeviceChoice, Error, OpenDevice, Result};
-    use burn::backend::wgpu::graphics::AutoGraphicsApi;
-    use burn::backend::wgpu::{RuntimeOptions, WgpuInitError, try_init_setup};
-    use burn::backend::{CubeDevice, DispatchDevice, WgpuDevice, WgpuDeviceKind};
-    use burn::tensor::DeviceType;
-    use std::sync::{Mutex, PoisonError};
-
-    /// An adapter's own words for itself, and its driver's.
-    #[derive(Clone)]
-    struct Words {
-        name: String,
-        driver: String,
+    pub(super) fn listed() -> Vec<Listed> {
+        Vec::new()
     }
 
-    /// The adapters opened so far, with their words: the runtime opens each only once.
-    static OPENED: Mutex<Vec<(WgpuDevice, Words)>> = Mutex::new(Vec::new());
-
-    /// The adapters that the graphics API lists, best first; none of them is opened.
-    fn adapters() -> Vec<WgpuDevice> {
-        let mut adapters: Vec<WgpuDevice> = Device::enumerate(DeviceType::Wgpu)
-            .iter()
-            .filter_map(|device| match device.as_dispatch() {
-                DispatchDevice::Cube(CubeDevice::Wgpu(adapter)) => Some(adapter.clone()),
-                _ => None,
-            })
-            .collect();
-        adapters.sort_by_key(|adapter| rank(&adapter.kind));
-        adapters
-    }
-
-    /// The rank of an adapter that computes on the CPU (llvmpipe and the like).
-    const SOFTWARE: u8 = 4;
-
-    fn rank(kind: &WgpuDeviceKind) -> u8 {
-        match kind {
-            WgpuDeviceKind::DiscreteGpu(_) => 0,
-            WgpuDeviceKind::IntegratedGpu(_) => 1,
-            WgpuDeviceKind::VirtualGpu(_) => 2,
-            WgpuDeviceKind::Cpu => SOFTWARE,
-            _ => 3,
-        }
-    }
-
-    /// Opens an adapter, and gives its words for itself.
-    ///
-    /// Left to its first tensor, the runtime would open it too, but panic where that fails.
-    fn opened(adapter: &WgpuDevice) -> Result<Words, WgpuInitError> {
-        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, words)) = opened.iter().find(|(known, _)| known == adapter) {
-            return Ok(words.clone());
-        }
-        let setup = try_init_setup::<AutoGraphicsApi>(adapter, RuntimeOptions::try_default()?)?;
-        let kind = if rank(&adapter.kind) == SOFTWARE { "software adapter" } else { "GPU" };
-        let info = setup.adapter.get_info();
-        let words = Words {
-            name: format!("{kind}: {} ({:?})", info.name, setup.backend),
-            driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
-        };
-        opened.push((adapter.clone(), words.clone()));
-        Ok(words)
-    }
-
-    fn device(choice: DeviceChoice, adapter: WgpuDevice) -> Result<OpenDevice> {
-        match opened(&adapter) {
-            Ok(Words { name, driver }) => {
-                Ok(OpenDevice { device: Device::new(adapter), name, driver: Some(driver) })
-            }
-            Err(error) => {
-                Err(Error::failed(format!("`--device {choice}`: the adapter cannot be opened: {error}"))
-                    .hint("update its driver, or use `--device cpu`"))
-            }
-        }
-    }
-
-    pub(super) fn real() -> Result<Option<OpenDevice>> {
-        let best = adapters().into_iter().find(|adapter| rank(&adapter.kind) < SOFTWARE);
-        best.map(|adapter| device(DeviceChoice::Auto, adapter)).transpose()
-    }
-
-    pub(super) fn open(number: Option<usize>) -> Result<OpenDevice> {
-        let choice = DeviceChoice::Gpu(number);
-        let adapters = adapters();
-        match (adapters.get(number.unwrap_or(0)), number) {
-            (Some(adapter), _) => device(choice, adapter.clone()),
-            (None, Some(number)) if !adapters.is_empty() => {
-                Err(Error::failed(format!("`--device {choice}`: there is no graphics adapter {number}"))
-                    .hint(format!("use {}, or `--device cpu`", listed(&adapters))))
-            }
-            (None, _) => Err(Error::failed(format!("`--device {choice}`: there is no graphics adapter"))
-                .hint("install the GPU's driver (on Linux its Vulkan part), or use `--device cpu`")),
-        }
-    }
-
-    /// Every adapter by its number and name, for the user to choose from.
-    fn listed(adapters: &[WgpuDevice]) -> String {
-        let entry = |(number, adapter): (usize, &WgpuDevice)| match opened(adapter) {
-            Ok(Words { name, .. }) => format!("`gpu:{number}` ({name})"),
-            Err(error) => format!("`gpu:{number}` (cannot be opened: {error})"),
-        };
-        adapters.iter().enumerate().map(entry).collect::<Vec<_>>().join(", ")
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn an_adapter_that_is_not_there_is_an_error_with_a_hint() {
-            let error = open(Some(usize::MAX)).unwrap_err();
-            assert_eq!(error.exit_code(), 1);
-            assert!(error.message().contains(&format!("--device gpu:{}", usize::MAX)), "{error}");
-            let hint = error.hint_text().unwrap();
-            assert!(hint.contains("`--device cpu`"), "{hint}");
-            assert_eq!(hint.contains("`gpu:0` ("), !adapters().is_empty(), "{hint}");
-        }
-
-        #[test]
-        fn an_adapter_opens_twice_and_names_itself() {
-            match (open(None), adapters().is_empty()) {
-                (Ok(opened), false) => {
-                    assert_eq!(open(Some(0)).unwrap(), opened);
-                    let OpenDevice { device, name, driver } = opened;
-                    assert_ne!(device, Device::flex());
-                    assert!(name.starts_with("GPU: ") || name.starts_with("software adapter: "), "{name}");
-                    assert!(driver.is_some_and(|driver| !driver.is_empty()));
-                }
-                (Err(error), true) => assert!(error.message().contains("no graphics adapter"), "{error}"),
-                (other, empty) => panic!("{other:?} where adapters are empty: {empty}"),
-            }
-        }
-
-        #[test]
-        fn auto_takes_no_software_adapter() {
-            let hardware = adapters().iter().any(|adapter| rank(&adapter.kind) < SOFTWARE);
-            let OpenDevice { device, name, .. } = super::super::open(DeviceChoice::Auto).unwrap();
-            assert_eq!(device == Device::flex(), !hardware, "{name}");
-            assert!(!name.starts_with("software adapter"), "{name}");
-        }
+    pub(super) fn properties(_device: &Device) -> Option<Properties> {
+        None
     }
 }
 

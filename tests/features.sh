@@ -9,7 +9,7 @@ set -eu
 
 cd "$(dirname "$0")/.."
 
-for features in wgpu,fusion,autotune vulkan; do
+for features in fusion,autotune vulkan; do
     cargo check --locked --package longwave --features "$features"
     echo "the program compiles with the features $features"
 done

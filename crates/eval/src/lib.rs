@@ -41,6 +41,7 @@ pub mod statistics;
 pub mod sweep;
 pub mod text;
 pub mod token_log;
+pub mod untrained;
 pub mod windows;
 
 pub use applicability::{Applicable, Obstacle, applicable, obstacles};

@@ -3,7 +3,7 @@
 use crate::paths;
 use longwave_core::config::{read, set, take_tables};
 use longwave_core::{Error, Result, file};
-use longwave_eval::{EvaluateConfig, Evaluation, Protocol, windows};
+use longwave_eval::{EvaluateConfig, Evaluation, Protocol, untrained, windows};
 use longwave_train::RunConfig;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -110,6 +110,9 @@ impl Config {
         config.warnings = evaluations.into_iter().flat_map(|evaluation| evaluation.warnings).collect();
         if let Some(longest) = longest {
             config.warnings.extend(windows::of_training(&config.run, longest)?);
+            if longest > config.run.train.length {
+                config.warnings.extend(untrained::of_tables(&config.run));
+            }
         }
         Ok(config)
     }
@@ -281,6 +284,23 @@ mod tests {
         let stage = "[[stage]]\nlength = 256\nsteps = 3\nextend = { kind = 'window', window = 2048 }";
         let message = warnings_of("'rope'", stage, "'direct'").remove(0);
         assert!(message.starts_with("`stage[0].extend.window = 2048`"), "{message}");
+    }
+
+    #[test]
+    fn a_table_that_training_does_not_reach_is_named() {
+        let message = warnings_of("{ kind = 'shaw', p_max = 128 }", "", "'direct'").remove(0);
+        assert!(
+            message.starts_with("`position.p_max` is too large for texts of 128 tokens: pairs 128 tokens"),
+            "{message}"
+        );
+        let stack = "{ kind = 'mixed', layers = ['none', { kind = 'deberta', span = 512 }] }";
+        let message = warnings_of(stack, "", "'direct'").remove(0);
+        assert!(message.starts_with("`position.layers[1].span` is too large"), "{message}");
+        for position in ["{ kind = 'shaw', p_max = 127 }", "{ kind = 'deberta', span = 'L' }", "'rope'"] {
+            assert_eq!(warnings_of(position, "", "'direct'"), [""; 0], "{position}");
+        }
+        let stage = "[[stage]]\nlength = 256\nsteps = 3";
+        assert_eq!(warnings_of("{ kind = 'shaw', p_max = 128 }", stage, "'direct'"), [""; 0]);
     }
 
     #[test]

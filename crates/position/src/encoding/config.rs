@@ -45,6 +45,12 @@ pub trait Configure: Sized {
     fn memory(&self) -> usize {
         0
     }
+
+    /// The distance from which on all pairs share a learned parameter that nearer pairs do not read, with the key that says so. A
+    /// training whose texts do not reach it leaves that parameter as it was drawn.
+    fn shared_from(&self) -> Option<(&'static str, usize)> {
+        None
+    }
 }
 
 /// What happens past the training length, in one line.

@@ -101,6 +101,10 @@ impl Configure for Config {
         }
     }
 
+    fn shared_from(&self) -> Option<(&'static str, usize)> {
+        Some(("span", self.span.saturating_sub(1)))
+    }
+
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Deberta {
         let width = dimensions.width;
         let projection = [dimensions.layers, width, dimensions.heads * dimensions.head_dim];

@@ -138,6 +138,14 @@ macro_rules! encodings {
                 }
             }
 
+            /// The distance from which on all pairs share a learned parameter, with the key that says so.
+            pub fn shared_from(&self) -> Option<(&'static str, usize)> {
+                match self {
+                    $(Self::$Name(config) => config.shared_from(),)*
+                    Self::Registered(config) => config.shared_from(),
+                }
+            }
+
             /// The keys without the kind.
             pub(crate) fn keys(&self) -> serde_json::Result<serde_json::Value> {
                 match self {

@@ -78,6 +78,10 @@ impl Configure for Config {
         .hint("a causal model needs `p_min = 0` and `p_max` of 16 to 64"))
     }
 
+    fn shared_from(&self) -> Option<(&'static str, usize)> {
+        Some(("p_max", usize::try_from(self.p_max).ok()?))
+    }
+
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Shaw {
         let distances = self.p_max.abs_diff(self.p_min) as usize + 1;
         let shape = [dimensions.layers, distances, dimensions.head_dim];

@@ -107,6 +107,7 @@ trait AnyConfig: Debug + Any + Send + Sync {
     fn validate_any(&self, section: &str, dimensions: &Dimensions) -> Result<()>;
     fn build_any(&self, dimensions: &Dimensions, init: &Init) -> RegisteredEncoding;
     fn memory_any(&self) -> usize;
+    fn shared_from_any(&self) -> Option<(&'static str, usize)>;
     fn keys(&self) -> serde_json::Result<serde_json::Value>;
     fn equals(&self, other: &dyn Any) -> bool;
 }
@@ -134,6 +135,10 @@ where
 
     fn memory_any(&self) -> usize {
         self.memory()
+    }
+
+    fn shared_from_any(&self) -> Option<(&'static str, usize)> {
+        self.shared_from()
     }
 
     fn keys(&self) -> serde_json::Result<serde_json::Value> {
@@ -174,6 +179,10 @@ impl RegisteredConfig {
 
     pub(crate) fn memory(&self) -> usize {
         self.0.memory_any()
+    }
+
+    pub(crate) fn shared_from(&self) -> Option<(&'static str, usize)> {
+        self.0.shared_from_any()
     }
 
     pub(crate) fn keys(&self) -> serde_json::Result<serde_json::Value> {

@@ -141,6 +141,21 @@ impl PositionConfig {
         encodings.map(EncodingConfig::memory).max().unwrap_or_default()
     }
 
+    /// The distances from which on all pairs share a learned parameter, each with its key.
+    pub fn shared_from(&self, section: &str) -> Vec<(String, usize)> {
+        let entries = self.entries.iter().enumerate();
+        let shared = entries.flat_map(|(index, entry)| {
+            let (of_entry, of_list) = self.sections(section, index);
+            let several = entry.encodings.len() > 1;
+            entry.encodings.iter().enumerate().filter_map(move |(place, encoding)| {
+                let (key, distance) = encoding.shared_from()?;
+                let section = if several { format!("{of_list}[{place}]") } else { of_entry.clone() };
+                Some((format!("{section}.{key}"), distance))
+            })
+        });
+        shared.collect()
+    }
+
     /// The windows that layers are trained with, each with its key.
     pub fn windows(&self, section: &str) -> Vec<(String, Tokens)> {
         let window = |(index, entry): (usize, &StackEntry)| {

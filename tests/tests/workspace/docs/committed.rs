@@ -19,6 +19,7 @@ fn committed() -> Vec<String> {
 #[derive(Clone, Copy)]
 enum Shown {
     Perplexity,
+    BitsPerByte,
     ExactMatch,
     Accuracy,
 }
@@ -32,6 +33,7 @@ impl Shown {
         match self {
             _ if rows.is_empty() => String::new(),
             Self::Perplexity => Mean::of(&rows.iter().map(|row| row.loss).collect::<Vec<_>>()).text(),
+            Self::BitsPerByte => Mean::bits(&rows.iter().map(|row| row.bits.unwrap()).collect::<Vec<_>>()),
             Self::ExactMatch => shares(|row| row.exact_match),
             Self::Accuracy => shares(|row| row.accuracy),
         }
@@ -52,6 +54,7 @@ impl<'a> Title<'a> {
     fn read(title: &'a str) -> Option<Self> {
         let kinds = [
             ("Perplexity, ", Shown::Perplexity),
+            ("Bits per byte, ", Shown::BitsPerByte),
             ("Exact match in %, ", Shown::ExactMatch),
             ("Accuracy in %, ", Shown::Accuracy),
         ];

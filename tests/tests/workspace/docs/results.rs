@@ -25,6 +25,8 @@ pub(super) struct Measured {
     pub(super) is_of_kept_step: bool,
     /// Nats per token.
     pub(super) loss: f64,
+    /// Bits per byte, of text.
+    pub(super) bits: Option<f64>,
     /// The shares of the answers and of their tokens that are right.
     pub(super) exact_match: Option<f64>,
     pub(super) accuracy: Option<f64>,
@@ -74,6 +76,13 @@ impl Mean {
         deviation.map_or(format!("{mean:.1}"), |deviation| format!("{mean:.1} ±{:.1}", 100.0 * deviation))
     }
 
+    /// Bits per byte over seeds, with one standard deviation.
+    pub(super) fn bits(bits: &[f64]) -> String {
+        let mean = bits.iter().sum::<f64>() / bits.len() as f64;
+        let deviation = Self::of(bits).deviation;
+        deviation.map_or(format!("{mean:.3}"), |deviation| format!("{mean:.3} ±{deviation:.3}"))
+    }
+
     /// As the tables of a study have it.
     pub(super) fn text(self) -> String {
         let digits = if self.perplexity < 100.0 { 2 } else { usize::from(self.perplexity < 1000.0) };
@@ -102,9 +111,9 @@ impl Study {
         let names = ["run", "seed", "encoding", "reading", "protocol", "split", "checkpoint"];
         let [run, seed, kind, reading, protocol, split, checkpoint] = names.map(column);
         let [train_length, length, step, loss] = ["train_length", "length", "step", "nll"].map(column);
-        let shares = ["exact_match", "accuracy"].map(|name| header.iter().position(|it| it == name));
+        let optional = ["exact_match", "accuracy", "bpb"].map(|name| header.iter().position(|it| it == name));
         let measured = lines.map(|row| {
-            let share = |column: Option<usize>| column.and_then(|column| row[column].parse().ok());
+            let found = |column: Option<usize>| column.and_then(|column| row[column].parse().ok());
             Measured {
                 label: row[..axes].join(", "),
                 run: row[run].clone(),
@@ -118,8 +127,9 @@ impl Study {
                 step: row[step].parse().unwrap(),
                 is_of_kept_step: row[checkpoint].starts_with("step-"),
                 loss: row[loss].parse().unwrap(),
-                exact_match: share(shares[0]),
-                accuracy: share(shares[1]),
+                bits: found(optional[2]),
+                exact_match: found(optional[0]),
+                accuracy: found(optional[1]),
             }
         });
         let measured: Vec<Measured> = measured.collect();

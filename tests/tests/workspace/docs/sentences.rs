@@ -5,7 +5,7 @@ use super::{GENERATED, hold};
 use std::fmt::Write as _;
 
 /// The studies that the sentences are about.
-const STUDIES: [&str; 7] = [
+const STUDIES: [&str; 8] = [
     "every-encoding",
     "every-extension",
     "rope-base",
@@ -13,6 +13,7 @@ const STUDIES: [&str; 7] = [
     "along-training",
     "who-gains",
     "interpolation",
+    "bytes",
 ];
 
 /// A sentence. `{STUDY|LABEL|READING|8}` is the perplexity of a reading at 8L; `|step=300` or `|PROTOCOL` behind it choose
@@ -243,6 +244,21 @@ const SENTENCES: &[Sentence] = &[
                ({every-encoding|none|direct|8} at 8L).",
         claims: &["none, direct > rope, direct at L"],
         pages: &["encodings/none"],
+    },
+    Sentence {
+        text: "On bytes, with L = 256, RoPE breaks at once, and biases by distance are flat to 4,096 bytes: a network of the distance, ALiBi and FoX.",
+        claims: &[
+            "bytes: rope > alibi at 8L",
+            "bytes: cpb at 16L = cpb at L",
+            "bytes: alibi at 16L = alibi at L",
+            "bytes: fox at 16L = fox at L",
+        ],
+        pages: &["encodings/rope", "encodings/cpb", "encodings/alibi", "encodings/fox"],
+    },
+    Sentence {
+        text: "xPos breaks later than RoPE there, and breaks all the same.",
+        claims: &["bytes: xpos < rope at 8L"],
+        pages: &["encodings/xpos"],
     },
     Sentence {
         text: "Fine-tuned at 8L, YaRN needs ten steps ({interpolation|yarn 8x|direct|8|step=1510} at 8L), interpolation has not caught up after 400 \

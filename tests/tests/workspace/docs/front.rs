@@ -1,7 +1,7 @@
 //! What a reader sees first: the README's figure and table, made from the study of every encoding, and its counts.
 
 use super::atlas::curves::{Line, chart};
-use super::results::Study;
+use super::results::{Mean, Study};
 use super::{hold, program, repository, updates};
 use longwave_report::plot;
 use serde_json::Value;
@@ -51,7 +51,7 @@ fn place_of_table(readme: &str) -> Range<usize> {
 
 fn table(study: &Study) -> String {
     let row = |(name, label, reading): (&str, &str, &str)| {
-        let cells = study.curve(label, reading, "test").into_values().map(|mean| mean.text());
+        let cells = study.curve(label, reading, "test").into_values().map(Mean::text);
         format!("| {name} | {} |\n", cells.collect::<Vec<_>>().join(" | "))
     };
     SHOWN.map(row).concat()

@@ -7,7 +7,6 @@ use longwave_eval::fields;
 use longwave_eval::row::columns::columns;
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::fs;
 
 /// With `UPDATE_DOCS=1` the pages are written again.
 #[test]

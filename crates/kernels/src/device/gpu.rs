@@ -1,4 +1,4 @@
-//! The GPUs that the runtimes of this build reach: CUDA, ROCm, and wgpu, which is Vulkan, Metal or DirectX 12.
+//! The GPUs that the runtimes of this build reach: CUDA, `ROCm`, and wgpu, which is Vulkan, Metal or DirectX 12.
 
 #[cfg(feature = "wgpu")]
 use super::wgpu;

@@ -5,7 +5,7 @@ use super::{GENERATED, hold};
 use std::fmt::Write as _;
 
 /// The studies that the sentences are about.
-const STUDIES: [&str; 8] = [
+const STUDIES: [&str; 9] = [
     "every-encoding",
     "every-extension",
     "rope-base",
@@ -14,6 +14,7 @@ const STUDIES: [&str; 8] = [
     "who-gains",
     "interpolation",
     "bytes",
+    "softmax",
 ];
 
 /// A sentence. `{STUDY|LABEL|READING|8}` is the perplexity of a reading at 8L; `|step=300` or `|PROTOCOL` behind it choose
@@ -259,6 +260,16 @@ const SENTENCES: &[Sentence] = &[
         text: "xPos breaks later than RoPE there, and breaks all the same.",
         claims: &["bytes: xpos < rope at 8L"],
         pages: &["encodings/xpos"],
+    },
+    Sentence {
+        text: "A softmax whose scores are multiplied by a learned multiple of ln n harms text past L: with it KERPLE's power reads 16L with \
+               {softmax|kerple power, scalable|direct|16}, without it with {softmax|kerple power, softmax|direct|16}. Within L it changes little.",
+        claims: &[
+            "softmax: kerple power, scalable < kerple power, softmax at 16L",
+            "softmax: alibi, scalable < alibi, softmax at 16L",
+            "softmax: alibi, scalable = alibi, softmax at L",
+        ],
+        pages: &["encodings/kerple", "encodings/alibi"],
     },
     Sentence {
         text: "Fine-tuned at 8L, YaRN needs ten steps ({interpolation|yarn 8x|direct|8|step=1510} at 8L), interpolation has not caught up after 400 \

@@ -5,7 +5,7 @@ use super::{GENERATED, hold};
 use std::fmt::Write as _;
 
 /// The studies that the sentences are about.
-const STUDIES: [&str; 9] = [
+const STUDIES: [&str; 10] = [
     "every-encoding",
     "every-extension",
     "rope-base",
@@ -15,6 +15,7 @@ const STUDIES: [&str; 9] = [
     "interpolation",
     "bytes",
     "softmax",
+    "softmax-passkey",
 ];
 
 /// A sentence. `{STUDY|LABEL|READING|8}` is the perplexity of a reading at 8L; `|step=300` or `|PROTOCOL` behind it choose
@@ -270,6 +271,18 @@ const SENTENCES: &[Sentence] = &[
             "softmax: alibi, scalable = alibi, softmax at L",
         ],
         pages: &["encodings/kerple", "encodings/alibi"],
+    },
+    Sentence {
+        text: "In retrieval it helps: of numbers that stand up to 16L back, ALiBi finds {softmax-passkey|alibi, scalable|direct|16|task} per cent with it and \
+               {softmax-passkey|alibi, softmax|direct|16|task} without it.",
+        claims: &["softmax-passkey: alibi, scalable > alibi, softmax at 16L"],
+        pages: &["encodings/alibi"],
+    },
+    Sentence {
+        text: "A model without an encoding finds a number further away than one with RoPE: {softmax-passkey|none, softmax|direct|4|task} and \
+               {softmax-passkey|rope, softmax|direct|4|task} per cent at 4L.",
+        claims: &["softmax-passkey: none, softmax > rope, softmax at 4L"],
+        pages: &["encodings/none", "encodings/rope"],
     },
     Sentence {
         text: "Fine-tuned at 8L, YaRN needs ten steps ({interpolation|yarn 8x|direct|8|step=1510} at 8L), interpolation has not caught up after 400 \

@@ -122,17 +122,18 @@ pub(super) fn heading(length: usize, train_length: usize) -> String {
 /// perplexity both in per cent.
 pub(super) fn cell(metric: Metric, rows: &[&ResultRow]) -> Entry {
     let Some(cell) = Cell::new(metric, rows) else { return Entry::default() };
-    let (is_perplexity, decimals) = (metric.is_exponential(), decimals(metric));
+    let is_perplexity = metric.is_exponential();
+    let digits = |number| metric.shown(number, None).0;
     let spread = |spread| match spread {
         Spread::Relative(nats) => percent(nats),
-        Spread::Absolute(deviation) => format!("{deviation:.decimals$}"),
-        Spread::Interval(low, high) => format!("[{low:.decimals$}, {high:.decimals$}]"),
+        Spread::Absolute(deviation) => digits(deviation),
+        Spread::Interval(low, high) => format!("[{}, {}]", digits(low), digits(high)),
     };
     // Of a perplexity in per cent the error of the loss in nats is a hundredth.
     let of = if is_perplexity { Metric::Loss } else { metric };
     let error = |row: &&ResultRow| row.error(of).map(|error| of.factor() * error);
     let errors: Vec<f64> = rows.iter().filter_map(error).collect();
-    let over_documents = |error| if is_perplexity { percent(error) } else { format!("{error:.decimals$}") };
+    let over_documents = |error| if is_perplexity { percent(error) } else { digits(error) };
     let (lows, highs): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(|row| row.interval(metric)).unzip();
     let interval = mean(&lows).zip(mean(&highs));
     let interval = interval.map(|ends| (metric.factor() * ends.0, metric.factor() * ends.1));
@@ -145,16 +146,10 @@ pub(super) fn cell(metric: Metric, rows: &[&ResultRow]) -> Entry {
     }
 }
 
-/// The decimal places of a share in per cent, or of another value than a perplexity.
-fn decimals(metric: Metric) -> usize {
-    if metric.is_share() { 1 } else { 3 }
-}
-
 /// A perplexity with four digits or so, a share in per cent, or bits.
 pub(super) fn value(metric: Metric, value: f64) -> String {
     if !metric.is_exponential() {
-        let decimals = decimals(metric);
-        return format!("{value:.decimals$}");
+        return metric.shown(value, None).0;
     }
     match value.abs() {
         large if large >= 1e6 => format!("{value:.2e}"),

@@ -71,16 +71,19 @@ impl Mean {
 
     /// Shares over seeds, as the tables of a study have them: in per cent, with one standard deviation.
     pub(super) fn share(shares: &[f64]) -> String {
-        let mean = 100.0 * shares.iter().sum::<f64>() / shares.len() as f64;
-        let deviation = Self::of(shares).deviation;
-        deviation.map_or(format!("{mean:.1}"), |deviation| format!("{mean:.1} ±{:.1}", 100.0 * deviation))
+        Self::plain(shares, 100.0, 1)
     }
 
     /// Bits per byte over seeds, with one standard deviation.
     pub(super) fn bits(bits: &[f64]) -> String {
-        let mean = bits.iter().sum::<f64>() / bits.len() as f64;
-        let deviation = Self::of(bits).deviation;
-        deviation.map_or(format!("{mean:.3}"), |deviation| format!("{mean:.3} ±{deviation:.3}"))
+        Self::plain(bits, 1.0, 3)
+    }
+
+    fn plain(values: &[f64], factor: f64, digits: usize) -> String {
+        let mean = factor * values.iter().sum::<f64>() / values.len() as f64;
+        let deviation = Self::of(values).deviation.map(|deviation| factor * deviation);
+        deviation
+            .map_or(format!("{mean:.digits$}"), |deviation| format!("{mean:.digits$} ±{deviation:.digits$}"))
     }
 
     /// As the tables of a study have it.

@@ -2,19 +2,9 @@
 
 #[cfg(feature = "wgpu")]
 use super::wgpu;
-use super::{Device, DeviceChoice, Error, Listed, OpenDevice, Properties, Result};
+use super::{Device, DeviceChoice, Error, Listed, OpenDevice, Properties, Result, SOFTWARE, Words};
 use burn::backend::{CubeDevice, DispatchDevice};
 use burn_cubecl::cubecl::ir::{ElemType, FloatKind};
-
-/// An adapter's own words for itself, and its driver's.
-#[derive(Clone)]
-pub(super) struct Words {
-    pub(super) name: String,
-    pub(super) driver: String,
-}
-
-/// The rank of an adapter that computes on the CPU (llvmpipe and the like).
-pub(super) const SOFTWARE: u8 = 5;
 
 /// The adapters of all runtimes, best first; none of them is opened. A GPU that two runtimes reach is there twice, its maker's
 /// runtime first.
@@ -77,7 +67,7 @@ pub(super) fn open(number: Option<usize>) -> Result<OpenDevice> {
         (Some(adapter), _) => device(choice, adapter.clone()),
         (None, Some(number)) if !adapters.is_empty() => {
             Err(Error::failed(format!("`--device {choice}`: there is no graphics adapter {number}"))
-                .hint(format!("use {}, or `--device cpu`", in_words(&adapters))))
+                .hint(format!("use {}, or `--device cpu`", in_words())))
         }
         (None, _) => Err(Error::failed(format!("`--device {choice}`: there is no graphics adapter"))
             .hint("install the GPU's driver (on Linux its Vulkan part), or use `--device cpu`")),
@@ -85,12 +75,12 @@ pub(super) fn open(number: Option<usize>) -> Result<OpenDevice> {
 }
 
 /// Every adapter by its number and name, for the user to choose from.
-fn in_words(adapters: &[CubeDevice]) -> String {
-    let entry = |(number, adapter): (usize, &CubeDevice)| match opened(adapter) {
-        Ok(Words { name, .. }) => format!("`gpu:{number}` ({name})"),
-        Err(error) => format!("`gpu:{number}` (cannot be opened: {error})"),
+fn in_words() -> String {
+    let entry = |Listed { choice, name, .. }: Listed| match name {
+        Ok(name) => format!("`{choice}` ({name})"),
+        Err(error) => format!("`{choice}` (cannot be opened: {error})"),
     };
-    adapters.iter().enumerate().map(entry).collect::<Vec<_>>().join(", ")
+    listed().into_iter().map(entry).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn listed() -> Vec<Listed> {

@@ -78,6 +78,18 @@ fn cpu() -> OpenDevice {
     OpenDevice { device: Device::flex(), name: "CPU".to_owned(), driver: None }
 }
 
+/// An adapter's own words for itself, and its driver's.
+#[cfg(feature = "gpu")]
+#[derive(Clone)]
+struct Words {
+    name: String,
+    driver: String,
+}
+
+/// The rank of an adapter that computes on the CPU (llvmpipe and the like).
+#[cfg(feature = "gpu")]
+const SOFTWARE: u8 = 5;
+
 /// Whether this build has a runtime that reaches GPUs.
 pub const HAS_RUNTIME: bool = cfg!(any(feature = "wgpu", feature = "cuda", feature = "rocm"));
 

@@ -1,6 +1,6 @@
 //! The adapters of wgpu: Vulkan, Metal or DirectX 12.
 
-use super::gpu::{SOFTWARE, Words};
+use super::{SOFTWARE, Words};
 use burn::backend::wgpu::graphics::AutoGraphicsApi;
 use burn::backend::wgpu::{RuntimeOptions, WgpuInitError, try_init_setup};
 use burn::backend::{WgpuDevice, WgpuDeviceKind};

@@ -64,6 +64,9 @@ pub struct Record {
     /// The same of the reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference_peak_bytes: Option<u64>,
+    /// Kernels that one run launches; counted on a GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launches: Option<usize>,
 }
 
 impl Record {
@@ -93,6 +96,7 @@ impl Record {
             tokens_per_second: None,
             peak_bytes: timing.peak_bytes,
             reference_peak_bytes: None,
+            launches: None,
         }
     }
 
@@ -174,11 +178,16 @@ pub fn legend(records: &[Record]) -> String {
     if records.iter().any(|record| record.copy_fraction.is_some()) {
         text += "\ncopy: bytes a second over those of the device's own copy of as many, timed in turn";
     }
+    for record in records {
+        if let Some(launches) = record.launches {
+            // Writing into a string cannot fail.
+            let _ = write!(text, "\n{}: {launches} launches of kernels", record.case);
+        }
+    }
     let mut named: Vec<&str> = records.iter().filter_map(|record| record.reference).collect();
     named.sort_unstable();
     named.dedup();
     for name in named {
-        // Writing into a string cannot fail.
         let _ = write!(text, "\nspeedup: over {name}, timed in turn; `reference` is its peak memory in MiB");
     }
     text

@@ -12,10 +12,11 @@
 //! | [`rms_norm`], [`layer_norm`], [`unit_norm`] | normalisation of rows and its gain, also of the rows of heads |
 //! | [`gelu`], [`swiglu`] | the feed-forward activations |
 //! | [`linear`](linear()) | a product with weights, and the addition to a residual stream |
-//! | [`adamw`](adamw()) | one optimizer update in one pass over memory |
+//! | [`adamw`](adamw()), [`adamw_all`] | one optimizer update in one pass over memory, of a parameter or of all |
 //!
 //! [`sum()`], [`mean()`] and [`sum_of_squares`] add all numbers of a tensor, on the CPU in an order that no
-//! number of threads changes; [`accumulate`] is burn's addition by all threads.
+//! number of threads changes, and [`sums_of_squares`] those of many; [`clip_factor`] makes a norm of them;
+//! [`accumulate`] is burn's addition by all threads.
 //!
 //! Each operation is one folder. Its `mod.rs` states what is fused, what is kept for the backward pass, how many bytes
 //! move at least, and which attempts were not faster. `reference.rs` computes the operation in plain tensor operations
@@ -63,7 +64,7 @@ mod vjp;
 pub mod device;
 
 pub use activation::{gelu, swiglu};
-pub use adamw::{AdamW, adamw};
+pub use adamw::{AdamW, AdamWState, adamw, adamw_all};
 pub use attention::{
     Attention, Bias, CountedVectors, PartialAttention, RelativeVectors, VectorTable, attention,
     attention_by_distance, merge, partial_attention, partial_attention_by_distance, repeat_heads,
@@ -72,10 +73,10 @@ pub use bf16::arithmetic_name as bf16_arithmetic;
 pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
 pub use linear::linear;
-pub use norm::{layer_norm, rms_norm, unit_norm};
+pub use norm::{layer_norm, layer_norm_residual, rms_norm, rms_norm_residual, unit_norm};
 pub use pair_network::{PairNetwork, pair_network};
 pub use precision::Precision;
-pub use reduce::{accumulate, mean, sum, sum_of_squares};
+pub use reduce::{accumulate, clip_factor, mean, sum, sum_of_squares, sums_of_squares};
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
 pub use softmax::softmax;
 pub use vjp::with_gradients;

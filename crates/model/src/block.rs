@@ -52,24 +52,23 @@ impl Block {
         dropout: Option<&Dropout>,
     ) -> Tensor<3> {
         let place = || format!("blocks.{}.attention", rows.layer);
-        added(x.clone(), dropout, &place, &mut |onto| match before {
-            None => {
-                let normed = self.attention_norm.forward(x.clone());
+        let Some(before) = before else {
+            let [normed, x] = self.attention_norm.forward_residual(x);
+            return added(x, dropout, &place, |onto| {
                 self.attention.forward(normed, onto, rows, reading, rotations)
-            }
-            Some(before) => {
-                let seen = self.attention_norm.forward(Tensor::cat(vec![before.clone(), x.clone()], 1));
-                self.attention.forward_after(seen, before.dims()[1], onto, rows, reading, rotations)
-            }
+            });
+        };
+        let seen = self.attention_norm.forward(Tensor::cat(vec![before.clone(), x.clone()], 1));
+        added(x, dropout, &place, |onto| {
+            self.attention.forward_after(seen, before.dims()[1], onto, rows, reading, rotations)
         })
     }
 
     /// The stream after the feed-forward layer of the block `layer`, `[batch, length, width]` -> the same.
     pub fn feed(&self, h: Tensor<3>, layer: usize, dropout: Option<&Dropout>) -> Tensor<3> {
         let place = || format!("blocks.{layer}.feed_forward");
-        added(h.clone(), dropout, &place, &mut |onto| {
-            self.feed_forward.forward(self.feed_forward_norm.forward(h.clone()), onto)
-        })
+        let [normed, h] = self.feed_forward_norm.forward_residual(h);
+        added(h, dropout, &place, |onto| self.feed_forward.forward(normed, onto))
     }
 }
 
@@ -78,7 +77,7 @@ fn added(
     x: Tensor<3>,
     dropout: Option<&Dropout>,
     place: &dyn Fn() -> String,
-    branch: &mut dyn FnMut(Option<Tensor<3>>) -> Tensor<3>,
+    branch: impl FnOnce(Option<Tensor<3>>) -> Tensor<3>,
 ) -> Tensor<3> {
     match dropout {
         // What is dropped must not reach the residual stream, so it is added afterwards.

@@ -4,7 +4,7 @@ use crate::complex_weights::WeightKind;
 use crate::config::{NormKind, Resolved};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use longwave_kernels::{layer_norm, rms_norm};
+use longwave_kernels::{layer_norm, layer_norm_residual, rms_norm, rms_norm_residual};
 use longwave_position::Init;
 
 /// `RMSNorm` or `LayerNorm` over the channels of `[batch, length, width]`.
@@ -39,6 +39,16 @@ impl Norm {
         match &self.bias {
             None => rms_norm(x, gain, self.eps),
             Some(bias) => layer_norm(x, gain, Some(bias.val()), self.eps),
+        }
+    }
+
+    /// The same of the residual stream `[batch, length, width]`, and the stream to go on from: so its gradient and that of
+    /// the branch are added in one pass.
+    pub fn forward_residual(&self, x: Tensor<3>) -> [Tensor<3>; 2] {
+        let gain = self.weight_kind.gain(self.gain.val());
+        match &self.bias {
+            None => rms_norm_residual(x, gain, self.eps),
+            Some(bias) => layer_norm_residual(x, gain, Some(bias.val()), self.eps),
         }
     }
 }

@@ -5,11 +5,12 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use longwave_core::random::Stream;
+use longwave_kernels::sums_of_squares;
 use longwave_model::upload;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::reading::LogN;
 use longwave_position::{Init, PositionConfig, Reading};
-use longwave_train::optimizer::{Optimizer, clipped, in_units, squares};
+use longwave_train::optimizer::{Optimizer, clipping, in_units};
 use longwave_train::{TrainConfig, parameters};
 
 pub use longwave_position::encodings::every;
@@ -117,9 +118,8 @@ pub fn train(text: &str, device: &Device) -> Trained {
     for step in 0..STEPS {
         let loss = losses(&model, &model.position, step, LENGTH, &tracked).mean();
         let gradient = in_units(&model, parameters::gradients(&model, &mut loss.backward()));
-        let squares = squares(&gradient);
-        let gradient = clipped(gradient, squares, config.clip);
-        model = optimizer.update(model, gradient, &config, config.learning_rate, step, 1.0);
+        let scale = clipping(sums_of_squares(&gradient), config.clip);
+        model = optimizer.update(model, gradient, &config, config.learning_rate, step, scale);
     }
     let after = unseen(&model);
     assert!(after < before - 0.05, "{text}: the loss goes from {before:.4} to {after:.4}");

@@ -10,18 +10,19 @@
 mod common;
 #[cfg(feature = "fusion")]
 mod fusion;
+mod launches;
 mod program;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use common::training;
 use longwave_core::random::Stream;
-use longwave_kernels::{Attention, DeviceChoice, attention, device};
+use longwave_kernels::{Attention, DeviceChoice, attention, device, sums_of_squares};
 use longwave_model::config::NamedSize;
 use longwave_model::upload;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions};
-use longwave_train::optimizer::{Optimizer, clipped, squares};
+use longwave_train::optimizer::{Optimizer, clipping};
 use longwave_train::parameters::Parameter;
 use longwave_train::{TrainConfig, parameters};
 use std::io::Write;
@@ -135,9 +136,8 @@ fn trace(
         losses.push(values(nll.clone()));
         let gradient = parameters::gradients(&model, &mut nll.mean().backward());
         gradients.push(lists(gradient.clone()));
-        let squares = squares(&gradient);
-        let gradient = clipped(gradient, squares, config.clip);
-        model = optimizer.update(model, gradient, &config, config.learning_rate, step, 1.0);
+        let scale = clipping(sums_of_squares(&gradient), config.clip);
+        model = optimizer.update(model, gradient, &config, config.learning_rate, step, scale);
     }
     let trained = lists(parameters::values(&model));
     let longer = longer(&model.valid()).into_iter().map(values).collect();

@@ -8,8 +8,10 @@
 //! **Bytes:** for n numbers of output, GELU moves at least `8 n` forward (n in, n out) and `12 n` backward
 //! (input and gradient in, gradient out); `SwiGLU`, whose input is 2 n, `12 n` forward and `20 n` backward.
 //!
-//! Half-precision numbers come out as they went in and are computed with in f32: `half.rs`.
+//! `flex.rs` says how it is done on the CPU, `cube/` on the GPU. Half-precision numbers come out as they went in and are computed with in f32: `half.rs`.
 
+#[cfg(feature = "gpu")]
+mod cube;
 mod flex;
 mod gradient;
 mod half;
@@ -26,6 +28,10 @@ use burn::tensor::Tensor;
 pub fn gelu(x: Tensor<3>) -> Tensor<3> {
     if is_half(&x) {
         return half::activation(x, half::Kind::Gelu);
+    }
+    #[cfg(feature = "gpu")]
+    if autodiff::gpu_kernel_applies(&x) && x.shape().num_elements() > 0 {
+        return cube::gelu(x);
     }
     if !autodiff::cpu_kernel_applies(&x) {
         return reference::gelu(x);
@@ -49,6 +55,10 @@ pub fn swiglu(packed: Tensor<3>) -> Tensor<3> {
     if is_half(&packed) {
         return half::activation(packed, half::Kind::Swiglu);
     }
+    #[cfg(feature = "gpu")]
+    if autodiff::gpu_kernel_applies(&packed) && batch * length > 0 {
+        return cube::swiglu(packed);
+    }
     if !autodiff::cpu_kernel_applies(&packed) {
         return reference::swiglu(packed);
     }
@@ -60,10 +70,10 @@ pub fn swiglu(packed: Tensor<3>) -> Tensor<3> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::Precision;
-    use crate::testing::{assert_matches, flat, list, numbers, tensor};
+    use crate::testing::{assert_matches_on, flat, list, numbers, tensor};
     use burn::tensor::{DType, Device};
 
     /// x arrives with its first two dimensions exchanged, so that it does not lie contiguously.
@@ -73,15 +83,21 @@ mod tests {
 
     #[test]
     fn both_agree_with_the_reference() {
-        for shape in [[1, 1, 2], [2, 37, 6], [3, 50, 130]] {
+        both_agree(&Device::flex(), &[[1, 1, 2], [2, 37, 6], [3, 50, 130]]);
+    }
+
+    pub(crate) fn both_agree(device: &Device, shapes: &[[usize; 3]]) {
+        for &shape in shapes {
             let inputs = [numbers(1, shape.iter().product())];
-            assert_matches(
+            assert_matches_on(
+                device,
                 &format!("gelu {shape:?}"),
                 &inputs,
                 |inputs| gelu(x(inputs, shape)),
                 |inputs| reference::gelu(x(inputs, shape)),
             );
-            assert_matches(
+            assert_matches_on(
+                device,
                 &format!("swiglu {shape:?}"),
                 &inputs,
                 |inputs| swiglu(x(inputs, shape)),

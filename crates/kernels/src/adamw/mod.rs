@@ -100,11 +100,7 @@ pub fn adamw<const D: usize>(
     v: Tensor<D>,
     options: &AdamW,
 ) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
-    assert!(options.step > 0, "adamw: steps count from 1");
-    let shape = parameter.dims();
-    for (name, other) in [("gradient", gradient.dims()), ("m", m.dims()), ("v", v.dims())] {
-        assert_eq!(shape, other, "adamw: {name} has another shape than the parameter");
-    }
+    check(options.step, parameter.dims(), [gradient.dims(), m.dims(), v.dims()]);
     let tensors = [parameter, gradient, m, v].map(Tensor::without_autodiff);
     if tensors.iter().all(autodiff::cpu_kernel_applies) {
         return fused::<Flex, D>(tensors, |tensors| flex::adamw(tensors, options));
@@ -115,6 +111,65 @@ pub fn adamw<const D: usize>(
     }
     let [parameter, gradient, m, v] = tensors;
     reference::adamw(parameter, gradient, m, v, options)
+}
+
+/// A parameter and its moments, flat: `[numbers]` each.
+#[derive(Clone, Debug)]
+pub struct AdamWState {
+    /// The parameter.
+    pub parameter: Tensor<1>,
+    /// The mean of its gradients.
+    pub m: Tensor<1>,
+    /// The mean of their squares.
+    pub v: Tensor<1>,
+}
+
+/// The updates ([`adamw`]) of many parameters, each with its gradient; on the GPU in few launches. `clip` `[1]` is
+/// multiplied into every gradient too: the factor of clipping by norm, where that was computed on the device.
+///
+/// # Panics
+/// As [`adamw`].
+pub fn adamw_all(given: Vec<(AdamWState, Tensor<1>, AdamW)>, clip: Option<Tensor<1>>) -> Vec<AdamWState> {
+    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    {
+        let on_gpu = |tensors: [&Tensor<1>; 4]| tensors.into_iter().all(autodiff::gpu_kernel_applies);
+        let all = |(state, gradient, _): &(AdamWState, Tensor<1>, AdamW)| {
+            on_gpu([&state.parameter, gradient, &state.m, &state.v])
+        };
+        if given.iter().all(all) {
+            return all_at_once(given, clip);
+        }
+    }
+    let one = |(AdamWState { parameter, m, v }, gradient, options): (AdamWState, Tensor<1>, AdamW)| {
+        let gradient = match &clip {
+            Some(clip) => gradient * clip.clone(),
+            None => gradient,
+        };
+        let (parameter, m, v) = adamw(parameter, gradient, m, v, &options);
+        AdamWState { parameter, m, v }
+    };
+    given.into_iter().map(one).collect()
+}
+
+#[cfg(all(feature = "gpu", not(feature = "fusion")))]
+fn all_at_once(given: Vec<(AdamWState, Tensor<1>, AdamW)>, clip: Option<Tensor<1>>) -> Vec<AdamWState> {
+    autodiff::count_call();
+    let primitive = |tensor: Tensor<1>| OpTensor::<Cube>::new(tensor.without_autodiff()).into_data();
+    let given = given.into_iter().map(|(AdamWState { parameter, m, v }, gradient, options)| {
+        check(options.step, parameter.dims(), [gradient.dims(), m.dims(), v.dims()]);
+        ([parameter, gradient, m, v].map(primitive), options)
+    });
+    let updated = cube::adamw_all(given.collect(), clip.map(primitive));
+    let tensor = |primitive| Tensor::from_primitive::<Cube>(primitive);
+    let state = |(parameter, m, v)| AdamWState { parameter: tensor(parameter), m: tensor(m), v: tensor(v) };
+    updated.into_iter().map(state).collect()
+}
+
+fn check<const D: usize>(step: u64, shape: [usize; D], others: [[usize; D]; 3]) {
+    assert!(step > 0, "adamw: steps count from 1");
+    for (name, other) in ["gradient", "m", "v"].into_iter().zip(others) {
+        assert_eq!(shape, other, "adamw: {name} has another shape than the parameter");
+    }
 }
 
 /// The update on tensors of a backend: of the parameter, the gradient, m and v.
@@ -182,6 +237,42 @@ pub(crate) mod tests {
             let pairs = [(fused.0, expected.0), (fused.1, expected.1), (fused.2, expected.2)];
             for (fused, expected) in pairs {
                 assert_close(&format!("{shape:?}"), &list(fused), &list(expected), 1e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn many_parameters_are_updated_as_each_alone() {
+        many_are_as_each(&Device::flex());
+    }
+
+    /// More parameters than a launch takes, one without numbers, rates and decays that differ, clipped and not.
+    pub(crate) fn many_are_as_each(device: &Device) {
+        let counts: Vec<usize> = (0..70).map(|index| index * 67).collect();
+        let given = || {
+            let states = counts.iter().zip(1..).map(|(&count, seed)| {
+                let [parameter, m, v, gradient] =
+                    [0, 100, 200, 300].map(|from| tensor::<1>(from + seed, [count], device).abs());
+                let weight_decay = if seed % 2 == 0 { 0.0 } else { 0.1 };
+                let options = AdamW { learning_rate: 1e-2 / seed as f64, weight_decay, ..OPTIONS };
+                (AdamWState { parameter, m, v }, gradient, options)
+            });
+            states.collect::<Vec<_>>()
+        };
+        for factor in [None, Some(0.25)] {
+            let clip = factor.map(|factor| Tensor::from_floats([factor], device));
+            let calls = autodiff::calls();
+            let updated = adamw_all(given(), clip);
+            assert!(autodiff::calls() > calls, "the fused form did not run");
+            for (updated, (state, gradient, options)) in updated.into_iter().zip(given()) {
+                let gradient_scale = options.gradient_scale * factor.unwrap_or(1.0);
+                let options = AdamW { gradient_scale, ..options };
+                let expected = adamw(state.parameter, gradient, state.m, state.v, &options);
+                let pairs =
+                    [(updated.parameter, expected.0), (updated.m, expected.1), (updated.v, expected.2)];
+                for (updated, expected) in pairs {
+                    assert_close("one of many", &list(updated), &list(expected), 1e-6);
+                }
             }
         }
     }

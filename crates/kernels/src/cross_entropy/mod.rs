@@ -7,7 +7,11 @@
 //!
 //! **Bytes:** for n logits at least `4 n` forward (logits in; a row's loss and log sum are two numbers) and
 //! `8 n` backward (logits in, their gradient out).
+//!
+//! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
 
+#[cfg(feature = "gpu")]
+mod cube;
 mod flex;
 mod gradient;
 mod reference;
@@ -23,7 +27,8 @@ use burn::tensor::{DType, Int, Tensor};
 /// precision are computed with in f32, and receive a gradient of their own type.
 ///
 /// # Panics
-/// The numbers of rows differ, there are no classes, or (fused) a target is not in `0..classes`.
+/// The numbers of rows differ, there are no classes, or (fused, on the CPU) a target is not in `0..classes`; on the GPU its
+/// loss is NaN.
 pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     let [rows, classes] = logits.dims();
     assert_eq!(rows, targets.dims()[0], "cross_entropy: logits and targets differ in rows");
@@ -31,7 +36,12 @@ pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     if autodiff::cpu_kernel_applies(&logits) || autodiff::bf16_kernel_applies(&logits) {
         return fused(logits, targets);
     }
-    reference::cross_entropy(widened(logits), targets)
+    let logits = widened(logits);
+    #[cfg(feature = "gpu")]
+    if autodiff::gpu_kernel_applies(&logits) && cube::supports(&logits) {
+        return cube::cross_entropy(logits, targets);
+    }
+    reference::cross_entropy(logits, targets)
 }
 
 fn fused(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
@@ -53,9 +63,9 @@ fn fused(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::testing::{assert_matches, list, numbers};
+    use crate::testing::{assert_matches_on, list, numbers};
     use burn::tensor::{Device, TensorData};
 
     fn targets(rows: usize, classes: usize, device: &Device) -> Tensor<1, Int> {
@@ -65,12 +75,17 @@ mod tests {
 
     #[test]
     fn agrees_with_the_reference() {
-        for (rows, classes) in [(1, 1), (1, 2), (5, 17), (70, 512), (33, 1000)] {
+        agrees(&Device::flex(), &[(1, 1), (1, 2), (5, 17), (70, 512), (33, 1000)]);
+    }
+
+    pub(crate) fn agrees(device: &Device, sizes: &[(usize, usize)]) {
+        for &(rows, classes) in sizes {
             // The logits arrive transposed, so that they do not lie contiguously.
             let logits = |inputs: &[Tensor<1>]| {
                 inputs[0].clone().mul_scalar(8.0).reshape([classes, rows]).swap_dims(0, 1)
             };
-            assert_matches(
+            assert_matches_on(
+                device,
                 &format!("{rows} x {classes}"),
                 &[numbers(1, rows * classes)],
                 |inputs| cross_entropy(logits(inputs), targets(rows, classes, &inputs[0].device())),
@@ -83,17 +98,27 @@ mod tests {
 
     #[test]
     fn large_logits_do_not_overflow() {
-        let device = Device::flex();
-        let logits = Tensor::<2>::from_floats([[1e4, -1e4, 0.0], [-3e38, 3e38, 0.0]], &device);
-        let targets = Tensor::<1, Int>::from_ints([0, 1], &device);
+        large_logits(&Device::flex());
+    }
+
+    pub(crate) fn large_logits(device: &Device) {
+        let logits = Tensor::<2>::from_floats([[1e4, -1e4, 0.0], [-3e38, 3e38, 0.0]], device);
+        let targets = Tensor::<1, Int>::from_ints([0, 1], device);
         assert_eq!(list(cross_entropy(logits, targets)), [0.0, 0.0]);
     }
 
     #[test]
     fn a_nan_is_not_hidden() {
-        let device = Device::flex();
-        let logits = Tensor::<2>::from_floats([[0.0, f32::NAN, 0.0]], &device);
-        assert!(list(cross_entropy(logits, Tensor::from_ints([0], &device)))[0].is_nan());
+        nan_is_shown(&Device::flex());
+    }
+
+    pub(crate) fn nan_is_shown(device: &Device) {
+        for place in 0..3 {
+            let mut logits = [[0.0; 3]];
+            logits[0][place] = f32::NAN;
+            let logits = Tensor::<2>::from_floats(logits, device);
+            assert!(list(cross_entropy(logits, Tensor::from_ints([0], device)))[0].is_nan(), "{place}");
+        }
     }
 
     #[test]

@@ -2,8 +2,11 @@
 
 #[cfg(feature = "gpu")]
 mod gpu;
+mod launches;
 #[cfg(feature = "wgpu")]
 mod wgpu;
+
+pub use launches::{Launches, launches};
 
 use burn::tensor::Device;
 use longwave_core::{Error, Result};

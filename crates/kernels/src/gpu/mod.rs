@@ -13,7 +13,8 @@
 #[cfg(test)]
 mod tests;
 
-use burn::tensor::{DType, Shape};
+use burn::backend::DispatchDevice;
+use burn::tensor::{DType, Shape, Tensor};
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::calculate_cube_count_elemwise;
 use burn_cubecl::kernel::into_contiguous;
@@ -60,6 +61,19 @@ pub(crate) fn start(strides: Strides, batch: usize, head: usize, row: usize) -> 
     batch * strides.batch + head * strides.head + row * strides.row
 }
 
+/// What launches kernels on the device of a tensor; `None` on the CPU.
+pub(crate) fn client<const D: usize>(tensor: &Tensor<D>) -> Option<Client> {
+    let device = tensor.device();
+    match device.as_dispatch() {
+        DispatchDevice::Autodiff(device) => match &**device {
+            DispatchDevice::Cube(device) => Some(device.client()),
+            _ => None,
+        },
+        DispatchDevice::Cube(device) => Some(device.client()),
+        _ => None,
+    }
+}
+
 /// A tensor whose last axis lies contiguously.
 pub(crate) fn rows(tensor: CubeTensor) -> CubeTensor {
     let last = tensor.meta.num_dims() - 1;
@@ -88,7 +102,17 @@ pub(crate) fn head_strides(tensor: &CubeTensor, width: usize) -> StridesLaunch {
 
 /// A new tensor beside another one, contiguous; its values are whatever was there.
 pub(crate) fn empty<const D: usize>(like: &CubeTensor, shape: [usize; D]) -> CubeTensor {
-    empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), Shape::from(shape), DType::F32)
+    empty_of(like, shape.into())
+}
+
+/// The same, of the shape of the other one.
+pub(crate) fn empty_like(like: &CubeTensor) -> CubeTensor {
+    empty_of(like, like.meta.shape().clone())
+}
+
+/// The same, of a shape of any number of axes.
+pub(crate) fn empty_of(like: &CubeTensor, shape: Shape) -> CubeTensor {
+    empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), shape, DType::F32)
 }
 
 /// A new tensor of zeros beside another one.
@@ -130,6 +154,11 @@ pub(crate) fn strided(tensor: &CubeTensor) -> BufferArg {
 /// The type that can index the largest of the tensors.
 pub(crate) fn address(tensors: &[&CubeTensor]) -> AddressType {
     tensors.iter().map(|tensor| tensor.required_address_type()).max().unwrap_or_default()
+}
+
+/// So many cubes along as many axes as they need; there may be some more.
+pub(crate) fn spread(client: &Client, cubes: usize) -> CubeCount {
+    calculate_cube_count_elemwise(client, cubes, CubeDim::new_single())
 }
 
 /// The cubes for `count` units, and the type that can index the largest of the tensors.

@@ -14,15 +14,26 @@ use std::sync::LazyLock;
 const CHECKED: &str = "LONGWAVE_TEST_CHECKED_KERNELS";
 
 /// Every kernel of this crate.
-const KERNELS: [&str; 8] = [
+const KERNELS: [&str; 19] = [
     "forward_kernel",
-    "query_kernel",
-    "key_kernel",
+    "backward_kernel",
     "distance_kernel",
     "split_kernel",
     "merge_kernel",
     "rotate_kernel",
     "update_kernel",
+    "norm_kernel",
+    "norm_gradient_kernel",
+    "gelu_kernel",
+    "gelu_gradient_kernel",
+    "swiglu_kernel",
+    "swiglu_gradient_kernel",
+    "loss_kernel",
+    "loss_gradient_kernel",
+    "sum_kernel",
+    "fill_kernel",
+    "squares_kernel",
+    "clip_kernel",
 ];
 
 pub(crate) fn checked(kernel: &str) -> bool {

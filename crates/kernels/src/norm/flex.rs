@@ -1,5 +1,6 @@
 //! The normalisations on the CPU, row by row; they differ in the mean and the scale of a row.
 
+use super::{Kind, Norm};
 use crate::buffers::zeros;
 use crate::simd::{LANES, sum, vectorised};
 use rayon::prelude::*;
@@ -7,25 +8,6 @@ use rayon::prelude::*;
 /// Rows per task. Sums over rows are taken within a task and then over the tasks in their order, so
 /// this number, and not the number of threads, decides how they round.
 const ROWS: usize = 64;
-
-/// What a row is divided by, after its mean is taken away or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// The root of its mean square and eps.
-    Rms,
-    /// The same of what is left without the mean.
-    Layer,
-    /// Its length, or eps if that is more.
-    Unit,
-}
-
-/// What is done to each row.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Norm {
-    pub(super) width: usize,
-    pub(super) eps: f32,
-    pub(super) kind: Kind,
-}
 
 impl Norm {
     fn is_centred(self) -> bool {
@@ -35,8 +17,8 @@ impl Norm {
     /// One over what a row is divided by, from the sum of its squares.
     fn inverse(self, squares: f32) -> f32 {
         match self.kind {
-            Kind::Rms | Kind::Layer => 1.0 / (squares / self.width as f32 + self.eps).sqrt(),
-            Kind::Unit => 1.0 / squares.sqrt().max(self.eps),
+            Kind::Rms | Kind::Layer => 1.0 / (squares / self.width as f32 + self.eps as f32).sqrt(),
+            Kind::Unit => 1.0 / squares.sqrt().max(self.eps as f32),
         }
     }
 
@@ -44,7 +26,7 @@ impl Norm {
     fn along(self, sum: f32, inverse: f32) -> f32 {
         match self.kind {
             Kind::Rms | Kind::Layer => sum / self.width as f32,
-            Kind::Unit if inverse < 1.0 / self.eps => sum,
+            Kind::Unit if inverse < 1.0 / self.eps as f32 => sum,
             // It is eps, whatever the row.
             Kind::Unit => 0.0,
         }
@@ -66,25 +48,30 @@ pub(super) fn forward(norm: Norm, x: &[f32], gain: &[f32], bias: Option<&[f32]>)
     (out, stats)
 }
 
-/// The gradients of x, the gain and the bias.
+/// The gradients of x, the gain and the bias; x also receives `residual`.
 pub(super) fn backward(
     norm: Norm,
     x: &[f32],
     gain: &[f32],
     stats: &[Stats],
     gradient: &[f32],
+    residual: Option<&[f32]>,
 ) -> [Vec<f32>; 3] {
     let mut out = zeros(x.len());
     let tasks = stats.len().div_ceil(ROWS);
     let mut partial = vec![0.0; tasks * 2 * norm.width];
     let chunk = ROWS * norm.width;
+    let residual: Vec<Option<&[f32]>> = match residual {
+        Some(residual) => residual.chunks(chunk).map(Some).collect(),
+        None => vec![None; tasks],
+    };
     out.par_chunks_mut(chunk)
         .zip(partial.par_chunks_mut(2 * norm.width))
         .zip(x.par_chunks(chunk).zip(gradient.par_chunks(chunk)))
-        .zip(stats.par_chunks(ROWS))
-        .for_each(|(((out, partial), (x, gradient)), stats)| {
+        .zip(stats.par_chunks(ROWS).zip(residual))
+        .for_each(|(((out, partial), (x, gradient)), (stats, residual))| {
             let (gain_sum, bias_sum) = partial.split_at_mut(norm.width);
-            rows_backward(norm, x, gain, stats, gradient, out, gain_sum, bias_sum);
+            rows_backward(norm, x, gain, stats, gradient, residual, out, gain_sum, bias_sum);
         });
     let mut total = vec![0.0; 2 * norm.width];
     for partial in partial.chunks(2 * norm.width) {
@@ -131,11 +118,13 @@ vectorised! {
         gain: &[f32],
         stats: &[Stats],
         gradient: &[f32],
+        residual: Option<&[f32]>,
         out: &mut [f32],
         gain_sum: &mut [f32],
         bias_sum: &mut [f32],
     ) {
         let count = norm.width as f32;
+        let mut residual = residual.map(|residual| residual.chunks_exact(norm.width));
         let rows = x.chunks_exact(norm.width).zip(gradient.chunks_exact(norm.width));
         for ((x, gradient), (out, [mean, inverse])) in
             rows.zip(out.chunks_exact_mut(norm.width).zip(stats))
@@ -146,6 +135,11 @@ vectorised! {
             for ((out, x), (gradient, gain)) in out.iter_mut().zip(x).zip(gradient.iter().zip(gain)) {
                 let y = (x - mean) * inverse;
                 *out = (gain * gradient - y * along - level) * inverse;
+            }
+            if let Some(residual) = residual.as_mut().and_then(Iterator::next) {
+                for (out, residual) in out.iter_mut().zip(residual) {
+                    *out += residual;
+                }
             }
             for ((total, x), gradient) in gain_sum.iter_mut().zip(x).zip(gradient) {
                 *total += (x - mean) * inverse * gradient;

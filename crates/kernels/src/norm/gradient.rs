@@ -1,7 +1,7 @@
 //! The gradient of the fused normalisations.
 
-use super::flex::{self, Norm};
-use crate::autodiff::{Gradient, tensor_of, values};
+use super::{Norm, flex};
+use crate::autodiff::{Gradient, JointGradient, tensor_of, values};
 use burn_flex::FlexTensor;
 
 /// What the gradient needs.
@@ -16,14 +16,43 @@ pub(super) struct Saved<const D: usize> {
     pub(super) stats: Vec<[f32; 2]>,
 }
 
-/// x, the gain and, if there is one, the bias.
+impl<const D: usize> Saved<D> {
+    /// The gradients of x, the gain and, if there is one, the bias; x also receives that of the residual stream.
+    fn all(&self, output: &FlexTensor, residual: Option<&FlexTensor>) -> [FlexTensor; 3] {
+        let shape = self.x.layout().shape().dims::<D>();
+        let residual = residual.map(values);
+        let [x, gain, bias] = flex::backward(
+            self.norm,
+            &values(&self.x),
+            &values(&self.gain),
+            &self.stats,
+            &values(output),
+            residual.as_deref(),
+        );
+        let width = self.norm.width;
+        [tensor_of(x, shape), tensor_of(gain, [width]), tensor_of(bias, [width])]
+    }
+}
+
 impl<const N: usize, const D: usize> Gradient<N> for Saved<D> {
     fn gradients(self, output: FlexTensor, wanted: [bool; N]) -> [Option<FlexTensor>; N] {
-        let shape = self.x.layout().shape().dims::<D>();
-        let [x, gain, bias] =
-            flex::backward(self.norm, &values(&self.x), &values(&self.gain), &self.stats, &values(&output));
-        let width = self.norm.width;
-        let mut all = [tensor_of(x, shape), tensor_of(gain, [width]), tensor_of(bias, [width])].into_iter();
+        let mut all = self.all(&output, None).into_iter();
+        wanted.map(|wanted| all.next().filter(|_| wanted))
+    }
+}
+
+impl<const N: usize, const D: usize> JointGradient<N, 2> for Saved<D> {
+    fn gradients(
+        self,
+        [output, residual]: [Option<FlexTensor>; 2],
+        wanted: [bool; N],
+    ) -> [Option<FlexTensor>; N] {
+        let Some(output) = output else {
+            // Nothing depends on the norm.
+            let mut all = std::iter::once(residual);
+            return wanted.map(|wanted| all.next().flatten().filter(|_| wanted));
+        };
+        let mut all = self.all(&output, residual.as_ref()).into_iter();
         wanted.map(|wanted| all.next().filter(|_| wanted))
     }
 }

@@ -1,7 +1,8 @@
 //! Normalisation over the last dimension.
 //!
 //! **Fused:** mean, variance, scaling, gain and bias of a row; backward, the gradients of x, gain and bias in
-//! one pass over the rows. Plain operations write a tensor for each of these steps.
+//! one pass over the rows, to which that of a residual stream is added. Plain operations write a tensor for each of these
+//! steps.
 //!
 //! **Kept for the backward pass:** x, the gain, and two numbers for each row: its mean and its inverse scale.
 //!
@@ -16,14 +17,19 @@
 //!
 //! **Not built:** the norm of q and k within the pass that splits and turns them. It would save one more reading and
 //! writing of both, most of the tenth that is left.
+//!
+//! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
 
+#[cfg(feature = "gpu")]
+mod cube;
 mod flex;
 mod gradient;
 mod reference;
+#[cfg(test)]
+mod tests;
 
 use crate::autodiff::{self, CpuTensor};
 use burn::tensor::Tensor;
-use flex::Kind;
 
 /// `x / sqrt(mean(x²) + eps) * gain` over the last dimension (Zhang & Sennrich 2019).
 ///
@@ -32,11 +38,17 @@ use flex::Kind;
 /// # Panics
 /// The widths differ, or are 0.
 pub fn rms_norm<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> Tensor<D> {
-    check("rms_norm", &x, &gain);
-    if autodiff::cpu_kernel_applies(&x) && autodiff::cpu_kernel_applies(&gain) {
-        return fused(x, gain, None, eps, Kind::Rms);
-    }
-    reference::rms_norm(x, gain, eps)
+    let norm = Norm::new(&x, eps, Kind::Rms);
+    normalised(x, Weights { gain: Some(gain), bias: None }, norm)
+}
+
+/// [`rms_norm`] of a residual stream, and the stream itself to go on from: the gradient of both arrives in one pass.
+///
+/// # Panics
+/// The widths differ, or are 0.
+pub fn rms_norm_residual<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> [Tensor<D>; 2] {
+    let norm = Norm::new(&x, eps, Kind::Rms);
+    normalised_residual(x, Weights { gain: Some(gain), bias: None }, norm)
 }
 
 /// `x / max(|x|, least)` over the last dimension: rows of length 1, but for those shorter than `least`.
@@ -46,13 +58,8 @@ pub fn rms_norm<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> Tens
 /// # Panics
 /// The last dimension is 0.
 pub fn unit_norm<const D: usize>(x: Tensor<D>, least: f64) -> Tensor<D> {
-    let width = x.dims()[D - 1];
-    assert!(width > 0, "unit_norm: a width of 0");
-    if autodiff::cpu_kernel_applies(&x) {
-        let gain = Tensor::ones([width], &x.device());
-        return fused(x, gain, None, least, Kind::Unit);
-    }
-    reference::unit_norm(x, least)
+    let norm = Norm::new(&x, least, Kind::Unit);
+    normalised(x, Weights { gain: None, bias: None }, norm)
 }
 
 /// `(x - mean) / sqrt(variance + eps) * gain + bias` over the last dimension, with the biased
@@ -68,34 +75,137 @@ pub fn layer_norm<const D: usize>(
     bias: Option<Tensor<1>>,
     eps: f64,
 ) -> Tensor<D> {
-    check("layer_norm", &x, &gain);
-    if let Some(bias) = &bias {
-        check("layer_norm", &x, bias);
-    }
-    if autodiff::cpu_kernel_applies(&x)
-        && autodiff::cpu_kernel_applies(&gain)
-        && bias.as_ref().is_none_or(autodiff::cpu_kernel_applies)
-    {
-        return fused(x, gain, bias, eps, Kind::Layer);
-    }
-    reference::layer_norm(x, gain, bias, eps)
+    let norm = Norm::new(&x, eps, Kind::Layer);
+    normalised(x, Weights { gain: Some(gain), bias }, norm)
 }
 
-fn check<const D: usize>(operation: &str, x: &Tensor<D>, weight: &Tensor<1>) {
-    let (width, weights) = (x.dims()[D - 1], weight.dims()[0]);
-    assert!(width > 0 && width == weights, "{operation}: {weights} weights for a width of {width}");
-}
-
-fn fused<const D: usize>(
+/// [`layer_norm`] of a residual stream, and the stream itself to go on from: the gradient of both arrives in one pass.
+///
+/// # Panics
+/// The widths differ, or are 0.
+pub fn layer_norm_residual<const D: usize>(
     x: Tensor<D>,
     gain: Tensor<1>,
     bias: Option<Tensor<1>>,
     eps: f64,
+) -> [Tensor<D>; 2] {
+    let norm = Norm::new(&x, eps, Kind::Layer);
+    normalised_residual(x, Weights { gain: Some(gain), bias }, norm)
+}
+
+/// What a row is divided by, after its mean is taken away or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    /// The root of its mean square and eps.
+    Rms,
+    /// The same of what is left without the mean.
+    Layer,
+    /// Its length, or eps if that is more.
+    Unit,
+}
+
+/// What is done to each row.
+#[derive(Clone, Copy, Debug)]
+struct Norm {
+    width: usize,
+    eps: f64,
     kind: Kind,
-) -> Tensor<D> {
-    let shape = x.dims();
-    let norm = flex::Norm { width: shape[D - 1], eps: eps as f32, kind };
-    let (x, gain, bias) = (CpuTensor::new(x), CpuTensor::new(gain), bias.map(CpuTensor::new));
+}
+
+impl Norm {
+    fn new<const D: usize>(x: &Tensor<D>, eps: f64, kind: Kind) -> Self {
+        Self { width: x.dims()[D - 1], eps, kind }
+    }
+}
+
+/// The learned parts of a normalisation, `[width]` each.
+struct Weights {
+    gain: Option<Tensor<1>>,
+    bias: Option<Tensor<1>>,
+}
+
+impl Weights {
+    fn check(&self, norm: Norm) {
+        assert!(norm.width > 0, "norm: a width of 0");
+        for weights in self.all().map(|weights| weights.dims()[0]) {
+            assert!(norm.width == weights, "norm: {weights} weights for a width of {}", norm.width);
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Tensor<1>> {
+        self.gain.iter().chain(&self.bias)
+    }
+}
+
+/// Where a normalisation is computed.
+enum Place {
+    Cpu,
+    #[cfg(feature = "gpu")]
+    Gpu,
+    Reference,
+}
+
+fn place<const D: usize>(x: &Tensor<D>, weights: &Weights, norm: Norm) -> Place {
+    weights.check(norm);
+    if autodiff::cpu_kernel_applies(x) && weights.all().all(autodiff::cpu_kernel_applies) {
+        return Place::Cpu;
+    }
+    #[cfg(feature = "gpu")]
+    {
+        let on_gpu = autodiff::gpu_kernel_applies(x) && weights.all().all(autodiff::gpu_kernel_applies);
+        if on_gpu && cube::supports(x, norm) {
+            return Place::Gpu;
+        }
+    }
+    Place::Reference
+}
+
+fn normalised<const D: usize>(x: Tensor<D>, weights: Weights, norm: Norm) -> Tensor<D> {
+    match place(&x, &weights, norm) {
+        Place::Cpu => {
+            let shape = x.dims();
+            let (inputs, output, saved) = fused(x, weights, norm);
+            let output = autodiff::tensor_of(output, shape);
+            match &inputs[..] {
+                [x, gain, bias] => autodiff::record(&[x, gain, bias].map(Clone::clone), output, || saved),
+                _ => autodiff::record(&[&inputs[0], &inputs[1]].map(Clone::clone), output, || saved),
+            }
+        }
+        #[cfg(feature = "gpu")]
+        Place::Gpu => cube::normalised(x, weights, norm),
+        Place::Reference => reference::norm(x, weights, norm),
+    }
+}
+
+/// The normalised x, and x itself.
+fn normalised_residual<const D: usize>(x: Tensor<D>, weights: Weights, norm: Norm) -> [Tensor<D>; 2] {
+    match place(&x, &weights, norm) {
+        Place::Cpu => {
+            let shape = x.dims();
+            let (inputs, output, saved) = fused(x, weights, norm);
+            let outputs = [autodiff::tensor_of(output, shape), inputs[0].data().clone()];
+            let outputs = match &inputs[..] {
+                [x, gain, bias] => {
+                    autodiff::record_joint(&[x, gain, bias].map(Clone::clone), outputs, || saved)
+                }
+                _ => autodiff::record_joint(&[&inputs[0], &inputs[1]].map(Clone::clone), outputs, || saved),
+            };
+            outputs.map(CpuTensor::into_tensor)
+        }
+        #[cfg(feature = "gpu")]
+        Place::Gpu => cube::normalised_residual(x, weights, norm),
+        Place::Reference => [reference::norm(x.clone(), weights, norm), x],
+    }
+}
+
+/// The inputs (x, the gain and, if there is one, the bias), the output, and what the gradient needs.
+fn fused<const D: usize>(
+    x: Tensor<D>,
+    weights: Weights,
+    norm: Norm,
+) -> (Vec<CpuTensor>, Vec<f32>, gradient::Saved<D>) {
+    let gain = weights.gain.unwrap_or_else(|| Tensor::ones([norm.width], &x.device()));
+    let (x, gain, bias) = (CpuTensor::new(x), CpuTensor::new(gain), weights.bias.map(CpuTensor::new));
     let x_values = autodiff::compact(x.data().clone());
     let gain_values = gain.data().clone();
     let bias_values = bias.as_ref().map(|bias| autodiff::values(bias.data()));
@@ -105,90 +215,7 @@ fn fused<const D: usize>(
         &autodiff::values(&gain_values),
         bias_values.as_deref(),
     );
-    let output = autodiff::tensor_of(output, shape);
     drop(bias_values);
-    let saved = || gradient::Saved::<D> { norm, x: x_values, gain: gain_values, stats };
-    match bias {
-        Some(bias) => autodiff::record(&[x, gain, bias], output, saved),
-        None => autodiff::record(&[x, gain], output, saved),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{assert_matches, numbers};
-
-    const SHAPES: [[usize; 3]; 4] = [[1, 1, 1], [2, 37, 5], [3, 50, 16], [2, 41, 130]];
-
-    fn inputs([batch, length, width]: [usize; 3]) -> Vec<Vec<f32>> {
-        vec![numbers(1, batch * length * width), numbers(2, width), numbers(3, width)]
-    }
-
-    /// x arrives with its first two dimensions exchanged, so that it does not lie contiguously.
-    fn x(inputs: &[Tensor<1>], [batch, length, width]: [usize; 3]) -> Tensor<3> {
-        inputs[0].clone().reshape([length, batch, width]).swap_dims(0, 1)
-    }
-
-    #[test]
-    fn rms_norm_agrees_with_the_reference() {
-        for shape in SHAPES {
-            assert_matches(
-                &format!("rms {shape:?}"),
-                &inputs(shape)[..2],
-                |inputs| rms_norm(x(inputs, shape), inputs[1].clone(), 1e-2),
-                |inputs| reference::rms_norm(x(inputs, shape), inputs[1].clone(), 1e-2),
-            );
-        }
-    }
-
-    #[test]
-    fn unit_norm_agrees_with_the_reference() {
-        for shape in SHAPES {
-            // The whole range of lengths lies above the least one, or below.
-            for least in [1e-6, 1e3] {
-                assert_matches(
-                    &format!("unit {shape:?} {least}"),
-                    &inputs(shape)[..1],
-                    |inputs| unit_norm(x(inputs, shape), least),
-                    |inputs| reference::unit_norm(x(inputs, shape), least),
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn rows_of_heads_get_length_1_and_empty_ones_stay() {
-        let device = burn::tensor::Device::flex();
-        let x = crate::testing::tensor::<4>(1, [2, 3, 5, 8], &device);
-        let [rows, zeros] = [x.clone(), x.zeros_like()].map(|x| unit_norm(x, 1e-6));
-        let lengths = rows.square().sum_dim(3).sqrt();
-        assert!((lengths - 1.0).abs().max().into_scalar::<f32>() < 1e-6);
-        assert!(zeros.abs().max().into_scalar::<f32>() == 0.0);
-    }
-
-    #[test]
-    fn layer_norm_agrees_with_the_reference() {
-        for shape in SHAPES {
-            for biased in [false, true] {
-                let bias = |inputs: &[Tensor<1>]| biased.then(|| inputs[2].clone());
-                assert_matches(
-                    &format!("layer {shape:?} {biased}"),
-                    &inputs(shape)[..2 + usize::from(biased)],
-                    |inputs| layer_norm(x(inputs, shape), inputs[1].clone(), bias(inputs), 1e-2),
-                    |inputs| reference::layer_norm(x(inputs, shape), inputs[1].clone(), bias(inputs), 1e-2),
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_frozen_gain_receives_nothing() {
-        let device = burn::tensor::Device::flex().autodiff();
-        let x = crate::testing::tensor::<3>(1, [2, 3, 4], &device).require_grad();
-        let gain = crate::testing::tensor::<1>(2, [4], &device);
-        let gradients = rms_norm(x.clone(), gain.clone(), 1e-5).sum().backward();
-        assert!(x.grad(&gradients).is_some());
-        assert!(gain.grad(&gradients).is_none());
-    }
+    let saved = gradient::Saved::<D> { norm, x: x_values, gain: gain_values, stats };
+    ([Some(x), Some(gain), bias].into_iter().flatten().collect(), output, saved)
 }

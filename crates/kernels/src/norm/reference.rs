@@ -1,28 +1,30 @@
 //! What the normalisations compute, in plain tensor operations.
 
+use super::{Kind, Norm, Weights};
 use burn::tensor::Tensor;
 
-pub(super) fn rms_norm<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> Tensor<D> {
-    let scale = (x.clone() * x.clone()).mean_dim(D - 1).add_scalar(eps).sqrt();
-    x / scale * gain.unsqueeze()
-}
-
-pub(super) fn unit_norm<const D: usize>(x: Tensor<D>, least: f64) -> Tensor<D> {
-    let length = (x.clone() * x.clone()).sum_dim(D - 1).sqrt().clamp_min(least);
-    x / length
-}
-
-pub(super) fn layer_norm<const D: usize>(
-    x: Tensor<D>,
-    gain: Tensor<1>,
-    bias: Option<Tensor<1>>,
-    eps: f64,
-) -> Tensor<D> {
-    let centred = x.clone() - x.mean_dim(D - 1);
-    let scale = (centred.clone() * centred.clone()).mean_dim(D - 1).add_scalar(eps).sqrt();
-    let y = centred / scale * gain.unsqueeze();
-    match bias {
+/// A normalisation with its weights.
+pub(super) fn norm<const D: usize>(x: Tensor<D>, weights: Weights, norm: Norm) -> Tensor<D> {
+    let y = match norm.kind {
+        Kind::Rms => divided(x, norm.eps),
+        Kind::Layer => divided(x.clone() - x.mean_dim(D - 1), norm.eps),
+        Kind::Unit => {
+            let length = (x.clone() * x.clone()).sum_dim(D - 1).sqrt().clamp_min(norm.eps);
+            x / length
+        }
+    };
+    let y = match weights.gain {
+        Some(gain) => y * gain.unsqueeze(),
+        None => y,
+    };
+    match weights.bias {
         Some(bias) => y + bias.unsqueeze(),
         None => y,
     }
+}
+
+/// x over the root of its rows' mean square and eps.
+fn divided<const D: usize>(x: Tensor<D>, eps: f64) -> Tensor<D> {
+    let scale = (x.clone() * x.clone()).mean_dim(D - 1).add_scalar(eps).sqrt();
+    x / scale
 }

@@ -10,7 +10,7 @@ use crate::config::TrainConfig;
 use crate::parameters::{self, Parameter};
 use crate::stage::TrainedPart;
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{AdamW, adamw, sum_of_squares};
+use longwave_kernels::{AdamW, AdamWState, adamw_all, clip_factor};
 use longwave_model::Gpt;
 
 /// The moments of every parameter.
@@ -31,6 +31,15 @@ pub struct Clip {
     pub norm: f64,
     /// The factor that brings it to the limit; 1 below it.
     pub factor: f64,
+}
+
+/// What gradients are multiplied by before an update.
+#[derive(Clone, Debug)]
+pub enum GradientScale {
+    /// A number.
+    Known(f64),
+    /// A number that only the device knows, `[1]`.
+    OnDevice(Box<Tensor<1>>),
 }
 
 impl Clip {
@@ -63,8 +72,8 @@ impl Optimizer {
         Self { trained: trained.clone(), ..self }
     }
 
-    /// One update by gradients [in the units of the parameters](in_units) ; `step` counts from 0, and `gradient_scale` is
-    /// multiplied into the gradients first. What it does not train stays as it is.
+    /// One update by gradients [in the units of the parameters](in_units); `step` counts from 0, and `scale` is multiplied
+    /// into the gradients first. What it does not train stays as it is.
     pub fn update(
         &mut self,
         model: Gpt,
@@ -72,15 +81,27 @@ impl Optimizer {
         config: &TrainConfig,
         learning_rate: f64,
         step: u64,
-        gradient_scale: f64,
+        scale: GradientScale,
     ) -> Gpt {
         let listed = parameters::list(&model);
-        let mut gradients = gradients.into_iter();
-        parameters::replace(model, |index, value| {
-            let Some(gradient) = gradients.next() else { return value };
+        let (gradient_scale, clip) = match scale {
+            GradientScale::Known(factor) => (factor, None),
+            GradientScale::OnDevice(factor) => (1.0, Some(*factor)),
+        };
+        // Values that nothing else holds are written where they lie. Meanwhile the gradients take their places.
+        let mut values = Vec::with_capacity(gradients.len());
+        let model = parameters::replace(model, |index, value| match gradients.get(index) {
+            None => value,
+            Some(gradient) => {
+                values.push(Some(value));
+                gradient.clone()
+            }
+        });
+        let (mut given, mut places) = (Vec::new(), Vec::new());
+        for (index, gradient) in gradients.into_iter().enumerate() {
             let parameter = &listed[index];
             if !self.trained.includes(&parameter.name) {
-                return value;
+                continue;
             }
             let options = AdamW {
                 learning_rate: learning_rate * parameter.unit,
@@ -92,16 +113,21 @@ impl Optimizer {
                 step: step + 1,
                 gradient_scale,
             };
-            let first = std::mem::replace(&mut self.first[index], gradient.clone());
-            let second = std::mem::replace(&mut self.second[index], gradient.clone());
-            let (value, first, second) = adamw(value, gradient, first, second, &options);
-            self.first[index] = first;
-            self.second[index] = second;
-            match parameter.bounds {
-                Some(bounds) => projected(value, bounds),
-                None => value,
-            }
-        })
+            let Some(value) = values[index].take() else { continue };
+            let m = std::mem::replace(&mut self.first[index], gradient.clone());
+            let v = std::mem::replace(&mut self.second[index], gradient.clone());
+            given.push((AdamWState { parameter: value, m, v }, gradient, options));
+            places.push(index);
+        }
+        for (index, AdamWState { parameter, m, v }) in places.into_iter().zip(adamw_all(given, clip)) {
+            self.first[index] = m;
+            self.second[index] = v;
+            values[index] = Some(match listed[index].bounds {
+                Some(bounds) => projected(parameter, bounds),
+                None => parameter,
+            });
+        }
+        parameters::replace(model, |index, old| values.get_mut(index).and_then(Option::take).unwrap_or(old))
     }
 }
 
@@ -135,20 +161,14 @@ pub fn of_trained(model: &Gpt, trained: &TrainedPart, gradients: Vec<Tensor<1>>)
     gradients.into_iter().zip(&listed).map(kept).collect()
 }
 
-/// The sums of squares of gradients, `[gradients]`, where they lie.
-pub fn squares(gradients: &[Tensor<1>]) -> Tensor<1> {
-    Tensor::cat(gradients.iter().map(|gradient| sum_of_squares(gradient.clone())).collect(), 0)
-}
-
-/// Brings gradients to a norm of at most `limit` (0: no limit) where they lie: nothing is read back. `squares` are
-/// theirs.
-pub fn clipped(gradients: Vec<Tensor<1>>, squares: Tensor<1>, limit: f64) -> Vec<Tensor<1>> {
+/// What brings gradients to a norm of at most `limit` (0: no limit) where they lie: nothing is read back. The sum of
+/// `squares` is that of their squares.
+pub fn clipping(squares: Tensor<1>, limit: f64) -> GradientScale {
     if limit <= 0.0 {
-        return gradients;
+        GradientScale::Known(1.0)
+    } else {
+        GradientScale::OnDevice(Box::new(clip_factor(squares, limit)))
     }
-    // Without any gradient the quotient is infinite, and the factor 1.
-    let factor = squares.sum().sqrt().recip().mul_scalar(limit).clamp_max(1.0);
-    gradients.into_iter().map(|gradient| gradient * factor.clone()).collect()
 }
 
 #[cfg(test)]

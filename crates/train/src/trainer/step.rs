@@ -5,13 +5,13 @@ use super::non_finite::NotFinite;
 use super::step_stats::{DeviceStats, StatsLocation, StepOutput, StepStats};
 use crate::batch::{MicroBatch, TrainBatch};
 use crate::loss_scale::LossScale;
-use crate::optimizer::{Clip, clipped, in_units, of_trained, squares};
+use crate::optimizer::{Clip, GradientScale, clipping, in_units, of_trained};
 use crate::parameters;
 use crate::schedule::Schedule;
 use crate::segment_memory;
 use burn::tensor::{Int, Tensor};
 use longwave_core::Result;
-use longwave_kernels::{accumulate, mean};
+use longwave_kernels::{accumulate, mean, sums_of_squares};
 use longwave_model::{Dropout, Pass, SegmentMemory};
 
 /// The results of the passes over a batch.
@@ -57,10 +57,10 @@ impl Trainer<'_> {
             return Ok(Attempt::Stopped);
         };
         let gradients = in_units(self.model(), gradients);
-        let squares = squares(&gradients);
+        let squares = sums_of_squares(&gradients);
         let numbers = DeviceStats::new(losses, squares.clone());
         let attempt = if self.reads_later {
-            self.update(clipped(gradients, squares, config.clip), learning_rate, 1.0);
+            self.update(gradients, learning_rate, clipping(squares, config.clip));
             Attempt::Done(StepOutput {
                 learning_rate,
                 loss_scale: None,
@@ -95,7 +95,7 @@ impl Trainer<'_> {
             return Ok(Attempt::NotFinite(NotFinite { step: self.step + 1, stats, learning_rate }));
         }
         if finite {
-            self.update(gradients, learning_rate, clip.factor);
+            self.update(gradients, learning_rate, GradientScale::Known(clip.factor));
         } else {
             self.skipped += 1;
         }
@@ -105,12 +105,11 @@ impl Trainer<'_> {
         Ok(Attempt::Done(StepOutput { learning_rate, loss_scale, skipped: !finite, stats }))
     }
 
-    fn update(&mut self, gradients: Vec<Tensor<1>>, learning_rate: f64, gradient_scale: f64) {
+    fn update(&mut self, gradients: Vec<Tensor<1>>, learning_rate: f64, scale: GradientScale) {
         let config = self.config();
         let updates = self.step - self.run.config.moments_since(self.stage) - self.skipped;
         let optimizer = &mut self.optimizer;
-        let updated =
-            |model| optimizer.update(model, gradients, config, learning_rate, updates, gradient_scale);
+        let updated = |model| optimizer.update(model, gradients, config, learning_rate, updates, scale);
         self.model = self.model.take().map(updated);
     }
 

@@ -73,8 +73,8 @@ impl StepStats {
     }
 }
 
-/// The numbers of a step on the device: `[micro-batches + parameters]`, the losses of its micro-batches, whose sum is the
-/// step's, and the sums of squares of its gradients.
+/// The numbers of a step on the device, in one list: the losses of its micro-batches, whose sum is the step's, and the
+/// [sums of squares](longwave_kernels::sums_of_squares) of its gradients.
 #[derive(Clone, Debug)]
 pub(super) struct DeviceStats {
     tensor: Tensor<1>,

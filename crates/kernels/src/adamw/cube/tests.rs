@@ -1,4 +1,6 @@
-use crate::adamw::tests::{agrees_over_steps, moments_become_zero, odd_shapes, others_stay_as_they_are};
+use crate::adamw::tests::{
+    agrees_over_steps, many_are_as_each, moments_become_zero, odd_shapes, others_stay_as_they_are,
+};
 use crate::device::adapter;
 
 #[test]
@@ -23,4 +25,10 @@ fn moments_without_gradients_become_zero() {
 fn odd_shapes_agree_with_the_reference() {
     let Some(device) = adapter("AdamW on the GPU") else { return };
     odd_shapes(&device);
+}
+
+#[test]
+fn odd_shapes_of_many_parameters_are_updated_as_each_alone() {
+    let Some(device) = adapter("AdamW on the GPU") else { return };
+    many_are_as_each(&device);
 }

@@ -1,4 +1,4 @@
-//! The gradients of attention on the GPU: by queries, by keys, and by distances.
+//! The gradients of attention on the GPU: by queries and by keys, in one launch, and by distances.
 
 use super::rows::{add, dot, read_row, stage, write_row, zeros};
 use super::walk::{KeyVisitor, KeyVisitorExpand, Query, Tiles, each_key};
@@ -89,16 +89,52 @@ impl<'a, N: Size> KeyVisitor<N> for QueryGradient<'a, N> {
     }
 }
 
-/// The gradient of q; for each row the product of output and its gradient, less the gradient of the log sum; and what
-/// belongs to a query of the bias' gradient: `[batch, heads, queries]` for slopes and pairs, all of it for a block.
+/// What the cubes of the queries write: the gradient of q; for each row the product of output and its gradient, less the
+/// gradient of the log sum; and what belongs to a query of the bias' gradient: `[batch, heads, queries]` for slopes and
+/// pairs, all of it for a block.
+#[derive(CubeLaunch, CubeType)]
+pub(super) struct OfQueries<'a, N: Size> {
+    q: &'a mut [Vector<f32, N>],
+    products: &'a mut [f32],
+    bias: &'a mut [f32],
+}
+
+/// What the cubes of the keys write: the gradients of k and v, and the keys' part of a bias by pairs,
+/// `[batch, heads, keys]`.
+#[derive(CubeLaunch, CubeType)]
+pub(super) struct OfKeys<'a, N: Size> {
+    k: &'a mut [Vector<f32, N>],
+    v: &'a mut [Vector<f32, N>],
+    bias: &'a mut [f32],
+}
+
+/// All gradients but that of a table of distances. Cubes along x: first those of the queries, then those of the keys.
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
-pub(super) fn query_kernel<N: Size>(
+pub(super) fn backward_kernel<N: Size>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
-    q_gradient: &mut [Vector<f32, N>],
-    products: &mut [f32],
-    bias_gradient: &mut [f32],
+    of_queries: &mut OfQueries<'_, N>,
+    of_keys: &mut OfKeys<'_, N>,
+    query_cubes: usize,
+    #[comptime] plan: Plan,
+) {
+    let mut tiles = Tiles::<N>::new(plan);
+    let cube = CUBE_POS_X as usize;
+    if cube < query_cubes {
+        by_queries::<N>(read, upstream, output, of_queries, &mut tiles, plan);
+    } else if (CUBE_POS_Y as usize) < read.sizes.heads / comptime!(plan.group) {
+        by_keys::<N>(read, upstream, output, of_keys, &mut tiles, cube - query_cubes, plan);
+    }
+}
+
+#[cube]
+fn by_queries<N: Size>(
+    read: &Read<'_, N>,
+    upstream: &Upstream<'_, N>,
+    output: &[Vector<f32, N>],
+    target: &mut OfQueries<'_, N>,
+    tiles: &mut Tiles<N>,
     #[comptime] plan: Plan,
 ) {
     let sizes = read.sizes;
@@ -106,7 +142,8 @@ pub(super) fn query_kernel<N: Size>(
     let place = query.place(sizes);
     let from = start(upstream.strides, query.batch, query.head, query.row);
     let gradient = read_row::<N>(upstream.gradient, from, query.real, plan.value_dim);
-    let output = read_row::<N>(output, place * plan.value_dim, query.real, plan.value_dim);
+    let output =
+        read_row::<N>(output, query.joined_place(sizes) * plan.value_dim, query.real, plan.value_dim);
     let log_sum = upstream.log_sums[place];
     let mut log_sum_gradient = f32::new(0.0);
     if comptime!(plan.log_sums_given) {
@@ -118,35 +155,34 @@ pub(super) fn query_kernel<N: Size>(
         &output,
         log_sum,
         log_sum_gradient,
-        bias_gradient,
+        target.bias,
         sizes,
         plan,
     );
-    let mut tiles = Tiles::<N>::new(plan);
     let scale = query.scale::<N>(read, plan);
-    each_key::<N, QueryGradient<N>>(query, read, &mut tiles, &mut sums, plan);
+    each_key::<N, QueryGradient<N>>(query, read, tiles, &mut sums, plan);
     if query.real {
-        write_row::<N>(&sums.sum, q_gradient, place * plan.dim, scale, plan.dim);
-        products[place] = sums.product;
+        write_row::<N>(&sums.sum, target.q, place * plan.dim, scale, plan.dim);
+        target.products[place] = sums.product;
         if comptime!(plan.learned && (plan.kind == Kind::Slopes || plan.kind == Kind::Pair)) {
             sums.bias_gradient[place] = sums.row_sum + sums.mean * sums.excess;
         }
     }
 }
 
-/// The gradients of k and v, and the keys' part of a bias by pairs, `[batch, heads, keys]`.
-#[cube(launch, launch_unchecked, address_type = "dynamic")]
-pub(super) fn key_kernel<N: Size>(
+/// The tiles hold queries and the gradients of their outputs.
+#[cube]
+fn by_keys<N: Size>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
-    products: &[f32],
-    k_gradient: &mut [Vector<f32, N>],
-    v_gradient: &mut [Vector<f32, N>],
-    bias_gradient: &mut [f32],
+    output: &[Vector<f32, N>],
+    target: &mut OfKeys<'_, N>,
+    tiles: &mut Tiles<N>,
+    cube: usize,
     #[comptime] plan: Plan,
 ) {
     let (strides, sizes) = (read.strides, read.sizes);
-    let first_key = CUBE_POS_X as usize * QUERIES;
+    let first_key = cube * QUERIES;
     let key = first_key + UNIT_POS as usize;
     let key_head = CUBE_POS_Y as usize;
     let batch = CUBE_POS_Z as usize;
@@ -155,8 +191,7 @@ pub(super) fn key_kernel<N: Size>(
     let value = read_row::<N>(read.v, start(strides.v, batch, key_head, key), real, plan.value_dim);
     let mut k_sum = zeros::<N>(plan.dim);
     let mut v_sum = zeros::<N>(plan.value_dim);
-    let mut q_tile = Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.dim));
-    let mut g_tile = Shared::<[Vector<f32, N>]>::new_slice(comptime!(plan.tile * plan.value_dim));
+    let mut products = Shared::<[f32]>::new_slice(plan.tile);
     // The first query that sees the cube's first key, and the end of those that see its last one.
     let mut nearest = first_key;
     let mut end = sizes.queries;
@@ -180,22 +215,34 @@ pub(super) fn key_kernel<N: Size>(
         let mut first = begin;
         while first < end {
             sync_cube();
-            stage::<N>(read.q, q_from, strides.q.row, first, end, &mut q_tile, plan.dim, plan.tile);
+            stage::<N>(read.q, q_from, strides.q.row, first, end, &mut tiles.k, plan.dim, plan.tile);
             let g_row = upstream.strides.row;
-            stage::<N>(upstream.gradient, g_from, g_row, first, end, &mut g_tile, plan.value_dim, plan.tile);
+            stage::<N>(upstream.gradient, g_from, g_row, first, end, &mut tiles.v, plan.value_dim, plan.tile);
+            // Each unit takes the product of one of the rows.
+            let row = first + UNIT_POS as usize;
+            if (UNIT_POS as usize) < plan.tile && row < end {
+                let from = (batch * sizes.queries + row) * sizes.heads + head;
+                let g = g_from + row * g_row;
+                let mut product =
+                    dot_of::<N>(upstream.gradient, g, output, from * plan.value_dim, plan.value_dim);
+                if comptime!(plan.log_sums_given) {
+                    product -= upstream.log_sums_gradient[(batch * sizes.heads + head) * sizes.queries + row];
+                }
+                products[UNIT_POS as usize] = product;
+            }
             sync_cube();
             for index in 0..plan.tile {
                 let query = first + index;
                 if real && query < end && visible(sizes.offset + query, key, sizes, plan) {
                     let place = (batch * sizes.heads + head) * sizes.queries + query;
                     let scale = scale_of::<N>(read, batch, query, plan);
-                    let score = dot::<N>(&own, &q_tile, index * plan.dim, plan.dim) * scale
+                    let score = dot::<N>(&own, &tiles.k, index * plan.dim, plan.dim) * scale
                         + bias_of::<N>(read, batch, head, query, key, plan);
                     let share = (score - upstream.log_sums[place]).exp();
-                    let wanted = dot::<N>(&value, &g_tile, index * plan.value_dim, plan.value_dim);
-                    let slope = share * (wanted - products[place]);
-                    add::<N>(&mut k_sum, &q_tile, index * plan.dim, slope * scale, plan.dim);
-                    add::<N>(&mut v_sum, &g_tile, index * plan.value_dim, share, plan.value_dim);
+                    let wanted = dot::<N>(&value, &tiles.v, index * plan.value_dim, plan.value_dim);
+                    let slope = share * (wanted - products[index]);
+                    add::<N>(&mut k_sum, &tiles.k, index * plan.dim, slope * scale, plan.dim);
+                    add::<N>(&mut v_sum, &tiles.v, index * plan.value_dim, share, plan.value_dim);
                     column -= slope;
                 }
             }
@@ -203,14 +250,14 @@ pub(super) fn key_kernel<N: Size>(
         }
         if comptime!(plan.learned && plan.kind == Kind::Pair) {
             if real {
-                bias_gradient[(batch * sizes.heads + head) * sizes.keys + key] = column;
+                target.bias[(batch * sizes.heads + head) * sizes.keys + key] = column;
             }
         }
     }
     if real {
         let place = (batch * (sizes.heads / plan.group) + key_head) * sizes.keys + key;
-        write_row::<N>(&k_sum, k_gradient, place * plan.dim, 1.0, plan.dim);
-        write_row::<N>(&v_sum, v_gradient, place * plan.value_dim, 1.0, plan.value_dim);
+        write_row::<N>(&k_sum, target.k, place * plan.dim, 1.0, plan.dim);
+        write_row::<N>(&v_sum, target.v, place * plan.value_dim, 1.0, plan.value_dim);
     }
 }
 

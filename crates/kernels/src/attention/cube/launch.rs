@@ -1,15 +1,19 @@
 //! The launches of the kernels, as operations of a backend: so they can take their place among those that
 //! burn's fusion holds back.
 
-use super::backward::{UpstreamLaunch, distance_kernel, key_kernel, query_kernel};
-use super::{Kind, Plan, QUERIES, ReadLaunch, RowStridesLaunch, SHARED, SizesLaunch, WIDEST, forward_kernel};
+use super::backward::{OfKeysLaunch, OfQueriesLaunch, UpstreamLaunch, backward_kernel, distance_kernel};
+use super::{
+    Kind, Plan, QUERIES, ReadLaunch, RowStridesLaunch, SHARED, SizesLaunch, TILE, WIDEST, forward_kernel,
+};
 use crate::attention::{Attention, Bias, Shape};
-use crate::gpu::{address, empty, head_strides, launch, linear, rows, strided, strides, width, zeros};
+use crate::gpu::{
+    address, client, empty, empty_of, head_strides, launch, linear, rows, strided, strides, width, zeros,
+};
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
+use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType, backend_extension};
-use burn::backend::{CubeDevice, DispatchDevice};
 use burn::tensor::Tensor;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl;
@@ -21,18 +25,11 @@ use cubecl::prelude::*;
 const CUBES: usize = 65_535;
 
 /// Buffers of the kernel that has most, with that of the sizes.
-const BUFFERS: u32 = 14;
+const BUFFERS: u32 = 17;
 
 /// Whether the kernels can compute this on the device that q lies on.
 pub(in crate::attention) fn supports(q: &Tensor<4>, shape: &Shape) -> bool {
-    let device = q.device();
-    let device = match device.as_dispatch() {
-        DispatchDevice::Autodiff(device) => (**device).clone(),
-        device => device.clone(),
-    };
-    let DispatchDevice::Cube(device) = device else { return false };
-    let device: CubeDevice = device;
-    let client = device.client();
+    let Some(client) = client(q) else { return false };
     let hardware = &client.properties().hardware;
     let enough = hardware.max_units_per_cube as usize >= QUERIES
         && hardware.max_shared_memory_size >= SHARED
@@ -40,7 +37,10 @@ pub(in crate::attention) fn supports(q: &Tensor<4>, shape: &Shape) -> bool {
     let Shape { batch, heads, queries, keys, head_dim, value_dim, .. } = *shape;
     let widths = 1..=WIDEST;
     let sizes = widths.contains(&head_dim) && widths.contains(&value_dim) && batch > 0 && queries > 0;
-    enough && sizes && batch.max(heads) <= CUBES && queries.max(keys).div_ceil(QUERIES) <= CUBES
+    enough
+        && sizes
+        && batch.max(heads) <= CUBES
+        && queries.div_ceil(QUERIES) + keys.div_ceil(QUERIES) <= CUBES
 }
 
 /// The settings of a call.
@@ -86,6 +86,7 @@ impl Call {
         }
     }
 
+    #[cfg(feature = "fusion")]
     fn output(&self) -> [usize; 4] {
         let Shape { batch, heads, queries, value_dim, .. } = self.shape;
         [batch, heads, queries, value_dim]
@@ -98,7 +99,7 @@ impl Call {
     /// What the kernels are compiled for, with vectors of `width`.
     fn plan(&self, width: usize) -> Plan {
         let Shape { heads, key_heads, head_dim, value_dim, .. } = self.shape;
-        let fits = SHARED / (size_of::<f32>() * (head_dim + value_dim));
+        let fits = SHARED / (size_of::<f32>() * (head_dim + value_dim + 1));
         Plan {
             kind: self.kind,
             windowed: self.window.is_some(),
@@ -106,7 +107,7 @@ impl Call {
             learned: self.learned,
             ranged: self.distances != [0, self.offset + self.shape.queries],
             log_sums_given: self.log_sums_given,
-            tile: fits.min(32),
+            tile: fits.min(TILE),
             dim: head_dim / width,
             value_dim: value_dim / width,
             group: heads / key_heads,
@@ -285,15 +286,15 @@ impl Launches {
         Self { inputs, call, width, address }
     }
 
-    /// A cube for each [`QUERIES`] of so many rows of a head.
-    fn cubes(&self, rows: usize, heads: usize) -> CubeCount {
-        CubeCount::Static(rows.div_ceil(QUERIES) as u32, heads as u32, self.call.shape.batch as u32)
+    /// So many cubes for a head.
+    fn cubes(&self, count: usize, heads: usize) -> CubeCount {
+        CubeCount::Static(count as u32, heads as u32, self.call.shape.batch as u32)
     }
 }
 
-/// Launches a kernel with the inputs that all kernels read, further arguments, and tensors of its own.
+/// Launches a kernel with the inputs that all kernels read, and further arguments.
 macro_rules! launch_reading {
-    ($kernel:ident, $launches:expr, $cubes:expr $(, $given:expr)?; $($own:ident),+) => {
+    ($kernel:ident, $launches:expr, $cubes:expr; $($argument:expr),+ $(,)?) => {
         // SAFETY: units without a row, a key or a distance read and write nothing, and the others stay within
         // the shapes.
         unsafe {
@@ -305,28 +306,35 @@ macro_rules! launch_reading {
                 $launches.address,
                 $launches.width,
                 $launches.inputs.read(&$launches.call, $launches.width),
-                $($given,)?
-                $(linear(&$own),)+
+                $($argument,)+
                 $launches.call.plan($launches.width),
             );
         }
     };
 }
 
+/// The heads of each position side by side, or apart again.
+fn exchanged(output: CubeTensor) -> CubeTensor {
+    CubeBackend::float_swap_dims(output, 1, 2)
+}
+
 impl Attend for CubeBackend {
     fn forward(inputs: Inputs<Self>, call: Call) -> (CubeTensor, CubeTensor) {
         let inputs = inputs.laid_out();
-        let (output, log_sums) = (empty(&inputs.q, call.output()), empty(&inputs.q, call.log_sums()));
-        let Shape { heads, queries, .. } = call.shape;
+        let Shape { batch, heads, queries, value_dim, .. } = call.shape;
+        // So the product that follows reads the heads as one row.
+        let output = empty(&inputs.q, [batch, queries, heads, value_dim]);
+        let log_sums = empty(&inputs.q, call.log_sums());
         let launches = Launches::new(inputs, call, &[], &[&output]);
-        launch_reading!(forward_kernel, launches, launches.cubes(queries, heads); output, log_sums);
-        (output, log_sums)
+        let cubes = launches.cubes(queries.div_ceil(QUERIES), heads);
+        launch_reading!(forward_kernel, launches, cubes; linear(&output), linear(&log_sums));
+        (exchanged(output), log_sums)
     }
 
     fn backward(inputs: Inputs<Self>, results: Results<Self>, call: Call) -> Gradients<Self> {
         let inputs = inputs.laid_out();
         let results = Results {
-            output: into_contiguous(results.output),
+            output: into_contiguous(exchanged(results.output)),
             log_sums: into_contiguous(results.log_sums),
             output_gradient: rows(results.output_gradient),
             log_sums_gradient: into_contiguous(results.log_sums_gradient),
@@ -334,26 +342,30 @@ impl Attend for CubeBackend {
         let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = call.shape;
         let distances = if call.kind == Kind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 };
         // Hidden pairs of a block have the gradient 0, and no unit writes it.
-        let [first_bias, second_bias] = bias_shapes(&call, distances).map(|shape| zeros(&inputs.q, shape));
+        let has_hidden = call.learned && call.kind == Kind::Block;
+        let [first_bias, second_bias] = bias_shapes(&call, distances).map(|shape| {
+            if has_hidden { zeros(&inputs.q, shape) } else { empty_of(&inputs.q, shape.into()) }
+        });
         let q = empty(&inputs.q, [batch, heads, queries, head_dim]);
         let k = empty(&inputs.q, [batch, key_heads, keys, head_dim]);
         let v = empty(&inputs.q, [batch, key_heads, keys, value_dim]);
         let products = empty(&inputs.q, call.log_sums());
         let launches =
             Launches::new(inputs, call, &[&results.output_gradient], &[&results.output, &first_bias]);
-        let (width, output) = (launches.width, &results.output);
+        let width = launches.width;
+        let query_cubes = queries.div_ceil(QUERIES);
         launch_reading!(
-            query_kernel, launches, launches.cubes(queries, heads), results.upstream(width);
-            output, q, products, first_bias
-        );
-        launch_reading!(
-            key_kernel, launches, launches.cubes(keys, key_heads), results.upstream(width);
-            products, k, v, second_bias
+            backward_kernel, launches, launches.cubes(query_cubes + keys.div_ceil(QUERIES), heads);
+            results.upstream(width),
+            linear(&results.output),
+            OfQueriesLaunch::new(linear(&q), linear(&products), linear(&first_bias)),
+            OfKeysLaunch::new(linear(&k), linear(&v), linear(&second_bias)),
+            query_cubes,
         );
         if call.learned && call.kind == Kind::ByDistance {
             launch_reading!(
-                distance_kernel, launches, launches.cubes(distances, heads), results.upstream(width);
-                products, first_bias
+                distance_kernel, launches, launches.cubes(distances.div_ceil(QUERIES), heads);
+                results.upstream(width), linear(&products), linear(&first_bias),
             );
         }
         Gradients { q, k, v, first_bias, second_bias }

@@ -8,8 +8,8 @@
 //!
 //! Kept for the backward pass: one number for each query row, the logarithm of the sum of its exponentials.
 //! The backward pass computes the scores again, once by queries (the gradient of q, and of what belongs to a
-//! query), once by keys (k, v, and what belongs to a key), and a third time by distances where a table of
-//! those has a gradient. Each number of a gradient is summed by one unit in a fixed order, so that no atomic
+//! query), once by keys (k, v, and what belongs to a key), by different cubes of one launch, and a third time by
+//! distances where a table of those has a gradient. Each number of a gradient is summed by one unit in a fixed order, so that no atomic
 //! addition is needed and a second run gives the same bits.
 //!
 //! What must be moved: q, k, v and the output once each, `4 * length * (2 head_dim + 2 value_dim)` bytes a head;
@@ -51,8 +51,11 @@ const WIDEST: usize = 128;
 /// Queries, or keys, that a cube takes: one for each unit.
 const QUERIES: usize = 64;
 
-/// Bytes of shared memory that the tiles may take: what every device has.
+/// Bytes of shared memory that the tiles may take, with a number for each row: what every device has.
 const SHARED: usize = 16_384;
+
+/// The most rows of a tile.
+const TILE: usize = 32;
 
 /// Where the bias comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -227,7 +230,8 @@ impl<N: Size> KeyVisitor<N> for Softmax<N> {
     }
 }
 
-/// q, k, v -> the output and the logarithm of each row's sum.
+/// q, k, v -> the output `[batch, queries, heads, value_dim]`, and the logarithm of each row's sum,
+/// `[batch, heads, queries]`.
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
 fn forward_kernel<N: Size>(
     read: &Read<'_, N>,
@@ -246,6 +250,7 @@ fn forward_kernel<N: Size>(
         let none = softmax.total == f32::new(0.0);
         log_sums[place] = select(none, f32::new(NOTHING_SEEN), softmax.highest + softmax.total.ln());
         let inverse = select(none, f32::new(0.0), 1.0 / softmax.total);
-        write_row::<N>(&softmax.values, output, place * plan.value_dim, inverse, plan.value_dim);
+        let to = query.joined_place(read.sizes) * plan.value_dim;
+        write_row::<N>(&softmax.values, output, to, inverse, plan.value_dim);
     }
 }

@@ -38,6 +38,11 @@ impl Query {
         (self.batch * sizes.heads + self.head) * sizes.queries + select(self.real, self.row, 0)
     }
 
+    /// The same among those of the output, where the heads of a position lie side by side.
+    pub(super) fn joined_place(&self, sizes: Sizes) -> usize {
+        (self.batch * sizes.queries + select(self.real, self.row, 0)) * sizes.heads + self.head
+    }
+
     /// What q·k is multiplied by.
     pub(super) fn scale<N: Size>(&self, read: &Read<'_, N>, #[comptime] plan: Plan) -> f32 {
         scale_of::<N>(read, self.batch, select(self.real, self.row, 0), plan)

@@ -11,8 +11,14 @@
 //! numbers of one sign, added so, are bounded by n 2^-24 of their sum; and a software device that ends long loops
 //! leaves the rest of the row out (`longwave selfcheck` tells). The sum is therefore taken over rows of [`ROW`]
 //! numbers, then over their sums, and so on. For up to [`ROW`]^2 = 2^24 numbers the bound is 2 [`ROW`] 2^-24 = 4.9e-4
-//! of the sum, whatever their number. This is also the reference on the CPU: burn adds each row on one thread.
+//! of the sum, whatever their number. This is also the reference on the CPU: burn adds each row on one thread. What is f32
+//! on the GPU is added by kernels (`cube/`), with a smaller bound and in fewer launches.
 
+#[cfg(feature = "gpu")]
+mod cube;
+
+#[cfg(feature = "gpu")]
+use crate::autodiff::gpu_kernel_applies;
 use crate::autodiff::{
     CpuTensor, Gradient, compact, cpu_kernel_applies, is_f32_on_cpu, kernels_enabled, record, tensor_of,
     values,
@@ -36,7 +42,10 @@ enum Place {
     OneThread,
     /// Here, in chunks, on the CPU.
     Chunks,
-    /// By burn, in short rows: elsewhere, and as the reference for chunks.
+    /// By a kernel, on the GPU.
+    #[cfg(feature = "gpu")]
+    Cubes,
+    /// By burn, in short rows: elsewhere, and as the reference.
     Rows,
 }
 
@@ -44,6 +53,8 @@ fn place<const D: usize>(x: &Tensor<D>) -> Place {
     match (is_f32_on_cpu(x), x.shape().num_elements() < THREADED) {
         (true, true) => Place::OneThread,
         (true, false) if kernels_enabled() => Place::Chunks,
+        #[cfg(feature = "gpu")]
+        _ if gpu_kernel_applies(x) && cube::supports(x) => Place::Cubes,
         _ => Place::Rows,
     }
 }
@@ -53,6 +64,8 @@ pub fn sum<const D: usize>(x: Tensor<D>) -> Tensor<1> {
     match place(&x) {
         Place::OneThread => x.sum(),
         Place::Chunks => in_chunks(x, 1.0),
+        #[cfg(feature = "gpu")]
+        Place::Cubes => cube::sum(x, 1.0),
         Place::Rows => in_rows(x),
     }
 }
@@ -63,6 +76,8 @@ pub fn mean<const D: usize>(x: Tensor<D>) -> Tensor<1> {
     match place(&x) {
         Place::OneThread => x.mean(),
         Place::Chunks => in_chunks(x, 1.0 / count),
+        #[cfg(feature = "gpu")]
+        Place::Cubes => cube::sum(x, 1.0 / count),
         Place::Rows => in_rows(x).div_scalar(count),
     }
 }
@@ -79,8 +94,41 @@ pub fn sum_of_squares<const D: usize>(x: Tensor<D>) -> Tensor<1> {
             let sum = chunks(&values(&x), squares_of_chunk);
             Tensor::from_primitive::<Flex>(tensor_of(vec![sum as f32], [1]))
         }
+        #[cfg(feature = "gpu")]
+        Place::Cubes => cube::sum(x.clone() * x, 1.0),
         Place::Rows => in_rows(x.clone() * x),
     }
+}
+
+/// Numbers whose sum is that of the squares of all numbers of all tensors: one for each tensor, or on the GPU one for each
+/// part of one, where no launch more is needed for each tensor.
+///
+/// No gradient is tracked: the tensors are taken out of autodiff, and the result is a plain tensor.
+///
+/// # Panics
+/// There is no tensor.
+pub fn sums_of_squares(tensors: &[Tensor<1>]) -> Tensor<1> {
+    assert!(!tensors.is_empty(), "sums_of_squares: no tensors");
+    let tensors: Vec<Tensor<1>> = tensors.iter().cloned().map(Tensor::without_autodiff).collect();
+    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    if tensors.iter().all(|tensor| matches!(place(tensor), Place::Cubes)) {
+        return cube::squares(&tensors);
+    }
+    Tensor::cat(tensors.into_iter().map(sum_of_squares).collect(), 0)
+}
+
+/// `[1]`: what a gradient is multiplied by for a norm of at most `limit`, `limit / norm` or 1 where the norm is less; the
+/// square of the norm is the sum of `squares`. It stays where they lie: nothing is read back.
+///
+/// No gradient is tracked: the tensor is taken out of autodiff, and the result is a plain tensor.
+pub fn clip_factor(squares: Tensor<1>, limit: f64) -> Tensor<1> {
+    let squares = squares.without_autodiff();
+    #[cfg(feature = "gpu")]
+    if matches!(place(&squares), Place::Cubes) {
+        return cube::clip_factor(squares, limit);
+    }
+    // Without any gradient the quotient is infinite, and the factor 1.
+    squares.sum().sqrt().recip().mul_scalar(limit).clamp_max(1.0)
 }
 
 /// `sum + x`, in place where nothing else holds `sum`: the parts of a gradient. On the CPU by all threads, where burn

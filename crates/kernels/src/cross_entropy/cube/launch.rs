@@ -1,0 +1,129 @@
+//! The launches of the kernels, as operations of a backend, and the gradient.
+
+use super::{UNITS, loss_gradient_kernel, loss_kernel};
+use crate::autodiff::{self, Gradient, OpTensor};
+use crate::gpu::{address, client, empty, empty_like, grid, launch, linear, spread, width};
+#[cfg(feature = "fusion")]
+use burn::backend::fusion::custom::TensorSpec;
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Backend, Cube, backend_extension};
+use burn::tensor::{Int, IntDType, Tensor};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::cubecl::prelude::*;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+
+/// Whether the kernels can compute this on the device that the logits lie on.
+pub(in crate::cross_entropy) fn supports(logits: &Tensor<2>) -> bool {
+    let units = client(logits).map_or(0, |client| client.properties().hardware.max_units_per_cube);
+    units as usize >= UNITS && logits.dims()[0] > 0
+}
+
+/// The loss on the GPU. Logits `[rows, classes]` of f32, targets `[rows]` of i32.
+#[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
+trait CrossEntropy: Backend {
+    /// The losses and the log sums, `[rows]` each.
+    #[fusion(id = "longwave_cross_entropy", meta = metadata)]
+    fn losses(logits: FloatTensor<Self>, targets: IntTensor<Self>) -> (FloatTensor<Self>, FloatTensor<Self>);
+
+    /// The gradient of the logits.
+    #[fusion(id = "longwave_cross_entropy_backward", dtype = logits, shape = logits)]
+    fn losses_backward(
+        logits: FloatTensor<Self>,
+        targets: IntTensor<Self>,
+        log_sums: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
+}
+
+#[cfg(feature = "fusion")]
+fn metadata(logits: &TensorSpec, _: &TensorSpec) -> (TensorSpec, TensorSpec) {
+    let each = TensorSpec::new([logits.shape.dims::<2>()[0]].into(), logits.dtype);
+    (each.clone(), each)
+}
+
+impl CrossEntropy for CubeBackend {
+    fn losses(logits: CubeTensor, targets: CubeTensor) -> (CubeTensor, CubeTensor) {
+        let [logits, targets] = [logits, targets].map(into_contiguous);
+        let [rows, classes] = logits.meta.shape().dims();
+        let [losses, log_sums] = [0; 2].map(|_| empty(&logits, [rows]));
+        let width = width(&logits.client, std::iter::once(classes));
+        // SAFETY: the kernel leaves cubes past the last row idle, and the others stay in their row.
+        unsafe {
+            launch!(
+                loss_kernel,
+                &logits.client,
+                spread(&logits.client, rows),
+                CubeDim::new_1d(UNITS as u32),
+                address(&[&logits]),
+                width,
+                linear(&logits),
+                linear(&targets),
+                linear(&losses),
+                linear(&log_sums),
+                rows,
+                f32::NAN,
+                classes / width,
+            );
+        }
+        (losses, log_sums)
+    }
+
+    fn losses_backward(
+        logits: CubeTensor,
+        targets: CubeTensor,
+        log_sums: CubeTensor,
+        gradient: CubeTensor,
+    ) -> CubeTensor {
+        let [logits, targets, log_sums, gradient] =
+            [logits, targets, log_sums, gradient].map(into_contiguous);
+        let slope = empty_like(&logits);
+        let classes = logits.meta.shape()[1];
+        let width = width(&logits.client, std::iter::once(classes));
+        let count = logits.meta.num_elements() / width;
+        let (cubes, dim, address) = grid(count, &[&logits]);
+        // SAFETY: the kernel leaves units past the count idle, and the others write their own vector.
+        unsafe {
+            launch!(
+                loss_gradient_kernel,
+                &logits.client,
+                cubes,
+                dim,
+                address,
+                width,
+                linear(&logits),
+                linear(&targets),
+                linear(&log_sums),
+                linear(&gradient),
+                linear(&slope),
+                count,
+                classes / width,
+            );
+        }
+        slope
+    }
+}
+
+/// What the gradient needs.
+#[derive(Clone, Debug)]
+struct Saved {
+    logits: FloatTensor<Cube>,
+    targets: IntTensor<Cube>,
+    log_sums: FloatTensor<Cube>,
+}
+
+impl Gradient<1, Cube> for Saved {
+    fn gradients(self, output: FloatTensor<Cube>, _: [bool; 1]) -> [Option<FloatTensor<Cube>>; 1] {
+        [Some(Cube::losses_backward(self.logits, self.targets, self.log_sums, output))]
+    }
+}
+
+/// [`cross_entropy`](crate::cross_entropy()) of logits on the GPU that [`supports`] accepts.
+pub(in crate::cross_entropy) fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+    let input = [OpTensor::<Cube>::new(logits)];
+    let logits = input[0].data().clone();
+    let targets = targets.without_autodiff().cast(IntDType::I32);
+    let targets = targets.try_into_primitive::<Cube>().expect("logits and targets are on one device");
+    let (losses, log_sums) = Cube::losses(logits.clone(), targets.clone());
+    autodiff::record(&input, losses, || Saved { logits, targets, log_sums })
+}

@@ -6,12 +6,12 @@
 //! same in every layer; with `learned_slopes` they are trained, `[layers, heads]`, unclamped (the paper
 //! reports that this extrapolates worse). Interpolated by s, every distance is divided by s.
 
-use crate::summary::Summary;
 use crate::distance::{DistanceBias, upload};
 use crate::encoding::{Configure, Dimensions, Extrapolation};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
+use crate::summary::Summary;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_core::Result;

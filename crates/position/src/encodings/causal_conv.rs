@@ -6,7 +6,9 @@
 //! the first block. Positions do not enter: the order of the rows does.
 
 use crate::convolution::taps;
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, check_at_least};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, check_at_least,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use burn::module::{Module, Param};
@@ -45,7 +47,8 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2001.08248, kexue.fm/archives/8130";
     const FORMULA: &'static str =
         "x'_m = x_m + Σ_{j=0}^{3} w_j ⊙ x_{m−j} + c, w and c learned, x_t = 0 for t < 0";
-    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: only the first rows see the padding");
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined: only the first rows see the padding");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_at_least(section, "kernel", self.kernel, 1)
@@ -68,17 +71,11 @@ impl CausalConv {
 
 impl Position for CausalConv {
     fn parameters(&self) -> Vec<ParameterSpec> {
-        vec![
-            ParameterSpec::decayed("w", &["kernel", "width"]),
-            ParameterSpec::undecayed("b", &["width"]),
-        ]
+        vec![ParameterSpec::decayed("w", &["kernel", "width"]), ParameterSpec::undecayed("b", &["width"])]
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            position_use: PositionUse::Order,
-            ..Capabilities::default()
-        }
+        Capabilities { position_use: PositionUse::Order, ..Capabilities::default() }
     }
 
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {

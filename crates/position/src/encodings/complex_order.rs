@@ -113,7 +113,10 @@ impl Configure for Config {
     const FORMULA: &'static str = "x'_{m,i} = c_i cos(m θ_i + φ_i), x'_{m,D/2+i} = c_i sin(m θ_i + φ_i), for i < D/2\n\
         c, θ and φ learned for each token, in place of its embedding";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the waves go on");
-    const VARIANTS: &'static [&'static str] = &["complex = true\nshare_frequency = 'words'\nshare_phase = 'channels'", "share_amplitude = 'channels'\nshare_frequency = 'channels'"];
+    const VARIANTS: &'static [&'static str] = &[
+        "complex = true\nshare_frequency = 'words'\nshare_phase = 'channels'",
+        "share_amplitude = 'channels'\nshare_frequency = 'channels'",
+    ];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         if dimensions.width % 2 == 1 {
@@ -173,15 +176,15 @@ impl Position for ComplexOrder {
         let tables = [&self.r, &self.w, &self.th].map(|table| axes(table.lazy_shape().dims()));
         let [r, w, th] = tables;
         // Amplitudes are the embeddings of the tokens; frequencies and phases are angles.
-        vec![ParameterSpec::decayed("r", r), ParameterSpec::undecayed("w", w).in_units_of(self.unit), ParameterSpec::undecayed("th", th)]
+        vec![
+            ParameterSpec::decayed("r", r),
+            ParameterSpec::undecayed("w", w).in_units_of(self.unit),
+            ParameterSpec::undecayed("th", th),
+        ]
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            replaces_hidden: true,
-            complex_hidden: self.complex,
-            ..Capabilities::default()
-        }
+        Capabilities { replaces_hidden: true, complex_hidden: self.complex, ..Capabilities::default() }
     }
 
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
@@ -215,9 +218,9 @@ impl Position for ComplexOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{build, dimensions, random};
     use crate::encodings::Encoding;
     use crate::positions::Positions;
+    use crate::testing::{build, dimensions, random};
     use burn::tensor::{Device, Int, TensorData};
 
     #[test]
@@ -236,8 +239,10 @@ mod tests {
                     .map(|table| Param::from_tensor(table.val().expand(shape)));
                 assert!(shared.r.dims() != shape || shared.w.dims() != shape || shared.th.dims() != shape);
                 let full = ComplexOrder { r, w, th, complex: false, scale: 1.0, unit: 1.0 };
-                let off: f32 =
-                    (shared.embed(hidden.clone(), rows) - full.embed(hidden.clone(), rows)).abs().max().into_scalar();
+                let off: f32 = (shared.embed(hidden.clone(), rows) - full.embed(hidden.clone(), rows))
+                    .abs()
+                    .max()
+                    .into_scalar();
                 assert!(off == 0.0, "{text}: {off}");
             }
         }

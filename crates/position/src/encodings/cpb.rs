@@ -70,7 +70,8 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2111.09883, section 3.3";
     const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d + f_h(m − n), f_h entry h of f\n\
         f(r) = SiLU(SiLU(r W_1 + β_1) W_2 + β_2) W_3 + β_3, W and β learned";
-    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the network is read at distances that training never showed");
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined: the network is read at distances that training never showed");
     const VARIANTS: &'static [&'static str] = &["variant = 'log'"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
@@ -98,7 +99,8 @@ impl DistanceBias for Cpb {
     fn parameters(&self) -> Vec<ParameterSpec> {
         // Swin V2 leaves its network of biases out of weight decay.
         let weights = (0..self.w.len()).map(|index| {
-            let axes: &[&str] = if index == 0 { &["layers", "1", "hidden"] } else { &["layers", "hidden", "hidden"] };
+            let axes: &[&str] =
+                if index == 0 { &["layers", "1", "hidden"] } else { &["layers", "hidden", "hidden"] };
             ParameterSpec::undecayed(format!("w.{index}"), axes)
         });
         let biases = (0..self.b.len())

@@ -11,10 +11,12 @@
 //! one before it by as many, shorter steps, so that its vector does not depend on which others are asked.
 //! Interpolated by s, position m is read at m / s.
 
-use crate::encoding::{Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_hidden, check_positive};
+use crate::distance::upload;
+use crate::encoding::{
+    Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_hidden, check_positive,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::distance::upload;
 use crate::positions::Positions;
 use crate::table::indices;
 use burn::module::{Module, Param};
@@ -73,7 +75,8 @@ pub struct Floater {
 impl Configure for Config {
     type Encoding = Floater;
     const KIND: &'static str = "floater";
-    const DESCRIPTION: &'static str = "positions as the path of a learned flow, one start per layer (FLOATER)";
+    const DESCRIPTION: &'static str =
+        "positions as the path of a learned flow, one start per layer (FLOATER)";
     const SOURCE: &'static str = "arXiv:2003.09229";
     const FORMULA: &'static str = "x'_m = x_m + e(0.1 m), before every block, e(0) learned for each\n\
         ∂e/∂t = tanh((e, t/10) W_1 + β_1) W_2 + β_2, W and β learned, RK4 with one step for each position";

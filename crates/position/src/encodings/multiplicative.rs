@@ -5,7 +5,9 @@
 //! past `table_size` is rejected; interpolated by s, the table is read at m / s, between rows.
 
 use super::learned::{extend, past_the_table};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -78,10 +80,7 @@ impl Position for Multiplicative {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            table_rows: Some(self.table.lazy_shape()[0]),
-            ..Capabilities::default()
-        }
+        Capabilities { table_rows: Some(self.table.lazy_shape()[0]), ..Capabilities::default() }
     }
 
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {

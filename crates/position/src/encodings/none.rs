@@ -44,9 +44,6 @@ impl Position for NoPosition {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            position_use: PositionUse::Order,
-            ..Capabilities::default()
-        }
+        Capabilities { position_use: PositionUse::Order, ..Capabilities::default() }
     }
 }

@@ -12,12 +12,14 @@
 
 use super::learned::{extend, past_the_table};
 use super::t5::Buckets;
-use crate::summary::Summary;
 use crate::distance::bias_by_distance;
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, QueryBlock, Rows, check_at_least};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, QueryBlock, Rows, check_at_least,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
+use crate::summary::Summary;
 use crate::table::{Between, Fresh, Longer, read};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -94,7 +96,8 @@ impl Config {
 impl Configure for Config {
     type Encoding = Tupe;
     const KIND: &'static str = "tupe";
-    const DESCRIPTION: &'static str = "positions with projections of their own, untied from the content (TUPE)";
+    const DESCRIPTION: &'static str =
+        "positions with projections of their own, untied from the content (TUPE)";
     const SOURCE: &'static str = "arXiv:2006.15595";
     const FORMULA: &'static str = "a_{mn} = (q_m · k_n + (z_m U) · (z_n V)) / √(2d), U and V learned for each head\n\
         z_m = LayerNorm(e_m), e_m learned, for m < L";
@@ -159,7 +162,8 @@ impl Position for Tupe {
             ParameterSpec::decayed("u_q", &["width", "heads head_dim"]),
             ParameterSpec::decayed("u_k", &["width", "kv_heads head_dim"]),
         ];
-        let relative = self.rel_table.as_ref().map(|_| ParameterSpec::undecayed("rel_table", &["heads", "buckets"]));
+        let relative =
+            self.rel_table.as_ref().map(|_| ParameterSpec::undecayed("rel_table", &["heads", "buckets"]));
         absolute.into_iter().chain(relative).collect()
     }
 

@@ -10,12 +10,14 @@
 //! unless given. Past about 300 `scale_base` positions on one side the factors leave f32: rejected.
 //! Interpolated by s, positions are divided by s in angles and decay.
 
-use crate::summary::Summary;
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, check_base, check_positive};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, check_base, check_positive,
+};
 use crate::frequency::{Decay, Frequencies, Rotation};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
+use crate::summary::Summary;
 use burn::module::Module;
 use longwave_core::{Error, Result};
 use longwave_kernels::Layout;
@@ -65,7 +67,8 @@ impl Configure for Config {
     const FORMULA: &'static str = "a_{mn} = Σ_i ζ_i^{(m−n)/512} (R(m θ_i) q_{m,i}) · (R(n θ_i) k_{n,i}) / √d, q_{m,i} channels 2i, 2i+1\n\
         R(φ)(u, w) = (u cos φ − w sin φ, u sin φ + w cos φ)\n\
         θ_i = b^{−2i/d}, b = 10000, ζ_i = (2i + 0.4 d) / (1.4 d)";
-    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined, decaying on; refused where the scales leave f32");
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined, decaying on; refused where the scales leave f32");
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;
@@ -110,11 +113,7 @@ impl Position for Xpos {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            position_use: PositionUse::Distances,
-            is_relative_qk: true,
-            ..Capabilities::default()
-        }
+        Capabilities { position_use: PositionUse::Distances, is_relative_qk: true, ..Capabilities::default() }
     }
 
     fn rotation(&self, _layer: usize) -> Option<Rotation> {

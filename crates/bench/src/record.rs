@@ -67,6 +67,9 @@ pub struct Record {
     /// Kernels that one run launches; counted on a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launches: Option<usize>,
+    /// Bytes that one run copies to the GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uploaded: Option<u64>,
 }
 
 impl Record {
@@ -97,6 +100,7 @@ impl Record {
             peak_bytes: timing.peak_bytes,
             reference_peak_bytes: None,
             launches: None,
+            uploaded: None,
         }
     }
 
@@ -181,7 +185,8 @@ pub fn legend(records: &[Record]) -> String {
     for record in records {
         if let Some(launches) = record.launches {
             // Writing into a string cannot fail.
-            let _ = write!(text, "\n{}: {launches} launches of kernels", record.case);
+            let bytes = record.uploaded.unwrap_or_default();
+            let _ = write!(text, "\n{}: {launches} launches of kernels, {bytes} bytes uploaded", record.case);
         }
     }
     let mut named: Vec<&str> = records.iter().filter_map(|record| record.reference).collect();

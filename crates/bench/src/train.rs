@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
 use longwave_kernels::Precision;
-use longwave_kernels::device::{Launches, launches};
+use longwave_kernels::device::counted;
 use longwave_model::config::{FeedForwardKind, Resolved};
 use longwave_train::schedule::Schedule;
 use longwave_train::{Run, RunConfig, Trainer, fresh_model};
@@ -37,7 +37,7 @@ pub fn run(
         subjects.push(steps(bench, &run, dataset, &resolved, true)?);
     }
     let times = bench.clock.time(&mut subjects)?;
-    let (timed, Launches(launched)) = launches(|| subjects[0]());
+    let (timed, counts) = counted(|| subjects[0]());
     timed?;
     bench.asked_kernels();
     let [step, linear, scores, ..] = times[..] else { return Ok(()) };
@@ -63,8 +63,9 @@ pub fn run(
     if config.train.precision != Precision::F32 {
         sizes = format!("{sizes}, {}", config.train.precision);
     }
-    let launches = (!launched.is_empty()).then(|| launched.values().sum());
-    show(Record { launches, ..record(sizes.clone(), &step).against(PLAIN, times.get(3)) })?;
+    let launches = Some(counts.launched()).filter(|launches| *launches > 0);
+    let uploaded = launches.map(|_| counts.uploaded);
+    show(Record { launches, uploaded, ..record(sizes.clone(), &step).against(PLAIN, times.get(3)) })?;
     show(record(format!("{sizes}, products"), &products))
 }
 

@@ -8,12 +8,12 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
-/// A stream of random numbers for one purpose.
-#[derive(Clone, Debug)]
-pub struct Stream(ChaCha8Rng);
+/// The key of a stream: with it, a device can compute what the stream draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamKey([u8; 32]);
 
-impl Stream {
-    /// The stream of `purpose` at `step` under `seed`.
+impl StreamKey {
+    /// That of `purpose` at `step` under `seed`.
     pub fn new(seed: u64, purpose: &str, step: u64) -> Self {
         let key = Sha256::new()
             .chain_update(b"longwave stream 1\0")
@@ -21,7 +21,33 @@ impl Stream {
             .chain_update(step.to_le_bytes())
             .chain_update(purpose.as_bytes())
             .finalize();
-        Self(ChaCha8Rng::from_seed(key.into()))
+        Self(key.into())
+    }
+
+    /// The words of the key as `ChaCha` takes them.
+    pub fn words(self) -> [u32; 8] {
+        let mut words = [0; 8];
+        for (word, bytes) in words.iter_mut().zip(self.0.as_chunks().0) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        words
+    }
+}
+
+/// A stream of random numbers for one purpose.
+#[derive(Clone, Debug)]
+pub struct Stream(ChaCha8Rng);
+
+impl From<StreamKey> for Stream {
+    fn from(StreamKey(key): StreamKey) -> Self {
+        Self(ChaCha8Rng::from_seed(key))
+    }
+}
+
+impl Stream {
+    /// The stream of `purpose` at `step` under `seed`.
+    pub fn new(seed: u64, purpose: &str, step: u64) -> Self {
+        StreamKey::new(seed, purpose, step).into()
     }
 
     /// 64 random bits.

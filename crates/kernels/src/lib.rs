@@ -11,6 +11,7 @@
 //! | [`softmax`](softmax()) | the softmax of scores, with zeros for a row whose scores are all hidden |
 //! | [`rms_norm`], [`layer_norm`], [`unit_norm`] | normalisation of rows and its gain, also of the rows of heads |
 //! | [`gelu`], [`swiglu`] | the feed-forward activations |
+//! | [`dropout`](dropout()) | the draw of a mask and its product with x, on the GPU |
 //! | [`linear`](linear()) | a product with weights, and the addition to a residual stream |
 //! | [`adamw`](adamw()), [`adamw_all`] | one optimizer update in one pass over memory, of a parameter or of all |
 //!
@@ -44,6 +45,7 @@ mod autodiff;
 mod bf16;
 mod buffers;
 mod cross_entropy;
+mod dropout;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod linear;
@@ -72,6 +74,7 @@ pub use attention::{
 pub use bf16::arithmetic_name as bf16_arithmetic;
 pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
+pub use dropout::dropout;
 pub use linear::linear;
 pub use norm::{layer_norm, layer_norm_residual, rms_norm, rms_norm_residual, unit_norm};
 pub use pair_network::{PairNetwork, pair_network};

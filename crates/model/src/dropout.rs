@@ -1,10 +1,10 @@
 //! Dropout with masks from the run's own random streams.
 //!
-//! A mask is a pure function of (seed, step, place in the model), drawn on the host, so that a
-//! resumed run draws the same and devices agree.
+//! A mask is a pure function of (seed, step, place in the model), so a resumed run draws the same, and so do all devices.
 
-use burn::tensor::{Tensor, TensorData};
-use longwave_core::random::Stream;
+use burn::tensor::Tensor;
+use longwave_core::random::StreamKey;
+use longwave_kernels::dropout;
 use longwave_position::encoding::TrainingDraw;
 
 /// The dropout of one training pass, and what its other draws are made from.
@@ -29,40 +29,6 @@ impl Dropout {
     /// Drops channels of `[batch, length, width]` and scales the rest by `1 / (1 - rate)`; `place`
     /// names the spot in the model.
     pub fn apply(&self, x: Tensor<3>, place: &str) -> Tensor<3> {
-        if self.rate == 0.0 {
-            return x;
-        }
-        let shape = x.dims();
-        let mut stream = Stream::new(self.seed, &format!("dropout {place}"), self.pass);
-        let keep = (1.0 / (1.0 - self.rate)) as f32;
-        let threshold = (self.rate * f64::from(u32::MAX)) as u32;
-        let count: usize = shape.iter().product();
-        let mut mask = Vec::with_capacity(count + 1);
-        while mask.len() < count {
-            let bits = stream.bits();
-            for half in [bits as u32, (bits >> 32) as u32] {
-                mask.push(if half < threshold { 0.0 } else { keep });
-            }
-        }
-        mask.truncate(count);
-        let mask = Tensor::from_data(TensorData::new(mask, shape), &x.device());
-        x * mask
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use burn::tensor::Device;
-
-    #[test]
-    fn keeps_the_mean_and_repeats() {
-        let x = Tensor::<3>::ones([2, 100, 101], &Device::flex());
-        let dropout = Dropout { rate: 0.25, seed: 1, pass: 7, step: 7 };
-        let y = dropout.apply(x.clone(), "block 0");
-        let mean = y.clone().mean().into_scalar::<f32>();
-        assert!((mean - 1.0).abs() < 0.02, "{mean}");
-        assert!((y.clone() - dropout.apply(x.clone(), "block 0")).abs().max().into_scalar::<f32>() == 0.0);
-        assert!((y - dropout.apply(x, "block 1")).abs().max().into_scalar::<f32>() > 0.0);
+        dropout(x, self.rate, StreamKey::new(self.seed, &format!("dropout {place}"), self.pass))
     }
 }

@@ -10,7 +10,7 @@ use crate::segment_memory::SegmentMemory;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result};
-use longwave_kernels::{Precision, cross_entropy};
+use longwave_kernels::{self as kernels, Precision, cross_entropy};
 use longwave_position::encoding::Rows;
 use longwave_position::layout::TextLayout;
 use longwave_position::{Init, PositionConfig, Positions, Reading};
@@ -69,7 +69,7 @@ pub type Watch<'a, E> = dyn FnMut(Place, &Tensor<3>) -> Result<(), E> + 'a;
 /// Token ids `[batch, length]` on a device.
 pub fn upload(tokens: &[u32], shape: [usize; 2], device: &Device) -> Tensor<2, Int> {
     let tokens: Vec<i32> = tokens.iter().map(|&token| token as i32).collect();
-    Tensor::from_data(TensorData::new(tokens, shape), device)
+    kernels::device::upload(TensorData::new(tokens, shape), device)
 }
 
 impl Gpt {

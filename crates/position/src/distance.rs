@@ -10,6 +10,7 @@ use crate::positions::Positions;
 use crate::summary::Summary;
 use crate::table::indices;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_kernels::device::constant;
 use longwave_kernels::{Bias, VectorTable};
 use std::ops::Range;
 use std::sync::Arc;
@@ -175,7 +176,7 @@ impl ChosenRows {
 pub fn upload(values: &[f64], device: &Device) -> Tensor<1> {
     let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
     let count = values.len();
-    Tensor::from_data(TensorData::new(values, [count]), device)
+    constant(TensorData::new(values, [count]), device)
 }
 
 /// A choice for every pair of a block, for `gather`: `[batch, heads, queries, keys]`, where `of(n)` chooses

@@ -5,7 +5,8 @@
 //! specified near zero.
 
 use crate::positions::Positions;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, TensorData};
+use longwave_kernels::device::constant;
 use longwave_kernels::{Layout, RotationTable};
 use std::borrow::Cow;
 use std::f64::consts::TAU;
@@ -151,7 +152,7 @@ impl Rotation {
     pub fn table(&self, positions: &Positions, side: Side, device: &Device) -> RotationTable {
         let bands = self.frequencies.inv_freq.len();
         let shape = [positions.rows(), positions.length(), bands];
-        let upload = |values: Vec<f32>| Tensor::from_data(TensorData::new(values, shape), device);
+        let upload = |values: Vec<f32>| constant(TensorData::new(values, shape), device);
         let factor = |index: usize| match &self.decay {
             Some(decay) => decay.factor(index % bands, positions.values()[index / bands], side),
             None => 1.0,

@@ -4,6 +4,7 @@ use burn::module::Param;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
+use longwave_kernels::device::constant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub fn indices(rows: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
     let rows: Vec<i64> = rows.map(|row| row.cast_signed() as i64).collect();
     let count = rows.len();
-    Tensor::from_data(TensorData::new(rows, [count]), device)
+    constant(TensorData::new(rows, [count]), device)
 }
 
 /// A place between two rows: `(1 - share) low + share high`.
@@ -44,7 +45,7 @@ pub fn read(table: Tensor<2>, places: &[Between]) -> Tensor<2> {
     }
     let high = table.select(0, indices(places.iter().map(|place| place.high), &device));
     let share: Vec<f32> = places.iter().map(|place| place.share as f32).collect();
-    let share = Tensor::<2>::from_data(TensorData::new(share, [places.len(), 1]), &device);
+    let share: Tensor<2> = constant(TensorData::new(share, [places.len(), 1]), &device);
     low.clone() + (high - low) * share
 }
 

@@ -8,6 +8,7 @@ use crate::run_config::RunConfig;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::Result;
 use longwave_data::{Batch, Dataset};
+use longwave_kernels::device;
 use longwave_model::upload;
 use longwave_position::{Lengths, Positions};
 use std::ops::Range;
@@ -78,12 +79,12 @@ impl TrainBatch {
     }
 
     /// Weights of some targets, of the shape `[micro batch, length]`.
-    fn weights(&self, targets: Range<usize>, shape: [usize; 2], device: &Device) -> Option<Tensor<2>> {
+    fn weights(&self, targets: Range<usize>, shape: [usize; 2], on: &Device) -> Option<Tensor<2>> {
         let scored = self.batch.scored.as_ref()?;
         let share = 1.0 / scored.iter().filter(|&&scored| scored).count() as f32;
         let weights: Vec<f32> =
             scored[targets].iter().map(|&scored| if scored { share } else { 0.0 }).collect();
-        Some(Tensor::from_data(TensorData::new(weights, shape), device))
+        Some(device::upload(TensorData::new(weights, shape), on))
     }
 }
 

@@ -1,62 +1,63 @@
-//! The launches of kernels on GPUs, counted.
+//! What a GPU is told to do: launches of kernels and bytes uploaded, counted.
 //!
 //! A small model is bound by the number of its launches: on a GPU each takes some microseconds, however little it
-//! computes.
+//! computes. An upload waits for the host.
 
 use std::collections::BTreeMap;
 
-/// How often each kernel was launched, by its name.
+/// What some work told GPUs to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Launches(pub BTreeMap<String, usize>);
+pub struct Counts {
+    /// How often each kernel was launched, by its name.
+    pub launches: BTreeMap<String, usize>,
+    /// Bytes that were copied from the host ([`super::upload()`], [`super::constant`]).
+    pub uploaded: u64,
+}
 
-impl Launches {
-    /// Of all kernels.
-    pub fn total(&self) -> usize {
-        self.0.values().sum()
+impl Counts {
+    /// The launches of all kernels.
+    pub fn launched(&self) -> usize {
+        self.launches.values().sum()
     }
 }
 
-/// What some work returns, and the kernels that any thread of the process launched meanwhile; none on the CPU. What is
-/// held back (by burn's fusion) counts when it is launched.
+/// What some work returns, and what any thread of the process told GPUs meanwhile; nothing on the CPU. What is held back
+/// (by burn's fusion) counts when it is launched.
 #[cfg(feature = "gpu")]
-pub fn launches<T>(work: impl FnOnce() -> T) -> (T, Launches) {
+pub fn counted<T>(work: impl FnOnce() -> T) -> (T, Counts) {
     use burn_cubecl::cubecl::logging::{LaunchObservation, LaunchObserver};
     use std::sync::{Arc, Mutex, PoisonError};
 
     #[derive(Default)]
-    struct Counts(Mutex<BTreeMap<&'static str, usize>>);
+    struct Kernels(Mutex<BTreeMap<&'static str, usize>>);
 
-    impl LaunchObserver for Counts {
+    impl LaunchObserver for Kernels {
         fn launched(&self, kernel: &'static str) {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(kernel).or_default() += 1;
         }
     }
 
-    let counts = Arc::new(Counts::default());
-    let watching = LaunchObservation::new(Arc::clone(&counts) as Arc<dyn LaunchObserver>);
+    let kernels = Arc::new(Kernels::default());
+    let before = super::upload::uploaded();
+    let watching = LaunchObservation::new(Arc::clone(&kernels) as Arc<dyn LaunchObserver>);
     let result = work();
     drop(watching);
-    let mut launches = Launches::default();
-    for (kernel, count) in &*counts.0.lock().unwrap_or_else(PoisonError::into_inner) {
-        *launches.0.entry(short(kernel)).or_default() += count;
+    let mut counts = Counts { uploaded: super::upload::uploaded() - before, ..Counts::default() };
+    for (kernel, count) in &*kernels.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        *counts.launches.entry(short(kernel)).or_default() += count;
     }
-    (result, launches)
+    (result, counts)
 }
 
-/// What some work returns; without a GPU in this build nothing is launched.
+/// What some work returns; without a GPU in this build there is nothing to count.
 #[cfg(not(feature = "gpu"))]
-pub fn launches<T>(work: impl FnOnce() -> T) -> (T, Launches) {
-    (work(), Launches::default())
+pub fn counted<T>(work: impl FnOnce() -> T) -> (T, Counts) {
+    (work(), Counts::default())
 }
 
 /// The name of a kernel's type without its path and without the types that it was made for.
 #[cfg(feature = "gpu")]
 fn short(kernel: &str) -> String {
     let name = kernel.split('<').next().unwrap_or(kernel);
-    let mut parts = name.rsplit("::");
-    let last = parts.next().unwrap_or(name);
-    match parts.next() {
-        Some(module) => format!("{module}::{last}"),
-        None => last.to_owned(),
-    }
+    name.rsplit("::").next().unwrap_or(name).to_owned()
 }

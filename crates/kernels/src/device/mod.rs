@@ -1,12 +1,14 @@
 //! The device that tensors live on, as the user names it.
 
+mod count;
 #[cfg(feature = "gpu")]
 mod gpu;
-mod launches;
+mod upload;
 #[cfg(feature = "wgpu")]
 mod wgpu;
 
-pub use launches::{Launches, launches};
+pub use count::{Counts, counted};
+pub use upload::{constant, upload};
 
 use burn::tensor::Device;
 use longwave_core::{Error, Result};

@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 const CHECKED: &str = "LONGWAVE_TEST_CHECKED_KERNELS";
 
 /// Every kernel of this crate.
-const KERNELS: [&str; 19] = [
+const KERNELS: [&str; 20] = [
     "forward_kernel",
     "backward_kernel",
     "distance_kernel",
@@ -30,6 +30,7 @@ const KERNELS: [&str; 19] = [
     "swiglu_gradient_kernel",
     "loss_kernel",
     "loss_gradient_kernel",
+    "dropout_kernel",
     "sum_kernel",
     "fill_kernel",
     "squares_kernel",

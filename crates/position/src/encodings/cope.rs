@@ -17,6 +17,7 @@ use crate::per_layer::at_layer;
 use burn::module::{Module, Param};
 use burn::tensor::{Bool, Tensor, TensorData, activation::sigmoid};
 use longwave_core::Result;
+use longwave_kernels::device::constant;
 use longwave_kernels::{CountedVectors, RelativeVectors};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,8 +72,8 @@ impl Cope {
     pub fn contextual_positions(&self, scores: &Tensor<4>, scale: f64, block: QueryBlock<'_>) -> Tensor<4> {
         let [_, _, queries, keys] = scores.dims();
         let ahead: Vec<bool> = block.queries.clone().flat_map(|i| (0..keys).map(move |j| j > i)).collect();
-        let ahead =
-            Tensor::<4, Bool>::from_data(TensorData::new(ahead, [1, 1, queries, keys]), &scores.device());
+        let ahead: Tensor<4, Bool> =
+            constant(TensorData::new(ahead, [1, 1, queries, keys]), &scores.device());
         let logits = if self.gate_scaled { scores.clone() } else { scores.clone().div_scalar(scale) };
         let gates = sigmoid(logits).mask_fill(ahead.clone().expand(scores.dims()), 0.0);
         let counted = gates.flip([3]).cumsum(3).flip([3]);

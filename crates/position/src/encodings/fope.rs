@@ -26,6 +26,7 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
+use longwave_kernels::device::constant;
 use longwave_kernels::repeat_heads;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -164,7 +165,7 @@ impl Fope {
         let size = self.kv_heads * kept * outputs;
         let fixed = |wave: usize| {
             let own = self.fixed[wave][layer * size..(layer + 1) * size].to_vec();
-            Tensor::from_data(TensorData::new(own, [1, self.kv_heads, kept, outputs]), device)
+            constant(TensorData::new(own, [1, self.kv_heads, kept, outputs]), device)
         };
         let learned = [&self.cos_coef, &self.sin_coef];
         [0, 1].map(|wave| {
@@ -182,7 +183,7 @@ impl Fope {
         [f64::cos, f64::sin].map(|wave: fn(f64) -> f64| {
             let rows =
                 angles.chunks(bands).flat_map(|row| row[..kept].iter().map(|&angle| wave(angle) as f32));
-            Tensor::from_data(TensorData::new(rows.collect::<Vec<_>>(), shape), device)
+            constant(TensorData::new(rows.collect::<Vec<_>>(), shape), device)
         })
     }
 

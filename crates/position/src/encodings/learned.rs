@@ -23,6 +23,7 @@ use crate::table::{Between, Fresh, Longer, read};
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, TensorData};
 use longwave_core::{Error, Result};
+use longwave_kernels::device::constant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -167,8 +168,10 @@ pub(super) fn extend(
     fresh: Fresh,
 ) -> Result<bool> {
     if scale > 1.0 {
-        return Err(Error::usage("the table is read between its rows already, and cannot be made longer as well")
-            .hint("extend the table or interpolate it, not both"));
+        return Err(Error::usage(
+            "the table is read between its rows already, and cannot be made longer as well",
+        )
+        .hint("extend the table or interpolate it, not both"));
     }
     *table = longer.extend(table, fresh)?;
     Ok(true)
@@ -240,7 +243,7 @@ impl Learned {
             }
         }
         let upload = |values: Vec<f32>, width| {
-            Tensor::<2>::from_data(TensorData::new(values, [at.len(), width]), &device)
+            constant::<2, burn::tensor::Float>(TensorData::new(values, [at.len(), width]), &device)
         };
         rows * upload(inside, 1) + upload(fresh, width)
     }
@@ -252,10 +255,7 @@ impl Position for Learned {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            table_rows: Some(self.table.lazy_shape()[0]),
-            ..Capabilities::default()
-        }
+        Capabilities { table_rows: Some(self.table.lazy_shape()[0]), ..Capabilities::default() }
     }
 
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
@@ -344,7 +344,8 @@ mod tests {
         let hierarchical = reading(&Config { past_table: PastTable::Hierarchical, ..Config::default() });
         assert!(hierarchical.check(&Positions::range(0..10)).is_err(), "it reaches the size squared");
         assert!(
-            crate::testing::message_of("kind = \"learned\"\nalpha = 0.5").starts_with("`position.alpha = 0.5`")
+            crate::testing::message_of("kind = \"learned\"\nalpha = 0.5")
+                .starts_with("`position.alpha = 0.5`")
         );
     }
 }

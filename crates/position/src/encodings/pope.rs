@@ -10,7 +10,9 @@
 //!
 //! Angles of positions are computed in f64; delta is turned in by the sum formulas of cos and sin.
 
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base,
+};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -19,6 +21,7 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData, activation::softplus};
 use longwave_core::Result;
+use longwave_kernels::device::constant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
@@ -49,11 +52,13 @@ pub struct Pope {
 impl Configure for Config {
     type Encoding = Pope;
     const KIND: &'static str = "pope";
-    const DESCRIPTION: &'static str = "the content sets the lengths of the channels, the position their angles (PoPE)";
+    const DESCRIPTION: &'static str =
+        "the content sets the lengths of the channels, the position their angles (PoPE)";
     const SOURCE: &'static str = "arXiv:2509.10534";
     const FORMULA: &'static str = "a_{mn} = Σ_i softplus(q_{m,i}) softplus(k_{n,i}) cos((n − m) θ_i + δ_i) / √d, q_{m,i} channel i\n\
         θ_i = b^{−i/d}, b = 10000, −2π ≤ δ_i ≤ 0 learned, for i < d";
-    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: angles that training never showed");
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined: angles that training never showed");
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)
@@ -80,7 +85,7 @@ impl Pope {
                 .angles(positions.values())
                 .map(|angle| (factor * wave(angle)) as f32)
                 .collect();
-            Tensor::from_data(TensorData::new(values, shape), device)
+            constant(TensorData::new(values, shape), device)
         };
         [of(f64::cos), of(f64::sin)]
     }

@@ -27,6 +27,7 @@ use burn::module::{Module, Param};
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Tensor, TensorData};
 use longwave_core::{Error, Result};
+use longwave_kernels::device::constant;
 use longwave_kernels::repeat_heads;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -161,7 +162,7 @@ impl SelectiveRope {
             psi = psi * sigmoid(gate).reshape([batch, length, heads, 1]);
         }
         let factors = TensorData::new(self.factors.clone(), [1, 1, 1, bands]);
-        let factors = Tensor::<4>::from_data(factors, &input.device());
+        let factors: Tensor<4> = constant(factors, &input.device());
         (psi.cumsum(1) * factors).swap_dims(1, 2) // [batch, kv_heads, length, head_dim/2]
     }
 

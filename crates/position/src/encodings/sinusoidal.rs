@@ -17,6 +17,7 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
+use longwave_kernels::device::constant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -99,7 +100,7 @@ impl Sinusoidal {
             .flat_map(|angle| [(self.fixed * angle.sin()) as f32, (self.fixed * angle.cos()) as f32])
             .collect();
         let shape = [positions.rows(), positions.length(), self.frequencies.dim()];
-        Tensor::from_data(TensorData::new(values, shape), device)
+        constant(TensorData::new(values, shape), device)
     }
 }
 
@@ -134,9 +135,9 @@ mod tests {
 
     #[test]
     fn norm_is_the_same_everywhere() {
-        let waves =
-            Sinusoidal { scale: None, frequencies: Frequencies::geometric(1e4, 16), fixed: 1.0 };
-        let values = waves.waves(&Positions::range(0..50), &Device::flex()).into_data().try_to_vec::<f32>().unwrap();
+        let waves = Sinusoidal { scale: None, frequencies: Frequencies::geometric(1e4, 16), fixed: 1.0 };
+        let values =
+            waves.waves(&Positions::range(0..50), &Device::flex()).into_data().try_to_vec::<f32>().unwrap();
         for row in values.chunks(16) {
             assert!((row.iter().map(|x| x * x).sum::<f32>() - 8.0).abs() < 1e-5);
         }

@@ -16,6 +16,7 @@ use crate::summary::Summary;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result};
+use longwave_kernels::device::constant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +83,7 @@ impl Buckets {
     pub(super) fn read(self, table: Tensor<2>, distances: &[f64]) -> Tensor<2> {
         let index: Vec<i64> = distances.iter().map(|&n| self.of(n).cast_signed() as i64).collect();
         let count = index.len();
-        let index = Tensor::<1, Int>::from_data(TensorData::new(index, [count]), &table.device());
+        let index: Tensor<1, Int> = constant(TensorData::new(index, [count]), &table.device());
         table.select(1, index)
     }
 }

@@ -23,8 +23,11 @@
 //! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`. Where rows are read at
 //! consecutive positions, the kernel gets `r_n` of every distance instead: `head_dim` channels for each, and not `width`.
 
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, MapsByDistance, Position, PositionUse, QueryBlock, Rows, check_base};
 use crate::distance::ChosenRows;
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, MapsByDistance, Position, PositionUse,
+    QueryBlock, Rows, check_base,
+};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -34,6 +37,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::config::is_default;
 use longwave_core::{Error, Result};
+use longwave_kernels::device::constant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +87,8 @@ impl Configure for Config {
         g_r = (sin(r θ_0), sin(r θ_1), .. , cos(r θ_0), cos(r θ_1), ..) W, W learned\n\
         θ_i = b^{−2i/D}, b = 10000";
     const ALIASES: &'static [&'static str] = &["xlnet"];
-    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: waves of distances that training never showed");
+    const EXTRAPOLATION: Extrapolation =
+        Extrapolation::Supported("defined: waves of distances that training never showed");
     const LENGTHS: &'static [&'static str] = &["memory"];
     const VARIANTS: &'static [&'static str] = &["memory = 5", "shared_key = true"];
 
@@ -125,7 +130,8 @@ impl TransformerXl {
         if let Some(w_r) = &self.w_r {
             return at_layer(w_r, rows.layer);
         }
-        let shared = rows.key_matrix.expect("the model passes the matrix where `reads_key_matrix` is set").clone();
+        let shared =
+            rows.key_matrix.expect("the model passes the matrix where `reads_key_matrix` is set").clone();
         let [width, columns] = shared.dims();
         let kv_heads = columns / head_dim;
         let each = shared.reshape([width, kv_heads, 1, head_dim]).repeat_dim(2, heads / kv_heads);
@@ -138,7 +144,7 @@ impl TransformerXl {
         [f64::cos as fn(f64) -> f64, f64::sin].map(|wave| {
             let values: Vec<f32> =
                 self.frequencies.angles(positions.values()).map(|angle| wave(angle) as f32).collect();
-            Tensor::from_data(TensorData::new(values, shape), device)
+            constant(TensorData::new(values, shape), device)
         })
     }
 }
@@ -197,7 +203,10 @@ impl Position for TransformerXl {
         let [heads, dim] = u.dims();
         let [cos, sin] = self.waves(&Positions::range(0..distances), &u.device());
         let waves = Tensor::cat(vec![sin, cos], 3).reshape([distances, 2 * self.frequencies.inv_freq.len()]);
-        let keys = waves.matmul(self.key_matrix(rows, [heads, dim])).reshape([distances, heads, dim]).swap_dims(0, 1);
+        let keys = waves
+            .matmul(self.key_matrix(rows, [heads, dim]))
+            .reshape([distances, heads, dim])
+            .swap_dims(0, 1);
         let shift = (v_bias - u.clone()).reshape([heads, dim, 1]);
         let key_bias = keys.clone().matmul(shift).reshape([heads, distances]);
         let keys = ChosenRows::new(block, |n| n as usize).vectors(keys);

@@ -3,6 +3,7 @@
 use super::{Formula, Function, Operation};
 use burn::tensor::activation::{log_sigmoid, sigmoid};
 use burn::tensor::{Device, Tensor, TensorData};
+use longwave_kernels::device::constant;
 
 /// A value over heads and distances, either of which may have one entry for all.
 #[derive(Clone, Debug)]
@@ -44,7 +45,7 @@ impl Value {
         match self {
             Self::Host { shape, numbers } => {
                 let numbers: Vec<f32> = numbers.into_iter().map(|number| number as f32).collect();
-                Tensor::from_data(TensorData::new(numbers, shape), device)
+                constant(TensorData::new(numbers, shape), device)
             }
             Self::Learned(tensor) => tensor,
         }

@@ -5,6 +5,7 @@ use crate::encoding::{Geometry, Heads, MapsByDistance, QueryBlock, Relative, Row
 use crate::frequency::Rotation;
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor, TensorData};
+use longwave_kernels::device::constant;
 use longwave_kernels::{Attention, Bias};
 
 impl Reading {
@@ -121,7 +122,7 @@ impl Reading {
             return None;
         }
         let factors: Vec<f32> = positions.keys_seen().map(|keys| log_n.factor(keys) as f32).collect();
-        Some(Tensor::from_data(TensorData::new(factors, [positions.rows(), positions.length()]), device))
+        Some(constant(TensorData::new(factors, [positions.rows(), positions.length()]), device))
     }
 
     /// The learned factors on the queries of a block, `[rows, heads, queries]`, where its layer has some.
@@ -143,7 +144,8 @@ impl Reading {
         let trained = head_scale.and_then(|row| Some(self.head_scale.as_ref()?.factors(row)));
         let Temperature::Heads(temperatures) = temperature else { return trained };
         let inverse: Vec<f32> = temperatures.iter().map(|temperature| temperature.recip() as f32).collect();
-        let inverse = Tensor::from_floats(inverse.as_slice(), device);
+        let heads = inverse.len();
+        let inverse: Tensor<1> = constant(TensorData::new(inverse, [heads]), device);
         Some(match trained {
             Some(trained) => trained * inverse,
             None => inverse,

@@ -8,6 +8,7 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::Error;
+use longwave_kernels::device::constant;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
@@ -180,7 +181,7 @@ impl LearnedLogN {
         let visible = visible_keys(positions, queries, mask);
         let logs: Vec<f32> = visible.into_iter().map(|keys| keys.ln() as f32).collect();
         let shape = [positions.rows(), 1, queries.len()];
-        let logs = Tensor::<3>::from_data(TensorData::new(logs, shape), device); // [rows, 1, queries]
+        let logs: Tensor<3> = constant(TensorData::new(logs, shape), device); // [rows, 1, queries]
         let of_heads = |parameter: &Param<Tensor<2>>| {
             at_layer::<2, 1>(parameter, row).unsqueeze_dim::<2>(1).unsqueeze::<3>() // [1, heads, 1]
         };

@@ -9,6 +9,7 @@ use super::rotations::Rotations;
 use super::sink::{by_head, scaled, sink};
 use super::stick_breaking::{Shares, shares};
 use burn::tensor::{Bool, Tensor, TensorData};
+use longwave_kernels::device::constant;
 use longwave_kernels::{repeat_heads, rotate, softmax};
 use longwave_position::encoding::{Geometry, Heads, LayerInput, PositionMap, QueryBlock, Rows};
 use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
@@ -202,7 +203,7 @@ fn of_a_stick(scores: Tensor<4>, stick: StickBreaking, block: QueryBlock<'_>) ->
         let is_own: Vec<bool> =
             block.queries.clone().flat_map(|query| (0..keys).map(move |key| key == query)).collect();
         let shape = [1, 1, block.queries.len(), keys];
-        let is_own = Tensor::<4, Bool>::from_data(TensorData::new(is_own, shape), &scores.device());
+        let is_own: Tensor<4, Bool> = constant(TensorData::new(is_own, shape), &scores.device());
         let shape = scores.dims();
         scores.mask_fill(is_own.expand(shape), f32::NEG_INFINITY)
     };
@@ -255,7 +256,7 @@ fn pairs(
         }
     }
     let shape = [positions.rows(), 1, queries.len(), keys];
-    Tensor::<4, Bool>::from_data(TensorData::new(held, shape), &like.device()).expand(like.dims())
+    constant::<4, Bool>(TensorData::new(held, shape), &like.device()).expand(like.dims())
 }
 
 #[cfg(test)]

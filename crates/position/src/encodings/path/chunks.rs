@@ -6,6 +6,7 @@
 //! same way, with all of `P = Q W^T`.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use longwave_kernels::device::constant;
 
 /// Rows that act at once; a power of two.
 pub(super) const CHUNK: usize = 32;
@@ -123,7 +124,7 @@ fn between(half: usize, size: usize, device: &Device) -> Tensor<4> {
     };
     let entries: Vec<f32> =
         (0..size * size).map(|entry| f32::from(u8::from(joins(entry / size, entry % size)))).collect();
-    Tensor::from_data(TensorData::new(entries, [1, 1, size, size]), device)
+    constant(TensorData::new(entries, [1, 1, size, size]), device)
 }
 
 #[cfg(test)]

@@ -222,6 +222,47 @@ pub(super) const SENTENCES: &[Sentence] = &[
         pages: &["encodings/none"],
     },
     Sentence {
+        text: "ALiBi trained on 512 tokens reads 8,192 as well as 512 ({train-length|alibi, L=512|direct|16}), and trained on 64 it reads 1,024 as well as 64.",
+        claims: &[
+            "train-length: alibi, L=512 at 16L = alibi, L=512 at L",
+            "train-length: alibi, L=64 at 16L = alibi, L=64 at L",
+        ],
+        pages: &["encodings/alibi"],
+    },
+    Sentence {
+        text: "What ALiBi seems to gain with length is the early-token curse: it gains in windows side by side, and nothing where every token has half a \
+               window of context.",
+        claims: &[
+            "train-length: alibi, L=512 at 16L < alibi, L=512 at L",
+            "train-length: alibi, L=512 at 16L = alibi, L=512 at L",
+        ],
+        pages: &["encodings/alibi"],
+    },
+    Sentence {
+        text: "RoPE trained on 512 tokens breaks past them as RoPE trained on 64 does ({train-length|rope, L=512|direct|1} at L, \
+               {train-length|rope, L=512|direct|16} at 16L).",
+        claims: &["train-length: rope, L=512 at 16L > rope, L=512 at L"],
+        pages: &["encodings/rope"],
+    },
+    Sentence {
+        text: "A window of L/2 in every layer keeps RoPE flat, trained on 64 tokens or on 256, and costs less than 0.05 nats within L.",
+        claims: &[
+            "qk-norm: no norm, window, L=64 at 8L = no norm, window, L=64 at L",
+            "qk-norm: no norm, window, L=256 at 8L = no norm, window, L=256 at L",
+            "qk-norm: no norm, window, L=256 = no norm, full, L=256 at L",
+        ],
+        pages: &["encodings/rope"],
+    },
+    Sentence {
+        text: "RMS norms of queries and keys make RoPE break later, and a norm of the keys alone later still: trained on 256 tokens, \
+               {qk-norm|no norm, full, L=256|direct|8}, {qk-norm|rms, full, L=256|direct|8} and {qk-norm|key norm, full, L=256|direct|8} at 8L.",
+        claims: &[
+            "qk-norm: rms, full, L=256 < no norm, full, L=256 at 8L",
+            "qk-norm: key norm, full, L=256 < rms, full, L=256 at 8L",
+        ],
+        pages: &["encodings/rope"],
+    },
+    Sentence {
         text: "On bytes, with L = 256, RoPE breaks at once, and biases by distance are flat to 4,096 bytes: a network of the distance, ALiBi and FoX.",
         claims: &[
             "bytes: rope > alibi at 8L",

@@ -8,7 +8,7 @@ use list::SENTENCES;
 use std::fmt::Write as _;
 
 /// The studies that the sentences are about.
-const STUDIES: [&str; 10] = [
+const STUDIES: [&str; 12] = [
     "every-encoding",
     "every-extension",
     "rope-base",
@@ -19,6 +19,8 @@ const STUDIES: [&str; 10] = [
     "bytes",
     "softmax",
     "softmax-passkey",
+    "train-length",
+    "qk-norm",
 ];
 
 /// A sentence. `{STUDY|LABEL|READING|8}` is the perplexity of a reading at 8L; `|step=300` or `|PROTOCOL` behind it choose

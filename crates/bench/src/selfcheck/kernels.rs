@@ -4,9 +4,11 @@ use super::{Checked, Each, Finding, list};
 use crate::numbers;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use longwave_core::Result;
+use longwave_core::random::StreamKey;
 use longwave_kernels::{
-    AdamW, Attention, Bias, Heads, Layout, Precision, RotationTable, adamw, attention, attention_by_distance,
-    cross_entropy, gelu, layer_norm, linear, rms_norm, rotate, softmax, split_rotate, swiglu, unit_norm,
+    AdamW, AdamWState, Attention, Bias, Heads, Layout, Precision, RotationTable, adamw_all, attention,
+    attention_by_distance, clip_factor, cross_entropy, dropout, gelu, layer_norm, linear, mean, rms_norm,
+    rms_norm_residual, rotate, softmax, split_rotate, sum, sums_of_squares, swiglu, unit_norm,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -172,6 +174,17 @@ fn rows() -> Vec<Operation> {
             let x = inputs[0].clone().reshape(shape);
             flat(layer_norm(x, inputs[1].clone(), Some(inputs[2].clone()), 1e-5))
         }),
+        Operation::new("rms_norm beside its residual stream", &[numbers, WIDTH], move |inputs| {
+            let [normed, stream] =
+                rms_norm_residual(inputs[0].clone().reshape(shape), inputs[1].clone(), 1e-5);
+            flat(normed * 2.0 + stream.clone() * stream)
+        }),
+        Operation::new("dropout", &[numbers], move |inputs| {
+            flat(dropout(inputs[0].clone().reshape(shape), 0.3, StreamKey::new(1, "selfcheck", 0)))
+        }),
+        Operation::new("mean", &[numbers], move |inputs| {
+            mean(inputs[0].clone().reshape(shape)) + sum(inputs[0].clone() * inputs[0].clone())
+        }),
         Operation::new("gelu", &[numbers], move |inputs| flat(gelu(inputs[0].clone().reshape(shape)))),
         Operation::new("swiglu", &[numbers], move |inputs| flat(swiglu(inputs[0].clone().reshape(shape)))),
         Operation::new("linear", &[numbers, WIDTH * ROWS, ROWS * ROWS], move |inputs| {
@@ -220,10 +233,22 @@ fn update(checked: &Checked) -> Finding {
         step: 3,
         gradient_scale: 0.5,
     };
+    // Several parameters, whose gradients are clipped where they lie.
     let run = |device: &Device| {
-        let [p, g, m, v] = ["p", "g", "m", "v"].map(|name| numbers::tensor::<1>(name, [1003], device));
-        let (p, m, v) = adamw(p, g, m, v.abs(), &options);
-        [p, m, v].map(list).concat()
+        let given: Vec<_> = [1003, 1, 2048]
+            .into_iter()
+            .map(|count| {
+                let of = |name: &str| numbers::tensor::<1>(&format!("{name} {count}"), [count], device);
+                let state = AdamWState { parameter: of("p"), m: of("m"), v: of("v").abs() };
+                (state, of("g"), options)
+            })
+            .collect();
+        let gradients: Vec<Tensor<1>> = given.iter().map(|(_, gradient, _)| gradient.clone()).collect();
+        let clip = clip_factor(sums_of_squares(&gradients), 1.0);
+        let updated = adamw_all(given, Some(clip)).into_iter();
+        updated
+            .flat_map(|AdamWState { parameter, m, v }| [parameter, m, v].map(list).concat())
+            .collect::<Vec<_>>()
     };
     let (actual, expected) = (checked.here(run), checked.plainly(run));
     checked.compare("values", &actual, &expected).map(|worst| format!("within {worst:.1e}"))

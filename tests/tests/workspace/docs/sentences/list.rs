@@ -300,6 +300,12 @@ pub(super) const SENTENCES: &[Sentence] = &[
         pages: &["encodings/none", "encodings/rope"],
     },
     Sentence {
+        text: "Strings of 24 letters are copied by models that were trained on 20: without an encoding {no-encoding-tasks|copy, none|direct|1.2|task} per cent, \
+               with RoPE {no-encoding-tasks|copy, rope|direct|1.2|task}, which copies 20 letters better.",
+        claims: &["no-encoding-tasks: copy, none > copy, rope at 24"],
+        pages: &["encodings/none", "encodings/rope"],
+    },
+    Sentence {
         text: "Fine-tuned at 8L, YaRN needs ten steps ({interpolation|yarn 8x|direct|8|step=1510} at 8L), interpolation has not caught up after 400 \
                ({interpolation|linear 8x|direct|8}, where YaRN reads {interpolation|yarn 8x|direct|8}).",
         claims: &[

@@ -8,7 +8,7 @@ use list::SENTENCES;
 use std::fmt::Write as _;
 
 /// The studies that the sentences are about.
-const STUDIES: [&str; 12] = [
+const STUDIES: [&str; 13] = [
     "every-encoding",
     "every-extension",
     "rope-base",
@@ -21,6 +21,7 @@ const STUDIES: [&str; 12] = [
     "softmax-passkey",
     "train-length",
     "qk-norm",
+    "no-encoding-tasks",
 ];
 
 /// A sentence. `{STUDY|LABEL|READING|8}` is the perplexity of a reading at 8L; `|step=300` or `|PROTOCOL` behind it choose

@@ -44,8 +44,18 @@ fn every_layer_runs_our_kernels_as_operations_of_the_fusion() {
     drop(observation);
 
     let layers = model.blocks.len();
-    let forward_and_backward =
-        ["longwave_attention", "longwave_attention_backward", "longwave_merge", "longwave_split"];
-    let expected: Vec<_> = forward_and_backward.map(|id| (id.to_owned(), layers)).into();
+    // Two norms in a block, and one before the head.
+    let norms = 2 * layers + 1;
+    let expected = [
+        ("longwave_attention", layers),
+        ("longwave_attention_backward", layers),
+        ("longwave_gelu", layers),
+        ("longwave_gelu_backward", layers),
+        ("longwave_merge", layers),
+        ("longwave_norm", norms),
+        ("longwave_norm_backward", norms),
+        ("longwave_split", layers),
+    ];
+    let expected: Vec<_> = expected.map(|(id, count)| (id.to_owned(), count)).into();
     assert_eq!(ours.0.lock().unwrap().clone().into_iter().collect::<Vec<_>>(), expected);
 }

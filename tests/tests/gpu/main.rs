@@ -10,6 +10,8 @@
 mod common;
 #[cfg(feature = "fusion")]
 mod fusion;
+// Under burn's fusion, operations are held back and launched at other times.
+#[cfg(not(feature = "fusion"))]
 mod launches;
 mod program;
 

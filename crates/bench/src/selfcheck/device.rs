@@ -23,6 +23,7 @@ pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
     each("device: long rows".to_owned(), &mut || checked.here(long_rows))?;
     each("device: long texts".to_owned(), &mut || checked.here(long_texts))?;
     each("device: whole numbers and comparisons".to_owned(), &mut || checked.here(whole_numbers))?;
+    each("device: sums outside of exchanged axes".to_owned(), &mut || exchanged(checked))?;
     each("device: products of f32".to_owned(), &mut || {
         checked.here(|device| bits_kept(device, Tensor::matmul))
     })?;
@@ -154,6 +155,20 @@ fn whole_numbers(device: &Device) -> Finding {
         Ok(String::new())
     } else {
         Err(format!("{found} instead of {expected}"))
+    }
+}
+
+/// Whether a sum is right that lies outside of exchanged axes. It is wrong on GPUs with burn 0.22.1. There that is told and
+/// is no failure: no operation of a model here meets such a sum, as the checks of the encodings show.
+fn exchanged(checked: &Checked) -> Finding {
+    let run = |device: &Device| {
+        list(numbers::tensor::<4>("exchanged", [2, 4, 24, 16], device).swap_dims(2, 3).sum_dim(0))
+    };
+    let (actual, expected) = (checked.here(run), checked.plainly(run));
+    match checked.compare("sums", &actual, &expected) {
+        Ok(_) => Ok(String::new()),
+        Err(wrong) if checked.on_cpu() => Err(wrong),
+        Err(_) => Ok("wrong; what an encoding makes of it, its check below tells".to_owned()),
     }
 }
 

@@ -88,19 +88,27 @@ impl Checked {
         actual: &[f32],
         expected: &[f32],
     ) -> std::result::Result<f32, String> {
-        let tolerance = self.tolerance_in(precision);
-        if actual.len() != expected.len() {
-            return Err(format!("{what}: {} values instead of {}", actual.len(), expected.len()));
-        }
-        let scale = expected.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
-        let difference =
-            |(a, e): (&f32, &f32)| if a.is_finite() { (a - e).abs() / scale } else { f32::INFINITY };
-        let worst = actual.iter().zip(expected).map(difference).fold(0.0_f32, f32::max);
-        if worst <= tolerance {
-            Ok(worst)
-        } else {
-            Err(format!("{what}: off by {worst:.1e}, allowed {tolerance:.1e}"))
-        }
+        compare_to(self.tolerance_in(precision), largest(expected).max(1.0), what, actual, expected)
+    }
+}
+
+/// Holds values against the expected ones, by their difference over `scale`; says the largest.
+fn compare_to(
+    tolerance: f32,
+    scale: f32,
+    what: &str,
+    actual: &[f32],
+    expected: &[f32],
+) -> std::result::Result<f32, String> {
+    if actual.len() != expected.len() {
+        return Err(format!("{what}: {} values instead of {}", actual.len(), expected.len()));
+    }
+    let difference = |(a, e): (&f32, &f32)| if a.is_finite() { (a - e).abs() / scale } else { f32::INFINITY };
+    let worst = actual.iter().zip(expected).map(difference).fold(0.0_f32, f32::max);
+    if worst <= tolerance {
+        Ok(worst)
+    } else {
+        Err(format!("{what}: off by {worst:.1e}, allowed {tolerance:.1e}"))
     }
 }
 
@@ -127,6 +135,11 @@ pub fn run(checked: &Checked, show: &mut dyn FnMut(&Outcome) -> Result<()>) -> R
 
 /// Runs one check by its name.
 type Each<'a> = dyn FnMut(String, &mut dyn FnMut() -> Finding) -> Result<()> + 'a;
+
+/// The largest magnitude.
+fn largest(values: &[f32]) -> f32 {
+    values.iter().fold(0.0_f32, |most, x| most.max(x.abs()))
+}
 
 /// The values of a tensor.
 fn list<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {

@@ -235,3 +235,15 @@ fn selfcheck_lists_every_adapter_with_what_it_has() {
         assert!(line.contains(" shared by a group, ") && line.contains("f32"), "{line}");
     }
 }
+
+#[test]
+fn everything_is_as_close_to_the_cpu_as_it_must_be() {
+    let Some(_) = adapter("`longwave selfcheck --full`") else { return };
+    // Devices in software add up fewer pairs of tokens than a longer text has ("long columns").
+    let arguments = ["selfcheck", "--device", "gpu", "--full", "--lengths", "37,96"];
+    let outcome = Project::new().run(&arguments);
+    let failed: Vec<&str> = outcome.stdout.lines().filter(|line| line.contains("FAIL")).collect();
+    assert!(outcome.code == Some(0) && failed.is_empty(), "{failed:#?}\n{}", outcome.stderr);
+    let count = |start: &str| outcome.stdout.lines().filter(|line| line.starts_with(start)).count();
+    assert!(count("| encoding: ") >= 34 && count("| extension: ") >= 30 && count("| attention, ") >= 10);
+}

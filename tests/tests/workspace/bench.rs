@@ -128,6 +128,33 @@ fn selfcheck_lists_what_a_build_without_gpus_reaches() {
 }
 
 #[test]
+fn selfcheck_compares_everything_in_a_table() {
+    let project = Project::new();
+    let outcome = project.run(&["selfcheck", "--device", "cpu", "--full", "--lengths", "24,37"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let (_, table) = outcome.stdout.split_once("\n\n").unwrap();
+    let (table, end) = table.split_once("\n\n").unwrap();
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(
+        lines[0].contains("off by, at length") && lines[0].contains(" 24 |") && lines[0].contains(" 37 |")
+    );
+    assert!(lines[1].starts_with("|---"), "{}", lines[1]);
+    assert!(lines[2..].iter().all(|line| line.ends_with("| pass |")), "{table}");
+    for row in ["| attention, slopes ", "| encoding: rope ", "| extension: yarn", "| linear and gelu "] {
+        assert!(lines.iter().any(|line| line.starts_with(row)), "{row}: {table}");
+    }
+    assert!(end.ends_with("checks passed, and every line of the table\n"), "{end}");
+
+    let short = project.run(&["selfcheck", "--device", "cpu", "--full", "--lengths", "48,12"]);
+    assert_eq!(short.code, Some(2));
+    assert!(
+        short.stderr.starts_with("error: `--lengths = 12` is not allowed: it must be at least 24"),
+        "{}",
+        short.stderr
+    );
+}
+
+#[test]
 fn selfcheck_passes_line_by_line() {
     let project = Project::new();
     let outcome = project.run(&["selfcheck", "--device", "cpu"]);

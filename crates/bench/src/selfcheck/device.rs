@@ -14,6 +14,9 @@ const LARGEST: usize = 1 << 25;
 const ROW: usize = 1 << 17;
 const TEXT: usize = 1 << 14;
 
+/// Tokens that are computed at once.
+const TOKENS: usize = 1 << 15;
+
 /// How often a result is computed again in search of other bits.
 const TRIES: usize = 3;
 
@@ -21,6 +24,7 @@ pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
     each("device: memory".to_owned(), &mut free_memory)?;
     each("device: one tensor of 128 MiB".to_owned(), &mut || checked.here(large))?;
     each("device: long rows".to_owned(), &mut || checked.here(long_rows))?;
+    each("device: long columns".to_owned(), &mut || checked.here(long_columns))?;
     each("device: long texts".to_owned(), &mut || checked.here(long_texts))?;
     each("device: whole numbers and comparisons".to_owned(), &mut || checked.here(whole_numbers))?;
     each("device: sums outside of exchanged axes".to_owned(), &mut || exchanged(checked))?;
@@ -101,6 +105,20 @@ fn long_rows(device: &Device) -> Finding {
         format!(
             "of {count} ones in a row {sum} are added up: trust no run with a vocabulary, a width, or tokens that are \
              computed at once (`train.batch_tokens` / `train.accumulation`) above {}",
+            count / 2
+        )
+    })
+}
+
+/// How long a column of numbers the device adds up whole, as [`long_rows`] does it for rows. The gradient of what is added
+/// to every token, or to every pair of tokens, is such a sum.
+fn long_columns(device: &Device) -> Finding {
+    let sum = |count: usize| f64::from(list(Tensor::<2>::ones([count, 8], device).sum_dim(0))[0]);
+    let mut sums = doubled(1 << 12, 1 << 20).map(|count| (count, sum(count)));
+    finding_of(sums.find(|(count, sum)| (sum - *count as f64).abs() > 0.5), TOKENS, |count, sum| {
+        format!(
+            "of {count} ones in a column {sum} are added up: trust no run with more than {} tokens that are computed at \
+             once, and with `dape` none with more pairs of tokens",
             count / 2
         )
     })

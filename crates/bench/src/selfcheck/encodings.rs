@@ -1,24 +1,18 @@
 //! A small model with every encoding against plain operations on the CPU, and laws that encodings obey.
 
-use super::{Checked, Each, Finding, compare_to, largest, list};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use super::small_model::{self, Make, Total, differentiate, losses, names};
+use super::{Checked, Each, Finding, compare_to, list, scales};
+use burn::tensor::{Device, Tensor};
 use longwave_core::Result;
 use longwave_kernels::{Layout, rotate};
-use longwave_model::config::Resolved;
-use longwave_model::{Gpt, ModelConfig, Pass};
+use longwave_model::Gpt;
 use longwave_position::encoding::PositionUse;
 use longwave_position::encodings;
 use longwave_position::frequency::{Frequencies, Rotation};
-use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions};
-use longwave_train::parameters;
+use longwave_position::{ExtensionConfig, Lengths, Positions};
 use toml::Value;
 
 const LENGTH: usize = 24;
-const VOCAB: usize = 29;
-
-/// A parameter whose gradient is smaller, relative to the largest of all, may have none but rounding errors (a softmax does
-/// not see what it adds to all logits).
-const SILENT: f32 = 1e-3;
 
 pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
     for entry in encodings::kinds() {
@@ -43,32 +37,9 @@ const GEOMETRIES: [&str; 4] = [
     "{ kind = 'self_extend', group = 4 }",
 ];
 
-/// A model of two layers on a device.
+/// A fresh model on a device.
 fn model(kind: &str, device: &Device) -> std::result::Result<Gpt, String> {
-    let message_of = |error: longwave_core::Error| error.to_string();
-    let config = ModelConfig { layers: Some(2), width: Some(24), heads: Some(2), ..ModelConfig::default() };
-    let resolved: Resolved = config.resolve(VOCAB, LENGTH).map_err(message_of)?;
-    let position =
-        PositionConfig::from_value(&Value::String(kind.to_owned()), "position").map_err(message_of)?;
-    Gpt::new(&resolved, &position, &Init::new(0, device)).map_err(message_of)
-}
-
-/// Token ids `[2, LENGTH]`, shifted by one for the targets; `last` takes the place of the last ones.
-fn tokens(shift: usize, last: usize, device: &Device) -> Tensor<2, Int> {
-    let row = |row: usize| {
-        (0..LENGTH).map(move |column| {
-            let place = column + shift;
-            (if place == LENGTH - 1 { last } else { (place * 7 + row * 11) % VOCAB }) as i32
-        })
-    };
-    let ids: Vec<i32> = (0..2).flat_map(row).collect();
-    Tensor::from_data(TensorData::new(ids, [2, LENGTH]), device)
-}
-
-/// The losses `[2 LENGTH]` of a model at positions.
-fn losses(model: &Gpt, positions: &Positions, last: usize, device: &Device) -> Tensor<2> {
-    let pass = Pass { tokens: tokens(0, last, device), positions, reading: &model.position, dropout: None };
-    model.nll(&pass, tokens(1, 3, device), 0..LENGTH)
+    small_model::model(kind, LENGTH, device)
 }
 
 /// `rope` under an extension, as plain operations on the CPU read it.
@@ -86,38 +57,25 @@ fn geometry(checked: &Checked, extension: &str) -> Finding {
 }
 
 /// Losses and gradients as plain operations on the CPU give them; no loss sees a later token.
-fn against_plain(checked: &Checked, model: &dyn Fn(&Device) -> std::result::Result<Gpt, String>) -> Finding {
+fn against_plain(checked: &Checked, model: Make<'_>) -> Finding {
     let positions = Positions::range(0..LENGTH);
-    let run = |device: &Device| {
-        let device = device.clone().autodiff();
-        let model = model(&device)?;
-        let losses = losses(&model, &positions, 5, &device);
-        let gradients = parameters::gradients(&model, &mut losses.clone().mean().backward());
-        Ok::<_, String>((list(losses), gradients.into_iter().map(list).collect::<Vec<_>>()))
-    };
+    let run = |device: &Device| differentiate(model, &positions, Total::Mean, device);
     let (actual, expected) = (checked.here(run)?, checked.plainly(run)?);
-    let mut worst = checked.compare("losses", &actual.0, &expected.0)?;
-    let silent = SILENT * expected.1.iter().map(|gradient| largest(gradient)).fold(0.0, f32::max);
-    for (parameter, (actual, expected)) in names(model)?.iter().zip(actual.1.iter().zip(&expected.1)) {
+    let mut worst = checked.compare("losses", &actual.losses, &expected.losses)?;
+    let gradients = actual.gradients.iter().zip(&expected.gradients);
+    for ((parameter, scale), (actual, expected)) in
+        names(model)?.iter().zip(scales(&expected.gradients)).zip(gradients)
+    {
         let what = format!("gradient of {parameter}");
-        let scale = largest(expected).max(silent);
         worst = worst.max(compare_to(checked.tolerance(), scale, &what, actual, expected)?);
     }
     // The last token of each row changes; only the last loss of each may.
     let other =
         checked.here(|device| Ok::<_, String>(list(losses(&model(device)?, &positions, 6, device))))?;
     let before = |losses: &[f32]| [&losses[..LENGTH - 1], &losses[LENGTH..2 * LENGTH - 1]].concat();
-    checked.compare("losses before a changed token", &before(&other), &before(&expected.0))?;
-    let count = actual.1.iter().map(Vec::len).sum::<usize>();
+    checked.compare("losses before a changed token", &before(&other), &before(&expected.losses))?;
+    let count = actual.gradients.iter().map(Vec::len).sum::<usize>();
     Ok(format!("{count} gradients, within {worst:.1e}"))
-}
-
-/// The names of a model's parameters.
-fn names(
-    model: &dyn Fn(&Device) -> std::result::Result<Gpt, String>,
-) -> std::result::Result<Vec<String>, String> {
-    let listed = parameters::list(&model(&Device::flex())?);
-    Ok(listed.into_iter().map(|parameter| parameter.name).collect())
 }
 
 /// The angle that a pair turns by, at positions past 65,536, against f64.

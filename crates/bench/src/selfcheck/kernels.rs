@@ -1,6 +1,6 @@
 //! Every fused operation, values and gradients, against plain tensor operations on the CPU.
 
-use super::{Checked, Each, Finding, list};
+use super::{Checked, Each, Finding, difference, largest, list, scales};
 use crate::numbers;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use longwave_core::Result;
@@ -13,21 +13,26 @@ use longwave_kernels::{
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
 
+/// Operations in f32: rotations of `turned` rows, attention in texts of `read`, and operations on `rows` rows.
+pub(super) fn every(turned: usize, read: usize, rows: usize) -> Vec<Operation> {
+    [rotations(turned), attentions(read), by_rows(rows)].into_iter().flatten().collect()
+}
+
 type Run = dyn Fn(&[Tensor<1>]) -> Tensor<1>;
 
 /// An operation of flat inputs with a flat output.
-struct Operation {
-    name: String,
+pub(super) struct Operation {
+    pub(super) name: String,
     inputs: Vec<Vec<f32>>,
     run: Box<Run>,
 }
 
 pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
-    for operation in rotations().into_iter().chain(attentions()).chain(rows()) {
+    for operation in every(37, 67, 19) {
         each(format!("kernel: {}", operation.name), &mut || operation.check(checked, Precision::F32))?;
     }
     for half in [Precision::F16, Precision::Bf16] {
-        let operation = feed_forward(half);
+        let operation = feed_forward(half, 19);
         each(format!("kernel: {}", operation.name), &mut || match half.check("", &checked.device) {
             Ok(()) => operation.check(checked, half),
             Err(_) => Ok("the device does not compute in it".to_owned()),
@@ -45,6 +50,18 @@ impl Operation {
         let inputs =
             sizes.iter().enumerate().map(|(index, &size)| numbers::values(&format!("input {index}"), size));
         Self { name: name.into(), inputs: inputs.collect(), run: Box::new(run) }
+    }
+
+    /// How far values and gradients are off, as [`parity`](super::parity) says.
+    pub(super) fn differences(&self, checked: &Checked) -> std::result::Result<[f32; 2], String> {
+        let actual = checked.here(|device| self.differentiate(device));
+        let expected = checked.plainly(|device| self.differentiate(device));
+        let mut off = [difference(largest(&expected[0]), &actual[0], &expected[0])?, 0.0];
+        let scales = scales(&expected[1..]);
+        for ((actual, expected), scale) in actual[1..].iter().zip(&expected[1..]).zip(scales) {
+            off[1] = off[1].max(difference(scale, actual, expected)?);
+        }
+        Ok(off)
     }
 
     fn check(&self, checked: &Checked, precision: Precision) -> Finding {
@@ -79,28 +96,27 @@ fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
     tensor.reshape([count])
 }
 
-/// An odd length, heads that share keys, channels that no vector width divides, positions past 65,536.
-fn rotations() -> Vec<Operation> {
-    const LENGTH: usize = 37;
+/// Heads that share keys, channels that no vector width divides, positions past 65,536.
+fn rotations(length: usize) -> Vec<Operation> {
     const HEADS: Heads = Heads { query: 4, key_value: 2, head_dim: 10 };
-    let table = |layout, rotated: usize, device: &Device| -> RotationTable {
+    let table = move |layout, rotated: usize, device: &Device| -> RotationTable {
         let frequencies = Frequencies::geometric(10_000.0, rotated);
-        let positions = Positions::range(70_000..70_000 + LENGTH);
+        let positions = Positions::range(70_000..70_000 + length);
         let [table, _] = Rotation::new(frequencies, layout).tables(&positions, device);
         table
     };
     let mut operations = Vec::new();
     for (layout, rotated) in [(Layout::Half, 10), (Layout::Interleaved, 10), (Layout::Half, 6)] {
         let name = format!("{layout:?}, {rotated} of 10 channels").to_lowercase();
-        operations.push(Operation::new(format!("rotate, {name}"), &[2 * 4 * LENGTH * 10], move |inputs| {
+        operations.push(Operation::new(format!("rotate, {name}"), &[2 * 4 * length * 10], move |inputs| {
             // Heads and rows arrive exchanged, so that they do not lie contiguously.
-            let x = inputs[0].clone().reshape([2, LENGTH, 4, 10]).swap_dims(1, 2);
+            let x = inputs[0].clone().reshape([2, length, 4, 10]).swap_dims(1, 2);
             let table = table(layout, rotated, &x.device());
             flat(rotate(x, &table))
         }));
-        let sizes = [2 * LENGTH * HEADS.packed()];
+        let sizes = [2 * length * HEADS.packed()];
         operations.push(Operation::new(format!("split and rotate, {name}"), &sizes, move |inputs| {
-            let packed = inputs[0].clone().reshape([2, LENGTH, HEADS.packed()]);
+            let packed = inputs[0].clone().reshape([2, length, HEADS.packed()]);
             let table = table(layout, rotated, &packed.device());
             let (q, k, v) = split_rotate(packed, HEADS, Some(&table), Some(&table));
             Tensor::cat(vec![flat(q), flat(k), flat(v)], 0)
@@ -109,16 +125,15 @@ fn rotations() -> Vec<Operation> {
     operations
 }
 
-fn attentions() -> Vec<Operation> {
-    const LENGTH: usize = 67;
-    let shape = [2, 4, LENGTH, 10];
-    let (queries, keys) = (2 * 4 * LENGTH * 10, 2 * 2 * LENGTH * 10);
+fn attentions(length: usize) -> Vec<Operation> {
+    let shape = [2, 4, length, 10];
+    let (queries, keys) = (2 * 4 * length * 10, 2 * 2 * length * 10);
     let kinds: [(&str, &[usize]); 5] = [
         ("no bias", &[]),
-        ("bias by distance", &[4 * LENGTH]),
+        ("bias by distance", &[4 * length]),
         ("slopes", &[4]),
-        ("bias by pairs", &[2 * 4 * LENGTH, 2 * 4 * LENGTH]),
-        ("bias by block", &[4 * LENGTH * LENGTH]),
+        ("bias by pairs", &[2 * 4 * length, 2 * 4 * length]),
+        ("bias by block", &[4 * length * length]),
     ];
     let mut operations = Vec::new();
     for (kind, sizes) in kinds {
@@ -128,17 +143,17 @@ fn attentions() -> Vec<Operation> {
             operations.push(Operation::new(format!("attention, {name}"), &sizes, move |inputs| {
                 let input = |index: usize| inputs[index].clone();
                 let bias = match kind {
-                    "bias by distance" => Bias::ByDistance(input(3).reshape([4, LENGTH])),
+                    "bias by distance" => Bias::ByDistance(input(3).reshape([4, length])),
                     // Slopes of the size that ALiBi has: large negative ones would make every softmax a single key.
                     "slopes" => Bias::Slopes(input(3).abs().mul_scalar(0.25)),
                     "bias by pairs" => Bias::Pair {
-                        query: input(3).reshape([2, 4, LENGTH]),
-                        key: input(4).reshape([2, 4, LENGTH]),
+                        query: input(3).reshape([2, 4, length]),
+                        key: input(4).reshape([2, 4, length]),
                     },
-                    "bias by block" => Bias::Block(input(3).reshape([1, 4, LENGTH, LENGTH])),
+                    "bias by block" => Bias::Block(input(3).reshape([1, 4, length, length])),
                     _ => Bias::None,
                 };
-                let [k, v] = [1, 2].map(|index| input(index).reshape([2, 2, LENGTH, 10]));
+                let [k, v] = [1, 2].map(|index| input(index).reshape([2, 2, length, 10]));
                 let options = Attention { bias, window, sinks, ..Attention::causal(10) };
                 flat(attention(input(0).reshape(shape), k, v, &options))
             }));
@@ -149,7 +164,7 @@ fn attentions() -> Vec<Operation> {
         let sizes = [queries, keys, keys, queries, keys];
         operations.push(Operation::new(format!("attention, two rotations{name}"), &sizes, move |inputs| {
             let query = |index: usize| inputs[index].clone().reshape(shape);
-            let key = |index: usize| inputs[index].clone().reshape([2, 2, LENGTH, 10]);
+            let key = |index: usize| inputs[index].clone().reshape([2, 2, length, 10]);
             let options = Attention { window, sinks, ..Attention::causal(10) };
             flat(attention_by_distance([query(0), key(1)], [query(3), key(4)], key(2), near, &options))
         }));
@@ -158,11 +173,10 @@ fn attentions() -> Vec<Operation> {
 }
 
 /// Operations row by row, on rows that no vector width divides.
-fn rows() -> Vec<Operation> {
-    const ROWS: usize = 19;
+fn by_rows(rows: usize) -> Vec<Operation> {
     const WIDTH: usize = 74;
-    let shape = [1, ROWS, WIDTH];
-    let numbers = ROWS * WIDTH;
+    let shape = [1, rows, WIDTH];
+    let numbers = rows * WIDTH;
     vec![
         Operation::new("rms_norm", &[numbers, WIDTH], move |inputs| {
             flat(rms_norm(inputs[0].clone().reshape(shape), inputs[1].clone(), 1e-5))
@@ -187,9 +201,9 @@ fn rows() -> Vec<Operation> {
         }),
         Operation::new("gelu", &[numbers], move |inputs| flat(gelu(inputs[0].clone().reshape(shape)))),
         Operation::new("swiglu", &[numbers], move |inputs| flat(swiglu(inputs[0].clone().reshape(shape)))),
-        Operation::new("linear", &[numbers, WIDTH * ROWS, ROWS * ROWS], move |inputs| {
-            let (x, weight) = (inputs[0].clone().reshape(shape), inputs[1].clone().reshape([WIDTH, ROWS]));
-            flat(linear(x, weight, Some(inputs[2].clone().reshape([1, ROWS, ROWS]))))
+        Operation::new("linear", &[numbers, WIDTH * rows, rows * rows], move |inputs| {
+            let (x, weight) = (inputs[0].clone().reshape(shape), inputs[1].clone().reshape([WIDTH, rows]));
+            flat(linear(x, weight, Some(inputs[2].clone().reshape([1, rows, rows]))))
         }),
         Operation::new("softmax, some rows hidden", &[numbers], move |inputs| {
             let scores = inputs[0].clone().mul_scalar(5.0).reshape(shape);
@@ -198,25 +212,24 @@ fn rows() -> Vec<Operation> {
             let hidden = Tensor::<3, Bool>::from_data(TensorData::new(hidden, shape), &scores.device());
             flat(softmax(scores.mask_fill(hidden, f32::NEG_INFINITY)))
         }),
-        Operation::new("cross_entropy", &[numbers], |inputs| {
-            let logits = inputs[0].clone().mul_scalar(5.0).reshape([ROWS, WIDTH]);
-            let targets: Vec<i32> = (0..ROWS).map(|row| (row * 31 % WIDTH) as i32).collect();
-            let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [ROWS]), &logits.device());
+        Operation::new("cross_entropy", &[numbers], move |inputs| {
+            let logits = inputs[0].clone().mul_scalar(5.0).reshape([rows, WIDTH]);
+            let targets: Vec<i32> = (0..rows).map(|row| (row * 31 % WIDTH) as i32).collect();
+            let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [rows]), &logits.device());
             flat(cross_entropy(logits, targets))
         }),
     ]
 }
 
 /// Linear maps and an activation in half precision.
-fn feed_forward(half: Precision) -> Operation {
-    const ROWS: usize = 19;
+pub(super) fn feed_forward(half: Precision, rows: usize) -> Operation {
     const WIDTH: usize = 74;
     const INNER: usize = 38;
     Operation::new(
         format!("linear and gelu in {half}"),
-        &[ROWS * WIDTH, WIDTH * INNER, INNER * WIDTH],
+        &[rows * WIDTH, WIDTH * INNER, INNER * WIDTH],
         move |inputs| {
-            let x = inputs[0].clone().reshape([1, ROWS, WIDTH]);
+            let x = inputs[0].clone().reshape([1, rows, WIDTH]);
             let inner = half.linear(x.clone(), inputs[1].clone().reshape([WIDTH, INNER]));
             flat(half.into_stream(gelu(inner), inputs[2].clone().reshape([INNER, WIDTH]), Some(x)))
         },

@@ -4,12 +4,15 @@
 //! - [`encodings`]: a small model with every encoding against the same, and laws that encodings obey.
 //! - [`laws`]: what must hold of the encodings, extensions, protocols and metrics that a program registers.
 //! - [`device`]: what the device holds, and that it repeats itself.
+//! - [`parity`]: how close a device comes in every operation, encoding and extension, at many lengths, as a table.
 //! - [`Verdict`]: what was found, remembered for each driver, so that a GPU that computes wrong trains nothing.
 
 pub mod device;
 pub mod encodings;
 pub mod kernels;
+pub mod parity;
 mod remembered;
+mod small_model;
 
 pub use remembered::{Failure, Identity, Verdict};
 
@@ -92,6 +95,19 @@ impl Checked {
     }
 }
 
+/// The largest difference of values to the expected ones, over `scale`; infinite where one is not finite.
+fn difference(scale: f32, actual: &[f32], expected: &[f32]) -> std::result::Result<f32, String> {
+    if actual.len() != expected.len() {
+        return Err(format!("{} values instead of {}", actual.len(), expected.len()));
+    }
+    let off = |(a, e): (&f32, &f32)| match (a - e).abs() {
+        same if same <= 0.0 => 0.0,
+        other if a.is_finite() => other / scale,
+        _ => f32::INFINITY,
+    };
+    Ok(actual.iter().zip(expected).map(off).fold(0.0_f32, f32::max))
+}
+
 /// Holds values against the expected ones, by their difference over `scale`; says the largest.
 fn compare_to(
     tolerance: f32,
@@ -100,11 +116,7 @@ fn compare_to(
     actual: &[f32],
     expected: &[f32],
 ) -> std::result::Result<f32, String> {
-    if actual.len() != expected.len() {
-        return Err(format!("{what}: {} values instead of {}", actual.len(), expected.len()));
-    }
-    let difference = |(a, e): (&f32, &f32)| if a.is_finite() { (a - e).abs() / scale } else { f32::INFINITY };
-    let worst = actual.iter().zip(expected).map(difference).fold(0.0_f32, f32::max);
+    let worst = difference(scale, actual, expected).map_err(|error| format!("{what}: {error}"))?;
     if worst <= tolerance {
         Ok(worst)
     } else {
@@ -139,6 +151,14 @@ type Each<'a> = dyn FnMut(String, &mut dyn FnMut() -> Finding) -> Result<()> + '
 /// The largest magnitude.
 fn largest(values: &[f32]) -> f32 {
     values.iter().fold(0.0_f32, |most, x| most.max(x.abs()))
+}
+
+/// What each gradient is compared in: its own largest number, or a fiftieth of the largest of all. One that is smaller may
+/// have none but rounding errors: a softmax does not see what is added to all logits of a row.
+fn scales(gradients: &[Vec<f32>]) -> Vec<f32> {
+    let own: Vec<f32> = gradients.iter().map(|gradient| largest(gradient)).collect();
+    let silent = 0.02 * largest(&own);
+    own.into_iter().map(|largest| largest.max(silent)).collect()
 }
 
 /// The values of a tensor.

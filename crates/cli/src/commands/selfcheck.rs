@@ -4,7 +4,7 @@ use crate::interrupt;
 use crate::options::{Compute, introduce};
 use crate::output::{self, data};
 use clap::Args;
-use longwave_bench::selfcheck::{self, Checked};
+use longwave_bench::selfcheck::{self, Checked, parity};
 use longwave_core::memory_check::shown;
 use longwave_core::{Error, Result};
 use longwave_kernels::device::{HAS_RUNTIME, Listed, Properties, gpus, properties};
@@ -15,6 +15,13 @@ pub(crate) struct Arguments {
     /// List the GPUs that this build reaches, by number, name and memory, and check nothing
     #[arg(long)]
     list: bool,
+    /// Then compare every operation, encoding and extension with the CPU at several lengths, in every precision that the
+    /// device has, as a table to send in with a report (minutes)
+    #[arg(long, conflicts_with = "list")]
+    full: bool,
+    /// The lengths of the table
+    #[arg(long, value_delimiter = ',', requires = "full", default_values_t = parity::LENGTHS)]
+    lengths: Vec<usize>,
     #[command(flatten)]
     compute: Compute,
 }
@@ -23,6 +30,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.list {
         return list();
+    }
+    if let Some(short) = arguments.lengths.iter().find(|length| **length < parity::SHORTEST) {
+        let least = format!("it must be at least {}, so that a third of it is a text to train on", parity::SHORTEST);
+        return Err(Error::value("--lengths", short.to_string(), least).hint("leave it out for lengths from 37 to 1000"));
     }
     let machine = arguments.compute.open()?;
     introduce(&machine);
@@ -44,10 +55,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         };
         data(&(line.trim_end().to_owned() + "\n"))
     })?;
+    let failed = failed + if arguments.full { table(&checked, &arguments.lengths)? } else { 0 };
     if failed > 0 {
         return Err(selfcheck::failure(failed));
     }
-    data(&format!("\nall {count} checks passed\n"))
+    data(&format!("\nall {count} checks passed{}\n", if arguments.full { ", and every line of the table" } else { "" }))
+}
+
+/// How close the device comes to the CPU in everything, line by line; the number of lines that failed.
+fn table(checked: &Checked, lengths: &[usize]) -> Result<usize> {
+    data(&format!("\n{}", parity::head(lengths)))?;
+    parity::table(checked, lengths, &mut |row| {
+        if interrupt::asked() {
+            return Err(Error::interrupted("stopped; nothing is written"));
+        }
+        data(&row.line())
+    })
 }
 
 /// What `--device` can name, a line each.

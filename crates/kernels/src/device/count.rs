@@ -21,29 +21,34 @@ impl Counts {
     }
 }
 
-/// What some work returns, and what any thread of the process told GPUs meanwhile; nothing on the CPU. What is held back
-/// (by burn's fusion) counts when it is launched.
+/// What some work returns, and what this thread told GPUs meanwhile; nothing on the CPU. What is held back by burn's fusion
+/// counts when it is launched, and there it is another thread that launches: with it, every thread counts.
 #[cfg(feature = "gpu")]
 pub fn counted<T>(work: impl FnOnce() -> T) -> (T, Counts) {
     use burn_cubecl::cubecl::logging::{LaunchObservation, LaunchObserver};
     use std::sync::{Arc, Mutex, PoisonError};
+    use std::thread::{self, ThreadId};
 
-    #[derive(Default)]
-    struct Kernels(Mutex<BTreeMap<&'static str, usize>>);
+    struct Kernels {
+        thread: ThreadId,
+        counts: Mutex<BTreeMap<&'static str, usize>>,
+    }
 
     impl LaunchObserver for Kernels {
         fn launched(&self, kernel: &'static str) {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(kernel).or_default() += 1;
+            if cfg!(feature = "fusion") || thread::current().id() == self.thread {
+                *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(kernel).or_default() += 1;
+            }
         }
     }
 
-    let kernels = Arc::new(Kernels::default());
+    let kernels = Arc::new(Kernels { thread: thread::current().id(), counts: Mutex::default() });
     let before = super::upload::uploaded();
     let watching = LaunchObservation::new(Arc::clone(&kernels) as Arc<dyn LaunchObserver>);
     let result = work();
     drop(watching);
     let mut counts = Counts { uploaded: super::upload::uploaded() - before, ..Counts::default() };
-    for (kernel, count) in &*kernels.0.lock().unwrap_or_else(PoisonError::into_inner) {
+    for (kernel, count) in &*kernels.counts.lock().unwrap_or_else(PoisonError::into_inner) {
         *counts.launches.entry(short(kernel)).or_default() += count;
     }
     (result, counts)

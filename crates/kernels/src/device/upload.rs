@@ -41,14 +41,16 @@ mod cache {
     use burn::tensor::kind::Basic;
     use burn::tensor::{Device, Tensor, TensorData};
     use std::any::Any;
+    use std::cell::Cell;
     use std::collections::VecDeque;
-    use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Mutex, PoisonError};
 
     /// Bytes that are kept at most. What was used last stays.
     const CAPACITY: usize = 64 << 20;
 
-    static UPLOADED: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static UPLOADED: Cell<u64> = const { Cell::new(0) };
+    }
 
     static KEPT: Mutex<VecDeque<Entry>> = Mutex::new(VecDeque::new());
 
@@ -61,13 +63,13 @@ mod cache {
         tensor: Box<dyn Any + Send>,
     }
 
-    /// Bytes that the process has uploaded so far.
+    /// Bytes that this thread has uploaded so far.
     pub(in crate::device) fn uploaded() -> u64 {
-        UPLOADED.load(Ordering::Relaxed)
+        UPLOADED.get()
     }
 
     pub(super) fn count(data: &TensorData) {
-        UPLOADED.fetch_add(data.as_bytes().len() as u64, Ordering::Relaxed);
+        UPLOADED.set(UPLOADED.get() + data.as_bytes().len() as u64);
     }
 
     pub(super) fn is_gpu(device: &Device) -> bool {

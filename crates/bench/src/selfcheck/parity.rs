@@ -1,0 +1,224 @@
+//! How close a device comes to the CPU in every operation, encoding and extension: a table for users to send in.
+//!
+//! Values and gradients are compared with those of plain operations on the CPU in the same precision, relative to the
+//! largest (of a model's gradients, the largest of the parameter, or a fiftieth of the largest of all).
+
+use super::small_model::{Make, Total, differentiate, model};
+use super::{Checked, difference, kernels, largest, scales};
+use burn::tensor::Device;
+use longwave_core::Result;
+use longwave_kernels::Precision;
+use longwave_position::extensions::examples;
+use longwave_position::{Lengths, encodings};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The lengths of texts, and the numbers of rows, that are compared. No power of two divides all of them.
+pub const LENGTHS: [usize; 5] = [37, 48, 96, 300, 1000];
+
+/// A third of it is the length that extensions take as trained.
+pub const SHORTEST: usize = 24;
+
+/// Pairs of channels of a head of the small model.
+const BANDS: usize = 6;
+
+/// What the gradients of a model may be off by, where that is more than its values may. Those of a bias by distance add up
+/// a number for every pair of tokens, and nearly cancel, since a softmax does not see what all logits have in common: fused
+/// and plain operations on the same CPU are 2.5e-5 apart for `cpb` at length 1000.
+const GRADIENTS: f32 = 1e-4;
+
+/// How far values and gradients are off at a length, or what went wrong; nothing where the default keys of an encoding do
+/// not allow the length.
+pub type Cell = std::result::Result<Option<[f32; 2]>, String>;
+
+/// A line of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// What was computed.
+    pub name: String,
+    /// In which precision.
+    pub precision: Precision,
+    /// For each length.
+    pub cells: Vec<Cell>,
+    /// What values and gradients may be off by.
+    pub allowed: [f32; 2],
+}
+
+impl Row {
+    /// Whether every value and gradient is as close as it must be.
+    pub fn holds(&self) -> bool {
+        let close = |off: &[f32; 2]| off.iter().zip(&self.allowed).all(|(off, allowed)| off <= allowed);
+        self.cells.iter().all(|cell| cell.as_ref().is_ok_and(|off| off.as_ref().is_none_or(close)))
+    }
+}
+
+/// The head of the table in Markdown.
+pub fn head(lengths: &[usize]) -> String {
+    let columns = lengths.iter().fold(String::new(), |columns, length| columns + &format!(" {length:>17} |"));
+    let rules = format!("{}:|", "-".repeat(18)).repeat(lengths.len());
+    format!(
+        "| {:52} | in   |{columns} {:>17} |      |\n|{}|------|{rules}{}:|------|\n",
+        "values / gradients off by, at length",
+        "allowed",
+        "-".repeat(54),
+        "-".repeat(18)
+    )
+}
+
+impl Row {
+    /// The line in Markdown, and below it what went wrong.
+    pub fn line(&self) -> String {
+        let pair = |[values, gradients]: &[f32; 2]| format!("{values:>7.1e} / {gradients:>7.1e}");
+        let cell = |cell: &Cell| match cell {
+            Ok(Some(off)) => pair(off),
+            Ok(None) => format!("{:>17}", "not defined"),
+            Err(_) => format!("{:>17}", "error"),
+        };
+        let cells: Vec<String> = self.cells.iter().map(cell).collect();
+        let line = format!(
+            "| {:52} | {:4} | {} | {} | {} |\n",
+            self.name.replace('|', "\\|"),
+            self.precision.name(),
+            cells.join(" | "),
+            pair(&self.allowed),
+            if self.holds() { "pass" } else { "FAIL" },
+        );
+        let errors = self.cells.iter().filter_map(|cell| cell.as_ref().err());
+        errors.fold(line, |line, error| line + &format!("{}: {error}\n", self.name))
+    }
+}
+
+/// Compares everything at some lengths, and shows each line as it ends; the number of lines that failed.
+///
+/// # Errors
+/// `show` fails.
+pub fn table(
+    checked: &Checked,
+    lengths: &[usize],
+    show: &mut dyn FnMut(&Row) -> Result<()>,
+) -> Result<usize> {
+    let precisions: Vec<Precision> =
+        Precision::ALL.into_iter().filter(|one| one.check("", &checked.device).is_ok()).collect();
+    let mut failed = 0;
+    let mut row = |name: String, precision: Precision, gradients: f32, of: &dyn Fn(usize) -> Cell| {
+        let cells = lengths.iter().map(|&length| {
+            // A backend says with a panic that it cannot do something.
+            let cell = catch_unwind(AssertUnwindSafe(|| of(length)));
+            longwave_kernels::use_reference(checked.reference);
+            cell.unwrap_or_else(|_| Err("it panicked; the message is above".to_owned()))
+        });
+        let cells = cells.collect();
+        let values = checked.tolerance_in(precision);
+        let row = Row { name, precision, cells, allowed: [values, values.max(gradients)] };
+        failed += usize::from(!row.holds());
+        show(&row)
+    };
+    for (index, operation) in operations(LENGTHS[0]).into_iter().enumerate() {
+        let of = |length: usize| operations(length)[index].differences(checked).map(Some);
+        row(operation.name, Precision::F32, 0.0, &of)?;
+    }
+    for &half in precisions.iter().filter(|one| **one != Precision::F32) {
+        let of = |length: usize| kernels::feed_forward(half, length).differences(checked).map(Some);
+        row("linear and gelu".to_owned(), half, 0.0, &of)?;
+    }
+    for &precision in &precisions {
+        for kind in encodings::kinds().iter().map(|entry| entry.kind) {
+            let of = |length| of_model(checked, precision, length, &|device| model(kind, length, device));
+            row(format!("encoding: {kind}"), precision, GRADIENTS, &of)?;
+        }
+        for (index, (extension, example)) in examples(BANDS, read_at(LENGTHS[0]))?.into_iter().enumerate() {
+            let keys = if example.keys.is_empty() { String::new() } else { format!(", {}", example.keys) };
+            let name = format!("extension: {}{keys}", extension.kind());
+            row(name, precision, GRADIENTS, &|length| of_extension(checked, precision, length, index))?;
+        }
+    }
+    Ok(failed)
+}
+
+fn operations(length: usize) -> Vec<kernels::Operation> {
+    kernels::every(length, length, length)
+}
+
+/// A text three times as long as those of the training.
+fn read_at(length: usize) -> Lengths {
+    Lengths { train: length / 3, length }
+}
+
+/// An example of an extension, by its place among all of them.
+fn of_extension(checked: &Checked, precision: Precision, length: usize, index: usize) -> Cell {
+    let message_of = |error: longwave_core::Error| error.to_string();
+    let lengths = read_at(length);
+    let (extension, example) = examples(BANDS, lengths).map_err(message_of)?.swap_remove(index);
+    of_model(checked, precision, length, &|device: &Device| {
+        let mut model = model(example.encoding, lengths.train, device)?;
+        model.position = extension.apply(&model.position, lengths).map_err(message_of)?;
+        Ok(model)
+    })
+}
+
+/// The losses of a model, and the gradients of all its parameters.
+fn of_model(checked: &Checked, precision: Precision, length: usize, model: Make<'_>) -> Cell {
+    let make = |device: &Device| model(device).map(|model| model.with_precision(precision));
+    let Ok(on_cpu) = make(&Device::flex()) else { return Ok(None) };
+    let positions = on_cpu.position.layout().positions(length);
+    let run = |device: &Device| differentiate(&make, &positions, Total::Sum, device);
+    let (actual, expected) = (checked.here(run)?, checked.plainly(run)?);
+    let values = difference(largest(&expected.losses), &actual.losses, &expected.losses)?;
+    let mut gradients = 0.0_f32;
+    for ((actual, expected), scale) in
+        actual.gradients.iter().zip(&expected.gradients).zip(scales(&expected.gradients))
+    {
+        gradients = gradients.max(difference(scale, actual, expected)?);
+    }
+    Ok(Some([values, gradients]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::alone;
+
+    #[test]
+    fn the_cpu_is_close_to_itself_in_everything() {
+        let _alone = alone();
+        let checked = Checked { device: Device::flex(), reference: false };
+        let mut rows = Vec::new();
+        let failed = table(&checked, &[37], &mut |row| {
+            rows.push(row.clone());
+            Ok(())
+        })
+        .unwrap();
+        let wrong: Vec<&Row> = rows.iter().filter(|row| !row.holds()).collect();
+        assert!(failed == 0 && wrong.is_empty(), "{wrong:#?}");
+        for precision in Precision::ALL {
+            let about = |word: &str| {
+                rows.iter().filter(|row| row.precision == precision && row.name.starts_with(word)).count()
+            };
+            assert_eq!(about("encoding: "), encodings::kinds().len());
+            assert!(about("extension: ") >= longwave_position::extensions::kinds().len());
+            assert!(about("linear") == 1);
+        }
+        // Every line compares something: nothing is "not defined" at so short a length.
+        assert!(rows.iter().all(|row| matches!(row.cells[..], [Ok(Some(_))])));
+    }
+
+    #[test]
+    fn a_line_tells_what_is_off() {
+        let row = |cells: Vec<Cell>| Row {
+            name: "encoding: x".to_owned(),
+            precision: Precision::F32,
+            cells,
+            allowed: [2e-5, 1e-4],
+        };
+        let close = row(vec![Ok(Some([1e-5, 1e-4])), Ok(None)]);
+        assert!(close.holds() && close.line().contains("not defined") && close.line().ends_with("pass |\n"));
+        for wrong in [Ok(Some([3e-5, 0.0])), Ok(Some([0.0, 2e-4])), Ok(Some([f32::INFINITY, 0.0]))] {
+            let row = row(vec![Ok(Some([0.0, 0.0])), wrong]);
+            assert!(!row.holds() && row.line().ends_with("FAIL |\n"), "{}", row.line());
+        }
+        let error = row(vec![Err("no such operation".to_owned())]);
+        assert!(error.line().ends_with("FAIL |\nencoding: x: no such operation\n"), "{}", error.line());
+        let columns = |line: &str| line.matches('|').count();
+        let head = head(&[37, 1000]);
+        assert!(head.lines().all(|line| columns(line) == columns(close.line().trim_end())), "{head}");
+    }
+}

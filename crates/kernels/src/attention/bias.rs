@@ -85,15 +85,22 @@ vectorised! {
     }
 }
 
-/// The sizes of a bias' gradient per batch row and head, in two parts.
+/// The sizes of a bias' gradient per batch row and head, in two parts, but for what [`bias_row_size`] says.
 pub(super) fn bias_sizes(operands: &Operands<'_>) -> [usize; 2] {
-    let shape = operands.shape;
     match &operands.bias {
-        BiasValues::None => [0, 0],
+        BiasValues::None | BiasValues::Block { .. } => [0, 0],
         BiasValues::ByDistance { distances, .. } => [*distances, 0],
         BiasValues::Slopes(_) => [1, 0],
-        BiasValues::Pair { .. } => [shape.queries, shape.keys],
-        BiasValues::Block { .. } => [shape.queries * shape.keys, 0],
+        BiasValues::Pair { .. } => [0, operands.shape.keys],
+    }
+}
+
+/// The numbers of the bias' gradient that each query row has alone: they take the place of the first part.
+pub(super) fn bias_row_size(operands: &Operands<'_>) -> usize {
+    match &operands.bias {
+        BiasValues::None | BiasValues::ByDistance { .. } | BiasValues::Slopes(_) => 0,
+        BiasValues::Pair { .. } => 1,
+        BiasValues::Block { .. } => operands.shape.keys,
     }
 }
 
@@ -128,8 +135,8 @@ vectorised! {
     }
 }
 
-/// Adds the block's part of the bias' gradient, for one head. `of_log_sums` is the gradient of the log sums of the block's rows, if
-/// they have one.
+/// Adds the block's part of the bias' gradient, for one head; `first` begins at the block's first row where each row has
+/// numbers of its own. `of_log_sums` is the gradient of the log sums of the block's rows, if they have one.
 pub(super) fn bias_gradient(
     operands: &Operands<'_>,
     block: &Block,
@@ -164,11 +171,11 @@ pub(super) fn bias_gradient(
                         }
                     }
                     BiasValues::Pair { .. } => {
-                        first[block.first + row] += sum(gradient);
+                        first[row] += sum(gradient);
                         subtract(&mut second[run.clone()], gradient);
                     }
                     BiasValues::Block { .. } => {
-                        let from = (block.first + row) * keys + run.start;
+                        let from = row * keys + run.start;
                         add(&mut first[from..from + gradient.len()], gradient);
                     }
                 }

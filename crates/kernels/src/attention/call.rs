@@ -1,6 +1,7 @@
 //! The tensors and settings of one call of fused attention.
 
 use super::counted::CountedTensor;
+use super::pieces::Cut;
 use super::relative::RelativeTensors;
 use super::{Attention, Bias, MOST_RANGES, QkRange, Shape};
 use crate::autodiff::{CpuTensor, values};
@@ -22,6 +23,8 @@ pub(super) struct Call {
     pub(super) window: Option<usize>,
     pub(super) sinks: usize,
     pub(super) offset: usize,
+    /// How its work is cut.
+    pub(super) cut: Cut,
 }
 
 /// The tensors of a [`Bias`].
@@ -77,6 +80,7 @@ impl Call {
             window: options.window,
             sinks: options.sinks,
             offset: options.query_offset,
+            cut: Cut::current(),
         }
     }
 }

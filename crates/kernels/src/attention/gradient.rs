@@ -1,20 +1,23 @@
 //! The gradient of fused attention: the probabilities are computed again, block by block.
 
-use super::bias::{bias_gradient, bias_sizes, bias_tensors};
+use super::MOST_RANGES;
+use super::Shape;
+use super::backward::backward;
+use super::bias::bias_gradient;
 use super::block::{Block, Keys, Operands, ROWS};
-use super::call::{BiasValues, Call};
+use super::call::Call;
 use super::counted::{self, Counts};
 use super::keys::Transposed;
 use super::logits::fill_logits;
-use super::relative::{self, KeyTables, Part, Scratch};
-use super::{MOST_RANGES, Shape};
+use super::relative::{self, KeyTables, Scratch};
+use super::sums::{OwnRows, Sums};
 use crate::autodiff::{JointGradient, View, tensor_of, values};
 use crate::buffers::zeros;
 use crate::matmul::{Matrix, matmul};
 use crate::simd::{LANES, dot, exp_in_place, vectorised};
 use burn_flex::FlexTensor;
-use rayon::prelude::*;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// What the gradient needs.
 #[derive(Clone, Debug)]
@@ -49,7 +52,7 @@ impl<const N: usize> JointGradient<N, 2> for Saved {
 }
 
 /// What the backward pass knows of the query rows.
-struct Rows<'a> {
+pub(super) struct Rows<'a> {
     /// The logs of the sums of exp(logits), `[batch, heads, queries]`.
     log_sums: Cow<'a, [f32]>,
     /// Their gradient, if they have one.
@@ -65,24 +68,8 @@ impl Rows<'_> {
     }
 }
 
-/// The gradients that one batch row and one key head receive.
-struct Task<'a> {
-    batch: usize,
-    key_head: usize,
-    /// For each range of distances q `[group, queries, head_dim]`, the group being the query heads of the key head, and
-    /// k `[keys, head_dim]`.
-    qk: Vec<[&'a mut [f32]; 2]>,
-    /// `[keys, value_dim]`.
-    v: &'a mut [f32],
-    /// `[group, ..]`, see [`bias_sizes`].
-    bias: [&'a mut [f32]; 2],
-    relative: Part<'a>,
-    /// Of the vectors by count.
-    counted: &'a mut [f32],
-}
-
 /// The buffers of one thread.
-struct Buffers {
+pub(super) struct Buffers {
     probabilities: Vec<f32>,
     gradient: Vec<f32>,
     keys: Keys,
@@ -94,7 +81,7 @@ struct Buffers {
 
 impl Buffers {
     /// With logits of up to `scratch` numbers.
-    fn new(scratch: usize) -> Self {
+    pub(super) fn new(scratch: usize) -> Self {
         Self {
             probabilities: vec![0.0; scratch],
             gradient: vec![0.0; scratch],
@@ -107,130 +94,87 @@ impl Buffers {
     }
 }
 
-/// The gradients of q and k of each range, of v, of the bias' tensors if they are wanted, of the vectors by distance and of those by count.
-fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<Option<FlexTensor>> {
-    let operands = Operands::new(call);
-    let shape = call.shape;
-    let group = shape.heads / shape.key_heads;
-    let [first_size, second_size] = if bias_wanted { bias_sizes(&operands) } else { [0, 0] };
-    // A block that the batch shares is summed over the batch in place, one batch row after the other.
-    let shared = matches!(operands.bias, BiasValues::Block { shared: true, .. });
-    let bias_batch = if shared { 1 } else { shape.batch };
-
-    let sizes = [group * shape.queries * shape.head_dim, shape.keys * shape.head_dim];
-    let all_heads = shape.batch * shape.key_heads;
-    let mut qk: Vec<_> = (0..operands.ranges()).map(|_| sizes.map(|size| zeros(all_heads * size))).collect();
-    let mut v = zeros(shape.batch * shape.key_heads * shape.keys * shape.value_dim);
-    let mut first = zeros(bias_batch * shape.heads * first_size);
-    let mut second = zeros(bias_batch * shape.heads * second_size);
-    let mut relative = relative::Gradient::zeros(&operands);
-    let mut counted = counted::Gradient::zeros(&operands);
-    let scratch = operands.scratch();
-    let at_once = if shared { 1 } else { shape.batch };
-    for batches in (0..shape.batch).step_by(at_once.max(1)) {
-        let from = batches * shape.key_heads;
-        let count = at_once * shape.key_heads;
-        let bias_from = if shared { 0 } else { from };
-        let mut qk: Vec<_> =
-            qk.iter_mut().map(|[q, k]| [parts(q, sizes[0], from), parts(k, sizes[1], from)]).collect();
-        let mut v = parts(&mut v, shape.keys * shape.value_dim, from);
-        let mut first = parts(&mut first, group * first_size, bias_from);
-        let mut second = parts(&mut second, group * second_size, bias_from);
-        let relative = relative.parts(&operands, from);
-        let (counted, counted_size) = counted.parts();
-        let mut counted = parts(counted, counted_size, from);
-        let tasks: Vec<Task<'_>> = (from..from + count)
-            .zip(relative)
-            .map(|(index, relative)| Task {
-                batch: index / shape.key_heads,
-                key_head: index % shape.key_heads,
-                qk: qk.iter_mut().map(|qk| qk.each_mut().map(|part| part())).collect(),
-                v: v(),
-                bias: [first(), second()],
-                relative,
-                counted: counted(),
-            })
-            .collect();
-        tasks.into_par_iter().for_each_init(
-            || Buffers::new(scratch),
-            |buffers, task| task.run(&operands, rows, bias_wanted, buffers),
-        );
-    }
-    let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = shape;
-    let mut gradients = Vec::new();
-    for [q, k] in qk {
-        gradients.push(Some(tensor_of(q, [batch, heads, queries, head_dim])));
-        gradients.push(Some(tensor_of(k, [batch, key_heads, keys, head_dim])));
-    }
-    gradients.push(Some(tensor_of(v, [batch, key_heads, keys, value_dim])));
-    if bias_wanted {
-        gradients.extend(bias_tensors(call, first, second).into_iter().map(Some));
-    } else {
-        gradients.extend((0..call.bias.count()).map(|_| None));
-    }
-    gradients.extend(relative.tensors(&operands).into_iter().map(Some));
-    gradients.extend(counted.tensor(&operands).map(Some));
-    gradients
+/// One key head of one batch row.
+#[derive(Clone, Copy)]
+pub(super) struct Head<'a> {
+    pub(super) operands: &'a Operands<'a>,
+    pub(super) rows: &'a Rows<'a>,
+    pub(super) batch: usize,
+    /// The key head.
+    pub(super) of_keys: usize,
+    pub(super) bias_wanted: bool,
 }
 
-impl Task<'_> {
-    fn run(mut self, operands: &Operands<'_>, rows: &Rows<'_>, bias_wanted: bool, buffers: &mut Buffers) {
-        let Shape { heads, key_heads, queries, head_dim, .. } = operands.shape;
-        let group = heads / key_heads;
-        let Buffers { probabilities, gradient, keys, values, tables, scratch, counts } = buffers;
-        let all = operands.all_rows(self.batch, self.key_head * group);
-        operands.transpose_keys(&all, keys);
-        operands.transpose_values(&all, values);
-        for member in 0..group {
-            let head = self.key_head * group + member;
-            let all = operands.all_rows(self.batch, head);
-            tables.begin(operands, &all);
-            for first in (0..queries).step_by(ROWS) {
-                let block = operands.block(self.batch, head, first);
-                if block.width == 0 {
-                    continue;
+impl Head<'_> {
+    /// Query heads of the key head.
+    fn group(&self) -> usize {
+        self.operands.shape.heads / self.operands.shape.key_heads
+    }
+
+    /// A range of rows of a query head of the group, as one block.
+    pub(super) fn span(&self, member: usize, rows: &Range<usize>) -> Block {
+        self.operands.span(self.batch, self.of_keys * self.group() + member, rows.start, rows.len())
+    }
+
+    /// The gradients of a piece of the rows: sets those of `own`, which begins with the piece, and adds to `sums`.
+    pub(super) fn run(
+        &self,
+        piece: &Range<usize>,
+        own: &mut OwnRows<'_>,
+        sums: &mut Sums<'_>,
+        buffers: &mut Buffers,
+    ) {
+        let operands = self.operands;
+        let all = self.span(0, piece);
+        if all.width == 0 {
+            return;
+        }
+        operands.transpose_keys(&all, &mut buffers.keys);
+        operands.transpose_values(&all, &mut buffers.values);
+        for member in 0..self.group() {
+            let all = self.span(member, piece);
+            buffers.tables.begin(operands, &all);
+            for first in piece.clone().step_by(ROWS) {
+                let block = operands.block(self.batch, all.head, first);
+                if block.width > 0 {
+                    self.block(&block, (member, first - piece.start), own, sums, buffers);
                 }
-                fill_logits(operands, &block, keys, &tables.products, scratch, counts, probabilities);
-                normalise(operands, &block, &rows.log_sums[first_row(operands, &block)..], probabilities);
-                let output = Operands::rows_of(&rows.output, &block, operands.shape.value_dim);
-                self.relative.add_values(operands, &block, probabilities, output, scratch);
-                through_softmax(
-                    operands,
-                    &block,
-                    rows,
-                    values,
-                    scratch,
-                    [&mut *probabilities, &mut *gradient, &mut *self.v],
-                );
-                let bias = self.bias.each_mut().map(|part| {
-                    let size = part.len() / group;
-                    &mut part[member * size..][..size]
-                });
-                if bias_wanted {
-                    let of_log_sums = rows.of_log_sums(operands, &block);
-                    bias_gradient(operands, &block, of_log_sums, probabilities, gradient, bias);
-                }
-                tables.collect(operands, &block, gradient);
-                let row = (member * queries + first) * head_dim;
-                scale_rows(operands, &block, gradient);
-                counted::through_counts(operands, &block, counts, gradient);
-                through_product(operands, &block, gradient, row, &mut self.qk);
-                let queries = &mut self.qk[0][0][row..];
-                self.relative.add_keys(operands, &block, gradient, scratch, queries);
-                counted::through_products(operands, &block, counts, queries, &mut *self.counted);
             }
-            self.relative.add_queries(operands, &all, tables, &mut *self.qk[0][1]);
+            let keys = relative::seen(&all).start;
+            let (mut part, of_keys) = sums.relative_and_k(keys);
+            part.add_queries(operands, &all, &buffers.tables, of_keys);
         }
     }
-}
 
-/// Hands out part after part of `size` values, from part `from`; sizes may be 0.
-fn parts<'a>(values: &'a mut [f32], size: usize, from: usize) -> impl FnMut() -> &'a mut [f32] {
-    let mut rest = &mut values[from * size..];
-    move || {
-        let (part, after) = std::mem::take(&mut rest).split_at_mut(size);
-        rest = after;
-        part
+    /// The gradients of a block, whose first row is `row` of a query head of the group.
+    fn block(
+        &self,
+        block: &Block,
+        (member, row): (usize, usize),
+        own: &mut OwnRows<'_>,
+        sums: &mut Sums<'_>,
+        buffers: &mut Buffers,
+    ) {
+        let Self { operands, rows, .. } = *self;
+        let Buffers { probabilities, gradient, keys, values, tables, scratch, counts } = buffers;
+        fill_logits(operands, block, keys, &tables.products, scratch, counts, probabilities);
+        normalise(operands, block, &rows.log_sums[first_row(operands, block)..], probabilities);
+        let output = Operands::rows_of(&rows.output, block, operands.shape.value_dim);
+        sums.relative().add_values(operands, block, probabilities, output, scratch);
+        through_softmax(operands, block, rows, values, scratch, [&mut *probabilities, &mut *gradient], sums);
+        if self.bias_wanted {
+            let [first, second] = sums.bias(member);
+            let first = own.bias(member, row).unwrap_or(first);
+            let of_log_sums = rows.of_log_sums(operands, block);
+            bias_gradient(operands, block, of_log_sums, probabilities, gradient, [first, second]);
+        }
+        tables.collect(operands, block, gradient);
+        scale_rows(operands, block, gradient);
+        counted::through_counts(operands, block, counts, gradient);
+        through_product(operands, block, gradient, (member, row), own, sums);
+        let queries = own.q(0, member, row);
+        sums.relative().add_keys(operands, block, gradient, scratch, queries);
+        counted::through_products(operands, block, counts, queries, sums.counted());
     }
 }
 
@@ -280,7 +224,8 @@ fn through_softmax(
     rows: &Rows<'_>,
     values: &Transposed,
     scratch: &mut Scratch,
-    [probabilities, gradient, v]: [&mut [f32]; 3],
+    [probabilities, gradient]: [&mut [f32]; 2],
+    sums: &mut Sums<'_>,
 ) {
     let value_dim = operands.shape.value_dim;
     let output = Operands::rows_of(&rows.output, block, value_dim);
@@ -293,7 +238,7 @@ fn through_softmax(
     block.gather(probabilities);
     for segment in block.seen_once() {
         let p = Matrix::new(&probabilities[segment.at..], block.rows, segment.len(), block.stride);
-        matmul(&mut v[segment.start * value_dim..], value_dim, true, 1.0, p.transposed(), output);
+        matmul(sums.v(segment.start), value_dim, true, 1.0, p.transposed(), output);
     }
 }
 
@@ -308,22 +253,25 @@ fn scale_rows(operands: &Operands<'_>, block: &Block, gradient: &mut [f32]) {
     }
 }
 
-/// From the gradient of the scores: sets that of the block's queries, from `row` on, and adds to that of the keys.
+/// From the gradient of the scores: sets that of the block's queries, from `row` of a query head on, and adds to that of
+/// the keys.
 fn through_product(
     operands: &Operands<'_>,
     block: &Block,
     gradient: &[f32],
-    row: usize,
-    qk: &mut [[&mut [f32]; 2]],
+    (member, row): (usize, usize),
+    own: &mut OwnRows<'_>,
+    sums: &mut Sums<'_>,
 ) {
     let dim = operands.shape.head_dim;
     let mut begun = [false; MOST_RANGES];
     for segment in block.seen() {
-        let [q, k] = &mut qk[segment.range];
-        let add = std::mem::replace(&mut begun[segment.range], true);
+        let range = segment.range;
+        let add = std::mem::replace(&mut begun[range], true);
         let d = Matrix::new(&gradient[segment.at..], block.rows, segment.len(), block.stride);
-        matmul(&mut q[row..], dim, add, operands.scale, d, operands.key_matrix(block, segment));
+        let queries = own.q(range, member, row);
+        matmul(queries, dim, add, operands.scale, d, operands.key_matrix(block, segment));
         let queries = operands.query_matrix(block, segment);
-        matmul(&mut k[segment.start * dim..], dim, true, operands.scale, d.transposed(), queries);
+        matmul(sums.k(range, segment.start), dim, true, operands.scale, d.transposed(), queries);
     }
 }

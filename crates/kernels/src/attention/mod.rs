@@ -28,6 +28,7 @@
 //!
 //! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
 
+mod backward;
 mod bias;
 mod block;
 mod by_distance;
@@ -41,8 +42,10 @@ mod inputs;
 mod keys;
 mod logits;
 mod merge;
+mod pieces;
 mod reference;
 mod relative;
+mod sums;
 #[cfg(test)]
 mod tests;
 

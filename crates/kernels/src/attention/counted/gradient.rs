@@ -1,46 +1,28 @@
 //! The gradients of gates, counts and counted vectors.
 
 use super::rows::{Around, Counts, around, at_least, columns, gate_scale};
-use crate::attention::Shape;
 use crate::attention::block::{Block, Operands, ROWS};
 use crate::attention::keys::Segment;
 use crate::autodiff::tensor_of;
-use crate::buffers::zeros;
 use crate::matmul::{Matrix, matmul};
 use crate::simd::{LANES, sum, vectorised};
 use burn_flex::FlexTensor;
 
-/// The gradient of the vectors, apart for each batch row and key head.
-pub(in crate::attention) struct Gradient {
-    /// `[batch, key_heads, positions, width]`.
-    parts: Vec<f32>,
-    /// Numbers of a part.
-    size: usize,
+/// Numbers of the vectors' gradient.
+pub(in crate::attention) fn size(operands: &Operands<'_>) -> usize {
+    operands.counted.as_ref().map_or(0, |vectors| vectors.positions * vectors.width)
 }
 
-impl Gradient {
-    pub(in crate::attention) fn zeros(operands: &Operands<'_>) -> Self {
-        let size = operands.counted.as_ref().map_or(0, |vectors| vectors.positions * vectors.width);
-        let Shape { batch, key_heads, .. } = operands.shape;
-        Self { parts: zeros(batch * key_heads * size), size }
-    }
-
-    /// The parts of each batch row and key head, and their size.
-    pub(in crate::attention) fn parts(&mut self) -> (&mut [f32], usize) {
-        (&mut self.parts, self.size)
-    }
-
-    /// The gradient of the tensor, if there is one: the sum of the parts in their order.
-    pub(in crate::attention) fn tensor(self, operands: &Operands<'_>) -> Option<FlexTensor> {
-        let vectors = operands.counted.as_ref()?;
-        let mut total = vec![0.0; self.size];
-        for part in self.parts.chunks(self.size.max(1)) {
-            for (total, x) in total.iter_mut().zip(part) {
-                *total += x;
-            }
+/// The gradient of the tensor, if there is one: the sum of those of each batch row and key head, in their order.
+pub(in crate::attention) fn tensor(operands: &Operands<'_>, parts: &[f32]) -> Option<FlexTensor> {
+    let vectors = operands.counted.as_ref()?;
+    let mut total = vec![0.0; size(operands)];
+    for part in parts.chunks(total.len().max(1)) {
+        for (total, x) in total.iter_mut().zip(part) {
+            *total += x;
         }
-        Some(tensor_of(total, [vectors.positions, vectors.width]))
     }
+    Some(tensor_of(total, [vectors.positions, vectors.width]))
 }
 
 /// Adds to the gradient of a block's scaled q·k, which holds that of its logits without the rows' factors, what comes

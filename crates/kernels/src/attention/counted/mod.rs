@@ -14,7 +14,7 @@ mod gradient;
 pub(super) mod reference;
 mod rows;
 
-pub(super) use gradient::{Gradient, through_counts, through_products};
+pub(super) use gradient::{size, tensor, through_counts, through_products};
 pub(super) use rows::{Counts, add_counted};
 
 use super::{Attention, RelativeVectors, Shape};

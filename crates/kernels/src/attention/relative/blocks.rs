@@ -81,7 +81,7 @@ impl KeyTable {
 }
 
 /// The keys from the first to the last that a block sees.
-pub(super) fn seen(block: &Block) -> Segment {
+pub(in crate::attention) fn seen(block: &Block) -> Segment {
     let start = block.seen().map(|segment| segment.start).min().unwrap_or(0);
     let end = block.seen().map(|segment| segment.end).max().unwrap_or(0);
     Segment { start, end, ..Segment::default() }

@@ -2,94 +2,63 @@
 
 use super::blocks::{KeyTable, Scratch, collect_columns, collect_rows, seen};
 use super::vectors::{Vectors, in_order};
-use crate::attention::Shape;
 use crate::attention::block::{Block, Operands};
 use crate::attention::keys::Segment;
 use crate::autodiff::tensor_of;
-use crate::buffers::zeros;
 use crate::matmul::{Matrix, matmul};
 use burn_flex::FlexTensor;
 
-/// The gradients of all vectors, apart for each batch row and head, in the order of [`Vectors`].
-pub(in crate::attention) struct Gradient {
-    /// `[batch, heads, buckets, width]`; the bias has the width 1.
-    parts: [Vec<f32>; 4],
-}
-
 /// The gradients of vectors that one batch row and key head receive.
 pub(in crate::attention) struct Part<'a> {
-    keys: &'a mut [f32],
-    bias: &'a mut [f32],
-    queries: &'a mut [f32],
-    values: &'a mut [f32],
+    pub(in crate::attention) keys: &'a mut [f32],
+    pub(in crate::attention) bias: &'a mut [f32],
+    pub(in crate::attention) queries: &'a mut [f32],
+    pub(in crate::attention) values: &'a mut [f32],
     /// Query heads of the key head.
-    group: usize,
+    pub(in crate::attention) group: usize,
 }
 
-/// Buckets and width of what has a gradient.
-fn sizes(operands: &Operands<'_>) -> [[usize; 2]; 4] {
+/// How many tensors have a gradient at most.
+pub(in crate::attention) const PARTS: usize = 4;
+
+/// The sizes of the gradients of a query head, `buckets * width` in the order of [`Vectors`]; the bias has the width 1.
+pub(in crate::attention) fn sizes(operands: &Operands<'_>) -> [usize; PARTS] {
     let tables = &operands.relative;
-    let of = |vectors: &Option<Vectors>| vectors.as_ref().map_or([0, 0], |own| [own.buckets, own.width]);
-    let keys = of(&tables.keys);
-    let bias = if tables.key_bias.is_some() { [keys[0], 1] } else { [0, 0] };
-    [keys, bias, of(&tables.queries), of(&tables.values)]
+    let of = |vectors: &Option<Vectors>| vectors.as_ref().map_or(0, |own| own.buckets * own.width);
+    let bias = tables.keys.as_ref().filter(|_| tables.key_bias.is_some()).map_or(0, |own| own.buckets);
+    [of(&tables.keys), bias, of(&tables.queries), of(&tables.values)]
 }
 
-impl Gradient {
-    pub(in crate::attention) fn zeros(operands: &Operands<'_>) -> Self {
-        let heads = operands.shape.batch * operands.shape.heads;
-        Self { parts: sizes(operands).map(|[buckets, width]| zeros(heads * buckets * width)) }
-    }
-
-    /// The part of each batch row and key head, from key head `first` of all on.
-    pub(in crate::attention) fn parts(&mut self, operands: &Operands<'_>, first: usize) -> Vec<Part<'_>> {
-        let Shape { batch, heads, key_heads, .. } = operands.shape;
-        let group = heads / key_heads;
-        let mut rest = self.parts.each_mut().map(|part| &mut part[..]);
-        let sizes = sizes(operands).map(|[buckets, width]| group * buckets * width);
-        let mut next = || {
-            let mut number = 0..;
-            let [keys, bias, queries, values] = rest.each_mut().map(|rest| {
-                let size = sizes[number.next().unwrap_or_default()];
-                let (part, after) = std::mem::take(rest).split_at_mut(size);
-                *rest = after;
-                part
-            });
-            Part { keys, bias, queries, values, group }
-        };
-        (0..batch * key_heads).map(|_| next()).skip(first).collect()
-    }
-
-    /// The gradients of the tensors, summed over the batch, and over the heads where they share vectors, in their order.
-    pub(in crate::attention) fn tensors(self, operands: &Operands<'_>) -> Vec<FlexTensor> {
-        let tables = &operands.relative;
-        let heads = operands.shape.heads;
-        let [keys, bias, queries, values] = self.parts;
-        let total = |part: &[f32], size: usize| {
-            let mut total = vec![0.0; size];
-            for part in part.chunks(size.max(1)) {
-                for (total, x) in total.iter_mut().zip(part) {
-                    *total += x;
-                }
+/// The gradients of the tensors, from those of each batch row and head: summed over the batch, and over the heads where
+/// they share vectors, in their order.
+pub(in crate::attention) fn tensors(operands: &Operands<'_>, parts: [Vec<f32>; PARTS]) -> Vec<FlexTensor> {
+    let tables = &operands.relative;
+    let heads = operands.shape.heads;
+    let [keys, bias, queries, values] = parts;
+    let total = |part: &[f32], size: usize| {
+        let mut total = vec![0.0; size];
+        for part in part.chunks(size.max(1)) {
+            for (total, x) in total.iter_mut().zip(part) {
+                *total += x;
             }
-            total
-        };
-        let of = |vectors: &Option<Vectors>, part: Vec<f32>| {
-            let Vectors { buckets, width, order, shared, .. } = vectors.as_ref()?;
-            let heads = if *shared { 1 } else { heads };
-            let total = total(&part, heads * buckets * width);
-            Some(tensor_of(in_order(&total, *buckets, *width, *order), [heads, *buckets, *width]))
-        };
-        let bias =
-            tables.key_bias.as_ref().zip(tables.keys.as_ref()).map(|(_, Vectors { buckets, order, .. })| {
-                let total = total(&bias, heads * buckets);
-                tensor_of(in_order(&total, *buckets, 1, *order), [heads, *buckets])
-            });
-        [of(&tables.keys, keys), bias, of(&tables.queries, queries), of(&tables.values, values)]
-            .into_iter()
-            .flatten()
-            .collect()
-    }
+        }
+        total
+    };
+    let of = |vectors: &Option<Vectors>, part: Vec<f32>| {
+        let Vectors { buckets, width, order, shared, .. } = vectors.as_ref()?;
+        let heads = if *shared { 1 } else { heads };
+        let total = total(&part, heads * buckets * width);
+        Some(tensor_of(in_order(&total, *buckets, *width, *order), [heads, *buckets, *width]))
+    };
+    let bias =
+        tables.key_bias.as_ref().zip(tables.keys.as_ref()).map(|(_, Vectors { buckets, order, .. })| {
+            let total = total(&bias, heads * buckets);
+            tensor_of(in_order(&total, *buckets, 1, *order), [heads, *buckets])
+        });
+    [of(&tables.keys, keys), bias, of(&tables.queries, queries), of(&tables.values, values)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The tables of keys of one head: their products with vectors, and the gradients of these.
@@ -170,7 +139,7 @@ impl Part<'_> {
     }
 
     /// The gradients of the vectors of queries, once all blocks of a head are collected; adds to the gradient of the
-    /// keys, `[keys, head_dim]`. `all` is all rows of the head.
+    /// keys from the first one seen on, `[keys, head_dim]`. `all` is all rows of the head that were collected.
     pub(in crate::attention) fn add_queries(
         &mut self,
         operands: &Operands<'_>,
@@ -182,7 +151,7 @@ impl Part<'_> {
         let (width, scale, table, seen) =
             (vectors.width, operands.scale, tables.gradient.matrix(), seen(all));
         let used = tables.gradient.used();
-        matmul(&mut keys[seen.start * width..], width, true, scale, table, vectors.rows(all.head, used));
+        matmul(keys, width, true, scale, table, vectors.rows(all.head, used));
         let own = of_head(self.queries, all, self.group, vectors);
         let k = operands.key_matrix(all, &seen);
         matmul(own, width, true, scale, table.transposed(), k);

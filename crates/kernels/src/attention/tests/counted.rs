@@ -1,6 +1,7 @@
 //! Vectors by count against their reference.
 
 use super::*;
+use crate::attention::pieces::tests::cut_small;
 use crate::testing::assert_matches_reference_on;
 
 /// Vectors by count beside a case.
@@ -189,4 +190,13 @@ fn a_range_of_distances_is_rejected() {
         COUNTED.inputs(&PLAIN, Kind::None).into_iter().map(|x| flat(x, &Device::flex())).collect();
     let ([q, k, v], options) = COUNTED.call(&PLAIN, Kind::None, &inputs);
     attention(q, k, v, &Attention { distances: 1..5, ..options });
+}
+
+#[test]
+fn counts_in_pieces() {
+    let shape =
+        Shape { batch: 1, heads: 4, key_heads: 2, queries: 101, keys: 108, head_dim: 4, value_dim: 6 };
+    for (window, sinks) in [(None, 0), (Some(30), 3)] {
+        cut_small(|| COUNTED.check(&Case { shape, offset: 7, window, sinks, ..PLAIN }, Kind::ByDistance));
+    }
 }

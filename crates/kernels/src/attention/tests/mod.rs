@@ -2,6 +2,7 @@
 
 mod biases;
 mod counted;
+mod cut;
 mod distances;
 mod edges;
 mod relative;

@@ -1,6 +1,7 @@
 //! Vectors by distance: against the reference, under every mask and beside every bias.
 
 use super::*;
+use crate::attention::pieces::tests::cut_small;
 use crate::attention::relative::{RelativeVectors, VectorTable};
 use std::sync::Arc;
 
@@ -223,4 +224,16 @@ fn too_few_distances_are_rejected() {
         table.buckets = table.buckets[..36].into();
     }
     attention(q, k, v, &options);
+}
+
+#[test]
+fn vectors_in_pieces() {
+    let shape =
+        Shape { batch: 1, heads: 4, key_heads: 2, queries: 101, keys: 108, head_dim: 4, value_dim: 6 };
+    for (buckets, window, sinks) in
+        [(clipped as fn(usize) -> usize, None, 0), (own, None, 0), (grouped, Some(30), 3)]
+    {
+        let case = Case { shape, offset: 7, window, sinks, ..PLAIN };
+        cut_small(|| Vectors { buckets, ..ALL }.check(&case, Kind::ByDistance));
+    }
 }

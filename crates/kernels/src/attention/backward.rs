@@ -1,0 +1,138 @@
+//! The gradients of a call: key head by key head, cut into pieces of query rows.
+//!
+//! A long text with few heads has few key heads for many threads. The rows of each are then cut into pieces
+//! ([`pieces`](super::pieces)). Each adds to sums of its own over the keys that it sees, and to those by distance and by
+//! count, and the sums of the early half of the pieces are added to those of the late half, half by half: in an order
+//! that the shape alone decides. Sums of early rows exist only while somebody works on them, so that memory grows with
+//! the threads at work and not with the pieces. Everything is cut: windows, biases, vectors by distance and by count.
+
+use super::bias::{bias_row_size, bias_tensors};
+use super::block::{Operands, ROWS};
+use super::call::{BiasValues, Call};
+use super::gradient::{Buffers, Head, Rows};
+use super::relative::{self, seen};
+use super::sums::{HeadRows, Layout, OwnRows, OwnSums, Rest, Sums};
+use super::{Shape, counted};
+use crate::autodiff::tensor_of;
+use crate::buffers::zeros;
+use burn_flex::FlexTensor;
+use rayon::prelude::*;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+/// Buffers that no thread works with at the moment.
+#[derive(Default)]
+struct Spare(Mutex<Vec<Buffers>>);
+
+impl Spare {
+    /// Lends buffers to some work.
+    fn lend(&self, operands: &Operands<'_>, work: impl FnOnce(&mut Buffers)) {
+        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut buffers = taken.unwrap_or_else(|| Buffers::new(operands.scratch()));
+        work(&mut buffers);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffers);
+    }
+}
+
+/// One key head of one batch row, and where its gradients go.
+struct Task<'a> {
+    head: Head<'a>,
+    rows: OwnRows<'a>,
+    sums: Sums<'a>,
+}
+
+/// The gradients of q and k of each range, of v, of the bias' tensors if they are wanted, of the vectors by distance and
+/// of those by count.
+pub(super) fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<Option<FlexTensor>> {
+    let operands = Operands::new(call);
+    let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = call.shape;
+    let group = heads / key_heads;
+    // A block that the batch shares is summed over the batch in place, one batch row after the other.
+    let shared = matches!(operands.bias, BiasValues::Block { shared: true, .. });
+    let bias_batch = if shared { 1 } else { batch };
+    let at_once = if shared { 1 } else { batch };
+
+    let bias_row = if bias_wanted { bias_row_size(&operands) } else { 0 };
+    let mut q: Vec<_> = (0..operands.ranges()).map(|_| zeros(batch * heads * queries * head_dim)).collect();
+    let mut bias_rows = zeros(bias_batch * heads * queries * bias_row);
+    let layout = Layout::new(&operands, bias_wanted);
+    let sizes = layout.sizes(keys);
+    let mut parts = sizes.map(|size| zeros(batch * key_heads * size));
+
+    let pieces = call.cut.rows(at_once * key_heads, group, &widths(&operands), queries);
+    let spare = Spare::default();
+    let mut q_rest: Vec<_> = q.iter_mut().map(|q| Rest(q)).collect();
+    let mut parts_rest = parts.each_mut().map(|part| Rest(part));
+    for first in (0..batch).step_by(at_once.max(1)) {
+        // From the front again where the batch shares it.
+        let bias_from = if shared { 0 } else { first * heads * queries * bias_row };
+        let mut bias_rest = Rest(&mut bias_rows[bias_from..]);
+        let heads = (first * key_heads..(first + at_once) * key_heads).map(|index| Task {
+            head: Head {
+                operands: &operands,
+                rows,
+                batch: index / key_heads,
+                of_keys: index % key_heads,
+                bias_wanted,
+            },
+            rows: OwnRows::new(
+                q_rest.iter_mut().map(|q| HeadRows::next(q, group, queries, head_dim)).collect(),
+                HeadRows::next(&mut bias_rest, group, queries, bias_row),
+            ),
+            sums: {
+                let mut sizes = sizes.into_iter();
+                let parts = parts_rest.each_mut().map(|rest| rest.next(sizes.next().unwrap_or_default()));
+                Sums::of_all(keys, parts, layout)
+            },
+        });
+        let heads: Vec<Task<'_>> = heads.collect();
+        heads.into_par_iter().for_each(|task| run(task, &pieces, &spare));
+    }
+
+    let [near, far, v, first, second, relative @ .., counted] = parts;
+    let mut gradients = Vec::new();
+    for (q, k) in q.into_iter().zip([near, far]) {
+        gradients.push(Some(tensor_of(q, [batch, heads, queries, head_dim])));
+        gradients.push(Some(tensor_of(k, [batch, key_heads, keys, head_dim])));
+    }
+    gradients.push(Some(tensor_of(v, [batch, key_heads, keys, value_dim])));
+    if bias_wanted {
+        let first = if bias_row > 0 { bias_rows } else { first };
+        gradients.extend(bias_tensors(call, first, second).into_iter().map(Some));
+    } else {
+        gradients.extend((0..call.bias.count()).map(|_| None));
+    }
+    gradients.extend(relative::tensors(&operands, relative).into_iter().map(Some));
+    gradients.extend(counted::tensor(&operands, &counted).map(Some));
+    gradients
+}
+
+/// The columns of the logits of each block of rows.
+fn widths(operands: &Operands<'_>) -> Vec<usize> {
+    (0..operands.shape.queries).step_by(ROWS).map(|first| operands.block(0, 0, first).width).collect()
+}
+
+/// Works on neighbouring pieces, whose rows and sums the task has.
+fn run(task: Task<'_>, pieces: &[Range<usize>], spare: &Spare) {
+    let Task { head, mut rows, mut sums } = task;
+    let [first, others @ ..] = pieces else { return };
+    if others.is_empty() {
+        return spare.lend(head.operands, |buffers| head.run(first, &mut rows, &mut sums, buffers));
+    }
+    let (early, late) = pieces.split_at(pieces.len() / 2);
+    let early_rows = first.start..late[0].start;
+    let [of_early, of_late] = rows.split(early_rows.len());
+    let layout = sums.layout();
+    // The late rows first: other threads take the early ones, whose sums are the shorter ones.
+    let late_task = Task { head, rows: of_late, sums: sums.reborrow() };
+    let ((), mut own) = rayon::join(
+        || run(late_task, late, spare),
+        || {
+            let keys = seen(&head.span(0, &early_rows));
+            let mut own = OwnSums::zeros(keys.start..keys.end, layout);
+            run(Task { head, rows: of_early, sums: own.sums() }, early, spare);
+            own
+        },
+    );
+    sums.add(&own.sums());
+}

@@ -42,6 +42,11 @@ impl<'a> Matrix<'a> {
         Self { data, rows: columns, columns: rows, strides: (strides.1, strides.0) }
     }
 
+    /// `count` columns from `first` on.
+    pub(crate) fn columns(self, first: usize, count: usize) -> Self {
+        self.part((0, first), self.rows, count)
+    }
+
     /// The part of `rows` rows and `columns` columns that begins at `first`.
     fn part(self, first: (usize, usize), rows: usize, columns: usize) -> Self {
         let start = first.0 * self.strides.0 + first.1 * self.strides.1;

@@ -4,14 +4,17 @@
 //! ([`pieces`](super::pieces)). Each adds to sums of its own over the keys that it sees, and to those by distance and by
 //! count, and the sums of the early half of the pieces are added to those of the late half, half by half: in an order
 //! that the shape alone decides. Sums of early rows exist only while somebody works on them, so that memory grows with
-//! the threads at work and not with the pieces. Everything is cut: windows, biases, vectors by distance and by count.
+//! the threads at work and not with the pieces. Everything is cut: windows, biases, vectors by distance and by count. Vectors that
+//! are added to queries are multiplied with the keys of each piece anew.
+//!
+//! What it costs: at 16,384 tokens of 4 heads, in 64 pieces, one thread takes 4% longer than with whole heads.
 
 use super::bias::{bias_row_size, bias_tensors};
 use super::block::{Operands, ROWS};
 use super::call::{BiasValues, Call};
-use super::gradient::{Buffers, Head, Rows};
+use super::gradient::{Buffers, Head, Rows, Turned};
 use super::relative::{self, seen};
-use super::sums::{HeadRows, Layout, OwnRows, OwnSums, Rest, Sums};
+use super::sums::{HeadRows, Layout, OwnRows, Rest, Sums};
 use super::{Shape, counted};
 use crate::autodiff::tensor_of;
 use crate::buffers::zeros;
@@ -20,18 +23,28 @@ use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Buffers that no thread works with at the moment.
-#[derive(Default)]
-struct Spare(Mutex<Vec<Buffers>>);
+/// What nobody works with at the moment.
+struct Spare<T>(Mutex<Vec<T>>);
 
-impl Spare {
-    /// Lends buffers to some work.
-    fn lend(&self, operands: &Operands<'_>, work: impl FnOnce(&mut Buffers)) {
+impl<T> Spare<T> {
+    const NONE: Self = Self(Mutex::new(Vec::new()));
+
+    /// One of them, made if there is none.
+    fn take(&self, make: impl FnOnce() -> T) -> T {
         let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut buffers = taken.unwrap_or_else(|| Buffers::new(operands.scratch()));
-        work(&mut buffers);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffers);
+        taken.unwrap_or_else(make)
     }
+
+    fn put(&self, done: T) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+    }
+}
+
+/// Memory that pieces use one after the other: fresh memory costs as much as some percent of the work.
+struct Memory {
+    turned: Spare<Turned>,
+    buffers: Spare<Buffers>,
+    sums: Spare<Vec<f32>>,
 }
 
 /// One key head of one batch row, and where its gradients go.
@@ -60,7 +73,7 @@ pub(super) fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<O
     let mut parts = sizes.map(|size| zeros(batch * key_heads * size));
 
     let pieces = call.cut.rows(at_once * key_heads, group, &widths(&operands), queries);
-    let spare = Spare::default();
+    let memory = Memory { turned: Spare::NONE, buffers: Spare::NONE, sums: Spare::NONE };
     let mut q_rest: Vec<_> = q.iter_mut().map(|q| Rest(q)).collect();
     let mut parts_rest = parts.each_mut().map(|part| Rest(part));
     for first in (0..batch).step_by(at_once.max(1)) {
@@ -86,7 +99,12 @@ pub(super) fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<O
             },
         });
         let heads: Vec<Task<'_>> = heads.collect();
-        heads.into_par_iter().for_each(|task| run(task, &pieces, &spare));
+        heads.into_par_iter().for_each(|task| {
+            let mut turned = memory.turned.take(Turned::default);
+            task.head.turn(&mut turned);
+            run(task, &pieces, &turned, &memory);
+            memory.turned.put(turned);
+        });
     }
 
     let [near, far, v, first, second, relative @ .., counted] = parts;
@@ -113,26 +131,31 @@ fn widths(operands: &Operands<'_>) -> Vec<usize> {
 }
 
 /// Works on neighbouring pieces, whose rows and sums the task has.
-fn run(task: Task<'_>, pieces: &[Range<usize>], spare: &Spare) {
+fn run(task: Task<'_>, pieces: &[Range<usize>], turned: &Turned, memory: &Memory) {
     let Task { head, mut rows, mut sums } = task;
     let [first, others @ ..] = pieces else { return };
     if others.is_empty() {
-        return spare.lend(head.operands, |buffers| head.run(first, &mut rows, &mut sums, buffers));
+        let mut buffers = memory.buffers.take(|| Buffers::new(head.operands));
+        head.run(first, turned, &mut rows, &mut sums, &mut buffers);
+        return memory.buffers.put(buffers);
     }
     let (early, late) = pieces.split_at(pieces.len() / 2);
     let early_rows = first.start..late[0].start;
     let [of_early, of_late] = rows.split(early_rows.len());
     let layout = sums.layout();
+    let keys = seen(&head.span(0, &early_rows));
+    let keys = keys.start..keys.end;
     // The late rows first: other threads take the early ones, whose sums are the shorter ones.
     let late_task = Task { head, rows: of_late, sums: sums.reborrow() };
     let ((), mut own) = rayon::join(
-        || run(late_task, late, spare),
+        || run(late_task, late, turned, memory),
         || {
-            let keys = seen(&head.span(0, &early_rows));
-            let mut own = OwnSums::zeros(keys.start..keys.end, layout);
-            run(Task { head, rows: of_early, sums: own.sums() }, early, spare);
+            let mut own = memory.sums.take(Vec::new);
+            let sums = layout.zeros(keys.clone(), &mut own);
+            run(Task { head, rows: of_early, sums }, early, turned, memory);
             own
         },
     );
-    sums.add(&own.sums());
+    sums.add(&layout.sums(keys, &mut own));
+    memory.sums.put(own);
 }

@@ -68,30 +68,33 @@ impl Rows<'_> {
     }
 }
 
-/// The buffers of one thread.
+/// The buffers of one thread, for logits of up to so many numbers.
 pub(super) struct Buffers {
     probabilities: Vec<f32>,
     gradient: Vec<f32>,
-    keys: Keys,
-    values: Transposed,
     tables: KeyTables,
     scratch: Scratch,
     counts: Counts,
 }
 
 impl Buffers {
-    /// With logits of up to `scratch` numbers.
-    pub(super) fn new(scratch: usize) -> Self {
+    pub(super) fn new(operands: &Operands<'_>) -> Self {
+        let logits = operands.scratch();
         Self {
-            probabilities: vec![0.0; scratch],
-            gradient: vec![0.0; scratch],
-            keys: Keys::default(),
-            values: Transposed::default(),
+            probabilities: vec![0.0; logits],
+            gradient: vec![0.0; logits],
             tables: KeyTables::default(),
             scratch: Scratch::default(),
             counts: Counts::default(),
         }
     }
+}
+
+/// The keys and values of a key head with the channels as rows, which its pieces share.
+#[derive(Default)]
+pub(super) struct Turned {
+    keys: Keys,
+    values: Transposed,
 }
 
 /// One key head of one batch row.
@@ -116,10 +119,18 @@ impl Head<'_> {
         self.operands.span(self.batch, self.of_keys * self.group() + member, rows.start, rows.len())
     }
 
+    /// Fills what its pieces share.
+    pub(super) fn turn(&self, turned: &mut Turned) {
+        let all = self.span(0, &(0..self.operands.shape.queries));
+        self.operands.transpose_keys(&all, &mut turned.keys);
+        self.operands.transpose_values(&all, &mut turned.values);
+    }
+
     /// The gradients of a piece of the rows: sets those of `own`, which begins with the piece, and adds to `sums`.
     pub(super) fn run(
         &self,
         piece: &Range<usize>,
+        turned: &Turned,
         own: &mut OwnRows<'_>,
         sums: &mut Sums<'_>,
         buffers: &mut Buffers,
@@ -129,15 +140,13 @@ impl Head<'_> {
         if all.width == 0 {
             return;
         }
-        operands.transpose_keys(&all, &mut buffers.keys);
-        operands.transpose_values(&all, &mut buffers.values);
         for member in 0..self.group() {
             let all = self.span(member, piece);
             buffers.tables.begin(operands, &all);
             for first in piece.clone().step_by(ROWS) {
                 let block = operands.block(self.batch, all.head, first);
                 if block.width > 0 {
-                    self.block(&block, (member, first - piece.start), own, sums, buffers);
+                    self.block(&block, (member, first - piece.start), turned, own, sums, buffers);
                 }
             }
             let keys = relative::seen(&all).start;
@@ -151,12 +160,14 @@ impl Head<'_> {
         &self,
         block: &Block,
         (member, row): (usize, usize),
+        turned: &Turned,
         own: &mut OwnRows<'_>,
         sums: &mut Sums<'_>,
         buffers: &mut Buffers,
     ) {
         let Self { operands, rows, .. } = *self;
-        let Buffers { probabilities, gradient, keys, values, tables, scratch, counts } = buffers;
+        let Turned { keys, values } = turned;
+        let Buffers { probabilities, gradient, tables, scratch, counts } = buffers;
         fill_logits(operands, block, keys, &tables.products, scratch, counts, probabilities);
         normalise(operands, block, &rows.log_sums[first_row(operands, block)..], probabilities);
         let output = Operands::rows_of(&rows.output, block, operands.shape.value_dim);

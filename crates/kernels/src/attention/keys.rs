@@ -2,6 +2,7 @@
 
 use crate::matmul::Matrix;
 use crate::simd::LANES;
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// A stretch of keys `start..end` that is read with the q and k of one range of distances, from column `at` of the
@@ -29,6 +30,9 @@ impl Segment {
 /// Rows of so many bytes, or a multiple, would fall on few sets of the nearest caches.
 const CROWDED: usize = 512;
 
+/// From so many numbers on, several threads turn them.
+const SHARED: usize = 1 << 17;
+
 /// Keys or values with the channels as rows: the matrix product would otherwise turn them around for
 /// every block.
 #[derive(Default)]
@@ -46,7 +50,7 @@ impl Transposed {
         &mut self,
         segments: [Segment; 2],
         width: usize,
-        matrix: impl Fn(&Segment) -> Matrix<'a>,
+        matrix: impl Fn(&Segment) -> Matrix<'a> + Sync,
     ) {
         let mut columns = 0;
         self.segments = segments.map(|segment| {
@@ -58,8 +62,22 @@ impl Transposed {
         let crowded = (stride * size_of::<f32>()).is_multiple_of(CROWDED);
         (self.width, self.stride) = (width, stride + if crowded { LANES } else { 0 });
         self.values.resize(width * self.stride, 0.0);
-        for segment in self.segments.iter().filter(|segment| segment.len() > 0) {
-            matrix(segment).transpose_into(&mut self.values[segment.at..], self.stride);
+        let (segments, stride) = (self.segments, self.stride);
+        let fill = |(index, values): (usize, &mut [f32])| {
+            let (first, count) = (index * LANES, values.len() / stride);
+            for segment in segments.iter().filter(|segment| segment.len() > 0) {
+                let channels = matrix(segment).columns(first, count);
+                channels.transpose_into(&mut values[segment.at..], stride);
+            }
+        };
+        if columns == 0 {
+            return;
+        }
+        // Whoever waits for many keys has help.
+        if columns * width < SHARED {
+            self.values.chunks_mut(LANES * stride).enumerate().for_each(fill);
+        } else {
+            self.values.par_chunks_mut(LANES * stride).enumerate().for_each(fill);
         }
     }
 

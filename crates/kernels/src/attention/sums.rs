@@ -5,7 +5,7 @@ use super::block::Operands;
 use super::counted;
 use super::relative::{self, Part};
 use super::{MOST_RANGES, Shape};
-use crate::buffers::{GRAIN, zeros};
+use crate::buffers::GRAIN;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -51,7 +51,18 @@ impl Layout {
         [near, far, v, a, b, c, d, e, f, g]
     }
 
-    /// Sums of some keys in a buffer of as many numbers as their sizes are together.
+    /// Zeros for some keys in a buffer that may have been used before.
+    pub(super) fn zeros<'a>(&self, keys: Range<usize>, buffer: &'a mut Vec<f32>) -> Sums<'a> {
+        let count = self.sizes(keys.len()).iter().sum();
+        buffer.clear();
+        if buffer.capacity() < count {
+            *buffer = Vec::with_capacity(count);
+        }
+        buffer.resize(count, 0.0);
+        self.sums(keys, buffer)
+    }
+
+    /// Sums of some keys in the buffer that was filled for them.
     pub(super) fn sums<'a>(&self, keys: Range<usize>, buffer: &'a mut [f32]) -> Sums<'a> {
         let mut rest = Rest(buffer);
         let parts = self.sizes(keys.len()).map(|size| rest.next(size));
@@ -141,25 +152,6 @@ impl<'a> Sums<'a> {
                 }
             });
         }
-    }
-}
-
-/// Sums of their own for rows that are worked on beside others.
-pub(super) struct OwnSums {
-    keys: Range<usize>,
-    buffer: Vec<f32>,
-    layout: Layout,
-}
-
-impl OwnSums {
-    /// Zeros for some keys.
-    pub(super) fn zeros(keys: Range<usize>, layout: Layout) -> Self {
-        let buffer = zeros(layout.sizes(keys.len()).iter().sum());
-        Self { keys, buffer, layout }
-    }
-
-    pub(super) fn sums(&mut self) -> Sums<'_> {
-        self.layout.sums(self.keys.clone(), &mut self.buffer)
     }
 }
 

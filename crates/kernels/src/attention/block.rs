@@ -56,6 +56,16 @@ impl Block {
         Self { batch, head, first: rows.start, rows: rows.len(), segments, width, stride }
     }
 
+    /// The same rows with those of the keys that lie in a range.
+    pub(super) fn within(&self, keys: &Range<usize>) -> Self {
+        let clip = |segment: &Segment| {
+            let start = segment.start.max(keys.start).min(segment.end);
+            start..segment.end.min(keys.end).max(start)
+        };
+        let stretches = self.segments.iter().map(|segments| segments.each_ref().map(clip));
+        Self::new(self.batch, self.head, self.first..self.first + self.rows, stretches)
+    }
+
     /// The segments that hold keys; none where the block sees nothing.
     pub(super) fn seen(&self) -> impl DoubleEndedIterator<Item = &Segment> {
         self.segments.as_flattened().iter().filter(|segment| segment.len() > 0)

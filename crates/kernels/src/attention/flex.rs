@@ -13,6 +13,7 @@ use super::block::{Block, Keys, Operands, ROWS};
 use super::call::Call;
 use super::counted::Counts;
 use super::logits::fill_logits;
+use super::pieces::{SHARED, task_rows};
 use super::relative::{self, KeyTable, Scratch};
 use super::{NOTHING_SEEN, Shape};
 use crate::autodiff::permuted_tensor_of;
@@ -21,6 +22,10 @@ use crate::matmul::{Matrix, matmul};
 use crate::simd::{LANES, exp_in_place, largest, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
+use std::cmp::Reverse;
+use std::sync::{Mutex, PoisonError};
+
+mod split;
 
 /// The output `[batch, heads, queries, value_dim]`, and the log of each row's sum of exp(logits),
 /// `[batch, heads, queries]`.
@@ -29,15 +34,19 @@ use rayon::prelude::*;
 pub(super) fn forward(call: &Call) -> [FlexTensor; 2] {
     let operands = Operands::new(call);
     let shape = call.shape;
+    if let Some(ranges) = split::ranges(call, &operands) {
+        return split::forward(&operands, &ranges);
+    }
     let out_row = shape.heads * shape.value_dim;
     let mut out = zeros(shape.batch * shape.queries * out_row);
     let mut log_sums = vec![NOTHING_SEEN; shape.batch * shape.queries * shape.heads];
     let mut tasks = Vec::new();
+    let task_rows = task_rows(shape.batch, shape.queries);
     {
         let (mut out, mut log_sums) = (&mut out[..], &mut log_sums[..]);
         for batch in 0..shape.batch {
-            for first in (0..shape.queries).step_by(TASK_ROWS) {
-                let rows = TASK_ROWS.min(shape.queries - first);
+            for first in (0..shape.queries).step_by(task_rows) {
+                let rows = task_rows.min(shape.queries - first);
                 let (out_rows, out_rest) = out.split_at_mut(rows * out_row);
                 let (sum_rows, sum_rest) = log_sums.split_at_mut(rows * shape.heads);
                 (out, log_sums) = (out_rest, sum_rest);
@@ -47,10 +56,22 @@ pub(super) fn forward(call: &Call) -> [FlexTensor; 2] {
     }
     let scratch = operands.scratch();
     let shared = shared_keys(&operands);
-    tasks.into_par_iter().for_each_init(
-        || (vec![0.0; scratch], Own::default()),
-        |(logits, own), task| task.run(&operands, shared.as_ref(), logits, own),
-    );
+    let make = || (vec![0.0; scratch], Own::default());
+    let run = |(logits, own): &mut (Vec<f32>, Own), task: Task<'_>| {
+        task.run(&operands, shared.as_ref(), logits, own);
+    };
+    if shared.is_some() {
+        // Late rows see more keys.
+        tasks.sort_by_key(|task| Reverse(task.first));
+        in_order(tasks, make, run);
+    } else {
+        tasks.into_par_iter().for_each_init(make, run);
+    }
+    tensors(shape, out, log_sums)
+}
+
+/// The output `[batch, queries, heads, value_dim]` and the log sums `[batch, queries, heads]` as they are handed on.
+fn tensors(shape: Shape, out: Vec<f32>, log_sums: Vec<f32>) -> [FlexTensor; 2] {
     let Shape { batch, queries, heads, value_dim, .. } = shape;
     [
         permuted_tensor_of(out, [batch, queries, heads, value_dim], [0, 2, 1, 3]),
@@ -58,11 +79,17 @@ pub(super) fn forward(call: &Call) -> [FlexTensor; 2] {
     ]
 }
 
-/// Query rows per task, a multiple of [`ROWS`]: they share the transpose of their keys.
-const TASK_ROWS: usize = 128;
-
-/// With more queries than this, all tasks share one transpose of all keys.
-const SHARED: usize = 4 * TASK_ROWS;
+/// Runs tasks on all threads so that the first ones begin first: what is left at the end should be short.
+fn in_order<T: Send, B>(tasks: Vec<T>, make: impl Fn() -> B + Sync, run: impl Fn(&mut B, T) + Sync) {
+    let queue = Mutex::new(tasks.into_iter());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    (0..rayon::current_num_threads()).into_par_iter().with_max_len(1).for_each(|_| {
+        let mut buffers = None;
+        while let Some(task) = next() {
+            run(buffers.get_or_insert_with(&make), task);
+        }
+    });
+}
 
 /// All keys, if the tasks share them.
 struct SharedKeys {
@@ -141,36 +168,36 @@ impl Task<'_> {
                 }
                 fill_logits(operands, &block, keys, table, &mut own.scratch, &mut own.counts, logits);
                 let out = &mut self.out[row * heads * value_dim..];
-                attend(operands, &block, logits, &mut own.scratch, out, &mut self.log_sums[row * heads..]);
+                let out = (&mut out[head * value_dim..], heads * value_dim);
+                let log_sums = (&mut self.log_sums[row * heads + head..], heads);
+                attend(operands, &block, logits, &mut own.scratch, out, log_sums);
             }
         }
     }
 }
 
-/// One block with its logits: `out` is `[rows, heads * value_dim]` and holds zeros, `log_sums` is `[rows, heads]` and
-/// holds [`NOTHING_SEEN`].
+/// One block with its logits: rows of `out` and numbers of `log_sums` lie so far apart; the former hold zeros, the latter
+/// [`NOTHING_SEEN`].
 fn attend(
     operands: &Operands<'_>,
     block: &Block,
     logits: &mut [f32],
     scratch: &mut Scratch,
-    out: &mut [f32],
-    log_sums: &mut [f32],
+    (out, stride): (&mut [f32], usize),
+    (log_sums, step): (&mut [f32], usize),
 ) {
-    let (heads, value_dim) = (operands.shape.heads, operands.shape.value_dim);
     let mut sums = [0.0; ROWS];
-    softmax(operands, block, logits, &mut sums, &mut log_sums[block.head..]);
-    let out = &mut out[block.head * value_dim..];
+    softmax(operands, block, logits, &mut sums, log_sums, step);
     block.gather(logits);
     for (index, segment) in block.seen_once().enumerate() {
         let probabilities = Matrix::new(&logits[segment.at..], block.rows, segment.len(), block.stride);
         let values = operands.value_matrix(block, &segment);
-        matmul(out, heads * value_dim, index > 0, 1.0, probabilities, values);
+        matmul(out, stride, index > 0, 1.0, probabilities, values);
     }
-    relative::add_values(operands, block, logits, scratch, (out, heads * value_dim));
+    relative::add_values(operands, block, logits, scratch, (out, stride));
     for (row, sum) in sums.iter().enumerate().take(block.rows) {
         let inverse = if *sum == 0.0 { 0.0 } else { 1.0 / sum };
-        for x in &mut out[row * heads * value_dim..][..value_dim] {
+        for x in &mut out[row * stride..][..operands.shape.value_dim] {
             *x *= inverse;
         }
     }
@@ -178,7 +205,7 @@ fn attend(
 
 vectorised! {
     /// Replaces logits by exp(logit - largest of the row), zero where hidden; `sums` are the rows'
-    /// sums, and `log_sums` (one every `heads`) the logs of the sums of exp(logit). A row whose logits are all
+    /// sums, and `log_sums` (one every `step`) the logs of the sums of exp(logit). A row whose logits are all
     /// minus infinity has the sum 0.
     fn softmax(
         operands: &Operands<'_>,
@@ -186,6 +213,7 @@ vectorised! {
         logits: &mut [f32],
         sums: &mut [f32; ROWS],
         log_sums: &mut [f32],
+        step: usize,
     ) {
         for row in 0..block.rows {
             let logits = &mut logits[row * block.stride..][..block.stride];
@@ -196,7 +224,7 @@ vectorised! {
             let sum = exp_in_place(seen, shift);
             rest.fill(0.0);
             sums[row] = sum;
-            log_sums[row * operands.shape.heads] = if sum == 0.0 { NOTHING_SEEN } else { shift + sum.ln() };
+            log_sums[row * step] = if sum == 0.0 { NOTHING_SEEN } else { shift + sum.ln() };
         }
     }
 }

@@ -1,9 +1,13 @@
 //! How the work of a call is cut into pieces that threads share, by its shape alone.
 //!
 //! The gradient's pieces are rows of one key head. Rows far down a causal text see more keys than early ones, so that
-//! pieces are cut to weigh the same, the late ones first in the order of work.
+//! pieces are cut to weigh the same, the late ones first in the order of work. Forward, pieces are rows of all heads;
+//! they share nothing, so that many small ones do, the heavy ones first. Where there are few rows and many keys, as in
+//! cached decoding, a piece is a range of keys of one head.
 
+use super::Shape;
 use super::block::ROWS;
+use crate::simd::LANES;
 use std::ops::Range;
 
 /// Pieces that a call is cut into if its shape allows: work for so many threads.
@@ -15,10 +19,37 @@ pub(super) struct Cut {
     /// Pairs of a query and a key of a piece of the gradient: below that, adding up what pieces share is no longer
     /// little beside the work.
     pub(super) least_pairs: usize,
+    /// Keys of a range that few rows read: a few ranges of so many take longer than it takes to wake other threads.
+    pub(super) least_keys: usize,
+}
+
+/// The most query rows per task, a multiple of [`ROWS`]: they share the transpose of their keys.
+pub(super) const TASK_ROWS: usize = 128;
+
+/// With more queries than this, all tasks share one transpose of all keys.
+pub(super) const SHARED: usize = 4 * TASK_ROWS;
+
+/// Query rows per task.
+pub(super) fn task_rows(batch: usize, queries: usize) -> usize {
+    if queries <= SHARED {
+        return TASK_ROWS;
+    }
+    (batch * queries / PIECES / ROWS * ROWS).clamp(ROWS, TASK_ROWS)
 }
 
 impl Cut {
-    const USUAL: Self = Self { least_pairs: 1 << 18 };
+    const USUAL: Self = Self { least_pairs: 1 << 18, least_keys: 1024 };
+
+    /// Ranges of the keys that rows see, where it pays to give each head and range to a thread.
+    pub(super) fn keys(self, shape: &Shape, seen: Range<usize>) -> Option<Vec<Range<usize>>> {
+        let blocks = shape.batch * shape.queries.div_ceil(ROWS);
+        if blocks >= PIECES || seen.len() < 4 * self.least_keys {
+            return None;
+        }
+        let parts = PIECES.div_ceil((blocks * shape.heads).max(1)).min(seen.len() / self.least_keys);
+        let wide = seen.len().div_ceil(parts).next_multiple_of(LANES);
+        Some(seen.clone().step_by(wide).map(|start| start..seen.end.min(start + wide)).collect())
+    }
 
     /// How the calls of this thread are cut.
     pub(super) fn current() -> Self {
@@ -73,7 +104,16 @@ pub(super) mod tests {
 
     /// Cuts the calls of this thread as small as possible while `work` runs.
     pub(in crate::attention) fn cut_small<T>(work: impl FnOnce() -> T) -> T {
-        let usual = CUT.replace(Cut { least_pairs: 1 });
+        cut(Cut { least_pairs: 1, least_keys: LANES }, work)
+    }
+
+    /// Cuts the calls of this thread but forward.
+    pub(in crate::attention) fn cut_gradient_small<T>(work: impl FnOnce() -> T) -> T {
+        cut(Cut { least_pairs: 1, ..Cut::USUAL }, work)
+    }
+
+    fn cut<T>(cut: Cut, work: impl FnOnce() -> T) -> T {
+        let usual = CUT.replace(cut);
         let result = work();
         CUT.set(usual);
         result
@@ -102,6 +142,38 @@ pub(super) mod tests {
             let pieces = Cut::USUAL.rows(heads, 1, &causal(length), length);
             assert!(pieces.len() == 1 && pieces[0] == (0..length), "{heads} {length}: {pieces:?}");
         }
+    }
+
+    #[test]
+    fn one_query_of_many_keys_is_cut_by_keys() {
+        let shape = |batch, heads, queries| Shape {
+            batch,
+            heads,
+            key_heads: heads,
+            queries,
+            keys: 16_384,
+            head_dim: 64,
+            value_dim: 64,
+        };
+        let pieces = |shape: Shape, keys: usize| {
+            Cut::USUAL.keys(&shape, 0..keys).map(|ranges| ranges.len() * shape.heads * shape.batch)
+        };
+        assert_eq!(pieces(shape(1, 4, 1), 16_384), Some(64));
+        assert_eq!(pieces(shape(1, 4, 1), 4096), Some(16));
+        assert_eq!(pieces(shape(8, 8, 1), 16_384), Some(64), "heads are enough");
+        assert_eq!(pieces(shape(1, 4, 1), 4095), None, "too few keys");
+        assert_eq!(pieces(shape(64, 4, 1), 16_384), None, "texts are enough");
+        assert_eq!(pieces(shape(1, 4, 16_384), 16_384), None, "rows are enough");
+        let ranges = Cut { least_keys: 16, ..Cut::USUAL }.keys(&shape(1, 4, 1), 7..120).unwrap();
+        assert_eq!(ranges, [7..39, 39..71, 71..103, 103..120]);
+    }
+
+    #[test]
+    fn forward_tasks_are_enough_for_64_threads() {
+        for (batch, queries) in [(1_usize, 2048_usize), (1, 16_384), (2, 1024), (64, 64)] {
+            assert!(batch * queries.div_ceil(task_rows(batch, queries)) >= 64, "{batch} x {queries}");
+        }
+        assert_eq!((task_rows(8, 512), task_rows(1, 16_384)), (TASK_ROWS, TASK_ROWS));
     }
 
     #[test]

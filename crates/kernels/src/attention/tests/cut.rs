@@ -1,7 +1,7 @@
 //! Work that is cut into pieces: under every mask and beside every bias, and on any number of threads.
 
 use super::*;
-use crate::attention::pieces::tests::cut_small;
+use crate::attention::pieces::tests::{cut_gradient_small, cut_small};
 
 /// Rows of five blocks, the last of them short, that are all cut apart.
 const LONG: Case = Case { shape: Shape { batch: 2, queries: 141, keys: 141, ..PLAIN.shape }, ..PLAIN };
@@ -75,6 +75,48 @@ fn threads_change_no_bit_of_pieces() {
     }
 }
 
+/// As cached decoding reads: one row or a few, also with keys that no row sees.
+#[test]
+fn few_rows_of_many_keys_in_ranges() {
+    for (queries, offset, window, sinks) in
+        [(1, 129, None, 0), (3, 120, None, 0), (35, 95, Some(90), 4), (1, 129, Some(70), 2)]
+    {
+        let shape = Shape { queries, keys: 130, ..PLAIN.shape };
+        for kind in KINDS {
+            for border in [None, Some(40)] {
+                cut_small(|| Case { shape, offset, window, sinks, border, ..PLAIN }.check(kind));
+            }
+        }
+    }
+}
+
+/// A NaN among the keys stays one, and a range whose logits are all minus infinity has no weight.
+#[test]
+fn ranges_without_weight() {
+    let case = Case { shape: Shape { queries: 1, keys: 130, ..PLAIN.shape }, offset: 129, ..PLAIN };
+    let mut inputs = case.inputs(Kind::SharedBlock);
+    for (index, x) in inputs[3].iter_mut().enumerate().filter(|(index, _)| index % 130 < 100) {
+        *x = if index < 130 { f32::NEG_INFINITY } else { *x };
+    }
+    let read = |inputs: &[Vec<f32>], fused: bool| {
+        let tensors: Vec<_> = inputs.iter().map(|x| flat(x.clone(), &Device::flex())).collect();
+        let read = || {
+            if fused {
+                case.fused(Kind::SharedBlock, &tensors)
+            } else {
+                case.reference(Kind::SharedBlock, &tensors)
+            }
+        };
+        list(cut_small(read))
+    };
+    assert_close("some ranges hidden", &read(&inputs, true), &read(&inputs, false), 2e-6);
+    inputs[3].fill(f32::NEG_INFINITY);
+    assert!(read(&inputs, true).iter().all(|x| *x == 0.0));
+    inputs[0].fill(f32::NAN);
+    inputs[3].fill(0.0);
+    assert!(read(&inputs, true).iter().all(|x| x.is_nan()));
+}
+
 /// What is cut adds the same numbers in another order: if no bit differed, nothing would have been cut.
 #[test]
 fn small_pieces_are_cut() {
@@ -82,8 +124,15 @@ fn small_pieces_are_cut() {
         let inputs = LONG.inputs(Kind::None);
         differentiate(&Device::flex(), &inputs, |inputs| LONG.fused(Kind::None, inputs)).1
     };
-    let (whole, pieces) = (gradients(), cut_small(gradients));
+    let (whole, pieces) = (gradients(), cut_gradient_small(gradients));
     assert_eq!(whole[0], pieces[0], "each row of queries has its gradient alone");
     assert_ne!(whole[1], pieces[1], "gradients of keys are added up by piece");
     assert_ne!(whole[2], pieces[2], "gradients of values are added up by piece");
+}
+
+#[test]
+fn few_rows_are_cut_by_keys() {
+    let case = Case { shape: Shape { queries: 1, keys: 130, ..PLAIN.shape }, offset: 129, ..PLAIN };
+    let read = || list(case.fused(Kind::None, &case.tensors(Kind::None)));
+    assert_ne!(read(), cut_small(read));
 }

@@ -64,6 +64,7 @@ mod testing;
 mod vjp;
 
 pub mod device;
+pub mod pieces;
 
 pub use activation::{gelu, swiglu};
 pub use adamw::{AdamW, AdamWState, adamw, adamw_all};

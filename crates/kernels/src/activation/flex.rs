@@ -38,6 +38,11 @@ fn whole_rows(hidden: usize) -> usize {
     GRAIN.div_ceil(hidden) * hidden
 }
 
+/// The tasks of an output `[rows, hidden]`, forward and backward.
+pub(crate) fn tasks(rows: usize, hidden: usize, gated: bool) -> usize {
+    (rows * hidden).div_ceil(if gated { whole_rows(hidden) } else { GRAIN })
+}
+
 /// packed `[rows, 2 hidden]` -> `[rows, hidden]`.
 pub(super) fn swiglu(packed: &[f32], hidden: usize) -> Vec<f32> {
     let chunk = whole_rows(hidden);

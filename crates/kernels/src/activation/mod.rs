@@ -12,7 +12,7 @@
 
 #[cfg(feature = "gpu")]
 mod cube;
-mod flex;
+pub(crate) mod flex;
 mod gradient;
 mod half;
 mod reference;

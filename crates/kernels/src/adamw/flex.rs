@@ -7,6 +7,11 @@ use crate::simd::vectorised;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
+/// The tasks of the update of a parameter of so many numbers.
+pub(crate) fn tasks(numbers: usize) -> usize {
+    numbers.div_ceil(GRAIN)
+}
+
 /// The new parameter, m and v; written in place where nothing else holds the tensor.
 pub(super) fn adamw(
     [parameter, gradient, m, v]: [FlexTensor; 4],

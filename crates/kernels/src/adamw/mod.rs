@@ -17,7 +17,7 @@
 
 #[cfg(feature = "gpu")]
 mod cube;
-mod flex;
+pub(crate) mod flex;
 mod reference;
 
 use crate::autodiff::{self, FusedBackend, OpTensor};

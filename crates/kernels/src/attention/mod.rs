@@ -42,7 +42,7 @@ mod inputs;
 mod keys;
 mod logits;
 mod merge;
-mod pieces;
+pub(crate) mod pieces;
 mod reference;
 mod relative;
 mod sums;

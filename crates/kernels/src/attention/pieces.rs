@@ -75,6 +75,25 @@ impl Cut {
     }
 }
 
+/// What the pieces of plain causal attention of texts of `queries` tokens weigh, in pairs of a query and a key: forward,
+/// and of the gradient.
+pub(crate) fn causal_weights(
+    batch: usize,
+    [heads, key_heads]: [usize; 2],
+    queries: usize,
+) -> [Vec<usize>; 2] {
+    let widths: Vec<usize> = (0..queries).step_by(ROWS).map(|first| queries.min(first + ROWS)).collect();
+    let pairs = |blocks: Range<usize>| widths[blocks].iter().sum::<usize>() * ROWS;
+    let of_task = task_rows(batch, queries) / ROWS;
+    let tasks = (0..widths.len()).step_by(of_task).map(|first| first..widths.len().min(first + of_task));
+    let forward: Vec<usize> = tasks.map(|blocks| heads * pairs(blocks)).collect();
+    let group = heads / key_heads;
+    let rows = Cut::USUAL.rows(batch * key_heads, group, &widths, queries);
+    let backward: Vec<usize> =
+        rows.iter().map(|rows| group * pairs(rows.start / ROWS..rows.end.div_ceil(ROWS))).collect();
+    [forward.repeat(batch), backward.repeat(batch * key_heads)]
+}
+
 /// Up to `pieces` ranges of about the same weight, which cover all.
 fn even(weights: &[usize], pieces: usize) -> Vec<Range<usize>> {
     let total: usize = weights.iter().sum();

@@ -118,6 +118,11 @@ pub(crate) fn product<T: Copy + Send>(
     out
 }
 
+/// The tiles of a product `[rows, inner] x [inner, columns]` by dot products, on rows as they lie.
+pub(crate) fn tiles([rows, columns, _]: [usize; 3]) -> usize {
+    rows.div_ceil(COLUMNS) * columns.div_ceil(COLUMNS)
+}
+
 /// The sums of `high` rows from `row` on and of one panel, in rows of [`COLUMNS`].
 fn tile(left: &Left<'_>, row: usize, high: usize, right: &Panels, panel: usize, sums: &mut [f32]) {
     for first in (0..right.pairs()).step_by(PAIRS) {

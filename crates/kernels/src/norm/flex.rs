@@ -9,6 +9,11 @@ use rayon::prelude::*;
 /// this number, and not the number of threads, decides how they round.
 const ROWS: usize = 64;
 
+/// The tasks of so many rows, forward and backward.
+pub(crate) fn tasks(rows: usize) -> usize {
+    rows.div_ceil(ROWS)
+}
+
 impl Norm {
     fn is_centred(self) -> bool {
         self.kind == Kind::Layer

@@ -143,6 +143,11 @@ pub(super) fn rotate(x: &View<4>, shape: [usize; 4], table: &Table, sign: f32) -
     turned
 }
 
+/// The tasks of one batch row of so many rows.
+pub(crate) fn tasks(length: usize) -> usize {
+    length.div_ceil(ROWS)
+}
+
 /// Each part `[batch, count, length, head_dim]`, of heads that follow one another in the source.
 fn turned_heads<const N: usize>(
     source: Source<'_>,
@@ -153,7 +158,7 @@ fn turned_heads<const N: usize>(
     let sizes = parts.each_ref().map(|part| batch * part.count * length * head_dim);
     let past = past_caches(sizes.iter().sum());
     let mut outs = sizes.map(Vec::with_capacity);
-    let per_batch = length.div_ceil(ROWS);
+    let per_batch = tasks(length);
     let all_heads = parts.iter().map(|part| part.count).sum();
     let task = |index: usize| Task {
         batch: index / per_batch,

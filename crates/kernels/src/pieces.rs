@@ -1,0 +1,49 @@
+//! How many pieces the fused operations are cut into on the CPU: so many threads have work.
+//!
+//! The numbers are those by which the operations themselves cut. Pieces of one call weigh about the same, but for
+//! attention, whose weights are given.
+
+use crate::attention::pieces::causal_weights;
+use crate::{Precision, activation, adamw, bf16, cross_entropy, matmul, norm, rotary};
+
+/// Of a product `[rows, inner] x [inner, columns]`, on so many threads.
+pub fn product(precision: Precision, [rows, columns, inner]: [usize; 3], threads: usize) -> usize {
+    match precision {
+        Precision::Bf16 if bf16::arithmetic() == bf16::Arithmetic::Dot => bf16::tiles([rows, columns, inner]),
+        _ => matmul::tiles([rows, columns, inner], threads),
+    }
+}
+
+/// Of plain causal attention of texts of some length, for so many query and key heads: what each piece weighs, forward
+/// and of the gradient.
+///
+/// # Panics
+/// There is no key head.
+pub fn attention(batch: usize, heads: [usize; 2], length: usize) -> [Vec<usize>; 2] {
+    causal_weights(batch, heads, length)
+}
+
+/// Of a normalisation of rows, in either direction.
+pub fn norm(rows: usize) -> usize {
+    norm::flex::tasks(rows)
+}
+
+/// Of an activation with an output `[rows, hidden]`, in either direction.
+pub fn activation(rows: usize, hidden: usize, gated: bool) -> usize {
+    activation::flex::tasks(rows, hidden, gated)
+}
+
+/// Of the loss of rows, in either direction.
+pub fn loss(rows: usize, classes: usize) -> usize {
+    cross_entropy::flex::tasks(rows, classes)
+}
+
+/// Of the update of a parameter of so many numbers.
+pub fn update(numbers: usize) -> usize {
+    adamw::flex::tasks(numbers)
+}
+
+/// Of a rotation of the heads of texts of some length, forward.
+pub fn rotation(batch: usize, length: usize) -> usize {
+    batch * rotary::flex::tasks(length)
+}

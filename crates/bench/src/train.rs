@@ -48,10 +48,29 @@ pub fn run(
         least: linear.least + half(scores.least),
         peak_bytes: None,
     };
-    let tokens = config.train.batch_tokens;
-    let record = |case: String, timing: &Timing| {
-        Record::new("train", case, Direction::Step, &bench.device_name, timing).reading(tokens)
-    };
+    let record = |case: String, timing: &Timing| step_record(bench, config, case, timing);
+    let sizes = sizes(config, &resolved);
+    let launches = Some(counts.launched()).filter(|launches| *launches > 0);
+    let uploaded = launches.map(|_| counts.uploaded);
+    show(Record { launches, uploaded, ..record(sizes.clone(), &step).against(PLAIN, times.get(3)) })?;
+    show(record(format!("{sizes}, products"), &products))
+}
+
+/// Times training steps alone.
+pub(crate) fn step(bench: &Bench, config: &RunConfig, dataset: &Dataset) -> Result<Record> {
+    let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
+    let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
+    let times = bench.clock.time(&mut [steps(bench, &run, dataset, &resolved, bench.reference)?])?;
+    Ok(step_record(bench, config, sizes(config, &resolved), &times[0]))
+}
+
+fn step_record(bench: &Bench, config: &RunConfig, case: String, timing: &Timing) -> Record {
+    let record = Record::new("train", case, Direction::Step, &bench.device_name, timing);
+    record.reading(config.train.batch_tokens)
+}
+
+/// The encoding and the sizes of a step, in words.
+fn sizes(config: &RunConfig, resolved: &Resolved) -> String {
     let mut sizes = format!(
         "{}, {} x {}, {} x {}",
         config.position.name(),
@@ -63,10 +82,7 @@ pub fn run(
     if config.train.precision != Precision::F32 {
         sizes = format!("{sizes}, {}", config.train.precision);
     }
-    let launches = Some(counts.launched()).filter(|launches| *launches > 0);
-    let uploaded = launches.map(|_| counts.uploaded);
-    show(Record { launches, uploaded, ..record(sizes.clone(), &step).against(PLAIN, times.get(3)) })?;
-    show(record(format!("{sizes}, products"), &products))
+    sizes
 }
 
 /// A step of a training of its own.
@@ -89,6 +105,22 @@ fn steps<'a>(
     }))
 }
 
+/// The channels that go into and come out of each linear map of a model.
+pub(crate) fn weights(resolved: &Resolved) -> Vec<(usize, usize)> {
+    let d = resolved.dimensions;
+    let inner = resolved.feed_forward_width;
+    let gated = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 2 * inner } else { inner };
+    let of_layer = [
+        (d.width, (d.heads + 2 * d.kv_heads) * d.head_dim),
+        (d.heads * d.head_dim, d.width),
+        (d.width, gated),
+        (inner, d.width),
+    ];
+    let mut all = of_layer.repeat(d.layers);
+    all.push((d.width, d.vocab_size));
+    all
+}
+
 /// The matrix products of a step: those with weights (forward, and backward for both sides), and those of
 /// attention over the whole square (forward two, backward five: the scores again, and four gradients).
 fn products<'a>(bench: &'a Bench, config: &RunConfig, resolved: &Resolved) -> [Subject<'a>; 2] {
@@ -96,18 +128,7 @@ fn products<'a>(bench: &'a Bench, config: &RunConfig, resolved: &Resolved) -> [S
     let (length, batch) = (config.train.length, config.train.micro_batch());
     let (times, precision) = (config.train.accumulation, config.train.precision);
     let rows = batch * length;
-    let inner = resolved.feed_forward_width;
-    let gated = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 2 * inner } else { inner };
-    let mut shapes = Vec::new();
-    for _ in 0..d.layers {
-        shapes.extend([
-            (d.width, (d.heads + 2 * d.kv_heads) * d.head_dim),
-            (d.heads * d.head_dim, d.width),
-            (d.width, gated),
-            (inner, d.width),
-        ]);
-    }
-    shapes.push((d.width, d.vocab_size));
+    let shapes = weights(resolved);
     let device = &bench.device;
     // Tensors of one shape are shared: every product reads them and writes a new one.
     let made: Rc<RefCell<Vec<Tensor<2>>>> = Rc::default();

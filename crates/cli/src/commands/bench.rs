@@ -6,7 +6,7 @@ use crate::options::{Compute, ConfigArgument, introduce};
 use crate::output::{data, status};
 use crate::terminal::Terminal;
 use clap::{Args, Subcommand};
-use longwave_bench::{Bench, Clock, Record, attention, eval, export, growth, record, rope, train};
+use longwave_bench::{Bench, Clock, Record, attention, eval, export, growth, record, rope, scaling, train};
 use longwave_core::{Error, Result, file};
 use longwave_experiment::open_data;
 use longwave_position::{Lengths, Tokens};
@@ -34,6 +34,8 @@ enum BenchKind {
     Eval(BenchEval),
     /// How the time of a token grows with the length of a text and the width of the model: charts with a fit
     Growth(BenchGrowth),
+    /// What more threads give: training steps and a long text on 1, 2, 4, .. threads, and the pieces of each operation
+    Scaling(BenchScaling),
 }
 
 // What every benchmark takes; no doc comment, since clap would show it as the description of the command.
@@ -128,6 +130,15 @@ struct BenchGrowth {
     out: PathBuf,
 }
 
+#[derive(Args, Debug)]
+struct BenchScaling {
+    #[command(flatten)]
+    model: BenchModel,
+    /// The long text's length, in tokens or as a multiple of the training length such as `8L`; 16,384 tokens unless given
+    #[arg(long, value_name = "N")]
+    length: Option<Tokens>,
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.kind {
@@ -167,7 +178,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             shown(&own.model.measuring, |show| eval::run(&bench, &config, vocab, &lengths, show))
         }
         BenchKind::Growth(own) => run_growth(own),
+        BenchKind::Scaling(own) => run_scaling(own),
     }
+}
+
+/// Measures all numbers of threads, then shows the pieces of each operation.
+fn run_scaling(own: &BenchScaling) -> Result<()> {
+    let config = own.model.load()?;
+    let measuring = &own.model.measuring;
+    let bench = open(measuring)?;
+    let dataset = open_data(&config.data, &mut Terminal::default())?;
+    let length = match &own.length {
+        None => scaling::LENGTH,
+        Some(length) => in_tokens(std::slice::from_ref(length), config.train.length)?[0],
+    };
+    shown(measuring, |show| scaling::run(&bench, &config, &dataset, length, scaling::threads(), show))?;
+    let operations = scaling::operations(&config, dataset.tokenizer().vocab_size(), length)?;
+    if measuring.json {
+        return operations.iter().try_for_each(|operation| data(&(operation.json()? + "\n")));
+    }
+    data(&format!("\n{}\n", scaling::table(&operations)))
 }
 
 /// Measures both curves, tells their fits and writes their charts and tables.

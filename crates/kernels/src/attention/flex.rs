@@ -1,8 +1,9 @@
 //! Attention on the CPU, a block of queries at a time.
 //!
 //! A block is 32 query rows of one head, with all keys that any of them sees: its logits take 2 MiB at 16,384
-//! keys. The gradient (`gradient.rs`) takes one batch row and key head at a time, so that what a key receives
-//! is added in one order. The products take 75% to 90% of the time: at 64 channels they run at 100 to 114
+//! keys. The gradient (`backward.rs`) takes one batch row and key head at a time, in pieces of rows where
+//! these are few, so that what a key receives is added in one order. Few rows over many keys are cut by keys
+//! (`flex/split.rs`). The products take 75% to 90% of the time: at 64 channels they run at 100 to 114
 //! GFLOP/s on a Zen 4 core.
 //!
 //! **What paid:** transposing the keys of a long text once and not for every 128 queries, which took 7% of

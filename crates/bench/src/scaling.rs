@@ -1,0 +1,280 @@
+//! `bench scaling`: what more threads give.
+//!
+//! Measured: training steps of a config, and one pass over a long text, on 1, 2, 4, .. threads. Counted: the pieces that
+//! each operation of a step is cut into, and how much faster these let 8, 16 and 64 cores be at best, if moving data and
+//! waiting cost nothing.
+
+use crate::clock::Timing;
+use crate::record::Record;
+use crate::{Bench, eval, train};
+use longwave_core::{Error, Result};
+use longwave_data::Dataset;
+use longwave_kernels::pieces;
+use longwave_model::config::{FeedForwardKind, Resolved};
+use longwave_train::RunConfig;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// The long text's tokens, unless asked for otherwise.
+pub const LENGTH: usize = 16_384;
+/// The cores that the table is for.
+pub const CORES: [usize; 3] = [8, 16, 64];
+
+/// Rounds over all numbers of threads: a machine's speed wanders.
+const ROUNDS: usize = 3;
+const ONE: &str = "one thread";
+
+/// An operation of a training step, or of reading the long text.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Operation {
+    /// `scaling`, as in a [`Record`].
+    pub bench: &'static str,
+    /// In words.
+    pub operation: &'static str,
+    /// The tokens of a text that it is counted for.
+    pub length: usize,
+    /// The fewest and the most pieces of one call on 64 threads.
+    pub pieces: [usize; 2],
+    /// The best speed-up on each of [`CORES`], over all calls.
+    pub best: [f64; 3],
+}
+
+impl Operation {
+    /// `calls` gives the weights of the pieces of each call, on so many threads.
+    fn new(operation: &'static str, length: usize, calls: impl Fn(usize) -> Vec<Vec<usize>>) -> Self {
+        let best = CORES.map(|cores| {
+            let calls = calls(cores);
+            let work: usize = calls.iter().flatten().sum();
+            let time: f64 = calls.iter().map(|weights| longest_first(weights, cores)).sum();
+            work as f64 / time.max(1.0)
+        });
+        let counts = || calls(CORES[CORES.len() - 1]).into_iter().map(|weights| weights.len());
+        let pieces = [counts().min().unwrap_or(0), counts().max().unwrap_or(0)];
+        Self { bench: "scaling", operation, length, pieces, best }
+    }
+
+    /// The operation as one line of JSON.
+    ///
+    /// # Errors
+    /// A number that JSON has no form for.
+    pub fn json(&self) -> Result<String> {
+        serde_json::to_string(self)
+            .map_err(|error| Error::failed(format!("an operation cannot be written as JSON: {error}")))
+    }
+}
+
+/// The time of pieces on some cores, where the heaviest piece that is left goes to the core that is free first.
+fn longest_first(weights: &[usize], cores: usize) -> f64 {
+    let mut sorted = weights.to_vec();
+    sorted.sort_unstable_by(|a, b| b.cmp(a));
+    let mut loads = vec![0; cores];
+    for weight in sorted {
+        if let Some(load) = loads.iter_mut().min() {
+            *load += weight;
+        }
+    }
+    loads.into_iter().max().unwrap_or(0) as f64
+}
+
+/// The operations of a training step, and attention to a long text.
+///
+/// # Errors
+/// The config does not fit the vocabulary.
+pub fn operations(config: &RunConfig, vocab_size: usize, length: usize) -> Result<Vec<Operation>> {
+    let resolved = config.model.resolve(vocab_size, config.train.length)?;
+    let (batch, trained) = (config.train.micro_batch(), config.train.length);
+    let mut all = of_step(config, &resolved, [batch, trained]);
+    all.extend(attention([batch, trained], &resolved));
+    all.extend(attention([1, length], &resolved));
+    Ok(all)
+}
+
+fn of_step(config: &RunConfig, resolved: &Resolved, [batch, length]: [usize; 2]) -> Vec<Operation> {
+    let d = resolved.dimensions;
+    let rows = batch * length;
+    let weights = train::weights(resolved);
+    let product = |shape: [usize; 3], threads: usize| {
+        let count = pieces::product(config.train.precision, shape, threads);
+        vec![shape.iter().product::<usize>() / count; count]
+    };
+    // Products of a map from i to o channels: forward, and for both gradients.
+    let forward = |threads| weights.iter().map(|&(i, o)| product([rows, o, i], threads)).collect();
+    let backward = |threads| {
+        let both =
+            |&(i, o): &(usize, usize)| [product([rows, i, o], threads), product([i, o, rows], threads)];
+        weights.iter().flat_map(both).collect()
+    };
+    let equal = |pieces: usize| vec![vec![1; pieces]];
+    let gated = resolved.config.feed_forward == FeedForwardKind::Swiglu;
+    let hidden = resolved.feed_forward_width;
+    let update =
+        || -> Vec<Vec<usize>> { weights.iter().map(|&(i, o)| vec![1; pieces::update(i * o)]).collect() };
+    vec![
+        Operation::new("products, forward", length, forward),
+        Operation::new("products, backward", length, backward),
+        Operation::new("norm", length, |_| equal(pieces::norm(rows))),
+        Operation::new("rotation", length, |_| equal(pieces::rotation(batch, length))),
+        Operation::new("activation", length, |_| equal(pieces::activation(rows, hidden, gated))),
+        Operation::new("loss", length, |_| equal(pieces::loss(rows, d.vocab_size))),
+        Operation::new("optimizer", length, |_| update()),
+    ]
+}
+
+fn attention([batch, length]: [usize; 2], resolved: &Resolved) -> [Operation; 2] {
+    let d = resolved.dimensions;
+    let [forward, backward] = pieces::attention(batch, [d.heads, d.kv_heads], length);
+    [
+        Operation::new("attention, forward", length, |_| vec![forward.clone()]),
+        Operation::new("attention, backward", length, |_| vec![backward.clone()]),
+    ]
+}
+
+/// The operations as a table, with what it assumes.
+pub fn table(operations: &[Operation]) -> String {
+    let mut text = format!("{:20} {:>7} {:>12}", "operation", "length", "pieces");
+    for cores in CORES {
+        // Writing into a string cannot fail; here and below.
+        let _ = write!(text, " {:>9}", format!("{cores} cores"));
+    }
+    for Operation { operation, length, pieces: [fewest, most], best, .. } in operations {
+        let pieces = if fewest == most { fewest.to_string() } else { format!("{fewest} to {most}") };
+        let _ = write!(text, "\n{operation:20} {length:>7} {pieces:>12}");
+        for best in best {
+            let _ = write!(text, " {:>9}", format!("{best:.1}x"));
+        }
+    }
+    text + "\n\npieces: of one call, on 64 threads; attention plain causal\n\
+        cores: the best speed-up that the pieces allow, the heaviest first, if moving data and waiting cost nothing"
+}
+
+/// The threads that there are.
+pub fn threads() -> usize {
+    rayon::current_num_threads()
+}
+
+/// Times training steps and one pass over a text of `length` tokens on each number of threads up to `most`.
+///
+/// # Errors
+/// The bench is not on the CPU, a pool of threads cannot be made, or a benchmark fails.
+pub fn run(
+    bench: &Bench,
+    config: &RunConfig,
+    dataset: &Dataset,
+    length: usize,
+    most: usize,
+    show: &mut dyn FnMut(Record) -> Result<()>,
+) -> Result<()> {
+    let bench = Bench { alone: true, ..bench.clone() };
+    if bench.device != burn::tensor::Device::flex() {
+        return Err(Error::value("--device", &bench.device_name, "threads are those of the CPU")
+            .hint("use `--device cpu`"));
+    }
+    let counts = counts(most);
+    let vocab = dataset.tokenizer().vocab_size();
+    let mut rounds: Vec<[Vec<Record>; 2]> = vec![[Vec::new(), Vec::new()]; counts.len()];
+    for _ in 0..ROUNDS {
+        for (threads, [steps, readings]) in counts.iter().zip(&mut rounds) {
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(*threads)
+                .build()
+                .map_err(|error| Error::failed(format!("{threads} threads cannot be started: {error}")))?;
+            let [step, reading] = pool.install(|| -> Result<_> {
+                let step = train::step(&bench, config, dataset)?;
+                let mut readings = Vec::new();
+                eval::run(&bench, config, vocab, &[length], &mut |record| {
+                    readings.push(record);
+                    Ok(())
+                })?;
+                Ok([step, readings.remove(0)])
+            })?;
+            steps.push(step);
+            readings.push(reading);
+        }
+    }
+    for kind in 0..2 {
+        let timings: Vec<Timing> = rounds.iter().map(|round| over_rounds(&round[kind])).collect();
+        for (threads, (round, timing)) in counts.iter().zip(rounds.iter().zip(&timings)) {
+            let first = &round[kind][0];
+            let case = format!("{}, {threads} threads", first.case);
+            let record = Record::new("scaling", case, first.direction, &bench.device_name, timing);
+            let record = Record { threads: *threads, ..record.reading(first.tokens.unwrap_or(0)) };
+            show(record.against(ONE, (*threads > 1).then_some(&timings[0])))?;
+        }
+    }
+    Ok(())
+}
+
+/// 1, 2, 4, .. and the most.
+fn counts(most: usize) -> Vec<usize> {
+    let mut counts: Vec<usize> =
+        std::iter::successors(Some(1), |count| Some(2 * count)).take_while(|count| *count < most).collect();
+    counts.push(most.max(1));
+    counts
+}
+
+/// The median of the rounds' medians, and the fastest run of all.
+fn over_rounds(records: &[Record]) -> Timing {
+    let mut medians: Vec<f64> = records.iter().map(|record| record.seconds).collect();
+    medians.sort_unstable_by(f64::total_cmp);
+    let least = records.iter().map(|record| record.seconds_min).fold(f64::INFINITY, f64::min);
+    Timing { median: medians[medians.len() / 2], least, peak_bytes: records[0].peak_bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Direction;
+    use crate::testing::{alone, bench};
+    use crate::train::tests::small;
+
+    #[test]
+    fn the_heaviest_piece_is_given_away_first() {
+        let _alone = alone();
+        assert_eq!(longest_first(&[1, 1, 1, 3], 2), 3.0);
+        assert_eq!(longest_first(&[2; 5], 4), 4.0);
+        assert_eq!(longest_first(&[], 4), 0.0);
+        let even = Operation::new("even", 1, |_| vec![vec![1; 16]]);
+        assert_eq!((even.pieces, even.best), ([16, 16], [8.0, 16.0, 16.0]));
+        let two = Operation::new("two calls", 1, |_| vec![vec![8], vec![1; 8]]);
+        assert_eq!((two.pieces, two.best[0]), ([1, 8], 16.0 / 9.0));
+    }
+
+    #[test]
+    fn threads_are_doubled_up_to_all() {
+        let _alone = alone();
+        assert_eq!((counts(1), counts(2), counts(6)), (vec![1], vec![1, 2], vec![1, 2, 4, 6]));
+    }
+
+    #[test]
+    fn a_long_text_has_work_for_64_cores() {
+        let _alone = alone();
+        let (_folder, mut config, dataset) = small();
+        (config.run.model.width, config.run.model.heads) = (Some(256), Some(4));
+        let all = operations(&config.run, dataset.tokenizer().vocab_size(), LENGTH).unwrap();
+        let long = all.iter().filter(|operation| operation.length == LENGTH).collect::<Vec<_>>();
+        assert_eq!(long.len(), 2);
+        for operation in long {
+            assert!(operation.pieces[0] >= 64 && operation.best[2] > 50.0, "{operation:?}");
+        }
+        let text = table(&all);
+        for part in ["products, backward", "optimizer", "attention, backward    16384", "64 cores"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+
+    #[test]
+    fn every_number_of_threads_is_measured() {
+        let _alone = alone();
+        let (_folder, config, dataset) = small();
+        let mut records = Vec::new();
+        run(&bench(), &config.run, &dataset, 64, 3, &mut |record| {
+            records.push(record);
+            Ok(())
+        })
+        .unwrap();
+        let threads: Vec<usize> = records.iter().map(|record| record.threads).collect();
+        assert_eq!(threads, [1, 2, 3, 1, 2, 3]);
+        assert_eq!((records[0].direction, records[3].direction), (Direction::Step, Direction::Forward));
+        assert!(records.iter().all(|record| record.speedup.is_some() == (record.threads > 1)));
+    }
+}

@@ -195,7 +195,8 @@ pub fn run(
         let timings: Vec<Timing> = rounds.iter().map(|round| over_rounds(&round[kind])).collect();
         for (threads, (round, timing)) in counts.iter().zip(rounds.iter().zip(&timings)) {
             let first = &round[kind][0];
-            let case = format!("{}, {threads} threads", first.case);
+            let plural = if *threads == 1 { "" } else { "s" };
+            let case = format!("{}, {threads} thread{plural}", first.case);
             let record = Record::new("scaling", case, first.direction, &bench.device_name, timing);
             let record = Record { threads: *threads, ..record.reading(first.tokens.unwrap_or(0)) };
             show(record.against(ONE, (*threads > 1).then_some(&timings[0])))?;

@@ -33,22 +33,21 @@ pub struct Operation {
     pub operation: &'static str,
     /// The tokens of a text that it is counted for.
     pub length: usize,
-    /// The fewest and the most pieces of one call on 64 threads.
+    /// The fewest and the most pieces of one call.
     pub pieces: [usize; 2],
     /// The best speed-up on each of [`CORES`], over all calls.
     pub best: [f64; 3],
 }
 
 impl Operation {
-    /// `calls` gives the weights of the pieces of each call, on so many threads.
-    fn new(operation: &'static str, length: usize, calls: impl Fn(usize) -> Vec<Vec<usize>>) -> Self {
+    /// `calls` are the weights of the pieces of each call.
+    fn new(operation: &'static str, length: usize, calls: &[Vec<usize>]) -> Self {
+        let work: usize = calls.iter().flatten().sum();
         let best = CORES.map(|cores| {
-            let calls = calls(cores);
-            let work: usize = calls.iter().flatten().sum();
             let time: f64 = calls.iter().map(|weights| longest_first(weights, cores)).sum();
             work as f64 / time.max(1.0)
         });
-        let counts = || calls(CORES[CORES.len() - 1]).into_iter().map(|weights| weights.len());
+        let counts = || calls.iter().map(Vec::len);
         let pieces = [counts().min().unwrap_or(0), counts().max().unwrap_or(0)];
         Self { bench: "scaling", operation, length, pieces, best }
     }
@@ -93,30 +92,26 @@ fn of_step(config: &RunConfig, resolved: &Resolved, [batch, length]: [usize; 2])
     let d = resolved.dimensions;
     let rows = batch * length;
     let weights = train::weights(resolved);
-    let product = |shape: [usize; 3], threads: usize| {
-        let count = pieces::product(config.train.precision, shape, threads);
+    let product = |shape: [usize; 3]| {
+        let count = pieces::product(config.train.precision, shape);
         vec![shape.iter().product::<usize>() / count; count]
     };
     // Products of a map from i to o channels: forward, and for both gradients.
-    let forward = |threads| weights.iter().map(|&(i, o)| product([rows, o, i], threads)).collect();
-    let backward = |threads| {
-        let both =
-            |&(i, o): &(usize, usize)| [product([rows, i, o], threads), product([i, o, rows], threads)];
-        weights.iter().flat_map(both).collect()
-    };
+    let forward: Vec<_> = weights.iter().map(|&(i, o)| product([rows, o, i])).collect();
+    let backward: Vec<_> =
+        weights.iter().flat_map(|&(i, o)| [product([rows, i, o]), product([i, o, rows])]).collect();
     let equal = |pieces: usize| vec![vec![1; pieces]];
     let gated = resolved.config.feed_forward == FeedForwardKind::Swiglu;
     let hidden = resolved.feed_forward_width;
-    let update =
-        || -> Vec<Vec<usize>> { weights.iter().map(|&(i, o)| vec![1; pieces::update(i * o)]).collect() };
+    let update: Vec<_> = weights.iter().map(|&(i, o)| vec![1; pieces::update(i * o)]).collect();
     vec![
-        Operation::new("products, forward", length, forward),
-        Operation::new("products, backward", length, backward),
-        Operation::new("norm", length, |_| equal(pieces::norm(rows))),
-        Operation::new("rotation", length, |_| equal(pieces::rotation(batch, length))),
-        Operation::new("activation", length, |_| equal(pieces::activation(rows, hidden, gated))),
-        Operation::new("loss", length, |_| equal(pieces::loss(rows, d.vocab_size))),
-        Operation::new("optimizer", length, |_| update()),
+        Operation::new("products, forward", length, &forward),
+        Operation::new("products, backward", length, &backward),
+        Operation::new("norm", length, &equal(pieces::norm(rows))),
+        Operation::new("rotation", length, &equal(pieces::rotation(batch, length))),
+        Operation::new("activation", length, &equal(pieces::activation(rows, hidden, gated))),
+        Operation::new("loss", length, &equal(pieces::loss(rows, d.vocab_size))),
+        Operation::new("optimizer", length, &update),
     ]
 }
 
@@ -124,8 +119,8 @@ fn attention([batch, length]: [usize; 2], resolved: &Resolved) -> [Operation; 2]
     let d = resolved.dimensions;
     let [forward, backward] = pieces::attention(batch, [d.heads, d.kv_heads], length);
     [
-        Operation::new("attention, forward", length, |_| vec![forward.clone()]),
-        Operation::new("attention, backward", length, |_| vec![backward.clone()]),
+        Operation::new("attention, forward", length, &[forward]),
+        Operation::new("attention, backward", length, &[backward]),
     ]
 }
 
@@ -143,7 +138,7 @@ pub fn table(operations: &[Operation]) -> String {
             let _ = write!(text, " {:>9}", format!("{best:.1}x"));
         }
     }
-    text + "\n\npieces: of one call, on 64 threads; attention plain causal\n\
+    text + "\n\npieces: of one call; attention plain causal\n\
         cores: the best speed-up that the pieces allow, the heaviest first, if moving data and waiting cost nothing"
 }
 
@@ -234,9 +229,9 @@ mod tests {
         assert_eq!(longest_first(&[1, 1, 1, 3], 2), 3.0);
         assert_eq!(longest_first(&[2; 5], 4), 4.0);
         assert_eq!(longest_first(&[], 4), 0.0);
-        let even = Operation::new("even", 1, |_| vec![vec![1; 16]]);
+        let even = Operation::new("even", 1, &[vec![1; 16]]);
         assert_eq!((even.pieces, even.best), ([16, 16], [8.0, 16.0, 16.0]));
-        let two = Operation::new("two calls", 1, |_| vec![vec![8], vec![1; 8]]);
+        let two = Operation::new("two calls", 1, &[vec![8], vec![1; 8]]);
         assert_eq!((two.pieces, two.best[0]), ([1, 8], 16.0 / 9.0));
     }
 

@@ -152,58 +152,32 @@ unsafe fn matmul_at(
 /// registers.
 const COLUMNS: usize = if cfg!(miri) { 4 } else { 64 };
 /// The fewest and the most rows of a tile of whole rows.
-const ROWS: (usize, usize) = if cfg!(miri) { (4, 8) } else { (64, 512) };
+const ROWS: (usize, usize) = if cfg!(miri) { (4, 8) } else { (64, 256) };
 /// Multiplications that other threads cannot help with: waking them takes longer.
 const ALONE: usize = if cfg!(miri) { 1 << 6 } else { 1 << 17 };
-/// Tiles that a product is cut into if its shape allows: work for so many threads.
+/// Tiles that a product is cut into if its shape allows: work for so many threads. One with more than 4,096 rows has more.
 const TILES: usize = 16;
-/// The same for more threads than half of those.
-const MORE_TILES: usize = 64;
-/// The fewest multiplications of a tile when there are more.
-const TILE_WORK: usize = if cfg!(miri) { 1 << 6 } else { 1 << 20 };
-/// Of tiles of no more rows and columns than this, the `gemm` crate adds up the inner dimension in other parts.
-const SMALL: usize = 64;
 
-/// Rows and columns of the tiles in which a product is computed.
-///
-/// Every element is summed along the whole inner dimension, in an order that no tile changes (but a small one, which is
-/// avoided). So the number of threads may decide how high tiles are, and changes no bit: few threads want high ones, for
-/// each tile lays out the right matrix anew. At 64 rows a tile this takes a tenth of the time.
-fn tile(rows: usize, columns: usize, inner: usize, threads: usize) -> (usize, usize) {
+/// Rows and columns of the tiles in which a product is computed. They depend on the shape alone, so that every
+/// element is summed in the same order whatever the number of threads.
+fn tile(rows: usize, columns: usize, inner: usize) -> (usize, usize) {
     if rows * columns * inner <= ALONE {
         return (rows, columns);
     }
-    // Activations times weights: whole rows, for which the weights are laid out once a tile. The gradient of weights, or
-    // few rows: narrow columns, then rows until there is enough to share.
-    let whole = rows >= inner && rows >= 2 * ROWS.0;
-    let wide = if whole { columns } else { COLUMNS };
-    let high = |tiles: usize| {
-        if whole {
-            rows.div_ceil(tiles).next_multiple_of(ROWS.0).min(ROWS.1)
-        } else {
-            let across = columns.div_ceil(COLUMNS);
-            rows.div_ceil((tiles / 2).div_ceil(across)).next_multiple_of(ROWS.0 / 2)
-        }
-    };
-    let usual = high(TILES);
-    if 2 * threads <= TILES {
-        return (usual, wide);
+    if rows >= inner && rows >= 2 * ROWS.0 {
+        // Activations times weights: whole rows, for which the weights are laid out once a tile. With 64 rows a tile this
+        // takes a tenth of the time.
+        return (rows.div_ceil(TILES).next_multiple_of(ROWS.0).min(ROWS.1), columns);
     }
-    let least = high(MORE_TILES).max(TILE_WORK.div_ceil(wide * inner).next_multiple_of(ROWS.0 / 2));
-    // None of the tiles is small, as they were not without this.
-    let adds_alike = |high: usize| {
-        let last = rows % high;
-        let few =
-            |rows: usize| rows == 1 || rows <= SMALL && (wide <= SMALL || !columns.is_multiple_of(wide));
-        !few(high.min(rows)) && (last == 0 || !few(last))
-    };
-    let finer = (least..usual).step_by(ROWS.0 / 2).find(|high| adds_alike(*high) && adds_alike(usual));
-    (finer.unwrap_or(usual), wide)
+    // The gradient of weights, or few rows: narrow columns, then rows until there is enough to share.
+    let across = columns.div_ceil(COLUMNS);
+    let down = rows.div_ceil((TILES / 2).div_ceil(across)).next_multiple_of(ROWS.0 / 2);
+    (down, COLUMNS)
 }
 
-/// The tiles of a product `[rows, inner] x [inner, columns]` on so many threads.
-pub(crate) fn tiles([rows, columns, inner]: [usize; 3], threads: usize) -> usize {
-    let (high, wide) = tile(rows, columns, inner, threads);
+/// The tiles of a product `[rows, inner] x [inner, columns]`.
+pub(crate) fn tiles([rows, columns, inner]: [usize; 3]) -> usize {
+    let (high, wide) = tile(rows, columns, inner);
     rows.div_ceil(high) * columns.div_ceil(wide)
 }
 
@@ -218,7 +192,7 @@ pub(crate) fn parallel_matmul(left: Matrix<'_>, right: Matrix<'_>, onto: Option<
     if rows * columns * inner == 0 {
         return onto.map_or_else(|| vec![0.0; rows * columns], <[f32]>::to_vec);
     }
-    let (high, wide) = tile(rows, columns, inner, rayon::current_num_threads());
+    let (high, wide) = tile(rows, columns, inner);
     if right.strides.1 != 1 && rows.div_ceil(high) > 1 && wide == columns {
         // Every tile would turn the same matrix.
         let turned = turned(right);
@@ -340,22 +314,12 @@ mod tests {
         }
     }
 
-    /// Also where many threads take lower tiles.
     #[test]
     fn the_number_of_threads_changes_no_bit() {
         let pools =
             [1, 3, 64].map(|threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap());
-        let mut finer = 0;
-        for [rows, columns, inner] in [
-            [700, 200, 96],
-            [4096, 384, 128],
-            [4161, 130, 128],
-            [1025, 512, 1000],
-            [3000, 60, 700],
-            [200, 700, 1000],
-            [256, 512, 1111],
-            [320, 130, 3000],
-        ] {
+        for [rows, columns, inner] in [[700, 200, 96], [4161, 130, 128], [1025, 512, 1000], [200, 700, 1000]]
+        {
             let (a, b) = (numbers(1, rows * inner), numbers(2, inner * columns));
             let right = Matrix::new(&b, inner, columns, columns);
             let lefts = [Matrix::new(&a, rows, inner, inner), Matrix::strided(&a, rows, inner, (1, rows))];
@@ -364,17 +328,14 @@ mod tests {
                     pools.each_ref().map(|pool| pool.install(|| parallel_matmul(left, right, None)));
                 assert!(one == three && one == many, "{rows} x {columns} x {inner}");
             }
-            finer += usize::from(tiles([rows, columns, inner], 64) > tiles([rows, columns, inner], 1));
         }
-        assert!(finer >= 4, "{finer} of the shapes are cut finer");
     }
 
     #[test]
-    fn large_products_have_tiles_for_64_threads() {
-        for shape in [[4096, 384, 128], [4096, 128, 512], [16_384, 768, 256]] {
-            assert!(tiles(shape, 64) >= 64 && tiles(shape, 2) < 64, "{shape:?}");
-        }
-        assert!(tiles([256, 1024, 4096], 64) >= 32);
-        assert_eq!(tiles([64, 64, 64], 64), tiles([64, 64, 64], 2), "a small product is not cut finer");
+    fn large_products_have_tiles_for_many_threads() {
+        assert_eq!(tiles([4096, 384, 128]), 16);
+        assert_eq!(tiles([16_384, 768, 256]), 64);
+        assert!(tiles([256, 1024, 4096]) >= 16);
+        assert_eq!(tiles([32, 32, 32]), 1, "a small product is not cut");
     }
 }

@@ -6,11 +6,11 @@
 use crate::attention::pieces::causal_weights;
 use crate::{Precision, activation, adamw, bf16, cross_entropy, matmul, norm, rotary};
 
-/// Of a product `[rows, inner] x [inner, columns]`, on so many threads.
-pub fn product(precision: Precision, [rows, columns, inner]: [usize; 3], threads: usize) -> usize {
+/// Of a product `[rows, inner] x [inner, columns]`, given as its rows, columns and inner size.
+pub fn product(precision: Precision, shape: [usize; 3]) -> usize {
     match precision {
-        Precision::Bf16 if bf16::arithmetic() == bf16::Arithmetic::Dot => bf16::tiles([rows, columns, inner]),
-        _ => matmul::tiles([rows, columns, inner], threads),
+        Precision::Bf16 if bf16::arithmetic() == bf16::Arithmetic::Dot => bf16::tiles(shape),
+        _ => matmul::tiles(shape),
     }
 }
 

@@ -103,7 +103,7 @@ fn of_step(config: &RunConfig, resolved: &Resolved, [batch, length]: [usize; 2])
     let equal = |pieces: usize| vec![vec![1; pieces]];
     let gated = resolved.config.feed_forward == FeedForwardKind::Swiglu;
     let hidden = resolved.feed_forward_width;
-    let update: Vec<_> = weights.iter().map(|&(i, o)| vec![1; pieces::update(i * o)]).collect();
+    let update: usize = weights.iter().map(|&(i, o)| pieces::update(i * o)).sum();
     vec![
         Operation::new("products, forward", length, &forward),
         Operation::new("products, backward", length, &backward),
@@ -111,7 +111,7 @@ fn of_step(config: &RunConfig, resolved: &Resolved, [batch, length]: [usize; 2])
         Operation::new("rotation", length, &equal(pieces::rotation(batch, length))),
         Operation::new("activation", length, &equal(pieces::activation(rows, hidden, gated))),
         Operation::new("loss", length, &equal(pieces::loss(rows, d.vocab_size))),
-        Operation::new("optimizer", length, &update),
+        Operation::new("optimizer", length, &equal(update)),
     ]
 }
 

@@ -38,7 +38,7 @@ pub fn loss(rows: usize, classes: usize) -> usize {
     cross_entropy::flex::tasks(rows, classes)
 }
 
-/// Of the update of a parameter of so many numbers.
+/// What a parameter of so many numbers adds to those of an update.
 pub fn update(numbers: usize) -> usize {
     adamw::flex::tasks(numbers)
 }

@@ -1,4 +1,4 @@
-//! The update on the CPU: one pass over the four tensors.
+//! The update on the CPU: one pass over the four tensors of every parameter.
 
 use super::{AdamW, Factors};
 use crate::autodiff::{compact, values};
@@ -7,27 +7,31 @@ use crate::simd::vectorised;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
-/// The tasks of the update of a parameter of so many numbers.
+/// The tasks that a parameter of so many numbers adds to an update.
 pub(crate) fn tasks(numbers: usize) -> usize {
     numbers.div_ceil(GRAIN)
 }
 
-/// The new parameter, m and v; written in place where nothing else holds the tensor.
-pub(super) fn adamw(
-    [parameter, gradient, m, v]: [FlexTensor; 4],
-    options: &AdamW,
-) -> (FlexTensor, FlexTensor, FlexTensor) {
-    let factors = options.factors();
-    let gradient = values(&gradient);
-    let [mut parameter, mut m, mut v] = [parameter, m, v].map(compact);
-    parameter
-        .storage_mut::<f32>()
-        .par_chunks_mut(GRAIN)
-        .zip(m.storage_mut::<f32>().par_chunks_mut(GRAIN))
-        .zip(v.storage_mut::<f32>().par_chunks_mut(GRAIN))
-        .zip(gradient.par_chunks(GRAIN))
-        .for_each(|(((parameter, m), v), gradient)| update(factors, parameter, gradient, m, v));
-    (parameter, m, v)
+/// The new parameters, m and v of each; written in place where nothing else holds the tensors. Each comes as parameter,
+/// gradient, m and v. All are cut into tasks of one loop: a small parameter alone has work for one thread.
+pub(super) fn adamw_all(given: Vec<([FlexTensor; 4], AdamW)>) -> Vec<[FlexTensor; 3]> {
+    let (mut updated, others): (Vec<[FlexTensor; 3]>, Vec<_>) = given
+        .into_iter()
+        .map(|([parameter, gradient, m, v], options)| {
+            ([parameter, m, v].map(compact), (gradient, options.factors()))
+        })
+        .unzip();
+    let gradients: Vec<_> = others.iter().map(|(gradient, factors)| (values(gradient), *factors)).collect();
+    let mut tasks = Vec::new();
+    for (state, (gradient, factors)) in updated.iter_mut().zip(&gradients) {
+        let [parameter, m, v] = state.each_mut().map(|tensor| tensor.storage_mut::<f32>().chunks_mut(GRAIN));
+        let chunks = parameter.zip(gradient.chunks(GRAIN)).zip(m.zip(v));
+        tasks.extend(chunks.map(|((parameter, gradient), (m, v))| (*factors, parameter, gradient, m, v)));
+    }
+    tasks
+        .into_par_iter()
+        .for_each(|(factors, parameter, gradient, m, v)| update(factors, parameter, gradient, m, v));
+    updated
 }
 
 vectorised! {

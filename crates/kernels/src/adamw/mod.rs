@@ -103,7 +103,10 @@ pub fn adamw<const D: usize>(
     check(options.step, parameter.dims(), [gradient.dims(), m.dims(), v.dims()]);
     let tensors = [parameter, gradient, m, v].map(Tensor::without_autodiff);
     if tensors.iter().all(autodiff::cpu_kernel_applies) {
-        return fused::<Flex, D>(tensors, |tensors| flex::adamw(tensors, options));
+        return fused::<Flex, D>(tensors, |tensors| {
+            let [parameter, m, v] = flex::adamw_all(vec![(tensors, *options)]).remove(0);
+            (parameter, m, v)
+        });
     }
     #[cfg(feature = "gpu")]
     if tensors.iter().all(autodiff::gpu_kernel_applies) {
@@ -124,21 +127,25 @@ pub struct AdamWState {
     pub v: Tensor<1>,
 }
 
-/// The updates ([`adamw`]) of many parameters, each with its gradient; on the GPU in few launches. `clip` `[1]` is
+/// The updates ([`adamw`]) of many parameters, each with its gradient, at once: on the GPU in few launches,
+/// on the CPU in one loop over all of them. `clip` `[1]` is
 /// multiplied into every gradient too: the factor of clipping by norm, where that was computed on the device.
 ///
 /// # Panics
 /// As [`adamw`].
 pub fn adamw_all(given: Vec<(AdamWState, Tensor<1>, AdamW)>, clip: Option<Tensor<1>>) -> Vec<AdamWState> {
+    let everywhere = |applies: fn(&Tensor<1>) -> bool| {
+        given.iter().all(|(AdamWState { parameter, m, v }, gradient, _)| {
+            [parameter, gradient, m, v].into_iter().all(applies)
+        })
+    };
+    if clip.is_none() && everywhere(autodiff::cpu_kernel_applies) {
+        return all_at_once::<Flex>(given, flex::adamw_all);
+    }
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    {
-        let on_gpu = |tensors: [&Tensor<1>; 4]| tensors.into_iter().all(autodiff::gpu_kernel_applies);
-        let all = |(state, gradient, _): &(AdamWState, Tensor<1>, AdamW)| {
-            on_gpu([&state.parameter, gradient, &state.m, &state.v])
-        };
-        if given.iter().all(all) {
-            return all_at_once(given, clip);
-        }
+    if everywhere(autodiff::gpu_kernel_applies) {
+        let clip = clip.map(|clip| OpTensor::<Cube>::new(clip.without_autodiff()).into_data());
+        return all_at_once::<Cube>(given, |given| cube::adamw_all(given, clip));
     }
     let one = |(AdamWState { parameter, m, v }, gradient, options): (AdamWState, Tensor<1>, AdamW)| {
         let gradient = match &clip {
@@ -151,18 +158,22 @@ pub fn adamw_all(given: Vec<(AdamWState, Tensor<1>, AdamW)>, clip: Option<Tensor
     given.into_iter().map(one).collect()
 }
 
-#[cfg(all(feature = "gpu", not(feature = "fusion")))]
-fn all_at_once(given: Vec<(AdamWState, Tensor<1>, AdamW)>, clip: Option<Tensor<1>>) -> Vec<AdamWState> {
+/// All updates in one call of a kernel.
+fn all_at_once<B: FusedBackend>(
+    given: Vec<(AdamWState, Tensor<1>, AdamW)>,
+    update: impl FnOnce(Vec<([FloatTensor<B>; 4], AdamW)>) -> Vec<[FloatTensor<B>; 3]>,
+) -> Vec<AdamWState> {
     autodiff::count_call();
-    let primitive = |tensor: Tensor<1>| OpTensor::<Cube>::new(tensor.without_autodiff()).into_data();
+    let primitive = |tensor: Tensor<1>| OpTensor::<B>::new(tensor.without_autodiff()).into_data();
     let given = given.into_iter().map(|(AdamWState { parameter, m, v }, gradient, options)| {
         check(options.step, parameter.dims(), [gradient.dims(), m.dims(), v.dims()]);
         ([parameter, gradient, m, v].map(primitive), options)
     });
-    let updated = cube::adamw_all(given.collect(), clip.map(primitive));
-    let tensor = |primitive| Tensor::from_primitive::<Cube>(primitive);
-    let state = |(parameter, m, v)| AdamWState { parameter: tensor(parameter), m: tensor(m), v: tensor(v) };
-    updated.into_iter().map(state).collect()
+    let state = |updated: [FloatTensor<B>; 3]| {
+        let [parameter, m, v] = updated.map(B::from_plain);
+        AdamWState { parameter, m, v }
+    };
+    update(given.collect()).into_iter().map(state).collect()
 }
 
 fn check<const D: usize>(step: u64, shape: [usize; D], others: [[usize; D]; 3]) {

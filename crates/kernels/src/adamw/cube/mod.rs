@@ -250,13 +250,10 @@ fn update_group(group: &[&Ready], clip: Option<&CubeTensor>) {
 
 /// [`adamw_all`](crate::adamw_all): of the parameter, the gradient, m and v of each update.
 #[cfg(not(feature = "fusion"))]
-pub(super) fn adamw_all(
-    given: Vec<([Primitive; 4], AdamW)>,
-    clip: Option<Primitive>,
-) -> Vec<(Primitive, Primitive, Primitive)> {
+pub(super) fn adamw_all(given: Vec<([Primitive; 4], AdamW)>, clip: Option<Primitive>) -> Vec<[Primitive; 3]> {
     let given = given
         .into_iter()
         .map(|([parameter, gradient, m, v], options)| (State { parameter, m, v }, gradient, options));
     let updated = update_all(given.collect(), clip.as_ref());
-    updated.into_iter().map(|State { parameter, m, v }| (parameter, m, v)).collect()
+    updated.into_iter().map(|State { parameter, m, v }| [parameter, m, v]).collect()
 }

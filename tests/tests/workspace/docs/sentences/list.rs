@@ -222,6 +222,23 @@ pub(super) const SENTENCES: &[Sentence] = &[
         pages: &["encodings/none"],
     },
     Sentence {
+        text: "With four layers and 12 million tokens it learns order, and then breaks past L as RoPE does, but more slowly: \
+               {no-encoding|none 3e-3|direct|1} at L and {no-encoding|none 3e-3|direct|8} at 8L, RoPE {no-encoding|rope 3e-3|direct|1} and \
+               {no-encoding|rope 3e-3|direct|8}.",
+        claims: &[
+            "no-encoding: none 3e-3 at 8L > none 3e-3 at L",
+            "no-encoding: none 3e-3 < rope 3e-3 at 8L",
+            "no-encoding: none 3e-3 > none 3e-3, step=500 at 8L",
+        ],
+        pages: &["encodings/none", "encodings/rope"],
+    },
+    Sentence {
+        text: "Without an encoding the learning rate decides how well order is learned: at 1e-3 {no-encoding|none 1e-3|direct|1} at L, at 3e-3 \
+               {no-encoding|none 3e-3|direct|1}; and the model that learned it worse reads 8L better ({no-encoding|none 1e-3|direct|8}).",
+        claims: &["no-encoding: none 1e-3 > none 3e-3 at L", "no-encoding: none 1e-3 < none 3e-3 at 8L"],
+        pages: &["encodings/none"],
+    },
+    Sentence {
         text: "ALiBi trained on 512 tokens reads 8,192 as well as 512 ({train-length|alibi, L=512|direct|16}), and trained on 64 it reads 1,024 as well as 64.",
         claims: &[
             "train-length: alibi, L=512 at 16L = alibi, L=512 at L",

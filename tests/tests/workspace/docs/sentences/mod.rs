@@ -8,7 +8,7 @@ use list::SENTENCES;
 use std::fmt::Write as _;
 
 /// The studies that the sentences are about.
-const STUDIES: [&str; 13] = [
+const STUDIES: [&str; 14] = [
     "every-encoding",
     "every-extension",
     "rope-base",
@@ -21,6 +21,7 @@ const STUDIES: [&str; 13] = [
     "softmax-passkey",
     "train-length",
     "qk-norm",
+    "no-encoding",
     "no-encoding-tasks",
 ];
 

@@ -102,7 +102,7 @@ fn difference(scale: f32, actual: &[f32], expected: &[f32]) -> std::result::Resu
     }
     let off = |(a, e): (&f32, &f32)| match (a - e).abs() {
         same if same <= 0.0 => 0.0,
-        other if a.is_finite() => other / scale,
+        other if other.is_finite() => other / scale,
         _ => f32::INFINITY,
     };
     Ok(actual.iter().zip(expected).map(off).fold(0.0_f32, f32::max))
@@ -208,7 +208,10 @@ mod tests {
         let checked = Checked { device: Device::flex(), reference: false };
         assert!(checked.compare("x", &[1.0, 2.0], &[1.0, 2.000_01]).is_ok());
         assert!(checked.compare("x", &[1.0, 2.0], &[1.0, 2.001]).unwrap_err().contains("off by"));
-        assert!(checked.compare("x", &[f32::NAN], &[0.0]).is_err());
+        for (actual, expected) in [(f32::NAN, 0.0), (0.0, f32::NAN), (f32::INFINITY, f32::INFINITY)] {
+            assert!(checked.compare("x", &[actual], &[expected]).is_err(), "{actual} {expected}");
+        }
+        assert_eq!(difference(0.0, &[0.0], &[0.0]), Ok(0.0));
         assert!(checked.compare("x", &[], &[0.0]).is_err());
         assert_eq!(failure(2).exit_code(), 1);
     }

@@ -49,22 +49,7 @@ impl Row {
         let close = |off: &[f32; 2]| off.iter().zip(&self.allowed).all(|(off, allowed)| off <= allowed);
         self.cells.iter().all(|cell| cell.as_ref().is_ok_and(|off| off.as_ref().is_none_or(close)))
     }
-}
 
-/// The head of the table in Markdown.
-pub fn head(lengths: &[usize]) -> String {
-    let columns = lengths.iter().fold(String::new(), |columns, length| columns + &format!(" {length:>17} |"));
-    let rules = format!("{}:|", "-".repeat(18)).repeat(lengths.len());
-    format!(
-        "| {:52} | in   |{columns} {:>17} |      |\n|{}|------|{rules}{}:|------|\n",
-        "values / gradients off by, at length",
-        "allowed",
-        "-".repeat(54),
-        "-".repeat(18)
-    )
-}
-
-impl Row {
     /// The line in Markdown, and below it what went wrong.
     pub fn line(&self) -> String {
         let pair = |[values, gradients]: &[f32; 2]| format!("{values:>7.1e} / {gradients:>7.1e}");
@@ -85,6 +70,19 @@ impl Row {
         let errors = self.cells.iter().filter_map(|cell| cell.as_ref().err());
         errors.fold(line, |line, error| line + &format!("{}: {error}\n", self.name))
     }
+}
+
+/// The head of the table in Markdown.
+pub fn head(lengths: &[usize]) -> String {
+    let columns = lengths.iter().fold(String::new(), |columns, length| columns + &format!(" {length:>17} |"));
+    let rules = format!("{}:|", "-".repeat(18)).repeat(lengths.len());
+    format!(
+        "| {:52} | in   |{columns} {:>17} |      |\n|{}|------|{rules}{}:|------|\n",
+        "values / gradients off by, at length",
+        "allowed",
+        "-".repeat(54),
+        "-".repeat(18)
+    )
 }
 
 /// Compares everything at some lengths, and shows each line as it ends; the number of lines that failed.

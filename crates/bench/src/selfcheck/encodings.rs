@@ -1,7 +1,7 @@
 //! A small model with every encoding against plain operations on the CPU, and laws that encodings obey.
 
 use super::small_model::{self, Make, Total, differentiate, losses, names};
-use super::{Checked, Each, Finding, compare_to, list, scales};
+use super::{Checked, Each, Finding, gradient_differences, list, within};
 use burn::tensor::{Device, Tensor};
 use longwave_core::Result;
 use longwave_kernels::{Layout, rotate};
@@ -60,14 +60,12 @@ fn geometry(checked: &Checked, extension: &str) -> Finding {
 fn against_plain(checked: &Checked, model: Make<'_>) -> Finding {
     let positions = Positions::range(0..LENGTH);
     let run = |device: &Device| differentiate(model, &positions, Total::Mean, device);
-    let (actual, expected) = (checked.here(run)?, checked.plainly(run)?);
+    let [actual, expected] = checked.both(run);
+    let (actual, expected) = (actual?, expected?);
     let mut worst = checked.compare("losses", &actual.losses, &expected.losses)?;
-    let gradients = actual.gradients.iter().zip(&expected.gradients);
-    for ((parameter, scale), (actual, expected)) in
-        names(model)?.iter().zip(scales(&expected.gradients)).zip(gradients)
-    {
-        let what = format!("gradient of {parameter}");
-        worst = worst.max(compare_to(checked.tolerance(), scale, &what, actual, expected)?);
+    let gradients = gradient_differences(&actual.gradients, &expected.gradients)?;
+    for (parameter, off) in names(model)?.iter().zip(gradients) {
+        worst = worst.max(within(checked.tolerance(), &format!("gradient of {parameter}"), off)?);
     }
     // The last token of each row changes; only the last loss of each may.
     let other =

@@ -1,6 +1,6 @@
 //! Every fused operation, values and gradients, against plain tensor operations on the CPU.
 
-use super::{Checked, Each, Finding, difference, largest, list, scales};
+use super::{Checked, Each, Finding, difference, gradient_differences, largest, list};
 use crate::numbers;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use longwave_core::Result;
@@ -23,7 +23,8 @@ type Run = dyn Fn(&[Tensor<1>]) -> Tensor<1>;
 /// An operation of flat inputs with a flat output.
 pub(super) struct Operation {
     pub(super) name: String,
-    inputs: Vec<Vec<f32>>,
+    /// The numbers of each input.
+    sizes: Vec<usize>,
     run: Box<Run>,
 }
 
@@ -47,32 +48,24 @@ impl Operation {
         sizes: &[usize],
         run: impl Fn(&[Tensor<1>]) -> Tensor<1> + 'static,
     ) -> Self {
-        let inputs =
-            sizes.iter().enumerate().map(|(index, &size)| numbers::values(&format!("input {index}"), size));
-        Self { name: name.into(), inputs: inputs.collect(), run: Box::new(run) }
+        Self { name: name.into(), sizes: sizes.to_vec(), run: Box::new(run) }
     }
 
     /// How far values and gradients are off, as [`parity`](super::parity) says.
     pub(super) fn differences(&self, checked: &Checked) -> std::result::Result<[f32; 2], String> {
-        let actual = checked.here(|device| self.differentiate(device));
-        let expected = checked.plainly(|device| self.differentiate(device));
-        let mut off = [difference(largest(&expected[0]), &actual[0], &expected[0])?, 0.0];
-        let scales = scales(&expected[1..]);
-        for ((actual, expected), scale) in actual[1..].iter().zip(&expected[1..]).zip(scales) {
-            off[1] = off[1].max(difference(scale, actual, expected)?);
-        }
-        Ok(off)
+        let [actual, expected] = checked.both(|device| self.differentiate(device));
+        let values = difference(largest(&expected[0]), &actual[0], &expected[0])?;
+        Ok([values, largest(&gradient_differences(&actual[1..], &expected[1..])?)])
     }
 
     fn check(&self, checked: &Checked, precision: Precision) -> Finding {
-        let actual = checked.here(|device| self.differentiate(device));
-        let expected = checked.plainly(|device| self.differentiate(device));
+        let [actual, expected] = checked.both(|device| self.differentiate(device));
         let mut worst = 0.0_f32;
         for (index, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
             let what = if index == 0 { "values".to_owned() } else { format!("gradient {index}") };
             worst = worst.max(checked.compare_in(precision, &what, actual, expected)?);
         }
-        Ok(format!("{} gradients, within {worst:.1e}", self.inputs.len()))
+        Ok(format!("{} gradients, within {worst:.1e}", self.sizes.len()))
     }
 
     /// The output, and the gradient of every input under a fixed weighting.
@@ -81,7 +74,8 @@ impl Operation {
         let flat = |values: &[f32]| {
             Tensor::<1>::from_data(TensorData::new(values.to_vec(), [values.len()]), &device)
         };
-        let leaves: Vec<Tensor<1>> = self.inputs.iter().map(|values| flat(values).require_grad()).collect();
+        let input = |(index, &size)| flat(&numbers::values(&format!("input {index}"), size)).require_grad();
+        let leaves: Vec<Tensor<1>> = self.sizes.iter().enumerate().map(input).collect();
         let output = (self.run)(&leaves);
         let weights = flat(&numbers::values("weights", output.dims()[0]));
         let gradients = (output.clone() * weights).sum().backward();
@@ -109,7 +103,7 @@ fn rotations(length: usize) -> Vec<Operation> {
     for (layout, rotated) in [(Layout::Half, 10), (Layout::Interleaved, 10), (Layout::Half, 6)] {
         let name = format!("{layout:?}, {rotated} of 10 channels").to_lowercase();
         operations.push(Operation::new(format!("rotate, {name}"), &[2 * 4 * length * 10], move |inputs| {
-            // Heads and rows arrive exchanged, so that they do not lie contiguously.
+            // Heads and rows arrive transposed, so that they do not lie contiguously.
             let x = inputs[0].clone().reshape([2, length, 4, 10]).swap_dims(1, 2);
             let table = table(layout, rotated, &x.device());
             flat(rotate(x, &table))
@@ -263,6 +257,6 @@ fn update(checked: &Checked) -> Finding {
             .flat_map(|AdamWState { parameter, m, v }| [parameter, m, v].map(list).concat())
             .collect::<Vec<_>>()
     };
-    let (actual, expected) = (checked.here(run), checked.plainly(run));
+    let [actual, expected] = checked.both(run);
     checked.compare("values", &actual, &expected).map(|worst| format!("within {worst:.1e}"))
 }

@@ -78,6 +78,11 @@ impl Checked {
         result
     }
 
+    /// What something gives on the device, and what it gives as [`plainly`](Self::plainly) computed.
+    fn both<T>(&self, work: impl Fn(&Device) -> T) -> [T; 2] {
+        [self.here(&work), self.plainly(&work)]
+    }
+
     /// Holds the device's values against the expected ones; says the largest difference.
     fn compare(&self, what: &str, actual: &[f32], expected: &[f32]) -> std::result::Result<f32, String> {
         self.compare_in(Precision::F32, what, actual, expected)
@@ -91,7 +96,8 @@ impl Checked {
         actual: &[f32],
         expected: &[f32],
     ) -> std::result::Result<f32, String> {
-        compare_to(self.tolerance_in(precision), largest(expected).max(1.0), what, actual, expected)
+        let off = difference(largest(expected).max(1.0), actual, expected);
+        within(self.tolerance_in(precision), what, off.map_err(|error| format!("{what}: {error}"))?)
     }
 }
 
@@ -108,20 +114,18 @@ fn difference(scale: f32, actual: &[f32], expected: &[f32]) -> std::result::Resu
     Ok(actual.iter().zip(expected).map(off).fold(0.0_f32, f32::max))
 }
 
-/// Holds values against the expected ones, by their difference over `scale`; says the largest.
-fn compare_to(
-    tolerance: f32,
-    scale: f32,
-    what: &str,
-    actual: &[f32],
-    expected: &[f32],
-) -> std::result::Result<f32, String> {
-    let worst = difference(scale, actual, expected).map_err(|error| format!("{what}: {error}"))?;
-    if worst <= tolerance {
-        Ok(worst)
-    } else {
-        Err(format!("{what}: off by {worst:.1e}, allowed {tolerance:.1e}"))
-    }
+/// The [`difference`] of each gradient, over its own largest number or a fiftieth of the largest of all. One that is smaller
+/// may have none but rounding errors: a softmax does not see what is added to all logits of a row.
+fn gradient_differences(actual: &[Vec<f32>], expected: &[Vec<f32>]) -> std::result::Result<Vec<f32>, String> {
+    let own: Vec<f32> = expected.iter().map(|gradient| largest(gradient)).collect();
+    let silent = 0.02 * largest(&own);
+    let pairs = actual.iter().zip(expected).zip(own);
+    pairs.map(|((actual, expected), own)| difference(own.max(silent), actual, expected)).collect()
+}
+
+/// What something is off by, if that is allowed.
+fn within(tolerance: f32, what: &str, off: f32) -> std::result::Result<f32, String> {
+    if off <= tolerance { Ok(off) } else { Err(format!("{what}: off by {off:.1e}, allowed {tolerance:.1e}")) }
 }
 
 /// Runs every check and shows each as it ends; the number that failed.
@@ -151,14 +155,6 @@ type Each<'a> = dyn FnMut(String, &mut dyn FnMut() -> Finding) -> Result<()> + '
 /// The largest magnitude.
 fn largest(values: &[f32]) -> f32 {
     values.iter().fold(0.0_f32, |most, x| most.max(x.abs()))
-}
-
-/// What each gradient is compared in: its own largest number, or a fiftieth of the largest of all. One that is smaller may
-/// have none but rounding errors: a softmax does not see what is added to all logits of a row.
-fn scales(gradients: &[Vec<f32>]) -> Vec<f32> {
-    let own: Vec<f32> = gradients.iter().map(|gradient| largest(gradient)).collect();
-    let silent = 0.02 * largest(&own);
-    own.into_iter().map(|largest| largest.max(silent)).collect()
 }
 
 /// The values of a tensor.

@@ -65,12 +65,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// How close the device comes to the CPU in everything, line by line; the number of lines that failed.
 fn table(checked: &Checked, lengths: &[usize]) -> Result<usize> {
     data(&format!("\n{}", parity::head(lengths)))?;
-    parity::table(checked, lengths, &mut |row| {
+    let mut errors = String::new();
+    let failed = parity::table(checked, lengths, &mut |row| {
         if interrupt::asked() {
             return Err(Error::interrupted("stopped; nothing is written"));
         }
+        errors += &row.errors();
         data(&row.line())
-    })
+    })?;
+    if !errors.is_empty() {
+        // Below the table, which must stay one for who reads it as Markdown.
+        data(&format!("\n{errors}"))?;
+    }
+    Ok(failed)
 }
 
 /// What `--device` can name, a line each.

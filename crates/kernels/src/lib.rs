@@ -28,7 +28,7 @@
 //! The fused form runs if all tensors are f32 on the CPU (linear maps, activations and the loss also in bf16), or on the GPU if there is a kernel (with or without autodiff,
 //! but without gradient checkpointing). Otherwise the reference runs; after [`use_reference`] it always does.
 //! [`Precision`] computes linear maps in half precision; [`bf16_arithmetic`] says by what the CPU multiplies bf16. On the CPU the fused form gives the same bits for any number of
-//! threads: what decides the order of sums is cut by shape alone, and sums over rows are taken in a fixed order.
+//! threads: work is cut by shape alone, and sums over rows are taken in a fixed order.
 
 #![allow(
     unsafe_code,

@@ -76,7 +76,7 @@ pub(crate) mod tests {
     use crate::testing::{assert_matches_on, flat, list, numbers, tensor};
     use burn::tensor::{DType, Device};
 
-    /// x arrives with its first two dimensions exchanged, so that it does not lie contiguously.
+    /// x arrives with its first two dimensions swapped, so that it does not lie contiguously.
     fn x(inputs: &[Tensor<1>], [batch, length, width]: [usize; 3]) -> Tensor<3> {
         inputs[0].clone().mul_scalar(4.0).reshape([length, batch, width]).swap_dims(0, 1)
     }

@@ -3,6 +3,7 @@
 use super::call::{BiasValues, Call};
 use super::counted::Vectors;
 use super::keys::{Segment, Transposed};
+use super::pieces::ROWS;
 use super::relative::Tables;
 use super::{MOST_RANGES, QkRange, Shape};
 use crate::autodiff::{View, values};
@@ -10,10 +11,6 @@ use crate::matmul::Matrix;
 use crate::simd::LANES;
 use std::borrow::Cow;
 use std::ops::Range;
-
-/// Query rows per block: enough to keep the matrix products busy, few enough that little of a causal
-/// block is wasted and that its logits stay in the cache.
-pub(super) const ROWS: usize = 32;
 
 /// The transposed keys of each range of distances.
 pub(super) type Keys = [Transposed; MOST_RANGES];
@@ -69,6 +66,13 @@ impl Block {
     /// The segments that hold keys; none where the block sees nothing.
     pub(super) fn seen(&self) -> impl DoubleEndedIterator<Item = &Segment> {
         self.segments.as_flattened().iter().filter(|segment| segment.len() > 0)
+    }
+
+    /// The keys from the first to the last that it sees.
+    pub(super) fn all_seen(&self) -> Segment {
+        let start = self.seen().map(|segment| segment.start).min().unwrap_or(0);
+        let end = self.seen().map(|segment| segment.end).max().unwrap_or(0);
+        Segment { start, end, ..Segment::default() }
     }
 
     /// The segments with each key once, in the last of the ranges that have a column for it.

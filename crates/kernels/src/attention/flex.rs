@@ -10,11 +10,11 @@
 //! the time at 16,384 tokens; keeping rows of transposed keys from lying a multiple of 2 KiB apart (4% of the
 //! first product); buffers that begin a line of the cache (6% to 15% of it).
 
-use super::block::{Block, Keys, Operands, ROWS};
+use super::block::{Block, Keys, Operands};
 use super::call::Call;
 use super::counted::Counts;
 use super::logits::fill_logits;
-use super::pieces::{SHARED, task_rows};
+use super::pieces::{ROWS, SHARED, task_rows};
 use super::relative::{self, KeyTable, Scratch};
 use super::{NOTHING_SEEN, Shape};
 use crate::autodiff::permuted_tensor_of;

@@ -1,64 +1,28 @@
-//! The gradient of fused attention: the probabilities are computed again, block by block.
+//! The gradient of one key head's rows: the probabilities are computed again, block by block.
 
 use super::MOST_RANGES;
-use super::Shape;
-use super::backward::backward;
 use super::bias::bias_gradient;
-use super::block::{Block, Keys, Operands, ROWS};
-use super::call::Call;
+use super::block::{Block, Keys, Operands};
 use super::counted::{self, Counts};
 use super::keys::Transposed;
 use super::logits::fill_logits;
+use super::pieces::ROWS;
 use super::relative::{self, KeyTables, Scratch};
 use super::sums::{OwnRows, Sums};
-use crate::autodiff::{JointGradient, View, tensor_of, values};
-use crate::buffers::zeros;
+use crate::autodiff::View;
 use crate::matmul::{Matrix, matmul};
 use crate::simd::{LANES, dot, exp_in_place, vectorised};
-use burn_flex::FlexTensor;
 use std::borrow::Cow;
 use std::ops::Range;
-
-/// What the gradient needs.
-#[derive(Clone, Debug)]
-pub(super) struct Saved {
-    pub(super) call: Call,
-    /// `[batch, heads, queries]`.
-    pub(super) log_sums: FlexTensor,
-}
-
-/// From the gradients of the output and the log sums to those of q and k of each range, of v, of up to two tensors of the
-/// bias, and of the vectors by distance.
-impl<const N: usize> JointGradient<N, 2> for Saved {
-    fn gradients(
-        self,
-        [output, log_sums]: [Option<FlexTensor>; 2],
-        wanted: [bool; N],
-    ) -> [Option<FlexTensor>; N] {
-        let Shape { batch, heads, queries, value_dim, .. } = self.call.shape;
-        let output = output.unwrap_or_else(|| {
-            tensor_of(zeros(batch * heads * queries * value_dim), [batch, heads, queries, value_dim])
-        });
-        let rows = Rows {
-            log_sums: values(&self.log_sums),
-            gradient: log_sums.as_ref().map(values),
-            output: View::new(&output),
-        };
-        let bias = 2 * self.call.ranges.len() + 1;
-        let bias = bias..bias + self.call.bias.count();
-        let mut all = backward(&self.call, &rows, wanted[bias].contains(&true)).into_iter();
-        wanted.map(|wanted| all.next().flatten().filter(|_| wanted))
-    }
-}
 
 /// What the backward pass knows of the query rows.
 pub(super) struct Rows<'a> {
     /// The logs of the sums of exp(logits), `[batch, heads, queries]`.
-    log_sums: Cow<'a, [f32]>,
+    pub(super) log_sums: Cow<'a, [f32]>,
     /// Their gradient, if they have one.
-    gradient: Option<Cow<'a, [f32]>>,
+    pub(super) gradient: Option<Cow<'a, [f32]>>,
     /// The gradient of the output, `[batch, heads, queries, value_dim]`.
-    output: View<4>,
+    pub(super) output: View<4>,
 }
 
 impl Rows<'_> {
@@ -149,7 +113,7 @@ impl Head<'_> {
                     self.block(&block, (member, first - piece.start), turned, own, sums, buffers);
                 }
             }
-            let keys = relative::seen(&all).start;
+            let keys = all.all_seen().start;
             let (mut part, of_keys) = sums.relative_and_k(keys);
             part.add_queries(operands, &all, &buffers.tables, of_keys);
         }

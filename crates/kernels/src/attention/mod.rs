@@ -372,6 +372,6 @@ fn on_cpu(
         let call = call::Call::new(&inputs, ranges, options, shape);
         let [output, log_sums] = flex::forward(&call);
         let kept = log_sums.clone();
-        record(&inputs, [output, log_sums], || gradient::Saved { call, log_sums: kept })
+        record(&inputs, [output, log_sums], || backward::Saved { call, log_sums: kept })
     })
 }

@@ -6,9 +6,12 @@
 //! cached decoding, a piece is a range of keys of one head.
 
 use super::Shape;
-use super::block::ROWS;
 use crate::simd::LANES;
 use std::ops::Range;
+
+/// Query rows per block: enough to keep the matrix products busy, few enough that little of a causal
+/// block is wasted and that its logits stay in the cache.
+pub(super) const ROWS: usize = 32;
 
 /// Pieces that a call is cut into if its shape allows: work for so many threads.
 const PIECES: usize = 64;
@@ -82,7 +85,7 @@ pub(crate) fn causal_weights(
     [heads, key_heads]: [usize; 2],
     queries: usize,
 ) -> [Vec<usize>; 2] {
-    let widths: Vec<usize> = (0..queries).step_by(ROWS).map(|first| queries.min(first + ROWS)).collect();
+    let widths = causal_widths(queries);
     let pairs = |blocks: Range<usize>| widths[blocks].iter().sum::<usize>() * ROWS;
     let of_task = task_rows(batch, queries) / ROWS;
     let tasks = (0..widths.len()).step_by(of_task).map(|first| first..widths.len().min(first + of_task));
@@ -92,6 +95,11 @@ pub(crate) fn causal_weights(
     let backward: Vec<usize> =
         rows.iter().map(|rows| group * pairs(rows.start / ROWS..rows.end.div_ceil(ROWS))).collect();
     [forward.repeat(batch), backward.repeat(batch * key_heads)]
+}
+
+/// The keys that each block of rows of a causal text sees.
+fn causal_widths(queries: usize) -> Vec<usize> {
+    (0..queries).step_by(ROWS).map(|first| queries.min(first + ROWS)).collect()
 }
 
 /// Up to `pieces` ranges of about the same weight, which cover all.
@@ -138,14 +146,9 @@ pub(super) mod tests {
         result
     }
 
-    /// The widths of a causal text's blocks.
-    fn causal(queries: usize) -> Vec<usize> {
-        (0..queries).step_by(ROWS).map(|first| queries.min(first + ROWS)).collect()
-    }
-
     #[test]
     fn a_long_text_with_few_heads_has_work_for_64_threads() {
-        let widths = causal(16_384);
+        let widths = causal_widths(16_384);
         let pieces = Cut::USUAL.rows(4, 1, &widths, 16_384);
         assert!(4 * pieces.len() >= 64, "{}", pieces.len());
         let weight = |rows: &Range<usize>| widths[rows.start / ROWS..rows.end / ROWS].iter().sum::<usize>();
@@ -158,7 +161,7 @@ pub(super) mod tests {
     fn training_shapes_are_not_cut() {
         // Key heads times batch, and length.
         for (heads, length) in [(4 * 64, 64), (4 * 32, 128), (4 * 8, 512), (4, 64), (64, 4096)] {
-            let pieces = Cut::USUAL.rows(heads, 1, &causal(length), length);
+            let pieces = Cut::USUAL.rows(heads, 1, &causal_widths(length), length);
             assert!(pieces.len() == 1 && pieces[0] == (0..length), "{heads} {length}: {pieces:?}");
         }
     }

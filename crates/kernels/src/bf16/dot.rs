@@ -7,6 +7,9 @@ use std::sync::LazyLock;
 /// Rows whose sums are kept in registers at once: with four registers a row, 24 of 32.
 pub(super) const ROWS: usize = 6;
 
+/// Rows of a tile of rows that may begin anywhere: whole registers.
+pub(super) const TILE_ROWS: usize = COLUMNS / ROWS * ROWS;
+
 /// What multiplies bf16 numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arithmetic {
@@ -48,7 +51,7 @@ impl<'a> Left<'a> {
     /// Rows of a tile of the product: whole registers where rows may begin anywhere, and else those of a panel.
     pub(super) fn tile_rows(&self) -> usize {
         match self {
-            Self::Rows(_) => COLUMNS / ROWS * ROWS,
+            Self::Rows(_) => TILE_ROWS,
             Self::Panels(_) => COLUMNS,
         }
     }

@@ -120,7 +120,7 @@ pub(crate) fn product<T: Copy + Send>(
 
 /// The tiles of a product `[rows, inner] x [inner, columns]` by dot products, on rows as they lie.
 pub(crate) fn tiles([rows, columns, _]: [usize; 3]) -> usize {
-    rows.div_ceil(COLUMNS) * columns.div_ceil(COLUMNS)
+    rows.div_ceil(dot::TILE_ROWS) * columns.div_ceil(COLUMNS)
 }
 
 /// The sums of `high` rows from `row` on and of one panel, in rows of [`COLUMNS`].

@@ -72,7 +72,7 @@ mod tests {
 
     const SHAPES: [[usize; 4]; 4] = [[1, 1, 1, 1], [2, 37, 5, 3], [3, 50, 16, 130], [2, 65, 9, 64]];
 
-    /// x arrives with its first two dimensions exchanged, so that it does not lie contiguously; the weights as they
+    /// x arrives with its first two dimensions swapped, so that it does not lie contiguously; the weights as they
     /// lie or as the transpose of how they lie.
     fn inputs(
         inputs: &[Tensor<1>],

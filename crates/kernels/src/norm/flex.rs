@@ -63,7 +63,7 @@ pub(super) fn backward(
     residual: Option<&[f32]>,
 ) -> [Vec<f32>; 3] {
     let mut out = zeros(x.len());
-    let tasks = stats.len().div_ceil(ROWS);
+    let tasks = tasks(stats.len());
     let mut partial = vec![0.0; tasks * 2 * norm.width];
     let chunk = ROWS * norm.width;
     let residual: Vec<Option<&[f32]>> = match residual {

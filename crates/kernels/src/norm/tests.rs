@@ -8,7 +8,7 @@ fn inputs([batch, length, width]: [usize; 3]) -> Vec<Vec<f32>> {
     vec![numbers(1, batch * length * width), numbers(2, width), numbers(3, width)]
 }
 
-/// x arrives with its first two dimensions exchanged, so that it does not lie contiguously.
+/// x arrives with its first two dimensions swapped, so that it does not lie contiguously.
 fn x(inputs: &[Tensor<1>], [batch, length, width]: [usize; 3]) -> Tensor<3> {
     inputs[0].clone().reshape([length, batch, width]).swap_dims(0, 1)
 }

@@ -119,7 +119,7 @@ mod tests {
 
     fn call(shape: Shape, inputs: &[Tensor<1>], network: Network) -> Tensor<4> {
         let Shape { batch, bias_batch, heads, queries, keys, hidden, first } = shape;
-        // Keys and queries exchanged, so that the scores do not lie contiguously.
+        // Keys and queries swapped, so that the scores do not lie contiguously.
         let scores = inputs[0].clone().reshape([batch, heads, keys, queries]).swap_dims(2, 3);
         let bias = inputs[1].clone().reshape([bias_batch, heads, queries, keys]);
         let weights = PairNetwork {

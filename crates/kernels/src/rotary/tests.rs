@@ -64,7 +64,7 @@ pub(super) fn rotate_agrees(device: &Device) {
             let [batch, heads, length, head_dim] = shape;
             let table = table(device, [rows, length, rotated], layout, 1.3);
             for apart in [false, true] {
-                // Apart: heads and rows arrive exchanged, so that x does not lie contiguously.
+                // Apart: heads and rows arrive swapped, so that x does not lie contiguously.
                 let x = |inputs: &[Tensor<1>]| {
                     let x = inputs[0].clone();
                     if apart {

@@ -43,7 +43,7 @@ mod tests {
 
     const SHAPES: [[usize; 3]; 5] = [[1, 1, 1], [2, 37, 5], [3, 50, 16], [2, 41, 130], [1, 3, 1000]];
 
-    /// Scores with their first two dimensions exchanged, so that they do not lie contiguously.
+    /// Scores with their first two dimensions swapped, so that they do not lie contiguously.
     fn scores(inputs: &[Tensor<1>], [batch, rows, keys]: [usize; 3]) -> Tensor<3> {
         inputs[0].clone().mul_scalar(4.0).reshape([rows, batch, keys]).swap_dims(0, 1)
     }

@@ -1,8 +1,9 @@
 //! The gradients of gates, counts and counted vectors.
 
 use super::rows::{Around, Counts, around, at_least, columns, gate_scale};
-use crate::attention::block::{Block, Operands, ROWS};
+use crate::attention::block::{Block, Operands};
 use crate::attention::keys::Segment;
+use crate::attention::pieces::ROWS;
 use crate::autodiff::tensor_of;
 use crate::matmul::{Matrix, matmul};
 use crate::simd::{LANES, sum, vectorised};

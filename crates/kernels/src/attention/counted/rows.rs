@@ -1,8 +1,9 @@
 //! Gates and counts of a block of queries, and what they add to the logits.
 
 use super::Vectors;
-use crate::attention::block::{Block, Operands, ROWS};
+use crate::attention::block::{Block, Operands};
 use crate::attention::keys::Segment;
+use crate::attention::pieces::ROWS;
 use crate::matmul::matmul;
 use crate::simd::{LANES, sigmoid, vectorised};
 use std::ops::Range;

@@ -314,7 +314,7 @@ macro_rules! launch_reading {
 }
 
 /// The heads of each position side by side, or apart again.
-fn exchanged(output: CubeTensor) -> CubeTensor {
+fn swapped(output: CubeTensor) -> CubeTensor {
     CubeBackend::float_swap_dims(output, 1, 2)
 }
 
@@ -328,13 +328,13 @@ impl Attend for CubeBackend {
         let launches = Launches::new(inputs, call, &[], &[&output]);
         let cubes = launches.cubes(queries.div_ceil(QUERIES), heads);
         launch_reading!(forward_kernel, launches, cubes; linear(&output), linear(&log_sums));
-        (exchanged(output), log_sums)
+        (swapped(output), log_sums)
     }
 
     fn backward(inputs: Inputs<Self>, results: Results<Self>, call: Call) -> Gradients<Self> {
         let inputs = inputs.laid_out();
         let results = Results {
-            output: into_contiguous(exchanged(results.output)),
+            output: into_contiguous(swapped(results.output)),
             log_sums: into_contiguous(results.log_sums),
             output_gradient: rows(results.output_gradient),
             log_sums_gradient: into_contiguous(results.log_sums_gradient),

@@ -97,7 +97,7 @@ impl Case {
     ) -> ([Tensor<4>; 2], Tensor<4>, [Tensor<4>; 2], Attention) {
         let Self { batch, heads, key_heads, queries, keys, head_dim, value_dim, .. } = *self;
         let far = if self.border.is_some() { 3 } else { 0 };
-        // Keys arrive with heads and rows exchanged, so that they are not contiguous.
+        // Keys arrive with heads and rows swapped, so that they are not contiguous.
         let query_and_key = |first: usize| {
             let [q, k] = [first, first + 1].map(|index| inputs[index].clone());
             [

@@ -4,10 +4,10 @@
 //! says, range after range. A call with gates that count keys is not cut: a count goes through all keys.
 
 use super::{Own, attend, tensors};
-use crate::attention::block::{Operands, ROWS};
+use crate::attention::block::Operands;
 use crate::attention::call::Call;
 use crate::attention::logits::fill_logits;
-use crate::attention::relative::seen;
+use crate::attention::pieces::ROWS;
 use crate::attention::{NOTHING_SEEN, Shape};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
@@ -19,7 +19,7 @@ pub(super) fn ranges(call: &Call, operands: &Operands<'_>) -> Option<Vec<Range<u
     if call.counted.is_some() || shape.queries == 0 || shape.batch * shape.heads == 0 {
         return None;
     }
-    let seen = seen(&operands.span(0, 0, 0, shape.queries));
+    let seen = operands.span(0, 0, 0, shape.queries).all_seen();
     call.cut.keys(&shape, seen.start..seen.end)
 }
 

@@ -2,8 +2,9 @@
 
 use super::buckets::{BucketMap, collect, put, read, spread};
 use super::vectors::Vectors;
-use crate::attention::block::{Block, Operands, ROWS};
+use crate::attention::block::{Block, Operands};
 use crate::attention::keys::Segment;
+use crate::attention::pieces::ROWS;
 use crate::matmul::{Matrix, matmul};
 use crate::simd::{LANES, vectorised};
 use std::ops::Range;
@@ -46,7 +47,7 @@ impl KeyTable {
     /// Takes the keys that the rows of a block see, if there are vectors to multiply them with.
     pub(in crate::attention) fn fill(&mut self, operands: &Operands<'_>, block: &Block) {
         let Some(vectors) = &operands.relative.queries else { return };
-        let keys = seen(block);
+        let keys = block.all_seen();
         (self.first, self.used) = (keys.start, vectors.map.used(reach(operands, block)));
         self.values.resize(keys.len() * self.used, 0.0);
         let right = vectors.columns(block.head, self.used);
@@ -80,16 +81,9 @@ impl KeyTable {
     }
 }
 
-/// The keys from the first to the last that a block sees.
-pub(in crate::attention) fn seen(block: &Block) -> Segment {
-    let start = block.seen().map(|segment| segment.start).min().unwrap_or(0);
-    let end = block.seen().map(|segment| segment.end).max().unwrap_or(0);
-    Segment { start, end, ..Segment::default() }
-}
-
 /// The distances below this are those of a block's rows and keys.
 pub(super) fn reach(operands: &Operands<'_>, block: &Block) -> usize {
-    operands.position(block, block.rows) - seen(block).start
+    operands.position(block, block.rows) - block.all_seen().start
 }
 
 /// Calls `visit` with the row, the columns of the logits and the farthest distance of each run of keys that a row sees.

@@ -1,6 +1,6 @@
 //! The gradients of vectors by distance.
 
-use super::blocks::{KeyTable, Scratch, collect_columns, collect_rows, seen};
+use super::blocks::{KeyTable, Scratch, collect_columns, collect_rows};
 use super::vectors::{Vectors, in_order};
 use crate::attention::block::{Block, Operands};
 use crate::attention::keys::Segment;
@@ -149,7 +149,7 @@ impl Part<'_> {
     ) {
         let Some(vectors) = &operands.relative.queries else { return };
         let (width, scale, table, seen) =
-            (vectors.width, operands.scale, tables.gradient.matrix(), seen(all));
+            (vectors.width, operands.scale, tables.gradient.matrix(), all.all_seen());
         let used = tables.gradient.used();
         matmul(keys, width, true, scale, table, vectors.rows(all.head, used));
         let own = of_head(self.queries, all, self.group, vectors);

@@ -16,7 +16,7 @@ mod gradient;
 pub(super) mod reference;
 mod vectors;
 
-pub(super) use blocks::{KeyTable, Scratch, add_keys, add_queries, add_values, seen, through_values};
+pub(super) use blocks::{KeyTable, Scratch, add_keys, add_queries, add_values, through_values};
 pub(super) use gradient::{KeyTables, PARTS, Part, sizes, tensors};
 pub(super) use vectors::Tables;
 

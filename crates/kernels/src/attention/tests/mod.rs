@@ -112,13 +112,13 @@ impl Case {
             query_offset: self.offset,
             distances: 0..usize::MAX,
         };
-        // v arrives with rows and channels exchanged, so that it is not contiguous.
+        // v arrives with rows and channels swapped, so that it is not contiguous.
         let v = input(2).reshape([batch, key_heads, value_dim, keys]).swap_dims(2, 3);
         let [q, k] = self.query_and_key([input(0), input(1)]);
         ([q, k, v], options)
     }
 
-    /// q and k with heads and rows exchanged, so that they are not contiguous.
+    /// q and k with heads and rows swapped, so that they are not contiguous.
     fn query_and_key(&self, [q, k]: [Tensor<1>; 2]) -> [Tensor<4>; 2] {
         let Shape { batch, heads, key_heads, queries, keys, head_dim, .. } = self.shape;
         [(q, queries, heads), (k, keys, key_heads)]

@@ -182,7 +182,7 @@ fn transposed(checked: &Checked) -> Finding {
     let run = |device: &Device| {
         list(numbers::tensor::<4>("transposed", [2, 4, 24, 16], device).swap_dims(2, 3).sum_dim(0))
     };
-    let (actual, expected) = (checked.here(run), checked.plainly(run));
+    let [actual, expected] = checked.both(run);
     match checked.compare("sums", &actual, &expected) {
         Ok(_) => Ok(String::new()),
         Err(wrong) if checked.on_cpu() => Err(wrong),

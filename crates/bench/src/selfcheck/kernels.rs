@@ -55,7 +55,9 @@ impl Operation {
     pub(super) fn differences(&self, checked: &Checked) -> std::result::Result<[f32; 2], String> {
         let [actual, expected] = checked.both(|device| self.differentiate(device));
         let values = difference(largest(&expected[0]), &actual[0], &expected[0])?;
-        Ok([values, largest(&gradient_differences(&actual[1..], &expected[1..])?)])
+        let gradients: Vec<f32> =
+            gradient_differences(&actual[1..], &expected[1..]).collect::<std::result::Result<_, _>>()?;
+        Ok([values, largest(&gradients)])
     }
 
     fn check(&self, checked: &Checked, precision: Precision) -> Finding {

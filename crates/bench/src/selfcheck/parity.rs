@@ -166,7 +166,9 @@ fn of_model(checked: &Checked, precision: Precision, length: usize, model: Make<
     let [actual, expected] = checked.both(run);
     let (actual, expected) = (actual?, expected?);
     let values = difference(largest(&expected.losses), &actual.losses, &expected.losses)?;
-    Ok(Some([values, largest(&gradient_differences(&actual.gradients, &expected.gradients)?)]))
+    let gradients: Vec<f32> = gradient_differences(&actual.gradients, &expected.gradients)
+        .collect::<std::result::Result<_, _>>()?;
+    Ok(Some([values, largest(&gradients)]))
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl Compute {
     /// Opens the device, and listens for Ctrl-C from here on.
     pub(crate) fn open(&self) -> Result<Machine> {
         longwave_kernels::use_reference(self.kernels == Kernels::Reference);
-        let machine = Machine::open(self.device, self.threads)?;
+        let machine = Machine::open_on_main_thread(self.device, self.threads)?;
         interrupt::install()?;
         Ok(machine)
     }

@@ -6,6 +6,7 @@ use crate::split::Split;
 use crate::split_rule::SplitRule;
 use crate::tokenizer::Tokenizer;
 use longwave_core::{Error, Result};
+use rayon::ThreadPoolBuilder;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
@@ -28,10 +29,14 @@ pub(crate) fn train(
     vocab_size: usize,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Tokenizer> {
-    // Reading and progress stay on this thread; the trainer counts words on another.
+    // Reading and progress stay on this thread; the trainer counts words on others. They are its own: this thread may be
+    // the only one of the program's pool, and waits.
+    let threads = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).build();
+    let threads = threads.map_err(|error| Error::failed(format!("threads cannot be started: {error}")))?;
     let (sender, receiver) = sync_channel::<String>(8);
     let json = thread::scope(|scope| {
-        let trainer = scope.spawn(move || train_on(receiver.into_iter(), vocab_size));
+        let train = || train_on(receiver.into_iter(), vocab_size);
+        let trainer = scope.spawn(move || threads.install(train));
         let sent = send(corpus, rule, text_field, sender, progress);
         let trained =
             trainer.join().map_err(|_| Error::failed("training the tokenizer stopped unexpectedly"))?;

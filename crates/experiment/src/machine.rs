@@ -4,6 +4,7 @@ use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_kernels::DeviceChoice;
 use longwave_kernels::device::OpenDevice;
+use rayon::ThreadPoolBuilder;
 
 /// The device that tensors are computed on, and the threads of the CPU.
 #[derive(Clone, Debug)]
@@ -34,10 +35,30 @@ impl Machine {
     /// # Errors
     /// There is no such device, or the number of threads is 0 or was set before.
     pub fn open(choice: DeviceChoice, threads: Option<usize>) -> Result<Self> {
+        Self::open_after(choice, threads, ThreadPoolBuilder::new())
+    }
+
+    /// [`open`](Self::open) for the main thread of a program, which becomes one of the threads of the CPU.
+    ///
+    /// An operation that begins on another thread wakes one of the pool's, and waits for it. Steps of small models have
+    /// hundreds of short operations: here, one of 2 layers of width 64 with 4 texts of 128 tokens takes 0.78 times as
+    /// long with 2 threads, and 0.61 times with one.
+    ///
+    /// The calling thread must live as long as the process computes. While it waits for another thread, that one must not
+    /// need it: with one thread in all, operations of other threads wait until this one computes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on_main_thread(choice: DeviceChoice, threads: Option<usize>) -> Result<Self> {
+        Self::open_after(choice, threads, ThreadPoolBuilder::new().use_current_thread())
+    }
+
+    /// Starts the threads, unless they were started before, and opens a device.
+    fn open_after(choice: DeviceChoice, threads: Option<usize>, pool: ThreadPoolBuilder) -> Result<Self> {
         if threads == Some(0) {
             return Err(Error::value("--threads", 0, "it must be at least 1"));
         }
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build_global();
+        let pool = pool.num_threads(threads.unwrap_or(0)).build_global();
         if let (Err(error), Some(_)) = (pool, threads) {
             return Err(Error::failed(format!("cannot set the number of threads: {error}")));
         }

@@ -1,4 +1,4 @@
-//! The number of threads changes no bit of a training on the CPU.
+//! The number of threads changes no bit of a training on the CPU, and one thread is enough.
 
 use crate::common::trainer;
 use crate::common::trainer::{metrics, train_with_vocabulary};
@@ -34,5 +34,20 @@ fn a_vocabulary_of_65_536_trains_alike_on_any_number_of_threads() {
     for (folder, threads) in [("one-again", 1), ("two", 2), ("two-again", 2)] {
         assert_eq!(train(folder, threads), expected, "{folder}: the metrics");
         assert!(same(&weights(folder), &weights("one")), "{folder}: the weights");
+    }
+}
+
+/// The thread that trains the tokenizer has help of its own: the program's only thread waits for it.
+#[test]
+fn one_thread_trains_the_tokenizer_and_the_model_as_three_do() {
+    let [one, three] = ["1", "3"].map(|threads| {
+        let project = Project::new();
+        let tokenizer = "data.tokenizer={ kind = \"bpe\", vocab_size = 280 }";
+        project.train(&["--set", tokenizer, "--threads", threads, "--out", "run"]);
+        project
+    });
+    for file in ["run/tokenizer.json", "run/checkpoints/last.safetensors"] {
+        let [a, b] = [&one, &three].map(|project| project.path(file));
+        assert!(same(&a, &b), "{file}");
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn work(task: &StudyTask, device: DeviceChoice, store: &Store) -> Result<()> {
-    let mut machine = Machine::open(device, Some(task.threads))?;
+    let mut machine = Machine::open_on_main_thread(device, Some(task.threads))?;
     device_check::before_training(&mut machine)?;
     let config = task.job.config.clone();
     let rows = experiment(config, &store.run(&task.job.key), true, &machine, &mut Terminal::default())?;

@@ -27,7 +27,7 @@ const NEVER: u64 = i64::MAX as u64;
 
 /// What a probe computes with: the study's first device, and the threads of a run.
 pub(super) fn machine(study: &Study, threads: usize) -> Result<Machine> {
-    Machine::open(study.devices[0].parse()?, Some(threads))
+    Machine::open_on_main_thread(study.devices[0].parse()?, Some(threads))
 }
 
 /// Floating-point operations a second by encoding.

@@ -9,6 +9,7 @@
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
 //! | [`pair_network`](pair_network()) | a small network of all heads' scores and biases of a query and a key |
 //! | [`softmax`](softmax()) | the softmax of scores, with zeros for a row whose scores are all hidden |
+//! | [`stick_breaking`](stick_breaking()) | the shares that keys break off a stick, newest first, and the rest |
 //! | [`rms_norm`], [`layer_norm`], [`unit_norm`] | normalisation of rows and its gain, also of the rows of heads |
 //! | [`gelu`], [`swiglu`] | the feed-forward activations |
 //! | [`dropout`](dropout()) | the draw of a mask and its product with x, on the GPU |
@@ -59,6 +60,7 @@ mod reduce;
 mod rotary;
 mod simd;
 mod softmax;
+mod stick_breaking;
 #[cfg(test)]
 mod testing;
 mod vjp;
@@ -83,6 +85,7 @@ pub use precision::Precision;
 pub use reduce::{accumulate, clip_factor, mean, sum, sum_of_squares, sums_of_squares};
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
 pub use softmax::softmax;
+pub use stick_breaking::{Shares, stick_breaking};
 pub use vjp::with_gradients;
 
 static REFERENCE: AtomicBool = AtomicBool::new(false);

@@ -137,6 +137,25 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
     if x < 0.0 { e * d } else { d }
 }
 
+/// `ln(1 + x)` for x from 0 to 1, NaN for NaN.
+///
+/// Within 2e-7 of the true value, relatively: `2 artanh(s)` with `s = x / (2 + x)` up to 1/3, by its series.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+pub(crate) fn ln_1p(x: f32) -> f32 {
+    let s = x / (2.0 + x);
+    let u = s * s;
+    let p = 1.0 / 15.0;
+    let p = p * u + 1.0 / 13.0;
+    let p = p * u + 1.0 / 11.0;
+    let p = p * u + 1.0 / 9.0;
+    let p = p * u + 1.0 / 7.0;
+    let p = p * u + 0.2;
+    let p = p * u + 1.0 / 3.0;
+    let s = s + s;
+    (p * u) * s + s
+}
+
 /// The sum of a slice: lane by lane, then the lanes, then the rest.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
@@ -303,6 +322,17 @@ mod tests {
             let truth = 1.0 / (1.0 + (-f64::from(x)).exp());
             assert!((f64::from(sigmoid(x)) - truth).abs() < 2e-7 * truth + 1e-37, "{x}");
         }
+    }
+
+    #[test]
+    fn ln_1p_is_right() {
+        let mut worst = 0.0_f64;
+        for x in (0..=1_000_000).map(|i| i as f32 * 1e-6).chain((0..120).map(|i| 0.5_f32.powi(i))) {
+            let truth = f64::from(x).ln_1p();
+            worst = worst.max((f64::from(ln_1p(x)) - truth).abs() / truth.max(f64::MIN_POSITIVE));
+        }
+        assert!(worst < 2e-7, "{worst}");
+        assert!(ln_1p(f32::NAN).is_nan());
     }
 
     #[test]

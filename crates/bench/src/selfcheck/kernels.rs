@@ -6,9 +6,10 @@ use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use longwave_core::Result;
 use longwave_core::random::StreamKey;
 use longwave_kernels::{
-    AdamW, AdamWState, Attention, Bias, Heads, Layout, Precision, RotationTable, adamw_all, attention,
-    attention_by_distance, clip_factor, cross_entropy, dropout, gelu, layer_norm, linear, mean, rms_norm,
-    rms_norm_residual, rotate, softmax, split_rotate, sum, sums_of_squares, swiglu, unit_norm,
+    AdamW, AdamWState, Attention, Bias, Heads, Layout, Precision, RotationTable, Shares, adamw_all,
+    attention, attention_by_distance, clip_factor, cross_entropy, dropout, gelu, layer_norm, linear, mean,
+    rms_norm, rms_norm_residual, rotate, softmax, split_rotate, stick_breaking, sum, sums_of_squares, swiglu,
+    unit_norm,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -207,6 +208,14 @@ fn by_rows(rows: usize) -> Vec<Operation> {
                 (0..numbers).map(|n| (n / WIDTH).is_multiple_of(5) || n % WIDTH > 60).collect();
             let hidden = Tensor::<3, Bool>::from_data(TensorData::new(hidden, shape), &scores.device());
             flat(softmax(scores.mask_fill(hidden, f32::NEG_INFINITY)))
+        }),
+        Operation::new("stick-breaking, some keys hidden", &[numbers], move |inputs| {
+            let scores = inputs[0].clone().mul_scalar(5.0).reshape([1, 1, rows, WIDTH]);
+            let hidden: Vec<bool> = (0..numbers).map(|n| n % WIDTH > n / WIDTH % 60).collect();
+            let hidden = TensorData::new(hidden, [1, 1, rows, WIDTH]);
+            let hidden = Tensor::<4, Bool>::from_data(hidden, &scores.device());
+            let Shares { weights, rest } = stick_breaking(scores.mask_fill(hidden, f32::NEG_INFINITY));
+            flat(Tensor::cat(vec![weights, rest], 3))
         }),
         Operation::new("cross_entropy", &[numbers], move |inputs| {
             let logits = inputs[0].clone().mul_scalar(5.0).reshape([rows, WIDTH]);

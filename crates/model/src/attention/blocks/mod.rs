@@ -7,10 +7,10 @@
 
 use super::rotations::Rotations;
 use super::sink::{by_head, scaled, sink};
-use super::stick_breaking::{Shares, shares};
+use super::stick_breaking;
 use burn::tensor::{Bool, Tensor, TensorData};
 use longwave_kernels::device::constant;
-use longwave_kernels::{repeat_heads, rotate, softmax};
+use longwave_kernels::{Shares, repeat_heads, rotate, softmax};
 use longwave_position::encoding::{Geometry, Heads, LayerInput, PositionMap, QueryBlock, Rows};
 use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
 use longwave_position::{Positions, Reading};
@@ -180,7 +180,8 @@ fn probabilities(
         scores = scores.mask_fill(hidden, f32::NEG_INFINITY);
     }
     if let AttentionKind::StickBreaking(stick) = reading.attention() {
-        return of_a_stick(scores, stick, block);
+        let Shares { weights, rest } = stick_breaking::shares(scores, stick, block.queries);
+        return Probabilities { to_keys: weights, rest: Some(rest) };
     }
     let to_keys = match sink(block, reading) {
         None => softmax(scores),
@@ -192,23 +193,6 @@ fn probabilities(
         }
     };
     Probabilities { to_keys, rest: None }
-}
-
-/// What stick-breaking attention gives.
-fn of_a_stick(scores: Tensor<4>, stick: StickBreaking, block: QueryBlock<'_>) -> Probabilities {
-    let scores = if stick.attend_current {
-        scores
-    } else {
-        let keys = scores.dims()[3];
-        let is_own: Vec<bool> =
-            block.queries.clone().flat_map(|query| (0..keys).map(move |key| key == query)).collect();
-        let shape = [1, 1, block.queries.len(), keys];
-        let is_own: Tensor<4, Bool> = constant(TensorData::new(is_own, shape), &scores.device());
-        let shape = scores.dims();
-        scores.mask_fill(is_own.expand(shape), f32::NEG_INFINITY)
-    };
-    let Shares { weights, rest } = shares(scores);
-    Probabilities { to_keys: weights, rest: Some(rest) }
 }
 
 /// The output of one block of queries, `[batch, heads, queries, head_dim]`: the sum of the values, with what encodings add to

@@ -7,35 +7,25 @@
 //! 2024, arXiv:2410.17980, section 3; the authors' `sb_ref.py`; the vector is that of dolomite-engine). Positions enter
 //! through the order of the keys alone, and any encoding may change the logits besides.
 //!
-//! A product of shares leaves f32 soon, so its logarithm is summed from the nearest key on:
-//! `ln p_ij = ln sigmoid(z_ij) + sum_{j<t<i} ln sigmoid(-z_it)`. Queries are read in blocks ([`super::blocks`]), each with
-//! all its keys.
+//! Queries are read in blocks ([`super::blocks`]), each with all its keys, and one kernel computes the weights of a block
+//! ([`stick_breaking`](longwave_kernels::stick_breaking())).
 
-use burn::tensor::{Tensor, activation::log_sigmoid};
+use burn::tensor::{Bool, Tensor, TensorData};
+use longwave_kernels::device::constant;
+use longwave_kernels::{Shares, stick_breaking};
+use longwave_position::reading::StickBreaking;
+use std::ops::Range;
 
-/// The logit of a hidden key: its share is 0 in f32, and what it leaves 1.
-const HIDDEN: f64 = -1e4;
-
-/// The weights of the keys and what they leave.
-pub(super) struct Shares {
-    /// `[batch, heads, queries, keys]`.
-    pub(super) weights: Tensor<4>,
-    /// `[batch, heads, queries, 1]`.
-    pub(super) rest: Tensor<4>,
-}
-
-/// The shares of logits `[batch, heads, queries, keys]`, minus infinity where a key is hidden; the last key is the newest.
-pub(super) fn shares(logits: Tensor<4>) -> Shares {
-    let [batch, heads, queries, keys] = logits.dims();
-    let z = logits.clamp_min(HIDDEN);
-    let left = log_sigmoid(z.clone().neg());
-    let mut newer = Tensor::zeros([batch, heads, queries, 1], &left.device());
-    if keys > 1 {
-        // Newest first, and without the key itself.
-        let sums = left.clone().flip([3]).cumsum(3).slice_dim(3, 0..keys - 1);
-        newer = Tensor::cat(vec![newer, sums], 3).flip([3]);
+/// The shares of scores `[batch, heads, queries, keys]` of some queries, minus infinity where a key is hidden.
+pub(super) fn shares(scores: Tensor<4>, stick: StickBreaking, queries: &Range<usize>) -> Shares {
+    if stick.attend_current {
+        return stick_breaking(scores);
     }
-    Shares { weights: (log_sigmoid(z) + newer).exp(), rest: left.sum_dim(3).exp() }
+    let shape @ [_, _, count, keys] = scores.dims();
+    let is_own: Vec<bool> =
+        queries.clone().flat_map(|query| (0..keys).map(move |key| key == query)).collect();
+    let is_own: Tensor<4, Bool> = constant(TensorData::new(is_own, [1, 1, count, keys]), &scores.device());
+    stick_breaking(scores.mask_fill(is_own.expand(shape), f32::NEG_INFINITY))
 }
 
 #[cfg(test)]

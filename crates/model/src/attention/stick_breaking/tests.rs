@@ -1,6 +1,6 @@
-use super::*;
 use crate::attention::{Rotations, attend};
-use burn::tensor::{Device, Int, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_kernels::{Shares, stick_breaking};
 use longwave_position::encoding::{Dimensions, QueryBlock, Rows};
 use longwave_position::reading::{AttentionKind, LogN, Remainder, StickBreaking};
 use longwave_position::{Init, PositionConfig, Positions, Reading};
@@ -29,7 +29,7 @@ fn shares_and_the_rest_add_up_to_one() {
         &[80.0, -80.0, 40.0, 1.0],
         &[0.0, 0.0, 0.0, 0.0],
     ]);
-    let Shares { weights, rest } = shares(logits);
+    let Shares { weights, rest } = stick_breaking(logits);
     let (weights, rest) = (numbers(weights), numbers(rest));
     for (row, rest) in weights.chunks(4).zip(&rest) {
         assert!((row.iter().sum::<f32>() + rest - 1.0).abs() < 1e-6, "{row:?} {rest}");
@@ -44,7 +44,7 @@ fn shares_and_the_rest_add_up_to_one() {
 fn products_in_the_log_stay_exact_over_many_keys() {
     // beta = 1/2: the 200th key has 2^-200, far below f32.
     let z = Tensor::<4>::zeros([1, 1, 1, 200], &Device::flex());
-    let weights = numbers(shares(z).weights);
+    let weights = numbers(stick_breaking(z).weights);
     for (age, weight) in weights.iter().rev().enumerate() {
         let expected = 0.5f64.powi(age as i32 + 1) as f32;
         assert!((weight - expected).abs() <= 1e-3 * expected.max(1e-30), "{age}: {weight}");

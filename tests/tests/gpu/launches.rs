@@ -5,7 +5,7 @@ use longwave_kernels::device::{Counts, counted};
 use longwave_kernels::mean;
 
 /// Kernels that a step may launch for each block, forward and backward, and besides.
-const OF_BLOCK: [usize; 2] = [11, 15];
+const OF_BLOCK: [usize; 2] = [11, 12];
 const BESIDES: usize = 20;
 
 /// The launches of a forward pass with its loss, of the backward pass, and of the update, for a model of so many blocks.

@@ -125,20 +125,22 @@ fn long_columns(device: &Device) -> Finding {
 }
 
 /// How long a text attention reads whole: the last query weighs all keys alike, and the first value alone is not zero,
-/// or the last.
+/// or the last. One query and many are read by different kernels.
 fn long_texts(device: &Device) -> Finding {
     const DIM: usize = 32;
     // 1 / (the share of one key among all), which is the number of keys that were read.
-    let read = |count: usize, place: usize| {
+    let read = |queries: usize, count: usize, place: usize| {
         let zeros = |rows: usize| Tensor::<4>::zeros([1, 1, rows, DIM], device);
         let one = Tensor::ones([1, 1, 1, DIM], device);
         let v = zeros(count).slice_assign([0..1, 0..1, place..place + 1, 0..DIM], one);
-        let options = Attention { query_offset: count - 1, ..Attention::causal(DIM) };
-        1.0 / f64::from(list(attention(zeros(1), zeros(count), v, &options))[0])
+        let options = Attention { query_offset: count - queries, ..Attention::causal(DIM) };
+        let output = list(attention(zeros(queries), zeros(count), v, &options));
+        1.0 / f64::from(output[(queries - 1) * DIM])
     };
     let mut lengths = doubled(1 << 12, 1 << 17);
     let wrong = lengths.find_map(|count| {
-        let found = [0, count - 1].map(|place| read(count, place));
+        let found = [(1, 0), (1, count - 1), (64, 0), (64, count - 1)]
+            .map(|(queries, place)| read(queries, count, place));
         let off = found.into_iter().find(|found| (found / count as f64 - 1.0).abs() > 1e-3 || found.is_nan());
         off.map(|found| (count, found))
     });

@@ -8,8 +8,8 @@ use longwave_core::random::StreamKey;
 use longwave_kernels::{
     AdamW, AdamWState, Attention, Bias, Heads, Layout, Precision, RotationTable, Shares, adamw_all,
     attention, attention_by_distance, clip_factor, cross_entropy, dropout, gelu, layer_norm, linear, mean,
-    rms_norm, rms_norm_residual, rotate, softmax, split_rotate, stick_breaking, sum, sums_of_squares, swiglu,
-    unit_norm,
+    packed_attention, rms_norm, rms_norm_residual, rotate, softmax, split_rotate, stick_breaking, sum,
+    sums_of_squares, swiglu, unit_norm,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -93,28 +93,38 @@ fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
     tensor.reshape([count])
 }
 
-/// Heads that share keys, channels that no vector width divides, positions past 65,536.
+/// Heads that share keys, and channels that no vector width divides.
+const HEADS: Heads = Heads { query: 4, key_value: 2, head_dim: 10 };
+
+/// What is turned: the layout and so many of the channels.
+const ROTATIONS: [(Layout, usize); 3] = [(Layout::Half, 10), (Layout::Interleaved, 10), (Layout::Half, 6)];
+
+fn name_of((layout, rotated): (Layout, usize)) -> String {
+    format!("{layout:?}, {rotated} of 10 channels").to_lowercase()
+}
+
+/// Positions past 65,536.
+fn table_of((layout, rotated): (Layout, usize), length: usize, device: &Device) -> RotationTable {
+    let frequencies = Frequencies::geometric(10_000.0, rotated);
+    let positions = Positions::range(70_000..70_000 + length);
+    let [table, _] = Rotation::new(frequencies, layout).tables(&positions, device);
+    table
+}
+
 fn rotations(length: usize) -> Vec<Operation> {
-    const HEADS: Heads = Heads { query: 4, key_value: 2, head_dim: 10 };
-    let table = move |layout, rotated: usize, device: &Device| -> RotationTable {
-        let frequencies = Frequencies::geometric(10_000.0, rotated);
-        let positions = Positions::range(70_000..70_000 + length);
-        let [table, _] = Rotation::new(frequencies, layout).tables(&positions, device);
-        table
-    };
     let mut operations = Vec::new();
-    for (layout, rotated) in [(Layout::Half, 10), (Layout::Interleaved, 10), (Layout::Half, 6)] {
-        let name = format!("{layout:?}, {rotated} of 10 channels").to_lowercase();
+    for rotation in ROTATIONS {
+        let name = name_of(rotation);
         operations.push(Operation::new(format!("rotate, {name}"), &[2 * 4 * length * 10], move |inputs| {
             // Heads and rows arrive transposed, so that they do not lie contiguously.
             let x = inputs[0].clone().reshape([2, length, 4, 10]).swap_dims(1, 2);
-            let table = table(layout, rotated, &x.device());
+            let table = table_of(rotation, length, &x.device());
             flat(rotate(x, &table))
         }));
         let sizes = [2 * length * HEADS.packed()];
         operations.push(Operation::new(format!("split and rotate, {name}"), &sizes, move |inputs| {
             let packed = inputs[0].clone().reshape([2, length, HEADS.packed()]);
-            let table = table(layout, rotated, &packed.device());
+            let table = table_of(rotation, length, &packed.device());
             let (q, k, v) = split_rotate(packed, HEADS, Some(&table), Some(&table));
             Tensor::cat(vec![flat(q), flat(k), flat(v)], 0)
         }));
@@ -156,6 +166,25 @@ fn attentions(length: usize) -> Vec<Operation> {
             }));
         }
     }
+    for rotation in ROTATIONS {
+        let name = format!("attention of packed rows, {}", name_of(rotation));
+        operations.push(Operation::new(name, &[2 * length * HEADS.packed()], move |inputs| {
+            let packed = inputs[0].clone().reshape([2, length, HEADS.packed()]);
+            let table = table_of(rotation, length, &packed.device());
+            flat(packed_attention(packed, HEADS, [Some(&table); 2], &Attention::causal(10)))
+        }));
+    }
+    let many = 3 * length + 300;
+    let sizes = [2 * 4 * 3 * 10, 2 * 2 * many * 10, 2 * 2 * many * 10];
+    operations.push(Operation::new(
+        "attention, 3 queries over many keys".to_owned(),
+        &sizes,
+        move |inputs| {
+            let [k, v] = [1, 2].map(|index| inputs[index].clone().reshape([2, 2, many, 10]));
+            let options = Attention { query_offset: many - 3, ..Attention::causal(10) };
+            flat(attention(inputs[0].clone().reshape([2, 4, 3, 10]), k, v, &options))
+        },
+    ));
     for (window, sinks, near) in [(None, 0, 17), (Some(30), 3, 20)] {
         let name = if window.is_some() { ", window and sinks" } else { "" };
         let sizes = [queries, keys, keys, queries, keys];

@@ -14,16 +14,21 @@ pub(super) fn inputs<B: FusedBackend>(
 ) -> Vec<OpTensor<B>> {
     let qkv = ranges.iter().flat_map(|range| [&range.q, &range.k]).chain([v]);
     let mut inputs: Vec<OpTensor<B>> = qkv.cloned().map(OpTensor::new).collect();
-    match &options.bias {
-        Bias::None => {}
-        Bias::ByDistance(table) => inputs.push(OpTensor::new(table.clone())),
-        Bias::Slopes(slopes) => inputs.push(OpTensor::new(slopes.clone())),
-        Bias::Pair { query, key } => inputs.extend([query, key].map(|x| OpTensor::new(x.clone()))),
-        Bias::Block(block) => inputs.push(OpTensor::new(block.clone())),
-    }
+    inputs.extend(of_bias(&options.bias));
     inputs.extend(options.relative.inputs());
     inputs.extend(options.counted.iter().map(|counted| OpTensor::new(counted.vectors.clone())));
     inputs
+}
+
+/// The tensors of a bias: two at most.
+pub(super) fn of_bias<B: FusedBackend>(bias: &Bias) -> Vec<OpTensor<B>> {
+    match bias {
+        Bias::None => vec![],
+        Bias::ByDistance(table) => vec![OpTensor::new(table.clone())],
+        Bias::Slopes(slopes) => vec![OpTensor::new(slopes.clone())],
+        Bias::Pair { query, key } => [query, key].map(|x| OpTensor::new(x.clone())).into(),
+        Bias::Block(block) => vec![OpTensor::new(block.clone())],
+    }
 }
 
 /// The gradient of a call with any number of [`inputs`]: q, k and v, up to two tensors of a bias, and a second q and

@@ -26,6 +26,9 @@
 //! GPU has it. At 16,384 keys the first product of a block runs 6% slower than on few keys and the second as
 //! fast, so that little is to be won, and long rows would be added in another order.
 //!
+//! **With the split and the rotation:** [`packed_attention`] takes packed projections. On the GPU one kernel then writes the
+//! gradient of the packed rows.
+//!
 //! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
 
 mod backward;
@@ -42,6 +45,7 @@ mod inputs;
 mod keys;
 mod logits;
 mod merge;
+mod packed;
 pub(crate) mod pieces;
 mod reference;
 mod relative;
@@ -52,6 +56,7 @@ mod tests;
 pub use by_distance::{attention_by_distance, partial_attention_by_distance};
 pub use counted::CountedVectors;
 pub use merge::merge;
+pub use packed::packed_attention;
 pub use reference::repeat_heads;
 pub use relative::{RelativeVectors, VectorTable};
 
@@ -176,6 +181,15 @@ impl Attention {
     /// The keys that `rows` query rows from row `first` can see, as an upper end.
     fn keys_end(&self, first: usize, rows: usize, keys: usize) -> usize {
         keys.min(self.query_offset + first + rows)
+    }
+
+    /// Whether the kernels of the GPU compute all of this.
+    #[cfg(feature = "gpu")]
+    fn suits_gpu(&self) -> bool {
+        self.bias.on_gpu()
+            && self.relative.is_none()
+            && self.counted.is_none()
+            && self.query_scale.as_ref().is_none_or(autodiff::gpu_kernel_applies)
     }
 
     fn check(&self, shape: &Shape) {
@@ -341,12 +355,7 @@ fn fused(qkv: &[Tensor<4>; 3], options: &Attention, shape: Shape) -> Option<Part
         return Some(part);
     }
     #[cfg(feature = "gpu")]
-    if qkv.iter().all(autodiff::gpu_kernel_applies)
-        && options.bias.on_gpu()
-        && options.relative.is_none()
-        && options.counted.is_none()
-        && options.query_scale.as_ref().is_none_or(autodiff::gpu_kernel_applies)
-        && cube::supports(&qkv[0], &shape)
+    if qkv.iter().all(autodiff::gpu_kernel_applies) && options.suits_gpu() && cube::supports(&qkv[0], &shape)
     {
         let [range] = &range;
         return Some(cube::attention(range, &v, options, shape));

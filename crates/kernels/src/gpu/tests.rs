@@ -16,7 +16,10 @@ const CHECKED: &str = "LONGWAVE_TEST_CHECKED_KERNELS";
 /// Every kernel of this crate.
 const KERNELS: &[&str] = &[
     "forward_kernel",
+    "piece_kernel",
+    "merge_pieces_kernel",
     "backward_kernel",
+    "packed_backward_kernel",
     "distance_kernel",
     "split_kernel",
     "merge_kernel",

@@ -8,7 +8,8 @@
 //!
 //! **Bytes:** for n numbers of x in rows of w, at least `8 n + 8 n / w` forward (x in, the output and what is
 //! kept of each row out) and `12 n + 8 n / w` backward (x, the gradient and what was kept in, the gradient of
-//! x out). Gain and bias are w numbers each, and their gradients are summed over 64 rows at a time first.
+//! x out). Gain and bias are w numbers each. On the CPU their gradients are summed over 64 rows at a time first; on the GPU
+//! `8 n` more are read for them, where one launch computes all (`cube/`).
 //!
 //! The width is that of a model (`[batch, length, width]`) or of a head (`qk_norm`, `[batch, heads, length, head_dim]`).
 //! There the norm has earned its place: a step of the main job (width 128, 4 heads) takes 1.11 times as long with

@@ -20,10 +20,10 @@
 //! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
 
 #[cfg(feature = "gpu")]
-mod cube;
+pub(crate) mod cube;
 pub(crate) mod flex;
 mod gradient;
-mod reference;
+pub(crate) mod reference;
 #[cfg(test)]
 mod tests;
 
@@ -70,7 +70,7 @@ impl RotationTable {
     }
 
     #[cfg(feature = "gpu")]
-    fn on_gpu(&self) -> bool {
+    pub(crate) fn on_gpu(&self) -> bool {
         autodiff::gpu_kernel_applies(&self.cos) && autodiff::gpu_kernel_applies(&self.sin)
     }
 
@@ -80,7 +80,7 @@ impl RotationTable {
         flex::Table { cos: data(&self.cos), sin: data(&self.sin), layout: self.layout }
     }
 
-    fn check(&self, batch: usize, length: usize, head_dim: usize) {
+    pub(crate) fn check(&self, batch: usize, length: usize, head_dim: usize) {
         let [rows, positions, half] = self.cos.dims();
         assert_eq!(self.cos.dims(), self.sin.dims(), "rotation table: cos and sin differ in shape");
         assert!(rows == 1 || rows == batch, "rotation table: {rows} rows for a batch of {batch}");

@@ -3,7 +3,7 @@
 use super::{Heads, Layout, RotationTable};
 use burn::tensor::Tensor;
 
-pub(super) fn split_rotate(
+pub(crate) fn split_rotate(
     packed: &Tensor<3>,
     heads: Heads,
     q_table: Option<&RotationTable>,

@@ -22,12 +22,12 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use described::{Pairs, described, is_described};
 use longwave_kernels::{
-    self as kernels, Heads, Precision, RelativeVectors, rms_norm, split_rotate, unit_norm,
+    self as kernels, Heads, Precision, RelativeVectors, packed_attention, rms_norm, split_rotate, unit_norm,
 };
-use longwave_position::encoding::{LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows};
+use longwave_position::encoding::{HeadUse, LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows};
 use longwave_position::reading::{AttentionKind, LogN, Remainder, StickBreaking};
 use longwave_position::{Init, Reading};
-use sink::{beside, sharpened, sink, with_sink};
+use sink::{beside, is_sharpened, sharpened, sink, with_sink};
 
 /// The least norm that is divided by.
 const LEAST_NORM: f64 = 1e-6;
@@ -148,8 +148,12 @@ impl Attention {
                 .rotation(rows.layer)
                 .map(|rotation| rotations.tables(rotation, plain, rows.positions, rows.positions, &device));
             let [q_table, k_table] = tables.as_ref().map_or([None, None], |[q, k]| [Some(q), Some(k)]);
+            let options = described(scale, block, reading, &device);
+            if reads_packed(block, reading) {
+                let heads = packed_attention(packed, self.heads, [q_table, k_table], &options);
+                return self.joined(heads, onto);
+            }
             let (q, k, v) = split_rotate(packed, self.heads, q_table, k_table);
-            let options = described(scale, block, reading, &q.device());
             if let Some(maps) = described_maps(block, reading) {
                 attend_by_distance([q, k, v], maps, options, block, reading)
             } else {
@@ -306,6 +310,14 @@ pub fn attend(
             }
         }
     }
+}
+
+/// Whether nothing but a rotation comes between the packed projections of a described layer and its softmax.
+fn reads_packed(block: QueryBlock<'_>, reading: &Reading) -> bool {
+    let layer = block.rows.layer;
+    reading.layer_capabilities(layer).head_use == HeadUse::None
+        && !is_sharpened(block, reading)
+        && sink(block, reading).is_none()
 }
 
 /// What the maps of q and k do, where the layer can be read by it: learned log-n multiplies all of a query's maps, and of what

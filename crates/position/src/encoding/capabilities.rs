@@ -1,13 +1,14 @@
 //! What the model must know of an encoding before it calls a hook.
 
 /// What an encoding does with the channels of q and k, apart from rotating them. It decides which encodings a layer may
-/// combine.
+/// combine, and whether the model calls the maps of q and k.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HeadUse {
-    /// Nothing.
+    /// Nothing: [`map_query`](super::Position::map_query) and [`map_key`](super::Position::map_key) give back what they
+    /// are given, and the model may leave them out.
     #[default]
     None,
-    /// It multiplies them with vectors of width `head_dim`.
+    /// It changes them, or multiplies them with vectors of width `head_dim`.
     Reads,
     /// It appends channels to them.
     Widens,

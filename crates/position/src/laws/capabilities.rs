@@ -123,6 +123,14 @@ pub(super) fn of_heads(build: Build<'_>) -> Outcome {
     if capabilities.head_use == HeadUse::None {
         let rows = inputs.rows(position, 0, &positions);
         let block = QueryBlock { rows, queries: &(0..LENGTH), input: &inputs.hidden };
+        let [own_q, own_k, _] = inputs.qkv.clone();
+        let maps = [
+            apart(&position.map_query(own_q.clone(), rows), &own_q),
+            apart(&position.map_key(own_k.clone(), rows), &own_k),
+        ];
+        ensure(maps == [0.0; 2], || {
+            "`map_query` or `map_key` changes its input, and `head_use` is `None`".to_owned()
+        })?;
         let scores = q.clone().matmul(k.clone().swap_dims(2, 3));
         let [other_q, other_k] = [q.clone().mul_scalar(2.0), k.clone().mul_scalar(3.0)];
         let of = |q, k| position.scores(scores.clone(), Heads { q, k, scale: 1.0 }, block);

@@ -62,6 +62,8 @@ enum Mistake {
     SilentlyComputes,
     /// It makes q and k wider without declaring it.
     SilentlyWider,
+    /// It doubles q and k without declaring it.
+    SilentlyMaps,
     /// It describes maps of q and k that it does not make.
     DescribesOtherMaps,
     /// It rotates q and k without declaring it.
@@ -100,6 +102,7 @@ const MISTAKES: &[(Mistake, &str)] = &[
     (ClaimsToScale, "biases and scores are declared"),
     (SilentlyComputes, "biases and scores are declared"),
     (SilentlyWider, "the use of q and k is declared"),
+    (SilentlyMaps, "the use of q and k is declared"),
     (DescribesOtherMaps, "maps described by distance are the maps"),
     (SilentRotation, "the use of q and k is declared"),
     (SilentlyReadsHeads, "the use of q and k is declared"),
@@ -198,7 +201,11 @@ impl Position for Wrong {
     }
 
     fn map_query(&self, q: Tensor<4>, _rows: Rows<'_>) -> Tensor<4> {
-        if self.mistake == SilentlyWider { Tensor::cat(vec![q.clone(), q], 3) } else { q }
+        match self.mistake {
+            SilentlyWider => Tensor::cat(vec![q.clone(), q], 3),
+            SilentlyMaps => q * 2.0,
+            _ => q,
+        }
     }
 
     fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {

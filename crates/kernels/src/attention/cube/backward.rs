@@ -1,6 +1,7 @@
-//! The gradients of attention on the GPU: by queries and by keys, in one launch, and by distances.
+//! The gradients of attention on the GPU, by queries and by keys, in one launch.
 
-use super::rows::{add, dot, read_row, stage, write_row, zeros};
+use super::rows::{add, dot, dot_of, read_row, stage, zeros};
+use super::target::{Apart, Packed, Row, Target, TargetExpand};
 use super::walk::{KeyVisitor, KeyVisitorExpand, Query, Tiles, each_key};
 use super::{Kind, Plan, QUERIES, Read, Sizes, bias_of, scale_of, visible};
 use crate::gpu::{Strides, start};
@@ -11,9 +12,9 @@ use cubecl::prelude::*;
 /// in its place.
 #[derive(CubeLaunch, CubeType)]
 pub(super) struct Upstream<'a, N: Size> {
-    gradient: &'a [Vector<f32, N>],
-    strides: Strides,
-    log_sums: &'a [f32],
+    pub(super) gradient: &'a [Vector<f32, N>],
+    pub(super) strides: Strides,
+    pub(super) log_sums: &'a [f32],
     log_sums_gradient: &'a [f32],
 }
 
@@ -89,51 +90,92 @@ impl<'a, N: Size> KeyVisitor<N> for QueryGradient<'a, N> {
     }
 }
 
-/// What the cubes of the queries write: the gradient of q; for each row the product of output and its gradient, less the
-/// gradient of the log sum; and what belongs to a query of the bias' gradient: `[batch, heads, queries]` for slopes and
-/// pairs, all of it for a block.
-#[derive(CubeLaunch, CubeType)]
-pub(super) struct OfQueries<'a, N: Size> {
-    q: &'a mut [Vector<f32, N>],
-    products: &'a mut [f32],
-    bias: &'a mut [f32],
-}
-
-/// What the cubes of the keys write: the gradients of k and v, and the keys' part of a bias by pairs,
-/// `[batch, heads, keys]`.
-#[derive(CubeLaunch, CubeType)]
-pub(super) struct OfKeys<'a, N: Size> {
-    k: &'a mut [Vector<f32, N>],
-    v: &'a mut [Vector<f32, N>],
-    bias: &'a mut [f32],
-}
-
-/// All gradients but that of a table of distances. Cubes along x: first those of the queries, then those of the keys.
+/// All gradients but that of a table of distances; those of q, k and v as three tensors.
+///
+/// Written besides: for each query row the product of output and its gradient, less the gradient of the log sum; what
+/// belongs to a query of the bias' gradient, `[batch, heads, queries]` for slopes and pairs, all of it for a block; and the
+/// keys' part of a bias by pairs, `[batch, heads, keys]`.
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
 pub(super) fn backward_kernel<N: Size>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
-    of_queries: &mut OfQueries<'_, N>,
-    of_keys: &mut OfKeys<'_, N>,
+    target: &mut Apart<'_, N>,
+    products: &mut [f32],
+    query_bias: &mut [f32],
+    key_bias: &mut [f32],
+    query_cubes: usize,
+    #[comptime] plan: Plan,
+) {
+    backward::<N, Apart<N>>(
+        read,
+        upstream,
+        output,
+        target,
+        products,
+        query_bias,
+        key_bias,
+        query_cubes,
+        plan,
+    );
+}
+
+/// The same; the gradients of q, k and v as packed rows, with q and k turned back.
+#[cube(launch, launch_unchecked, address_type = "dynamic")]
+pub(super) fn packed_backward_kernel<N: Size>(
+    read: &Read<'_, N>,
+    upstream: &Upstream<'_, N>,
+    output: &[Vector<f32, N>],
+    target: &mut Packed<'_, N>,
+    products: &mut [f32],
+    query_bias: &mut [f32],
+    key_bias: &mut [f32],
+    query_cubes: usize,
+    #[comptime] plan: Plan,
+) {
+    backward::<N, Packed<N>>(
+        read,
+        upstream,
+        output,
+        target,
+        products,
+        query_bias,
+        key_bias,
+        query_cubes,
+        plan,
+    );
+}
+
+/// Cubes along x: first those of the queries, then those of the keys.
+#[cube]
+fn backward<N: Size, T: Target<N>>(
+    read: &Read<'_, N>,
+    upstream: &Upstream<'_, N>,
+    output: &[Vector<f32, N>],
+    target: &mut T,
+    products: &mut [f32],
+    query_bias: &mut [f32],
+    key_bias: &mut [f32],
     query_cubes: usize,
     #[comptime] plan: Plan,
 ) {
     let mut tiles = Tiles::<N>::new(plan);
     let cube = CUBE_POS_X as usize;
     if cube < query_cubes {
-        by_queries::<N>(read, upstream, output, of_queries, &mut tiles, plan);
+        by_queries::<N, T>(read, upstream, output, target, products, query_bias, &mut tiles, plan);
     } else if (CUBE_POS_Y as usize) < read.sizes.heads / comptime!(plan.group) {
-        by_keys::<N>(read, upstream, output, of_keys, &mut tiles, cube - query_cubes, plan);
+        by_keys::<N, T>(read, upstream, output, target, key_bias, &mut tiles, cube - query_cubes, plan);
     }
 }
 
 #[cube]
-fn by_queries<N: Size>(
+fn by_queries<N: Size, T: Target<N>>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
-    target: &mut OfQueries<'_, N>,
+    target: &mut T,
+    products: &mut [f32],
+    query_bias: &mut [f32],
     tiles: &mut Tiles<N>,
     #[comptime] plan: Plan,
 ) {
@@ -149,21 +191,14 @@ fn by_queries<N: Size>(
     if comptime!(plan.log_sums_given) {
         log_sum_gradient = upstream.log_sums_gradient[place];
     }
-    let mut sums = QueryGradient::<N>::new(
-        query,
-        gradient,
-        &output,
-        log_sum,
-        log_sum_gradient,
-        target.bias,
-        sizes,
-        plan,
-    );
+    let mut sums =
+        QueryGradient::<N>::new(query, gradient, &output, log_sum, log_sum_gradient, query_bias, sizes, plan);
     let scale = query.scale::<N>(read, plan);
     each_key::<N, QueryGradient<N>>(query, read, tiles, &mut sums, plan);
     if query.real {
-        write_row::<N>(&sums.sum, target.q, place * plan.dim, scale, plan.dim);
-        target.products[place] = sums.product;
+        let own = Row { batch: query.batch, head: query.head, row: query.row };
+        target.write_query(&sums.sum, own, scale, sizes, plan);
+        products[place] = sums.product;
         if comptime!(plan.learned && (plan.kind == Kind::Slopes || plan.kind == Kind::Pair)) {
             sums.bias_gradient[place] = sums.row_sum + sums.mean * sums.excess;
         }
@@ -172,11 +207,12 @@ fn by_queries<N: Size>(
 
 /// The tiles hold queries and the gradients of their outputs.
 #[cube]
-fn by_keys<N: Size>(
+fn by_keys<N: Size, T: Target<N>>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
-    target: &mut OfKeys<'_, N>,
+    target: &mut T,
+    key_bias: &mut [f32],
     tiles: &mut Tiles<N>,
     cube: usize,
     #[comptime] plan: Plan,
@@ -250,68 +286,13 @@ fn by_keys<N: Size>(
         }
         if comptime!(plan.learned && plan.kind == Kind::Pair) {
             if real {
-                target.bias[(batch * sizes.heads + head) * sizes.keys + key] = column;
+                key_bias[(batch * sizes.heads + head) * sizes.keys + key] = column;
             }
         }
     }
     if real {
-        let place = (batch * (sizes.heads / plan.group) + key_head) * sizes.keys + key;
-        write_row::<N>(&k_sum, target.k, place * plan.dim, 1.0, plan.dim);
-        write_row::<N>(&v_sum, target.v, place * plan.value_dim, 1.0, plan.value_dim);
-    }
-}
-
-/// The dot product of two rows where they lie.
-#[cube]
-fn dot_of<N: Size>(
-    a: &[Vector<f32, N>],
-    a_from: usize,
-    b: &[Vector<f32, N>],
-    b_from: usize,
-    #[comptime] dim: usize,
-) -> f32 {
-    let mut sum = a[a_from] * b[b_from];
-    #[unroll]
-    for d in 1..dim {
-        sum += a[a_from + d] * b[b_from + d];
-    }
-    sum.vector_sum()
-}
-
-/// The gradient of a table of distances, for each batch row: `[batch, heads, distances]`.
-#[cube(launch, launch_unchecked, address_type = "dynamic")]
-pub(super) fn distance_kernel<N: Size>(
-    read: &Read<'_, N>,
-    upstream: &Upstream<'_, N>,
-    products: &[f32],
-    target: &mut [f32],
-    #[comptime] plan: Plan,
-) {
-    let (strides, sizes) = (read.strides, read.sizes);
-    let distance = CUBE_POS_X as usize * QUERIES + UNIT_POS as usize;
-    let head = CUBE_POS_Y as usize;
-    let batch = CUBE_POS_Z as usize;
-    let key_head = head / comptime!(plan.group);
-    if distance < sizes.distances {
-        let bias = read.first_bias[head * sizes.distances + distance];
-        let mut sum = f32::new(0.0);
-        let mut row = select(distance > sizes.offset, distance - min(distance, sizes.offset), 0);
-        while row < sizes.queries {
-            let key = sizes.offset + row - distance;
-            if key < sizes.keys && visible(sizes.offset + row, key, sizes, plan) {
-                let place = (batch * sizes.heads + head) * sizes.queries + row;
-                let k_from = start(strides.k, batch, key_head, key);
-                let v_from = start(strides.v, batch, key_head, key);
-                let q_from = start(strides.q, batch, head, row);
-                let g_from = start(upstream.strides, batch, head, row);
-                let scale = scale_of::<N>(read, batch, row, plan);
-                let score = bias + dot_of::<N>(read.q, q_from, read.k, k_from, plan.dim) * scale;
-                let share = (score - upstream.log_sums[place]).exp();
-                let wanted = dot_of::<N>(upstream.gradient, g_from, read.v, v_from, plan.value_dim);
-                sum += share * (wanted - products[place]);
-            }
-            row += 1;
-        }
-        target[(batch * sizes.heads + head) * sizes.distances + distance] = sum;
+        let own = Row { batch, head: key_head, row: key };
+        target.write_key(&k_sum, own, sizes, plan);
+        target.write_value(&v_sum, own, sizes, plan);
     }
 }

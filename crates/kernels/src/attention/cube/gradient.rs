@@ -37,24 +37,29 @@ impl<const N: usize> JointGradient<N, 2, Cube> for Saved {
         let results = Results { output, log_sums, output_gradient, log_sums_gradient };
         let Gradients { q, k, v, first_bias: first, second_bias: second } =
             Cube::backward(inputs, results, call);
-        let Shape { heads, queries, keys, .. } = call.shape;
-        let first = match call.kind {
-            _ if !call.learned => first,
-            Kind::Slopes => {
-                Cube::float_reshape(Cube::float_sum_dim(Cube::float_sum_dim(first, 2), 0), [heads].into())
-            }
-            Kind::ByDistance => {
-                let sum = Cube::float_sum_dim(first, 0);
-                let distances = sum.shape()[2];
-                Cube::float_reshape(sum, [heads, distances].into())
-            }
-            Kind::Block if shared => {
-                Cube::float_reshape(Cube::float_sum_dim(first, 0), [1, heads, queries, keys].into())
-            }
-            _ => first,
-        };
+        let first = summed(first, &call, shared);
         let mut all = [q, k, v, first, second].into_iter();
         wanted.map(|wanted| all.next().filter(|_| wanted))
+    }
+}
+
+/// The first part of a bias' gradient, summed over what shares the bias.
+pub(super) fn summed(first: Primitive, call: &Call, shared: bool) -> Primitive {
+    let Shape { heads, queries, keys, .. } = call.shape;
+    match call.kind {
+        _ if !call.learned => first,
+        Kind::Slopes => {
+            Cube::float_reshape(Cube::float_sum_dim(Cube::float_sum_dim(first, 2), 0), [heads].into())
+        }
+        Kind::ByDistance => {
+            let sum = Cube::float_sum_dim(first, 0);
+            let distances = sum.shape()[2];
+            Cube::float_reshape(sum, [heads, distances].into())
+        }
+        Kind::Block if shared => {
+            Cube::float_reshape(Cube::float_sum_dim(first, 0), [1, heads, queries, keys].into())
+        }
+        _ => first,
     }
 }
 

@@ -1,34 +1,29 @@
 //! The launches of the kernels, as operations of a backend: so they can take their place among those that
 //! burn's fusion holds back.
 
-use super::backward::{OfKeysLaunch, OfQueriesLaunch, UpstreamLaunch, backward_kernel, distance_kernel};
-use super::{
-    Kind, Plan, QUERIES, ReadLaunch, RowStridesLaunch, SHARED, SizesLaunch, TILE, WIDEST, forward_kernel,
-};
+use super::backward::backward_kernel;
+use super::launches::{Backward, Launches, launch_backward, launch_reading, swapped};
+use super::split::{FEW, PIECE, merge_pieces_kernel, piece_kernel};
+use super::target::ApartLaunch;
+use super::{Kind, Plan, QUERIES, SHARED, SizesLaunch, TILE, Turned, WIDEST, forward_kernel};
 use crate::attention::{Attention, Bias, Shape};
-use crate::gpu::{
-    address, client, empty, empty_of, head_strides, launch, linear, rows, strided, strides, width, zeros,
-};
+use crate::gpu::{client, empty, grid, launch, linear};
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
-use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType, backend_extension};
 use burn::tensor::Tensor;
 use burn_cubecl::CubeBackend;
-use burn_cubecl::cubecl;
-use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
-use cubecl::prelude::*;
 
 /// Cubes along each axis that every device takes.
 const CUBES: usize = 65_535;
 
-/// Buffers of the kernel that has most, with that of the sizes.
-const BUFFERS: u32 = 17;
+/// Buffers of the kernel that has most beside the one for packed rows, with that of the sizes.
+pub(super) const BUFFERS: u32 = 17;
 
 /// Whether the kernels can compute this on the device that q lies on.
-pub(in crate::attention) fn supports(q: &Tensor<4>, shape: &Shape) -> bool {
+pub(in crate::attention) fn supports<const D: usize>(q: &Tensor<D>, shape: &Shape) -> bool {
     let Some(client) = client(q) else { return false };
     let hardware = &client.properties().hardware;
     let enough = hardware.max_units_per_cube as usize >= QUERIES
@@ -87,17 +82,24 @@ impl Call {
     }
 
     #[cfg(feature = "fusion")]
-    fn output(&self) -> [usize; 4] {
+    pub(super) fn output(&self) -> [usize; 4] {
         let Shape { batch, heads, queries, value_dim, .. } = self.shape;
         [batch, heads, queries, value_dim]
     }
 
-    fn log_sums(&self) -> [usize; 3] {
+    pub(super) fn log_sums(&self) -> [usize; 3] {
         [self.shape.batch, self.shape.heads, self.shape.queries]
     }
 
+    /// The pieces into which the keys are cut, where there are few queries and more than one piece.
+    fn pieces(&self) -> Option<usize> {
+        let Shape { queries, keys, .. } = self.shape;
+        let pieces = keys.div_ceil(PIECE);
+        (queries <= FEW && pieces > 1 && queries * pieces <= CUBES).then_some(pieces)
+    }
+
     /// What the kernels are compiled for, with vectors of `width`.
-    fn plan(&self, width: usize) -> Plan {
+    pub(super) fn plan(&self, width: usize) -> Plan {
         let Shape { heads, key_heads, head_dim, value_dim, .. } = self.shape;
         let fits = SHARED / (size_of::<f32>() * (head_dim + value_dim + 1));
         Plan {
@@ -111,10 +113,12 @@ impl Call {
             dim: head_dim / width,
             value_dim: value_dim / width,
             group: heads / key_heads,
+            q_turned: Turned::default(),
+            k_turned: Turned::default(),
         }
     }
 
-    fn sizes(&self, bias: &CubeTensor, query_scale: &CubeTensor) -> SizesLaunch {
+    pub(super) fn sizes(&self, bias: &CubeTensor, query_scale: &CubeTensor) -> SizesLaunch {
         let Shape { heads, queries, keys, .. } = self.shape;
         let shared = |tensor: &CubeTensor| tensor.meta.shape()[0] == 1;
         let bias_shape = bias.meta.shape();
@@ -173,6 +177,19 @@ pub(super) struct Results<B: Backend> {
     pub(super) log_sums_gradient: FloatTensor<B>,
 }
 
+/// The shapes of the two parts of a bias' gradient.
+pub(super) fn bias_shapes(call: &Call, distances: usize) -> [Vec<usize>; 2] {
+    let Shape { batch, heads, queries, keys, .. } = call.shape;
+    match call.kind {
+        _ if !call.learned => [vec![1], vec![1]],
+        Kind::None => [vec![1], vec![1]],
+        Kind::ByDistance => [vec![batch, heads, distances], vec![1]],
+        Kind::Slopes => [vec![batch, heads, queries], vec![1]],
+        Kind::Pair => [vec![batch, heads, queries], vec![batch, heads, keys]],
+        Kind::Block => [vec![batch, heads, queries, keys], vec![1]],
+    }
+}
+
 /// Attention on the GPU.
 #[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
 pub(super) trait Attend: Backend {
@@ -187,19 +204,6 @@ pub(super) trait Attend: Backend {
         #[extension_type] results: Results<Self>,
         call: Call,
     ) -> Gradients<Self>;
-}
-
-/// The shapes of the two parts of a bias' gradient.
-fn bias_shapes(call: &Call, distances: usize) -> [Vec<usize>; 2] {
-    let Shape { batch, heads, queries, keys, .. } = call.shape;
-    match call.kind {
-        _ if !call.learned => [vec![1], vec![1]],
-        Kind::None => [vec![1], vec![1]],
-        Kind::ByDistance => [vec![batch, heads, distances], vec![1]],
-        Kind::Slopes => [vec![batch, heads, queries], vec![1]],
-        Kind::Pair => [vec![batch, heads, queries], vec![batch, heads, keys]],
-        Kind::Block => [vec![batch, heads, queries, keys], vec![1]],
-    }
 }
 
 #[cfg(feature = "fusion")]
@@ -217,107 +221,6 @@ fn backward_metadata(inputs: &InputsMetadata, _: &ResultsMetadata, call: &Call) 
     GradientsMetadata { q, k, v, first_bias, second_bias }
 }
 
-const UNITS: CubeDim = CubeDim::new_1d(QUERIES as u32);
-
-impl Inputs<CubeBackend> {
-    /// Inputs whose last axes lie contiguously, and all axes where kernels know no strides.
-    fn laid_out(self) -> Self {
-        Self {
-            q: rows(self.q),
-            k: rows(self.k),
-            v: rows(self.v),
-            first_bias: into_contiguous(self.first_bias),
-            second_bias: into_contiguous(self.second_bias),
-            query_scale: into_contiguous(self.query_scale),
-        }
-    }
-
-    /// Those that are read in rows of channels.
-    fn in_rows(&self) -> [&CubeTensor; 3] {
-        [&self.q, &self.k, &self.v]
-    }
-
-    /// All of it as the kernels read it, in vectors of `width`.
-    fn read<N: Size>(&self, call: &Call, width: usize) -> ReadLaunch<'static, N> {
-        let [q, k, v] = self.in_rows().map(|tensor| head_strides(tensor, width));
-        ReadLaunch::new(
-            strided(&self.q),
-            strided(&self.k),
-            strided(&self.v),
-            linear(&self.first_bias),
-            linear(&self.second_bias),
-            linear(&self.query_scale),
-            RowStridesLaunch::new(q, k, v),
-            call.sizes(&self.first_bias, &self.query_scale),
-        )
-    }
-}
-
-impl Results<CubeBackend> {
-    /// What the backward kernels read of them.
-    fn upstream<N: Size>(&self, width: usize) -> UpstreamLaunch<'static, N> {
-        let gradient = &self.output_gradient;
-        UpstreamLaunch::new(
-            strided(gradient),
-            head_strides(gradient, width),
-            linear(&self.log_sums),
-            linear(&self.log_sums_gradient),
-        )
-    }
-}
-
-/// What the launches of one call have in common.
-struct Launches {
-    inputs: Inputs<CubeBackend>,
-    call: Call,
-    /// Numbers of a vector.
-    width: usize,
-    address: AddressType,
-}
-
-impl Launches {
-    /// Of a call that besides its inputs reads `in_rows`, and reads or writes `others`.
-    fn new(inputs: Inputs<CubeBackend>, call: Call, in_rows: &[&CubeTensor], others: &[&CubeTensor]) -> Self {
-        let Shape { head_dim, value_dim, .. } = call.shape;
-        let in_rows = [&inputs.in_rows(), in_rows].concat();
-        let distances: Vec<usize> = in_rows.iter().copied().flat_map(strides).collect();
-        let width = width(&inputs.q.client, distances.into_iter().chain([head_dim, value_dim]));
-        let address = address(&[&in_rows, &[&inputs.first_bias][..], others].concat());
-        Self { inputs, call, width, address }
-    }
-
-    /// So many cubes for a head.
-    fn cubes(&self, count: usize, heads: usize) -> CubeCount {
-        CubeCount::Static(count as u32, heads as u32, self.call.shape.batch as u32)
-    }
-}
-
-/// Launches a kernel with the inputs that all kernels read, and further arguments.
-macro_rules! launch_reading {
-    ($kernel:ident, $launches:expr, $cubes:expr; $($argument:expr),+ $(,)?) => {
-        // SAFETY: units without a row, a key or a distance read and write nothing, and the others stay within
-        // the shapes.
-        unsafe {
-            launch!(
-                $kernel,
-                &$launches.inputs.q.client,
-                $cubes,
-                UNITS,
-                $launches.address,
-                $launches.width,
-                $launches.inputs.read(&$launches.call, $launches.width),
-                $($argument,)+
-                $launches.call.plan($launches.width),
-            );
-        }
-    };
-}
-
-/// The heads of each position side by side, or apart again.
-fn swapped(output: CubeTensor) -> CubeTensor {
-    CubeBackend::float_swap_dims(output, 1, 2)
-}
-
 impl Attend for CubeBackend {
     fn forward(inputs: Inputs<Self>, call: Call) -> (CubeTensor, CubeTensor) {
         let inputs = inputs.laid_out();
@@ -325,49 +228,63 @@ impl Attend for CubeBackend {
         // So the product that follows reads the heads as one row.
         let output = empty(&inputs.q, [batch, queries, heads, value_dim]);
         let log_sums = empty(&inputs.q, call.log_sums());
-        let launches = Launches::new(inputs, call, &[], &[&output]);
-        let cubes = launches.cubes(queries.div_ceil(QUERIES), heads);
-        launch_reading!(forward_kernel, launches, cubes; linear(&output), linear(&log_sums));
+        if let Some(pieces) = call.pieces() {
+            forward_in_pieces(inputs, call, pieces, &output, &log_sums);
+        } else {
+            let launches = Launches::new(inputs, call, &[], &[&output], &[]);
+            let cubes = launches.cubes(queries.div_ceil(QUERIES), heads);
+            launch_reading!(forward_kernel, launches, cubes; linear(&output), linear(&log_sums));
+        }
         (swapped(output), log_sums)
     }
 
     fn backward(inputs: Inputs<Self>, results: Results<Self>, call: Call) -> Gradients<Self> {
-        let inputs = inputs.laid_out();
-        let results = Results {
-            output: into_contiguous(swapped(results.output)),
-            log_sums: into_contiguous(results.log_sums),
-            output_gradient: rows(results.output_gradient),
-            log_sums_gradient: into_contiguous(results.log_sums_gradient),
-        };
         let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = call.shape;
-        let distances = if call.kind == Kind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 };
-        // Hidden pairs of a block have the gradient 0, and no unit writes it.
-        let has_hidden = call.learned && call.kind == Kind::Block;
-        let [first_bias, second_bias] = bias_shapes(&call, distances).map(|shape| {
-            if has_hidden { zeros(&inputs.q, shape) } else { empty_of(&inputs.q, shape.into()) }
-        });
         let q = empty(&inputs.q, [batch, heads, queries, head_dim]);
         let k = empty(&inputs.q, [batch, key_heads, keys, head_dim]);
         let v = empty(&inputs.q, [batch, key_heads, keys, value_dim]);
-        let products = empty(&inputs.q, call.log_sums());
-        let launches =
-            Launches::new(inputs, call, &[&results.output_gradient], &[&results.output, &first_bias]);
-        let width = launches.width;
-        let query_cubes = queries.div_ceil(QUERIES);
-        launch_reading!(
-            backward_kernel, launches, launches.cubes(query_cubes + keys.div_ceil(QUERIES), heads);
-            results.upstream(width),
-            linear(&results.output),
-            OfQueriesLaunch::new(linear(&q), linear(&products), linear(&first_bias)),
-            OfKeysLaunch::new(linear(&k), linear(&v), linear(&second_bias)),
-            query_cubes,
-        );
-        if call.learned && call.kind == Kind::ByDistance {
-            launch_reading!(
-                distance_kernel, launches, launches.cubes(distances.div_ceil(QUERIES), heads);
-                results.upstream(width), linear(&products), linear(&first_bias),
-            );
-        }
+        let pass = Backward::new(inputs, results, call, &[]);
+        launch_backward!(backward_kernel, pass, ApartLaunch::new(linear(&q), linear(&k), linear(&v)));
+        let [first_bias, second_bias] = pass.into_biases();
         Gradients { q, k, v, first_bias, second_bias }
+    }
+}
+
+/// The output and the log sums of few queries: attention to each piece of the keys, and the pieces put together.
+fn forward_in_pieces(
+    inputs: Inputs<CubeBackend>,
+    call: Call,
+    pieces: usize,
+    output: &CubeTensor,
+    log_sums: &CubeTensor,
+) {
+    let Shape { batch, heads, queries, value_dim, .. } = call.shape;
+    let outputs = empty(&inputs.q, [batch, heads, queries, pieces, value_dim]);
+    let piece_log_sums = empty(&inputs.q, [batch, heads, queries, pieces]);
+    let launches = Launches::new(inputs, call, &[], &[&outputs], &[]);
+    let cubes = launches.cubes(queries * pieces, heads);
+    launch_reading!(piece_kernel, launches, cubes; linear(&outputs), linear(&piece_log_sums), pieces);
+    let value_dim = value_dim / launches.width;
+    let count = batch * queries * heads * value_dim;
+    let (cubes, dim, address) = grid(count, &[&outputs]);
+    // SAFETY: units past the count are idle, and the others stay within the shapes.
+    unsafe {
+        launch!(
+            merge_pieces_kernel,
+            &output.client,
+            cubes,
+            dim,
+            address,
+            launches.width,
+            linear(&outputs),
+            linear(&piece_log_sums),
+            linear(output),
+            linear(log_sums),
+            count,
+            heads,
+            queries,
+            pieces,
+            value_dim,
+        );
     }
 }

@@ -6,6 +6,9 @@
 //! shared memory. No unit asks another one for anything but its part of a tile, so no subgroup operation is
 //! needed. The bias is computed where the score is (slopes, pairs) or read there (a table, a block).
 //!
+//! Few queries over many keys, as cached decoding reads them, would leave most units without a query. There the keys are
+//! cut into pieces, whose softmaxes a second launch puts together (`split.rs`).
+//!
 //! Kept for the backward pass: one number for each query row, the logarithm of the sum of its exponentials.
 //! The backward pass computes the scores again, once by queries (the gradient of q, and of what belongs to a
 //! query), once by keys (k, v, and what belongs to a key), by different cubes of one launch, and a third time by
@@ -28,18 +31,25 @@
 #![allow(clippy::too_many_arguments, clippy::type_complexity, clippy::collapsible_if, clippy::pedantic)]
 
 mod backward;
+mod distances;
 mod gradient;
 mod launch;
+mod launches;
+mod packed;
 mod rows;
+mod split;
+mod target;
 #[cfg(test)]
 mod tests;
 mod walk;
 
 pub(super) use gradient::attention;
 pub(super) use launch::supports;
+pub(super) use packed::{packed_attention, supports_packed};
 
 use super::NOTHING_SEEN;
 use crate::gpu::Strides;
+use crate::rotary::Layout;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 use rows::{add, write_row, zeros};
@@ -89,6 +99,29 @@ struct Plan {
     value_dim: usize,
     /// The query heads of a key head.
     group: usize,
+    /// How q and k were turned, where their gradients go to packed rows.
+    q_turned: Turned,
+    k_turned: Turned,
+}
+
+/// Which vectors of a row were turned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Turned {
+    /// The pairs of vectors that were turned; the vectors behind them were not.
+    pairs: usize,
+    layout: Layout,
+}
+
+impl Turned {
+    /// The first vector of a pair.
+    fn first(&self, pair: usize) -> usize {
+        if self.layout == Layout::Half { pair } else { 2 * pair }
+    }
+
+    /// Its second vector.
+    fn second(&self, pair: usize) -> usize {
+        if self.layout == Layout::Half { self.pairs + pair } else { 2 * pair + 1 }
+    }
 }
 
 /// The strides of the inputs.

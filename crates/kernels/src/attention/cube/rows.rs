@@ -72,6 +72,23 @@ pub(super) fn dot<N: Size>(
     sum.vector_sum()
 }
 
+/// The dot product of two rows where they lie.
+#[cube]
+pub(super) fn dot_of<N: Size>(
+    a: &[Vector<f32, N>],
+    a_from: usize,
+    b: &[Vector<f32, N>],
+    b_from: usize,
+    #[comptime] dim: usize,
+) -> f32 {
+    let mut sum = a[a_from] * b[b_from];
+    #[unroll]
+    for d in 1..dim {
+        sum += a[a_from + d] * b[b_from + d];
+    }
+    sum.vector_sum()
+}
+
 /// Adds `times` a row of a tile.
 #[cube]
 pub(super) fn add<N: Size>(

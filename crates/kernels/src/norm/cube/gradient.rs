@@ -1,10 +1,9 @@
 //! The fused normalisations in the autodiff graph.
 
-use super::launch::{Call, Normalise};
+use super::launch::{Call, Gradients, Normalise};
 use crate::autodiff::{self, Gradient, JointGradient, OpTensor};
 use crate::norm::{Norm, Weights};
 use burn::backend::Cube;
-use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
 use burn::tensor::Tensor;
 
@@ -31,19 +30,9 @@ impl Saved {
         call.learned = wanted[1..].contains(&true);
         call.residual = residual.is_some();
         let residual = residual.unwrap_or_else(|| x.clone());
-        let (x, learned) = Cube::normalise_backward(x, gain, stats, output, residual, call);
-        let width = call.norm.width;
-        let mut all = vec![Some(x)];
-        if call.learned && call.bias {
-            let part = |from: usize| {
-                Cube::float_slice(learned.clone(), &[burn::tensor::Slice::from(from..from + width)])
-            };
-            all.extend([Some(part(0)), Some(part(width))]);
-        } else {
-            all.push(Some(learned));
-        }
-        let mut all = all.into_iter();
-        wanted.map(|wanted| all.next().flatten().filter(|_| wanted))
+        let Gradients { x, gain, bias } = Cube::normalise_backward(x, gain, stats, output, residual, call);
+        let mut all = [x, gain, bias].into_iter();
+        wanted.map(|wanted| all.next().filter(|_| wanted))
     }
 }
 

@@ -1,14 +1,15 @@
 //! The launches of the kernels, as operations of a backend: so they can take their place among those that burn's fusion
 //! holds back.
 
-use super::{MOST, Plan, UNITS, norm_gradient_kernel, norm_kernel};
+use super::backward::{LearnedLaunch, ReadLaunch, norm_gradient_kernel};
+use super::{AT_ONCE, MOST, Plan, UNITS, norm_kernel};
 use crate::gpu::{address, client, empty, empty_like, launch, linear, spread, width};
 use crate::norm::Norm;
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, backend_extension};
+use burn::backend::{Backend, ExtensionType, backend_extension};
 use burn::tensor::Tensor;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl;
@@ -16,14 +17,14 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-/// The most cubes of the backward pass: so many sums a second launch adds.
+/// The most cubes of rows in the backward pass, where another launch adds up their sums.
 const CUBES: usize = 1024;
 
-/// Rows that a cube of the backward pass takes one after the other, at least.
+/// Rows that each of them takes one after the other, at least.
 const ROUNDS: usize = 8;
 
 /// Buffers of the kernel that has most, with that of the sizes.
-const BUFFERS: u32 = 8;
+const BUFFERS: u32 = 9;
 
 /// Whether the kernels can compute this on the device that x lies on.
 pub(in crate::norm) fn supports<const D: usize>(x: &Tensor<D>, norm: Norm) -> bool {
@@ -48,7 +49,8 @@ pub(super) struct Call {
 }
 
 impl Call {
-    fn plan(&self, width: usize) -> Plan {
+    /// What the kernels are compiled for, with vectors of `width`.
+    fn plan(&self, rows: usize, width: usize) -> Plan {
         let vectors = self.norm.width / width;
         Plan {
             kind: self.norm.kind,
@@ -56,22 +58,27 @@ impl Call {
             bias: self.bias,
             learned: self.learned,
             residual: self.residual,
+            at_once: rows <= AT_ONCE,
             vectors,
             lanes: vectors.next_power_of_two().min(UNITS),
         }
     }
 
-    /// The cubes of the backward pass over so many rows, and the rounds that each makes.
-    fn cubes(&self, rows: usize, plan: &Plan) -> (usize, usize) {
-        let rounds = rows.div_ceil(plan.rows() * CUBES).max(ROUNDS);
-        (rows.div_ceil(plan.rows() * rounds), rounds)
+    /// The cubes of rows in the backward pass, and the rounds that each makes.
+    fn row_cubes(&self, rows: usize, plan: &Plan) -> [usize; 2] {
+        let rounds = if plan.at_once { 1 } else { rows.div_ceil(plan.rows() * CUBES).max(ROUNDS) };
+        [rows.div_ceil(plan.rows() * rounds), rounds]
     }
+}
 
-    /// The shape of what gain and bias receive, one after the other.
-    fn learned(&self) -> [usize; 1] {
-        let parts = if self.bias { 2 } else { 1 };
-        [parts * self.norm.width]
-    }
+/// The gradients of x, of the gain `[width]` and of the bias `[width]`. Where gain or bias is not there or its gradient is
+/// not wanted, a tensor that nothing has written stands in its place.
+#[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub(super) struct Gradients<B: Backend> {
+    pub(super) x: FloatTensor<B>,
+    pub(super) gain: FloatTensor<B>,
+    pub(super) bias: FloatTensor<B>,
 }
 
 /// Normalisation on the GPU; x of any shape, all f32.
@@ -86,8 +93,7 @@ pub(super) trait Normalise: Backend {
         call: Call,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 
-    /// The gradient of x, and what gain and bias receive, `[width]` or `[2 width]`.
-    /// Where they are not wanted, nothing has written them.
+    /// The gradients of what was read.
     #[fusion(id = "longwave_norm_backward", meta = backward_metadata)]
     fn normalise_backward(
         x: FloatTensor<Self>,
@@ -96,7 +102,7 @@ pub(super) trait Normalise: Backend {
         gradient: FloatTensor<Self>,
         residual: FloatTensor<Self>,
         call: Call,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+    ) -> Gradients<Self>;
 }
 
 #[cfg(feature = "fusion")]
@@ -113,8 +119,9 @@ fn backward_metadata(
     _: &TensorSpec,
     _: &TensorSpec,
     call: &Call,
-) -> (TensorSpec, TensorSpec) {
-    (x.clone(), TensorSpec::new(call.learned().into(), x.dtype))
+) -> GradientsMetadata {
+    let learned = TensorSpec::new([call.norm.width].into(), x.dtype);
+    GradientsMetadata { x: x.clone(), gain: learned.clone(), bias: learned }
 }
 
 const UNITS_OF_CUBE: CubeDim = CubeDim::new_1d(UNITS as u32);
@@ -125,7 +132,7 @@ impl Normalise for CubeBackend {
         let rows = x.meta.num_elements() / call.norm.width;
         let (y, stats) = (empty_like(&x), empty(&x, [rows, 2]));
         let width = width(&x.client, std::iter::once(call.norm.width));
-        let plan = call.plan(width);
+        let plan = call.plan(rows, width);
         // SAFETY: units past the last row and past the end of a row read and write nothing.
         unsafe {
             launch!(
@@ -156,16 +163,20 @@ impl Normalise for CubeBackend {
         gradient: CubeTensor,
         residual: CubeTensor,
         call: Call,
-    ) -> (CubeTensor, CubeTensor) {
+    ) -> Gradients<Self> {
         let [x, gain, stats, gradient, residual] = [x, gain, stats, gradient, residual].map(into_contiguous);
-        let rows = x.meta.num_elements() / call.norm.width;
-        let width = width(&x.client, std::iter::once(call.norm.width));
-        let plan = call.plan(width);
-        let (cubes, rounds) = call.cubes(rows, &plan);
-        let [learned] = call.learned();
-        let (slope, partial) = (empty_like(&x), empty(&x, [if call.learned { cubes } else { 1 }, learned]));
-        // SAFETY: units past the last row and past the end of a row read and write nothing, and there are as many cubes
-        // as rows of sums.
+        let channels = call.norm.width;
+        let rows = x.meta.num_elements() / channels;
+        let width = width(&x.client, std::iter::once(channels));
+        let plan = call.plan(rows, width);
+        let [row_cubes, rounds] = call.row_cubes(rows, &plan);
+        let cubes = row_cubes + if plan.learned && plan.at_once { plan.vectors } else { 0 };
+        let slope = empty_like(&x);
+        let sums =
+            |given: bool| empty(&x, [if given && plan.sums_of_rows() { row_cubes } else { 1 }, channels]);
+        let [gain_sums, bias_sums] = [plan.gain, plan.bias].map(sums); // [cubes or 1, width]
+        // SAFETY: units past the last row and past the end of a row read and write nothing, and there are as many rows
+        // of sums as cubes that write one.
         unsafe {
             launch!(
                 norm_gradient_kernel,
@@ -174,21 +185,28 @@ impl Normalise for CubeBackend {
                 UNITS_OF_CUBE,
                 address(&[&x, &stats]),
                 width,
-                linear(&x),
-                linear(&gain),
-                linear(&stats),
-                linear(&gradient),
-                linear(&residual),
+                ReadLaunch::new(
+                    linear(&x),
+                    linear(&gain),
+                    linear(&stats),
+                    linear(&gradient),
+                    linear(&residual),
+                    rows,
+                ),
                 linear(&slope),
-                linear(&partial),
-                rows,
+                LearnedLaunch::new(linear(&gain_sums), linear(&bias_sums)),
+                row_cubes,
                 rounds,
-                call.norm.width as f32,
+                channels as f32,
                 call.norm.eps as f32,
                 plan,
             );
         }
-        let partial = if call.learned { Self::float_sum_dim(partial, 0) } else { partial };
-        (slope, Self::float_reshape(partial, [learned].into()))
+        // [cubes or 1, width] -> [width]
+        let added = |sums: CubeTensor| {
+            let sums = if sums.meta.shape()[0] == 1 { sums } else { Self::float_sum_dim(sums, 0) };
+            Self::float_reshape(sums, [channels].into())
+        };
+        Gradients { x: slope, gain: added(gain_sums), bias: added(bias_sums) }
     }
 }

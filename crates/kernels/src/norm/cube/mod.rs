@@ -1,9 +1,12 @@
 //! The normalisations on the GPU.
 //!
 //! One launch forward: the units of a cube share its rows, [`UNITS`] channels or vectors of them at a time, and add up in
-//! shared memory, so that no subgroup operation is needed. Backward, one launch gives the gradient of x, with that of
-//! the residual stream added to it, and for each cube the sums over its rows that gain and bias receive; a second one
-//! adds those up. Sums have an order that only the shapes decide: a second run gives the same bits.
+//! shared memory, so that no subgroup operation is needed. One launch backward too, up to [`AT_ONCE`] rows: some cubes
+//! take rows and give the gradient of x, with that of the residual stream added to it; others take a vector of channels
+//! each, and add up over all rows what gain and bias receive. The second kind reads x and the gradient once more, with
+//! few units, which takes longer the more rows there are. So with more rows, each cube of rows writes the sums over its
+//! own, and another launch for each of gain and bias adds those up. Sums have an order that only the shapes decide: a
+//! second run gives the same bits.
 //!
 //! Plain operations take 6 launches forward and 22 backward for a gain alone.
 
@@ -11,6 +14,7 @@
 // make of them is theirs.
 #![allow(clippy::too_many_arguments, clippy::collapsible_if, clippy::pedantic)]
 
+mod backward;
 mod gradient;
 mod launch;
 #[cfg(test)]
@@ -29,6 +33,10 @@ const UNITS: usize = 64;
 /// The most vectors of a row that one unit takes: it holds what gain and bias receive for each of them in registers.
 const MOST: usize = 16;
 
+/// The most rows whose sums for gain and bias one launch takes: a unit adds `AT_ONCE / UNITS` = 128 of them, one after
+/// the other.
+const AT_ONCE: usize = 8192;
+
 /// What the kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Plan {
@@ -40,6 +48,8 @@ struct Plan {
     learned: bool,
     /// Whether the residual stream has a gradient.
     residual: bool,
+    /// Whether the sums for gain and bias are taken by cubes of their own, over all rows.
+    at_once: bool,
     /// The vectors of a row.
     vectors: usize,
     /// The units that share a row: a power of two.
@@ -55,6 +65,11 @@ impl Plan {
     /// The vectors that a unit takes of a row.
     fn share(&self) -> usize {
         self.vectors.div_ceil(self.lanes)
+    }
+
+    /// Whether the cubes of rows add up what gain and bias receive from theirs.
+    fn sums_of_rows(&self) -> bool {
+        self.learned && !self.at_once
     }
 
     fn is_centred(&self) -> bool {
@@ -150,136 +165,6 @@ fn norm_kernel<N: Size>(
                 }
                 y[from + at] = value;
             }
-        }
-    }
-}
-
-/// The gradient of x, and what gain and bias receive from the rows of each cube: `[cubes, 2 width]`, or `[cubes, width]`
-/// without a bias.
-///
-/// With y = (x - mean) / scale and h = gain * gradient, x receives `(h - y mean(h y) - mean(h)) / scale`; the last mean
-/// only if centred, and for a unit length `(h - y sum(h y)) / scale`.
-#[cube(launch, launch_unchecked, address_type = "dynamic")]
-fn norm_gradient_kernel<N: Size>(
-    x: &[Vector<f32, N>],
-    gain: &[Vector<f32, N>],
-    stats: &[f32],
-    gradient: &[Vector<f32, N>],
-    residual: &[Vector<f32, N>],
-    x_gradient: &mut [Vector<f32, N>],
-    partial: &mut [Vector<f32, N>],
-    rows: usize,
-    rounds: usize,
-    count: f32,
-    eps: f32,
-    #[comptime] plan: Plan,
-) {
-    let mut sums = Shared::<[f32]>::new_slice(UNITS);
-    let lanes = comptime!(plan.lanes);
-    let lane = UNIT_POS as usize % lanes;
-    let mut gain_sums = zeros::<N>(comptime!(plan.share()));
-    let mut bias_sums = zeros::<N>(comptime!(plan.share()));
-    for round in 0..rounds {
-        let row = (CUBE_POS * rounds + round) * comptime!(plan.rows()) + UNIT_POS as usize / lanes;
-        let real = row < rows;
-        let place = select(real, row, 0);
-        let from = place * comptime!(plan.vectors);
-        let mean = Vector::<f32, N>::new(stats[2 * place]);
-        let inverse = stats[2 * place + 1];
-        let mut along = Vector::<f32, N>::new(0.0);
-        let mut level = Vector::<f32, N>::new(0.0);
-        #[unroll]
-        for part in 0..comptime!(plan.share()) {
-            let at = part * lanes + lane;
-            if real && at < comptime!(plan.vectors) {
-                let given = gradient[from + at];
-                let y = (x[from + at] - mean) * Vector::new(inverse);
-                let mut h = given;
-                if comptime!(plan.gain) {
-                    h *= gain[at];
-                }
-                along += h * y;
-                level += h;
-                if comptime!(plan.learned) {
-                    gain_sums[part] += y * given;
-                    bias_sums[part] += given;
-                }
-            }
-        }
-        let mut along = total(along.vector_sum(), &mut sums, lanes);
-        if comptime!(plan.kind == Kind::Unit) {
-            // Of a row that is divided by eps, y does not stay on the sphere.
-            along = select(inverse < 1.0 / eps, along, 0.0);
-        } else {
-            along /= count;
-        }
-        let mut mean_of_h = f32::new(0.0);
-        if comptime!(plan.is_centred()) {
-            mean_of_h = total(level.vector_sum(), &mut sums, lanes) / count;
-        }
-        if real {
-            #[unroll]
-            for part in 0..comptime!(plan.share()) {
-                let at = part * lanes + lane;
-                if at < comptime!(plan.vectors) {
-                    let y = (x[from + at] - mean) * Vector::new(inverse);
-                    let mut h = gradient[from + at];
-                    if comptime!(plan.gain) {
-                        h *= gain[at];
-                    }
-                    let mut slope =
-                        (h - y * Vector::new(along) - Vector::new(mean_of_h)) * Vector::new(inverse);
-                    if comptime!(plan.residual) {
-                        slope += residual[from + at];
-                    }
-                    x_gradient[from + at] = slope;
-                }
-            }
-        }
-    }
-    if comptime!(plan.learned) {
-        let parts = comptime!(if plan.bias { 2usize } else { 1usize });
-        let to = CUBE_POS * parts * comptime!(plan.vectors);
-        write_sums::<N>(&gain_sums, partial, to, plan);
-        if comptime!(plan.bias) {
-            write_sums::<N>(&bias_sums, partial, to + comptime!(plan.vectors), plan);
-        }
-    }
-}
-
-/// Zeros for sums.
-#[cube]
-fn zeros<N: Size>(#[comptime] count: usize) -> Array<Vector<f32, N>> {
-    let mut sums = Array::<Vector<f32, N>>::new(count);
-    #[unroll]
-    for part in 0..count {
-        sums[part] = Vector::new(0.0);
-    }
-    sums
-}
-
-/// Writes the sums over the rows of a cube.
-#[cube]
-fn write_sums<N: Size>(
-    own: &Array<Vector<f32, N>>,
-    partial: &mut [Vector<f32, N>],
-    to: usize,
-    #[comptime] plan: Plan,
-) {
-    let mut all = Shared::<[Vector<f32, N>]>::new_slice(UNITS);
-    let unit = UNIT_POS as usize;
-    #[unroll]
-    for part in 0..comptime!(plan.share()) {
-        sync_cube();
-        all[unit] = own[part];
-        sync_cube();
-        let at = part * comptime!(plan.lanes) + unit;
-        if unit < comptime!(plan.lanes) && at < comptime!(plan.vectors) {
-            let mut sum = all[unit];
-            for row in 1..comptime!(plan.rows()) {
-                sum += all[row * comptime!(plan.lanes) + unit];
-            }
-            partial[to + at] = sum;
         }
     }
 }

@@ -54,21 +54,24 @@ pub(in crate::rotary) fn split_rotate(
 ) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
     let [batch, length, _] = packed.dims();
     let input = [OpTensor::<Cube>::new(packed)];
-    let [q_table, k_table] = [q_table, k_table].map(|table| table.filter(|table| table.rotated() > 0));
-    let layouts = [q_table, k_table].map(|table| table.map(|table| table.layout));
+    let (tables, layouts) = split_tables(input[0].data(), [q_table, k_table]);
     let split = Split { batch, length, heads, layouts, given: [true; 3] };
-    // Where one has no table, that of the other stands in its place, unread.
-    let [q_cos, q_sin] = q_table.or(k_table).map_or_else(|| stand_in(&input[0]), cos_and_sin);
-    let [k_cos, k_sin] = k_table.or(q_table).map_or_else(|| stand_in(&input[0]), cos_and_sin);
-    let tables = Tables { q_cos, q_sin, k_cos, k_sin };
     let Qkv { q, k, v } = Cube::split(input[0].data().clone(), tables.clone(), split);
 
     autodiff::record_joint(&input, [q, k, v], || Packed { tables, split }).map(OpTensor::into_tensor).into()
 }
 
-/// The packed rows in the place of a table that nothing reads.
-fn stand_in(packed: &OpTensor<Cube>) -> [Primitive; 2] {
-    [packed.data().clone(), packed.data().clone()]
+/// The tables of q and k, and the layouts of those that turn something. In the place of one that is not there stands the
+/// other one, or the packed rows; nothing reads them.
+pub(crate) fn split_tables(
+    packed: &Primitive,
+    tables: [Option<&RotationTable>; 2],
+) -> (Tables<Cube>, [Option<Layout>; 2]) {
+    let [q, k] = tables.map(|table| table.filter(|table| table.rotated() > 0));
+    let stand_in = || [packed.clone(), packed.clone()];
+    let [q_cos, q_sin] = q.or(k).map_or_else(stand_in, cos_and_sin);
+    let [k_cos, k_sin] = k.or(q).map_or_else(stand_in, cos_and_sin);
+    (Tables { q_cos, q_sin, k_cos, k_sin }, [q, k].map(|table| table.map(|table| table.layout)))
 }
 
 /// [`rotate`](crate::rotate) of a tensor on the GPU, whose shape has been looked at.

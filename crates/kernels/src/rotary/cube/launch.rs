@@ -18,14 +18,14 @@ use cubecl::prelude::*;
 
 /// The settings of a split.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Split {
-    pub(super) batch: usize,
-    pub(super) length: usize,
-    pub(super) heads: Heads,
+pub(crate) struct Split {
+    pub(crate) batch: usize,
+    pub(crate) length: usize,
+    pub(crate) heads: Heads,
     /// The layouts of the tables of q and k; `None` where there is none, and another tensor in its place.
-    pub(super) layouts: [Option<Layout>; 2],
+    pub(crate) layouts: [Option<Layout>; 2],
     /// Which of q, k and v have a gradient; another one stands in the place of those that have none.
-    pub(super) given: [bool; 3],
+    pub(crate) given: [bool; 3],
 }
 
 impl Split {
@@ -78,20 +78,20 @@ struct Launch {
 /// q, k and v: their values, or their gradients.
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
-pub(super) struct Qkv<B: Backend> {
-    pub(super) q: FloatTensor<B>,
-    pub(super) k: FloatTensor<B>,
-    pub(super) v: FloatTensor<B>,
+pub(crate) struct Qkv<B: Backend> {
+    pub(crate) q: FloatTensor<B>,
+    pub(crate) k: FloatTensor<B>,
+    pub(crate) v: FloatTensor<B>,
 }
 
 /// The cosines and sines for q and for k; where one of them has no table, other tensors in their place.
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
-pub(super) struct Tables<B: Backend> {
-    pub(super) q_cos: FloatTensor<B>,
-    pub(super) q_sin: FloatTensor<B>,
-    pub(super) k_cos: FloatTensor<B>,
-    pub(super) k_sin: FloatTensor<B>,
+pub(crate) struct Tables<B: Backend> {
+    pub(crate) q_cos: FloatTensor<B>,
+    pub(crate) q_sin: FloatTensor<B>,
+    pub(crate) k_cos: FloatTensor<B>,
+    pub(crate) k_sin: FloatTensor<B>,
 }
 
 /// The split and the rotation, on the GPU.
@@ -99,7 +99,7 @@ pub(super) struct Tables<B: Backend> {
 /// packed `[batch, length, heads.packed()]`; tables `[1 or batch, length, rotated / 2]`; q, k, v
 /// `[batch, heads, length, head_dim]`; all f32.
 #[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-pub(super) trait Rotary: Backend {
+pub(crate) trait Rotary: Backend {
     /// packed -> q, k, v; q and k turned.
     #[fusion(id = "longwave_split", meta = split_metadata)]
     fn split(packed: FloatTensor<Self>, #[extension_type] tables: Tables<Self>, split: Split) -> Qkv<Self>;
@@ -130,10 +130,11 @@ fn split_metadata(packed: &TensorSpec, _: &TablesMetadata, split: &Split) -> Qkv
 }
 
 /// A table as the kernels read it.
-struct Table {
+pub(crate) struct Table {
     cos: CubeTensor,
     sin: CubeTensor,
-    half: usize,
+    /// The pairs of a row.
+    pub(crate) half: usize,
     /// Numbers between batch rows; 0 if they share one.
     per_batch: usize,
     /// Whether it is a table, and not another tensor in the place of one.
@@ -142,7 +143,7 @@ struct Table {
 
 impl Table {
     /// Of tensors that are those of a table, or (`used` is false) only stand in the place of one.
-    fn new(cos: CubeTensor, sin: CubeTensor, used: bool) -> Self {
+    pub(crate) fn new(cos: CubeTensor, sin: CubeTensor, used: bool) -> Self {
         let (cos, sin) = if used { (into_contiguous(cos), into_contiguous(sin)) } else { (cos, sin) };
         let shape = cos.meta.shape();
         let (rows, length, half) = (shape[0], shape[1], shape[2]);
@@ -150,7 +151,7 @@ impl Table {
     }
 
     /// As the kernels read it, in vectors of `width`.
-    fn turns<N: Size>(&self, width: usize) -> TurnsLaunch<'static, N> {
+    pub(crate) fn turns<N: Size>(&self, width: usize) -> TurnsLaunch<'static, N> {
         // What stands in the place of a table is not read.
         let argument = if self.used { linear } else { strided };
         let [cos, sin] = [&self.cos, &self.sin].map(argument);

@@ -22,10 +22,16 @@
 
 mod gradient;
 mod launch;
+mod pair;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use gradient::split_tables;
 pub(super) use gradient::{rotate, split_rotate};
+#[cfg(feature = "fusion")]
+pub(crate) use launch::TablesMetadata;
+pub(crate) use launch::{Qkv, Rotary, Split, Table, Tables};
+pub(crate) use pair::{Pair, turned};
 
 use super::Layout;
 use crate::gpu::{Strides, start};
@@ -74,11 +80,11 @@ impl Packed {
 
 /// A table of cosines and sines.
 #[derive(CubeLaunch, CubeType)]
-struct Turns<'a, N: Size> {
-    cos: &'a [Vector<f32, N>],
-    sin: &'a [Vector<f32, N>],
+pub(crate) struct Turns<'a, N: Size> {
+    pub(crate) cos: &'a [Vector<f32, N>],
+    pub(crate) sin: &'a [Vector<f32, N>],
     /// The vectors between batch rows; 0 if they share one.
-    per_batch: usize,
+    pub(crate) per_batch: usize,
 }
 
 /// Rows of heads where they lie.
@@ -106,13 +112,6 @@ fn place_in_packed(length: usize, #[comptime] packed: Packed) -> Place {
     let head = ABSOLUTE_POS / units;
     let row = head / heads;
     Place { batch: row / length, head: head % heads, position: row % length, unit: ABSOLUTE_POS % units }
-}
-
-/// Number `index` of a, then b.
-#[cube]
-fn number<N: Size>(a: Vector<f32, N>, b: Vector<f32, N>, #[comptime] index: usize) -> f32 {
-    let size = N::value();
-    if comptime!(index < size) { a.extract(index) } else { b.extract(comptime!(index - size)) }
 }
 
 /// One unit's share of a row of one head: pairs to turn (back), or numbers to pass on.
@@ -145,41 +144,13 @@ fn turn<N: Size>(
             if comptime!(back) {
                 sin = -sin;
             }
-            if comptime!(interleaved) {
-                let mut one = Vector::<f32, N>::empty();
-                let mut two = Vector::<f32, N>::empty();
-                let size = N::value();
-                #[unroll]
-                for pair in 0..size {
-                    let even = comptime!(2 * pair);
-                    let odd = comptime!(2 * pair + 1);
-                    let x = number::<N>(a, b, even);
-                    let y = number::<N>(a, b, odd);
-                    let c = cos.extract(pair);
-                    let s = sin.extract(pair);
-                    put::<N>(&mut one, &mut two, even, x * c - y * s);
-                    put::<N>(&mut one, &mut two, odd, x * s + y * c);
-                }
-                target[to + first] = one;
-                target[to + second] = two;
-            } else {
-                target[to + first] = a * cos - b * sin;
-                target[to + second] = a * sin + b * cos;
-            }
+            let layout = comptime!(part.turned.unwrap_or_default());
+            let turned = turned::<N>(Pair::<N> { first: a, second: b }, cos, sin, layout);
+            target[to + first] = turned.first;
+            target[to + second] = turned.second;
         }
     } else if unit < comptime!(part.units()) {
         target[to + unit + pairs] = source[from + unit + pairs];
-    }
-}
-
-/// Sets number `index` of one, then two.
-#[cube]
-fn put<N: Size>(one: &mut Vector<f32, N>, two: &mut Vector<f32, N>, #[comptime] index: usize, value: f32) {
-    let size = N::value();
-    if comptime!(index < size) {
-        one.insert(index, value);
-    } else {
-        two.insert(comptime!(index - size), value);
     }
 }
 

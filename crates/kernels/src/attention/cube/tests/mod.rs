@@ -1,4 +1,11 @@
-use crate::attention::tests::{distances_without_keys, flat_part, rows_without_keys, two_rotations};
+//! Attention on the GPU against its reference.
+
+mod split;
+
+use crate::attention::tests::{
+    distances_without_keys, flat_part, odd_packed_rows_agree, packed_rows_agree, rows_without_keys,
+    two_rotations,
+};
 use crate::attention::{
     Attention, Bias, RelativeVectors, attention, attention_by_distance, partial_attention, reference,
 };
@@ -277,6 +284,18 @@ fn odd_shapes_agree_with_the_reference() {
     for (case, kind) in cases.into_iter().zip(kinds) {
         case.check(&device, kind);
     }
+}
+
+#[test]
+fn packed_rows_agree_with_the_references() {
+    let Some(device) = adapter("attention on the GPU") else { return };
+    packed_rows_agree(&device);
+}
+
+#[test]
+fn odd_shapes_of_packed_rows_agree_with_the_references() {
+    let Some(device) = adapter("attention on the GPU") else { return };
+    odd_packed_rows_agree(&device);
 }
 
 /// Logits far apart: the highest is found on the way, and nothing overflows.

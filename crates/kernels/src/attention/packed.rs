@@ -1,8 +1,8 @@
 //! Attention to packed projections.
 
+use super::{Attention, attention};
 #[cfg(feature = "gpu")]
-use super::cube;
-use super::{Attention, Shape, attention};
+use super::{Shape, cube};
 #[cfg(feature = "gpu")]
 use crate::autodiff;
 use crate::rotary::{Heads, RotationTable, split_rotate};

@@ -14,10 +14,10 @@ use std::mem::MaybeUninit;
 /// Elements per task where nothing else decides.
 pub(crate) const GRAIN: usize = 1 << 14;
 
-/// From so many elements on (16 MiB) a buffer is taken to leave the caches before it is read again.
-const STREAMED: usize = if cfg!(miri) { 1 << 6 } else { 1 << 22 };
-/// The most elements (64 KiB) of a chunk that is made in the nearest caches and then moved out.
-const STREAMED_CHUNK: usize = 1 << 14;
+/// From so many bytes on (16 MiB) a buffer is taken to leave the caches before it is read again.
+const STREAMED: usize = if cfg!(miri) { 1 << 8 } else { 1 << 24 };
+/// The most bytes (64 KiB) of a chunk that is made in the nearest caches and then moved out.
+const STREAMED_CHUNK: usize = 1 << 16;
 
 /// Elements of the narrowest vector instruction.
 const FOUR: usize = 4;
@@ -25,32 +25,60 @@ const FOUR: usize = 4;
 /// `count` values, filled in chunks of `chunk` in parallel: `compute` receives the chunk's index and
 /// the chunk, which holds zeros.
 pub(crate) fn computed(count: usize, chunk: usize, compute: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
-    if count >= STREAMED && (1..=STREAMED_CHUNK).contains(&chunk) {
-        return streamed(count, chunk, compute);
-    }
-    let mut values = Vec::with_capacity(count);
-    let chunks = values.spare_capacity_mut()[..count].par_chunks_mut(chunk.max(1));
-    chunks.enumerate().for_each(|(index, chunk)| {
+    written(count, chunk, |index, chunk| {
         chunk.fill(MaybeUninit::new(0.0));
         // SAFETY: all of the chunk has just been written.
         compute(index, unsafe { chunk.assume_init_mut() });
-    });
+    })
+}
+
+/// The same without the zeros, for any numbers: `write` must fill all of its chunk.
+pub(crate) fn written<T: Copy + Send>(
+    count: usize,
+    chunk: usize,
+    write: impl Fn(usize, &mut [MaybeUninit<T>]) + Sync,
+) -> Vec<T> {
+    if past_caches::<T>(count) && (1..=STREAMED_CHUNK / size_of::<T>()).contains(&chunk) {
+        return streamed(count, chunk, write);
+    }
+    let chunks = count.div_ceil(chunk.max(1));
+    written_beside(count, chunk, rayon::iter::repeat_n((), chunks), |index, chunk, ()| write(index, chunk))
+}
+
+/// The same with something beside each chunk, which `write` may change too; never past the caches.
+///
+/// # Panics
+/// There are more or fewer of these than chunks.
+pub(crate) fn written_beside<T: Copy + Send, U: Send>(
+    count: usize,
+    chunk: usize,
+    beside: impl IndexedParallelIterator<Item = U>,
+    write: impl Fn(usize, &mut [MaybeUninit<T>], U) + Sync,
+) -> Vec<T> {
+    let mut values = Vec::with_capacity(count);
+    let chunks = values.spare_capacity_mut()[..count].par_chunks_mut(chunk.max(1));
+    assert_eq!(chunks.len(), beside.len(), "what stands beside the chunks");
+    chunks.zip(beside).enumerate().for_each(|(index, (chunk, beside))| write(index, chunk, beside));
     // SAFETY: the chunks cover the first `count` elements, and each was written.
     unsafe { values.set_len(count) };
     values
 }
 
-/// [`computed`] past the caches: each chunk is made in one small buffer and moved to where it belongs.
-fn streamed(count: usize, chunk: usize, compute: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
+/// [`written`] past the caches: each chunk is made in one small buffer and moved to where it belongs.
+fn streamed<T: Copy + Send>(
+    count: usize,
+    chunk: usize,
+    write: impl Fn(usize, &mut [MaybeUninit<T>]) + Sync,
+) -> Vec<T> {
     let mut values = Vec::with_capacity(count);
     let chunks = values.spare_capacity_mut()[..count].par_chunks_mut(chunk);
     chunks.enumerate().for_each_init(
-        || (vec![0.0; chunk], StreamingWriter::new(true)),
+        || (vec![MaybeUninit::uninit(); chunk], StreamingWriter::new(true)),
         |(made, writer), (index, chunk)| {
             let made = &mut made[..chunk.len()];
-            made.fill(0.0);
-            compute(index, made);
-            writer.copy(made, chunk);
+            write(index, made);
+            // SAFETY: `write` has filled it.
+            writer.copy(unsafe { made.assume_init_ref() }, chunk);
         },
     );
     // SAFETY: the chunks cover the first `count` elements, and each was written.
@@ -59,8 +87,8 @@ fn streamed(count: usize, chunk: usize, compute: impl Fn(usize, &mut [f32]) + Sy
 }
 
 /// Whether the outputs of an operation, of `count` elements together, are written past the caches.
-pub(crate) fn past_caches(count: usize) -> bool {
-    count >= STREAMED
+pub(crate) fn past_caches<T>(count: usize) -> bool {
+    count * size_of::<T>() >= STREAMED
 }
 
 /// Writes numbers, past the caches if asked to.
@@ -94,19 +122,27 @@ impl StreamingWriter {
         *to = x.map(MaybeUninit::new);
     }
 
-    /// Writes all of `to`, of the length of `from`.
-    fn copy(&self, from: &[f32], to: &mut [MaybeUninit<f32>]) {
+    /// Writes all of `to`, of the length of `from`. The size of T divides that of f32.
+    fn copy<T: Copy>(&self, from: &[T], to: &mut [MaybeUninit<T>]) {
+        const BLOCK: usize = LANES * size_of::<f32>();
         assert_eq!(from.len(), to.len());
         // Lines are written whole if they begin where the processor's do.
         let head = to.as_ptr().align_offset(FOUR * size_of::<f32>()).min(to.len());
         let (from_head, from) = from.split_at(head);
         let (to_head, to) = to.split_at_mut(head);
-        let ((from, from_rest), (to, to_rest)) = (from.as_chunks::<LANES>(), to.as_chunks_mut::<LANES>());
+        let count = BLOCK / size_of::<T>();
+        let (mut from, mut to) = (from.chunks_exact(count), to.chunks_exact_mut(count));
         to_head.write_copy_of_slice(from_head);
-        to_rest.write_copy_of_slice(from_rest);
-        for (to, from) in to.iter_mut().zip(from) {
-            self.put(to, from);
+        for (from, to) in from.by_ref().zip(to.by_ref()) {
+            let mut block = [0.0_f32; LANES];
+            // SAFETY: both chunks and the block have `BLOCK` bytes, and `to` is aligned to 16 bytes. The bits of f32 that the
+            // block takes on the way are not changed.
+            unsafe {
+                block.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from.as_ptr().cast(), BLOCK);
+                self.put(&mut *to.as_mut_ptr().cast::<[MaybeUninit<f32>; LANES]>(), &block);
+            }
         }
+        to.into_remainder().write_copy_of_slice(from.remainder());
     }
 }
 
@@ -156,7 +192,7 @@ fn fence() {
 
 /// `count` zeros.
 pub(crate) fn zeros(count: usize) -> Vec<f32> {
-    computed(count, 2 * STREAMED_CHUNK, |_, _| ())
+    computed(count, 2 * STREAMED_CHUNK / size_of::<f32>(), |_, _| ())
 }
 
 #[cfg(test)]
@@ -204,32 +240,58 @@ mod tests {
 
     #[test]
     fn copies_of_every_length_from_every_address() {
-        for (start, length) in [(0, 0), (1, 2), (2, 3), (3, 40), (1, 64), (0, 17), (2, 100)] {
-            let from: Vec<f32> = (0..start + length).map(|n| n as f32).collect();
-            let mut out = vec![MaybeUninit::new(-1.0); 128];
-            StreamingWriter::new(true).copy(&from[start..], &mut out[start..start + length]);
-            // SAFETY: it held numbers from the start.
-            let out: Vec<f32> = out.into_iter().map(|x| unsafe { x.assume_init() }).collect();
-            assert_eq!(out[start..start + length], from[start..], "{start} {length}");
-            assert!(out[..start].iter().chain(&out[start + length..]).all(|x| *x < 0.0), "{start} {length}");
+        for (start, length) in [(0, 0), (1, 2), (2, 3), (3, 40), (1, 64), (0, 17), (2, 100), (1, 120)] {
+            copies(start, length, |n| n as f32);
+            copies(start, length, |n| n as u16);
         }
+    }
+
+    fn copies<T: Copy + PartialEq + std::fmt::Debug>(start: usize, length: usize, number: fn(usize) -> T) {
+        let from: Vec<T> = (1..=start + length).map(number).collect();
+        let mut out = vec![MaybeUninit::new(number(0)); 128];
+        StreamingWriter::new(true).copy(&from[start..], &mut out[start..start + length]);
+        // SAFETY: it held numbers from the start.
+        let out: Vec<T> = out.into_iter().map(|x| unsafe { x.assume_init() }).collect();
+        assert_eq!(out[start..start + length], from[start..], "{start} {length}");
+        assert!(
+            out[..start].iter().chain(&out[start + length..]).all(|x| *x == number(0)),
+            "{start} {length}"
+        );
     }
 
     #[test]
     fn a_streamed_buffer_holds_the_same() {
-        let fill = |index: usize, chunk: &mut [f32]| {
-            assert!(chunk.iter().all(|x| x.to_bits() == 0), "chunks come with zeros");
-            for (n, x) in chunk.iter_mut().enumerate().skip(index % 2) {
-                *x = (index * 31 + n) as f32;
+        holds_the_same(|n| n as f32);
+        holds_the_same(|n| n as u16);
+    }
+
+    fn holds_the_same<T: Copy + Send + PartialEq + std::fmt::Debug>(number: fn(usize) -> T) {
+        let write = |index: usize, chunk: &mut [MaybeUninit<T>]| {
+            for (n, x) in chunk.iter_mut().enumerate() {
+                x.write(number(index * 31 + n));
             }
         };
         // Chunks that begin anywhere, and a short last one.
         for (count, chunk) in [(1000, 64), (1001, 7), (999, 1000), (64, 3), (5, 1)] {
-            let expected: Vec<f32> = computed(count, chunk, fill);
-            assert_eq!(streamed(count, chunk, fill), expected, "{count} {chunk}");
+            assert_eq!(streamed(count, chunk, write), written(count, chunk, write), "{count} {chunk}");
         }
-        assert!(streamed(0, 4, fill).is_empty());
-        assert_eq!(computed(STREAMED, GRAIN, fill), streamed(STREAMED, GRAIN, fill));
+        assert!(streamed(0, 4, write).is_empty());
+        let large = STREAMED / size_of::<T>();
+        let chunks = rayon::iter::repeat_n((), large.div_ceil(GRAIN));
+        let expected = written_beside(large, GRAIN, chunks, |index, chunk, ()| write(index, chunk));
+        assert_eq!(written(large, GRAIN, write), expected);
+    }
+
+    /// Also where a small buffer is used again.
+    #[test]
+    fn chunks_come_with_zeros() {
+        for count in [3 * GRAIN + 1, STREAMED / size_of::<f32>()] {
+            let ones = computed(count, GRAIN, |_, chunk| {
+                assert!(chunk.iter().all(|x| x.to_bits() == 0));
+                chunk.fill(1.0);
+            });
+            assert!(ones.iter().all(|x| x.to_bits() == 1.0_f32.to_bits()));
+        }
     }
 
     #[test]

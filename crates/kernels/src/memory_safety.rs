@@ -6,12 +6,14 @@
 
 #![allow(clippy::float_cmp, reason = "sums of small whole numbers are exact")]
 
-use crate::bf16::{Arithmetic, Bf16Matrix, made, product, rounded, widen};
-use crate::buffers::computed;
+use crate::bf16::{Arithmetic, Bf16Matrix, product, round, rounded, widen};
+use crate::buffers::{computed, written_beside};
 use crate::matmul::{Matrix, matmul, parallel_matmul};
 use crate::testing::list;
 use crate::{Heads, Layout, RotationTable, rotate, split_rotate, with_gradients};
 use burn::tensor::{Device, Tensor, TensorData};
+use rayon::prelude::*;
+use std::mem::MaybeUninit;
 
 /// Runs `work` on threads that share it, also where the machine has one core.
 fn on_threads<T: Send>(work: impl FnOnce() -> T + Send) -> T {
@@ -70,8 +72,12 @@ fn products_of_bf16_are_made_by_several_threads() {
             assert_eq!(sums, expected, "{sizes:?}");
         }
     }
-    let halves = on_threads(|| made(50, 16, |index, chunk| chunk.fill(index as f32)));
-    assert!(halves.iter().enumerate().all(|(n, half)| widen(*half) == (n / 16) as f32));
+    let halves = on_threads(|| {
+        written_beside(50, 16, (0..4_usize).into_par_iter(), |index, chunk, beside| {
+            chunk.fill(MaybeUninit::new(round((index + beside) as f32)));
+        })
+    });
+    assert!(halves.iter().enumerate().all(|(n, half)| widen(*half) == (n / 16 * 2) as f32));
 }
 
 /// `onto + left * right` by definition.

@@ -40,25 +40,27 @@ pub(crate) fn level() -> Level {
     *LEVEL
 }
 
-/// Defines a function that is compiled for every [`Level`] and calls the one the processor has.
+/// Defines a function that is compiled for every [`Level`] and calls the one the processor has. It may have one type
+/// parameter.
 ///
 /// Called functions and closures take part only if they are inlined.
 macro_rules! vectorised {
-    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block)*) => {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident $(<$number:ident: $bound:path>)? ($($arg:ident: $type:ty),* $(,)?)
+        $(-> $out:ty)? $body:block)*) => {
         $($(#[$meta])*
         #[allow(clippy::too_many_arguments, reason = "plain loops over slices, with no type of their own")]
-        $vis fn $name($($arg: $type),*) $(-> $out)? {
+        $vis fn $name$(<$number: $bound>)?($($arg: $type),*) $(-> $out)? {
             #[inline(always)]
             #[allow(clippy::inline_always, clippy::too_many_arguments, reason = "inlined into each version")]
-            fn body($($arg: $type),*) $(-> $out)? $body
+            fn body$(<$number: $bound>)?($($arg: $type),*) $(-> $out)? $body
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2")]
             #[allow(clippy::too_many_arguments, reason = "the arguments of the function itself")]
-            fn wide($($arg: $type),*) $(-> $out)? { body($($arg),*) }
+            fn wide$(<$number: $bound>)?($($arg: $type),*) $(-> $out)? { body($($arg),*) }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             #[allow(clippy::too_many_arguments, reason = "the arguments of the function itself")]
-            fn widest($($arg: $type),*) $(-> $out)? { body($($arg),*) }
+            fn widest$(<$number: $bound>)?($($arg: $type),*) $(-> $out)? { body($($arg),*) }
             match $crate::simd::level() {
                 // SAFETY: the level says that the processor has these instructions.
                 #[cfg(target_arch = "x86_64")]
@@ -72,6 +74,27 @@ macro_rules! vectorised {
     };
 }
 pub(crate) use vectorised;
+
+/// A number that is computed with in f32.
+pub(crate) trait Number: Copy + Send + Sync {
+    /// The same number in f32.
+    fn widen(self) -> f32;
+
+    /// The nearest number of this type.
+    fn round(x: f32) -> Self;
+}
+
+impl Number for f32 {
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        self
+    }
+
+    #[inline(always)]
+    fn round(x: f32) -> Self {
+        x
+    }
+}
 
 /// 1.5 * 2^23: adding it rounds to a whole number, which the low bits then hold.
 const ROUNDER: f32 = 12_582_912.0;
@@ -188,15 +211,17 @@ pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
 /// The largest element; NaN elements may be passed over.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-pub(crate) fn largest(x: &[f32]) -> f32 {
+pub(crate) fn largest<T: Number>(x: &[T]) -> f32 {
+    let larger = |a: f32, b: f32| if b > a { b } else { a };
     let (chunks, rest) = x.as_chunks::<LANES>();
     let mut lanes = [f32::NEG_INFINITY; LANES];
     for chunk in chunks {
         for (lane, x) in lanes.iter_mut().zip(chunk) {
-            *lane = if *x > *lane { *x } else { *lane };
+            *lane = larger(*lane, x.widen());
         }
     }
-    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |a, b| if *b > a { *b } else { a })
+    let rest = rest.iter().map(|x| x.widen());
+    lanes.into_iter().chain(rest).fold(f32::NEG_INFINITY, larger)
 }
 
 /// Replaces each x by exp(x - shift) and returns their sum, in the order of [`sum`].
@@ -222,17 +247,17 @@ pub(crate) fn exp_in_place(x: &mut [f32], shift: f32) -> f32 {
 /// The sum of exp(x - shift), in the order of [`sum`].
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-pub(crate) fn exp_sum(x: &[f32], shift: f32) -> f32 {
+pub(crate) fn exp_sum<T: Number>(x: &[T], shift: f32) -> f32 {
     let (chunks, rest) = x.as_chunks::<LANES>();
     let mut lanes = [0.0_f32; LANES];
     for chunk in chunks {
         for (lane, x) in lanes.iter_mut().zip(chunk) {
-            *lane += exp(*x - shift);
+            *lane += exp(x.widen() - shift);
         }
     }
     let mut sum = fold_sum(lanes);
     for x in rest {
-        sum += exp(*x - shift);
+        sum += exp(x.widen() - shift);
     }
     sum
 }

@@ -82,10 +82,8 @@ fn fused_bf16(x: Tensor<3>, kind: Kind) -> Tensor<3> {
     let x = autodiff::rounded_tensor(input[0].data().clone());
     let values = autodiff::bf16_values(&x);
     let output = match kind {
-        Kind::Gelu => autodiff::bf16_tensor_of(flex::gelu_bf16(values), [batch, length, width]),
-        Kind::Swiglu => {
-            autodiff::bf16_tensor_of(flex::swiglu_bf16(values, width / 2), [batch, length, width / 2])
-        }
+        Kind::Gelu => autodiff::bf16_tensor_of(flex::gelu(values), [batch, length, width]),
+        Kind::Swiglu => autodiff::bf16_tensor_of(flex::swiglu(values, width / 2), [batch, length, width / 2]),
     };
     autodiff::record(&input, output, || SavedBf16 { x, kind })
 }
@@ -103,8 +101,8 @@ impl Gradient<1> for SavedBf16 {
         let output = autodiff::rounded_tensor(output);
         let (x, output) = (autodiff::bf16_values(&self.x), autodiff::bf16_values(&output));
         let gradient = match self.kind {
-            Kind::Gelu => flex::gelu_backward_bf16(x, output),
-            Kind::Swiglu => flex::swiglu_backward_bf16(x, output, shape[2] / 2),
+            Kind::Gelu => flex::gelu_backward(x, output),
+            Kind::Swiglu => flex::swiglu_backward(x, output, shape[2] / 2),
         };
         [Some(autodiff::bf16_tensor_of(gradient, shape))]
     }

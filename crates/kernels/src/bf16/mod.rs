@@ -19,9 +19,9 @@ mod slices;
 
 pub(crate) use convert::widen_tensor;
 pub(crate) use dot::{Arithmetic, arithmetic};
-pub(crate) use slices::{made, rounded, widen_all, widened, widened_part};
 #[cfg(test)]
 pub(crate) use slices::{round, widen};
+pub(crate) use slices::{rounded, widened};
 
 use crate::matmul::{Matrix, Start, parallel_matmul};
 use burn::tensor::bf16;

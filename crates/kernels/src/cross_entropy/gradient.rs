@@ -22,7 +22,7 @@ impl Gradient<1> for Saved {
         let shape = [targets.len(), classes];
         let output = values(&output);
         let gradient = if logits.dtype() == DType::BF16 {
-            let gradient = flex::backward_bf16(bf16_values(&logits), classes, &targets, &log_sums, &output);
+            let gradient = flex::backward(bf16_values(&logits), classes, &targets, &log_sums, &output);
             bf16_tensor_of(gradient, shape)
         } else {
             tensor_of(flex::backward(&values(&logits), classes, &targets, &log_sums, &output), shape)

@@ -51,7 +51,7 @@ fn fused(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     let logits = input[0].data().clone();
     let (logits, (losses, log_sums)) = if logits.dtype() == DType::BF16 {
         let logits = autodiff::rounded_tensor(logits);
-        let losses = flex::forward_bf16(autodiff::bf16_values(&logits), classes, &targets);
+        let losses = flex::forward(autodiff::bf16_values(&logits), classes, &targets);
         (logits, losses)
     } else {
         let logits = autodiff::compact(logits);

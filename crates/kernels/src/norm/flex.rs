@@ -1,9 +1,10 @@
 //! The normalisations on the CPU, row by row; they differ in the mean and the scale of a row.
 
 use super::{Kind, Norm};
-use crate::buffers::zeros;
+use crate::buffers::written_beside;
 use crate::simd::{LANES, sum, vectorised};
 use rayon::prelude::*;
+use std::mem::MaybeUninit;
 
 /// Rows per task. Sums over rows are taken within a task and then over the tasks in their order, so
 /// this number, and not the number of threads, decides how they round.
@@ -43,13 +44,11 @@ type Stats = [f32; 2];
 
 /// The output, and each row's mean and inverse scale.
 pub(super) fn forward(norm: Norm, x: &[f32], gain: &[f32], bias: Option<&[f32]>) -> (Vec<f32>, Vec<Stats>) {
-    let mut out = zeros(x.len());
     let mut stats = vec![[0.0; 2]; x.len() / norm.width];
     let chunk = ROWS * norm.width;
-    out.par_chunks_mut(chunk)
-        .zip(stats.par_chunks_mut(ROWS))
-        .zip(x.par_chunks(chunk))
-        .for_each(|((out, stats), x)| normalise(norm, x, gain, bias, out, stats));
+    let out = written_beside(x.len(), chunk, stats.par_chunks_mut(ROWS), |task, out, stats| {
+        normalise(norm, &x[task * chunk..], gain, bias, out, stats);
+    });
     (out, stats)
 }
 
@@ -62,22 +61,16 @@ pub(super) fn backward(
     gradient: &[f32],
     residual: Option<&[f32]>,
 ) -> [Vec<f32>; 3] {
-    let mut out = zeros(x.len());
-    let tasks = tasks(stats.len());
-    let mut partial = vec![0.0; tasks * 2 * norm.width];
+    let mut partial = vec![0.0; tasks(stats.len()) * 2 * norm.width];
     let chunk = ROWS * norm.width;
-    let residual: Vec<Option<&[f32]>> = match residual {
-        Some(residual) => residual.chunks(chunk).map(Some).collect(),
-        None => vec![None; tasks],
-    };
-    out.par_chunks_mut(chunk)
-        .zip(partial.par_chunks_mut(2 * norm.width))
-        .zip(x.par_chunks(chunk).zip(gradient.par_chunks(chunk)))
-        .zip(stats.par_chunks(ROWS).zip(residual))
-        .for_each(|(((out, partial), (x, gradient)), (stats, residual))| {
-            let (gain_sum, bias_sum) = partial.split_at_mut(norm.width);
-            rows_backward(norm, x, gain, stats, gradient, residual, out, gain_sum, bias_sum);
-        });
+    let sums = partial.par_chunks_mut(2 * norm.width);
+    let out = written_beside(x.len(), chunk, sums, |task, out, sums| {
+        let (from, to) = (task * chunk, task * chunk + out.len());
+        let (gain_sum, bias_sum) = sums.split_at_mut(norm.width);
+        let residual = residual.map(|residual| &residual[from..to]);
+        let rows = [&x[from..to], &gradient[from..to]];
+        rows_backward(norm, rows, gain, &stats[task * ROWS..], residual, out, gain_sum, bias_sum);
+    });
     let mut total = vec![0.0; 2 * norm.width];
     for partial in partial.chunks(2 * norm.width) {
         for (total, x) in total.iter_mut().zip(partial) {
@@ -94,7 +87,7 @@ vectorised! {
         x: &[f32],
         gain: &[f32],
         bias: Option<&[f32]>,
-        out: &mut [f32],
+        out: &mut [MaybeUninit<f32>],
         stats: &mut [Stats],
     ) {
         let count = norm.width as f32;
@@ -103,13 +96,14 @@ vectorised! {
             let mean = if norm.is_centred() { sum(x) / count } else { 0.0 };
             let inverse = norm.inverse(squares(x, mean));
             *stats = [mean, inverse];
-            for ((out, x), gain) in out.iter_mut().zip(x).zip(gain) {
-                *out = (x - mean) * inverse * gain;
-            }
-            if let Some(bias) = bias {
-                for (out, bias) in out.iter_mut().zip(bias) {
-                    *out += bias;
-                }
+            let scaled = x.iter().zip(gain).map(|(x, gain)| (x - mean) * inverse * gain);
+            match bias {
+                None => out.iter_mut().zip(scaled).for_each(|(out, x)| {
+                    out.write(x);
+                }),
+                Some(bias) => out.iter_mut().zip(scaled.zip(bias)).for_each(|(out, (x, bias))| {
+                    out.write(x + bias);
+                }),
             }
         }
     }
@@ -119,32 +113,34 @@ vectorised! {
     /// `(h - y sum(h y)) / scale`.
     fn rows_backward(
         norm: Norm,
-        x: &[f32],
+        rows: [&[f32]; 2],
         gain: &[f32],
         stats: &[Stats],
-        gradient: &[f32],
         residual: Option<&[f32]>,
-        out: &mut [f32],
+        out: &mut [MaybeUninit<f32>],
         gain_sum: &mut [f32],
         bias_sum: &mut [f32],
     ) {
         let count = norm.width as f32;
         let mut residual = residual.map(|residual| residual.chunks_exact(norm.width));
-        let rows = x.chunks_exact(norm.width).zip(gradient.chunks_exact(norm.width));
+        let [x, gradient] = rows.map(|rows| rows.chunks_exact(norm.width));
         for ((x, gradient), (out, [mean, inverse])) in
-            rows.zip(out.chunks_exact_mut(norm.width).zip(stats))
+            x.zip(gradient).zip(out.chunks_exact_mut(norm.width).zip(stats))
         {
             let [along, level] = projections(x, gradient, gain, *mean);
             let along = norm.along(along * inverse, *inverse);
             let level = if norm.is_centred() { level / count } else { 0.0 };
-            for ((out, x), (gradient, gain)) in out.iter_mut().zip(x).zip(gradient.iter().zip(gain)) {
+            let slopes = x.iter().zip(gradient.iter().zip(gain)).map(|(x, (gradient, gain))| {
                 let y = (x - mean) * inverse;
-                *out = (gain * gradient - y * along - level) * inverse;
-            }
-            if let Some(residual) = residual.as_mut().and_then(Iterator::next) {
-                for (out, residual) in out.iter_mut().zip(residual) {
-                    *out += residual;
-                }
+                (gain * gradient - y * along - level) * inverse
+            });
+            match residual.as_mut().and_then(Iterator::next) {
+                None => out.iter_mut().zip(slopes).for_each(|(out, x)| {
+                    out.write(x);
+                }),
+                Some(residual) => out.iter_mut().zip(slopes.zip(residual)).for_each(|(out, (x, residual))| {
+                    out.write(x + residual);
+                }),
             }
             for ((total, x), gradient) in gain_sum.iter_mut().zip(x).zip(gradient) {
                 *total += (x - mean) * inverse * gradient;

@@ -156,7 +156,7 @@ fn turned_heads<const N: usize>(
     sign: f32,
 ) -> [Vec<f32>; N] {
     let sizes = parts.each_ref().map(|part| batch * part.count * length * head_dim);
-    let past = past_caches(sizes.iter().sum());
+    let past = past_caches::<f32>(sizes.iter().sum());
     let mut outs = sizes.map(Vec::with_capacity);
     let per_batch = tasks(length);
     let all_heads = parts.iter().map(|part| part.count).sum();
@@ -197,7 +197,7 @@ pub(super) fn merge(
 ) -> Vec<f32> {
     let (parts, width) = (parts(heads, tables), heads.packed());
     let count = batch * length * width;
-    let past = past_caches(count);
+    let past = past_caches::<f32>(count);
     let mut packed = Vec::with_capacity(count);
     let chunks = packed.spare_capacity_mut()[..count].par_chunks_mut((ROWS * width).max(1));
     chunks.enumerate().for_each(|(task, packed)| {

@@ -249,7 +249,7 @@ fn large_outputs_hold_the_same_numbers() {
         };
         let whole = split(0, 2 * half);
         let halves = [split(0, half), split(half, half)];
-        assert!(crate::buffers::past_caches(2 * half * length * heads.packed()));
+        assert!(crate::buffers::past_caches::<f32>(2 * half * length * heads.packed()));
         for part in 0..3 {
             let joined = Tensor::cat(halves.iter().map(|half| half[part].clone()).collect(), 0);
             assert!(list(whole[part].clone()) == list(joined), "{head_dim}: part {part}");

@@ -11,7 +11,8 @@
 //! `2 r i o` floating-point operations, which is what takes the time.
 //!
 //! **How:** in tiles of whole rows (activations) or of narrow columns (the gradient of weights), each a
-//! product on one thread that lays its operands out for itself.
+//! product on one thread that lays its operands out for itself; weights for all tiles at once where registers have 512 bits
+//! ([`crate::matmul`]).
 //!
 //! In bf16 (`half.rs`) the products are those of [`crate::bf16`], and the roundings to bf16 part of them.
 //!

@@ -1,4 +1,8 @@
 //! Matrix products on slices: on the calling thread, and on all of them.
+//!
+//! They are those of the `gemm` crate, but for many rows times a matrix that all of them share (`rows.rs`).
+
+mod rows;
 
 use crate::buffers::computed;
 use crate::simd::{LANES, vectorised};
@@ -193,6 +197,10 @@ pub(crate) fn parallel_matmul(left: Matrix<'_>, right: Matrix<'_>, onto: Option<
         return onto.map_or_else(|| vec![0.0; rows * columns], <[f32]>::to_vec);
     }
     let (high, wide) = tile(rows, columns, inner);
+    let is_shared = wide == columns && rows > high;
+    if is_shared && left.strides.1 == 1 && rows::applies() {
+        return product_with_panels(left, right, high, onto);
+    }
     if right.strides.1 != 1 && rows.div_ceil(high) > 1 && wide == columns {
         // Every tile would turn the same matrix.
         let turned = turned(right);
@@ -214,6 +222,23 @@ pub(crate) fn parallel_matmul(left: Matrix<'_>, right: Matrix<'_>, onto: Option<
         let (left, right) = (left.part((row, 0), high, inner), right.part((0, column), inner, wide));
         // SAFETY: tiles do not overlap and lie inside the buffer, which holds numbers where `onto` was copied.
         unsafe { matmul_at(start.at(row * columns + column), columns, onto.is_some(), 1.0, left, right) };
+    });
+    // SAFETY: the tiles cover the buffer, and each was written.
+    unsafe { out.set_len(rows * columns) };
+    out
+}
+
+/// The same in tiles of `high` contiguous rows, for which `right` is laid out once.
+fn product_with_panels(left: Matrix<'_>, right: Matrix<'_>, high: usize, onto: Option<&[f32]>) -> Vec<f32> {
+    let (rows, columns, inner) = (left.rows, right.columns, left.columns);
+    let panels = rows::Panels::new(right);
+    let mut out: Vec<f32> = Vec::with_capacity(rows * columns);
+    let start = Start::new(&mut out);
+    (0..rows.div_ceil(high)).into_par_iter().with_max_len(1).for_each(|tile| {
+        let row = tile * high;
+        let left = left.part((row, 0), high.min(rows - row), inner);
+        // SAFETY: tiles do not overlap and lie inside the buffer.
+        unsafe { rows::product_of_rows(&start, row, columns, left, &panels, onto) };
     });
     // SAFETY: the tiles cover the buffer, and each was written.
     unsafe { out.set_len(rows * columns) };
@@ -290,8 +315,17 @@ mod tests {
 
     #[test]
     fn tiles_cover_every_shape() {
-        let shapes =
-            [(1, 1, 1), (1, 300, 5), (130, 70, 3), (300, 65, 40), (65, 130, 400), (2, 3, 0), (0, 3, 2)];
+        let shapes = [
+            (1, 1, 1),
+            (1, 300, 5),
+            (130, 70, 3),
+            (300, 65, 40),
+            (65, 130, 400),
+            // Sums in more than one part.
+            (610, 66, 515),
+            (2, 3, 0),
+            (0, 3, 2),
+        ];
         for (rows, columns, inner) in shapes {
             let (a, b) = (numbers(1, rows * inner), numbers(2, inner * columns));
             let onto = numbers(3, rows * columns);

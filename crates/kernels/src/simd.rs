@@ -84,6 +84,7 @@ pub(crate) trait Number: Copy + Send + Sync {
     fn round(x: f32) -> Self;
 }
 
+#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 impl Number for f32 {
     #[inline(always)]
     fn widen(self) -> f32 {

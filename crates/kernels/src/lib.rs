@@ -9,6 +9,7 @@
 //! | [`split_rotate`], [`rotate`] | the split of packed q, k, v into heads, with the rotation of q and k |
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
 //! | [`pair_network`](pair_network()) | a small network of all heads' scores and biases of a query and a key |
+//! | [`pair_attention`](pair_attention()) | causal attention whose logits that network makes of scores and biases |
 //! | [`softmax`](softmax()) | the softmax of scores, with zeros for a row whose scores are all hidden |
 //! | [`stick_breaking`](stick_breaking()) | the shares that keys break off a stick, newest first, and the rest |
 //! | [`rms_norm`], [`layer_norm`], [`unit_norm`] | normalisation of rows and its gain, also of the rows of heads |
@@ -55,6 +56,7 @@ mod matmul;
 #[cfg(test)]
 mod memory_safety;
 mod norm;
+mod pair_attention;
 mod pair_network;
 mod precision;
 mod reduce;
@@ -82,6 +84,7 @@ pub use device::DeviceChoice;
 pub use dropout::dropout;
 pub use linear::linear;
 pub use norm::{layer_norm, layer_norm_residual, rms_norm, rms_norm_residual, unit_norm};
+pub use pair_attention::{PairAttention, pair_attention};
 pub use pair_network::{PairNetwork, pair_network};
 pub use precision::Precision;
 pub use reduce::{accumulate, clip_factor, mean, sum, sum_of_squares, sums_of_squares};

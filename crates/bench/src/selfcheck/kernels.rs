@@ -1,6 +1,6 @@
 //! Every fused operation, values and gradients, against plain tensor operations on the CPU.
 
-use super::{Checked, Each, Finding, difference, gradient_differences, largest, list};
+use super::{Checked, Each, Finding, difference, gradient_differences, largest, list, of_encodings};
 use crate::numbers;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use longwave_core::Result;
@@ -16,7 +16,8 @@ use longwave_position::frequency::{Frequencies, Rotation};
 
 /// Operations in f32: rotations of `turned` rows, attention in texts of `read`, and operations on `rows` rows.
 pub(super) fn every(turned: usize, read: usize, rows: usize) -> Vec<Operation> {
-    [rotations(turned), attentions(read), by_rows(rows)].into_iter().flatten().collect()
+    let of_encodings = of_encodings::operations(read);
+    [rotations(turned), attentions(read), of_encodings, by_rows(rows)].into_iter().flatten().collect()
 }
 
 type Run = dyn Fn(&[Tensor<1>]) -> Tensor<1>;
@@ -44,7 +45,7 @@ pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
 }
 
 impl Operation {
-    fn new(
+    pub(super) fn new(
         name: impl Into<String>,
         sizes: &[usize],
         run: impl Fn(&[Tensor<1>]) -> Tensor<1> + 'static,
@@ -88,7 +89,7 @@ impl Operation {
     }
 }
 
-fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
+pub(super) fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
     let count = tensor.shape().num_elements();
     tensor.reshape([count])
 }

@@ -10,6 +10,7 @@
 pub mod device;
 pub mod encodings;
 pub mod kernels;
+mod of_encodings;
 pub mod parity;
 mod remembered;
 mod small_model;

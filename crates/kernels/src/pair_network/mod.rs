@@ -4,8 +4,9 @@
 //! `A + B + leaky_relu([A; B] w1 + b1) w2 + b2`, slope 0.01 (Zheng et al. 2024, arXiv:2405.14722, section 3). Keys ahead of
 //! their query are hidden from it: they get 0 here, and no gradient.
 //!
-//! **Fused:** all of it. The hidden layer is that of 16 keys at a time, one unit after the other, and is never kept:
-//! plain operations hold it for all pairs, `hidden / heads` times as many numbers as scores, and several times over.
+//! **Fused:** all of it. Pairs are read in tiles of 128, of as many rows as it takes, four hidden units at a time, and the
+//! hidden layer is never kept: plain operations hold it for all pairs, `hidden / heads` times as many numbers as scores, and
+//! several times over.
 //!
 //! **Kept for the backward pass:** the inputs.
 //!
@@ -15,6 +16,9 @@
 mod flex;
 mod gradient;
 mod reference;
+pub(crate) mod tile;
+
+pub(crate) use reference::pair_network as plain_pair_network;
 
 use crate::autodiff::{self, CpuTensor};
 use burn::tensor::Tensor;
@@ -30,6 +34,19 @@ pub struct PairNetwork {
     pub w2: Tensor<2>,
     /// `[heads]`.
     pub b2: Tensor<1>,
+}
+
+impl PairNetwork {
+    /// Panics where the weights are not those of so many heads.
+    pub(crate) fn check(&self, heads: usize) {
+        let [hidden] = self.b1.dims();
+        assert!(
+            self.w1.dims() == [2 * heads, hidden]
+                && self.w2.dims() == [hidden, heads]
+                && self.b2.dims() == [heads],
+            "pair network: weights of other shapes"
+        );
+    }
 }
 
 /// The slope of negative hidden numbers.
@@ -65,13 +82,7 @@ pub fn pair_network(scores: Tensor<4>, bias: Tensor<4>, network: &PairNetwork, f
         bias.dims(),
         scores.dims()
     );
-    assert!(
-        network.w1.dims() == [2 * heads, hidden]
-            && network.b1.dims() == [hidden]
-            && network.w2.dims() == [hidden, heads]
-            && network.b2.dims() == [heads],
-        "pair network: weights of other shapes"
-    );
+    network.check(heads);
     assert!(first + queries <= keys, "pair network: {queries} queries from {first} on, for {keys} keys");
     let PairNetwork { w1, b1, w2, b2 } = network.clone();
     let applies = [&scores, &bias].into_iter().all(autodiff::cpu_kernel_applies)

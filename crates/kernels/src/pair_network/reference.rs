@@ -3,7 +3,7 @@
 use super::{PairNetwork, SLOPE};
 use burn::tensor::{Bool, Tensor, TensorData, activation::leaky_relu};
 
-pub(super) fn pair_network(
+pub(crate) fn pair_network(
     scores: Tensor<4>,
     bias: Tensor<4>,
     network: &PairNetwork,

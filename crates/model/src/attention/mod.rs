@@ -2,13 +2,15 @@
 //!
 //! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors, vectors by distance) goes to
 //! the fused kernels for all queries at once, and so do two pairs of position maps chosen by distance. What
-//! needs the scores themselves is read one block of queries at a time, in [`blocks`]. Linear attention has no
+//! needs the scores themselves is read one block of queries at a time, in [`blocks`], but for a network of scores that
+//! nothing else joins. Linear attention has no
 //! scores: [`mod@linear`]. Stick-breaking attention takes the place of the softmax in blocks: [`stick_breaking`].
 //! The fused kernels write no probabilities down; [`watched`] shows those of a model, for measurements.
 
 pub mod blocks;
 mod described;
 pub mod linear;
+mod pairs;
 mod rotations;
 mod sink;
 pub mod stick_breaking;
@@ -22,12 +24,13 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use described::{Pairs, described, is_described};
 use longwave_kernels::{
-    self as kernels, Heads, Precision, RelativeVectors, packed_attention, rms_norm, split_rotate, unit_norm,
+    self as kernels, Heads, Precision, RelativeVectors, packed_attention, repeat_heads, rms_norm,
+    split_rotate, unit_norm,
 };
 use longwave_position::encoding::{HeadUse, LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows};
 use longwave_position::reading::{AttentionKind, LogN, Remainder, StickBreaking};
 use longwave_position::{Init, Reading};
-use sink::{beside, is_sharpened, sharpened, sink, with_sink};
+use sink::{beside, is_sharpened, scaled, sharpened, sink, with_sink};
 
 /// The least norm that is divided by.
 const LEAST_NORM: f64 = 1e-6;
@@ -278,6 +281,13 @@ pub fn attend(
         AttentionKind::StickBreaking(_) => {
             return blocks::attention([q, k, v], scale, block, reading, rotations);
         }
+    }
+    if let Some(options) = pairs::described(scale, block, reading, &q.device()) {
+        let groups = q.dims()[1] / k.dims()[1];
+        let plain = (PositionMap::Identity, PositionMap::Identity);
+        let [q, k] = blocks::at_positions([q, k], plain, block, reading, rotations);
+        let [k, v] = [k, v].map(|x| repeat_heads(x, groups));
+        return kernels::pair_attention(scaled(q, block, reading), k, v, &options);
     }
     let geometry = reading.geometry(block.rows.layer);
     // Vectors by distance are read with one q and k.

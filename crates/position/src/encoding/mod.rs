@@ -17,7 +17,7 @@ use crate::summary::Summary;
 use crate::table::Longer;
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use longwave_kernels::{Bias, CountedVectors, RelativeVectors, VectorTable};
+use longwave_kernels::{Bias, CountedVectors, PairNetwork, RelativeVectors, VectorTable};
 
 pub use capabilities::{Capabilities, HeadUse, PositionUse};
 pub use config::{Configure, Extrapolation};
@@ -48,6 +48,16 @@ pub struct Relative {
     pub counted: Option<CountedVectors>,
     /// Multiplies `q.k` beside the model's scale.
     pub factor: f64,
+}
+
+/// What the hook `scores` does, described for a kernel: a network makes the logits of a pair of the scores of all heads and of
+/// biases by distance.
+#[derive(Clone, Debug)]
+pub struct PairTerms {
+    /// `[heads, distances]`.
+    pub bias: Tensor<2>,
+    /// The network of scores and biases.
+    pub network: PairNetwork,
 }
 
 /// A positional encoding: the hooks that the model calls.
@@ -172,6 +182,14 @@ pub trait Position {
     /// (d) What `scores` and `values` do, as a description: a model that reads it calls neither. An encoding with
     /// [`Capabilities::adds_vectors`] has one wherever [`needs_scores`](Self::needs_scores) is false.
     fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
+        let _ = block;
+        None
+    }
+
+    /// (d) What `scores` does, as a description, where it is a network of scores and biases by distance: a model that reads
+    /// it calls neither `scores` nor `values`. [`needs_scores`](Self::needs_scores) stays true, since other encodings and
+    /// extensions may act on the same scores.
+    fn pair_terms(&self, block: QueryBlock<'_>) -> Option<PairTerms> {
         let _ = block;
         None
     }

@@ -6,9 +6,9 @@
 //! `[layers, 2 heads, hidden]`, w2 `[layers, hidden, heads]`. Interpolated by s, distances are divided by s.
 
 use super::{kerple::LEAST, kerple::logarithmic};
-use crate::distance::{as_block, of_block};
+use crate::distance::{as_block, of_block, whole};
 use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock,
+    Capabilities, Configure, Dimensions, Extrapolation, Heads, PairTerms, Position, PositionUse, QueryBlock,
     check_hidden,
 };
 use crate::init::Init;
@@ -86,6 +86,22 @@ impl Configure for Config {
     }
 }
 
+impl Dape {
+    /// The biases, `[heads, distances]`.
+    fn penalties(&self, layer: usize, distances: &[f64]) -> Tensor<2> {
+        logarithmic(at_layer(&self.p, layer), at_layer(&self.a, layer), distances)
+    }
+
+    fn network(&self, layer: usize) -> PairNetwork {
+        PairNetwork {
+            w1: at_layer(&self.w1, layer),
+            b1: at_layer(&self.b1, layer),
+            w2: at_layer(&self.w2, layer),
+            b2: at_layer(&self.b2, layer),
+        }
+    }
+}
+
 impl Position for Dape {
     fn parameters(&self) -> Vec<ParameterSpec> {
         vec![
@@ -114,15 +130,16 @@ impl Position for Dape {
     fn scores(&self, scores: Tensor<4>, _heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         let layer = block.rows.layer;
         let distances = of_block(block, self.scale);
-        let bias = logarithmic(at_layer(&self.p, layer), at_layer(&self.a, layer), &distances);
-        let bias = as_block(bias, block);
-        let network = PairNetwork {
-            w1: at_layer(&self.w1, layer),
-            b1: at_layer(&self.b1, layer),
-            w2: at_layer(&self.w2, layer),
-            b2: at_layer(&self.b2, layer),
-        };
-        pair_network(scores, bias, &network, block.queries.start)
+        let bias = as_block(self.penalties(layer, &distances), block);
+        pair_network(scores, bias, &self.network(layer), block.queries.start)
+    }
+
+    fn pair_terms(&self, block: QueryBlock<'_>) -> Option<PairTerms> {
+        let layer = block.rows.layer;
+        block.rows.positions.consecutive().then(|| PairTerms {
+            bias: self.penalties(layer, &whole(block.queries.end, self.scale)),
+            network: self.network(layer),
+        })
     }
 
     fn interpolate(&mut self, scale: f64) -> bool {

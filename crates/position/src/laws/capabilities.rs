@@ -2,10 +2,10 @@
 
 use super::inputs::{Inputs, SCALE, attend, dimensions, random};
 use super::{Build, Outcome, apart, ensure};
-use crate::encoding::{HeadUse, Heads, MapsByDistance, QueryBlock, Relative};
+use crate::encoding::{HeadUse, Heads, MapsByDistance, PairTerms, QueryBlock, Relative};
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{Attention, Bias, RelativeVectors, attention};
+use longwave_kernels::{Attention, Bias, PairAttention, RelativeVectors, attention, pair_attention};
 
 const LENGTH: usize = 9;
 
@@ -56,6 +56,15 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
         ensure(described.is_some() == (adds && !needs_scores), || {
             format!("`adds_vectors` is {adds}, and `needs_scores` at these positions {needs_scores}")
         })?;
+        let network = position.pair_terms(block);
+        ensure(network.is_none() || needs_scores, || "a network of scores needs scores".to_owned())?;
+        if let Some(PairTerms { bias, network }) = network {
+            let (_, expected) = attend(position, 1, &positions, &inputs);
+            let options = PairAttention { scale: SCALE, bias, network, first: 0 };
+            let off = apart(&pair_attention(q, k, inputs.qkv[2].clone(), &options), &expected);
+            ensure(off < 1e-5, || format!("`pair_terms` is {off} off from `scores`"))?;
+            continue;
+        }
         if needs_scores {
             continue;
         }

@@ -1,7 +1,7 @@
 //! The hooks of all encodings of a layer together, as the model's forward pass calls them.
 
 use super::{LayerReading, LogN, Reading, Temperature};
-use crate::encoding::{Geometry, Heads, MapsByDistance, QueryBlock, Relative, Rows};
+use crate::encoding::{Geometry, Heads, MapsByDistance, PairTerms, QueryBlock, Relative, Rows};
 use crate::frequency::Rotation;
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -65,6 +65,19 @@ impl Reading {
     /// Hook (d), described: the vectors of the one encoding of the layer that adds some.
     pub fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
         self.of(block.rows.layer).find_map(|(encoding, layer)| encoding.relative(block.at(layer)))
+    }
+
+    /// Hook (d), described: the network of scores and biases of the layer, if one encoding alone acts on its scores.
+    pub fn pair_terms(&self, block: QueryBlock<'_>) -> Option<PairTerms> {
+        let Rows { layer, positions, .. } = block.rows;
+        let mut acting = self.of(layer).filter(|(encoding, _)| {
+            let capabilities = encoding.capabilities();
+            capabilities.adds_bias || capabilities.adds_vectors || encoding.needs_scores(positions)
+        });
+        match (acting.next(), acting.next()) {
+            (Some((encoding, layer)), None) => encoding.pair_terms(block.at(layer)),
+            _ => None,
+        }
     }
 
     /// Hook (a) for a piece of a text; `before` has what the rows before it left behind for each encoding of

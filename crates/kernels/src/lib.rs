@@ -12,6 +12,7 @@
 //! | [`pair_attention`](pair_attention()) | causal attention whose logits that network makes of scores and biases |
 //! | [`softmax`](softmax()) | the softmax of scores, with zeros for a row whose scores are all hidden |
 //! | [`stick_breaking`](stick_breaking()) | the shares that keys break off a stick, newest first, and the rest |
+//! | [`polar`](polar()) | channels as vectors in the plane: lengths by softplus, given angles |
 //! | [`rms_norm`], [`layer_norm`], [`unit_norm`] | normalisation of rows and its gain, also of the rows of heads |
 //! | [`gelu`], [`swiglu`] | the feed-forward activations |
 //! | [`dropout`](dropout()) | the draw of a mask and its product with x, on the GPU |
@@ -58,6 +59,7 @@ mod memory_safety;
 mod norm;
 mod pair_attention;
 mod pair_network;
+mod polar;
 mod precision;
 mod reduce;
 mod rotary;
@@ -86,6 +88,7 @@ pub use linear::linear;
 pub use norm::{layer_norm, layer_norm_residual, rms_norm, rms_norm_residual, unit_norm};
 pub use pair_attention::{PairAttention, pair_attention};
 pub use pair_network::{PairNetwork, pair_network};
+pub use polar::polar;
 pub use precision::Precision;
 pub use reduce::{accumulate, clip_factor, mean, sum, sum_of_squares, sums_of_squares};
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};

@@ -2,7 +2,7 @@
 
 use super::kernels::{Operation, flat};
 use burn::tensor::Tensor;
-use longwave_kernels::{PairAttention, PairNetwork, pair_attention};
+use longwave_kernels::{PairAttention, PairNetwork, pair_attention, polar};
 
 const HEADS: usize = 3;
 const CHANNELS: usize = 10;
@@ -13,20 +13,28 @@ pub(super) fn operations(length: usize) -> Vec<Operation> {
     let rows = 2 * HEADS * length * CHANNELS;
     let shape = [2, HEADS, length, CHANNELS];
     let network = [HEADS * length, 2 * HEADS * HIDDEN, HIDDEN, HIDDEN * HEADS, HEADS];
-    vec![Operation::new(
-        "attention, a network of scores and biases",
-        &[&[rows; 3][..], &network].concat(),
-        move |inputs| {
-            let [q, k, v] = [0, 1, 2].map(|index| inputs[index].clone().reshape(shape));
-            let options = PairAttention {
-                scale: 0.3,
-                bias: inputs[3].clone().reshape([HEADS, length]),
-                network: network_of(&inputs[4..]),
-                first: 0,
-            };
-            flat(pair_attention(q, k, v, &options))
-        },
-    )]
+    let table = HEADS * length * CHANNELS;
+    vec![
+        Operation::new(
+            "attention, a network of scores and biases",
+            &[&[rows; 3][..], &network].concat(),
+            move |inputs| {
+                let [q, k, v] = [0, 1, 2].map(|index| inputs[index].clone().reshape(shape));
+                let options = PairAttention {
+                    scale: 0.3,
+                    bias: inputs[3].clone().reshape([HEADS, length]),
+                    network: network_of(&inputs[4..]),
+                    first: 0,
+                };
+                flat(pair_attention(q, k, v, &options))
+            },
+        ),
+        Operation::new("channels as vectors in the plane", &[rows, table, table], move |inputs| {
+            let tables = [1, HEADS, length, CHANNELS];
+            let [cos, sin] = [1, 2].map(|index| inputs[index].clone().reshape(tables));
+            flat(polar(inputs[0].clone().reshape(shape), cos, sin))
+        }),
+    ]
 }
 
 /// A network whose hidden numbers have one sign each: at the kink, devices that round otherwise have other slopes.

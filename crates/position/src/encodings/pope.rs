@@ -19,9 +19,10 @@ use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor, TensorData, activation::softplus};
+use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::Result;
 use longwave_kernels::device::constant;
+use longwave_kernels::polar;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
@@ -107,8 +108,7 @@ impl Position for Pope {
 
     fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
         let [cos, sin] = self.angles(rows.positions, &q.device());
-        let length = softplus(q, 1.0);
-        Tensor::cat(vec![length.clone() * cos, length * sin], 3)
+        polar(q, cos, sin)
     }
 
     fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
@@ -116,10 +116,9 @@ impl Position for Pope {
         let [_, heads, _, dim] = k.dims();
         let delta = at_layer::<3, 2>(&self.delta, rows.layer).clamp(-TAU, 0.0).reshape([1, heads, 1, dim]);
         let [delta_cos, delta_sin] = [delta.clone().cos(), delta.sin()];
-        let length = softplus(k, 1.0);
         let turned_cos = cos.clone() * delta_cos.clone() - sin.clone() * delta_sin.clone();
         let turned_sin = sin * delta_cos + cos * delta_sin;
-        Tensor::cat(vec![length.clone() * turned_cos, length * turned_sin], 3)
+        polar(k, turned_cos, turned_sin)
     }
 
     fn frequencies(&self) -> Option<&Frequencies> {

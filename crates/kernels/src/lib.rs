@@ -10,6 +10,7 @@
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
 //! | [`pair_network`](pair_network()) | a small network of all heads' scores and biases of a query and a key |
 //! | [`pair_attention`](pair_attention()) | causal attention whose logits that network makes of scores and biases |
+//! | [`linear_attention`](linear_attention()) | causal attention by features in place of a softmax, with the rotation of the numerator |
 //! | [`softmax`](softmax()) | the softmax of scores, with zeros for a row whose scores are all hidden |
 //! | [`stick_breaking`](stick_breaking()) | the shares that keys break off a stick, newest first, and the rest |
 //! | [`polar`](polar()) | channels as vectors in the plane: lengths by softplus, given angles |
@@ -53,6 +54,7 @@ mod dropout;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod linear;
+mod linear_attention;
 mod matmul;
 #[cfg(test)]
 mod memory_safety;
@@ -85,6 +87,7 @@ pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
 pub use dropout::dropout;
 pub use linear::linear;
+pub use linear_attention::linear_attention;
 pub use norm::{layer_norm, layer_norm_residual, rms_norm, rms_norm_residual, unit_norm};
 pub use pair_attention::{PairAttention, pair_attention};
 pub use pair_network::{PairNetwork, pair_network};

@@ -1,8 +1,12 @@
-//! The fused operations of single encodings.
+//! The fused operations of single encodings, and of attention without a softmax.
 
 use super::kernels::{Operation, flat};
-use burn::tensor::Tensor;
-use longwave_kernels::{PairAttention, PairNetwork, pair_attention, polar};
+use burn::tensor::{Device, Tensor};
+use longwave_kernels::{
+    Layout, PairAttention, PairNetwork, RotationTable, linear_attention, pair_attention, polar,
+};
+use longwave_position::Positions;
+use longwave_position::frequency::{Frequencies, Rotation};
 
 const HEADS: usize = 3;
 const CHANNELS: usize = 10;
@@ -34,6 +38,11 @@ pub(super) fn operations(length: usize) -> Vec<Operation> {
             let [cos, sin] = [1, 2].map(|index| inputs[index].clone().reshape(tables));
             flat(polar(inputs[0].clone().reshape(shape), cos, sin))
         }),
+        Operation::new("attention, linear and rotated", &[rows; 3], move |inputs| {
+            let [q, k, v] = [0, 1, 2].map(|index| inputs[index].clone().reshape(shape));
+            let table = turns(length, &q.device());
+            flat(linear_attention(q, k, v, Some(&[table.clone(), table]), 0))
+        }),
     ]
 }
 
@@ -47,4 +56,10 @@ fn network_of(weights: &[Tensor<1>]) -> PairNetwork {
         w2: weights[2].clone().reshape([HIDDEN, HEADS]),
         b2: weights[3].clone(),
     }
+}
+
+fn turns(length: usize, device: &Device) -> RotationTable {
+    let rotation = Rotation::new(Frequencies::geometric(10_000.0, CHANNELS), Layout::Half);
+    let [table, _] = rotation.tables(&Positions::range(0..length), device);
+    table
 }

@@ -23,7 +23,7 @@ const ROWS: usize = if cfg!(miri) { 4 } else { 64 };
 
 /// A rotation table's tensors, `[rows, length, rotated / 2]`.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     pub(super) cos: FlexTensor,
     pub(super) sin: FlexTensor,
     pub(super) layout: Layout,
@@ -134,7 +134,7 @@ pub(super) fn split(
 }
 
 /// x `[batch, heads, length, head_dim]`, turned (sign 1) or turned back (sign -1).
-pub(super) fn rotate(x: &View<4>, shape: [usize; 4], table: &Table, sign: f32) -> Vec<f32> {
+pub(crate) fn rotate(x: &View<4>, shape: [usize; 4], table: &Table, sign: f32) -> Vec<f32> {
     let [batch, heads, length, head_dim] = shape;
     let [batch_stride, head_stride, row_stride, _] = x.strides();
     let source = Source { values: x.data(), batch_stride, head_stride, row_stride };

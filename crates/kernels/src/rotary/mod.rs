@@ -27,6 +27,9 @@ pub(crate) mod reference;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use reference::rotate as plain_rotate;
+
 use crate::autodiff::{self, CpuTensor, View};
 use crate::precision::widened;
 use burn::tensor::Tensor;
@@ -65,7 +68,7 @@ impl RotationTable {
         2 * self.cos.dims()[2]
     }
 
-    fn on_cpu(&self) -> bool {
+    pub(crate) fn on_cpu(&self) -> bool {
         autodiff::cpu_kernel_applies(&self.cos) && autodiff::cpu_kernel_applies(&self.sin)
     }
 
@@ -75,7 +78,7 @@ impl RotationTable {
     }
 
     /// The tensors of the table, for the fused form.
-    fn to_flex(&self) -> flex::Table {
+    pub(crate) fn to_flex(&self) -> flex::Table {
         let data = |tensor: &Tensor<3>| CpuTensor::new(tensor.clone()).into_data();
         flex::Table { cos: data(&self.cos), sin: data(&self.sin), layout: self.layout }
     }

@@ -26,7 +26,7 @@ pub(crate) fn split_rotate(
     )
 }
 
-pub(super) fn rotate(x: Tensor<4>, table: &RotationTable) -> Tensor<4> {
+pub(crate) fn rotate(x: Tensor<4>, table: &RotationTable) -> Tensor<4> {
     let [batch, heads, length, head_dim] = x.dims();
     let rotated = table.rotated();
     if rotated == 0 {

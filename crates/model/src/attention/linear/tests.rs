@@ -1,5 +1,5 @@
 use super::*;
-use burn::tensor::{Device, Int, TensorData};
+use burn::tensor::{Device, Int};
 use longwave_position::encoding::{Dimensions, Rows};
 use longwave_position::frequency::Frequencies;
 use longwave_position::reading::{AttentionKind, LogN};
@@ -107,13 +107,8 @@ fn agrees_with_the_sums_over_all_pairs_in_f64() {
 }
 
 #[test]
-fn chunks_and_blocks_of_queries_change_nothing() {
+fn blocks_of_queries_change_nothing() {
     let qkv = qkv(40, &Device::flex());
-    let features = |x: &Tensor<4>| Features { plain: feature(x.clone()), turned: None };
-    let by = |chunk| causal(&features(&qkv[0]), &features(&qkv[1]), &qkv[2], 0, chunk);
-    for chunk in [1, 7, 40] {
-        assert!(largest(by(chunk) - by(64)) < 1e-5, "{chunk}");
-    }
     let positions = Positions::range(0..40);
     let whole = attended("rope", qkv.clone(), &positions, 0..40);
     let [q, k, v] = qkv;
@@ -136,36 +131,9 @@ fn a_later_row_changes_nothing_earlier() {
 }
 
 #[test]
-fn gradients_do_not_depend_on_the_chunks() {
-    let device = Device::flex().autodiff();
-    let weigh = Init::new(5, &device).normal::<4>("weigh", [1, HEADS, 20, DIM], 1.0).val();
-    let gradients = |chunk: usize| -> Vec<Vec<f32>> {
-        let leaves = qkv(20, &device).map(|x| Tensor::from_data(x.into_data(), &device).require_grad());
-        let features = |x: &Tensor<4>| Features {
-            plain: feature(x.clone()),
-            turned: Some(feature(x.clone()).mul_scalar(0.5)),
-        };
-        let out = causal(&features(&leaves[0]), &features(&leaves[1]), &leaves[2], 0, chunk);
-        let gradients = (out * weigh.clone()).sum().backward();
-        leaves.iter().map(|x| x.grad(&gradients).unwrap().into_data().try_to_vec().unwrap()).collect()
-    };
-    for (whole, chunked) in gradients(20).iter().zip(gradients(3)) {
-        assert!(whole.iter().any(|&g| g != 0.0));
-        for (a, b) in whole.iter().zip(chunked) {
-            assert!((a - b).abs() < 1e-5, "{a} {b}");
-        }
-    }
-}
-
-#[test]
 fn features_too_small_for_f32_give_no_nan() {
     let tiny = Tensor::<4>::full([1, HEADS, 6, DIM], -200.0, &Device::flex());
     let v = Tensor::ones([1, HEADS, 6, DIM], &Device::flex());
     let found = numbers(attended("none", [tiny.clone(), tiny, v], &Positions::range(0..6), 0..6));
     assert!(found.iter().all(|x| x.is_finite()), "{found:?}");
-    let data = TensorData::new(vec![-1.0f32, 0.0, 2.0, 0.5], [1, 1, 1, 4]);
-    let phi = numbers(feature(Tensor::from_data(data, &Device::flex())));
-    for (found, expected) in phi.iter().zip([(-1f64).exp(), 1.0, 3.0, 1.5]) {
-        assert!((found - expected).abs() < 1e-6);
-    }
 }

@@ -355,10 +355,12 @@ fn fused(qkv: &[Tensor<4>; 3], options: &Attention, shape: Shape) -> Option<Part
         return Some(part);
     }
     #[cfg(feature = "gpu")]
-    if qkv.iter().all(autodiff::gpu_kernel_applies) && options.suits_gpu() && cube::supports(&qkv[0], &shape)
+    if qkv.iter().all(autodiff::gpu_kernel_applies)
+        && options.suits_gpu()
+        && let Some(side) = cube::supports(&qkv[0], &shape)
     {
         let [range] = &range;
-        return Some(cube::attention(range, &v, options, shape));
+        return Some(cube::attention(range, &v, options, shape, side));
     }
     None
 }

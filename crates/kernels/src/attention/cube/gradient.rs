@@ -4,9 +4,9 @@ use super::Kind;
 use super::launch::{Attend, Call, Gradients, Inputs, Results};
 use crate::attention::{Attention, Bias, PartialAttention, QkRange, Shape, inputs, record};
 use crate::autodiff::{JointGradient, OpTensor};
+use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Cube, TensorMetadata};
 use burn::tensor::Tensor;
 
 type Primitive = FloatTensor<Cube>;
@@ -51,11 +51,6 @@ pub(super) fn summed(first: Primitive, call: &Call, shared: bool) -> Primitive {
         Kind::Slopes => {
             Cube::float_reshape(Cube::float_sum_dim(Cube::float_sum_dim(first, 2), 0), [heads].into())
         }
-        Kind::ByDistance => {
-            let sum = Cube::float_sum_dim(first, 0);
-            let distances = sum.shape()[2];
-            Cube::float_reshape(sum, [heads, distances].into())
-        }
         Kind::Block if shared => {
             Cube::float_reshape(Cube::float_sum_dim(first, 0), [1, heads, queries, keys].into())
         }
@@ -69,9 +64,10 @@ pub(in crate::attention) fn attention(
     v: &Tensor<4>,
     options: &Attention,
     shape: Shape,
+    side: usize,
 ) -> PartialAttention {
     let inputs: Vec<OpTensor<Cube>> = inputs(std::slice::from_ref(range), v, options);
-    let call = Call::new(options, shape);
+    let call = Call::new(options, shape, side);
     let mut given = inputs.iter().map(|input| input.data().clone());
     let mut next = || given.next().unwrap_or_else(|| inputs[0].data().clone());
     let [q, k, v, first_bias, second_bias] = [next(), next(), next(), next(), next()];

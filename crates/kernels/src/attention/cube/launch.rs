@@ -2,10 +2,14 @@
 //! burn's fusion holds back.
 
 use super::backward::backward_kernel;
-use super::launches::{Backward, Launches, launch_backward, launch_reading, swapped};
+use super::forward::forward_kernel;
+use super::launches::{
+    Backward, Launches, UNITS_OF_PIECE, UNITS_OF_TILE, launch_backward, launch_reading, swapped,
+};
+use super::plan::{Turned, side};
 use super::split::{FEW, PIECE, merge_pieces_kernel, piece_kernel};
 use super::target::ApartLaunch;
-use super::{Kind, Plan, QUERIES, SHARED, SizesLaunch, TILE, Turned, WIDEST, forward_kernel};
+use super::{Kind, Plan, SizesLaunch, UNITS_A_SIDE, WIDEST};
 use crate::attention::{Attention, Bias, Shape};
 use crate::gpu::{client, empty, grid, launch, linear};
 #[cfg(feature = "fusion")]
@@ -20,22 +24,18 @@ use burn_cubecl::tensor::CubeTensor;
 const CUBES: usize = 65_535;
 
 /// Buffers of the kernel that has most beside the one for packed rows, with that of the sizes.
-pub(super) const BUFFERS: u32 = 17;
+pub(super) const BUFFERS: u32 = 16;
 
-/// Whether the kernels can compute this on the device that q lies on.
-pub(in crate::attention) fn supports<const D: usize>(q: &Tensor<D>, shape: &Shape) -> bool {
-    let Some(client) = client(q) else { return false };
+/// The side of the tiles on the device that q lies on, if the kernels can compute this there.
+pub(in crate::attention) fn supports<const D: usize>(q: &Tensor<D>, shape: &Shape) -> Option<usize> {
+    let client = client(q)?;
     let hardware = &client.properties().hardware;
-    let enough = hardware.max_units_per_cube as usize >= QUERIES
-        && hardware.max_shared_memory_size >= SHARED
-        && hardware.max_bindings >= BUFFERS;
     let Shape { batch, heads, queries, keys, head_dim, value_dim, .. } = *shape;
     let widths = 1..=WIDEST;
     let sizes = widths.contains(&head_dim) && widths.contains(&value_dim) && batch > 0 && queries > 0;
-    enough
-        && sizes
-        && batch.max(heads) <= CUBES
-        && queries.div_ceil(QUERIES) + keys.div_ceil(QUERIES) <= CUBES
+    let side = side(hardware, head_dim.max(value_dim))?;
+    let fits = batch.max(heads) <= CUBES && queries.div_ceil(side) + keys.div_ceil(side) <= CUBES;
+    (sizes && fits && hardware.max_bindings >= BUFFERS).then_some(side)
 }
 
 /// The settings of a call.
@@ -43,6 +43,8 @@ pub(in crate::attention) fn supports<const D: usize>(q: &Tensor<D>, shape: &Shap
 pub(super) struct Call {
     pub(super) shape: Shape,
     pub(super) kind: Kind,
+    /// The side of the tiles.
+    pub(super) side: usize,
     scale: f32,
     /// Whether there is a scale for each query; another tensor stands in its place if not.
     scaled: bool,
@@ -50,7 +52,7 @@ pub(super) struct Call {
     pub(super) learned: bool,
     window: Option<usize>,
     sinks: usize,
-    offset: usize,
+    pub(super) offset: usize,
     /// The distances that are read, as far as any occurs.
     distances: [usize; 2],
     /// Whether the log sums have a gradient; another tensor stands in its place if not.
@@ -58,7 +60,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(options: &Attention, shape: Shape) -> Self {
+    pub(super) fn new(options: &Attention, shape: Shape, side: usize) -> Self {
         let reach = options.query_offset + shape.queries;
         Self {
             shape,
@@ -69,6 +71,7 @@ impl Call {
                 Bias::Pair { .. } => Kind::Pair,
                 Bias::Block(_) => Kind::Block,
             },
+            side,
             scale: options.scale as f32,
             scaled: options.query_scale.is_some(),
             learned: false,
@@ -91,6 +94,18 @@ impl Call {
         [self.shape.batch, self.shape.heads, self.shape.queries]
     }
 
+    /// The tiles of the queries of a head.
+    pub(super) fn query_tiles(&self) -> usize {
+        self.shape.queries.div_ceil(self.side)
+    }
+
+    /// What the width of a vector divides, so that each unit of a tile has a vector of a row: half of them would wait for the others
+    /// where rows of 32 channels are eight vectors.
+    pub(super) fn vectors(&self) -> usize {
+        let Shape { head_dim, value_dim, .. } = self.shape;
+        1 << (head_dim.min(value_dim) / UNITS_A_SIDE).max(1).ilog2()
+    }
+
     /// The pieces into which the keys are cut, where there are few queries and more than one piece.
     fn pieces(&self) -> Option<usize> {
         let Shape { queries, keys, .. } = self.shape;
@@ -101,7 +116,6 @@ impl Call {
     /// What the kernels are compiled for, with vectors of `width`.
     pub(super) fn plan(&self, width: usize) -> Plan {
         let Shape { heads, key_heads, head_dim, value_dim, .. } = self.shape;
-        let fits = SHARED / (size_of::<f32>() * (head_dim + value_dim + 1));
         Plan {
             kind: self.kind,
             windowed: self.window.is_some(),
@@ -109,7 +123,7 @@ impl Call {
             learned: self.learned,
             ranged: self.distances != [0, self.offset + self.shape.queries],
             log_sums_given: self.log_sums_given,
-            tile: fits.min(TILE),
+            side: self.side,
             dim: head_dim / width,
             value_dim: value_dim / width,
             group: heads / key_heads,
@@ -154,8 +168,8 @@ pub(super) struct Inputs<B: Backend> {
     pub(super) query_scale: FloatTensor<B>,
 }
 
-/// The gradients of q, k, v and of the bias: of slopes `[batch, heads, queries]` and of a table
-/// `[batch, heads, distances]`, yet to be summed; of a block `[batch, heads, queries, keys]`; of pairs the queries'
+/// The gradients of q, k, v and of the bias: of slopes `[batch, heads, queries]`, yet to be summed; of a table
+/// `[heads, distances]`; of a block `[batch, heads, queries, keys]`; of pairs the queries'
 /// part and the keys'. What is not there is `[1]`.
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
@@ -183,7 +197,7 @@ pub(super) fn bias_shapes(call: &Call, distances: usize) -> [Vec<usize>; 2] {
     match call.kind {
         _ if !call.learned => [vec![1], vec![1]],
         Kind::None => [vec![1], vec![1]],
-        Kind::ByDistance => [vec![batch, heads, distances], vec![1]],
+        Kind::ByDistance => [vec![heads, distances], vec![1]],
         Kind::Slopes => [vec![batch, heads, queries], vec![1]],
         Kind::Pair => [vec![batch, heads, queries], vec![batch, heads, keys]],
         Kind::Block => [vec![batch, heads, queries, keys], vec![1]],
@@ -231,9 +245,12 @@ impl Attend for CubeBackend {
         if let Some(pieces) = call.pieces() {
             forward_in_pieces(inputs, call, pieces, &output, &log_sums);
         } else {
-            let launches = Launches::new(inputs, call, &[], &[&output], &[]);
-            let cubes = launches.cubes(queries.div_ceil(QUERIES), heads);
-            launch_reading!(forward_kernel, launches, cubes; linear(&output), linear(&log_sums));
+            let launches = Launches::new(inputs, call, &[], &[&output], &[call.vectors()]);
+            let cubes = launches.cubes(call.query_tiles(), heads);
+            launch_reading!(
+                forward_kernel, launches, cubes, UNITS_OF_TILE, [launches.width, launches.plan.part()];
+                linear(&output), linear(&log_sums),
+            );
         }
         (swapped(output), log_sums)
     }
@@ -263,7 +280,10 @@ fn forward_in_pieces(
     let piece_log_sums = empty(&inputs.q, [batch, heads, queries, pieces]);
     let launches = Launches::new(inputs, call, &[], &[&outputs], &[]);
     let cubes = launches.cubes(queries * pieces, heads);
-    launch_reading!(piece_kernel, launches, cubes; linear(&outputs), linear(&piece_log_sums), pieces);
+    launch_reading!(
+        piece_kernel, launches, cubes, UNITS_OF_PIECE, [launches.width];
+        linear(&outputs), linear(&piece_log_sums), pieces,
+    );
     let value_dim = value_dim / launches.width;
     let count = batch * queries * heads * value_dim;
     let (cubes, dim, address) = grid(count, &[&outputs]);

@@ -1,11 +1,13 @@
 //! What the launches of attention have in common: arguments, vector widths, cubes.
 
 use super::backward::UpstreamLaunch;
-use super::distances::distance_kernel;
+use super::diagonals::distance_kernel;
 use super::launch::{Call, Inputs, Results, bias_shapes};
-use super::{Kind, Plan, QUERIES, ReadLaunch, RowStridesLaunch};
+use super::{Kind, Plan, ReadLaunch, RowStridesLaunch, UNITS, split};
 use crate::attention::Shape;
-use crate::gpu::{address, empty, empty_of, head_strides, linear, rows, strided, strides, width, zeros};
+use crate::gpu::{
+    address, empty, empty_of, grid, head_strides, launch, linear, rows, strided, strides, width, zeros,
+};
 use burn::backend::ops::FloatTensorOps;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl;
@@ -13,7 +15,8 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-pub(super) const UNITS: CubeDim = CubeDim::new_1d(QUERIES as u32);
+pub(super) const UNITS_OF_TILE: CubeDim = CubeDim::new_1d(UNITS as u32);
+pub(super) const UNITS_OF_PIECE: CubeDim = CubeDim::new_1d(split::UNITS as u32);
 
 impl Inputs<CubeBackend> {
     /// Inputs whose last axes lie contiguously, and all axes where kernels know no strides.
@@ -99,7 +102,7 @@ impl Launches {
 
 /// Launches a kernel with the inputs that all kernels read, and further arguments.
 macro_rules! launch_reading {
-    ($kernel:ident, $launches:expr, $cubes:expr; $($argument:expr),+ $(,)?) => {
+    ($kernel:ident, $launches:expr, $cubes:expr, $units:expr, [$($size:expr),+]; $($argument:expr),+ $(,)?) => {
         // SAFETY: units without a row, a key or a distance read and write nothing, and the others stay within
         // the shapes.
         unsafe {
@@ -107,9 +110,9 @@ macro_rules! launch_reading {
                 $kernel,
                 &$launches.inputs.q.client,
                 $cubes,
-                $crate::attention::cube::launches::UNITS,
+                $units,
                 $launches.address,
-                $launches.width,
+                $($size,)+
                 $launches.inputs.read(&$launches.call, $launches.width),
                 $($argument,)+
                 $launches.plan,
@@ -123,12 +126,9 @@ pub(super) use launch_reading;
 pub(super) struct Backward {
     pub(super) launches: Launches,
     pub(super) results: Results<CubeBackend>,
-    /// The gradients of the bias.
+    /// The gradients of the bias: of a table of distances yet the sums of each tile of queries,
+    /// `[batch, heads, query tiles, distances]`.
     pub(super) biases: [CubeTensor; 2],
-    /// For each query the product of its output and the gradient of that, less the gradient of the log sum.
-    pub(super) products: CubeTensor,
-    /// The entries of a table of distances.
-    distances: usize,
 }
 
 impl Backward {
@@ -146,55 +146,86 @@ impl Backward {
             output_gradient: rows(results.output_gradient),
             log_sums_gradient: into_contiguous(results.log_sums_gradient),
         };
-        let distances = if call.kind == Kind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 };
         // Hidden pairs of a block have the gradient 0, and no unit writes it.
         let has_hidden = call.learned && call.kind == Kind::Block;
-        let biases = bias_shapes(&call, distances).map(|shape| {
+        let [first, second] = bias_shapes(&call, distances(&inputs, &call));
+        let first = if by_distance(&call) {
+            vec![call.shape.batch, call.shape.heads, call.query_tiles(), first[1]]
+        } else {
+            first
+        };
+        let biases = [first, second].map(|shape| {
             if has_hidden { zeros(&inputs.q, shape) } else { empty_of(&inputs.q, shape.into()) }
         });
-        let products = empty(&inputs.q, call.log_sums());
         let others = [&results.output, &biases[0]];
-        let launches = Launches::new(inputs, call, &[&results.output_gradient], &others, counts);
-        Self { launches, results, biases, products, distances }
-    }
-
-    /// The cubes of the queries of a head.
-    pub(super) fn query_cubes(&self) -> usize {
-        self.launches.call.shape.queries.div_ceil(QUERIES)
+        let counts = [counts, &[call.vectors()]].concat();
+        let launches = Launches::new(inputs, call, &[&results.output_gradient], &others, &counts);
+        Self { launches, results, biases }
     }
 
     /// All cubes.
     pub(super) fn cubes(&self) -> CubeCount {
-        let Shape { heads, keys, .. } = self.launches.call.shape;
-        self.launches.cubes(self.query_cubes() + keys.div_ceil(QUERIES), heads)
+        let call = &self.launches.call;
+        let Shape { heads, keys, .. } = call.shape;
+        self.launches.cubes(call.query_tiles() + keys.div_ceil(call.side), heads)
     }
 
     /// The gradients of the bias, once those of q, k and v are launched; one more launch for a table of distances.
     pub(super) fn into_biases(self) -> [CubeTensor; 2] {
-        let Self { launches, results, biases, products, distances } = self;
-        let Call { kind, learned, shape: Shape { heads, .. }, .. } = launches.call;
-        if learned && kind == Kind::ByDistance {
-            launch_reading!(
-                distance_kernel, launches, launches.cubes(distances.div_ceil(QUERIES), heads);
-                results.upstream(launches.width), linear(&products), linear(&biases[0]),
+        let Self { launches, biases, .. } = self;
+        let call = launches.call;
+        if !by_distance(&call) {
+            return biases;
+        }
+        let [sums, second] = biases;
+        let Shape { batch, heads, .. } = call.shape;
+        let distances = distances(&launches.inputs, &call);
+        let table = empty(&sums, [heads, distances]);
+        let (cubes, dim, address) = grid(heads * distances, &[&sums, &table]);
+        // SAFETY: units past the table are idle, and the others read the sums of a tile and a distance that there are.
+        unsafe {
+            launch!(
+                distance_kernel,
+                &sums.client,
+                cubes,
+                dim,
+                address,
+                linear(&sums),
+                linear(&table),
+                batch,
+                heads,
+                call.query_tiles(),
+                distances,
+                call.offset,
+                call.side,
             );
         }
-        biases
+        [table, second]
     }
+}
+
+/// Whether a table of distances has a gradient.
+fn by_distance(call: &Call) -> bool {
+    call.learned && call.kind == Kind::ByDistance
+}
+
+/// The entries of a table of distances.
+fn distances(inputs: &Inputs<CubeBackend>, call: &Call) -> usize {
+    if call.kind == Kind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 }
 }
 
 /// Launches the kernel of a backward pass, which writes the gradients of q, k and v to a target.
 macro_rules! launch_backward {
     ($kernel:ident, $pass:expr, $target:expr) => {
         $crate::attention::cube::launches::launch_reading!(
-            $kernel, $pass.launches, $pass.cubes();
+            $kernel, $pass.launches, $pass.cubes(), $crate::attention::cube::launches::UNITS_OF_TILE,
+            [$pass.launches.width, $pass.launches.plan.part()];
             $pass.results.upstream($pass.launches.width),
             linear(&$pass.results.output),
             $target,
-            linear(&$pass.products),
             linear(&$pass.biases[0]),
             linear(&$pass.biases[1]),
-            $pass.query_cubes(),
+            $pass.launches.call.query_tiles(),
         );
     };
 }

@@ -1,128 +1,93 @@
 //! Causal attention on the GPU.
 //!
 //! One launch computes scores, bias, mask, softmax and the weighted sum, with the softmax online (Milakov and
-//! Gimelshein 2018; Dao et al. 2022): nothing of size queries x keys is written, and sums are in f32. A cube
-//! takes some queries of one head, one unit each; the keys and values come in tiles that all of them read from
-//! shared memory. No unit asks another one for anything but its part of a tile, so no subgroup operation is
-//! needed. The bias is computed where the score is (slopes, pairs) or read there (a table, a block).
+//! Gimelshein 2018; Dao et al. 2022): nothing of size queries x keys is written, and sums are in f32. A cube of 256
+//! units takes the queries of a tile, 64 of one head, and compares them with 64 keys at a time. The units stand as 16 x 16, and each
+//! has the pairs of 4 queries and 4 keys in registers. Slices of q and k, and rows of v, come through shared memory, and so do the
+//! exponentials on their way to the product with v. Tiles that the causal mask, the window or the range of distances hides are
+//! skipped; in tiles that they hide in part, each pair is asked for (`tile.rs`). The bias is computed where the score is (slopes,
+//! pairs) or read there (a table, a block).
 //!
 //! Few queries over many keys, as cached decoding reads them, would leave most units without a query. There the keys are
 //! cut into pieces, whose softmaxes a second launch puts together (`split.rs`).
 //!
 //! Kept for the backward pass: one number for each query row, the logarithm of the sum of its exponentials.
 //! The backward pass computes the scores again, once by queries (the gradient of q, and of what belongs to a
-//! query), once by keys (k, v, and what belongs to a key), by different cubes of one launch, and a third time by
-//! distances where a table of those has a gradient. Each number of a gradient is summed by one unit in a fixed order, so that no atomic
-//! addition is needed and a second run gives the same bits.
+//! query: `by_queries.rs`), once by keys (k, v, and what belongs to a key: `by_keys.rs`), by different cubes of one launch. The
+//! gradient of a table of distances is the sum of the scores' gradients along diagonals (`diagonals.rs`).
 //!
-//! What must be moved: q, k, v and the output once each, `4 * length * (2 head_dim + 2 value_dim)` bytes a head;
-//! each cube reads the keys and values once more, so the tiles are read `length / (2 * QUERIES)` times in all
-//! under the causal mask, most of them from the cache. Plain operations write and read the scores about eight
-//! times, `4 * length^2` bytes a head each.
+//! **Fixed order.** A number is summed by one unit, or by units that leave their parts to be added in the order of their numbers.
+//! No operation is atomic, and no unit exchanges numbers but through shared memory (no subgroups): the shape, the plan and the
+//! vectors' width alone decide the order, and a second run gives the same bits.
+//!
+//! **What a device must have.** 256 units a cube, and 16 KiB of shared memory, as WebGPU promises: there a tile has 32 queries and keys, and
+//! a unit the pairs of 2 and 2. With 32 KiB it is 64 (`plan.rs`). With 128 channels, the most that the kernels take, a unit holds
+//!
+//! | tile | forward | backward by keys, which takes most | shared memory, with a table's gradient |
+//! |---|---|---|---|
+//! | 64 x 64 | 76 numbers | 128 | 24 KiB, 31 |
+//! | 32 x 32 | 34 | 56 | 12 KiB, 15 |
+//!
+//! in registers, besides places and counters: the sums of 4 rows and 8 channels (32; backward twice), the scores (16; backward twice),
+//! numbers on their way to shared memory, or from there to be multiplied (16), and three vectors of what belongs to queries (12;
+//! backward by keys one more for a bias by pairs). Rows of more than [`WIDEST`] channels go to the reference.
+//!
+//! **What must be moved:** q, k, v and the output once each, `4 * length * (2 head_dim + 2 value_dim)` bytes a head. Each tile of
+//! queries reads its queries, the keys and the values once more for every tile of keys: `4 * length * (2 head_dim + value_dim)`
+//! bytes, `length / (2 * 64)` times under the causal mask, most of them from the cache, for `64 * (head_dim + value_dim)`
+//! multiplications a row. Plain operations write and read the scores about eight times, `4 * length^2` bytes a head each. For each
+//! channel a unit loads 8 numbers from shared memory and multiplies 16 times.
 //!
 //! The slopes' gradient multiplies rounding errors by distances; taking the mean distance out of them brings it from
-//! 2e-5 of f64's to 3e-7 at 90 keys. Speed has been measured on a software device only (llvmpipe, where passes over
-//! memory cost little beside arithmetic): 0.8 to 1.05 times that of plain operations from 128 to 1,024 tokens.
+//! 2e-5 of f64's to 3e-7 at 90 keys.
 //!
-//! Rows of more than [`WIDEST`] channels go to the reference: a unit holds up to four of them in registers.
+//! **Speed** has been measured on a software device only (llvmpipe, where registers lie in memory as everything else), twice in turn
+//! with the kernels that gave each unit a query or a key, at 256 tokens and with other programs beside it: the output took 0.7 to 1.0
+//! times as long, the gradients 0.9 to 1.7 times, as a tile computes also the pairs that the mask hides within it. It says nothing
+//! about a real GPU.
 
 // Kernels take their rows and places one by one, and an `if` of the compile time stays one of its own; what the
 // macros make of them is theirs.
 #![allow(clippy::too_many_arguments, clippy::type_complexity, clippy::collapsible_if, clippy::pedantic)]
+// Kernels know no methods of ranges.
+#![allow(clippy::manual_range_contains)]
 
 mod backward;
-mod distances;
+mod biases;
+mod by_keys;
+mod by_queries;
+mod diagonals;
+mod forward;
 mod gradient;
 mod launch;
 mod launches;
+mod memory;
+mod out;
 mod packed;
-mod rows;
+mod plan;
+mod products;
+mod scores;
 mod split;
 mod target;
 #[cfg(test)]
 mod tests;
-mod walk;
+mod tile;
 
 pub(super) use gradient::attention;
 pub(super) use launch::supports;
 pub(super) use packed::{packed_attention, supports_packed};
 
-use super::NOTHING_SEEN;
 use crate::gpu::Strides;
-use crate::rotary::Layout;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
-use rows::{add, write_row, zeros};
-use walk::{KeyVisitor, KeyVisitorExpand, Query, Tiles, each_key};
+use plan::{Kind, Plan};
 
 /// The most channels of a key or a value that the kernels take.
 const WIDEST: usize = 128;
 
-/// Queries, or keys, that a cube takes: one for each unit.
-const QUERIES: usize = 64;
-
-/// Bytes of shared memory that the tiles may take, with a number for each row: what every device has.
-const SHARED: usize = 16_384;
-
-/// The most rows of a tile.
-const TILE: usize = 32;
-
-/// Where the bias comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
-    None,
-    ByDistance,
-    Slopes,
-    Pair,
-    Block,
-}
-
-/// What the kernels are compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Plan {
-    kind: Kind,
-    /// Whether there is a window.
-    windowed: bool,
-    /// Whether there is a scale for each query.
-    scaled: bool,
-    /// Whether the bias has a gradient.
-    learned: bool,
-    /// Whether only some distances are read.
-    ranged: bool,
-    /// Whether the log sums have a gradient.
-    log_sums_given: bool,
-    /// Rows of a tile.
-    tile: usize,
-    /// The vectors of a query or key.
-    dim: usize,
-    /// The vectors of a value.
-    value_dim: usize,
-    /// The query heads of a key head.
-    group: usize,
-    /// How q and k were turned, where their gradients go to packed rows.
-    q_turned: Turned,
-    k_turned: Turned,
-}
-
-/// Which vectors of a row were turned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Turned {
-    /// The pairs of vectors that were turned; the vectors behind them were not.
-    pairs: usize,
-    layout: Layout,
-}
-
-impl Turned {
-    /// The first vector of a pair.
-    fn first(&self, pair: usize) -> usize {
-        if self.layout == Layout::Half { pair } else { 2 * pair }
-    }
-
-    /// Its second vector.
-    fn second(&self, pair: usize) -> usize {
-        if self.layout == Layout::Half { self.pairs + pair } else { 2 * pair + 1 }
-    }
-}
+/// Units of a cube: so many groups of own rows, each with as many groups of other rows.
+const UNITS_A_SIDE: usize = 16;
+const UNITS: usize = UNITS_A_SIDE * UNITS_A_SIDE;
 
 /// The strides of the inputs.
 #[derive(CubeLaunch, CubeType, Clone, Copy)]
@@ -168,23 +133,30 @@ struct Read<'a, N: Size> {
     sizes: Sizes,
 }
 
-/// Whether the query at a position sees a key.
+/// Whether queries at positions see keys, pair by pair.
 #[cube]
-fn visible(position: usize, key: usize, sizes: Sizes, #[comptime] plan: Plan) -> bool {
-    let mut visible = key <= position;
+fn visible<P: Size>(
+    positions: Vector<u32, P>,
+    keys: Vector<u32, P>,
+    sizes: Sizes,
+    #[comptime] plan: Plan,
+) -> Vector<bool, P> {
+    let mut visible = keys.less_equal(&positions);
     if comptime!(plan.windowed) {
-        visible = visible && (position < key + sizes.window || key < sizes.sinks);
+        let near = positions.less_than(&(keys + all::<P>(sizes.window)));
+        visible = visible.vec_and(near.or(keys.less_than(&all::<P>(sizes.sinks))));
     }
     if comptime!(plan.ranged) {
-        visible = visible && position >= key + sizes.nearest && position < key + sizes.farthest;
+        let far = positions.greater_equal(&(keys + all::<P>(sizes.nearest)));
+        visible = visible.vec_and(far).vec_and(positions.less_than(&(keys + all::<P>(sizes.farthest))));
     }
     visible
 }
 
-/// The end of the keys at `distance` or more from a position.
+/// A vector of one number.
 #[cube]
-fn keys_before(position: usize, distance: usize) -> usize {
-    position + 1 - min(distance, position + 1)
+fn all<P: Size>(number: usize) -> Vector<u32, P> {
+    Vector::new(u32::cast_from(number))
 }
 
 /// What q·k of a query row is multiplied by.
@@ -198,7 +170,7 @@ fn scale_of<N: Size>(read: &Read<'_, N>, batch: usize, row: usize, #[comptime] p
     }
 }
 
-/// What is added to the score of a visible pair.
+/// What is added to the score of a pair; of a visible one, if there are distances that the table has not.
 #[cube]
 fn bias_of<N: Size>(
     read: &Read<'_, N>,
@@ -212,7 +184,7 @@ fn bias_of<N: Size>(
     let distance = sizes.offset + row - key;
     let place = (batch * sizes.heads + head) * sizes.queries + row;
     if comptime!(plan.kind == Kind::ByDistance) {
-        read.first_bias[head * sizes.distances + distance]
+        read.first_bias[head * sizes.distances + min(distance, sizes.distances - 1)]
     } else if comptime!(plan.kind == Kind::Slopes) {
         -read.first_bias[head] * f32::cast_from(distance)
     } else if comptime!(plan.kind == Kind::Pair) {
@@ -221,69 +193,5 @@ fn bias_of<N: Size>(
         read.first_bias[batch * sizes.bias_batch + (head * sizes.queries + row) * sizes.keys + key]
     } else {
         f32::new(0.0)
-    }
-}
-
-/// Whether some query from position `lowest` on sees a key of the tile from `first` on, as far as the window
-/// says.
-#[cube]
-fn reached(lowest: usize, first: usize, sizes: Sizes, #[comptime] plan: Plan) -> bool {
-    if comptime!(plan.windowed) {
-        lowest < first + comptime!(plan.tile - 1) + sizes.window || first < sizes.sinks
-    } else {
-        true.runtime()
-    }
-}
-
-/// A softmax of the keys so far.
-#[derive(CubeType)]
-struct Softmax<N: Size> {
-    highest: f32,
-    /// The sum of the exponentials, relative to that of the highest score.
-    total: f32,
-    /// The values' sum under those.
-    values: Array<Vector<f32, N>>,
-}
-
-#[cube]
-impl<N: Size> KeyVisitor<N> for Softmax<N> {
-    fn visit(&mut self, _key: usize, score: f32, tiles: &Tiles<N>, index: usize, #[comptime] plan: Plan) {
-        if score > self.highest {
-            let shrink = (self.highest - score).exp();
-            self.total *= shrink;
-            #[unroll]
-            for d in 0..plan.value_dim {
-                self.values[d] *= Vector::new(shrink);
-            }
-            self.highest = score;
-        }
-        let share = (score - self.highest).exp();
-        self.total += share;
-        add::<N>(&mut self.values, &tiles.v, index * plan.value_dim, share, plan.value_dim);
-    }
-}
-
-/// q, k, v -> the output `[batch, queries, heads, value_dim]`, and the logarithm of each row's sum,
-/// `[batch, heads, queries]`.
-#[cube(launch, launch_unchecked, address_type = "dynamic")]
-fn forward_kernel<N: Size>(
-    read: &Read<'_, N>,
-    output: &mut [Vector<f32, N>],
-    log_sums: &mut [f32],
-    #[comptime] plan: Plan,
-) {
-    let query = Query::of_unit(read.sizes);
-    let mut tiles = Tiles::<N>::new(plan);
-    let values = zeros::<N>(plan.value_dim);
-    let mut softmax = Softmax::<N> { highest: f32::new(NOTHING_SEEN), total: f32::new(0.0), values };
-    each_key::<N, Softmax<N>>(query, read, &mut tiles, &mut softmax, plan);
-    if query.real {
-        let place = query.place(read.sizes);
-        // A row that sees no key gives zeros.
-        let none = softmax.total == f32::new(0.0);
-        log_sums[place] = select(none, f32::new(NOTHING_SEEN), softmax.highest + softmax.total.ln());
-        let inverse = select(none, f32::new(0.0), 1.0 / softmax.total);
-        let to = query.joined_place(read.sizes) * plan.value_dim;
-        write_row::<N>(&softmax.values, output, to, inverse, plan.value_dim);
     }
 }

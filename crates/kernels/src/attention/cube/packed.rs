@@ -1,19 +1,19 @@
 //! Attention to packed projections: their split and rotation, and the attention to what these give, as one operation.
 //!
-//! Forward these are two launches, as one after the other. Backward it is one: the kernel of attention's gradient has a row
-//! of the gradient of q or k in registers, turns it back there, and writes it where it belongs in the packed rows. Apart
+//! Forward these are two launches, as one after the other. Backward it is one: the kernel of attention's gradient has rows
+//! of the gradient of q or k in shared memory, turns them back, and writes them where they belong in the packed rows. Apart
 //! from each other, the gradients of q, k and v would be written, read again and written again: `4 * 2 n` bytes for n
 //! numbers of the packed rows.
 
 #[cfg(feature = "fusion")]
 use super::Kind;
-use super::Turned;
 use super::backward::packed_backward_kernel;
 use super::gradient::summed;
 use super::launch::{Attend, BUFFERS, Call, Inputs, Results, supports};
 #[cfg(feature = "fusion")]
 use super::launch::{InputsMetadata, ResultsMetadata, bias_shapes};
 use super::launches::{Backward, Launches, launch_backward};
+use super::plan::Turned;
 use super::target::PackedLaunch;
 use crate::attention::inputs::of_bias;
 use crate::attention::{Attention, Bias, Shape};
@@ -35,10 +35,10 @@ type Primitive = FloatTensor<Cube>;
 /// Buffers that the backward kernel has more than the one that writes q, k and v apart.
 const MORE_BUFFERS: u32 = 2;
 
-/// Whether the kernels can compute this on the device that the packed rows lie on.
-pub(in crate::attention) fn supports_packed(packed: &Tensor<3>, shape: &Shape) -> bool {
-    let bindings = client(packed).map_or(0, |client| client.properties().hardware.max_bindings);
-    supports(packed, shape) && bindings >= BUFFERS + MORE_BUFFERS
+/// The side of the tiles on the device that the packed rows lie on, if the kernels can compute this there.
+pub(in crate::attention) fn supports_packed(packed: &Tensor<3>, shape: &Shape) -> Option<usize> {
+    let bindings = client(packed)?.properties().hardware.max_bindings;
+    supports(packed, shape).filter(|_| bindings >= BUFFERS + MORE_BUFFERS)
 }
 
 /// The gradients of the packed rows and of the bias, as those of [`Gradients`](super::launch::Gradients).
@@ -150,6 +150,7 @@ pub(in crate::attention) fn packed_attention(
     tables: [Option<&RotationTable>; 2],
     options: &Attention,
     shape: Shape,
+    side: usize,
 ) -> Tensor<4> {
     let packed = OpTensor::<Cube>::new(packed);
     let (tables, layouts) = split_tables(packed.data(), tables);
@@ -162,7 +163,7 @@ pub(in crate::attention) fn packed_attention(
     let query_scale = scale.unwrap_or_else(|| q.clone());
     let inputs = Inputs { q, k, v, first_bias, second_bias, query_scale };
     let shared = matches!(&options.bias, Bias::Block(block) if block.dims()[0] == 1);
-    let call = Call::new(options, shape);
+    let call = Call::new(options, shape, side);
     let (output, log_sums) = Cube::forward(inputs.clone(), call);
     let state = || Saved { inputs, output: output.clone(), log_sums, tables, layouts, call, shared };
     match &bias[..] {

@@ -10,7 +10,7 @@
 //! What must be moved: keys and values once for each query, `4 * keys * (head_dim + value_dim)` bytes a head, and the
 //! outputs of the pieces, a 64th of that with equal sizes: `4 * keys / PIECE * value_dim` out and in.
 
-use super::{Plan, QUERIES, Read, bias_of, scale_of, visible};
+use super::{Plan, Read, all, bias_of, scale_of, visible};
 use crate::attention::NOTHING_SEEN;
 use crate::gpu::start;
 use burn_cubecl::cubecl;
@@ -26,7 +26,7 @@ pub(super) const FEW: usize = 8;
 const HIDDEN: f32 = -1.0;
 
 /// Units of a cube.
-const UNITS: usize = QUERIES;
+pub(super) const UNITS: usize = 64;
 
 /// The units that share a key when values are added up: a power of two.
 fn lanes(plan: &Plan) -> usize {
@@ -96,7 +96,10 @@ fn score_keys<N: Size>(
         let index = round * UNITS + UNIT_POS as usize;
         let key = first + index;
         let mut score = f32::new(NOTHING_SEEN);
-        if key < sizes.keys && visible(sizes.offset + query, key, sizes, plan) {
+        let position = all::<Const<1>>(sizes.offset + query);
+        if key < sizes.keys
+            && visible::<Const<1>>(position, all::<Const<1>>(key), sizes, plan).extract(0usize)
+        {
             let k_from = start(strides.k, batch, key_head, key);
             let mut sum = read.q[q_from] * read.k[k_from];
             #[unroll]

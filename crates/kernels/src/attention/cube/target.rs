@@ -1,45 +1,70 @@
 //! Where the backward pass writes the gradients of q, k and v: to three tensors, or to the packed rows that these were
 //! split from.
 
-use super::rows::write_row;
-use super::{Plan, Sizes, Turned};
+use super::memory::Memory;
+use super::out::{Place, gather, gathered, write_gathered};
+use super::plan::Turned;
+use super::{Plan, Sizes, UNITS, UNITS_A_SIDE};
+use crate::rotary::Layout;
 use crate::rotary::cube::{Pair, Turns, turned};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-/// A query, key or value of one head.
-#[derive(CubeType, Clone, Copy)]
-#[expand(derive(Clone, Copy))]
-pub(super) struct Row {
-    pub(super) batch: usize,
-    pub(super) head: usize,
-    pub(super) row: usize,
+/// What rows are the gradient of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Part {
+    Query,
+    Key,
+    Value,
 }
 
-/// Takes gradients row by row, each in the vectors that it has.
+/// Queries, keys or values of a tile.
+#[derive(CubeType, Clone, Copy)]
+#[expand(derive(Clone, Copy))]
+pub(super) struct Of {
+    pub(super) batch: usize,
+    pub(super) head: usize,
+    pub(super) first: usize,
+    /// So many are there.
+    pub(super) count: usize,
+}
+
+/// Takes gradients in rows.
 #[cube]
 pub(super) trait Target<N: Size> {
-    /// Takes `times` the gradient of a row of q.
-    fn write_query(
+    /// Takes the gathered rows numbered `i` of each unit.
+    fn take(
         &mut self,
-        gradient: &Array<Vector<f32, N>>,
-        row: Row,
-        times: f32,
+        rows: &Shared<[Vector<f32, N>]>,
+        of: Of,
         sizes: Sizes,
+        #[comptime] part: Part,
+        i: usize,
         #[comptime] plan: Plan,
     );
+}
 
-    /// Takes the gradient of a row of k.
-    fn write_key(&mut self, gradient: &Array<Vector<f32, N>>, row: Row, sizes: Sizes, #[comptime] plan: Plan);
+/// Writes the sums of a tile's own rows, each row times a number, to a target.
+#[cube]
+pub(super) fn write_out<N: Size, P: Size, T: Target<N>>(
+    sums: &Array<Vector<f32, N>>,
+    times: Vector<f32, P>,
+    target: &mut T,
+    memory: &mut Memory<N, P>,
+    of: Of,
+    sizes: Sizes,
+    #[comptime] part: Part,
+    #[comptime] plan: Plan,
+) {
+    for i in 0..plan.part() {
+        gather::<N, P>(sums, times, memory, i, comptime!(channels(part, &plan)), plan);
+        target.take(&memory.rows, of, sizes, part, i, plan);
+    }
+}
 
-    /// Takes the gradient of a row of v.
-    fn write_value(
-        &mut self,
-        gradient: &Array<Vector<f32, N>>,
-        row: Row,
-        sizes: Sizes,
-        #[comptime] plan: Plan,
-    );
+/// The vectors of a row.
+fn channels(part: Part, plan: &Plan) -> usize {
+    if part == Part::Value { plan.value_dim } else { plan.dim }
 }
 
 /// q `[batch, heads, queries, head_dim]`, k and v `[batch, key_heads, keys, ..]`.
@@ -52,45 +77,31 @@ pub(super) struct Apart<'a, N: Size> {
 
 #[cube]
 impl<'a, N: Size> Target<N> for Apart<'a, N> {
-    fn write_query(
+    fn take(
         &mut self,
-        gradient: &Array<Vector<f32, N>>,
-        row: Row,
-        times: f32,
+        rows: &Shared<[Vector<f32, N>]>,
+        of: Of,
         sizes: Sizes,
+        #[comptime] part: Part,
+        i: usize,
         #[comptime] plan: Plan,
     ) {
-        let place = (row.batch * sizes.heads + row.head) * sizes.queries + row.row;
-        write_row::<N>(gradient, self.q, place * plan.dim, times, plan.dim);
+        let dim = comptime!(channels(part, &plan));
+        let (heads, length) = if comptime!(part == Part::Query) {
+            (sizes.heads, sizes.queries)
+        } else {
+            (sizes.heads / comptime!(plan.group), sizes.keys)
+        };
+        let row = (of.batch * heads + of.head) * length + of.first;
+        let place = Place { from: row * dim, stride: dim, count: of.count };
+        if comptime!(part == Part::Query) {
+            write_gathered::<N>(rows, self.q, place, i, dim, plan);
+        } else if comptime!(part == Part::Key) {
+            write_gathered::<N>(rows, self.k, place, i, dim, plan);
+        } else {
+            write_gathered::<N>(rows, self.v, place, i, dim, plan);
+        }
     }
-
-    fn write_key(
-        &mut self,
-        gradient: &Array<Vector<f32, N>>,
-        row: Row,
-        sizes: Sizes,
-        #[comptime] plan: Plan,
-    ) {
-        let place = place_of_key(row, sizes, plan);
-        write_row::<N>(gradient, self.k, place * plan.dim, 1.0, plan.dim);
-    }
-
-    fn write_value(
-        &mut self,
-        gradient: &Array<Vector<f32, N>>,
-        row: Row,
-        sizes: Sizes,
-        #[comptime] plan: Plan,
-    ) {
-        let place = place_of_key(row, sizes, plan);
-        write_row::<N>(gradient, self.v, place * plan.value_dim, 1.0, plan.value_dim);
-    }
-}
-
-/// The place of a key or value among those of all heads.
-#[cube]
-fn place_of_key(row: Row, sizes: Sizes, #[comptime] plan: Plan) -> usize {
-    (row.batch * (sizes.heads / comptime!(plan.group)) + row.head) * sizes.keys + row.row
 }
 
 /// Packed rows `[batch, length, (heads + 2 key_heads) * head_dim]`. The forward pass turned q and k by these tables, so
@@ -104,84 +115,77 @@ pub(super) struct Packed<'a, N: Size> {
 
 #[cube]
 impl<'a, N: Size> Target<N> for Packed<'a, N> {
-    fn write_query(
+    fn take(
         &mut self,
-        gradient: &Array<Vector<f32, N>>,
-        row: Row,
-        times: f32,
+        rows: &Shared<[Vector<f32, N>]>,
+        of: Of,
         sizes: Sizes,
+        #[comptime] part: Part,
+        i: usize,
         #[comptime] plan: Plan,
     ) {
-        let to = place_in_packed(row, row.head, sizes, plan);
-        write_turned_back::<N>(
-            gradient,
-            self.gradient,
-            to,
-            times,
-            &self.q_turns,
-            row,
-            plan.q_turned,
-            plan.dim,
-        );
-    }
-
-    fn write_key(
-        &mut self,
-        gradient: &Array<Vector<f32, N>>,
-        row: Row,
-        sizes: Sizes,
-        #[comptime] plan: Plan,
-    ) {
-        let to = place_in_packed(row, sizes.heads + row.head, sizes, plan);
-        write_turned_back::<N>(gradient, self.gradient, to, 1.0, &self.k_turns, row, plan.k_turned, plan.dim);
-    }
-
-    fn write_value(
-        &mut self,
-        gradient: &Array<Vector<f32, N>>,
-        row: Row,
-        sizes: Sizes,
-        #[comptime] plan: Plan,
-    ) {
+        // A row has the heads of q, then those of k, then those of v.
         let key_heads = sizes.heads / comptime!(plan.group);
-        let to = place_in_packed(row, sizes.heads + key_heads + row.head, sizes, plan);
-        write_row::<N>(gradient, self.gradient, to, 1.0, plan.dim);
+        let mut head = of.head;
+        if comptime!(part != Part::Query) {
+            head += sizes.heads;
+        }
+        if comptime!(part == Part::Value) {
+            head += key_heads;
+        }
+        let heads = sizes.heads + 2 * key_heads;
+        let place = Place {
+            from: ((of.batch * sizes.keys + of.first) * heads + head) * plan.dim,
+            stride: heads * plan.dim,
+            count: of.count,
+        };
+        if comptime!(part == Part::Query) {
+            write_turned_back::<N>(rows, self.gradient, place, &self.q_turns, of, plan.q_turned, i, plan);
+        } else if comptime!(part == Part::Key) {
+            write_turned_back::<N>(rows, self.gradient, place, &self.k_turns, of, plan.k_turned, i, plan);
+        } else {
+            write_gathered::<N>(rows, self.gradient, place, i, plan.dim, plan);
+        }
     }
 }
 
-/// The first vector of a part of a packed row; the parts are those of the heads of q, then of k, then of v.
-#[cube]
-fn place_in_packed(row: Row, part: usize, sizes: Sizes, #[comptime] plan: Plan) -> usize {
-    let parts = sizes.heads + 2 * (sizes.heads / comptime!(plan.group));
-    ((row.batch * sizes.keys + row.row) * parts + part) * comptime!(plan.dim)
-}
-
-/// Writes `times` a row, turned back by the angles of its position.
+/// Writes the gathered rows, turned back by the angles of their positions. A unit takes a pair of vectors, or a vector that
+/// was not turned.
 #[cube]
 fn write_turned_back<N: Size>(
-    row: &Array<Vector<f32, N>>,
+    rows: &Shared<[Vector<f32, N>]>,
     target: &mut [Vector<f32, N>],
-    to: usize,
-    times: f32,
+    place: Place,
     turns: &Turns<'_, N>,
-    place: Row,
-    #[comptime] part: Turned,
-    #[comptime] dim: usize,
+    of: Of,
+    #[comptime] turned_part: Turned,
+    i: usize,
+    #[comptime] plan: Plan,
 ) {
-    let times = Vector::<f32, N>::new(times);
-    let pairs = comptime!(part.pairs);
-    let angles = place.batch * turns.per_batch + place.row * pairs;
-    #[unroll]
-    for pair in 0..pairs {
-        let first = comptime!(part.first(pair));
-        let second = comptime!(part.second(pair));
-        let given = Pair::<N> { first: row[first] * times, second: row[second] * times };
-        let back = turned::<N>(given, turns.cos[angles + pair], -turns.sin[angles + pair], part.layout);
-        target[to + first] = back.first;
-        target[to + second] = back.second;
-    }
-    #[unroll]
-    for d in comptime!(2 * pairs)..dim {
-        target[to + d] = row[d] * times;
+    let pairs = comptime!(turned_part.pairs);
+    let half = comptime!(turned_part.layout == Layout::Half);
+    let items = comptime!(plan.dim - turned_part.pairs);
+    let mut item = UNIT_POS as usize;
+    while item < comptime!(UNITS_A_SIDE * items) {
+        let (group, pair) = (item / items, item % items);
+        let row = gathered(group, i, plan);
+        let from = group * plan.dim;
+        let to = place.from + row * place.stride;
+        if row < place.count {
+            if pair >= pairs {
+                let vector = pair + pairs;
+                target[to + vector] = rows[from + vector];
+            } else if comptime!(pairs > 0) {
+                let first = if half { pair } else { 2 * pair };
+                let second = if half { pairs + pair } else { 2 * pair + 1 };
+                let angle = of.batch * turns.per_batch + (of.first + row) * pairs + pair;
+                let given = Pair::<N> { first: rows[from + first], second: rows[from + second] };
+                let layout = comptime!(turned_part.layout);
+                let back = turned::<N>(given, turns.cos[angle], -turns.sin[angle], layout);
+                target[to + first] = back.first;
+                target[to + second] = back.second;
+            }
+        }
+        item += UNITS;
     }
 }

@@ -12,7 +12,26 @@ use crate::attention::{
 use crate::device::adapter;
 use crate::testing::{assert_matches_on, flat, numbers, padded, tensor};
 use burn::tensor::{Device, Tensor};
+use std::cell::Cell;
 use std::ops::Range;
+
+thread_local! {
+    static MEMORY: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// The most bytes that a cube may share, where a test asks for fewer than the device has.
+pub(super) fn memory() -> usize {
+    MEMORY.get()
+}
+
+/// Runs a test with tiles of either side: with all memory that the device has, and with what every device has.
+fn with_both_sides(test: impl Fn()) {
+    for bytes in [usize::MAX, 16_384] {
+        MEMORY.set(bytes);
+        test();
+    }
+    MEMORY.set(usize::MAX);
+}
 
 /// The sizes and settings of one test.
 #[derive(Clone, Copy, Debug)]
@@ -180,6 +199,22 @@ impl Case {
 }
 
 #[test]
+fn tiles_of_either_side_agree_with_the_reference() {
+    let Some(device) = adapter("attention on the GPU") else { return };
+    let q = tensor::<4>(1, [1, 1, 70, 8], &device);
+    let side = || super::supports(&q, &crate::attention::Shape::of(&q, &q, &q));
+    assert!(side().is_some());
+    with_both_sides(|| {
+        assert!(side() == Some(32) || memory() == usize::MAX);
+        for kind in KINDS {
+            // Far along, the gradient of slopes in the reference is off by more than is allowed here.
+            let window = (kind == "slopes").then_some(20);
+            Case { batch: 1, queries: 70, keys: 101, window, ..PLAIN }.check(&device, kind);
+        }
+    });
+}
+
+#[test]
 fn every_bias_agrees_with_the_reference() {
     let Some(device) = adapter("attention on the GPU") else { return };
     for kind in KINDS {
@@ -218,6 +253,9 @@ fn sizes_and_masks_agree_with_the_reference() {
             value_dim: 64,
             ..PLAIN
         },
+        // Vectors of two, and of one; channels of one and a half slices.
+        Case { batch: 1, queries: 63, keys: 96, head_dim: 48, value_dim: 34, ..PLAIN },
+        Case { batch: 1, queries: 65, keys: 65, head_dim: 37, value_dim: 96, ..PLAIN },
     ] {
         // Not slopes: far along, their gradient in the reference is off by more than what is allowed here.
         case.check(&device, "pair");
@@ -296,6 +334,28 @@ fn packed_rows_agree_with_the_references() {
 fn odd_shapes_of_packed_rows_agree_with_the_references() {
     let Some(device) = adapter("attention on the GPU") else { return };
     odd_packed_rows_agree(&device);
+}
+
+/// What is not a number reaches the rows that see its key, and no row from which it is hidden, in whole tiles and at their
+/// borders.
+#[test]
+fn a_nan_reaches_what_sees_it_alone() {
+    let Some(device) = adapter("attention on the GPU") else { return };
+    let [q, k, v] = [1, 2, 3].map(|seed| tensor::<4>(seed, [1, 1, 150, 4], &device));
+    let options = Attention { window: Some(100), sinks: 1, ..Attention::causal(4) };
+    let sees = |row: usize, key: usize| key <= row && (row < key + 100 || key == 0);
+    for key in [0, 1, 64, 70, 149] {
+        let with_nan = |x: &Tensor<4>| {
+            x.clone()
+                .slice_assign([0..1, 0..1, key..key + 1, 0..4], Tensor::full([1, 1, 1, 4], f32::NAN, &device))
+        };
+        for (k, v) in [(with_nan(&k), v.clone()), (k.clone(), with_nan(&v))] {
+            let output = crate::testing::list(attention(q.clone(), k, v, &options));
+            for (index, x) in output.iter().enumerate() {
+                assert_eq!(x.is_nan(), sees(index / 4, key), "{key}: row {}, {x}", index / 4);
+            }
+        }
+    }
 }
 
 /// Logits far apart: the highest is found on the way, and nothing overflows.

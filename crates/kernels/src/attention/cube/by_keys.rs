@@ -1,0 +1,109 @@
+//! The gradients of k and v, and of what belongs to keys of a bias. A cube owns the keys of a tile.
+
+use super::backward::Upstream;
+use super::memory::{Memory, Rows, zeros};
+use super::products::{columns, over_channels, over_rows};
+use super::scores::{OfQueries, make_scores, weigh};
+use super::target::{Of, Part, Target, write_out};
+use super::tile::{Own, Tile, other_group, own_group, queries_of};
+use super::{Kind, Plan, Read};
+use burn_cubecl::cubecl;
+use cubecl::prelude::*;
+
+/// What a cube adds up: sums over the query heads that read its keys.
+#[derive(CubeType)]
+struct Sums<N: Size> {
+    k: Array<Vector<f32, N>>,
+    v: Array<Vector<f32, N>>,
+}
+
+#[cube]
+pub(super) fn by_keys<N: Size, P: Size, T: Target<N>>(
+    read: &Read<'_, N>,
+    upstream: &Upstream<'_, N>,
+    output: &[Vector<f32, N>],
+    target: &mut T,
+    key_bias: &mut [f32],
+    memory: &mut Memory<N, P>,
+    cube: usize,
+    #[comptime] plan: Plan,
+) {
+    let (strides, sizes) = (read.strides, read.sizes);
+    let first = cube * plan.side;
+    let head = CUBE_POS_Y as usize;
+    let batch = CUBE_POS_Z as usize;
+    let count = min(sizes.keys - first, plan.side);
+    let k = Rows::<N>::new(read.k, strides.k, batch, head, first, count);
+    let v = Rows::<N>::new(read.v, strides.v, batch, head, first, count);
+    let mut sums = Sums::<N> {
+        k: zeros::<N>(comptime!(columns(plan.dim) * plan.part())),
+        v: zeros::<N>(comptime!(columns(plan.value_dim) * plan.part())),
+    };
+    for member in 0..plan.group {
+        let query_head = head * plan.group + member;
+        let column =
+            of_head::<N, P>(read, upstream, output, &k, &v, &mut sums, memory, query_head, first, plan);
+        if comptime!(plan.learned && plan.kind == Kind::Pair) {
+            let column = memory.sum(column, own_group(), other_group());
+            let own = first + own_group() * plan.part();
+            #[unroll]
+            for i in 0..plan.part() {
+                if other_group() == 0 && own + i < sizes.keys {
+                    let place = (batch * sizes.heads + query_head) * sizes.keys + own + i;
+                    key_bias[place] = -column.extract(i);
+                }
+            }
+        }
+    }
+    let of = Of { batch, head, first, count };
+    let one = Vector::<f32, P>::new(1.0);
+    write_out::<N, P, T>(&sums.k, one, target, memory, of, sizes, Part::Key, plan);
+    write_out::<N, P, T>(&sums.v, one, target, memory, of, sizes, Part::Value, plan);
+}
+
+/// Adds what comes from one query head, and gives the sum of the scores' gradients over the unit's queries.
+#[cube]
+fn of_head<N: Size, P: Size>(
+    read: &Read<'_, N>,
+    upstream: &Upstream<'_, N>,
+    output: &[Vector<f32, N>],
+    k: &Rows<'_, N>,
+    v: &Rows<'_, N>,
+    sums: &mut Sums<N>,
+    memory: &mut Memory<N, P>,
+    head: usize,
+    key: usize,
+    #[comptime] plan: Plan,
+) -> Vector<f32, P> {
+    let (strides, sizes) = (read.strides, read.sizes);
+    let batch = CUBE_POS_Z as usize;
+    let span = queries_of(key, sizes, plan);
+    let mut column = Vector::<f32, P>::new(0.0);
+    let mut row = span.begin;
+    while row < span.end {
+        let tile = Tile::new(batch, head, row, key, sizes, plan);
+        if tile.reached(sizes, plan) {
+            let count = min(sizes.queries - row, plan.side);
+            let q = Rows::<N>::new(read.q, strides.q, batch, head, row, count);
+            let gradient = Rows::<N>::new(upstream.gradient, upstream.strides, batch, head, row, count);
+            let of_queries =
+                OfQueries::<P>::read::<N>(read, upstream, output, memory, batch, head, row, Own::Keys, plan);
+            let mut shares = over_channels::<N, P>(k, &q, memory, plan.dim, plan);
+            make_scores::<N, P>(&mut shares, of_queries.scales, read, tile, Own::Keys, plan);
+            let mut slopes = over_channels::<N, P>(v, &gradient, memory, plan.value_dim, plan);
+            weigh::<P>(&mut shares, &mut slopes, of_queries, Own::Keys, plan);
+            memory.lay_out(&shares, plan);
+            let v_sums = &mut sums.v;
+            over_rows::<N, P>(&gradient, tile, memory, v_sums, sizes, Own::Keys, plan.value_dim, plan);
+            #[unroll]
+            for j in 0..plan.part() {
+                column += slopes[j];
+                slopes[j] *= Vector::new(of_queries.scales.extract(j));
+            }
+            memory.lay_out(&slopes, plan);
+            over_rows::<N, P>(&q, tile, memory, &mut sums.k, sizes, Own::Keys, plan.dim, plan);
+        }
+        row += plan.side;
+    }
+    column
+}

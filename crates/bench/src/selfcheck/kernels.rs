@@ -1,6 +1,7 @@
 //! Every fused operation, values and gradients, against plain tensor operations on the CPU.
 
-use super::{Checked, Each, Finding, difference, gradient_differences, largest, list, of_encodings};
+use super::operation::{Operation, flat};
+use super::{Checked, Each, Finding, list, of_encodings};
 use crate::numbers;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use longwave_core::Result;
@@ -20,16 +21,6 @@ pub(super) fn every(turned: usize, read: usize, rows: usize) -> Vec<Operation> {
     [rotations(turned), attentions(read), of_encodings, by_rows(rows)].into_iter().flatten().collect()
 }
 
-type Run = dyn Fn(&[Tensor<1>]) -> Tensor<1>;
-
-/// An operation of flat inputs with a flat output.
-pub(super) struct Operation {
-    pub(super) name: String,
-    /// The numbers of each input.
-    sizes: Vec<usize>,
-    run: Box<Run>,
-}
-
 pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
     for operation in every(37, 67, 19) {
         each(format!("kernel: {}", operation.name), &mut || operation.check(checked, Precision::F32))?;
@@ -42,56 +33,6 @@ pub(super) fn all(checked: &Checked, each: &mut Each<'_>) -> Result<()> {
         })?;
     }
     each("kernel: adamw".to_owned(), &mut || update(checked))
-}
-
-impl Operation {
-    pub(super) fn new(
-        name: impl Into<String>,
-        sizes: &[usize],
-        run: impl Fn(&[Tensor<1>]) -> Tensor<1> + 'static,
-    ) -> Self {
-        Self { name: name.into(), sizes: sizes.to_vec(), run: Box::new(run) }
-    }
-
-    /// How far values and gradients are off, as [`parity`](super::parity) says.
-    pub(super) fn differences(&self, checked: &Checked) -> std::result::Result<[f32; 2], String> {
-        let [actual, expected] = checked.both(|device| self.differentiate(device));
-        let values = difference(largest(&expected[0]), &actual[0], &expected[0])?;
-        let gradients: Vec<f32> =
-            gradient_differences(&actual[1..], &expected[1..]).collect::<std::result::Result<_, _>>()?;
-        Ok([values, largest(&gradients)])
-    }
-
-    fn check(&self, checked: &Checked, precision: Precision) -> Finding {
-        let [actual, expected] = checked.both(|device| self.differentiate(device));
-        let mut worst = 0.0_f32;
-        for (index, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
-            let what = if index == 0 { "values".to_owned() } else { format!("gradient {index}") };
-            worst = worst.max(checked.compare_in(precision, &what, actual, expected)?);
-        }
-        Ok(format!("{} gradients, within {worst:.1e}", self.sizes.len()))
-    }
-
-    /// The output, and the gradient of every input under a fixed weighting.
-    fn differentiate(&self, device: &Device) -> Vec<Vec<f32>> {
-        let device = device.clone().autodiff();
-        let flat = |values: &[f32]| {
-            Tensor::<1>::from_data(TensorData::new(values.to_vec(), [values.len()]), &device)
-        };
-        let input = |(index, &size)| flat(&numbers::values(&format!("input {index}"), size)).require_grad();
-        let leaves: Vec<Tensor<1>> = self.sizes.iter().enumerate().map(input).collect();
-        let output = (self.run)(&leaves);
-        let weights = flat(&numbers::values("weights", output.dims()[0]));
-        let gradients = (output.clone() * weights).sum().backward();
-        let mut found = vec![list(output)];
-        found.extend(leaves.iter().map(|leaf| leaf.grad(&gradients).map_or_else(Vec::new, list)));
-        found
-    }
-}
-
-pub(super) fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
-    let count = tensor.shape().num_elements();
-    tensor.reshape([count])
 }
 
 /// Heads that share keys, and channels that no vector width divides.

@@ -11,6 +11,7 @@ pub mod device;
 pub mod encodings;
 pub mod kernels;
 mod of_encodings;
+mod operation;
 pub mod parity;
 mod remembered;
 mod small_model;

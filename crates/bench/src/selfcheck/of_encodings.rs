@@ -1,6 +1,6 @@
 //! The fused operations of single encodings, and of attention without a softmax.
 
-use super::kernels::{Operation, flat};
+use super::operation::{Operation, flat};
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{
     Layout, PairAttention, PairNetwork, RotationTable, linear_attention, pair_attention, polar,

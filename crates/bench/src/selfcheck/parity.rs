@@ -3,6 +3,7 @@
 //! Values and gradients are compared with those of plain operations on the CPU in the same precision, relative to the
 //! largest (of a model's gradients, the largest of the parameter, or a fiftieth of the largest of all).
 
+use super::operation::Operation;
 use super::small_model::{Make, Total, differentiate, model};
 use super::{Checked, difference, gradient_differences, kernels, largest};
 use burn::tensor::Device;
@@ -136,7 +137,7 @@ pub fn table(
     Ok(failed)
 }
 
-fn operations(length: usize) -> Vec<kernels::Operation> {
+fn operations(length: usize) -> Vec<Operation> {
     kernels::every(length, length, length)
 }
 

@@ -4,20 +4,10 @@ use super::by_keys::by_keys;
 use super::by_queries::by_queries;
 use super::memory::Memory;
 use super::target::{Apart, Packed, Target};
+use super::upstream::Upstream;
 use super::{Plan, Read};
-use crate::gpu::Strides;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
-
-/// What the backward pass reads besides: the gradient of the output, the log sums, and their gradient or another tensor
-/// in its place.
-#[derive(CubeLaunch, CubeType)]
-pub(super) struct Upstream<'a, N: Size> {
-    pub(super) gradient: &'a [Vector<f32, N>],
-    pub(super) strides: Strides,
-    pub(super) log_sums: &'a [f32],
-    pub(super) log_sums_gradient: &'a [f32],
-}
 
 /// All gradients; those of q, k and v as three tensors.
 ///

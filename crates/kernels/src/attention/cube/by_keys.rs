@@ -1,11 +1,11 @@
 //! The gradients of k and v, and of what belongs to keys of a bias. A cube owns the keys of a tile.
 
-use super::backward::Upstream;
 use super::memory::{Memory, Rows, zeros};
 use super::products::{columns, over_channels, over_rows};
 use super::scores::{OfQueries, make_scores, weigh};
 use super::target::{Of, Part, Target, write_out};
 use super::tile::{Own, Tile, other_group, own_group, queries_of};
+use super::upstream::Upstream;
 use super::{Kind, Plan, Read};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;

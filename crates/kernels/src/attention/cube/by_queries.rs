@@ -1,12 +1,12 @@
 //! The gradient of q and of what belongs to queries of a bias. A cube owns the queries of a tile.
 
-use super::backward::Upstream;
 use super::biases::BiasGradient;
 use super::memory::{Memory, Rows, zeros};
 use super::products::{columns, over_channels, over_rows};
 use super::scores::{OfQueries, make_scores, weigh};
 use super::target::{Of, Part, Target, write_out};
 use super::tile::{Own, Tile, keys_of, own_group};
+use super::upstream::Upstream;
 use super::{Plan, Read};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;

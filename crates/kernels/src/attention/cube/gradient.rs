@@ -1,7 +1,8 @@
 //! Fused attention in the autodiff graph.
 
 use super::Kind;
-use super::launch::{Attend, Call, Gradients, Inputs, Results};
+use super::call::{Call, Gradients, Inputs, Results};
+use super::launch::Attend;
 use crate::attention::{Attention, Bias, PartialAttention, QkRange, Shape, inputs, record};
 use crate::autodiff::{JointGradient, OpTensor};
 use burn::backend::Cube;

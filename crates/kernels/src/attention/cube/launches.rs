@@ -1,8 +1,8 @@
 //! What the launches of attention have in common: arguments, vector widths, cubes.
 
-use super::backward::UpstreamLaunch;
+use super::call::{Call, Inputs, Results, bias_shapes};
 use super::diagonals::distance_kernel;
-use super::launch::{Call, Inputs, Results, bias_shapes};
+use super::upstream::UpstreamLaunch;
 use super::{Kind, Plan, ReadLaunch, RowStridesLaunch, UNITS, split};
 use crate::attention::Shape;
 use crate::gpu::{

@@ -56,6 +56,7 @@ mod backward;
 mod biases;
 mod by_keys;
 mod by_queries;
+mod call;
 mod diagonals;
 mod forward;
 mod gradient;
@@ -72,6 +73,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod upstream;
 
 pub(super) use gradient::attention;
 pub(super) use launch::supports;

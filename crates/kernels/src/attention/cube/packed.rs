@@ -8,10 +8,11 @@
 #[cfg(feature = "fusion")]
 use super::Kind;
 use super::backward::packed_backward_kernel;
-use super::gradient::summed;
-use super::launch::{Attend, BUFFERS, Call, Inputs, Results, supports};
+use super::call::{Call, Inputs, Results};
 #[cfg(feature = "fusion")]
-use super::launch::{InputsMetadata, ResultsMetadata, bias_shapes};
+use super::call::{InputsMetadata, ResultsMetadata, bias_shapes};
+use super::gradient::summed;
+use super::launch::{Attend, BUFFERS, supports};
 use super::launches::{Backward, Launches, launch_backward};
 use super::plan::Turned;
 use super::target::PackedLaunch;
@@ -41,7 +42,7 @@ pub(in crate::attention) fn supports_packed(packed: &Tensor<3>, shape: &Shape) -
     supports(packed, shape).filter(|_| bindings >= BUFFERS + MORE_BUFFERS)
 }
 
-/// The gradients of the packed rows and of the bias, as those of [`Gradients`](super::launch::Gradients).
+/// The gradients of the packed rows and of the bias, as those of [`Gradients`](super::call::Gradients).
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
 struct PackedGradients<B: Backend> {

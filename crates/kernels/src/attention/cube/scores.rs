@@ -1,9 +1,9 @@
 //! What of a score belongs to its query, and the scores of a unit's pairs.
 
-use super::backward::Upstream;
 use super::memory::Memory;
 use super::products::columns;
 use super::tile::{Own, Tile, other_group, own_group};
+use super::upstream::Upstream;
 use super::{Kind, Plan, Read, UNITS_A_SIDE, bias_of, scale_of};
 use crate::attention::NOTHING_SEEN;
 use crate::gpu::start;

@@ -86,6 +86,18 @@ fn streamed<T: Copy + Send>(
     values
 }
 
+/// For tasks that each work on a part of all rows of `row` numbers: the first `part` numbers of each, then the next ones, and
+/// so on.
+pub(crate) fn parts_of_all(x: &mut [f32], row: usize, part: usize) -> Vec<Vec<&mut [f32]>> {
+    let mut tasks: Vec<Vec<_>> = (0..row.div_ceil(part)).map(|_| Vec::new()).collect();
+    for row in x.chunks_mut(row) {
+        for (task, part) in tasks.iter_mut().zip(row.chunks_mut(part)) {
+            task.push(part);
+        }
+    }
+    tasks
+}
+
 /// Whether the outputs of an operation, of `count` elements together, are written past the caches.
 pub(crate) fn past_caches<T>(count: usize) -> bool {
     count * size_of::<T>() >= STREAMED

@@ -180,6 +180,23 @@ pub(crate) fn ln_1p(x: f32) -> f32 {
     (p * u) * s + s
 }
 
+/// `ln(1 + exp(-|x|))`.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+pub(crate) fn ln_1p_exp(x: f32) -> f32 {
+    // exp of a negative number only, so that nothing overflows.
+    ln_1p(exp(-x.abs()))
+}
+
+/// Adds numbers to the first of others, element by element.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+pub(crate) fn add(sums: &mut [f32], x: &[f32]) {
+    for (sum, x) in sums.iter_mut().zip(x) {
+        *sum += x;
+    }
+}
+
 /// The sum of a slice: lane by lane, then the lanes, then the rest.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]

@@ -4,7 +4,7 @@ use super::Shape;
 use super::block::{Block, Operands};
 use super::call::{BiasTensors, BiasValues, Call, reversed_rows};
 use crate::autodiff::tensor_of;
-use crate::simd::{LANES, sum, vectorised};
+use crate::simd::{self, LANES, sum, vectorised};
 use burn_flex::FlexTensor;
 
 /// The numbers of the lanes: 0 to 15.
@@ -107,9 +107,7 @@ pub(super) fn bias_row_size(operands: &Operands<'_>) -> usize {
 vectorised! {
     /// `to += from`, element by element.
     fn add(to: &mut [f32], from: &[f32]) {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to += from;
-        }
+        simd::add(to, from);
     }
 
     /// `to -= from`, element by element.

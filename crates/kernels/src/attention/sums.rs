@@ -6,6 +6,7 @@ use super::counted;
 use super::relative::{self, Part};
 use super::{MOST_RANGES, Shape};
 use crate::buffers::GRAIN;
+use crate::simd::add;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -146,11 +147,7 @@ impl<'a> Sums<'a> {
             .map(|width| other.keys.start.saturating_sub(self.keys.start) * width);
         for ((part, from), first) in self.parts.iter_mut().zip(&other.parts).zip(sizes.chain([0; MOST])) {
             let to = part[first..][..from.len()].par_chunks_mut(GRAIN);
-            to.zip(from.par_chunks(GRAIN)).for_each(|(to, from)| {
-                for (to, from) in to.iter_mut().zip(from) {
-                    *to += from;
-                }
-            });
+            to.zip(from.par_chunks(GRAIN)).for_each(|(to, from)| add(to, from));
         }
     }
 }

@@ -2,12 +2,12 @@
 //! end for all else.
 
 use super::Shape;
-use super::flex::{CHUNK, Call, Features, Head, Operands, add, hide, rows_of};
+use super::flex::{CHUNK, Call, Features, Head, Operands, hide, rows_of};
 use crate::autodiff::{Gradient, View, tensor_of, values};
 use crate::buffers::{GRAIN, computed, zeros};
 use crate::matmul::{Matrix, matmul};
 use crate::rotary::flex::{Table, rotate};
-use crate::simd::{dot, vectorised};
+use crate::simd::{add, dot, vectorised};
 use burn_flex::FlexTensor;
 use std::ops::Range;
 

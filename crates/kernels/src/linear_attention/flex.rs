@@ -5,7 +5,7 @@ use crate::autodiff::{View, tensor_of, values};
 use crate::buffers::{GRAIN, computed, zeros};
 use crate::matmul::{Matrix, matmul};
 use crate::rotary::flex::{Table, rotate};
-use crate::simd::{dot, exp, vectorised};
+use crate::simd::{add, dot, exp, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -173,15 +173,6 @@ pub(super) fn forward(call: &Call) -> (FlexTensor, Vec<f32>) {
     let tasks = out.chunks_mut(queries * value_dim).zip(denominators.chunks_mut(queries)).collect();
     Operands::new(call).heads(tasks, |_, head, (out, denominators)| head.forward(out, denominators));
     (tensor_of(out, [batch, heads, queries, value_dim]), denominators)
-}
-
-/// Adds numbers to others.
-#[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-pub(super) fn add(sum: &mut [f32], x: &[f32]) {
-    for (sum, x) in sum.iter_mut().zip(x) {
-        *sum += x;
-    }
 }
 
 vectorised! {

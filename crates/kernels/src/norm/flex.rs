@@ -2,7 +2,7 @@
 
 use super::{Kind, Norm};
 use crate::buffers::written_beside;
-use crate::simd::{LANES, sum, vectorised};
+use crate::simd::{LANES, add, sum, vectorised};
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
@@ -73,9 +73,7 @@ pub(super) fn backward(
     });
     let mut total = vec![0.0; 2 * norm.width];
     for partial in partial.chunks(2 * norm.width) {
-        for (total, x) in total.iter_mut().zip(partial) {
-            *total += x;
-        }
+        add(&mut total, partial);
     }
     let bias = total.split_off(norm.width);
     [out, total, bias]
@@ -145,9 +143,7 @@ vectorised! {
             for ((total, x), gradient) in gain_sum.iter_mut().zip(x).zip(gradient) {
                 *total += (x - mean) * inverse * gradient;
             }
-            for (total, gradient) in bias_sum.iter_mut().zip(gradient) {
-                *total += gradient;
-            }
+            add(bias_sum, gradient);
         }
     }
 }

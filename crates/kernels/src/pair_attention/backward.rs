@@ -9,7 +9,7 @@ use crate::autodiff::{Gradient, View, permuted_tensor_of, tensor_of};
 use crate::buffers::zeros;
 use crate::matmul::matmul;
 use crate::pair_network::tile::{self, Tile, WeightLanes, added, tiles};
-use crate::simd::{dot, exp_in_place, vectorised};
+use crate::simd::{add, dot, exp_in_place, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
@@ -166,13 +166,6 @@ impl Rows<'_> {
                 }
             }
         });
-    }
-}
-
-/// Adds numbers to the first of others.
-fn add(sums: &mut [f32], x: &[f32]) {
-    for (sum, x) in sums.iter_mut().zip(x) {
-        *sum += x;
     }
 }
 

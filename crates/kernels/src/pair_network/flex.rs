@@ -2,7 +2,8 @@
 
 use super::Shape;
 use super::tile::{self, Row, Stretch, Tile, WeightLanes, Weights, tiles};
-use crate::buffers::zeros;
+use crate::buffers::{parts_of_all, zeros};
+use crate::simd::add;
 use rayon::prelude::*;
 use std::borrow::Cow;
 
@@ -89,13 +90,7 @@ type Rows<'a> = Vec<&'a mut [f32]>;
 /// The rows of each task.
 fn rows_of_tasks(x: &mut [f32], shape: Shape) -> Vec<Rows<'_>> {
     let Shape { queries, keys, .. } = shape;
-    let mut tasks: Vec<Vec<_>> = (0..queries.div_ceil(ROWS)).map(|_| Vec::new()).collect();
-    for head in x.chunks_mut(queries * keys) {
-        for (task, rows) in tasks.iter_mut().zip(head.chunks_mut(ROWS * keys)) {
-            task.push(rows);
-        }
-    }
-    tasks
+    parts_of_all(x, queries * keys, ROWS * keys)
 }
 
 /// `[batch, heads, queries, keys]`.
@@ -165,8 +160,6 @@ fn put_gradients(
         rows.part(stretch, scores).copy_from_slice(stretch.of(row));
     }
     for (bias, row) in bias[bias_batch * heads..].iter_mut().zip(&of_biases[..heads]) {
-        for (bias, x) in rows.part(stretch, bias).iter_mut().zip(stretch.of(row)) {
-            *bias += x;
-        }
+        add(rows.part(stretch, bias), stretch.of(row));
     }
 }

@@ -5,7 +5,7 @@
 //! written out for four, since the compiler would else vectorise over the units.
 
 use super::SLOPE;
-use crate::simd::{LANES, sum, vectorised};
+use crate::simd::{LANES, add, sum, vectorised};
 
 /// Pairs of a tile: few enough that its rows stay in the nearest cache.
 const PAIRS: usize = 128;
@@ -187,9 +187,7 @@ impl WeightLanes {
 pub(crate) fn added(weights: &Weights, parts: &[[Vec<f32>; 4]]) -> [Vec<f32>; 4] {
     let mut sums = WeightLanes::new(weights).sums(weights);
     for part in parts {
-        for (sum, part) in sums.iter_mut().flatten().zip(part.iter().flatten()) {
-            *sum += part;
-        }
+        sums.iter_mut().zip(part).for_each(|(sums, part)| add(sums, part));
     }
     sums
 }

@@ -1,8 +1,8 @@
 //! Channels as vectors in the plane on the CPU, row by row.
 
 use crate::autodiff::View;
-use crate::buffers::{GRAIN, computed, zeros};
-use crate::simd::{exp, ln_1p, vectorised};
+use crate::buffers::{GRAIN, computed, parts_of_all, zeros};
+use crate::simd::{ln_1p_exp, sigmoid, vectorised};
 use rayon::prelude::*;
 
 /// The numbers of one call.
@@ -69,7 +69,8 @@ pub(super) fn backward_with_tables(numbers: &Numbers<'_>, output: &View<4>) -> [
     let mut x = zeros(batch * heads * length * channels);
     let [mut cos, mut sin] = [(); 2].map(|()| zeros(numbers.table.iter().product()));
     {
-        let of_tasks = |x| parts(x, length, channels);
+        // Of `[any, length, channels]` each task has `[positions, channels]`.
+        let of_tasks = |x| parts_of_all(x, length * channels, POSITIONS * channels);
         let tasks = of_tasks(&mut x).into_iter().zip(of_tasks(&mut cos)).zip(of_tasks(&mut sin)).enumerate();
         tasks.collect::<Vec<_>>().into_par_iter().for_each(|(task, ((mut x, mut cos), mut sin))| {
             for (index, x) in x.iter_mut().enumerate() {
@@ -86,17 +87,6 @@ pub(super) fn backward_with_tables(numbers: &Numbers<'_>, output: &View<4>) -> [
     [x, cos, sin]
 }
 
-/// The positions of each task, of `[any, length, channels]`: `[positions, channels]` each.
-fn parts(x: &mut [f32], length: usize, channels: usize) -> Vec<Vec<&mut [f32]>> {
-    let mut tasks: Vec<Vec<_>> = (0..length.div_ceil(POSITIONS)).map(|_| Vec::new()).collect();
-    for rows in x.chunks_mut(length * channels) {
-        for (task, rows) in tasks.iter_mut().zip(rows.chunks_mut(POSITIONS * channels)) {
-            task.push(rows);
-        }
-    }
-    tasks
-}
-
 vectorised! {
     /// Rows from `first` of all on.
     fn map_rows(numbers: &Numbers<'_>, first: usize, out: &mut [f32]) {
@@ -109,7 +99,7 @@ vectorised! {
             let (first, second) = out.split_at_mut(channels);
             let tables = cos.iter().zip(sin);
             for (((x, (cos, sin)), first), second) in x.iter().zip(tables).zip(first).zip(second) {
-                let (length, _) = softplus(*x);
+                let length = softplus(*x);
                 *first = length * cos;
                 *second = length * sin;
             }
@@ -132,26 +122,22 @@ vectorised! {
         if let Some([of_cos, of_sin]) = tables {
             let gradients = first.iter().zip(second);
             for (((x, (first, second)), of_cos), of_sin) in x.iter().zip(gradients).zip(of_cos).zip(of_sin) {
-                let (length, _) = softplus(*x);
+                let length = softplus(*x);
                 *of_cos += length * first;
                 *of_sin += length * second;
             }
         }
         let waves = cos.iter().zip(sin).zip(first.iter().zip(second));
         for ((out, x), ((cos, sin), (first, second))) in out.iter_mut().zip(x).zip(waves) {
-            let (_, slope) = softplus(*x);
-            *out = slope * (first * cos + second * sin);
+            *out = sigmoid(*x) * (first * cos + second * sin);
         }
     }
 }
 
-/// `ln(1 + exp(x))`, and its slope `1 / (1 + exp(-x))`.
+/// `ln(1 + exp(x))`; its slope is the sigmoid of x.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-fn softplus(x: f32) -> (f32, f32) {
-    // exp of a negative number only, so that nothing overflows.
-    let e = exp(-x.abs());
-    let d = 1.0 / (1.0 + e);
+fn softplus(x: f32) -> f32 {
     let above = if x < 0.0 { 0.0 } else { x };
-    (above + ln_1p(e), if x < 0.0 { e * d } else { d })
+    above + ln_1p_exp(x)
 }

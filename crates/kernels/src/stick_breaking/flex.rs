@@ -5,7 +5,7 @@
 
 use super::LEAST;
 use crate::buffers::{GRAIN, computed, zeros};
-use crate::simd::{LANES, exp, ln_1p, vectorised};
+use crate::simd::{LANES, exp, ln_1p_exp, vectorised};
 use rayon::prelude::*;
 
 /// Logits in rows of `width` -> weights of the same shape, and the rest of each row.
@@ -53,21 +53,14 @@ fn bounded(z: f32) -> f32 {
     if z < LEAST { LEAST } else { z }
 }
 
-/// `ln(1 + exp(-|z|))`: `ln sigmoid(z)` is `min(z, 0)` less this, `ln sigmoid(-z)` is `-max(z, 0)` less this.
-#[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-fn tail(z: f32) -> f32 {
-    ln_1p(exp(-z.abs()))
-}
-
-/// `ln sigmoid(-z)`, what the key leaves, from the [`tail`] of z.
+/// `ln sigmoid(-z)`, what the key leaves, from the [`ln_1p_exp`] of z.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn left(z: f32, tail: f32) -> f32 {
     -(if z < 0.0 { tail } else { z + tail })
 }
 
-/// `ln sigmoid(z)`, what the key takes, from the [`tail`] of z.
+/// `ln sigmoid(z)`, what the key takes, from the [`ln_1p_exp`] of z.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn taken(z: f32, tail: f32) -> f32 {
@@ -112,7 +105,7 @@ vectorised! {
             let end = seen(logits);
             let (logits, weights, tails) = (&logits[..end], &mut weights[..end], &mut scratch[..end]);
             for (out, z) in tails.iter_mut().zip(logits) {
-                *out = tail(bounded(*z));
+                *out = ln_1p_exp(bounded(*z));
             }
             // The log of what newer keys leave, the newest key first.
             let mut newer = 0.0;

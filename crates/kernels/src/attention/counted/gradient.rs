@@ -6,7 +6,7 @@ use crate::attention::keys::Segment;
 use crate::attention::pieces::ROWS;
 use crate::autodiff::tensor_of;
 use crate::matmul::{Matrix, matmul};
-use crate::simd::{LANES, sum, vectorised};
+use crate::simd::{LANES, add, sum, vectorised};
 use burn_flex::FlexTensor;
 
 /// Numbers of the vectors' gradient.
@@ -19,9 +19,7 @@ pub(in crate::attention) fn tensor(operands: &Operands<'_>, parts: &[f32]) -> Op
     let vectors = operands.counted.as_ref()?;
     let mut total = vec![0.0; size(operands)];
     for part in parts.chunks(total.len().max(1)) {
-        for (total, x) in total.iter_mut().zip(part) {
-            *total += x;
-        }
+        add(&mut total, part);
     }
     Some(tensor_of(total, [vectors.positions, vectors.width]))
 }

@@ -6,6 +6,7 @@ use crate::attention::block::{Block, Operands};
 use crate::attention::keys::Segment;
 use crate::autodiff::tensor_of;
 use crate::matmul::{Matrix, matmul};
+use crate::simd::add;
 use burn_flex::FlexTensor;
 
 /// The gradients of vectors that one batch row and key head receive.
@@ -38,9 +39,7 @@ pub(in crate::attention) fn tensors(operands: &Operands<'_>, parts: [Vec<f32>; P
     let total = |part: &[f32], size: usize| {
         let mut total = vec![0.0; size];
         for part in part.chunks(size.max(1)) {
-            for (total, x) in total.iter_mut().zip(part) {
-                *total += x;
-            }
+            add(&mut total, part);
         }
         total
     };

@@ -51,7 +51,7 @@ impl Call {
             window: options.window,
             sinks: options.sinks,
             offset: options.query_offset,
-            // Kernels may count in 32 bits. What no distance reaches is enough, and stays small.
+            // Kernels may index with 32 bits, so both ends are capped at a distance that no pair has.
             distances: [options.distances.start, options.distances.end].map(|distance| distance.min(reach)),
             log_sums_given: false,
         }
@@ -114,7 +114,7 @@ impl Call {
             queries,
             keys,
             self.offset,
-            // Kernels may count in 32 bits. What no distance and no key reaches is enough, and stays small.
+            // Kernels may index with 32 bits, so both are capped at a distance and a number of keys that no pair exceeds.
             self.window.unwrap_or(0).min(self.offset + queries),
             self.sinks.min(keys),
             self.distances[0],

@@ -7,7 +7,7 @@
 //! ordinary store first reads the line that it overwrites: a third of all bytes that an operation with one input and one
 //! output moves.
 
-use crate::simd::LANES;
+use crate::simd::{LANES, add};
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
@@ -96,6 +96,30 @@ pub(crate) fn parts_of_all(x: &mut [f32], row: usize, part: usize) -> Vec<Vec<&m
         }
     }
     tasks
+}
+
+/// What is left of a buffer that is handed out part after part; sizes may be 0.
+pub(crate) struct Rest<'a>(pub(crate) &'a mut [f32]);
+
+impl<'a> Rest<'a> {
+    /// The next part.
+    pub(crate) fn next(&mut self, size: usize) -> &'a mut [f32] {
+        let (part, after) = std::mem::take(&mut self.0).split_at_mut(size);
+        self.0 = after;
+        part
+    }
+}
+
+/// Consecutive parts of one size, of which every `count` are added in their order.
+pub(crate) fn joined(parts: Vec<f32>, size: usize, count: usize) -> Vec<f32> {
+    if count == 1 || size == 0 {
+        return parts;
+    }
+    let mut sums = zeros(parts.len() / count);
+    sums.par_chunks_mut(size).zip(parts.par_chunks(count * size)).for_each(|(sums, parts)| {
+        parts.chunks(size).for_each(|part| add(sums, part));
+    });
+    sums
 }
 
 /// Whether the outputs of an operation, of `count` elements together, are written past the caches.

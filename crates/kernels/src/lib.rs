@@ -10,6 +10,7 @@
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
 //! | [`pair_network`](pair_network()) | a small network of all heads' scores and biases of a query and a key |
 //! | [`pair_attention`](pair_attention()) | causal attention whose logits that network makes of scores and biases |
+//! | [`path_attention`](path_attention()) | causal attention whose keys are reflected by the rows between them and a query |
 //! | [`linear_attention`](linear_attention()) | causal attention by features in place of a softmax, with the rotation of the numerator |
 //! | [`softmax`](softmax()) | the softmax of scores, with zeros for a row whose scores are all hidden |
 //! | [`stick_breaking`](stick_breaking()) | the shares that keys break off a stick, newest first, and the rest |
@@ -61,6 +62,7 @@ mod memory_safety;
 mod norm;
 mod pair_attention;
 mod pair_network;
+mod path_attention;
 mod polar;
 mod precision;
 mod reduce;
@@ -91,6 +93,7 @@ pub use linear_attention::linear_attention;
 pub use norm::{layer_norm, layer_norm_residual, rms_norm, rms_norm_residual, unit_norm};
 pub use pair_attention::{PairAttention, pair_attention};
 pub use pair_network::{PairNetwork, pair_network};
+pub use path_attention::{PathAttention, Reflections, path_attention, path_scores};
 pub use polar::polar;
 pub use precision::Precision;
 pub use reduce::{accumulate, clip_factor, mean, sum, sum_of_squares, sums_of_squares};

@@ -5,7 +5,7 @@ use super::block::Operands;
 use super::counted;
 use super::relative::{self, Part};
 use super::{MOST_RANGES, Shape};
-use crate::buffers::GRAIN;
+use crate::buffers::{GRAIN, Rest};
 use crate::simd::add;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -68,18 +68,6 @@ impl Layout {
         let mut rest = Rest(buffer);
         let parts = self.sizes(keys.len()).map(|size| rest.next(size));
         Sums { keys, parts, layout: *self }
-    }
-}
-
-/// What is left of a buffer that is handed out part after part; sizes may be 0.
-pub(super) struct Rest<'a>(pub(super) &'a mut [f32]);
-
-impl<'a> Rest<'a> {
-    /// The next part.
-    pub(super) fn next(&mut self, size: usize) -> &'a mut [f32] {
-        let (part, after) = std::mem::take(&mut self.0).split_at_mut(size);
-        self.0 = after;
-        part
     }
 }
 

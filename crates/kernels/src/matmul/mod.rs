@@ -40,6 +40,18 @@ impl<'a> Matrix<'a> {
         transpose(self.data, self.rows, self.columns, self.strides.0, out, stride);
     }
 
+    /// Writes the rows, which lie `stride` apart afterwards.
+    ///
+    /// # Panics
+    /// The matrix is a transpose, or out is too short.
+    pub(crate) fn copy_into(self, out: &mut [f32], stride: usize) {
+        assert_eq!(self.strides.1, 1, "rows that lie contiguously");
+        for row in 0..self.rows {
+            out[row * stride..][..self.columns]
+                .copy_from_slice(&self.data[row * self.strides.0..][..self.columns]);
+        }
+    }
+
     /// The transpose, in place.
     pub(crate) fn transposed(self) -> Self {
         let Self { data, rows, columns, strides } = self;

@@ -6,10 +6,11 @@
 use super::Shape;
 use super::flex::{Block, Call, Operands, ROWS, fill_logits, rows_of, turned_rows};
 use crate::autodiff::{Gradient, View, permuted_tensor_of, tensor_of};
-use crate::buffers::zeros;
+use crate::buffers::{joined, zeros};
 use crate::matmul::matmul;
 use crate::pair_network::tile::{self, Tile, WeightLanes, added, tiles};
-use crate::simd::{add, dot, exp_in_place, vectorised};
+use crate::simd::add;
+use crate::softmax::{hide_later, through_causal_softmax};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
@@ -123,8 +124,8 @@ impl Rows<'_> {
             let log_sums = &self.log_sums[(block.batch * queries + block.first) * heads + head..];
             let output = rows_of(&self.output, block.batch, head, block.first, block.rows, value_dim);
             matmul(d, block.stride, false, 1.0, output, operands.values(block, head).transposed());
-            through_softmax(block, log_sums, heads, p, d);
-            hide(block, scores);
+            through_causal_softmax(block.causal(), log_sums, heads, p, d);
+            hide_later(block.causal(), scores);
             let v = &mut sums.v[head * keys * value_dim..];
             matmul(v, value_dim, true, 1.0, block.matrix(p).transposed(), output);
         }
@@ -166,42 +167,5 @@ impl Rows<'_> {
                 }
             }
         });
-    }
-}
-
-/// The sums of each batch row: those of its pieces, each of a size, added in their order.
-fn joined(parts: Vec<f32>, size: usize, pieces: usize) -> Vec<f32> {
-    if pieces == 1 {
-        return parts;
-    }
-    let mut sums = zeros(parts.len() / pieces);
-    sums.par_chunks_mut(size).zip(parts.par_chunks(pieces * size)).for_each(|(sums, parts)| {
-        parts.chunks(size).for_each(|part| add(sums, part));
-    });
-    sums
-}
-
-vectorised! {
-    /// Logits of one head become probabilities P, and their gradient dP becomes P (dP - sum of P dP), that of the logits.
-    /// The row's log sums lie `step` apart.
-    fn through_softmax(block: &Block, log_sums: &[f32], step: usize, logits: &mut [f32], gradient: &mut [f32]) {
-        for row in 0..block.rows {
-            let (first, end) = (row * block.stride, block.seen(row));
-            let (p, rest) = logits[first..][..block.stride].split_at_mut(end);
-            exp_in_place(p, log_sums[row * step]);
-            rest.fill(0.0);
-            let d = &mut gradient[first..][..end];
-            let mean = dot(p, d);
-            for (d, p) in d.iter_mut().zip(p.iter()) {
-                *d = p * (*d - mean);
-            }
-        }
-    }
-
-    /// Clears what rows do not see.
-    fn hide(block: &Block, scores: &mut [f32]) {
-        for row in 0..block.rows {
-            scores[row * block.stride..][..block.stride][block.seen(row)..].fill(0.0);
-        }
     }
 }

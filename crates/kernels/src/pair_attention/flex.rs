@@ -5,7 +5,8 @@ use crate::autodiff::{View, permuted_tensor_of, values};
 use crate::buffers::zeros;
 use crate::matmul::{Matrix, matmul};
 use crate::pair_network::tile::{self, Row, Stretch, Tile, Weights, tiles};
-use crate::simd::{LANES, exp_in_place, largest, vectorised};
+use crate::simd::LANES;
+use crate::softmax::{CausalRows, causal_softmax};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
@@ -140,6 +141,11 @@ impl Block {
         self.position + row + 1
     }
 
+    /// The rows of a head's scores.
+    pub(super) fn causal(&self) -> CausalRows {
+        CausalRows { count: self.rows, seen: self.seen(0), stride: self.stride }
+    }
+
     /// The scores of each head.
     pub(super) fn heads<'a>(&self, scores: &'a mut [f32]) -> std::slice::ChunksExactMut<'a, f32> {
         scores.chunks_exact_mut(ROWS * self.stride)
@@ -188,7 +194,7 @@ pub(super) fn forward(call: &Call) -> (FlexTensor, Vec<f32>) {
             fill_logits(&operands, &block, None, scores, tile);
             for (head, scores) in block.heads(scores).enumerate().take(heads) {
                 let mut sums = [0.0; ROWS];
-                softmax(&block, scores, &mut sums, &mut log_sums[head..], heads);
+                causal_softmax(block.causal(), scores, &mut sums, &mut log_sums[head..], heads);
                 let values = operands.values(&block, head);
                 let out = &mut out[head * value_dim..];
                 matmul(out, width, false, 1.0, block.matrix(scores), values);
@@ -216,28 +222,4 @@ pub(super) fn fill_logits(
         tile::forward(&operands.weights, pairs, tile);
         block.put(&tile.outputs[..heads], stretches, logits);
     });
-}
-
-vectorised! {
-    /// Replaces the logits of one head by exp(logit - largest of the row), zero where hidden; `sums` are the rows' sums, and
-    /// `log_sums` (one every `step`) the logs of the sums of exp(logit). A row whose logits are all minus infinity has the
-    /// sum 0, and a log sum after which its probabilities are 0.
-    fn softmax(
-        block: &Block,
-        logits: &mut [f32],
-        sums: &mut [f32; ROWS],
-        log_sums: &mut [f32],
-        step: usize,
-    ) {
-        for row in 0..block.rows {
-            let end = block.seen(row);
-            let (seen, rest) = logits[row * block.stride..][..block.stride].split_at_mut(end);
-            let top = largest(seen);
-            let shift = if top == f32::NEG_INFINITY { 0.0 } else { top };
-            let sum = exp_in_place(seen, shift);
-            rest.fill(0.0);
-            sums[row] = sum;
-            log_sums[row * step] = if sum == 0.0 { f32::MAX } else { shift + sum.ln() };
-        }
-    }
 }

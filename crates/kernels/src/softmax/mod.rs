@@ -12,10 +12,12 @@
 //! **Bytes:** for n scores at least `8 n` forward (scores in, probabilities out) and `12 n` backward (probabilities and
 //! gradient in, gradient out).
 
+mod causal;
 mod flex;
 mod gradient;
 mod reference;
 
+pub(crate) use causal::{CausalRows, causal_softmax, hide_later, through_causal_softmax};
 pub(crate) use reference::softmax as plain_softmax;
 
 use crate::autodiff::{self, CpuTensor};

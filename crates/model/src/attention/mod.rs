@@ -2,8 +2,8 @@
 //!
 //! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors, vectors by distance) goes to
 //! the fused kernels for all queries at once, and so do two pairs of position maps chosen by distance. What
-//! needs the scores themselves is read one block of queries at a time, in [`blocks`], but for a network of scores that
-//! nothing else joins. Linear attention has no
+//! needs the scores themselves is read one block of queries at a time, in [`blocks`], but for a network of scores and for keys
+//! that are reflected, where nothing else joins. Linear attention has no
 //! scores: [`mod@linear`]. Stick-breaking attention takes the place of the softmax in blocks: [`stick_breaking`].
 //! The fused kernels write no probabilities down; [`watched`] shows those of a model, for measurements.
 
@@ -11,6 +11,7 @@ pub mod blocks;
 mod described;
 pub mod linear;
 mod pairs;
+mod reflected;
 mod rotations;
 mod sink;
 pub mod stick_breaking;
@@ -288,6 +289,10 @@ pub fn attend(
         let [q, k] = blocks::at_positions([q, k], plain, block, reading, rotations);
         let [k, v] = [k, v].map(|x| repeat_heads(x, groups));
         return kernels::pair_attention(scaled(q, block, reading), k, v, &options);
+    }
+    if let Some((options, factors)) = reflected::described(scale, block, reading, &q.device()) {
+        let q = scaled(q, block, reading);
+        return kernels::path_attention(factors.map_or(q.clone(), |factors| q * factors), k, v, &options);
     }
     let geometry = reading.geometry(block.rows.layer);
     // Vectors by distance are read with one q and k.

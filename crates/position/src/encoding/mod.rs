@@ -17,7 +17,7 @@ use crate::summary::Summary;
 use crate::table::Longer;
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use longwave_kernels::{Bias, CountedVectors, PairNetwork, RelativeVectors, VectorTable};
+use longwave_kernels::{Bias, CountedVectors, PairNetwork, Reflections, RelativeVectors, VectorTable};
 
 pub use capabilities::{Capabilities, HeadUse, PositionUse};
 pub use config::{Configure, Extrapolation};
@@ -190,6 +190,14 @@ pub trait Position {
     /// it calls neither `scores` nor `values`. [`needs_scores`](Self::needs_scores) stays true, since other encodings and
     /// extensions may act on the same scores.
     fn pair_terms(&self, block: QueryBlock<'_>) -> Option<PairTerms> {
+        let _ = block;
+        None
+    }
+
+    /// (d) What `scores` does, as a description, where it is the product of q with the keys as the rows between reflect them: a
+    /// model that reads it calls neither `scores` nor `values`. Of all rows of the input. [`needs_scores`](Self::needs_scores)
+    /// stays true, as for [`pair_terms`](Self::pair_terms).
+    fn reflections(&self, block: QueryBlock<'_>) -> Option<Reflections> {
         let _ = block;
         None
     }

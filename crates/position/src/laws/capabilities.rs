@@ -5,7 +5,9 @@ use super::{Build, Outcome, apart, ensure};
 use crate::encoding::{HeadUse, Heads, MapsByDistance, PairTerms, QueryBlock, Relative};
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{Attention, Bias, PairAttention, RelativeVectors, attention, pair_attention};
+use longwave_kernels::{
+    Attention, Bias, PairAttention, PathAttention, RelativeVectors, attention, pair_attention, path_attention,
+};
 
 const LENGTH: usize = 9;
 
@@ -63,6 +65,15 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
             let options = PairAttention { scale: SCALE, bias, network, first: 0 };
             let off = apart(&pair_attention(q, k, inputs.qkv[2].clone(), &options), &expected);
             ensure(off < 1e-5, || format!("`pair_terms` is {off} off from `scores`"))?;
+            continue;
+        }
+        let reflections = position.reflections(block);
+        ensure(reflections.is_none() || needs_scores, || "keys that are reflected need scores".to_owned())?;
+        if let Some(reflections) = reflections {
+            let (_, expected) = attend(position, 1, &positions, &inputs);
+            let options = PathAttention { scale: SCALE, reflections, gates: None, first: 0 };
+            let off = apart(&path_attention(q, k, inputs.qkv[2].clone(), &options), &expected);
+            ensure(off < 1e-5, || format!("`reflections` is {off} off from `scores`"))?;
             continue;
         }
         if needs_scores {

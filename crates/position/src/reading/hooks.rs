@@ -6,7 +6,7 @@ use crate::frequency::Rotation;
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_kernels::device::constant;
-use longwave_kernels::{Attention, Bias};
+use longwave_kernels::{Attention, Bias, Reflections};
 
 impl Reading {
     /// Hook (a) of every encoding of the layer, in order.
@@ -76,6 +76,19 @@ impl Reading {
         });
         match (acting.next(), acting.next()) {
             (Some((encoding, layer)), None) => encoding.pair_terms(block.at(layer)),
+            _ => None,
+        }
+    }
+
+    /// Hook (d), described: what the rows do to the keys before them, if one encoding alone acts on the layer's scores. Others may
+    /// add biases.
+    pub fn reflections(&self, block: QueryBlock<'_>) -> Option<Reflections> {
+        let Rows { layer, positions, .. } = block.rows;
+        let mut acting = self
+            .of(layer)
+            .filter(|(encoding, _)| encoding.capabilities().adds_vectors || encoding.needs_scores(positions));
+        match (acting.next(), acting.next()) {
+            (Some((encoding, layer)), None) => encoding.reflections(block.at(layer)),
             _ => None,
         }
     }

@@ -14,10 +14,8 @@
 //! computed from q and k as they are: no other encoding of the layer may rotate them or compute scores. What `fox` and
 //! other biases add comes after the scale; the published `PaTH`-`FoX` adds its gates before it.
 //!
-//! A block of queries walks back over the keys, a chunk of rows at a time: time grows as attention's does, and what is kept beside the
-//! scores as the length.
-
-mod chunks;
+//! [`path_attention`](longwave_kernels::path_attention()) reads such a layer, alone or with the gates of `fox`. Under a window, a sink or other
+//! biases a block of queries walks back over the keys, a chunk of rows at a time.
 
 use crate::convolution::causal;
 use crate::encoding::{
@@ -31,9 +29,8 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::activation::{sigmoid, silu};
-use chunks::{CHUNK, Text};
 use longwave_core::Result;
-use longwave_kernels::repeat_heads;
+use longwave_kernels::{Reflections, path_scores};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -139,6 +136,15 @@ impl Path {
         let heads = logits.dims()[1];
         sigmoid(logits).mul_scalar(2.0).reshape([batch, length, heads, 1]).swap_dims(1, 2)
     }
+
+    /// What the rows of a block's input before row `end` do.
+    fn rows_until(&self, end: usize, block: QueryBlock<'_>) -> Reflections {
+        let (input, layer) = (block.input.clone().slice_dim(1, 0..end), block.rows.layer);
+        Reflections {
+            directions: self.directions(&input, layer),
+            strengths: self.strengths(&input, layer).squeeze_dim(3),
+        }
+    }
 }
 
 impl Position for Path {
@@ -177,21 +183,19 @@ impl Position for Path {
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         let Heads { q, k, scale } = heads;
         let [batch, count, queries, keys] = scores.dims();
-        let (end, layer) = (block.queries.end, block.rows.layer);
-        // Rows after the last query change nothing that it reads.
-        let input = block.input.clone().slice_dim(1, 0..end);
-        let w = self.directions(&input, layer);
-        let groups = count / w.dims()[1];
-        let w = repeat_heads(w, groups); // [batch, heads, end, head_dim]
-        let beta = repeat_heads(self.strengths(&input, layer), groups); // [batch, heads, end, 1]
-        let rows = Text { k: k.clone().slice_dim(2, 0..end), w, beta };
-        let logits = rows.logits(q.clone(), CHUNK).mul_scalar(scale); // [batch, heads, queries, end]
+        let end = block.queries.end;
+        let k = k.clone().slice_dim(2, 0..end);
+        let logits = path_scores(q.clone(), k, &self.rows_until(end, block)).mul_scalar(scale); // [batch, heads, queries, end]
         if end == keys {
             return logits;
         }
         // Keys after the last query, which the causal mask hides.
         let later = Tensor::zeros([batch, count, queries, keys - end], &scores.device());
         Tensor::cat(vec![logits, later], 3)
+    }
+
+    fn reflections(&self, block: QueryBlock<'_>) -> Option<Reflections> {
+        Some(self.rows_until(block.input.dims()[1], block))
     }
 }
 
@@ -203,6 +207,7 @@ mod tests {
     use crate::testing::{Inputs, attend, build, dimensions, message_of, random};
     use burn::module::{ModuleMapper, ModuleVisitor};
     use burn::tensor::{Device, Gradients};
+    use longwave_kernels::repeat_heads;
 
     fn path(keys: &str, device: &Device) -> Path {
         match build(&format!("kind = 'path'\n{keys}"), device) {

@@ -1,24 +1,74 @@
-//! Scores through the rows between query and key, a chunk of rows at a time.
+//! Attention through reflections in plain tensor operations, a chunk of rows at a time: the algebra of [the module](super).
 //!
-//! Products of many H are never formed. The rows of a chunk act at once: with W, K and Q their w, k and q and
-//! `G = (1 + strictly_lower(beta W W^T))^-1 beta`, the scores within a chunk are `Q K^T - P G strictly_lower(W K^T)`,
-//! `P = lower(Q W^T)`, and `Q - P G W` is left of the queries for the keys before it. Queries of later chunks are read the
-//! same way, with all of `P = Q W^T`.
+//! All queries walk back from chunk to chunk. Operations are few and large, as a GPU likes them.
 
+use super::{PathAttention, Reflections};
+use crate::attention::{Attention, repeat_heads};
+use crate::device::constant;
+use crate::softmax::plain_softmax;
 use burn::tensor::{Device, Tensor, TensorData};
-use longwave_kernels::device::constant;
 
 /// Rows that act at once; a power of two.
-pub(super) const CHUNK: usize = 32;
+const CHUNK: usize = 32;
+
+/// Scores that are computed at once; more queries are read one block after the other.
+const AT_ONCE: usize = 1 << 24;
+
+/// The products of q, which belongs to the last of the rows, with the keys that the rows between them changed.
+///
+/// q `[batch, heads, queries, head_dim]`, k `[batch, heads, length, head_dim]`, reflections of as many or fewer heads
+/// -> `[batch, heads, queries, length]`, not scaled; anything for keys after a query.
+pub fn path_scores(q: Tensor<4>, k: Tensor<4>, reflections: &Reflections) -> Tensor<4> {
+    let Reflections { directions, strengths } = reflections.clone();
+    let times = q.dims()[1] / directions.dims()[1];
+    let w = repeat_heads(directions, times);
+    let beta = repeat_heads(strengths.unsqueeze_dim(3), times);
+    Text { k, w, beta }.logits(q, CHUNK)
+}
+
+pub(super) fn path_attention(
+    q: &Tensor<4>,
+    k: &Tensor<4>,
+    v: &Tensor<4>,
+    options: &PathAttention,
+) -> Tensor<4> {
+    let ([batch, heads, queries, _], [_, key_heads, keys, _]) = (q.dims(), k.dims());
+    let device = q.device();
+    let [k, v] = [k, v].map(|x| repeat_heads(x.clone(), heads / key_heads));
+    let rows = (AT_ONCE / (batch * heads * keys * 3).max(1)).clamp(1, queries.max(1));
+    let block = |start: usize| {
+        let rows = start..queries.min(start + rows);
+        let end = options.first + rows.end;
+        let Reflections { directions, strengths } = &options.reflections;
+        let reflections = Reflections {
+            directions: directions.clone().slice_dim(2, 0..end),
+            strengths: strengths.clone().slice_dim(2, 0..end),
+        };
+        let [k, v] = [&k, &v].map(|x| x.clone().slice_dim(2, 0..end));
+        let scores = path_scores(q.clone().slice_dim(2, rows.clone()), k, &reflections);
+        let mut logits = scores.mul_scalar(options.scale);
+        if let Some([query, key]) = &options.gates {
+            let query = query.clone().slice_dim(2, rows.clone()).unsqueeze_dim::<4>(3);
+            logits = logits + query - key.clone().slice_dim(2, 0..end).unsqueeze_dim::<4>(2);
+        }
+        let causal = Attention { query_offset: options.first + rows.start, ..Attention::causal(1) };
+        let hidden = causal.hidden(rows.len(), end, &device).unsqueeze::<4>().expand(logits.dims());
+        plain_softmax(logits.mask_fill(hidden, f32::NEG_INFINITY)).matmul(v)
+    };
+    match queries {
+        0 => Tensor::zeros([batch, heads, 0, v.dims()[3]], &device),
+        _ => Tensor::cat((0..queries).step_by(rows).map(block).collect(), 2),
+    }
+}
 
 /// The rows of a text up to the last query.
-pub(super) struct Text {
+struct Text {
     /// `[batch, heads, length, head_dim]`.
-    pub(super) k: Tensor<4>,
+    k: Tensor<4>,
     /// `[batch, heads, length, head_dim]`.
-    pub(super) w: Tensor<4>,
+    w: Tensor<4>,
     /// `[batch, heads, length, 1]`.
-    pub(super) beta: Tensor<4>,
+    beta: Tensor<4>,
 }
 
 /// What the rows of each chunk do to a query, for a walk from the newest chunk to the oldest.
@@ -33,7 +83,7 @@ struct Chunks {
 impl Text {
     /// The products of q, which are the last rows, with the keys that the rows between them changed:
     /// `[batch, heads, queries, length]`; anything for keys after a query.
-    pub(super) fn logits(&self, q: Tensor<4>, chunk: usize) -> Tensor<4> {
+    fn logits(&self, q: Tensor<4>, chunk: usize) -> Tensor<4> {
         let [batch, heads, length, dim] = self.k.dims();
         let queries = q.dims()[2];
         // A chunk begins with the first query, and rows of zeros fill up the first and the last chunk.
@@ -130,7 +180,7 @@ fn between(half: usize, size: usize, device: &Device) -> Tensor<4> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::random;
+    use crate::testing::tensor;
     use burn::tensor::activation::sigmoid;
 
     const HEADS: usize = 2;
@@ -139,10 +189,10 @@ mod tests {
     /// Rows whose w have norm 1.
     fn text(length: usize, device: &Device) -> Text {
         let shape = [1, HEADS, length, DIM];
-        let w = random::<4>("w", shape, device);
+        let w = tensor::<4>(1, shape, device);
         let norms = w.clone().square().sum_dim(3).sqrt();
-        let beta = sigmoid(random::<4>("beta", [1, HEADS, length, 1], device)).mul_scalar(2.0);
-        Text { k: random("k", shape, device), w: w / norms, beta }
+        let beta = sigmoid(tensor::<4>(2, [1, HEADS, length, 1], device)).mul_scalar(2.0);
+        Text { k: tensor(3, shape, device), w: w / norms, beta }
     }
 
     fn numbers(tensor: &Tensor<4>) -> Vec<f64> {
@@ -180,7 +230,7 @@ mod tests {
             [(11, 11, 4), (11, 5, 4), (13, 1, 4), (16, 8, 8), (9, 9, 32), (70, 70, 32)]
         {
             let text = text(length, &device);
-            let q = random::<4>("q", [1, HEADS, queries, DIM], &device);
+            let q = tensor::<4>(4, [1, HEADS, queries, DIM], &device);
             let expected = one_by_one(&text, &q);
             let logits = numbers(&text.logits(q, chunk));
             for (index, (logit, expected)) in logits.iter().zip(&expected).enumerate() {
@@ -208,14 +258,14 @@ mod tests {
         let device = Device::flex().autodiff();
         let (length, queries, chunk, step) = (7, 6, 4, 1e-2);
         let own = text(length, &device);
-        let inputs = [random("q", [1, HEADS, queries, DIM], &device), own.k, own.w, own.beta];
+        let inputs = [tensor(4, [1, HEADS, queries, DIM], &device), own.k, own.w, own.beta];
         let inputs = inputs.map(Tensor::require_grad);
-        let weights = random::<4>("weights", [1, HEADS, queries, length], &device).tril(1);
+        let weights = tensor::<4>(5, [1, HEADS, queries, length], &device).tril(1);
         let loss =
             |[q, k, w, beta]: [Tensor<4>; 4]| (Text { k, w, beta }.logits(q, chunk) * weights.clone()).sum();
         let gradients = loss(inputs.clone()).backward();
         for (index, input) in inputs.iter().enumerate() {
-            let direction = random::<4>("direction", input.dims(), &device);
+            let direction = tensor::<4>(6, input.dims(), &device);
             let slope =
                 (input.grad(&gradients).unwrap() * direction.clone().inner()).sum().into_scalar::<f32>();
             let at = |step: f64| {

@@ -14,6 +14,8 @@
 
 mod convert;
 mod dot;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod instruction;
 mod panels;
 mod slices;
 

@@ -5,11 +5,13 @@
 
 mod direct;
 mod rows;
+mod transpose;
 
 use crate::buffers::computed;
-use crate::simd::{LANES, vectorised};
+use crate::simd::LANES;
 use gemm::Parallelism;
 use rayon::prelude::*;
+use transpose::transpose;
 
 /// A matrix on a slice: element (i, j) is `data[i * strides.0 + j * strides.1]`.
 #[derive(Clone, Copy)]
@@ -69,38 +71,6 @@ impl<'a> Matrix<'a> {
     fn part(self, first: (usize, usize), rows: usize, columns: usize) -> Self {
         let start = first.0 * self.strides.0 + first.1 * self.strides.1;
         Self::strided(&self.data[start..], rows, columns, self.strides)
-    }
-}
-
-vectorised! {
-    fn transpose(x: &[f32], rows: usize, columns: usize, x_stride: usize, out: &mut [f32], out_stride: usize) {
-        for first in (0..rows).step_by(LANES) {
-            let count = LANES.min(rows - first);
-            for from in (0..columns).step_by(LANES) {
-                let wide = LANES.min(columns - from);
-                let x = &x[first * x_stride + from..];
-                let out = &mut out[from * out_stride + first..];
-                if count == LANES && wide == LANES {
-                    // A whole tile: with both sizes known, whole lines are read and written.
-                    let mut tile = [[0.0_f32; LANES]; LANES];
-                    for (row, tile) in tile.iter_mut().enumerate() {
-                        tile.copy_from_slice(&x[row * x_stride..row * x_stride + LANES]);
-                    }
-                    for column in 0..LANES {
-                        let out = &mut out[column * out_stride..column * out_stride + LANES];
-                        for lane in 0..LANES {
-                            out[lane] = tile[lane][column];
-                        }
-                    }
-                } else {
-                    for column in 0..wide {
-                        for row in 0..count {
-                            out[column * out_stride + row] = x[row * x_stride + column];
-                        }
-                    }
-                }
-            }
-        }
     }
 }
 

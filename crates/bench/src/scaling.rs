@@ -96,10 +96,12 @@ fn of_step(config: &RunConfig, resolved: &Resolved, [batch, length]: [usize; 2])
         let count = pieces::product(config.train.precision, shape);
         vec![shape.iter().product::<usize>() / count; count]
     };
-    // Products of a map from i to o channels: forward, and for both gradients.
-    let forward: Vec<_> = weights.iter().map(|&(i, o)| product([rows, o, i])).collect();
+    // Products of a map from i to o channels: forward, and for both gradients. Those of the head are part of its loss.
+    let maps = &weights[..weights.len() - 1];
+    let forward: Vec<_> = maps.iter().map(|&(i, o)| product([rows, o, i])).collect();
     let backward: Vec<_> =
-        weights.iter().flat_map(|&(i, o)| [product([rows, i, o]), product([i, o, rows])]).collect();
+        maps.iter().flat_map(|&(i, o)| [product([rows, i, o]), product([i, o, rows])]).collect();
+    let head = pieces::head_loss(config.train.precision, [rows, d.width, d.vocab_size]);
     let equal = |pieces: usize| vec![vec![1; pieces]];
     let gated = resolved.config.feed_forward == FeedForwardKind::Swiglu;
     let hidden = resolved.feed_forward_width;
@@ -110,7 +112,7 @@ fn of_step(config: &RunConfig, resolved: &Resolved, [batch, length]: [usize; 2])
         Operation::new("norm", length, &equal(pieces::norm(rows))),
         Operation::new("rotation", length, &equal(pieces::rotation(batch, length))),
         Operation::new("activation", length, &equal(pieces::activation(rows, hidden, gated))),
-        Operation::new("loss", length, &equal(pieces::loss(rows, d.vocab_size))),
+        Operation::new("head and loss", length, &head),
         Operation::new("optimizer", length, &equal(update)),
     ]
 }

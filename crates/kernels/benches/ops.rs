@@ -7,8 +7,9 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_kernels::{
-    AdamW, Attention, Bias, Heads, Layout, RelativeVectors, RotationTable, VectorTable, adamw, attention,
-    cross_entropy, gelu, layer_norm, linear, rms_norm, split_rotate, swiglu, use_reference,
+    AdamW, Attention, Bias, Heads, Layout, Precision, RelativeVectors, RotationTable, VectorTable, adamw,
+    attention, cross_entropy, gelu, head_loss, layer_norm, linear, rms_norm, split_rotate, swiglu,
+    use_reference,
 };
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -203,6 +204,18 @@ fn rows() {
     both("cross_entropy", &|_| cross_entropy(logits.clone(), plain_targets.clone()), &|| {
         cross_entropy(logits_leaf.clone(), tracked_targets.clone())
     });
+    let head = tensor::<2>(6, [CLASSES, WIDTH], &plain);
+    let head_leaf = Tensor::<2>::from_inner(head.clone()).require_grad();
+    for precision in [Precision::F32, Precision::Bf16] {
+        both(
+            &format!("head_loss in {precision}"),
+            &|_| head_loss(x.clone(), head.clone().transpose(), plain_targets.clone(), None, precision),
+            &|| {
+                let weight = head_leaf.clone().transpose();
+                head_loss(x_leaf.clone(), weight, tracked_targets.clone(), None, precision)
+            },
+        );
+    }
 }
 
 fn optimizer() {

@@ -8,6 +8,7 @@
 //! | [`partial_attention`], [`merge`] | attention to parts of the keys, and the plain operations that put parts together |
 //! | [`split_rotate`], [`rotate`] | the split of packed q, k, v into heads, with the rotation of q and k |
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
+//! | [`head_loss`], [`head_losses`], [`head_scores`] | the output head with the loss of its logits, of which few exist at a time |
 //! | [`pair_network`](pair_network()) | a small network of all heads' scores and biases of a query and a key |
 //! | [`pair_attention`](pair_attention()) | causal attention whose logits that network makes of scores and biases |
 //! | [`path_attention`](path_attention()) | causal attention whose keys are reflected by the rows between them and a query |
@@ -54,6 +55,7 @@ mod cross_entropy;
 mod dropout;
 #[cfg(feature = "gpu")]
 mod gpu;
+mod head;
 mod linear;
 mod linear_attention;
 mod matmul;
@@ -88,6 +90,7 @@ pub use bf16::arithmetic_name as bf16_arithmetic;
 pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
 pub use dropout::dropout;
+pub use head::{head_loss, head_losses, head_scores};
 pub use linear::linear;
 pub use linear_attention::linear_attention;
 pub use norm::{layer_norm, layer_norm_residual, rms_norm, rms_norm_residual, unit_norm};

@@ -8,9 +8,9 @@
 
 use crate::bf16::{Arithmetic, Bf16Matrix, product, round, rounded, widen};
 use crate::buffers::{computed, written_beside};
-use crate::matmul::{Matrix, matmul, parallel_matmul};
+use crate::matmul::{Matrix, STRIP, SharedMatrix, matmul, parallel_matmul};
 use crate::testing::list;
-use crate::{Heads, Layout, RotationTable, rotate, split_rotate, with_gradients};
+use crate::{Heads, Layout, Precision, RotationTable, head_loss, rotate, split_rotate, with_gradients};
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
@@ -121,6 +121,44 @@ fn tiles_of_a_product_cover_it_once() {
             assert!(on_threads(|| parallel_matmul(left, right, None)) == from_zero, "{shape:?}");
             assert!(on_threads(|| parallel_matmul(left, right, Some(&onto))) == added, "{shape:?} onto");
         }
+    }
+}
+
+/// A matrix laid out for products, and a strip as it lies, onto numbers that are added to in place.
+#[test]
+fn products_with_a_shared_matrix_add_in_place() {
+    for shape @ [rows, columns, inner] in [[3, 5, 2], [7, 66, 9], [13, STRIP, 5]] {
+        let (left, right) = (whole_numbers(rows * inner), whole_numbers(inner * columns));
+        let from_zero = expected_product(&left, &right, shape, &vec![0.0; rows * columns]);
+        let twice = expected_product(&left, &right, shape, &from_zero);
+        let matrix = Matrix::new(&right, inner, columns, columns);
+        let mut shared = vec![SharedMatrix::new(matrix)];
+        if columns == STRIP {
+            shared.push(SharedMatrix::strip(&right));
+        }
+        for shared in shared {
+            let mut out = vec![f32::NAN; rows * columns];
+            shared.product(Matrix::new(&left, rows, inner, inner), &mut out, false);
+            assert!(out == from_zero, "{shape:?}");
+            shared.product(Matrix::new(&left, rows, inner, inner), &mut out, true);
+            assert!(out == twice, "{shape:?} onto");
+        }
+    }
+}
+
+/// Blocks of tiles, whose rows and strips are used again, in both arithmetics.
+#[test]
+fn the_head_is_computed_by_several_threads() {
+    for precision in [Precision::F32, Precision::Bf16] {
+        let hidden = Tensor::<3>::from_inner(tensor([1, 30, 3])).require_grad();
+        let weight = Tensor::<2>::from_inner(tensor([3, 66])).require_grad();
+        let targets = Tensor::from_ints([5; 30], &hidden.device());
+        let loss = on_threads(|| head_loss(hidden.clone(), weight.clone(), targets, None, precision));
+        let gradients = loss.backward();
+        // The logits of a row keep their softmax where all move alike.
+        let gradient = list(weight.grad(&gradients).unwrap());
+        assert!(gradient.chunks(66).all(|channel| channel.iter().sum::<f32>().abs() < 0.02), "{precision}");
+        assert!(list(hidden.grad(&gradients).unwrap()).iter().all(|x| x.is_finite()));
     }
 }
 

@@ -1,10 +1,10 @@
 //! How many pieces the fused operations are cut into on the CPU: so many threads have work.
 //!
 //! The numbers are those by which the operations themselves cut. Pieces of one call weigh about the same, but for
-//! attention, whose weights are given.
+//! attention and the head, whose weights are given.
 
 use crate::attention::pieces::causal_weights;
-use crate::{Precision, activation, adamw, bf16, cross_entropy, matmul, norm, rotary};
+use crate::{Precision, activation, adamw, bf16, head, matmul, norm, rotary};
 
 /// Of a product `[rows, inner] x [inner, columns]`, given as its rows, columns and inner size.
 pub fn product(precision: Precision, shape: [usize; 3]) -> usize {
@@ -33,9 +33,9 @@ pub fn activation(rows: usize, hidden: usize, gated: bool) -> usize {
     activation::flex::tasks(rows, hidden, gated)
 }
 
-/// Of the loss of rows, in either direction.
-pub fn loss(rows: usize, classes: usize) -> usize {
-    cross_entropy::flex::tasks(rows, classes)
+/// Of the head of rows, width and classes with its loss and all gradients, one phase after the other: what each piece weighs.
+pub fn head_loss(precision: Precision, sizes: [usize; 3]) -> Vec<Vec<usize>> {
+    head::phases(precision, sizes)
 }
 
 /// What a parameter of so many numbers adds to those of an update.

@@ -283,7 +283,7 @@ pub(crate) fn exp_sum<T: Number>(x: &[T], shift: f32) -> f32 {
 /// Adds the lanes in halves: 16, 8, 4, 2, 1.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
-fn fold_sum(mut lanes: [f32; LANES]) -> f32 {
+pub(crate) fn fold_sum(mut lanes: [f32; LANES]) -> f32 {
     let mut half = LANES / 2;
     while half > 0 {
         for lane in 0..half {

@@ -8,9 +8,9 @@ use longwave_core::Result;
 use longwave_core::random::StreamKey;
 use longwave_kernels::{
     AdamW, AdamWState, Attention, Bias, Heads, Layout, Precision, RotationTable, Shares, adamw_all,
-    attention, attention_by_distance, clip_factor, cross_entropy, dropout, gelu, layer_norm, linear, mean,
-    packed_attention, rms_norm, rms_norm_residual, rotate, softmax, split_rotate, stick_breaking, sum,
-    sums_of_squares, swiglu, unit_norm,
+    attention, attention_by_distance, clip_factor, cross_entropy, dropout, gelu, head_loss, layer_norm,
+    linear, mean, packed_attention, rms_norm, rms_norm_residual, rotate, softmax, split_rotate,
+    stick_breaking, sum, sums_of_squares, swiglu, unit_norm,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -193,6 +193,13 @@ fn by_rows(rows: usize) -> Vec<Operation> {
             let targets: Vec<i32> = (0..rows).map(|row| (row * 31 % WIDTH) as i32).collect();
             let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [rows]), &logits.device());
             flat(cross_entropy(logits, targets))
+        }),
+        Operation::new("head and loss", &[numbers, WIDTH * 2 * rows], move |inputs| {
+            let hidden = inputs[0].clone().reshape(shape);
+            let weight = inputs[1].clone().reshape([2 * rows, WIDTH]).transpose();
+            let targets: Vec<i32> = (0..rows).map(|row| (row * 31 % (2 * rows)) as i32).collect();
+            let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [rows]), &hidden.device());
+            flat(head_loss(hidden, weight, targets, None, Precision::F32))
         }),
     ]
 }

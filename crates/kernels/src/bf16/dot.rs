@@ -38,6 +38,8 @@ pub(super) enum Left<'a> {
     Rows(Bf16Matrix<'a>),
     /// Its transpose in panels.
     Panels(Panels),
+    /// Its transpose, which is one panel.
+    Panel(&'a [u32]),
 }
 
 impl<'a> Left<'a> {
@@ -52,7 +54,7 @@ impl<'a> Left<'a> {
     pub(super) fn tile_rows(&self) -> usize {
         match self {
             Self::Rows(_) => TILE_ROWS,
-            Self::Panels(_) => COLUMNS,
+            Self::Panels(_) | Self::Panel(_) => COLUMNS,
         }
     }
 
@@ -77,6 +79,11 @@ impl<'a> Left<'a> {
             Self::Panels(panels) => {
                 assert!(row % COLUMNS + count <= COLUMNS, "rows of one panel");
                 let words = panels.from(row, first);
+                (words.as_ptr(), words.len(), 1, COLUMNS)
+            }
+            Self::Panel(words) => {
+                assert!(row + count <= COLUMNS, "rows of one panel");
+                let words = &words[first * COLUMNS + row..];
                 (words.as_ptr(), words.len(), 1, COLUMNS)
             }
         };

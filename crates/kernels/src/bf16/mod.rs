@@ -21,6 +21,7 @@ mod slices;
 
 pub(crate) use convert::widen_tensor;
 pub(crate) use dot::{Arithmetic, arithmetic};
+pub(crate) use panels::{COLUMNS, Panels, lay_out_strip};
 #[cfg(test)]
 pub(crate) use slices::{round, widen};
 pub(crate) use slices::{rounded, widened};
@@ -28,7 +29,6 @@ pub(crate) use slices::{rounded, widened};
 use crate::matmul::{Matrix, Start, parallel_matmul};
 use burn::tensor::bf16;
 use dot::{Left, ROWS};
-use panels::{COLUMNS, Panels};
 use rayon::prelude::*;
 use slices::{round_all, round_onto, round_to_f32};
 use std::mem::MaybeUninit;
@@ -106,7 +106,7 @@ pub(crate) fn product<T: Copy + Send>(
         |sums, index| {
             let (row, panel) = (index / across * high, index % across);
             let (high, wide) = (high.min(rows - row), COLUMNS.min(columns - panel * COLUMNS));
-            tile(&left, row, high, &right, panel, sums);
+            tile(&left, row, high, right.panel(panel), sums, false);
             for (offset, sums) in sums.chunks_exact(COLUMNS).take(high).enumerate() {
                 let from = (row + offset) * columns + panel * COLUMNS;
                 // SAFETY: inside the buffer, and of this tile alone.
@@ -125,17 +125,32 @@ pub(crate) fn tiles([rows, columns, _]: [usize; 3]) -> usize {
     rows.div_ceil(dot::TILE_ROWS) * columns.div_ceil(COLUMNS)
 }
 
-/// The sums of `high` rows from `row` on and of one panel, in rows of [`COLUMNS`].
-fn tile(left: &Left<'_>, row: usize, high: usize, right: &Panels, panel: usize, sums: &mut [f32]) {
-    for first in (0..right.pairs()).step_by(PAIRS) {
-        let pairs = PAIRS.min(right.pairs() - first);
-        let panel = right.part(panel, first, pairs);
+/// The sums of `high` rows from `row` on and of one panel, in rows of [`COLUMNS`]: written, or added to what is there.
+fn tile(left: &Left<'_>, row: usize, high: usize, panel: &[u32], sums: &mut [f32], add: bool) {
+    let pairs = panel.len() / COLUMNS;
+    for first in (0..pairs).step_by(PAIRS) {
+        let panel = &panel[first * COLUMNS..][..PAIRS.min(pairs - first) * COLUMNS];
         for offset in (0..high).step_by(ROWS) {
             let count = ROWS.min(high - offset);
             let sums = &mut sums[offset * COLUMNS..(offset + count) * COLUMNS];
-            left.add(row + offset, count, first, panel, sums, first > 0);
+            left.add(row + offset, count, first, panel, sums, add || first > 0);
         }
     }
+}
+
+/// The sums of contiguous rows and of one panel, in rows of [`COLUMNS`], on the calling thread.
+///
+/// # Panics
+/// A row has an odd number of numbers, or not as many as the panel.
+pub(crate) fn rows_with_panel(left: Bf16Matrix<'_>, panel: &[u32], sums: &mut [f32]) {
+    assert!(!left.turned && left.columns == 2 * (panel.len() / COLUMNS), "rows of whole pairs");
+    tile(&Left::Rows(left), 0, left.rows, panel, sums, false);
+}
+
+/// Adds to `sums`, in rows of [`COLUMNS`], those of one panel's columns as the rows of a transpose, and of another panel: on
+/// the calling thread.
+pub(crate) fn add_panel_with_panel(left: &[u32], panel: &[u32], sums: &mut [f32]) {
+    tile(&Left::Panel(left), 0, sums.len() / COLUMNS, panel, sums, true);
 }
 
 /// The same by products in f32.

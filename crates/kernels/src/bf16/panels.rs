@@ -7,20 +7,20 @@ use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
 /// Columns of a panel: four registers of 16 pairs.
-pub(super) const COLUMNS: usize = 64;
+pub(crate) const COLUMNS: usize = 64;
 /// Pairs that one task lays out.
 const PAIRS: usize = 64;
 
 /// A matrix `[inner, columns]` in panels of [`COLUMNS`] columns: `[panel, pair, column]`, where a pair is two numbers of
 /// a column, one below the other, the upper one in the lower half of 32 bits. What the matrix does not fill is 0.
 #[derive(Debug)]
-pub(super) struct Panels {
+pub(crate) struct Panels {
     words: Vec<u32>,
     pairs: usize,
 }
 
 impl Panels {
-    pub(super) fn new(matrix: Bf16Matrix<'_>) -> Self {
+    pub(crate) fn new(matrix: Bf16Matrix<'_>) -> Self {
         let Bf16Matrix { data, rows: inner, columns, turned } = matrix;
         let pairs = inner.div_ceil(2);
         let count = columns.div_ceil(COLUMNS) * pairs * COLUMNS;
@@ -47,21 +47,30 @@ impl Panels {
         Self { words, pairs }
     }
 
-    /// Pairs of a column.
-    pub(super) fn pairs(&self) -> usize {
-        self.pairs
+    /// All pairs of a panel: `[pair, column]`.
+    pub(crate) fn panel(&self, panel: usize) -> &[u32] {
+        &self.words[panel * self.pairs * COLUMNS..][..self.pairs * COLUMNS]
     }
 
-    /// `pairs` pairs of a panel from `first` on: `[pair, column]`.
-    pub(super) fn part(&self, panel: usize, first: usize, pairs: usize) -> &[u32] {
-        let from = (panel * self.pairs + first) * COLUMNS;
-        &self.words[from..from + pairs * COLUMNS]
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.words.len() / (self.pairs * COLUMNS).max(1)
     }
 
     /// All words from `pair` of `column` on; the next column's is the next word, the next pair's [`COLUMNS`] further.
     pub(super) fn from(&self, column: usize, pair: usize) -> &[u32] {
         &self.words[(column / COLUMNS * self.pairs + pair) * COLUMNS + column % COLUMNS..]
     }
+}
+
+/// One panel of rows `stride` apart: `wide` columns from `first` on, in words that are used again.
+pub(crate) fn lay_out_strip(x: &[bf16], stride: usize, first: usize, wide: usize, words: &mut Vec<u32>) {
+    let rows = x.len() / stride;
+    words.resize(rows.div_ceil(2) * COLUMNS, 0);
+    if wide < COLUMNS {
+        words.fill(0);
+    }
+    pair_rows(&x[first..], stride, rows, wide, words);
 }
 
 /// Two numbers of a column.

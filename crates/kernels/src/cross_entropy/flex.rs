@@ -10,11 +10,6 @@ fn rows_of_task(classes: usize) -> usize {
     GRAIN.div_ceil(classes)
 }
 
-/// The tasks of so many rows, forward and backward.
-pub(crate) fn tasks(rows: usize, classes: usize) -> usize {
-    rows.div_ceil(rows_of_task(classes))
-}
-
 /// The loss of each row, and the log of each row's sum of exp(logits).
 pub(super) fn forward<T: Number>(logits: &[T], classes: usize, targets: &[usize]) -> (Vec<f32>, Vec<f32>) {
     let mut losses = vec![0.0; targets.len()];

@@ -12,9 +12,9 @@
 
 #[cfg(feature = "gpu")]
 mod cube;
-pub(crate) mod flex;
+mod flex;
 mod gradient;
-mod reference;
+pub(crate) mod reference;
 
 use crate::autodiff::{self, CpuTensor};
 use crate::precision::widened;

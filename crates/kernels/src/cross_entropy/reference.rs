@@ -2,7 +2,7 @@
 
 use burn::tensor::{Int, Tensor};
 
-pub(super) fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+pub(crate) fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     // The maximum only keeps exp in range; the value does not depend on it, so neither does the gradient.
     let largest = logits.clone().detach().max_dim(1);
     let sum = (logits.clone() - largest.clone()).exp().sum_dim(1);

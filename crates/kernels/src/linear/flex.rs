@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 /// Weights `[in, out]`, as rows or as the transpose of rows.
 #[derive(Clone, Debug)]
-pub(super) struct Weights {
+pub(crate) struct Weights {
     /// What lies contiguously: `[in, out]`, or `[out, in]` if turned.
     rows: FlexTensor,
     turned: bool,
@@ -17,42 +17,48 @@ pub(super) struct Weights {
 
 impl Weights {
     /// Copied only if neither they nor their transpose lie contiguously.
-    pub(super) fn new(weights: &FlexTensor) -> Self {
+    pub(crate) fn new(weights: &FlexTensor) -> Self {
         let transpose = weights.transpose(0, 1);
         let turned = weights.as_slice::<f32>().is_none() && transpose.as_slice::<f32>().is_some();
         Self { rows: compact(if turned { transpose } else { weights.clone() }), turned }
     }
 
-    fn values(&self) -> Cow<'_, [f32]> {
+    pub(crate) fn values(&self) -> Cow<'_, [f32]> {
         values(&self.rows)
     }
 
     /// `[in, out]` on the values.
-    fn matrix<'a>(&self, values: &'a [f32]) -> Matrix<'a> {
+    pub(crate) fn matrix<'a>(&self, values: &'a [f32]) -> Matrix<'a> {
         let [rows, columns] = self.rows.layout().shape().dims();
         let matrix = Matrix::new(values, rows, columns, columns);
         if self.turned { matrix.transposed() } else { matrix }
     }
 
     /// The values in bf16.
-    pub(super) fn halves(&self) -> FlexTensor {
+    pub(crate) fn halves(&self) -> FlexTensor {
         rounded_tensor(self.rows.clone())
     }
 
     /// `[in, out]` on the values in bf16.
-    pub(super) fn of_halves<'a>(&self, halves: &'a [bf16]) -> Bf16Matrix<'a> {
+    pub(crate) fn of_halves<'a>(&self, halves: &'a [bf16]) -> Bf16Matrix<'a> {
         let [rows, columns] = self.rows.layout().shape().dims();
         let matrix = Bf16Matrix::new(halves, rows, columns);
         if self.turned { matrix.transposed() } else { matrix }
     }
 
     /// Whether they lie as the transpose of rows.
-    pub(super) fn is_turned(&self) -> bool {
+    pub(crate) fn is_turned(&self) -> bool {
         self.turned
     }
 
+    /// Inputs and outputs.
+    pub(crate) fn sizes(&self) -> [usize; 2] {
+        let [rows, columns] = self.rows.layout().shape().dims();
+        if self.turned { [columns, rows] } else { [rows, columns] }
+    }
+
     pub(super) fn outputs(&self) -> usize {
-        self.rows.layout().shape().dims::<2>()[usize::from(!self.turned)]
+        self.sizes()[1]
     }
 }
 

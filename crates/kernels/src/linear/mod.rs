@@ -24,8 +24,9 @@
 mod flex;
 mod gradient;
 mod half;
-mod reference;
+pub(crate) mod reference;
 
+pub(crate) use flex::Weights;
 pub(crate) use half::{bf16_into_stream, bf16_linear};
 
 use crate::autodiff::{self, CpuTensor};
@@ -52,7 +53,7 @@ pub fn linear(x: Tensor<3>, weight: Tensor<2>, onto: Option<Tensor<3>>) -> Tenso
     let shape = [batch, length, outputs];
     let (x, weight, onto) = (CpuTensor::new(x), CpuTensor::new(weight), onto.map(CpuTensor::new));
     let x_values = autodiff::compact(x.data().clone());
-    let weights = flex::Weights::new(weight.data());
+    let weights = Weights::new(weight.data());
     let added = onto.as_ref().map(|onto| autodiff::values(onto.data()));
     let output =
         flex::forward(&autodiff::values(&x_values), [batch * length, width], &weights, added.as_deref());

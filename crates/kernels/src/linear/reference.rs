@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-pub(super) fn linear(x: Tensor<3>, weight: Tensor<2>, onto: Option<Tensor<3>>) -> Tensor<3> {
+pub(crate) fn linear(x: Tensor<3>, weight: Tensor<2>, onto: Option<Tensor<3>>) -> Tensor<3> {
     let [batch, length, inputs] = x.dims();
     let outputs = weight.dims()[1];
     let product = x.reshape([batch * length, inputs]).matmul(weight).reshape([batch, length, outputs]);

@@ -5,7 +5,10 @@
 
 mod direct;
 mod rows;
+mod shared;
 mod transpose;
+
+pub(crate) use shared::{STRIP, SharedMatrix};
 
 use crate::buffers::computed;
 use crate::simd::LANES;
@@ -229,7 +232,9 @@ fn product_with_panels(left: Matrix<'_>, right: Matrix<'_>, high: usize, onto: O
         let row = tile * high;
         let left = left.part((row, 0), high.min(rows - row), inner);
         // SAFETY: tiles do not overlap and lie inside the buffer.
-        unsafe { rows::product_of_rows(&start, row, columns, left, &panels, onto) };
+        unsafe {
+            rows::product_of_rows(&start, row, columns, left, &panels, onto.map(<[f32]>::as_ptr));
+        };
     });
     // SAFETY: the tiles cover the buffer, and each was written.
     unsafe { out.set_len(rows * columns) };
@@ -253,6 +258,11 @@ pub(crate) struct Start<T>(*mut T);
 impl<T> Start<T> {
     /// The buffer of an empty vector.
     pub(crate) fn new(buffer: &mut Vec<T>) -> Self {
+        Self(buffer.as_mut_ptr())
+    }
+
+    /// A buffer of which something has been written.
+    fn at_first(buffer: &mut [T]) -> Self {
         Self(buffer.as_mut_ptr())
     }
 

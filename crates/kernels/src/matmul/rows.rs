@@ -8,11 +8,12 @@
 
 use super::{Matrix, Start, transpose};
 use crate::buffers::written;
+use std::borrow::Cow;
 use std::mem::MaybeUninit;
 use std::sync::LazyLock;
 
 /// Columns of a panel: four registers.
-const COLUMNS: usize = 64;
+pub(super) const COLUMNS: usize = 64;
 /// Rows that are summed at once: with four registers a row, 24 of 32.
 const ROWS: usize = 6;
 /// Numbers of a row whose products are summed in registers. With 1,024 a step at width 256 takes 1% longer.
@@ -30,14 +31,14 @@ pub(super) fn applies() -> bool {
 }
 
 /// A matrix `[inner, columns]` in panels of [`COLUMNS`] columns: `[panel, inner, column]`. What the matrix does not fill is 0.
-pub(super) struct Panels {
-    numbers: Vec<f32>,
+pub(super) struct Panels<'a> {
+    numbers: Cow<'a, [f32]>,
     inner: usize,
 }
 
-impl Panels {
+impl<'a> Panels<'a> {
     /// Of contiguous rows, or of the transpose of such.
-    pub(super) fn new(matrix: Matrix<'_>) -> Self {
+    pub(super) fn new(matrix: Matrix<'_>) -> Panels<'static> {
         let Matrix { rows: inner, columns, strides, .. } = matrix;
         let size = inner * COLUMNS;
         let numbers = written(columns.div_ceil(COLUMNS) * size, size, |panel, out| {
@@ -54,7 +55,12 @@ impl Panels {
                 transpose(part.data, part.columns, inner, strides.1, out, COLUMNS);
             }
         });
-        Self { numbers, inner }
+        Panels { numbers: Cow::Owned(numbers), inner }
+    }
+
+    /// A matrix of [`COLUMNS`] columns in contiguous rows, which is one panel as it lies.
+    pub(super) fn of_one(numbers: &'a [f32]) -> Self {
+        Self { numbers: Cow::Borrowed(numbers), inner: numbers.len() / COLUMNS }
     }
 
     /// `count` rows of a panel from `first` on.
@@ -63,18 +69,19 @@ impl Panels {
     }
 }
 
-/// `left * right`, or `onto + left * right`, for contiguous rows of `left`; the rows of out and `onto` lie `columns` apart.
+/// `left * right`, or that added to numbers that begin at `onto`, for contiguous rows of `left`; the rows of out and `onto` lie
+/// `columns` apart.
 ///
 /// # Safety
 /// Nothing else uses the rows from `row` on, as many as `left` has, of the buffer that begins at `out`. It has `columns`
-/// columns, as `onto` and the matrix in panels.
+/// columns, as the matrix in panels and what begins at `onto`, which has the same rows and may be the same buffer.
 pub(super) unsafe fn product_of_rows(
     out: &Start<f32>,
     row: usize,
     columns: usize,
     left: Matrix<'_>,
-    right: &Panels,
-    onto: Option<&[f32]>,
+    right: &Panels<'_>,
+    onto: Option<*const f32>,
 ) {
     assert!(left.strides.1 == 1 && left.columns == right.inner);
     for first in (0..right.inner).step_by(INNER) {
@@ -87,10 +94,9 @@ pub(super) unsafe fn product_of_rows(
                 let from = &left.data[offset * left.strides.0 + first..];
                 assert!(from.len() >= (high - 1) * left.strides.0 + count);
                 let place = (row + offset) * columns + column;
-                // SAFETY: the place lies inside the buffer, as the caller promises.
-                let to = unsafe { out.at(place) };
-                let before =
-                    if first > 0 { Some(to.cast_const()) } else { onto.map(|onto| onto[place..].as_ptr()) };
+                // SAFETY: the place lies inside both buffers, as the caller promises.
+                let (to, onto) = unsafe { (out.at(place), onto.map(|onto| onto.add(place))) };
+                let before = if first > 0 { Some(to.cast_const()) } else { onto };
                 let block = Block {
                     left: from.as_ptr(),
                     step: left.strides.0,

@@ -10,7 +10,7 @@ use crate::segment_memory::SegmentMemory;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result};
-use longwave_kernels::{self as kernels, Precision, cross_entropy};
+use longwave_kernels::{self as kernels, Precision, head_loss, head_losses, head_scores};
 use longwave_position::encoding::Rows;
 use longwave_position::layout::TextLayout;
 use longwave_position::{Init, PositionConfig, Positions, Reading};
@@ -191,8 +191,27 @@ impl Gpt {
 
     /// Logits `[batch, length, vocab_size]` of hidden states `[batch, length, width]`, in the precision of the model.
     pub fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
-        let head = self.head.as_ref().map_or_else(|| self.embedding.val().transpose(), Param::val);
-        self.precision.linear(hidden, head)
+        self.precision.linear(hidden, self.head_weight())
+    }
+
+    /// `[width, vocab_size]`.
+    fn head_weight(&self) -> Tensor<2> {
+        self.head.as_ref().map_or_else(|| self.embedding.val().transpose(), Param::val)
+    }
+
+    /// The loss of hidden states `[batch, length, width]`, `[1]`: the mean over all targets `[batch, length]` in nats, or
+    /// with weights of that shape the sum of all losses, each times its weight.
+    ///
+    /// Where the single losses are not wanted, this is the loss to differentiate: it never holds all logits.
+    pub fn loss_of(
+        &self,
+        hidden: Tensor<3>,
+        targets: Tensor<2, Int>,
+        weights: Option<Tensor<2>>,
+    ) -> Tensor<1> {
+        let count = targets.shape().num_elements();
+        let weights = weights.map(|weights| weights.reshape([count]));
+        head_loss(hidden, self.head_weight(), targets.reshape([count]), weights, self.precision)
     }
 
     /// The loss of each target in nats, `[batch, targets]`, for the rows `scored` of the pass.
@@ -206,8 +225,8 @@ impl Gpt {
     /// `[batch, length, width]`.
     pub fn nll_of(&self, hidden: Tensor<3>, targets: Tensor<2, Int>, scored: Range<usize>) -> Tensor<2> {
         let [batch, count] = targets.dims();
-        let logits = self.scored_logits(hidden, scored);
-        cross_entropy(logits, targets.reshape([batch * count])).reshape([batch, count])
+        let (hidden, targets) = (rows_of(hidden, scored), targets.reshape([batch * count]));
+        head_losses(hidden, self.head_weight(), targets, self.precision).reshape([batch, count])
     }
 
     /// The loss of each target in nats, and the token that the model held most likely in its place (the
@@ -227,16 +246,14 @@ impl Gpt {
             Place::Input(_) => stop(),
             _ => Ok(()),
         };
-        let logits = self.scored_logits(self.hidden_watched(pass, &mut before_blocks)?, scored);
-        let guesses = logits.clone().argmax(1).reshape([batch, count]);
-        Ok((cross_entropy(logits, targets.reshape([batch * count])).reshape([batch, count]), guesses))
+        let hidden = rows_of(self.hidden_watched(pass, &mut before_blocks)?, scored);
+        let targets = targets.reshape([batch * count]);
+        let (losses, guesses) = head_scores(hidden, self.head_weight(), targets, self.precision);
+        Ok((losses.reshape([batch, count]), guesses.reshape([batch, count])))
     }
+}
 
-    /// Logits `[batch * scored, vocab_size]` of the rows `scored` of hidden states; the others need none.
-    fn scored_logits(&self, hidden: Tensor<3>, scored: Range<usize>) -> Tensor<2> {
-        let hidden = if scored.len() == hidden.dims()[1] { hidden } else { hidden.slice_dim(1, scored) };
-        let logits = self.logits(hidden);
-        let [batch, count, vocab] = logits.dims();
-        logits.reshape([batch * count, vocab])
-    }
+/// The rows `scored` of hidden states; the others need no logits.
+fn rows_of(hidden: Tensor<3>, scored: Range<usize>) -> Tensor<3> {
+    if scored.len() == hidden.dims()[1] { hidden } else { hidden.slice_dim(1, scored) }
 }

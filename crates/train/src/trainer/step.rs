@@ -11,7 +11,7 @@ use crate::schedule::Schedule;
 use crate::segment_memory;
 use burn::tensor::{Int, Tensor};
 use longwave_core::Result;
-use longwave_kernels::{accumulate, mean, sums_of_squares};
+use longwave_kernels::{accumulate, sums_of_squares};
 use longwave_model::{Dropout, Pass, SegmentMemory};
 
 /// The results of the passes over a batch.
@@ -146,12 +146,10 @@ impl Trainer<'_> {
         targets: Tensor<2, Int>,
         weights: Option<Tensor<2>>,
     ) -> Tensor<1> {
-        let config = self.config();
-        let nll = self.model().nll_of(hidden, targets, 0..config.length); // [micro batch, length]
-        match weights {
-            None => mean(nll).div_scalar(config.accumulation as f64),
-            Some(weights) => longwave_kernels::sum(nll * weights),
-        }
+        // Weights are shares of the whole batch, the mean is one of the part.
+        let is_mean = weights.is_none();
+        let loss = self.model().loss_of(hidden, targets, weights);
+        if is_mean { loss.div_scalar(self.config().accumulation as f64) } else { loss }
     }
 
     /// The losses and the gradients of the next step's batch, those of what is trained, and the memories after it; `None`

@@ -2,7 +2,6 @@
 
 use super::*;
 use longwave_kernels::device::{Counts, counted};
-use longwave_kernels::mean;
 
 /// Kernels that a step may launch for each block, forward and backward, and besides.
 const OF_BLOCK: [usize; 2] = [11, 12];
@@ -17,7 +16,10 @@ fn of_step(layers: usize, device: &Device) -> [Counts; 3] {
     let model = Gpt::new(&resolved, &position, &Init::new(7, &tracked)).unwrap();
     let config = TrainConfig { length: TRAIN, steps: STEPS, ..TrainConfig::default() };
     let mut optimizer = Optimizer::new(&parameters::list(&model), device);
-    let (loss, forward) = counted(|| mean(nll(&model, None, 0, TRAIN, &tracked)));
+    let (loss, forward) = counted(|| {
+        let (hidden, targets) = hidden(&model, None, 0, TRAIN, &tracked);
+        model.loss_of(hidden, targets, None)
+    });
     let (gradients, backward) = counted(|| parameters::gradients(&model, &mut loss.backward()));
     let (_, update) = counted(|| {
         let scale = clipping(sums_of_squares(&gradients), config.clip);

@@ -16,7 +16,7 @@ mod launches;
 mod program;
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use common::training;
 use longwave_core::random::Stream;
 use longwave_kernels::{Attention, DeviceChoice, attention, device, sums_of_squares};
@@ -86,6 +86,18 @@ fn tokens(seed: u64, batch: usize, length: usize) -> Vec<Vec<u32>> {
 }
 
 fn nll(model: &Gpt, extension: Option<&str>, seed: u64, length: usize, device: &Device) -> Tensor<2> {
+    let (hidden, targets) = hidden(model, extension, seed, length, device);
+    model.nll_of(hidden, targets, 0..length)
+}
+
+/// What a model makes of drawn tokens, and those that follow them.
+fn hidden(
+    model: &Gpt,
+    extension: Option<&str>,
+    seed: u64,
+    length: usize,
+    device: &Device,
+) -> (Tensor<3>, Tensor<2, Int>) {
     let batch = 2;
     let rows = tokens(seed, batch, length);
     let flat =
@@ -104,7 +116,7 @@ fn nll(model: &Gpt, extension: Option<&str>, seed: u64, length: usize, device: &
         reading: &reading,
         dropout: None,
     };
-    model.nll(&pass, upload(&flat(1), [batch, length], device), 0..length)
+    (model.hidden(&pass), upload(&flat(1), [batch, length], device))
 }
 
 fn model(encoding: &str, device: &Device) -> Gpt {

@@ -11,7 +11,7 @@
 //! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
 
 #[cfg(feature = "gpu")]
-mod cube;
+pub(crate) mod cube;
 mod flex;
 mod gradient;
 pub(crate) mod reference;

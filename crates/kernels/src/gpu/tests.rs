@@ -33,6 +33,8 @@ const KERNELS: &[&str] = &[
     "swiglu_gradient_kernel",
     "loss_kernel",
     "loss_gradient_kernel",
+    "head_kernel",
+    "weighted_head_kernel",
     "dropout_kernel",
     "sum_kernel",
     "fill_kernel",

@@ -1,16 +1,18 @@
 //! The output head and its loss: the product of hidden states and weights, and the negative log-likelihood of targets under
 //! it, without ever holding all logits.
 //!
-//! **Fused:** the product, [`cross_entropy`](crate::cross_entropy()) and the sum or mean of the losses. Since the result is one number, the gradients
-//! are computed with it, for the gradient 1, and multiplied by the true one in the backward pass (as Liger Kernel does: Hsu
-//! et al. 2024, arXiv:2410.10989; Wijmans et al. 2024, arXiv:2411.09009, compute the logits twice instead). Rows of weight
-//! 0 get no logits. Where no gradient is wanted, no logits outlive their tile.
+//! **Fused:** the product, [`cross_entropy`] and the sum or mean of the losses. Since the result is one number, the
+//! gradients are computed with it, for the gradient 1, and multiplied by the true one in the backward pass (as Liger Kernel
+//! does: Hsu et al. 2024, arXiv:2410.10989; Wijmans et al. 2024, arXiv:2411.09009, compute the logits twice instead). Rows
+//! of weight 0 get no logits on the CPU. Where no gradient is wanted, no logits outlive their tile.
 //!
 //! **Kept for the backward pass:** the gradients of the hidden states and of the weights, which it hands out.
 //!
 //! **Bytes:** for r rows of width w and c classes at least `4 (2 r w + 2 w c)`: hidden states, weights and their gradients.
-//! The logits and their gradient, which [`linear`](crate::linear()) and [`cross_entropy`](crate::cross_entropy()) write and read as `4 r c` each
-//! several times, are those of one block, 12 MiB of 4,096 classes.
+//! The logits and their gradient, which [`linear`] and [`cross_entropy`] write and read as `4 r c` each several times, are
+//! those of one block: 13 MiB with 4,096 classes. Alone, with the system's allocator, it takes 0.79 times as long as those
+//! two with 4,096 rows of width 256 and as many classes, in bf16 0.73 times, and where only losses and guesses are read 0.65
+//! and 0.45 times (Zen 4). A whole step of the program takes as long as before, within the noise.
 //!
 //! **How, on the CPU:** weights are laid out once for all tiles, as they are and transposed. A tile of rows is one task: its
 //! logits, in the second cache, become their gradient in place, and that the gradient of the tile's hidden states. After a
@@ -18,8 +20,15 @@
 //! are brought into the order of the weights at the end. `half.rs` has the products of bf16, and what is rounded there is
 //! what [`Precision`] says: logits, their gradient, and both gradients in the end.
 //!
-//! Elsewhere, and in f16, it is the linear map and the loss one after the other.
+//! **Tried, and as fast:** tiles of 24 to 64 rows, and blocks of 8 to 32 of them.
+//!
+//! `cube/` says how it is done on the GPU, in f32. Elsewhere it is the linear map and the loss one after the other.
+//!
+//! [`linear`]: crate::linear()
+//! [`cross_entropy`]: crate::cross_entropy()
 
+#[cfg(feature = "gpu")]
+mod cube;
 mod flex;
 mod gradient;
 mod half;
@@ -36,6 +45,9 @@ use burn_flex::FlexTensor;
 use flex::{Outcome, Task, compute};
 use half::Half;
 use products::{Wide, gathered, scattered};
+
+/// Bytes of logits that exist at once, 64 MiB, where they are not tiles on the CPU; at least those of one row.
+const LOGITS_BYTES: usize = 1 << 26;
 
 /// The sum of the losses of all targets in nats, each times its weight, or without weights their mean: `[1]`.
 ///
@@ -60,6 +72,11 @@ pub fn head_loss(
         "head_loss: the number of weights"
     );
     let weights = weights.map(Tensor::without_autodiff);
+    #[cfg(feature = "gpu")]
+    if runs_on_gpu(&hidden, &weight, precision) {
+        let at_once = reference::rows_of_block(weight.dims()[1]);
+        return cube::head_loss(hidden, weight, targets, weights, at_once);
+    }
     if !is_fused(&hidden, &weight, precision) {
         return reference::loss(reference::losses(hidden, weight, targets, precision), weights);
     }
@@ -152,6 +169,15 @@ fn is_fused(hidden: &Tensor<3>, weight: &Tensor<2>, precision: Precision) -> boo
     precision != Precision::F16
         && autodiff::cpu_kernel_applies(hidden)
         && autodiff::cpu_kernel_applies(weight)
+        && hidden.shape().num_elements() > 0
+}
+
+#[cfg(feature = "gpu")]
+fn runs_on_gpu(hidden: &Tensor<3>, weight: &Tensor<2>, precision: Precision) -> bool {
+    precision == Precision::F32
+        && autodiff::gpu_kernel_applies(hidden)
+        && autodiff::gpu_kernel_applies(weight)
+        && crate::cross_entropy::cube::supports(weight)
         && hidden.shape().num_elements() > 0
 }
 

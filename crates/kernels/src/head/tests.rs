@@ -8,14 +8,14 @@ use burn::tensor::{DType, Device};
 const SHAPES: [[usize; 4]; 5] =
     [[1, 1, 1, 1], [1, 1, 5, 3], [2, 37, 7, 65], [3, 50, 66, 128], [2, 450, 6, 131]];
 
-fn targets(rows: usize, classes: usize, device: &Device) -> Tensor<1, Int> {
+pub(crate) fn targets(rows: usize, classes: usize, device: &Device) -> Tensor<1, Int> {
     let targets: Vec<i64> = (0..rows).map(|row| ((row * 7 + 3) % classes).cast_signed() as i64).collect();
     Tensor::from_data(TensorData::new(targets, [rows]), device)
 }
 
 /// What rows are weighted by.
 #[derive(Clone, Copy, Debug)]
-enum Weighting {
+pub(crate) enum Weighting {
     Mean,
     /// A share for each row, of which some are 0.
     Some,
@@ -23,10 +23,10 @@ enum Weighting {
     Nothing,
 }
 
-const WEIGHTINGS: [Weighting; 3] = [Weighting::Mean, Weighting::Some, Weighting::Nothing];
+pub(crate) const WEIGHTINGS: [Weighting; 3] = [Weighting::Mean, Weighting::Some, Weighting::Nothing];
 
 impl Weighting {
-    fn weights(self, rows: usize, device: &Device) -> Option<Tensor<1>> {
+    pub(crate) fn weights(self, rows: usize, device: &Device) -> Option<Tensor<1>> {
         let share = |row: usize| if row % 3 == 1 { 0.0 } else { (row % 5 + 1) as f32 / rows as f32 };
         match self {
             Self::Mean => None,
@@ -38,7 +38,7 @@ impl Weighting {
 
 /// Hidden states with their first two dimensions swapped, so that they do not lie contiguously; weights as they lie or as
 /// the transpose of how they lie.
-fn inputs(
+pub(crate) fn inputs(
     given: &[Tensor<1>],
     [batch, length, width, classes]: [usize; 4],
     turned: bool,
@@ -50,7 +50,7 @@ fn inputs(
     (hidden, weight)
 }
 
-fn given([batch, length, width, classes]: [usize; 4]) -> [Vec<f32>; 2] {
+pub(crate) fn given([batch, length, width, classes]: [usize; 4]) -> [Vec<f32>; 2] {
     [numbers(1, batch * length * width), numbers(2, width * classes)]
 }
 
@@ -67,7 +67,7 @@ fn fused(
     head_loss(hidden, weight, targets(rows, shape[3], &device), weights, precision)
 }
 
-fn plain(given: &[Tensor<1>], shape: [usize; 4], turned: bool, weighting: Weighting) -> Tensor<1> {
+pub(crate) fn plain(given: &[Tensor<1>], shape: [usize; 4], turned: bool, weighting: Weighting) -> Tensor<1> {
     let (hidden, weight) = inputs(given, shape, turned);
     let (device, rows) = (given[0].device(), shape[0] * shape[1]);
     let logits = crate::linear::reference::linear(hidden, weight, None).reshape([rows, shape[3]]);

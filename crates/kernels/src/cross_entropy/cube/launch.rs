@@ -14,7 +14,7 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 
 /// Whether the kernels can compute this on the device that the logits lie on.
-pub(in crate::cross_entropy) fn supports(logits: &Tensor<2>) -> bool {
+pub(crate) fn supports(logits: &Tensor<2>) -> bool {
     let units = client(logits).map_or(0, |client| client.properties().hardware.max_units_per_cube);
     units as usize >= UNITS && logits.dims()[0] > 0
 }

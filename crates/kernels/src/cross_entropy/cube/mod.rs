@@ -14,13 +14,14 @@ mod launch;
 #[cfg(test)]
 mod tests;
 
-pub(super) use launch::{cross_entropy, supports};
+pub(super) use launch::cross_entropy;
+pub(crate) use launch::supports;
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 /// Units of a cube.
-const UNITS: usize = 64;
+pub(crate) const UNITS: usize = 64;
 
 /// The sum of some exponentials, relative to that of the highest exponent.
 #[derive(CubeType, Clone, Copy)]
@@ -50,24 +51,10 @@ fn largest<N: Size>(x: Vector<f32, N>) -> f32 {
     largest
 }
 
-/// The loss of each row, and the logarithm of its sum of exponentials. A target that is no class has the loss
-/// `nan` (which WGSL knows no word for).
-#[cube(launch, launch_unchecked, address_type = "dynamic")]
-fn loss_kernel<N: Size>(
-    logits: &[Vector<f32, N>],
-    targets: &[i32],
-    losses: &mut [f32],
-    log_sums: &mut [f32],
-    rows: usize,
-    nan: f32,
-    #[comptime] vectors: usize,
-) {
-    let row = CUBE_POS;
-    if row >= rows {
-        terminate!();
-    }
+/// The sum of a row's exponentials, for all units of its cube.
+#[cube]
+fn row_sum<N: Size>(logits: &[Vector<f32, N>], from: usize, #[comptime] vectors: usize) -> Sum {
     let unit = UNIT_POS as usize;
-    let from = row * vectors;
     let mut own = Sum { highest: logits[from].extract(0usize), total: f32::new(0.0) };
     let mut at = unit;
     while at < vectors {
@@ -93,22 +80,64 @@ fn loss_kernel<N: Size>(
             totals[unit] = both.total;
         }
     }
-    if unit == 0 {
-        let log_sum = highs[0] + totals[0].ln();
-        log_sums[row] = log_sum;
-        let size = N::value();
-        let target = targets[row];
-        let known = target >= 0 && target < comptime!((vectors * size) as i32);
-        let class = select(known, target, 0) as usize;
-        let vector = logits[from + class / size];
-        let mut picked = nan;
-        #[unroll]
-        for lane in 0..size {
-            if known && class % size == lane {
-                picked = vector.extract(lane);
-            }
+    sync_cube();
+    Sum { highest: highs[0], total: totals[0] }
+}
+
+/// The logarithm of the sum of a row's exponentials, for all units of its cube.
+#[cube]
+pub(crate) fn row_log_sum<N: Size>(
+    logits: &[Vector<f32, N>],
+    from: usize,
+    #[comptime] vectors: usize,
+) -> f32 {
+    let sum = row_sum::<N>(logits, from, vectors);
+    sum.highest + sum.total.ln()
+}
+
+/// The logit of a row's target; `nan` (which WGSL knows no word for) where that is no class.
+#[cube]
+pub(crate) fn picked<N: Size>(
+    logits: &[Vector<f32, N>],
+    from: usize,
+    target: i32,
+    nan: f32,
+    #[comptime] vectors: usize,
+) -> f32 {
+    let size = N::value();
+    let known = target >= 0 && target < comptime!((vectors * size) as i32);
+    let class = select(known, target, 0) as usize;
+    let vector = logits[from + class / size];
+    let mut picked = nan;
+    #[unroll]
+    for lane in 0..size {
+        if known && class % size == lane {
+            picked = vector.extract(lane);
         }
-        losses[row] = log_sum - picked;
+    }
+    picked
+}
+
+/// The loss of each row, and the logarithm of its sum of exponentials. A target that is no class has the loss `nan`.
+#[cube(launch, launch_unchecked, address_type = "dynamic")]
+fn loss_kernel<N: Size>(
+    logits: &[Vector<f32, N>],
+    targets: &[i32],
+    losses: &mut [f32],
+    log_sums: &mut [f32],
+    rows: usize,
+    nan: f32,
+    #[comptime] vectors: usize,
+) {
+    let row = CUBE_POS;
+    if row >= rows {
+        terminate!();
+    }
+    let from = row * vectors;
+    let log_sum = row_log_sum::<N>(logits, from, vectors);
+    if UNIT_POS == 0 {
+        log_sums[row] = log_sum;
+        losses[row] = log_sum - picked::<N>(logits, from, targets[row], nan, vectors);
     }
 }
 
@@ -128,10 +157,23 @@ fn loss_gradient_kernel<N: Size>(
     }
     let row = ABSOLUTE_POS / vectors;
     let given = gradient[row];
-    let mut value = (logits[ABSOLUTE_POS] - Vector::new(log_sums[row])).exp() * Vector::new(given);
+    let x = logits[ABSOLUTE_POS];
+    slope[ABSOLUTE_POS] = weighted_slope::<N>(x, log_sums[row], given, targets[row], ABSOLUTE_POS % vectors);
+}
+
+/// The gradient of the logits of one vector of a row: `given * (softmax - one-hot)`.
+#[cube]
+pub(crate) fn weighted_slope<N: Size>(
+    x: Vector<f32, N>,
+    log_sum: f32,
+    given: f32,
+    target: i32,
+    at: usize,
+) -> Vector<f32, N> {
+    let mut value = (x - Vector::new(log_sum)).exp() * Vector::new(given);
     let size = N::value();
-    let class = targets[row] as usize;
-    if class / size == ABSOLUTE_POS % vectors {
+    let class = target as usize;
+    if class / size == at {
         #[unroll]
         for lane in 0..size {
             if class % size == lane {
@@ -139,5 +181,5 @@ fn loss_gradient_kernel<N: Size>(
             }
         }
     }
-    slope[ABSOLUTE_POS] = value;
+    value
 }

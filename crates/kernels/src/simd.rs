@@ -82,6 +82,15 @@ pub(crate) trait Number: Copy + Send + Sync {
 
     /// The nearest number of this type.
     fn round(x: f32) -> Self;
+
+    /// The nearest numbers to the first of x times a factor, as many as there are places.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+    fn round_scaled(x: &[f32], factor: f32, out: &mut [Self]) {
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = Self::round(x * factor);
+        }
+    }
 }
 
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]

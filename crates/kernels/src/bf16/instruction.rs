@@ -52,6 +52,23 @@ pub(super) unsafe fn round_all(x: &[f32], out: &mut [MaybeUninit<bf16>]) {
     }
 }
 
+/// See [`Number::round_scaled`](crate::simd::Number::round_scaled).
+///
+/// # Safety
+/// As for [`round_all`].
+#[target_feature(enable = "avx512f,avx512bf16")]
+pub(super) unsafe fn round_scaled(x: &[f32], factor: f32, out: &mut [bf16]) {
+    let (x, x_rest) = x[..out.len()].as_chunks::<LANES>();
+    let (out, out_rest) = out.as_chunks_mut::<LANES>();
+    for (out, x) in out.iter_mut().zip(x) {
+        // SAFETY: 16 numbers are written.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), rounded(&x.map(|x| x * factor))) };
+    }
+    for (out, x) in out_rest.iter_mut().zip(x_rest) {
+        *out = round(x * factor);
+    }
+}
+
 /// See [`super::slices::round_to_f32`].
 ///
 /// # Safety

@@ -46,6 +46,15 @@ impl Number for bf16 {
     fn round(x: f32) -> Self {
         round(x)
     }
+
+    fn round_scaled(x: &[f32], factor: f32, out: &mut [Self]) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if instruction::applies() {
+            // SAFETY: the processor has the instruction.
+            return unsafe { instruction::round_scaled(x, factor, out) };
+        }
+        round_each_scaled(x, factor, out);
+    }
 }
 
 /// The first numbers of x, as many as there are places.
@@ -100,6 +109,12 @@ vectorised! {
         }
     }
 
+    fn round_each_scaled(x: &[f32], factor: f32, out: &mut [bf16]) {
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = round(x * factor);
+        }
+    }
+
     /// In f32, the first numbers of x, as many as there are places.
     fn widen_into(x: &[bf16], out: &mut [MaybeUninit<f32>]) {
         let x = &x[..out.len()];
@@ -138,6 +153,12 @@ mod tests {
             // SAFETY: both hold numbers from the start.
             let [own, plain] = [own, plain].map(|x| unsafe { x.assume_init() }.to_bits());
             assert_eq!(own, plain, "{x}");
+        }
+        let [mut own, mut plain] = [(); 2].map(|()| vec![bf16::ZERO; x.len()]);
+        bf16::round_scaled(&x, -0.75, &mut own);
+        round_each_scaled(&x, -0.75, &mut plain);
+        for ((own, plain), x) in own.iter().zip(&plain).zip(&x) {
+            assert!(own.to_bits() == plain.to_bits() || (x * 0.75).is_subnormal(), "{x}");
         }
         let [mut own, mut plain] = [(); 2].map(|()| vec![MaybeUninit::new(0.0); x.len()]);
         round_to_f32(&x, &mut own);

@@ -1,9 +1,9 @@
 //! The products of the head on numbers of bf16, by the processor's dot products.
 
 use super::products::Products;
-use super::rows::round_into;
 use crate::bf16::{Bf16Matrix, COLUMNS, Panels, add_panel_with_panel, lay_out_strip, rows_with_panel};
 use crate::matmul::STRIP;
+use crate::simd::Number;
 use burn::tensor::bf16;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -81,7 +81,7 @@ impl Products for Half<'_> {
     fn logits(&self, rows: Range<usize>, out: &mut [bf16]) {
         let shape = [self.sizes[2], self.stride()];
         by_panels(self.rows(rows.clone()), rows.len(), &self.forward, shape, |from, sums| {
-            round_into(sums, &mut out[from..]);
+            bf16::round_scaled(sums, 1.0, &mut out[from..from + sums.len()]);
         });
     }
 

@@ -46,17 +46,8 @@ vectorised! {
             let total = exponentials_of(row, top, exponentials);
             *loss = top + total.ln() - picked;
             let factor = share / total;
-            for (x, exponential) in row.iter_mut().zip(&*exponentials) {
-                *x = T::round(exponential * factor);
-            }
+            T::round_scaled(exponentials, factor, row);
             row[*target] = T::round(exponentials[*target] * factor - share);
-        }
-    }
-
-    /// Numbers of f32 as numbers of another type.
-    pub(super) fn round_into<T: Number>(x: &[f32], out: &mut [T]) {
-        for (out, x) in out.iter_mut().zip(x) {
-            *out = T::round(*x);
         }
     }
 

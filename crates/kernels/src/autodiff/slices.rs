@@ -1,6 +1,7 @@
 //! The numbers of CPU tensors as slices, and tensors of numbers.
 
 use crate::bf16::rounded;
+use crate::matmul::Matrix;
 use burn::tensor::{Bytes, DType, Int, Shape, Tensor, bf16};
 use burn_flex::{FlexTensor, Layout};
 use std::borrow::Cow;
@@ -89,6 +90,22 @@ impl<const D: usize> View<D> {
     /// The distance between neighbours along each axis.
     pub(crate) fn strides(&self) -> [usize; D] {
         self.strides
+    }
+}
+
+impl View<4> {
+    /// `[rows, width]` of a head of `[batch, heads, length, width]`, from row `first` on.
+    pub(crate) fn head_rows(
+        &self,
+        batch: usize,
+        head: usize,
+        first: usize,
+        rows: usize,
+        width: usize,
+    ) -> Matrix<'_> {
+        let [of_batch, of_head, of_row, _] = self.strides;
+        let from = batch * of_batch + head * of_head + first * of_row;
+        Matrix::new(&self.data()[from..], rows, width, of_row)
     }
 }
 

@@ -96,7 +96,7 @@ mod registers {
                         *tile = _mm512_loadu_ps(x.add(row * x_stride));
                     }
                     let out = out.as_mut_ptr().add(from * out_stride + first);
-                    for (row, turned) in turned(tile).into_iter().enumerate() {
+                    for (row, turned) in turned(&tile).into_iter().enumerate() {
                         _mm512_storeu_ps(out.add(row * out_stride), turned);
                     }
                 }
@@ -107,7 +107,7 @@ mod registers {
     /// The transpose of a tile: numbers, then pairs, change places inside quarters of four rows; then the quarters do.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn turned(rows: [__m512; LANES]) -> [__m512; LANES] {
+    fn turned(rows: &[__m512; LANES]) -> [__m512; LANES] {
         let mut quarters = [_mm512_setzero_ps(); LANES];
         for four in (0..LANES).step_by(4) {
             let [a, b, c, d] = [0, 1, 2, 3].map(|row| rows[four + row]);

@@ -4,7 +4,7 @@
 //! few rows. Each piece has sums of its own, which are added in the order of the pieces.
 
 use super::Shape;
-use super::flex::{Block, Call, Operands, ROWS, fill_logits, rows_of, turned_rows};
+use super::flex::{Block, Call, Operands, ROWS, fill_logits, turned_rows};
 use crate::autodiff::{Gradient, View, permuted_tensor_of, tensor_of};
 use crate::buffers::{joined, zeros};
 use crate::matmul::matmul;
@@ -122,7 +122,7 @@ impl Rows<'_> {
         let of_head = block.heads(probabilities).zip(block.heads(gradient)).zip(block.heads(scores));
         for (head, ((p, d), scores)) in of_head.enumerate().take(heads) {
             let log_sums = &self.log_sums[(block.batch * queries + block.first) * heads + head..];
-            let output = rows_of(&self.output, block.batch, head, block.first, block.rows, value_dim);
+            let output = self.output.head_rows(block.batch, head, block.first, block.rows, value_dim);
             matmul(d, block.stride, false, 1.0, output, operands.values(block, head).transposed());
             through_causal_softmax(block.causal(), log_sums, heads, p, d);
             hide_later(block.causal(), scores);

@@ -56,17 +56,17 @@ impl Operands {
     }
 
     pub(super) fn queries(&self, block: &Block, head: usize) -> Matrix<'_> {
-        rows_of(&self.q, block.batch, head, block.first, block.rows, self.shape.head_dim)
+        self.q.head_rows(block.batch, head, block.first, block.rows, self.shape.head_dim)
     }
 
     /// The keys that a block sees, `[keys, head_dim]`.
     pub(super) fn keys(&self, block: &Block, head: usize) -> Matrix<'_> {
-        rows_of(&self.k, block.batch, head, 0, block.keys, self.shape.head_dim)
+        self.k.head_rows(block.batch, head, 0, block.keys, self.shape.head_dim)
     }
 
     /// Their values, `[keys, value_dim]`.
     pub(super) fn values(&self, block: &Block, head: usize) -> Matrix<'_> {
-        rows_of(&self.v, block.batch, head, 0, block.keys, self.shape.value_dim)
+        self.v.head_rows(block.batch, head, 0, block.keys, self.shape.value_dim)
     }
 
     /// Where the biases of a stretch of a row begin among those of a head.
@@ -93,20 +93,6 @@ impl Operands {
             matmul(scores, block.stride, false, self.scale, self.queries(block, head), keys);
         }
     }
-}
-
-/// `[rows, width]` of a head of `[batch, heads, length, width]`, from row `first` on.
-pub(super) fn rows_of(
-    view: &View<4>,
-    batch: usize,
-    head: usize,
-    first: usize,
-    rows: usize,
-    width: usize,
-) -> Matrix<'_> {
-    let [of_batch, of_head, of_row, _] = view.strides();
-    let from = batch * of_batch + head * of_head + first * of_row;
-    Matrix::new(&view.data()[from..], rows, width, of_row)
 }
 
 /// Each row of `width` values turned around.

@@ -6,7 +6,7 @@
 
 use super::Shape;
 use super::chunks::{self, CHUNK, Inner, KeyHead, OfChunk, Operators};
-use super::flex::{Call, Operands, rows_of};
+use super::flex::{Call, Operands};
 use super::region::{Older, REGION, Region};
 use super::walk::{At, Own, Scratch, Sums, Walk};
 use crate::autodiff::{Gradient, View, tensor_of};
@@ -242,7 +242,7 @@ impl Rows<'_> {
         let Shape { heads, queries, value_dim, first, .. } = operands.shape;
         let (batch, head, row) = (index / heads, index % heads, rows.seen - 1 - first);
         let keys = rows.seen - 1 + rows.count;
-        let output = rows_of(&self.output, batch, head, row, rows.count, value_dim);
+        let output = self.output.head_rows(batch, head, row, rows.count, value_dim);
         let values = operands.values(batch, head, keys);
         matmul(gradient, rows.stride, false, 1.0, output, values.transposed());
         let log_sums = &self.log_sums[(batch * queries + row) * heads + head..];

@@ -86,12 +86,12 @@ impl<'a> Operands<'a> {
 
     /// Queries of one head, whose rows are counted among the keys.
     pub(super) fn queries(&self, batch: usize, head: usize, rows: &Range<usize>) -> Matrix<'_> {
-        rows_of(&self.q, batch, head, rows.start - self.shape.first, rows.len(), self.shape.head_dim)
+        self.q.head_rows(batch, head, rows.start - self.shape.first, rows.len(), self.shape.head_dim)
     }
 
     /// The first values that a head reads.
     pub(super) fn values(&self, batch: usize, head: usize, count: usize) -> Matrix<'_> {
-        rows_of(&self.v, batch, head / self.shape.group(), 0, count, self.shape.value_dim)
+        self.v.head_rows(batch, head / self.shape.group(), 0, count, self.shape.value_dim)
     }
 
     /// The numbers of a chunk's scores at most.
@@ -124,20 +124,6 @@ impl<'a> Operands<'a> {
     pub(super) fn has_gates(&self) -> bool {
         self.gates.is_some()
     }
-}
-
-/// `[rows, width]` of a head of `[batch, heads, length, width]`, from row `first` on.
-pub(super) fn rows_of(
-    view: &View<4>,
-    batch: usize,
-    head: usize,
-    first: usize,
-    rows: usize,
-    width: usize,
-) -> Matrix<'_> {
-    let [of_batch, of_head, of_row, _] = view.strides();
-    let from = batch * of_batch + head * of_head + first * of_row;
-    Matrix::new(&view.data()[from..], rows, width, of_row)
 }
 
 /// The buffers of one thread.

@@ -120,6 +120,9 @@ fn tiles_of_a_product_cover_it_once() {
         for (left, right) in [(lefts[0], rights[0]), (lefts[1], rights[0]), (lefts[0], rights[1])] {
             assert!(on_threads(|| parallel_matmul(left, right, None)) == from_zero, "{shape:?}");
             assert!(on_threads(|| parallel_matmul(left, right, Some(&onto))) == added, "{shape:?} onto");
+            let mut alone = onto.clone();
+            matmul(&mut alone, columns, true, 1.0, left, right);
+            assert!(alone == added, "{shape:?} on one thread");
         }
     }
 }

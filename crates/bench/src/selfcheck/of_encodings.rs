@@ -1,9 +1,11 @@
 //! The fused operations of single encodings, and of attention without a softmax.
 
 use super::operation::{Operation, flat};
+use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{
-    Layout, PairAttention, PairNetwork, RotationTable, linear_attention, pair_attention, polar,
+    Layout, PairAttention, PairNetwork, PathAttention, Reflections, RotationTable, linear_attention,
+    pair_attention, path_attention, polar,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -31,6 +33,24 @@ pub(super) fn operations(length: usize) -> Vec<Operation> {
                     first: 0,
                 };
                 flat(pair_attention(q, k, v, &options))
+            },
+        ),
+        Operation::new(
+            "attention, keys reflected, gates",
+            &[&[rows; 4][..], &[2 * HEADS * length; 3]].concat(),
+            move |inputs| {
+                let [q, k, v, w] = [0, 1, 2, 3].map(|index| inputs[index].clone().reshape(shape));
+                let [strengths, query, key] =
+                    [4, 5, 6].map(|index| inputs[index].clone().reshape([2, HEADS, length]));
+                let norms = w.clone().square().sum_dim(3).add_scalar(0.1).sqrt();
+                let strengths = sigmoid(strengths).mul_scalar(2.0);
+                let options = PathAttention {
+                    scale: 0.3,
+                    reflections: Reflections { directions: w / norms, strengths },
+                    gates: Some([query, key]),
+                    first: 0,
+                };
+                flat(path_attention(q, k, v, &options))
             },
         ),
         Operation::new("channels as vectors in the plane", &[rows, table, table], move |inputs| {

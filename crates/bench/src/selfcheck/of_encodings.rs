@@ -34,7 +34,8 @@ pub(super) fn operations(length: usize) -> Vec<Operation> {
                 };
                 flat(pair_attention(q, k, v, &options))
             },
-        ),
+        )
+        .summing_pairs(),
         Operation::new(
             "attention, keys reflected, gates",
             &[&[rows; 4][..], &[2 * HEADS * length; 3]].concat(),

@@ -13,6 +13,8 @@ pub(super) struct Operation {
     /// The numbers of each input.
     sizes: Vec<usize>,
     run: Box<Run>,
+    /// Whether some gradients add up a number for every pair of tokens, which nearly cancel.
+    pub(super) sums_pairs: bool,
 }
 
 impl Operation {
@@ -21,7 +23,12 @@ impl Operation {
         sizes: &[usize],
         run: impl Fn(&[Tensor<1>]) -> Tensor<1> + 'static,
     ) -> Self {
-        Self { name: name.into(), sizes: sizes.to_vec(), run: Box::new(run) }
+        Self { name: name.into(), sizes: sizes.to_vec(), run: Box::new(run), sums_pairs: false }
+    }
+
+    /// The same, whose gradients add up a number for every pair of tokens.
+    pub(super) fn summing_pairs(self) -> Self {
+        Self { sums_pairs: true, ..self }
     }
 
     /// How far values and gradients are off, as [`parity`](super::parity) says.

@@ -3,7 +3,7 @@
 //! It rounds as [`round`](super::round) does, but for numbers below 2^-126, which it takes for 0 as the dot products do.
 
 use super::dot::{Arithmetic, arithmetic};
-use super::slices::{round, widen};
+use super::number::{round, widen};
 use burn::tensor::bf16;
 use std::arch::x86_64::{
     __m256i, __m512, __m512i, _mm256_storeu_si256, _mm512_add_ps, _mm512_castsi512_ps, _mm512_cvtepu16_epi32,

@@ -16,14 +16,15 @@ mod convert;
 mod dot;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod instruction;
+mod number;
 mod panels;
 mod slices;
 
 pub(crate) use convert::widen_tensor;
 pub(crate) use dot::{Arithmetic, arithmetic};
-pub(crate) use panels::{COLUMNS, Panels, lay_out_strip};
 #[cfg(test)]
-pub(crate) use slices::{round, widen};
+pub(crate) use number::{round, widen};
+pub(crate) use panels::{COLUMNS, Panels, lay_out_strip};
 pub(crate) use slices::{rounded, widened};
 
 use crate::matmul::{Matrix, Start, parallel_matmul};

@@ -4,6 +4,7 @@
 //! thread whose factors can be read as they lie (`direct.rs`).
 
 mod direct;
+mod registers;
 mod rows;
 mod shared;
 mod transpose;
@@ -192,7 +193,7 @@ pub(crate) fn parallel_matmul(left: Matrix<'_>, right: Matrix<'_>, onto: Option<
     }
     let (high, wide) = tile(rows, columns, inner);
     let is_shared = wide == columns && rows > high;
-    if is_shared && left.strides.1 == 1 && rows::applies() {
+    if is_shared && left.strides.1 == 1 && registers::applies() {
         return product_with_panels(left, right, high, onto);
     }
     if right.strides.1 != 1 && rows.div_ceil(high) > 1 && wide == columns {

@@ -10,7 +10,6 @@ use super::{Matrix, Start, transpose};
 use crate::buffers::written;
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
-use std::sync::LazyLock;
 
 /// Columns of a panel: four registers.
 pub(super) const COLUMNS: usize = 64;
@@ -18,17 +17,6 @@ pub(super) const COLUMNS: usize = 64;
 const ROWS: usize = 6;
 /// Numbers of a row whose products are summed in registers. With 1,024 a step at width 256 takes 1% longer.
 const INNER: usize = if cfg!(miri) { 4 } else { 256 };
-
-/// Whether the processor has such registers; under Miri plain loops take their place.
-pub(super) fn applies() -> bool {
-    static APPLIES: LazyLock<bool> = LazyLock::new(|| {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        return is_x86_feature_detected!("avx512f");
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        return cfg!(miri);
-    });
-    *APPLIES
-}
 
 /// A matrix `[inner, columns]` in panels of [`COLUMNS`] columns: `[panel, inner, column]`. What the matrix does not fill is 0.
 pub(super) struct Panels<'a> {

@@ -1,7 +1,7 @@
 //! A matrix that many small products share, each on the thread that wants it.
 
 use super::rows::{self, COLUMNS, Panels};
-use super::{Matrix, Start, matmul};
+use super::{Matrix, Start, matmul, registers};
 
 /// Columns of a strip: a part of a matrix that is a product's right factor as it lies.
 pub(crate) const STRIP: usize = COLUMNS;
@@ -17,7 +17,7 @@ enum Layout<'a> {
 impl<'a> SharedMatrix<'a> {
     /// Contiguous rows, or the transpose of such; laid out by all threads.
     pub(crate) fn new(matrix: Matrix<'a>) -> Self {
-        if rows::applies() {
+        if registers::applies() {
             return Self(Layout::Panels { panels: Panels::new(matrix), columns: matrix.columns });
         }
         Self(Layout::AsItLies(matrix))
@@ -25,7 +25,7 @@ impl<'a> SharedMatrix<'a> {
 
     /// Contiguous rows of [`STRIP`] numbers, which need no laying out.
     pub(crate) fn strip(numbers: &'a [f32]) -> Self {
-        if rows::applies() {
+        if registers::applies() {
             return Self(Layout::Panels { panels: Panels::of_one(numbers), columns: COLUMNS });
         }
         Self(Layout::AsItLies(Matrix::new(numbers, numbers.len() / COLUMNS, COLUMNS, COLUMNS)))

@@ -21,10 +21,10 @@ pub(super) fn transpose(
     }
     assert!(x.len() >= (rows - 1) * x_stride + columns && out.len() >= (columns - 1) * out_stride + rows);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if super::rows::applies() {
+    if super::registers::applies() {
         let [high, wide] = [rows, columns].map(|count| count / LANES * LANES);
         // SAFETY: the processor has the registers, and both slices hold all tiles (asserted).
-        unsafe { registers::tiles(x, [high, wide], x_stride, out, out_stride) };
+        unsafe { by_tiles::tiles(x, [high, wide], x_stride, out, out_stride) };
         // What no tile covers: the last columns, and the last rows of the others.
         let last = &mut out[wide.min(columns - 1) * out_stride..];
         in_loops(&x[wide.min(columns - 1)..], rows, columns - wide, x_stride, last, out_stride);
@@ -67,7 +67,7 @@ vectorised! {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-mod registers {
+mod by_tiles {
     use super::LANES;
     use std::arch::x86_64::{
         __m512, _mm512_castpd_ps, _mm512_castps_pd, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4,

@@ -1,7 +1,7 @@
 //! Attention whose logits are a network of all heads' scores, where nothing else acts on them.
 
-use super::described::{is_one, options};
-use super::sink::sink;
+use super::described::options;
+use super::sink::is_plain;
 use burn::tensor::Device;
 use longwave_kernels::{Bias, PairAttention};
 use longwave_position::Reading;
@@ -15,16 +15,11 @@ pub(super) fn described(
     reading: &Reading,
     device: &Device,
 ) -> Option<PairAttention> {
-    let layer = block.rows.layer;
-    if !reading.geometry(layer).is_plain() || reading.layer(layer).mask.window.is_some() {
+    if !is_plain(reading, block, device) {
         return None;
     }
     let PairTerms { bias, network } = reading.pair_terms(block)?;
     let options = options(reading, scale, block, device);
-    let alone = is_one(reading.layer(layer).temperature.shared())
-        && reading.head_factors(layer, device).is_none()
-        && options.query_scale.is_none()
-        && sink(block, reading).is_none()
-        && matches!(reading.bias(block), Bias::None);
+    let alone = options.query_scale.is_none() && matches!(reading.bias(block), Bias::None);
     alone.then(|| PairAttention { scale: options.scale, bias, network, first: block.queries.start })
 }

@@ -1,11 +1,11 @@
 //! Attention whose keys the rows between them and a query reflect, where nothing else but gates acts on the scores.
 
-use super::described::{is_one, options};
-use super::sink::sink;
+use super::described::options;
+use super::sink::is_plain;
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{Bias, PathAttention};
 use longwave_position::Reading;
-use longwave_position::encoding::QueryBlock;
+use longwave_position::encoding::{QueryBlock, Rows};
 
 /// What fused attention needs, and what multiplies the queries (`[1 or batch, 1, queries, 1]`) before it, if it can read the layer:
 /// without windows and sinks, other biases than gates, and factors of heads. Anything else is read one block of queries at
@@ -16,22 +16,17 @@ pub(super) fn described(
     reading: &Reading,
     device: &Device,
 ) -> Option<(PathAttention, Option<Tensor<4>>)> {
-    let layer = block.rows.layer;
-    if !reading.geometry(layer).is_plain() || reading.layer(layer).mask.window.is_some() {
+    let Rows { layer, positions, .. } = block.rows;
+    if !reading.needs_scores(layer, positions) || !is_plain(reading, block, device) {
         return None;
     }
-    let plain = is_one(reading.layer(layer).temperature.shared())
-        && reading.head_factors(layer, device).is_none()
-        && sink(block, reading).is_none();
-    if !plain {
-        return None;
-    }
-    let reflections = reading.reflections(block)?;
     let gates = match reading.bias(block) {
         Bias::None => None,
         Bias::Pair { query, key } => Some([query, key]),
         _ => return None,
     };
+    // Last, since it reads the whole input.
+    let reflections = reading.reflections(block)?;
     let options = options(reading, scale, block, device);
     let factors = options.query_scale.map(|factors| {
         let [rows, count] = factors.dims();
@@ -47,7 +42,7 @@ mod tests {
     use crate::attention::{Rotations, attend, blocks};
     use burn::module::{Module, ModuleMapper, Param};
     use burn::tensor::Int;
-    use longwave_position::encoding::{Dimensions, Rows};
+    use longwave_position::encoding::Dimensions;
     use longwave_position::reading::{LogN, Mask, Temperature};
     use longwave_position::{Init, PositionConfig, Positions};
 

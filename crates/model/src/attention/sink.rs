@@ -1,8 +1,8 @@
 //! What a layer has learned about its softmax: factors on the queries of each head, and the logit of a sink.
 
 use super::described::is_one;
-use burn::tensor::Tensor;
 use burn::tensor::activation::sigmoid;
+use burn::tensor::{Device, Tensor};
 use longwave_kernels::{self as kernels, PartialAttention};
 use longwave_position::Reading;
 use longwave_position::encoding::QueryBlock;
@@ -31,6 +31,17 @@ pub(super) fn is_sharpened(block: QueryBlock<'_>, reading: &Reading) -> bool {
     matches!(layer.log_n, LogN::Learned { .. })
         || matches!(layer.temperature, Temperature::Heads(_))
         || layer.head_scale.is_some()
+}
+
+/// Whether the layer reads all keys at their own positions, and nothing acts on its scores after the encoding but biases:
+/// without windows, temperatures, factors of heads and sinks.
+pub(super) fn is_plain(reading: &Reading, block: QueryBlock<'_>, device: &Device) -> bool {
+    let layer = block.rows.layer;
+    reading.geometry(layer).is_plain()
+        && reading.layer(layer).mask.window.is_none()
+        && is_one(reading.layer(layer).temperature.shared())
+        && reading.head_factors(layer, device).is_none()
+        && sink(block, reading).is_none()
 }
 
 /// One number for each head, `[1, heads, 1, 1]`.

@@ -71,6 +71,11 @@ impl<'a> Matrix<'a> {
         self.part((0, first), self.rows, count)
     }
 
+    /// Some of the rows.
+    pub(crate) fn rows(self, rows: &std::ops::Range<usize>) -> Self {
+        self.part((rows.start, 0), rows.len(), self.columns)
+    }
+
     /// The part of `rows` rows and `columns` columns that begins at `first`.
     fn part(self, first: (usize, usize), rows: usize, columns: usize) -> Self {
         let start = first.0 * self.strides.0 + first.1 * self.strides.1;

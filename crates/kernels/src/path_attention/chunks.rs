@@ -47,24 +47,22 @@ impl Cut {
 /// What is read of one key head.
 #[derive(Clone, Copy)]
 pub(super) struct KeyHead<'a> {
-    /// Rows of `head_dim`, `k_stride` apart.
-    pub(super) k: &'a [f32],
-    pub(super) k_stride: usize,
-    /// The same of w.
-    pub(super) w: &'a [f32],
-    pub(super) w_stride: usize,
-    /// One number a row.
+    /// `[keys, head_dim]`.
+    pub(super) k: Matrix<'a>,
+    /// `[keys, head_dim]`.
+    pub(super) w: Matrix<'a>,
+    /// `[keys]`.
     pub(super) beta: &'a [f32],
     pub(super) dim: usize,
 }
 
 impl<'a> KeyHead<'a> {
     pub(super) fn keys(&self, rows: &Range<usize>) -> Matrix<'a> {
-        Matrix::new(&self.k[rows.start * self.k_stride..], rows.len(), self.dim, self.k_stride)
+        self.k.rows(rows)
     }
 
     pub(super) fn directions(&self, rows: &Range<usize>) -> Matrix<'a> {
-        Matrix::new(&self.w[rows.start * self.w_stride..], rows.len(), self.dim, self.w_stride)
+        self.w.rows(rows)
     }
 }
 

@@ -54,19 +54,9 @@ impl<'a> Operands<'a> {
     pub(super) fn key_heads(&self) -> Vec<KeyHead<'_>> {
         let Shape { batch, key_heads, keys, head_dim, .. } = self.shape;
         let of = |index: usize| {
-            let rows = |view: &'_ View<4>| {
-                let [of_batch, of_head, of_row, _] = view.strides();
-                (index / key_heads * of_batch + index % key_heads * of_head, of_row)
-            };
-            let ((k, k_stride), (w, w_stride)) = (rows(&self.k), rows(&self.w));
-            KeyHead {
-                k: &self.k.data()[k..],
-                k_stride,
-                w: &self.w.data()[w..],
-                w_stride,
-                beta: &self.beta[index * keys..(index + 1) * keys],
-                dim: head_dim,
-            }
+            let (batch, head) = (index / key_heads, index % key_heads);
+            let [k, w] = [&self.k, &self.w].map(|x| x.head_rows(batch, head, 0, keys, head_dim));
+            KeyHead { k, w, beta: &self.beta[index * keys..(index + 1) * keys], dim: head_dim }
         };
         (0..batch * key_heads).map(of).collect()
     }

@@ -25,7 +25,7 @@ pub(super) fn transpose(
         let [high, wide] = [rows, columns].map(|count| count / LANES * LANES);
         // SAFETY: the processor has the registers, and both slices hold all tiles (asserted).
         unsafe { by_tiles::tiles(x, [high, wide], x_stride, out, out_stride) };
-        // What no tile covers: the last columns, and the last rows of the others.
+        // Tiles do not cover the last columns, and of the other columns not the last rows.
         let last = &mut out[wide.min(columns - 1) * out_stride..];
         in_loops(&x[wide.min(columns - 1)..], rows, columns - wide, x_stride, last, out_stride);
         let last = &x[high.min(rows - 1) * x_stride..];

@@ -60,6 +60,7 @@ pub use packed::packed_attention;
 pub use reference::repeat_heads;
 pub use relative::{RelativeVectors, VectorTable};
 
+use crate::Precision;
 use crate::autodiff;
 use burn::tensor::{Bool, Device, Tensor};
 use inputs::{inputs, record};
@@ -140,6 +141,9 @@ pub struct Attention {
     pub query_offset: usize,
     /// The distances, in tokens, at which keys are visible at all, sinks included.
     pub distances: Range<usize>,
+    /// What the factors of products may be rounded to: q, k, v, the probabilities, and the gradients that meet them. Sums and
+    /// the softmax are f32. Only GPUs whose matrix units multiply numbers of this precision make use of it.
+    pub precision: Precision,
 }
 
 impl Attention {
@@ -163,6 +167,7 @@ impl Attention {
             query_scale: None,
             query_offset: 0,
             distances: 0..usize::MAX,
+            precision: Precision::F32,
         }
     }
 
@@ -357,10 +362,10 @@ fn fused(qkv: &[Tensor<4>; 3], options: &Attention, shape: Shape) -> Option<Part
     #[cfg(feature = "gpu")]
     if qkv.iter().all(autodiff::gpu_kernel_applies)
         && options.suits_gpu()
-        && let Some(side) = cube::supports(&qkv[0], &shape)
+        && let Some(tiles) = cube::supports(&qkv[0], &shape, options.precision)
     {
         let [range] = &range;
-        return Some(cube::attention(range, &v, options, shape, side));
+        return Some(cube::attention(range, &v, options, shape, tiles));
     }
     None
 }

@@ -25,8 +25,8 @@ pub fn packed_attention(
     #[cfg(feature = "gpu")]
     {
         let packed = crate::precision::widened(packed.clone());
-        if let Some((shape, side)) = on_gpu(&packed, heads, tables, options) {
-            return cube::packed_attention(packed, heads, tables, options, shape, side);
+        if let Some((shape, tiles)) = on_gpu(&packed, heads, tables, options) {
+            return cube::packed_attention(packed, heads, tables, options, shape, tiles);
         }
     }
     let [q_table, k_table] = tables;
@@ -34,14 +34,14 @@ pub fn packed_attention(
     attention(q, k, v, options)
 }
 
-/// The shape of q, k and v, and the side of its tiles, if the GPU has a kernel for them.
+/// The shape of q, k and v, and its tiles, if the GPU has a kernel for them.
 #[cfg(feature = "gpu")]
 fn on_gpu(
     packed: &Tensor<3>,
     heads: Heads,
     tables: [Option<&RotationTable>; 2],
     options: &Attention,
-) -> Option<(Shape, usize)> {
+) -> Option<(Shape, cube::Tiles)> {
     let [batch, length, width] = packed.dims();
     assert_eq!(width, heads.packed(), "packed_attention: packed has another width than {heads:?}");
     let Heads { query, key_value, head_dim } = heads;
@@ -59,6 +59,6 @@ fn on_gpu(
     tables.clone().for_each(|table| table.check(batch, length, head_dim));
     let fits =
         autodiff::gpu_kernel_applies(packed) && tables.all(RotationTable::on_gpu) && options.suits_gpu();
-    let side = if fits { cube::supports_packed(packed, &shape) } else { None };
-    side.map(|side| (shape, side))
+    let tiles = if fits { cube::supports_packed(packed, &shape, options.precision) } else { None };
+    tiles.map(|tiles| (shape, tiles))
 }

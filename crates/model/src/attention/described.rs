@@ -1,7 +1,7 @@
 //! What a reading describes for the fused kernels: pairs of position maps, masks, scales, biases and vectors.
 
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{self as kernels, Bias, CountedVectors, RelativeVectors};
+use longwave_kernels::{self as kernels, Bias, CountedVectors, Precision, RelativeVectors};
 use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Relative, Rows};
 use longwave_position::reading::Temperature;
 use longwave_position::{Positions, Reading};
@@ -129,5 +129,6 @@ pub(super) fn options(
         query_scale: reading.query_scale(block.rows.layer, &positions, device),
         query_offset: block.queries.start,
         distances: 0..usize::MAX,
+        precision: Precision::F32,
     }
 }

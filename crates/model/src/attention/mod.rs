@@ -152,7 +152,8 @@ impl Attention {
                 .rotation(rows.layer)
                 .map(|rotation| rotations.tables(rotation, plain, rows.positions, rows.positions, &device));
             let [q_table, k_table] = tables.as_ref().map_or([None, None], |[q, k]| [Some(q), Some(k)]);
-            let options = described(scale, block, reading, &device);
+            let options =
+                kernels::Attention { precision: self.precision, ..described(scale, block, reading, &device) };
             if reads_packed(block, reading) {
                 let heads = packed_attention(packed, self.heads, [q_table, k_table], &options);
                 return self.joined(heads, onto);

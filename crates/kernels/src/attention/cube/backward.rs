@@ -2,11 +2,13 @@
 
 use super::by_keys::by_keys;
 use super::by_queries::by_queries;
+use super::matrices::Halves;
 use super::memory::Memory;
 use super::target::{Apart, Packed, Target};
 use super::upstream::Upstream;
 use super::{Plan, Read};
 use burn_cubecl::cubecl;
+use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
 /// All gradients; those of q, k and v as three tensors.
@@ -15,7 +17,7 @@ use cubecl::prelude::*;
 /// for a block, and for a table of distances the sums of each cube of queries (`diagonals.rs`); and the keys' part of a bias by
 /// pairs, `[batch, heads, keys]`.
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
-pub(super) fn backward_kernel<N: Size, P: Size>(
+pub(super) fn backward_kernel<N: Size, P: Size, H: Float>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
@@ -23,14 +25,15 @@ pub(super) fn backward_kernel<N: Size, P: Size>(
     query_bias: &mut [f32],
     key_bias: &mut [f32],
     query_cubes: usize,
+    #[define(H)] _half: ElemType,
     #[comptime] plan: Plan,
 ) {
-    backward::<N, P, Apart<N>>(read, upstream, output, target, query_bias, key_bias, query_cubes, plan);
+    backward::<N, P, H, Apart<N>>(read, upstream, output, target, query_bias, key_bias, query_cubes, plan);
 }
 
 /// The same; the gradients of q, k and v as packed rows, with q and k turned back.
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
-pub(super) fn packed_backward_kernel<N: Size, P: Size>(
+pub(super) fn packed_backward_kernel<N: Size, P: Size, H: Float>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
@@ -38,14 +41,15 @@ pub(super) fn packed_backward_kernel<N: Size, P: Size>(
     query_bias: &mut [f32],
     key_bias: &mut [f32],
     query_cubes: usize,
+    #[define(H)] _half: ElemType,
     #[comptime] plan: Plan,
 ) {
-    backward::<N, P, Packed<N>>(read, upstream, output, target, query_bias, key_bias, query_cubes, plan);
+    backward::<N, P, H, Packed<N>>(read, upstream, output, target, query_bias, key_bias, query_cubes, plan);
 }
 
 /// Cubes along x: first those of the queries, then those of the keys.
 #[cube]
-fn backward<N: Size, P: Size, T: Target<N>>(
+fn backward<N: Size, P: Size, H: Float, T: Target<N>>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
@@ -56,10 +60,21 @@ fn backward<N: Size, P: Size, T: Target<N>>(
     #[comptime] plan: Plan,
 ) {
     let mut memory = Memory::<N, P>::new(plan);
+    let mut halves = Halves::<H, N, P>::new(plan);
     let cube = CUBE_POS_X as usize;
     if cube < query_cubes {
-        by_queries::<N, P, T>(read, upstream, output, target, query_bias, &mut memory, plan);
+        by_queries::<N, P, H, T>(read, upstream, output, target, query_bias, &mut memory, &mut halves, plan);
     } else if (CUBE_POS_Y as usize) < read.sizes.heads / comptime!(plan.group) {
-        by_keys::<N, P, T>(read, upstream, output, target, key_bias, &mut memory, cube - query_cubes, plan);
+        by_keys::<N, P, H, T>(
+            read,
+            upstream,
+            output,
+            target,
+            key_bias,
+            &mut memory,
+            &mut halves,
+            cube - query_cubes,
+            plan,
+        );
     }
 }

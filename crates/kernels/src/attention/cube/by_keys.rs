@@ -1,7 +1,8 @@
 //! The gradients of k and v, and of what belongs to keys of a bias. A cube owns the keys of a tile.
 
+use super::matrices::{Halves, over_channels, over_rows};
 use super::memory::{Memory, Rows, zeros};
-use super::products::{columns, over_channels, over_rows};
+use super::products::columns;
 use super::scores::{OfQueries, make_scores, weigh};
 use super::target::{Of, Part, Target, write_out};
 use super::tile::{Own, Tile, other_group, own_group, queries_of};
@@ -18,13 +19,14 @@ struct Sums<N: Size> {
 }
 
 #[cube]
-pub(super) fn by_keys<N: Size, P: Size, T: Target<N>>(
+pub(super) fn by_keys<N: Size, P: Size, H: Float, T: Target<N>>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
     target: &mut T,
     key_bias: &mut [f32],
     memory: &mut Memory<N, P>,
+    halves: &mut Halves<H, N, P>,
     cube: usize,
     #[comptime] plan: Plan,
 ) {
@@ -41,8 +43,9 @@ pub(super) fn by_keys<N: Size, P: Size, T: Target<N>>(
     };
     for member in 0..plan.group {
         let query_head = head * plan.group + member;
-        let column =
-            of_head::<N, P>(read, upstream, output, &k, &v, &mut sums, memory, query_head, first, plan);
+        let column = of_head::<N, P, H>(
+            read, upstream, output, &k, &v, &mut sums, memory, halves, query_head, first, plan,
+        );
         if comptime!(plan.learned && plan.kind == Kind::Pair) {
             let column = memory.sum(column, own_group(), other_group());
             let own = first + own_group() * plan.part();
@@ -63,7 +66,7 @@ pub(super) fn by_keys<N: Size, P: Size, T: Target<N>>(
 
 /// Adds what comes from one query head, and gives the sum of the scores' gradients over the unit's queries.
 #[cube]
-fn of_head<N: Size, P: Size>(
+fn of_head<N: Size, P: Size, H: Float>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
@@ -71,6 +74,7 @@ fn of_head<N: Size, P: Size>(
     v: &Rows<'_, N>,
     sums: &mut Sums<N>,
     memory: &mut Memory<N, P>,
+    halves: &mut Halves<H, N, P>,
     head: usize,
     key: usize,
     #[comptime] plan: Plan,
@@ -88,20 +92,30 @@ fn of_head<N: Size, P: Size>(
             let gradient = Rows::<N>::new(upstream.gradient, upstream.strides, batch, head, row, count);
             let of_queries =
                 OfQueries::<P>::read::<N>(read, upstream, output, memory, batch, head, row, Own::Keys, plan);
-            let mut shares = over_channels::<N, P>(k, &q, memory, plan.dim, plan);
+            let mut shares = over_channels::<N, P, H>(k, &q, memory, halves, plan.dim, plan);
             make_scores::<N, P>(&mut shares, of_queries.scales, read, tile, Own::Keys, plan);
-            let mut slopes = over_channels::<N, P>(v, &gradient, memory, plan.value_dim, plan);
+            let mut slopes = over_channels::<N, P, H>(v, &gradient, memory, halves, plan.value_dim, plan);
             weigh::<P>(&mut shares, &mut slopes, of_queries, Own::Keys, plan);
-            memory.lay_out(&shares, plan);
             let v_sums = &mut sums.v;
-            over_rows::<N, P>(&gradient, tile, memory, v_sums, sizes, Own::Keys, plan.value_dim, plan);
+            over_rows::<N, P, H>(
+                &shares,
+                &gradient,
+                tile,
+                memory,
+                halves,
+                v_sums,
+                sizes,
+                Own::Keys,
+                plan.value_dim,
+                plan,
+            );
             #[unroll]
             for j in 0..plan.part() {
                 column += slopes[j];
                 slopes[j] *= Vector::new(of_queries.scales.extract(j));
             }
-            memory.lay_out(&slopes, plan);
-            over_rows::<N, P>(&q, tile, memory, &mut sums.k, sizes, Own::Keys, plan.dim, plan);
+            let k_sums = &mut sums.k;
+            over_rows::<N, P, H>(&slopes, &q, tile, memory, halves, k_sums, sizes, Own::Keys, plan.dim, plan);
         }
         row += plan.side;
     }

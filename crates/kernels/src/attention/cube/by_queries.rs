@@ -1,8 +1,9 @@
 //! The gradient of q and of what belongs to queries of a bias. A cube owns the queries of a tile.
 
 use super::biases::BiasGradient;
+use super::matrices::{Halves, over_channels, over_rows};
 use super::memory::{Memory, Rows, zeros};
-use super::products::{columns, over_channels, over_rows};
+use super::products::columns;
 use super::scores::{OfQueries, make_scores, weigh};
 use super::target::{Of, Part, Target, write_out};
 use super::tile::{Own, Tile, keys_of, own_group};
@@ -12,13 +13,14 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 #[cube]
-pub(super) fn by_queries<N: Size, P: Size, T: Target<N>>(
+pub(super) fn by_queries<N: Size, P: Size, H: Float, T: Target<N>>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
     target: &mut T,
     query_bias: &mut [f32],
     memory: &mut Memory<N, P>,
+    halves: &mut Halves<H, N, P>,
     #[comptime] plan: Plan,
 ) {
     let (strides, sizes) = (read.strides, read.sizes);
@@ -41,13 +43,23 @@ pub(super) fn by_queries<N: Size, P: Size, T: Target<N>>(
             let count = min(span.end - key, plan.side);
             let k = Rows::<N>::new(read.k, strides.k, batch, key_head, key, count);
             let v = Rows::<N>::new(read.v, strides.v, batch, key_head, key, count);
-            let mut shares = over_channels::<N, P>(&q, &k, memory, plan.dim, plan);
+            let mut shares = over_channels::<N, P, H>(&q, &k, memory, halves, plan.dim, plan);
             make_scores::<N, P>(&mut shares, of_queries.scales, read, tile, Own::Queries, plan);
-            let mut slopes = over_channels::<N, P>(&gradient, &v, memory, plan.value_dim, plan);
+            let mut slopes = over_channels::<N, P, H>(&gradient, &v, memory, halves, plan.value_dim, plan);
             weigh::<P>(&mut shares, &mut slopes, of_queries, Own::Queries, plan);
             biases.take(&shares, &slopes, tile, sizes, plan);
-            memory.lay_out(&slopes, plan);
-            over_rows::<N, P>(&k, tile, memory, &mut sums, sizes, Own::Queries, plan.dim, plan);
+            over_rows::<N, P, H>(
+                &slopes,
+                &k,
+                tile,
+                memory,
+                halves,
+                &mut sums,
+                sizes,
+                Own::Queries,
+                plan.dim,
+                plan,
+            );
         }
         key += plan.side;
     }

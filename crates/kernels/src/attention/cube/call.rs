@@ -1,6 +1,6 @@
 //! A call of attention: its settings, what it reads and what it gives.
 
-use super::plan::Turned;
+use super::plan::{Matrices, Tiles, Turned};
 use super::split::{FEW, PIECE};
 use super::{Kind, Plan, SizesLaunch, UNITS_A_SIDE};
 use crate::attention::{Attention, Bias, Shape};
@@ -18,6 +18,8 @@ pub(super) struct Call {
     pub(super) kind: Kind,
     /// The side of the tiles.
     pub(super) side: usize,
+    /// The matrix units that compute products, if any do.
+    matrices: Option<Matrices>,
     scale: f32,
     /// Whether there is a scale for each query; another tensor stands in its place if not.
     scaled: bool,
@@ -33,7 +35,8 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(options: &Attention, shape: Shape, side: usize) -> Self {
+    pub(super) fn new(options: &Attention, shape: Shape, tiles: Tiles) -> Self {
+        let Tiles { side, matrices } = tiles;
         let reach = options.query_offset + shape.queries;
         Self {
             shape,
@@ -45,6 +48,7 @@ impl Call {
                 Bias::Block(_) => Kind::Block,
             },
             side,
+            matrices,
             scale: options.scale as f32,
             scaled: options.query_scale.is_some(),
             learned: false,
@@ -97,6 +101,7 @@ impl Call {
             ranged: self.distances != [0, self.offset + self.shape.queries],
             log_sums_given: self.log_sums_given,
             side: self.side,
+            matrices: self.matrices,
             dim: head_dim / width,
             value_dim: value_dim / width,
             group: heads / key_heads,

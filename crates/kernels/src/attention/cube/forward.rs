@@ -1,13 +1,15 @@
 //! The output: a softmax that grows tile by tile.
 
+use super::matrices::{Halves, over_channels, over_rows};
 use super::memory::{Memory, Rows, zeros};
 use super::out::{Place, gather, write_gathered};
-use super::products::{columns, over_channels, over_rows};
+use super::products::columns;
 use super::scores::{make_scores, scales};
 use super::tile::{Own, Tile, keys_of, other_group, own_group};
 use super::{Plan, Read, Sizes};
 use crate::attention::NOTHING_SEEN;
 use burn_cubecl::cubecl;
+use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
 /// A softmax of the keys so far, of a unit's own queries.
@@ -60,10 +62,11 @@ impl<N: Size, P: Size> Softmax<N, P> {
 /// q, k, v -> the output `[batch, queries, heads, value_dim]`, and the logarithm of each row's sum,
 /// `[batch, heads, queries]`. A cube takes the queries of a tile.
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
-pub(super) fn forward_kernel<N: Size, P: Size>(
+pub(super) fn forward_kernel<N: Size, P: Size, H: Float>(
     read: &Read<'_, N>,
     output: &mut [Vector<f32, N>],
     log_sums: &mut [f32],
+    #[define(H)] _half: ElemType,
     #[comptime] plan: Plan,
 ) {
     let (strides, sizes) = (read.strides, read.sizes);
@@ -75,6 +78,7 @@ pub(super) fn forward_kernel<N: Size, P: Size>(
     let q = Rows::<N>::new(read.q, strides.q, batch, head, row, count);
     let scales = scales::<N, P>(read, batch, row + own_group() * plan.part(), plan);
     let mut memory = Memory::<N, P>::new(plan);
+    let mut halves = Halves::<H, N, P>::new(plan);
     let mut softmax = Softmax::<N, P> {
         highest: Vector::new(NOTHING_SEEN),
         totals: Vector::new(0.0),
@@ -88,14 +92,15 @@ pub(super) fn forward_kernel<N: Size, P: Size>(
             let count = min(span.end - key, plan.side);
             let k = Rows::<N>::new(read.k, strides.k, batch, key_head, key, count);
             let v = Rows::<N>::new(read.v, strides.v, batch, key_head, key, count);
-            let mut scores = over_channels::<N, P>(&q, &k, &mut memory, plan.dim, plan);
+            let mut scores = over_channels::<N, P, H>(&q, &k, &mut memory, &mut halves, plan.dim, plan);
             make_scores::<N, P>(&mut scores, scales, read, tile, Own::Queries, plan);
             softmax.take(&mut scores, &mut memory, plan);
-            memory.lay_out(&scores, plan);
-            over_rows::<N, P>(
+            over_rows::<N, P, H>(
+                &scores,
                 &v,
                 tile,
                 &mut memory,
+                &mut halves,
                 &mut softmax.values,
                 sizes,
                 Own::Queries,

@@ -3,6 +3,7 @@
 use super::Kind;
 use super::call::{Call, Gradients, Inputs, Results};
 use super::launch::Attend;
+use super::plan::Tiles;
 use crate::attention::{Attention, Bias, PartialAttention, QkRange, Shape, inputs, record};
 use crate::autodiff::{JointGradient, OpTensor};
 use burn::backend::Cube;
@@ -65,10 +66,10 @@ pub(in crate::attention) fn attention(
     v: &Tensor<4>,
     options: &Attention,
     shape: Shape,
-    side: usize,
+    tiles: Tiles,
 ) -> PartialAttention {
     let inputs: Vec<OpTensor<Cube>> = inputs(std::slice::from_ref(range), v, options);
-    let call = Call::new(options, shape, side);
+    let call = Call::new(options, shape, tiles);
     let mut given = inputs.iter().map(|input| input.data().clone());
     let mut next = || given.next().unwrap_or_else(|| inputs[0].data().clone());
     let [q, k, v, first_bias, second_bias] = [next(), next(), next(), next(), next()];

@@ -12,9 +12,10 @@ use super::forward::forward_kernel;
 use super::launches::{
     Backward, Launches, UNITS_OF_PIECE, UNITS_OF_TILE, launch_backward, launch_reading, swapped,
 };
-use super::plan::side;
+use super::plan::{Tiles, tiles};
 use super::split::{merge_pieces_kernel, piece_kernel};
 use super::target::ApartLaunch;
+use crate::Precision;
 use crate::attention::Shape;
 use crate::gpu::{client, empty, grid, launch, linear};
 #[cfg(feature = "fusion")]
@@ -28,16 +29,21 @@ use burn_cubecl::tensor::CubeTensor;
 /// Buffers of the kernel that has most beside the one for packed rows, with that of the sizes.
 pub(super) const BUFFERS: u32 = 16;
 
-/// The side of the tiles on the device that q lies on, if the kernels can compute this there.
-pub(in crate::attention) fn supports<const D: usize>(q: &Tensor<D>, shape: &Shape) -> Option<usize> {
+/// The tiles of the device that q lies on, if the kernels can compute this there.
+pub(in crate::attention) fn supports<const D: usize>(
+    q: &Tensor<D>,
+    shape: &Shape,
+    precision: Precision,
+) -> Option<Tiles> {
     let client = client(q)?;
     let hardware = &client.properties().hardware;
     let Shape { batch, heads, queries, keys, head_dim, value_dim, .. } = *shape;
     let widths = 1..=WIDEST;
     let sizes = widths.contains(&head_dim) && widths.contains(&value_dim) && batch > 0 && queries > 0;
-    let side = side(hardware, head_dim.max(value_dim))?;
-    let fits = batch.max(heads) <= CUBES && queries.div_ceil(side) + keys.div_ceil(side) <= CUBES;
-    (sizes && fits && hardware.max_bindings >= BUFFERS).then_some(side)
+    let tiles = tiles(client.properties(), head_dim.max(value_dim), precision)?;
+    let cubes = queries.div_ceil(tiles.side) + keys.div_ceil(tiles.side);
+    let fits = batch.max(heads) <= CUBES && cubes <= CUBES;
+    (sizes && fits && hardware.max_bindings >= BUFFERS).then_some(tiles)
 }
 
 /// Attention on the GPU.
@@ -85,7 +91,7 @@ impl Attend for CubeBackend {
             let cubes = launches.cubes(call.query_tiles(), heads);
             launch_reading!(
                 forward_kernel, launches, cubes, UNITS_OF_TILE, [launches.width, launches.plan.part()];
-                linear(&output), linear(&log_sums),
+                linear(&output), linear(&log_sums), launches.plan.half(),
             );
         }
         (swapped(output), log_sums)

@@ -226,6 +226,7 @@ macro_rules! launch_backward {
             linear(&$pass.biases[0]),
             linear(&$pass.biases[1]),
             $pass.launches.call.query_tiles(),
+            $pass.launches.plan.half(),
         );
     };
 }

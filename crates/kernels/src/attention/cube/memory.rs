@@ -31,8 +31,31 @@ impl<'a, N: Size> Rows<'a, N> {
         Rows::<'a, N> { source, from: start(strides, batch, head, first), stride: strides.row, count }
     }
 
+    /// The channels of a vector, each of as many rows from `first` on as a unit takes.
+    pub(super) fn turned<P: Size>(
+        &self,
+        first: usize,
+        vector: usize,
+        #[comptime] dim: usize,
+        #[comptime] plan: Plan,
+    ) -> Array<Vector<f32, P>> {
+        let width = N::value();
+        let mut turned = zeros::<P>(width);
+        #[unroll]
+        for i in 0..plan.part() {
+            let value = self.vector(first + i, vector, dim);
+            #[unroll]
+            for channel in 0..width {
+                let mut column = turned[channel];
+                column.insert(i, value.extract(channel));
+                turned[channel] = column;
+            }
+        }
+        turned
+    }
+
     /// A vector of a row; zeros if there is none.
-    fn vector(&self, row: usize, vector: usize, #[comptime] dim: usize) -> Vector<f32, N> {
+    pub(super) fn vector(&self, row: usize, vector: usize, #[comptime] dim: usize) -> Vector<f32, N> {
         let there = row < self.count && vector < dim;
         let place = self.from + min(row, self.count - 1) * self.stride + min(vector, comptime!(dim - 1));
         select(there, self.source[place], Vector::new(0.0))
@@ -76,18 +99,7 @@ impl<N: Size, P: Size> Memory<N, P> {
         while item < items {
             let group = item % UNITS_A_SIDE;
             let vector = item / UNITS_A_SIDE;
-            let mut turned = zeros::<P>(width);
-            #[unroll]
-            for i in 0..plan.part() {
-                let row = group * plan.part() + i;
-                let value = rows.vector(row, first + vector, dim);
-                #[unroll]
-                for channel in 0..width {
-                    let mut column = turned[channel];
-                    column.insert(i, value.extract(channel));
-                    turned[channel] = column;
-                }
-            }
+            let turned = rows.turned::<P>(group * plan.part(), first + vector, dim, plan);
             #[unroll]
             for channel in 0..width {
                 self.square[to + (vector * width + channel) * UNITS_A_SIDE + group] = turned[channel];

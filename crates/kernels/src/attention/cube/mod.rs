@@ -8,6 +8,9 @@
 //! skipped; in tiles that they hide in part, each pair is asked for (`tile.rs`). The bias is computed where the score is (slopes,
 //! pairs) or read there (a table, a block).
 //!
+//! A model in f16 or bf16 has both products of a tile computed by the device's matrix units, where these multiply such numbers and add in
+//! f32 (`matrices.rs`). Everything else stays as it is.
+//!
 //! Few queries over many keys, as cached decoding reads them, would leave most units without a query. There the keys are
 //! cut into pieces, whose softmaxes a second launch puts together (`split.rs`).
 //!
@@ -17,7 +20,7 @@
 //! gradient of a table of distances is the sum of the scores' gradients along diagonals (`diagonals.rs`).
 //!
 //! **Fixed order.** A number is summed by one unit, or by units that leave their parts to be added in the order of their numbers.
-//! No operation is atomic, and no unit exchanges numbers but through shared memory (no subgroups): the shape, the plan and the
+//! No operation is atomic, and no unit exchanges numbers but through shared memory (no subgroups, but for the matrix units'): the shape, the plan and the
 //! vectors' width alone decide the order, and a second run gives the same bits.
 //!
 //! **What a device must have.** 256 units a cube, and 16 KiB of shared memory, as WebGPU promises: there a tile has 32 queries and keys, and
@@ -37,6 +40,9 @@
 //! bytes, `length / (2 * 64)` times under the causal mask, most of them from the cache, for `64 * (head_dim + value_dim)`
 //! multiplications a row. Plain operations write and read the scores about eight times, `4 * length^2` bytes a head each. For each
 //! channel a unit loads 8 numbers from shared memory and multiplies 16 times.
+//!
+//! With matrix units the factors of a product take `2 * 64 * (channels + max(channels, 64))` bytes of shared memory more; where there is not
+//! enough, tiles are 32 x 32, or the products are computed in f32.
 //!
 //! The slopes' gradient multiplies rounding errors by distances; taking the mean distance out of them brings it from
 //! 2e-5 of f64's to 3e-7 at 90 keys.
@@ -62,6 +68,7 @@ mod forward;
 mod gradient;
 mod launch;
 mod launches;
+mod matrices;
 mod memory;
 mod out;
 mod packed;
@@ -78,6 +85,7 @@ mod upstream;
 pub(super) use gradient::attention;
 pub(super) use launch::supports;
 pub(super) use packed::{packed_attention, supports_packed};
+pub(super) use plan::Tiles;
 
 use crate::gpu::Strides;
 use burn_cubecl::cubecl;

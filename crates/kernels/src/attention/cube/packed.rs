@@ -14,8 +14,9 @@ use super::call::{InputsMetadata, ResultsMetadata, bias_shapes};
 use super::gradient::summed;
 use super::launch::{Attend, BUFFERS, supports};
 use super::launches::{Backward, Launches, launch_backward};
-use super::plan::Turned;
+use super::plan::{Tiles, Turned};
 use super::target::PackedLaunch;
+use crate::Precision;
 use crate::attention::inputs::of_bias;
 use crate::attention::{Attention, Bias, Shape};
 use crate::autodiff::{self, Gradient, OpTensor};
@@ -36,10 +37,14 @@ type Primitive = FloatTensor<Cube>;
 /// Buffers that the backward kernel has more than the one that writes q, k and v apart.
 const MORE_BUFFERS: u32 = 2;
 
-/// The side of the tiles on the device that the packed rows lie on, if the kernels can compute this there.
-pub(in crate::attention) fn supports_packed(packed: &Tensor<3>, shape: &Shape) -> Option<usize> {
+/// The tiles of the device that the packed rows lie on, if the kernels can compute this there.
+pub(in crate::attention) fn supports_packed(
+    packed: &Tensor<3>,
+    shape: &Shape,
+    precision: Precision,
+) -> Option<Tiles> {
     let bindings = client(packed)?.properties().hardware.max_bindings;
-    supports(packed, shape).filter(|_| bindings >= BUFFERS + MORE_BUFFERS)
+    supports(packed, shape, precision).filter(|_| bindings >= BUFFERS + MORE_BUFFERS)
 }
 
 /// The gradients of the packed rows and of the bias, as those of [`Gradients`](super::call::Gradients).
@@ -151,7 +156,7 @@ pub(in crate::attention) fn packed_attention(
     tables: [Option<&RotationTable>; 2],
     options: &Attention,
     shape: Shape,
-    side: usize,
+    tiles: Tiles,
 ) -> Tensor<4> {
     let packed = OpTensor::<Cube>::new(packed);
     let (tables, layouts) = split_tables(packed.data(), tables);
@@ -164,7 +169,7 @@ pub(in crate::attention) fn packed_attention(
     let query_scale = scale.unwrap_or_else(|| q.clone());
     let inputs = Inputs { q, k, v, first_bias, second_bias, query_scale };
     let shared = matches!(&options.bias, Bias::Block(block) if block.dims()[0] == 1);
-    let call = Call::new(options, shape, side);
+    let call = Call::new(options, shape, tiles);
     let (output, log_sums) = Cube::forward(inputs.clone(), call);
     let state = || Saved { inputs, output: output.clone(), log_sums, tables, layouts, call, shared };
     match &bias[..] {

@@ -1,5 +1,5 @@
-//! The two products of a tile, which are all of its work that grows with `side^2 * channels`. Matrix units of a device
-//! would have their place here.
+//! The two products of a tile, which are all of its work that grows with `side^2 * channels`, in f32. `matrices.rs` has
+//! them by a device's matrix units.
 //!
 //! With the side S of a tile, a cube has 16 x 16 units, and a unit the pairs of S/16 own rows and S/16 other rows. It holds
 //! their products in registers, as vectors over its own rows. Both products add up outer products: of each channel, or of

@@ -116,6 +116,7 @@ impl Case {
             query_scale: scale,
             query_offset: self.offset,
             distances: 0..usize::MAX,
+            precision: Precision::F32,
         };
         // v arrives with rows and channels swapped, so that it is not contiguous.
         let v = input(2).reshape([batch, key_heads, value_dim, keys]).swap_dims(2, 3);

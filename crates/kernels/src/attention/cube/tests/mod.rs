@@ -1,7 +1,9 @@
 //! Attention on the GPU against its reference.
 
+mod matrices;
 mod split;
 
+use crate::Precision;
 use crate::attention::tests::{
     distances_without_keys, flat_part, odd_packed_rows_agree, packed_rows_agree, rows_without_keys,
     two_rotations,
@@ -50,6 +52,7 @@ struct Case {
     border: Option<usize>,
     /// Whether everything comes in rows that lie apart.
     apart: bool,
+    precision: Precision,
 }
 
 const PLAIN: Case = Case {
@@ -65,6 +68,7 @@ const PLAIN: Case = Case {
     scaled: false,
     border: None,
     apart: false,
+    precision: Precision::F32,
 };
 
 const KINDS: [&str; 6] = ["none", "distance", "slopes", "pair", "block", "shared block"];
@@ -143,6 +147,7 @@ impl Case {
                 .then(|| self.lay(tensor::<2>(50, [batch, queries], device).add_scalar(1.5))),
             query_offset: self.offset(),
             distances: 0..usize::MAX,
+            precision: self.precision,
         };
         let v = self.lay(inputs[2].clone().reshape([batch, key_heads, keys, value_dim]));
         (query_and_key(0), v, query_and_key(far), options)
@@ -202,7 +207,8 @@ impl Case {
 fn tiles_of_either_side_agree_with_the_reference() {
     let Some(device) = adapter("attention on the GPU") else { return };
     let q = tensor::<4>(1, [1, 1, 70, 8], &device);
-    let side = || super::supports(&q, &crate::attention::Shape::of(&q, &q, &q));
+    let shape = crate::attention::Shape::of(&q, &q, &q);
+    let side = || super::supports(&q, &shape, Precision::F32).map(|tiles| tiles.side);
     assert!(side().is_some());
     with_both_sides(|| {
         assert!(side() == Some(32) || memory() == usize::MAX);

@@ -6,7 +6,7 @@
 
 #![allow(clippy::float_cmp, reason = "sums of small whole numbers are exact")]
 
-use crate::bf16::{Arithmetic, Bf16Matrix, product, round, rounded, widen};
+use crate::bf16::{Arithmetic, Bf16Matrix, matmul_rounded, product, round, rounded, widen};
 use crate::buffers::{computed, written_beside};
 use crate::matmul::{Matrix, STRIP, SharedMatrix, matmul, parallel_matmul};
 use crate::testing::list;
@@ -123,6 +123,25 @@ fn tiles_of_a_product_cover_it_once() {
             let mut alone = onto.clone();
             matmul(&mut alone, columns, true, 1.0, left, right);
             assert!(alone == added, "{shape:?} on one thread");
+        }
+    }
+}
+
+/// Odd sizes, whose last pairs are half empty, and more columns than registers hold.
+#[test]
+fn small_products_of_rounded_numbers_add_in_place() {
+    for shape @ [rows, columns, inner] in [[1, 1, 1], [3, 5, 2], [7, 66, 9], [13, 17, 5]] {
+        let (left, right) = (whole_numbers(rows * inner), whole_numbers(inner * columns));
+        let turned = by_columns(&left, rows, inner);
+        let onto = whole_numbers(rows * columns);
+        let expected = expected_product(&left, &right, shape, &onto);
+        let right = Matrix::new(&right, inner, columns, columns);
+        for left in
+            [Matrix::new(&left, rows, inner, inner), Matrix::new(&turned, inner, rows, rows).transposed()]
+        {
+            let mut out = onto.clone();
+            matmul_rounded(&mut out, columns, true, 1.0, left, right);
+            assert!(out == expected, "{shape:?}");
         }
     }
 }

@@ -7,7 +7,8 @@ use super::pieces::ROWS;
 use super::relative::Tables;
 use super::{MOST_RANGES, QkRange, Shape};
 use crate::autodiff::{View, values};
-use crate::matmul::Matrix;
+use crate::bf16::matmul_rounded;
+use crate::matmul::{Matrix, matmul};
 use crate::simd::LANES;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -132,6 +133,7 @@ pub(super) struct Operands<'a> {
     window: Option<usize>,
     sinks: usize,
     offset: usize,
+    rounded: bool,
 }
 
 impl<'a> Operands<'a> {
@@ -151,7 +153,23 @@ impl<'a> Operands<'a> {
             window: call.window,
             sinks: call.sinks,
             offset: call.offset,
+            rounded: call.rounded,
         }
+    }
+
+    /// `out = factor * left * right`, or `out += ..` with `add`, for rows of out that lie `stride` apart: of factors rounded
+    /// to bf16 where the call is.
+    pub(super) fn multiply(
+        &self,
+        out: &mut [f32],
+        stride: usize,
+        add: bool,
+        factor: f32,
+        left: Matrix<'_>,
+        right: Matrix<'_>,
+    ) {
+        let product = if self.rounded { matmul_rounded } else { matmul };
+        product(out, stride, add, factor, left, right);
     }
 
     /// The block of up to [`ROWS`] query rows from row `first`.

@@ -5,6 +5,7 @@ use super::pieces::Cut;
 use super::relative::RelativeTensors;
 use super::{Attention, Bias, MOST_RANGES, QkRange, Shape};
 use crate::autodiff::{CpuTensor, values};
+use crate::{Precision, bf16};
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use std::borrow::Cow;
@@ -23,6 +24,8 @@ pub(super) struct Call {
     pub(super) window: Option<usize>,
     pub(super) sinks: usize,
     pub(super) offset: usize,
+    /// Whether the factors of products are rounded to bf16: in that precision, where the processor has dot products of it.
+    pub(super) rounded: bool,
     /// How its work is cut.
     pub(super) cut: Cut,
 }
@@ -80,6 +83,7 @@ impl Call {
             window: options.window,
             sinks: options.sinks,
             offset: options.query_offset,
+            rounded: options.precision == Precision::Bf16 && bf16::arithmetic() == bf16::Arithmetic::Dot,
             cut: Cut::current(),
         }
     }

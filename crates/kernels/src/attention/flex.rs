@@ -19,7 +19,7 @@ use super::relative::{self, KeyTable, Scratch};
 use super::{NOTHING_SEEN, Shape};
 use crate::autodiff::permuted_tensor_of;
 use crate::buffers::zeros;
-use crate::matmul::{Matrix, matmul};
+use crate::matmul::Matrix;
 use crate::simd::{LANES, exp_in_place, largest, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
@@ -193,7 +193,7 @@ fn attend(
     for (index, segment) in block.seen_once().enumerate() {
         let probabilities = Matrix::new(&logits[segment.at..], block.rows, segment.len(), block.stride);
         let values = operands.value_matrix(block, &segment);
-        matmul(out, stride, index > 0, 1.0, probabilities, values);
+        operands.multiply(out, stride, index > 0, 1.0, probabilities, values);
     }
     relative::add_values(operands, block, logits, scratch, (out, stride));
     for (row, sum) in sums.iter().enumerate().take(block.rows) {

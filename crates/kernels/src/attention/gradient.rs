@@ -10,7 +10,7 @@ use super::pieces::ROWS;
 use super::relative::{self, KeyTables, Scratch};
 use super::sums::{OwnRows, Sums};
 use crate::autodiff::View;
-use crate::matmul::{Matrix, matmul};
+use crate::matmul::Matrix;
 use crate::simd::{LANES, dot, exp_in_place, vectorised};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -205,7 +205,7 @@ fn through_softmax(
     let value_dim = operands.shape.value_dim;
     let output = Operands::rows_of(&rows.output, block, value_dim);
     for segment in block.seen_once() {
-        matmul(&mut gradient[segment.at..], block.stride, false, 1.0, output, values.of(&segment));
+        operands.multiply(&mut gradient[segment.at..], block.stride, false, 1.0, output, values.of(&segment));
     }
     block.scatter(gradient);
     relative::through_values(operands, block, output, scratch, gradient);
@@ -213,7 +213,7 @@ fn through_softmax(
     block.gather(probabilities);
     for segment in block.seen_once() {
         let p = Matrix::new(&probabilities[segment.at..], block.rows, segment.len(), block.stride);
-        matmul(sums.v(segment.start), value_dim, true, 1.0, p.transposed(), output);
+        operands.multiply(sums.v(segment.start), value_dim, true, 1.0, p.transposed(), output);
     }
 }
 
@@ -245,8 +245,8 @@ fn through_product(
         let add = std::mem::replace(&mut begun[range], true);
         let d = Matrix::new(&gradient[segment.at..], block.rows, segment.len(), block.stride);
         let queries = own.q(range, member, row);
-        matmul(queries, dim, add, operands.scale, d, operands.key_matrix(block, segment));
+        operands.multiply(queries, dim, add, operands.scale, d, operands.key_matrix(block, segment));
         let queries = operands.query_matrix(block, segment);
-        matmul(sums.k(range, segment.start), dim, true, operands.scale, d.transposed(), queries);
+        operands.multiply(sums.k(range, segment.start), dim, true, operands.scale, d.transposed(), queries);
     }
 }

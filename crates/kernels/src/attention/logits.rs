@@ -4,7 +4,6 @@ use super::bias::add_bias;
 use super::block::{Block, Keys, Operands};
 use super::counted::{Counts, add_counted};
 use super::relative::{self, KeyTable, Scratch};
-use crate::matmul::matmul;
 use crate::simd::LANES;
 
 /// Fills `logits` with those of the block: minus infinity where a key is hidden, up to the next
@@ -22,7 +21,7 @@ pub(super) fn fill_logits(
 ) {
     for segment in block.seen() {
         let (queries, keys) = (operands.query_matrix(block, segment), keys[segment.range].of(segment));
-        matmul(&mut logits[segment.at..], block.stride, false, operands.scale, queries, keys);
+        operands.multiply(&mut logits[segment.at..], block.stride, false, operands.scale, queries, keys);
     }
     relative::add_keys(operands, block, scratch, logits);
     add_counted(operands, block, counts, logits);

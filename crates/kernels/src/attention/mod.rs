@@ -29,6 +29,10 @@
 //! **With the split and the rotation:** [`packed_attention`] takes packed projections. On the GPU one kernel then writes the
 //! gradient of the packed rows.
 //!
+//! **In bf16** ([`Attention::precision`]), the factors of products are rounded on CPUs with dot products of it
+//! (`Operands::multiply`): of all calls, with any bias, window and ranges of distances. Products with vectors by distance and by
+//! count stay f32.
+//!
 //! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
 
 mod backward;
@@ -141,8 +145,9 @@ pub struct Attention {
     pub query_offset: usize,
     /// The distances, in tokens, at which keys are visible at all, sinks included.
     pub distances: Range<usize>,
-    /// What the factors of products may be rounded to: q, k, v, the probabilities, and the gradients that meet them. Sums and
-    /// the softmax are f32. Only GPUs whose matrix units multiply numbers of this precision make use of it.
+    /// What the factors of products may be rounded to: q, k, v, the probabilities, and the gradients that meet them. Sums, the
+    /// softmax, biases and everything else are f32. CPUs with dot products of bf16 make use of it, and GPUs whose matrix units
+    /// multiply numbers of this precision; elsewhere all is f32.
     pub precision: Precision,
 }
 

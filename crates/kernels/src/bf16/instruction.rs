@@ -7,7 +7,8 @@ use super::number::{round, widen};
 use burn::tensor::bf16;
 use std::arch::x86_64::{
     __m256i, __m512, __m512i, _mm256_storeu_si256, _mm512_add_ps, _mm512_castsi512_ps, _mm512_cvtepu16_epi32,
-    _mm512_cvtneps_pbh, _mm512_loadu_ps, _mm512_slli_epi32, _mm512_storeu_ps,
+    _mm512_cvtneps_pbh, _mm512_loadu_ps, _mm512_or_si512, _mm512_slli_epi32, _mm512_storeu_ps,
+    _mm512_storeu_si512,
 };
 use std::mem::MaybeUninit;
 
@@ -33,6 +34,26 @@ fn rounded(x: &[f32; LANES]) -> __m256i {
 fn rounded_to_f32(x: &[f32; LANES]) -> __m512 {
     let bits: __m512i = _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(rounded(x)));
     _mm512_castsi512_ps(bits)
+}
+
+/// See [`super::small`]: each number of a row with the one below, which is the upper half of a word.
+///
+/// # Safety
+/// [`applies`] holds.
+#[target_feature(enable = "avx512f,avx512bf16")]
+pub(super) unsafe fn pair_rows(upper: &[f32], lower: &[f32], words: &mut [u32]) {
+    let (words, words_rest) = words.as_chunks_mut::<LANES>();
+    let (upper, upper_rest) = upper.as_chunks::<LANES>();
+    let (lower, lower_rest) = lower.as_chunks::<LANES>();
+    for ((words, upper), lower) in words.iter_mut().zip(upper).zip(lower) {
+        let [upper, lower] = [upper, lower].map(|x| _mm512_cvtepu16_epi32(rounded(x)));
+        let pairs = _mm512_or_si512(upper, _mm512_slli_epi32::<16>(lower));
+        // SAFETY: 16 words are written.
+        unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), pairs) };
+    }
+    for ((word, upper), lower) in words_rest.iter_mut().zip(upper_rest).zip(lower_rest) {
+        *word = u32::from(round(*upper).to_bits()) | u32::from(round(*lower).to_bits()) << 16;
+    }
 }
 
 /// See [`super::slices::round_all`].

@@ -19,6 +19,7 @@ mod instruction;
 mod number;
 mod panels;
 mod slices;
+mod small;
 
 pub(crate) use convert::widen_tensor;
 pub(crate) use dot::{Arithmetic, arithmetic};
@@ -26,6 +27,7 @@ pub(crate) use dot::{Arithmetic, arithmetic};
 pub(crate) use number::{round, widen};
 pub(crate) use panels::{COLUMNS, Panels, lay_out_strip};
 pub(crate) use slices::{rounded, widened};
+pub(crate) use small::matmul_rounded;
 
 use crate::matmul::{Matrix, Start, parallel_matmul};
 use burn::tensor::bf16;

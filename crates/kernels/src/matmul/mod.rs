@@ -39,6 +39,25 @@ impl<'a> Matrix<'a> {
         Self { data, rows, columns, strides }
     }
 
+    /// Rows and columns.
+    pub(crate) fn size(self) -> [usize; 2] {
+        [self.rows, self.columns]
+    }
+
+    /// One row.
+    ///
+    /// # Panics
+    /// The matrix is a transpose, or there is no such row.
+    pub(crate) fn row(self, row: usize) -> &'a [f32] {
+        assert!(self.strides.1 == 1 && row < self.rows, "rows that lie contiguously");
+        &self.data[row * self.strides.0..][..self.columns]
+    }
+
+    /// The contiguous rows that this is the transpose of, if it is one.
+    pub(crate) fn as_transpose(self) -> Option<Self> {
+        (self.strides.1 != 1 && self.strides.0 == 1).then(|| self.transposed())
+    }
+
     /// Writes the transpose, in rows that lie `stride` apart.
     ///
     /// # Panics

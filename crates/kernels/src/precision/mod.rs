@@ -13,6 +13,9 @@
 //! processor's own dot products where it has them, about twice as fast as f32. It has no such products of f16, and those
 //! under burn-flex round their sums to f16 every few hundred terms; so for f16 the CPU rounds the factors, multiplies in
 //! f32 as always, and rounds the result. That is no faster than f32, but it computes the same and repeats bit for bit.
+//!
+//! Attention's own products take their factors rounded too, as autocast and FlashAttention do, in bf16 on CPUs with the dot
+//! products and in either on GPUs with matrix units for it; their sums, the softmax and all else in attention are f32.
 
 use crate::autodiff;
 use crate::bf16::widen_tensor;
@@ -23,8 +26,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What the products of linear maps are computed in. Weights, optimizer, norms, attention, loss and the residual
-/// stream are f32 in any.
+/// What the products of linear maps are computed in, and those of attention where the processor or GPU multiplies such numbers
+/// itself. Weights, optimizer, norms, the softmax, loss and the residual stream are f32 in any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {

@@ -217,12 +217,13 @@ impl Attention {
         rotations: &mut Rotations,
     ) -> Tensor<4> {
         let Some(remainder) = &self.remainder else {
-            return attend([q, k, v], self.scale(), block, reading, rotations);
+            return attend_in(self.precision, [q, k, v], self.scale(), block, reading, rotations);
         };
         // A channel of ones adds up the weights.
         let [batch, kv_heads, length, dim] = v.dims();
         let ones = Tensor::ones([batch, kv_heads, length, 1], &v.device());
-        let out = attend([q, k, Tensor::cat(vec![v, ones], 3)], self.scale(), block, reading, rotations);
+        let qkv = [q, k, Tensor::cat(vec![v, ones], 3)];
+        let out = attend_in(self.precision, qkv, self.scale(), block, reading, rotations);
         let rest = out.clone().slice_dim(3, dim..dim + 1).neg().add_scalar(1.0); // [batch, heads, queries, 1]
         out.slice_dim(3, 0..dim) + rest * remainder.val().reshape([1, self.heads.query, 1, dim])
     }
@@ -271,6 +272,18 @@ impl Attention {
 /// What the encoding describes goes to the fused kernels; what it must compute from scores is read
 /// one block of queries at a time.
 pub fn attend(
+    qkv: [Tensor<4>; 3],
+    scale: f64,
+    block: QueryBlock<'_>,
+    reading: &Reading,
+    rotations: &mut Rotations,
+) -> Tensor<4> {
+    attend_in(Precision::F32, qkv, scale, block, reading, rotations)
+}
+
+/// [`attend`] whose fused products are in a precision, see [`kernels::Attention::precision`].
+fn attend_in(
+    precision: Precision,
     [q, k, v]: [Tensor<4>; 3],
     scale: f64,
     block: QueryBlock<'_>,
@@ -303,7 +316,7 @@ pub fn attend(
     let Some(Pairs { maps, far }) = pairs else {
         return blocks::attention([q, k, v], scale, block, reading, rotations);
     };
-    let options = described(scale, block, reading, &q.device());
+    let options = kernels::Attention { precision, ..described(scale, block, reading, &q.device()) };
     let mut at = |maps| blocks::at_positions([q.clone(), k.clone()], maps, block, reading, rotations);
     match far {
         None if maps == (PositionMap::Identity, PositionMap::Identity)

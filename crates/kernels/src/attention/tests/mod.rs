@@ -7,6 +7,7 @@ mod distances;
 mod edges;
 mod packed;
 mod relative;
+mod rounded;
 
 #[cfg(feature = "gpu")]
 pub(in crate::attention) use edges::{distances_without_keys, rows_without_keys};

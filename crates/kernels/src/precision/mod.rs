@@ -14,7 +14,7 @@
 //! under burn-flex round their sums to f16 every few hundred terms; so for f16 the CPU rounds the factors, multiplies in
 //! f32 as always, and rounds the result. That is no faster than f32, but it computes the same and repeats bit for bit.
 //!
-//! Attention's own products take their factors rounded too, as autocast and FlashAttention do, in bf16 on CPUs with the dot
+//! Attention's own products take their factors rounded too, as autocast and `FlashAttention` do, in bf16 on CPUs with the dot
 //! products and in either on GPUs with matrix units for it; their sums, the softmax and all else in attention are f32.
 
 use crate::autodiff;

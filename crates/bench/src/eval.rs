@@ -3,6 +3,7 @@
 use crate::clock::{Subject, subject};
 use crate::record::{Direction, Record};
 use crate::{Bench, numbers};
+use burn::tensor::{Device, Int, Tensor};
 use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
 use longwave_eval::memory_check;
@@ -54,6 +55,30 @@ pub fn run(
     Ok(())
 }
 
+/// One pass over a text of `length` tokens and back, of which the last training length of tokens is scored.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn differentiate(
+    bench: &Bench,
+    config: &RunConfig,
+    vocab_size: usize,
+    length: usize,
+) -> Result<()> {
+    let resolved = config.model.resolve(vocab_size, config.train.length)?;
+    let device = bench.device.clone().autodiff();
+    let model = fresh_model(config, &resolved, &device)?;
+    let scored = config.train.length.min(length);
+    fits(&model, &resolved, length, scored)?;
+    let needed = Size::of(&model, &resolved, 1, length).training_bytes;
+    memory_check::check(length, needed, available())?;
+    let [tokens, targets] = tokens(&model, [1, length], scored, &device);
+    let positions = model.position.layout().positions(length);
+    let pass = Pass { tokens, positions: &positions, reading: &model.position, dropout: None };
+    drop(model.nll(&pass, targets, length - scored..length).mean().backward());
+    Ok(())
+}
+
 fn fits(model: &Gpt, resolved: &Resolved, length: usize, scored: usize) -> Result<()> {
     let needed = Size::reading_bytes(resolved, length, scored);
     memory_check::check(length, needed, available())?;
@@ -71,14 +96,8 @@ fn reading<'a>(
     scored: usize,
     reference: bool,
 ) -> Subject<'a> {
-    let [texts, length] = shape;
-    let vocab = model.embedding.dims()[0] as f32;
-    let tokens: Vec<u32> = numbers::values("tokens", texts * length)
-        .into_iter()
-        .map(|x| ((x.abs() * vocab) as u32).min(vocab as u32 - 1))
-        .collect();
-    let targets = upload(&tokens[..texts * scored], [texts, scored], &bench.device);
-    let tokens = upload(&tokens, shape, &bench.device);
+    let length = shape[1];
+    let [tokens, targets] = tokens(model, shape, scored, &bench.device);
     let positions = model.position.layout().positions(length);
     subject(
         &bench.device,
@@ -91,6 +110,17 @@ fn reading<'a>(
             model.nll(&pass, targets, length - scored..length)
         },
     )
+}
+
+/// Random tokens `[texts, length]`, and as targets `[texts, scored]`.
+fn tokens(model: &Gpt, [texts, length]: [usize; 2], scored: usize, device: &Device) -> [Tensor<2, Int>; 2] {
+    let vocab = model.embedding.dims()[0] as f32;
+    let tokens: Vec<u32> = numbers::values("tokens", texts * length)
+        .into_iter()
+        .map(|x| ((x.abs() * vocab) as u32).min(vocab as u32 - 1))
+        .collect();
+    let targets = upload(&tokens[..texts * scored], [texts, scored], device);
+    [upload(&tokens, [texts, length], device), targets]
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use crate::record::Record;
 use crate::{Bench, eval, train};
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
-use longwave_kernels::pieces;
-use longwave_model::config::{FeedForwardKind, Resolved};
+use longwave_kernels::pieces::{self, Call};
 use longwave_train::RunConfig;
 use serde::Serialize;
 use std::fmt::Write;
@@ -30,9 +29,11 @@ pub struct Operation {
     /// `scaling`, as in a [`Record`].
     pub bench: &'static str,
     /// In words.
-    pub operation: &'static str,
+    pub operation: String,
     /// The tokens of a text that it is counted for.
     pub length: usize,
+    /// How often it is called.
+    pub calls: usize,
     /// The fewest and the most pieces of one call.
     pub pieces: [usize; 2],
     /// The best speed-up on each of [`CORES`], over all calls.
@@ -41,15 +42,15 @@ pub struct Operation {
 
 impl Operation {
     /// `calls` are the weights of the pieces of each call.
-    fn new(operation: &'static str, length: usize, calls: &[Vec<usize>]) -> Self {
-        let work: usize = calls.iter().flatten().sum();
+    fn new(operation: String, length: usize, calls: &[&[usize]]) -> Self {
+        let work: usize = calls.iter().copied().flatten().sum();
         let best = CORES.map(|cores| {
             let time: f64 = calls.iter().map(|weights| longest_first(weights, cores)).sum();
             work as f64 / time.max(1.0)
         });
-        let counts = || calls.iter().map(Vec::len);
+        let counts = || calls.iter().map(|weights| weights.len());
         let pieces = [counts().min().unwrap_or(0), counts().max().unwrap_or(0)];
-        Self { bench: "scaling", operation, length, pieces, best }
+        Self { bench: "scaling", operation, length, calls: calls.len(), pieces, best }
     }
 
     /// The operation as one line of JSON.
@@ -75,72 +76,58 @@ fn longest_first(weights: &[usize], cores: usize) -> f64 {
     loads.into_iter().max().unwrap_or(0) as f64
 }
 
-/// The operations of a training step, and attention to a long text.
+/// The operations of a training step, and those of reading the long text and of its gradient: both are run once for it.
 ///
 /// # Errors
-/// The config does not fit the vocabulary.
-pub fn operations(config: &RunConfig, vocab_size: usize, length: usize) -> Result<Vec<Operation>> {
-    let resolved = config.model.resolve(vocab_size, config.train.length)?;
-    let (batch, trained) = (config.train.micro_batch(), config.train.length);
-    let mut all = of_step(config, &resolved, [batch, trained]);
-    all.extend(attention([batch, trained], &resolved));
-    all.extend(attention([1, length], &resolved));
+/// The config does not fit the corpus, or the text does not fit in memory or the encoding.
+pub fn operations(
+    bench: &Bench,
+    config: &RunConfig,
+    dataset: &Dataset,
+    length: usize,
+) -> Result<Vec<Operation>> {
+    let (trained, of_step) = pieces::watched(|| train::one_step(bench, config, dataset));
+    trained?;
+    let vocab = dataset.tokenizer().vocab_size();
+    let (read, of_text) = pieces::watched(|| eval::differentiate(bench, config, vocab, length));
+    read?;
+    let mut all = by_operation(config.train.length, &of_step);
+    all.extend(by_operation(length, &of_text));
     Ok(all)
 }
 
-fn of_step(config: &RunConfig, resolved: &Resolved, [batch, length]: [usize; 2]) -> Vec<Operation> {
-    let d = resolved.dimensions;
-    let rows = batch * length;
-    let weights = train::weights(resolved);
-    let product = |shape: [usize; 3]| {
-        let count = pieces::product(config.train.precision, shape);
-        vec![shape.iter().product::<usize>() / count; count]
+/// The calls of each operation and direction together, in the order of their first calls.
+fn by_operation(length: usize, calls: &[Call]) -> Vec<Operation> {
+    let mut names: Vec<(&str, bool)> = Vec::new();
+    for call in calls {
+        if !names.contains(&(call.operation, call.backward)) {
+            names.push((call.operation, call.backward));
+        }
+    }
+    let of = |(operation, backward): (&str, bool)| {
+        let calls = calls.iter().filter(|call| (call.operation, call.backward) == (operation, backward));
+        let weights: Vec<&[usize]> = calls.map(|call| &call.weights[..]).collect();
+        let name = if backward { format!("{operation}, backward") } else { operation.to_owned() };
+        Operation::new(name, length, &weights)
     };
-    // Products of a map from i to o channels: forward, and for both gradients. Those of the head are part of its loss.
-    let maps = &weights[..weights.len() - 1];
-    let forward: Vec<_> = maps.iter().map(|&(i, o)| product([rows, o, i])).collect();
-    let backward: Vec<_> =
-        maps.iter().flat_map(|&(i, o)| [product([rows, i, o]), product([i, o, rows])]).collect();
-    let head = pieces::head_loss(config.train.precision, [rows, d.width, d.vocab_size]);
-    let equal = |pieces: usize| vec![vec![1; pieces]];
-    let gated = resolved.config.feed_forward == FeedForwardKind::Swiglu;
-    let hidden = resolved.feed_forward_width;
-    let update: usize = weights.iter().map(|&(i, o)| pieces::update(i * o)).sum();
-    vec![
-        Operation::new("products, forward", length, &forward),
-        Operation::new("products, backward", length, &backward),
-        Operation::new("norm", length, &equal(pieces::norm(rows))),
-        Operation::new("rotation", length, &equal(pieces::rotation(batch, length))),
-        Operation::new("activation", length, &equal(pieces::activation(rows, hidden, gated))),
-        Operation::new("head and loss", length, &head),
-        Operation::new("optimizer", length, &equal(update)),
-    ]
-}
-
-fn attention([batch, length]: [usize; 2], resolved: &Resolved) -> [Operation; 2] {
-    let d = resolved.dimensions;
-    let [forward, backward] = pieces::attention(batch, [d.heads, d.kv_heads], length);
-    [
-        Operation::new("attention, forward", length, &[forward]),
-        Operation::new("attention, backward", length, &[backward]),
-    ]
+    names.into_iter().map(of).collect()
 }
 
 /// The operations as a table, with what it assumes.
 pub fn table(operations: &[Operation]) -> String {
-    let mut text = format!("{:20} {:>7} {:>12}", "operation", "length", "pieces");
+    let mut text = format!("{:32} {:>7} {:>6} {:>12}", "operation", "length", "calls", "pieces");
     for cores in CORES {
         // Writing into a string cannot fail; here and below.
         let _ = write!(text, " {:>9}", format!("{cores} cores"));
     }
-    for Operation { operation, length, pieces: [fewest, most], best, .. } in operations {
+    for Operation { operation, length, calls, pieces: [fewest, most], best, .. } in operations {
         let pieces = if fewest == most { fewest.to_string() } else { format!("{fewest} to {most}") };
-        let _ = write!(text, "\n{operation:20} {length:>7} {pieces:>12}");
+        let _ = write!(text, "\n{operation:32} {length:>7} {calls:>6} {pieces:>12}");
         for best in best {
             let _ = write!(text, " {:>9}", format!("{best:.1}x"));
         }
     }
-    text + "\n\npieces: of one call; attention plain causal\n\
+    text + "\n\npieces: of one call, forward unless it says backward\n\
         cores: the best speed-up that the pieces allow, the heaviest first, if moving data and waiting cost nothing"
 }
 
@@ -224,6 +211,8 @@ mod tests {
     use crate::record::Direction;
     use crate::testing::{alone, bench};
     use crate::train::tests::small;
+    use longwave_position::PositionConfig;
+    use longwave_position::reading::AttentionKind;
 
     #[test]
     fn the_heaviest_piece_is_given_away_first() {
@@ -231,10 +220,11 @@ mod tests {
         assert_eq!(longest_first(&[1, 1, 1, 3], 2), 3.0);
         assert_eq!(longest_first(&[2; 5], 4), 4.0);
         assert_eq!(longest_first(&[], 4), 0.0);
-        let even = Operation::new("even", 1, &[vec![1; 16]]);
-        assert_eq!((even.pieces, even.best), ([16, 16], [8.0, 16.0, 16.0]));
-        let two = Operation::new("two calls", 1, &[vec![8], vec![1; 8]]);
-        assert_eq!((two.pieces, two.best[0]), ([1, 8], 16.0 / 9.0));
+        let operation = |calls: &[&[usize]]| Operation::new("some".to_owned(), 1, calls);
+        let even = operation(&[&[1; 16]]);
+        assert_eq!((even.calls, even.pieces, even.best), (1, [16, 16], [8.0, 16.0, 16.0]));
+        let two = operation(&[&[8], &[1; 8]]);
+        assert_eq!((two.calls, two.pieces, two.best[0]), (2, [1, 8], 16.0 / 9.0));
     }
 
     #[test]
@@ -243,20 +233,51 @@ mod tests {
         assert_eq!((counts(1), counts(2), counts(6)), (vec![1], vec![1, 2], vec![1, 2, 4, 6]));
     }
 
+    /// The operations with an encoding and a kind of attention, of a model with 4 heads.
+    fn with(encoding: &str, attention: AttentionKind, length: usize) -> Vec<Operation> {
+        let (_folder, mut config, dataset) = small();
+        (config.run.model.width, config.run.model.heads) = (Some(64), Some(4));
+        config.run.model.attention = attention;
+        let value = format!("value = {encoding}").parse::<toml::Table>().unwrap().remove("value").unwrap();
+        config.run.position = PositionConfig::from_value(&value, "position").unwrap();
+        operations(&bench(), &config.run, &dataset, length).unwrap()
+    }
+
     #[test]
     fn a_long_text_has_work_for_64_cores() {
         let _alone = alone();
-        let (_folder, mut config, dataset) = small();
-        (config.run.model.width, config.run.model.heads) = (Some(256), Some(4));
-        let all = operations(&config.run, dataset.tokenizer().vocab_size(), LENGTH).unwrap();
-        let long = all.iter().filter(|operation| operation.length == LENGTH).collect::<Vec<_>>();
-        assert_eq!(long.len(), 2);
-        for operation in long {
-            assert!(operation.pieces[0] >= 64 && operation.best[2] > 50.0, "{operation:?}");
+        let all = with("'rope'", AttentionKind::Softmax, 4096);
+        let long = |operation: &&Operation| operation.length == 4096;
+        let attention = all.iter().filter(long).filter(|all| all.operation.starts_with("attention"));
+        let attention: Vec<_> = attention.collect();
+        assert_eq!(attention.len(), 2, "forward and backward");
+        for operation in attention {
+            assert!(operation.pieces[0] >= 32 && operation.best[2] > 30.0, "{operation:?}");
         }
         let text = table(&all);
-        for part in ["products, backward", "optimizer", "attention, backward    16384", "64 cores"] {
+        for part in
+            ["products, backward", "optimizer", "rotation, backward", "attention, backward", "64 cores"]
+        {
             assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+
+    #[test]
+    fn what_reads_a_layer_is_counted() {
+        let _alone = alone();
+        let softmax = AttentionKind::Softmax;
+        for (encoding, attention, operation) in [
+            ("'dape'", softmax, "pair attention"),
+            ("'path'", softmax, "path attention"),
+            ("'pope'", softmax, "polar"),
+            ("'cope'", softmax, "attention"),
+            ("'rope'", AttentionKind::Linear, "linear attention"),
+        ] {
+            let all = with(encoding, attention, 256);
+            for name in [operation.to_owned(), format!("{operation}, backward")] {
+                let of = all.iter().filter(|one| one.operation == name);
+                assert_eq!(of.map(|one| one.length).collect::<Vec<_>>(), [16, 256], "{encoding}: {name}");
+            }
         }
     }
 

@@ -117,7 +117,8 @@ pub struct TrainConfig {
     #[serde(skip_serializing_if = "TrainingPositions::is_contiguous")]
     pub positions: TrainingPositions,
     /// What the products of linear maps are computed in, by all stages: `f32` (the default), or `f16` or `bf16` where
-    /// the device has them. Validation and evaluation are in f32.
+    /// the device has them. Those of attention follow where the processor or GPU multiplies such numbers itself. Validation
+    /// and evaluation are in f32.
     #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub precision: Precision,
     /// Peak learning rate.

@@ -193,7 +193,7 @@ fn run_scaling(own: &BenchScaling) -> Result<()> {
         Some(length) => in_tokens(std::slice::from_ref(length), config.train.length)?[0],
     };
     shown(measuring, |show| scaling::run(&bench, &config, &dataset, length, scaling::threads(), show))?;
-    let operations = scaling::operations(&config, dataset.tokenizer().vocab_size(), length)?;
+    let operations = scaling::operations(&bench, &config, &dataset, length)?;
     if measuring.json {
         return operations.iter().try_for_each(|operation| data(&(operation.json()? + "\n")));
     }

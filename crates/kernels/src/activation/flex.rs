@@ -1,14 +1,17 @@
 //! The activations on the CPU: computed in f32, on numbers of f32 or bf16.
 
 use crate::buffers::{GRAIN, written};
+use crate::pieces;
 use crate::simd::{Number, normal, sigmoid, vectorised};
 use std::mem::MaybeUninit;
 
 pub(super) fn gelu<T: Number>(x: &[T]) -> Vec<T> {
+    pieces::note("activation", || pieces::up_to(GRAIN, x.len()));
     written(x.len(), GRAIN, |task, out| gelu_chunk(&x[task * GRAIN..], out))
 }
 
 pub(super) fn gelu_backward<T: Number>(x: &[T], gradient: &[T]) -> Vec<T> {
+    pieces::note("activation", || pieces::up_to(GRAIN, x.len()));
     written(x.len(), GRAIN, |task, out| {
         let from = task * GRAIN;
         gelu_chunk_backward(&x[from..], &gradient[from..], out);
@@ -20,20 +23,17 @@ fn whole_rows(hidden: usize) -> usize {
     GRAIN.div_ceil(hidden) * hidden
 }
 
-/// The tasks of an output `[rows, hidden]`, forward and backward.
-pub(crate) fn tasks(rows: usize, hidden: usize, gated: bool) -> usize {
-    (rows * hidden).div_ceil(if gated { whole_rows(hidden) } else { GRAIN })
-}
-
 /// packed `[rows, 2 hidden]` -> `[rows, hidden]`.
 pub(super) fn swiglu<T: Number>(packed: &[T], hidden: usize) -> Vec<T> {
     let chunk = whole_rows(hidden);
+    pieces::note("activation", || pieces::up_to(chunk, packed.len() / 2));
     written(packed.len() / 2, chunk, |task, out| swiglu_rows(&packed[2 * task * chunk..], hidden, out))
 }
 
 /// The gradient of packed `[rows, 2 hidden]`.
 pub(super) fn swiglu_backward<T: Number>(packed: &[T], gradient: &[T], hidden: usize) -> Vec<T> {
     let chunk = whole_rows(hidden);
+    pieces::note("activation", || pieces::up_to(2 * chunk, packed.len()));
     written(packed.len(), 2 * chunk, |task, out| {
         swiglu_rows_backward(&packed[2 * task * chunk..], &gradient[task * chunk..], hidden, out);
     })

@@ -3,14 +3,10 @@
 use super::{AdamW, Factors};
 use crate::autodiff::{compact, values};
 use crate::buffers::GRAIN;
+use crate::pieces;
 use crate::simd::vectorised;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
-
-/// The tasks that a parameter of so many numbers adds to an update.
-pub(crate) fn tasks(numbers: usize) -> usize {
-    numbers.div_ceil(GRAIN)
-}
 
 /// The new parameters, m and v of each; written in place where nothing else holds the tensors. Each comes as parameter,
 /// gradient, m and v. All are cut into tasks of one loop: a small parameter alone has work for one thread.
@@ -28,6 +24,7 @@ pub(super) fn adamw_all(given: Vec<([FlexTensor; 4], AdamW)>) -> Vec<[FlexTensor
         let chunks = parameter.zip(gradient.chunks(GRAIN)).zip(m.zip(v));
         tasks.extend(chunks.map(|((parameter, gradient), (m, v))| (*factors, parameter, gradient, m, v)));
     }
+    pieces::note("optimizer", || tasks.iter().map(|(_, parameter, ..)| parameter.len()).collect());
     tasks
         .into_par_iter()
         .for_each(|(factors, parameter, gradient, m, v)| update(factors, parameter, gradient, m, v));

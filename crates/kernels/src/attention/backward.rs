@@ -13,12 +13,13 @@ use super::bias::{bias_row_size, bias_tensors};
 use super::block::Operands;
 use super::call::{BiasValues, Call};
 use super::gradient::{Buffers, Head, Rows, Turned};
-use super::pieces::ROWS;
+use super::pieces::{NAME, pairs};
 use super::relative;
 use super::sums::{HeadRows, Layout, OwnRows, Sums};
 use super::{Shape, counted};
 use crate::autodiff::{JointGradient, View, tensor_of, values};
 use crate::buffers::{Rest, zeros};
+use crate::pieces::note;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -107,7 +108,8 @@ pub(super) fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<O
     let sizes = layout.sizes(keys);
     let mut parts = sizes.map(|size| zeros(batch * key_heads * size));
 
-    let pieces = call.cut.rows(at_once * key_heads, group, &widths(&operands), queries);
+    let widths = operands.widths();
+    let pieces = call.cut.rows(at_once * key_heads, group, &widths, queries);
     let memory = Memory { turned: Spare::none(), buffers: Spare::none(), sums: Spare::none() };
     let mut q_rest: Vec<_> = q.iter_mut().map(|q| Rest(q)).collect();
     let mut parts_rest = parts.each_mut().map(|part| Rest(part));
@@ -134,6 +136,10 @@ pub(super) fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<O
             },
         });
         let heads: Vec<Task<'_>> = heads.collect();
+        note(NAME, || {
+            let of_head = pieces.iter().map(|rows| group * pairs(rows, &widths));
+            of_head.collect::<Vec<_>>().repeat(heads.len())
+        });
         heads.into_par_iter().for_each(|task| {
             let mut turned = memory.turned.take(Turned::default);
             task.head.turn(&mut turned);
@@ -158,11 +164,6 @@ pub(super) fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<O
     gradients.extend(relative::tensors(&operands, relative).into_iter().map(Some));
     gradients.extend(counted::tensor(&operands, &counted).map(Some));
     gradients
-}
-
-/// The columns of the logits of each block of rows.
-fn widths(operands: &Operands<'_>) -> Vec<usize> {
-    (0..operands.shape.queries).step_by(ROWS).map(|first| operands.block(0, 0, first).width).collect()
 }
 
 /// Works on neighbouring pieces, whose rows and sums the task has.

@@ -177,6 +177,11 @@ impl<'a> Operands<'a> {
         self.span(batch, head, first, ROWS.min(self.shape.queries - first))
     }
 
+    /// The columns of the logits of each block of rows.
+    pub(super) fn widths(&self) -> Vec<usize> {
+        (0..self.shape.queries).step_by(ROWS).map(|first| self.block(0, 0, first).width).collect()
+    }
+
     /// All query rows of a head as one block that sees every key up to the last one seen.
     pub(super) fn all_rows(&self, batch: usize, head: usize) -> Block {
         let rows = 0..self.shape.queries;

@@ -13,6 +13,9 @@ use std::ops::Range;
 /// block is wasted and that its logits stay in the cache.
 pub(super) const ROWS: usize = 32;
 
+/// As [`pieces`](crate::pieces) names calls.
+pub(super) const NAME: &str = "attention";
+
 /// Pieces that a call is cut into if its shape allows: work for so many threads.
 const PIECES: usize = 64;
 
@@ -78,28 +81,9 @@ impl Cut {
     }
 }
 
-/// What the pieces of plain causal attention of texts of `queries` tokens weigh, in pairs of a query and a key: forward,
-/// and of the gradient.
-pub(crate) fn causal_weights(
-    batch: usize,
-    [heads, key_heads]: [usize; 2],
-    queries: usize,
-) -> [Vec<usize>; 2] {
-    let widths = causal_widths(queries);
-    let pairs = |blocks: Range<usize>| widths[blocks].iter().sum::<usize>() * ROWS;
-    let of_task = task_rows(batch, queries) / ROWS;
-    let tasks = (0..widths.len()).step_by(of_task).map(|first| first..widths.len().min(first + of_task));
-    let forward: Vec<usize> = tasks.map(|blocks| heads * pairs(blocks)).collect();
-    let group = heads / key_heads;
-    let rows = Cut::USUAL.rows(batch * key_heads, group, &widths, queries);
-    let backward: Vec<usize> =
-        rows.iter().map(|rows| group * pairs(rows.start / ROWS..rows.end.div_ceil(ROWS))).collect();
-    [forward.repeat(batch), backward.repeat(batch * key_heads)]
-}
-
-/// The keys that each block of rows of a causal text sees.
-fn causal_widths(queries: usize) -> Vec<usize> {
-    (0..queries).step_by(ROWS).map(|first| queries.min(first + ROWS)).collect()
+/// What some rows of a head weigh, in pairs of a query and a key; `widths` are the keys that each block of rows sees.
+pub(super) fn pairs(rows: &Range<usize>, widths: &[usize]) -> usize {
+    ROWS * widths[rows.start / ROWS..rows.end.div_ceil(ROWS)].iter().sum::<usize>()
 }
 
 /// Up to `pieces` ranges of about the same weight, which cover all.
@@ -144,6 +128,11 @@ pub(super) mod tests {
         let result = work();
         CUT.set(usual);
         result
+    }
+
+    /// The keys that each block of rows of a causal text sees.
+    fn causal_widths(queries: usize) -> Vec<usize> {
+        (0..queries).step_by(ROWS).map(|first| queries.min(first + ROWS)).collect()
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The recording of gradients in burn's autodiff graph.
 
 use super::{FusedBackend, OpTensor, any_tracked};
+use crate::pieces;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
 use burn::backend::autodiff::grads::Gradients;
@@ -40,7 +41,8 @@ fn register<B: FusedBackend, S, const N: usize>(
     gradients: impl FnOnce(S, [bool; N]) -> [Option<FloatTensor<B>>; N],
 ) {
     let wanted = ops.parents.each_ref().map(Option::is_some);
-    for (parent, gradient) in ops.parents.into_iter().zip(gradients(ops.state, wanted)) {
+    let gradients = pieces::in_backward(|| gradients(ops.state, wanted));
+    for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
         if let (Some(parent), Some(gradient)) = (parent, gradient) {
             grads.register::<B>(parent.id, gradient);
         }

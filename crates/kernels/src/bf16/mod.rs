@@ -30,6 +30,7 @@ pub(crate) use slices::{rounded, widened};
 pub(crate) use small::matmul_rounded;
 
 use crate::matmul::{Matrix, Start, parallel_matmul};
+use crate::pieces;
 use burn::tensor::bf16;
 use dot::{Left, ROWS};
 use rayon::prelude::*;
@@ -97,14 +98,16 @@ pub(crate) fn product<T: Copy + Send>(
     if arithmetic == Arithmetic::Widened || left.rows * right.columns * left.columns == 0 {
         return widened_product(left, right, store);
     }
-    let (rows, columns) = (left.rows, right.columns);
+    let (rows, columns, inner) = (left.rows, right.columns, left.columns);
     let right = Panels::new(right);
     let left = Left::new(left);
     let mut out: Vec<T> = Vec::with_capacity(rows * columns);
     let start = Start::new(&mut out);
     let across = columns.div_ceil(COLUMNS);
     let high = left.tile_rows();
-    (0..rows.div_ceil(high) * across).into_par_iter().for_each_init(
+    let tiles = rows.div_ceil(high) * across;
+    pieces::note("products", || pieces::even(tiles, rows * columns * inner));
+    (0..tiles).into_par_iter().for_each_init(
         || vec![0.0; high * COLUMNS],
         |sums, index| {
             let (row, panel) = (index / across * high, index % across);
@@ -121,11 +124,6 @@ pub(crate) fn product<T: Copy + Send>(
     // SAFETY: the tiles cover the buffer, and `store` fills what it is given.
     unsafe { out.set_len(rows * columns) };
     out
-}
-
-/// The tiles of a product `[rows, inner] x [inner, columns]` by dot products, on rows as they lie.
-pub(crate) fn tiles([rows, columns, _]: [usize; 3]) -> usize {
-    rows.div_ceil(dot::TILE_ROWS) * columns.div_ceil(COLUMNS)
 }
 
 /// The sums of `high` rows from `row` on and of one panel, in rows of [`COLUMNS`]: written, or added to what is there.

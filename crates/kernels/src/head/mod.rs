@@ -40,7 +40,7 @@ use crate::Precision;
 use crate::autodiff::{self, CpuTensor, bf16_values, compact, tensor_of, values};
 use crate::bf16::{Arithmetic, arithmetic, rounded, widened};
 use crate::linear::Weights;
-use burn::tensor::{Int, Tensor, TensorData, bf16};
+use burn::tensor::{Int, Tensor, TensorData};
 use burn_flex::FlexTensor;
 use flex::{Outcome, Task, compute};
 use half::Half;
@@ -262,12 +262,6 @@ fn loss_and_gradients(
         ],
         rounds: engine != Engine::Wide,
     })
-}
-
-/// The pieces of [`head_loss`] with all gradients on the CPU, one phase after the other: what each weighs, in multiplications.
-pub(crate) fn phases(precision: Precision, sizes: [usize; 3]) -> Vec<Vec<usize>> {
-    let bytes = if Engine::of(precision) == Engine::Dot { size_of::<bf16>() } else { size_of::<f32>() };
-    flex::phases(sizes, bytes * sizes[2])
 }
 
 #[cfg(test)]

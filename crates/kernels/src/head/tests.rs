@@ -1,4 +1,5 @@
 use super::*;
+use crate::pieces;
 use crate::testing::{
     assert_close, assert_matches, assert_matches_reference_on, differentiate, flat, list, numbers, tensor,
 };
@@ -259,12 +260,17 @@ fn a_target_out_of_range_is_rejected() {
 /// Blocks and tiles cover all rows, and there is work for many threads.
 #[test]
 fn rows_are_cut_into_pieces() {
-    let phases = phases(Precision::F32, [4096, 256, 4096]);
-    let work: usize = phases.iter().flatten().sum();
-    assert_eq!(work, 3 * 4096 * 256 * 4096);
+    let [rows, width, classes] = [1024, 32, 4096];
+    let device = Device::flex().autodiff();
+    let hidden = Tensor::<3>::zeros([1, rows, width], &device).require_grad();
+    let weight = Tensor::zeros([width, classes], &device).require_grad();
+    let targets = Tensor::zeros([rows], &device);
+    let (_, calls) = pieces::watched(|| head_loss(hidden, weight, targets, None, Precision::F32));
+    let work: usize = calls.iter().flat_map(|call| &call.weights).sum();
+    assert_eq!(work, 3 * rows * width * classes);
     assert!(
-        phases.iter().all(|phase| phase.len() >= 16),
+        calls.iter().all(|call| call.operation == "head and loss" && call.weights.len() >= 16),
         "{:?}",
-        phases.iter().map(Vec::len).collect::<Vec<_>>()
+        calls.iter().map(|call| call.weights.len()).collect::<Vec<_>>()
     );
 }

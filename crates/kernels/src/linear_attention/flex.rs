@@ -4,6 +4,7 @@ use super::Shape;
 use crate::autodiff::{View, tensor_of, values};
 use crate::buffers::{GRAIN, computed, zeros};
 use crate::matmul::{Matrix, matmul};
+use crate::pieces::{even, note};
 use crate::rotary::flex::{Table, rotate};
 use crate::simd::{add, dot, exp, vectorised};
 use burn_flex::FlexTensor;
@@ -75,6 +76,7 @@ impl Operands {
         let [q, turned_q] = [&self.q.plain, self.q.numerator()].map(values);
         let [k, turned_k] = [&self.k.plain, self.k.numerator()].map(values);
         let v = values(&self.v);
+        note("linear attention", || even(tasks.len(), tasks.len() * keys));
         tasks.into_par_iter().enumerate().for_each(|(index, task)| {
             let head = Head {
                 q: &q[index * queries * head_dim..][..queries * head_dim],

@@ -12,6 +12,7 @@ mod transpose;
 pub(crate) use shared::{STRIP, SharedMatrix};
 
 use crate::buffers::computed;
+use crate::pieces;
 use crate::simd::LANES;
 use gemm::Parallelism;
 use rayon::prelude::*;
@@ -198,12 +199,6 @@ fn tile(rows: usize, columns: usize, inner: usize) -> (usize, usize) {
     (down, COLUMNS)
 }
 
-/// The tiles of a product `[rows, inner] x [inner, columns]`.
-pub(crate) fn tiles([rows, columns, inner]: [usize; 3]) -> usize {
-    let (high, wide) = tile(rows, columns, inner);
-    rows.div_ceil(high) * columns.div_ceil(wide)
-}
-
 /// `left * right`, or `onto + left * right`, row-major in a new buffer, on all threads.
 ///
 /// # Panics
@@ -228,7 +223,9 @@ pub(crate) fn parallel_matmul(left: Matrix<'_>, right: Matrix<'_>, onto: Option<
     let mut out: Vec<f32> = Vec::with_capacity(rows * columns);
     let start = Start::new(&mut out);
     let across = columns.div_ceil(wide);
-    (0..rows.div_ceil(high) * across).into_par_iter().with_max_len(1).for_each(|index| {
+    let tiles = rows.div_ceil(high) * across;
+    pieces::note("products", || pieces::even(tiles, rows * columns * inner));
+    (0..tiles).into_par_iter().with_max_len(1).for_each(|index| {
         let (row, column) = (index / across * high, index % across * wide);
         let (high, wide) = (high.min(rows - row), wide.min(columns - column));
         if let Some(onto) = onto {
@@ -253,7 +250,9 @@ fn product_with_panels(left: Matrix<'_>, right: Matrix<'_>, high: usize, onto: O
     let panels = rows::Panels::new(right);
     let mut out: Vec<f32> = Vec::with_capacity(rows * columns);
     let start = Start::new(&mut out);
-    (0..rows.div_ceil(high)).into_par_iter().with_max_len(1).for_each(|tile| {
+    let tiles = rows.div_ceil(high);
+    pieces::note("products", || pieces::even(tiles, rows * columns * inner));
+    (0..tiles).into_par_iter().with_max_len(1).for_each(|tile| {
         let row = tile * high;
         let left = left.part((row, 0), high.min(rows - row), inner);
         // SAFETY: tiles do not overlap and lie inside the buffer.

@@ -2,6 +2,7 @@
 
 use super::{Kind, Norm};
 use crate::buffers::written_beside;
+use crate::pieces;
 use crate::simd::{LANES, add, sum, vectorised};
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
@@ -9,11 +10,6 @@ use std::mem::MaybeUninit;
 /// Rows per task. Sums over rows are taken within a task and then over the tasks in their order, so
 /// this number, and not the number of threads, decides how they round.
 const ROWS: usize = 64;
-
-/// The tasks of so many rows, forward and backward.
-pub(crate) fn tasks(rows: usize) -> usize {
-    rows.div_ceil(ROWS)
-}
 
 impl Norm {
     fn is_centred(self) -> bool {
@@ -46,6 +42,7 @@ type Stats = [f32; 2];
 pub(super) fn forward(norm: Norm, x: &[f32], gain: &[f32], bias: Option<&[f32]>) -> (Vec<f32>, Vec<Stats>) {
     let mut stats = vec![[0.0; 2]; x.len() / norm.width];
     let chunk = ROWS * norm.width;
+    pieces::note("norm", || pieces::up_to(chunk, x.len()));
     let out = written_beside(x.len(), chunk, stats.par_chunks_mut(ROWS), |task, out, stats| {
         normalise(norm, &x[task * chunk..], gain, bias, out, stats);
     });
@@ -61,9 +58,10 @@ pub(super) fn backward(
     gradient: &[f32],
     residual: Option<&[f32]>,
 ) -> [Vec<f32>; 3] {
-    let mut partial = vec![0.0; tasks(stats.len()) * 2 * norm.width];
+    let mut partial = vec![0.0; stats.len().div_ceil(ROWS) * 2 * norm.width];
     let chunk = ROWS * norm.width;
     let sums = partial.par_chunks_mut(2 * norm.width);
+    pieces::note("norm", || pieces::up_to(chunk, x.len()));
     let out = written_beside(x.len(), chunk, sums, |task, out, sums| {
         let (from, to) = (task * chunk, task * chunk + out.len());
         let (gain_sum, bias_sum) = sums.split_at_mut(norm.width);

@@ -5,10 +5,14 @@ use crate::autodiff::{View, permuted_tensor_of, values};
 use crate::buffers::zeros;
 use crate::matmul::{Matrix, matmul};
 use crate::pair_network::tile::{self, Row, Stretch, Tile, Weights, tiles};
+use crate::pieces::{causal_pairs, note};
 use crate::simd::LANES;
 use crate::softmax::{CausalRows, causal_softmax};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
+
+/// As [`pieces`](crate::pieces) names calls.
+pub(super) const NAME: &str = "pair attention";
 
 /// Query rows of a block.
 pub(super) const ROWS: usize = 32;
@@ -172,6 +176,10 @@ pub(super) fn forward(call: &Call) -> (FlexTensor, Vec<f32>) {
     let of_batch = queries.div_ceil(ROWS);
     // Late rows see more keys.
     tasks.sort_by_key(|(task, _)| std::cmp::Reverse(task % of_batch));
+    note(NAME, || {
+        let of_task = |task: usize| causal_pairs(call.shape.first, queries, task % of_batch * ROWS, ROWS);
+        tasks.iter().map(|(task, _)| of_task(*task)).collect()
+    });
     tasks.into_par_iter().for_each_init(
         || (vec![0.0; operands.scores()], Tile::new(&operands.weights)),
         |(scores, tile), (task, (out, log_sums))| {

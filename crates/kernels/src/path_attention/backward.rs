@@ -5,17 +5,19 @@
 //! turns what has come together into the gradients of its k, w and beta.
 
 use super::Shape;
-use super::chunks::{self, CHUNK, Inner, KeyHead, OfChunk, Operators};
-use super::flex::{Call, Operands};
+use super::chunks::{self, CHUNK, Inner, KeyHead, NAME as CHUNKS, OfChunk, Operators};
+use super::flex::{Call, NAME, Operands};
 use super::region::{Older, REGION, Region};
 use super::walk::{At, Own, Scratch, Sums, Walk};
 use crate::autodiff::{Gradient, View, tensor_of};
 use crate::buffers::{Rest, joined, zeros};
 use crate::matmul::{Matrix, matmul};
+use crate::pieces::{causal_pairs, note};
 use crate::simd::{sum, vectorised};
 use crate::softmax::{CausalRows, hide_later, through_causal_softmax};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Pieces that the work is cut into if its shape allows.
 const PIECES: usize = 16;
@@ -179,6 +181,8 @@ impl Rows<'_> {
             (task / sizes.pieces, first..first + rows, shared, alone)
         };
         let tasks: Vec<_> = (0..batch * heads * sizes.pieces).map(task).collect();
+        let pairs = |rows: &Range<usize>| causal_pairs(shape.first, queries, rows.start, rows.len());
+        note(NAME, || tasks.iter().map(|(_, rows, ..)| pairs(rows)).collect());
         tasks.into_par_iter().for_each_init(
             || Buffers::new(operands),
             |buffers, (head, rows, mut shared, mut alone)| {
@@ -276,6 +280,7 @@ impl Rows<'_> {
             }
             tasks.push((head, chunk, rows, out));
         }
+        note(CHUNKS, || tasks.iter().map(|(_, _, rows, _)| rows.len()).collect());
         tasks.into_par_iter().for_each_init(Inner::new, |inner, (head, chunk, rows, [k, w, beta])| {
             let [of_keys, of_step] = [
                 &of_keys[(head * end + rows.start) * head_dim..][..rows.len() * head_dim],

@@ -3,9 +3,13 @@
 use super::Shape;
 use crate::buffers::Rest;
 use crate::matmul::{Matrix, matmul};
+use crate::pieces::note;
 use crate::simd::{add, dot, vectorised};
 use rayon::prelude::*;
 use std::ops::Range;
+
+/// As [`pieces`](crate::pieces) names calls.
+pub(super) const NAME: &str = "path attention, chunks";
 
 /// Rows that act at once.
 pub(super) const CHUNK: usize = 32;
@@ -144,6 +148,7 @@ impl Operators {
                     .collect::<Vec<_>>()
             })
             .collect();
+        note(NAME, || tasks.iter().map(|(_, rows, ..)| rows.len()).collect());
         tasks.into_par_iter().for_each_init(Inner::new, |inner, (head, rows, step, out)| {
             fill(inner, head, &rows, step, out);
         });

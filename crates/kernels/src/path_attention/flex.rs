@@ -7,12 +7,16 @@ use super::walk::{At, Walk};
 use crate::autodiff::{View, permuted_tensor_of, values};
 use crate::buffers::zeros;
 use crate::matmul::{Matrix, matmul};
+use crate::pieces::{causal_pairs, note};
 use crate::simd::{LANES, vectorised};
 use crate::softmax::{CausalRows, causal_softmax};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::ops::Range;
+
+/// As [`pieces`](crate::pieces) names calls.
+pub(super) const NAME: &str = "path attention";
 
 /// One call: its tensors and settings.
 #[derive(Clone, Debug)]
@@ -145,6 +149,10 @@ pub(super) fn forward(call: &Call) -> (FlexTensor, Vec<f32>) {
         walk: Walk::new(head_dim),
         scores: vec![0.0; operands.scores()],
     };
+    note(NAME, || {
+        let of_task = |task: usize| causal_pairs(call.shape.first, queries, task % of_batch * rows, rows);
+        tasks.iter().map(|(task, _)| heads * of_task(*task)).collect()
+    });
     tasks.into_par_iter().for_each_init(buffers, |buffers, (task, (out, log_sums))| {
         let (batch, first) = (task / of_batch, task % of_batch * rows);
         let count = log_sums.len() / heads;

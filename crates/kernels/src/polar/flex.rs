@@ -2,8 +2,12 @@
 
 use crate::autodiff::View;
 use crate::buffers::{GRAIN, computed, parts_of_all, zeros};
+use crate::pieces::{note, up_to};
 use crate::simd::{ln_1p_exp, sigmoid, vectorised};
 use rayon::prelude::*;
+
+/// As [`pieces`](crate::pieces) names calls.
+const NAME: &str = "polar";
 
 /// The numbers of one call.
 pub(super) struct Numbers<'a> {
@@ -47,6 +51,7 @@ fn row_of(view: &View<4>, [batch, head, position]: [usize; 3]) -> &[f32] {
 pub(super) fn forward(numbers: &Numbers<'_>) -> Vec<f32> {
     let [batch, heads, length, channels] = numbers.shape;
     let rows = GRAIN.div_ceil(2 * channels);
+    note(NAME, || up_to(rows, batch * heads * length));
     computed(batch * heads * length * 2 * channels, rows * 2 * channels, |task, out| {
         map_rows(numbers, task * rows, out);
     })
@@ -56,6 +61,7 @@ pub(super) fn forward(numbers: &Numbers<'_>) -> Vec<f32> {
 pub(super) fn backward(numbers: &Numbers<'_>, output: &View<4>) -> Vec<f32> {
     let [batch, heads, length, channels] = numbers.shape;
     let rows = GRAIN.div_ceil(channels);
+    note(NAME, || up_to(rows, batch * heads * length));
     computed(batch * heads * length * channels, rows * channels, |task, out| {
         for (row, out) in out.chunks_exact_mut(channels).enumerate() {
             map_back(numbers, output, numbers.place(task * rows + row), out, None);
@@ -70,6 +76,7 @@ pub(super) fn backward_with_tables(numbers: &Numbers<'_>, output: &View<4>) -> [
     let [mut cos, mut sin] = [(); 2].map(|()| zeros(numbers.table.iter().product()));
     {
         // Of `[any, length, channels]` each task has `[positions, channels]`.
+        note(NAME, || up_to(POSITIONS, length));
         let of_tasks = |x| parts_of_all(x, length * channels, POSITIONS * channels);
         let tasks = of_tasks(&mut x).into_iter().zip(of_tasks(&mut cos)).zip(of_tasks(&mut sin)).enumerate();
         tasks.collect::<Vec<_>>().into_par_iter().for_each(|(task, ((mut x, mut cos), mut sin))| {

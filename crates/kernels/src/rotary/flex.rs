@@ -8,6 +8,7 @@
 use super::{Heads, Layout};
 use crate::autodiff::{View, values};
 use crate::buffers::{StreamingWriter, past_caches};
+use crate::pieces;
 use crate::simd::{LANES, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
@@ -143,11 +144,6 @@ pub(crate) fn rotate(x: &View<4>, shape: [usize; 4], table: &Table, sign: f32) -
     turned
 }
 
-/// The tasks of one batch row of so many rows.
-pub(crate) fn tasks(length: usize) -> usize {
-    length.div_ceil(ROWS)
-}
-
 /// Each part `[batch, count, length, head_dim]`, of heads that follow one another in the source.
 fn turned_heads<const N: usize>(
     source: Source<'_>,
@@ -158,7 +154,7 @@ fn turned_heads<const N: usize>(
     let sizes = parts.each_ref().map(|part| batch * part.count * length * head_dim);
     let past = past_caches::<f32>(sizes.iter().sum());
     let mut outs = sizes.map(Vec::with_capacity);
-    let per_batch = tasks(length);
+    let per_batch = length.div_ceil(ROWS);
     let all_heads = parts.iter().map(|part| part.count).sum();
     let task = |index: usize| Task {
         batch: index / per_batch,
@@ -175,6 +171,7 @@ fn turned_heads<const N: usize>(
             }
         }
     }
+    pieces::note("rotation", || pieces::up_to(ROWS, length).repeat(batch));
     tasks.into_par_iter().for_each(|mut task| {
         let rows = ROWS.min(length - task.first);
         turn_rows(&source, parts, &mut task, rows, head_dim, sign, &StreamingWriter::new(past));
@@ -200,6 +197,7 @@ pub(super) fn merge(
     let past = past_caches::<f32>(count);
     let mut packed = Vec::with_capacity(count);
     let chunks = packed.spare_capacity_mut()[..count].par_chunks_mut((ROWS * width).max(1));
+    pieces::note("rotation", || pieces::up_to(ROWS, batch * length));
     chunks.enumerate().for_each(|(task, packed)| {
         let writer = StreamingWriter::new(past);
         merge_rows(gradients, &parts, task * ROWS, length, heads.head_dim, packed, &writer);

@@ -1,17 +1,23 @@
 //! The softmax on the CPU, row by row.
 
 use crate::buffers::{GRAIN, computed};
+use crate::pieces::{note, up_to};
 use crate::simd::{dot, exp_in_place, largest, vectorised};
+
+/// As [`pieces`](crate::pieces) names calls.
+const NAME: &str = "softmax";
 
 /// x in rows of `width` -> the same.
 pub(super) fn forward(x: &[f32], width: usize) -> Vec<f32> {
     let chunk = GRAIN.div_ceil(width) * width;
+    note(NAME, || up_to(chunk, x.len()));
     computed(x.len(), chunk, |task, out| softmax_rows(&x[task * chunk..], width, out))
 }
 
 /// The gradient of x from the output p and its gradient.
 pub(super) fn backward(p: &[f32], gradient: &[f32], width: usize) -> Vec<f32> {
     let chunk = GRAIN.div_ceil(width) * width;
+    note(NAME, || up_to(chunk, p.len()));
     computed(p.len(), chunk, |task, out| {
         let from = task * chunk;
         softmax_rows_backward(&p[from..], &gradient[from..], width, out);

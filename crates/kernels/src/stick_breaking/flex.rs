@@ -5,12 +5,17 @@
 
 use super::LEAST;
 use crate::buffers::{GRAIN, computed, zeros};
+use crate::pieces::{note, up_to};
 use crate::simd::{LANES, exp, ln_1p_exp, vectorised};
 use rayon::prelude::*;
+
+/// As [`pieces`](crate::pieces) names calls.
+const NAME: &str = "stick-breaking";
 
 /// Logits in rows of `width` -> weights of the same shape, and the rest of each row.
 pub(super) fn forward(logits: &[f32], width: usize) -> (Vec<f32>, Vec<f32>) {
     let rows = GRAIN.div_ceil(width);
+    note(NAME, || up_to(rows, logits.len() / width));
     let mut weights = zeros(logits.len());
     let mut rest = zeros(logits.len() / width);
     let tasks = weights.par_chunks_mut(rows * width).zip(rest.par_chunks_mut(rows));
@@ -29,6 +34,7 @@ pub(super) fn backward(
     width: usize,
 ) -> Vec<f32> {
     let rows = GRAIN.div_ceil(width);
+    note(NAME, || up_to(rows, logits.len() / width));
     let none = vec![0.0; if of_weights.is_none() { width } else { 0 }];
     computed(logits.len(), rows * width, |task, out| {
         for (row, out) in out.chunks_exact_mut(width).enumerate() {

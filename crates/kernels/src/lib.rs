@@ -90,7 +90,7 @@ pub use bf16::arithmetic_name as bf16_arithmetic;
 pub use cross_entropy::cross_entropy;
 pub use device::DeviceChoice;
 pub use dropout::dropout;
-pub use head::{head_loss, head_losses, head_scores};
+pub use head::{head_loss, head_losses, head_scores, logits_at_once};
 pub use linear::linear;
 pub use linear_attention::linear_attention;
 pub use norm::{layer_norm, layer_norm_residual, rms_norm, rms_norm_residual, unit_norm};

@@ -4,6 +4,7 @@ use crate::config::{FeedForwardKind, Resolved};
 use crate::gpt::Gpt;
 use burn::module::Module;
 use longwave_core::memory_check::product;
+use longwave_kernels::logits_at_once;
 use longwave_position::reading::AttentionKind;
 
 /// Bytes of one f32.
@@ -26,7 +27,7 @@ impl Size {
     /// The size of a model that trains on micro-batches of `batch` sequences of `length` tokens.
     ///
     /// FLOPs: see [`training_flops`]. Memory: weights, gradients and two moments, what the backward pass
-    /// keeps of the activations, and the memory that goes from segment to segment.
+    /// keeps of the activations, the logits of a block of rows, and the memory that goes from segment to segment.
     pub fn of(model: &Gpt, resolved: &Resolved, batch: usize, length: usize) -> Self {
         let d = &resolved.dimensions;
         let parameters = model.num_params();
@@ -37,9 +38,11 @@ impl Size {
         // outputs, packed and split q k v, the attention's output, and the inner activations.
         let qkv = (d.heads + 2 * d.kv_heads) * d.head_dim;
         let kept = 6 * d.width + 2 * qkv + 2 * d.heads * d.head_dim + gate * resolved.feed_forward_width;
-        let logits = 2 * d.vocab_size;
+        // They become their gradient in place; of one operation after the other there are two.
+        let logits = logits_at_once(batch.saturating_mul(length), d.vocab_size, true).saturating_mul(2);
         let carried = product(&[batch, model.position.memory(), d.layers, d.width]);
-        let numbers = product(&[batch, length, d.layers * kept + logits + 2 * d.width])
+        let numbers = product(&[batch, length, d.layers * kept + 2 * d.width])
+            .saturating_add(logits)
             .saturating_add(carried)
             .saturating_add(4 * parameters as u64);
         Self {
@@ -52,7 +55,7 @@ impl Size {
 
     /// Bytes that reading one text of `length` tokens takes besides the weights: an estimate.
     ///
-    /// The hidden state, the widest activations of one block, the logits of `scored` targets and the
+    /// The hidden state, the widest activations of one block, the logits of a block of `scored` targets and the
     /// scores of one block of queries; nothing grows with the square of the length.
     pub fn reading_bytes(resolved: &Resolved, length: usize, scored: usize) -> u64 {
         let d = &resolved.dimensions;
@@ -61,7 +64,7 @@ impl Size {
         let per_token = 3 * d.width + (2 * qkv + d.heads * d.head_dim).max(inner);
         let scores = product(&[d.heads, length]).max(1 << 24);
         product(&[length, per_token])
-            .saturating_add(product(&[2, scored, d.vocab_size]))
+            .saturating_add(logits_at_once(scored, d.vocab_size, false).saturating_mul(2))
             .saturating_add(scores.saturating_mul(2))
             .saturating_mul(F32 as u64)
     }

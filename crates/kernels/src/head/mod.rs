@@ -22,7 +22,8 @@
 //!
 //! **Tried, and as fast:** tiles of 24 to 64 rows, and blocks of 8 to 32 of them.
 //!
-//! `cube/` says how it is done on the GPU, in f32. Elsewhere it is the linear map and the loss one after the other.
+//! `cube/` says how it is done on the GPU. Elsewhere (f16 on the CPU, plain operations) it is the linear map and the loss one after
+//! the other.
 //!
 //! [`linear`]: crate::linear()
 //! [`cross_entropy`]: crate::cross_entropy()
@@ -44,6 +45,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 use burn_flex::FlexTensor;
 use flex::{Outcome, Task, compute};
 use half::Half;
+use longwave_core::memory_check::product;
 use products::{Wide, gathered, scattered};
 
 /// Bytes of logits that exist at once, 64 MiB, where they are not tiles on the CPU; at least those of one row.
@@ -73,9 +75,14 @@ pub fn head_loss(
     );
     let weights = weights.map(Tensor::without_autodiff);
     #[cfg(feature = "gpu")]
-    if runs_on_gpu(&hidden, &weight, precision) {
+    if runs_on_gpu(&hidden, &weight) {
         let at_once = reference::rows_of_block(weight.dims()[1]);
-        return cube::head_loss(hidden, weight, targets, weights, at_once);
+        if precision == Precision::F32 {
+            return cube::head_loss(hidden, weight, targets, weights, at_once);
+        }
+        if count > at_once && (hidden.is_tracked() || weight.is_tracked()) {
+            return cube::half_head_loss(hidden, weight, targets, weights, precision, at_once);
+        }
     }
     if !is_fused(&hidden, &weight, precision) {
         return reference::loss(reference::losses(hidden, weight, targets, precision), weights);
@@ -126,6 +133,13 @@ pub fn head_scores(
     reference::scores(hidden, weight, targets, precision)
 }
 
+/// The most logits that [`head_loss`] with a gradient, or otherwise [`head_scores`], holds at once of so many rows, in numbers. In
+/// `f16` the CPU holds those of all rows for a gradient, as does [`use_reference`](crate::use_reference).
+pub fn logits_at_once(rows: usize, classes: usize, gradient: bool) -> u64 {
+    let all = gradient && crate::reference_in_use();
+    product(&[if all { rows } else { rows.min(reference::rows_of_block(classes)) }, classes])
+}
+
 fn reads_in_tiles(hidden: &Tensor<3>, weight: &Tensor<2>, precision: Precision) -> bool {
     is_fused(hidden, weight, precision) && !hidden.is_tracked() && !weight.is_tracked()
 }
@@ -173,9 +187,8 @@ fn is_fused(hidden: &Tensor<3>, weight: &Tensor<2>, precision: Precision) -> boo
 }
 
 #[cfg(feature = "gpu")]
-fn runs_on_gpu(hidden: &Tensor<3>, weight: &Tensor<2>, precision: Precision) -> bool {
-    precision == Precision::F32
-        && autodiff::gpu_kernel_applies(hidden)
+fn runs_on_gpu(hidden: &Tensor<3>, weight: &Tensor<2>) -> bool {
+    autodiff::gpu_kernel_applies(hidden)
         && autodiff::gpu_kernel_applies(weight)
         && crate::cross_entropy::cube::supports(weight)
         && hidden.shape().num_elements() > 0

@@ -75,7 +75,7 @@ pub(super) fn blocks(rows: usize, at_once: usize) -> impl Iterator<Item = Range<
 
 /// Rows of a block of logits, at least one.
 pub(super) fn rows_of_block(classes: usize) -> usize {
-    (LOGITS_BYTES / (classes * size_of::<f32>())).max(1)
+    (LOGITS_BYTES / classes.saturating_mul(size_of::<f32>()).max(1)).max(1)
 }
 
 fn joined<T>(mut blocks: Vec<T>, cat: impl FnOnce(Vec<T>, usize) -> T) -> T {

@@ -17,7 +17,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 /// Losses and their gradient on the GPU. Logits `[rows, classes]` of f32, targets `[rows]` of i32.
 #[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-trait HeadLoss: Backend {
+pub(super) trait HeadLoss: Backend {
     /// The losses times a share, `[rows]`, and the gradient of their sum, `[rows, classes]`.
     #[fusion(id = "longwave_head_loss", meta = metadata)]
     fn head(
@@ -188,6 +188,6 @@ pub(in crate::head) fn head_loss(
 }
 
 /// Blocks, one after the other.
-fn joined<const D: usize>(mut blocks: Vec<Tensor<D>>) -> Tensor<D> {
+pub(super) fn joined<const D: usize>(mut blocks: Vec<Tensor<D>>) -> Tensor<D> {
     if blocks.len() == 1 { blocks.remove(0) } else { Tensor::cat(blocks, 0) }
 }

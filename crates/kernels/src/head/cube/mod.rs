@@ -3,15 +3,17 @@
 //! For each block burn's product makes the logits. One launch, a cube for a row, adds up their exponentials and then turns
 //! them into their gradient where they lie, in a second pass over the row; two more products make those of hidden states
 //! and weights. The gradient of the loss is on the device, and nobody waits to learn that it is 1: both gradients are
-//! multiplied by it.
+//! multiplied by it. `half.rs` has half precision.
 
 // What the macros make of kernels is theirs.
 #![allow(clippy::too_many_arguments, clippy::pedantic)]
 
+mod half;
 mod launch;
 #[cfg(test)]
 mod tests;
 
+pub(super) use half::half_head_loss;
 pub(super) use launch::head_loss;
 
 use crate::cross_entropy::cube::{UNITS, picked, row_log_sum, weighted_slope};

@@ -1,14 +1,15 @@
 //! The gradient of causal linear attention: one pass over the chunks for what queries receive of earlier keys, and one from the
-//! end for all else.
+//! end for all else. A range of rows of its own begins either with what is before or after it (`flex.rs`).
 
 use super::Shape;
-use super::flex::{CHUNK, Call, Features, Head, Operands, hide, rows_of};
+use super::flex::{CHUNK, Call, Features, Head, Operands, State, hide, rows_of};
 use crate::autodiff::{Gradient, View, tensor_of, values};
 use crate::buffers::{GRAIN, computed, zeros};
 use crate::matmul::{Matrix, matmul};
 use crate::rotary::flex::{Table, rotate};
 use crate::simd::{add, dot, vectorised};
 use burn_flex::FlexTensor;
+use rayon::prelude::*;
 use std::ops::Range;
 
 /// What the gradient needs.
@@ -28,28 +29,27 @@ impl Gradient<3> for Saved {
         let turns = self.call.tables.is_some();
         let [of_queries, of_keys] = [queries, keys].map(|rows| rows * head_dim);
         let all = |size: usize| zeros(batch * heads * size);
+        let through = self.through(&operands, &View::new(&output));
+        let before = operands.states_before();
+        let after = operands.states(true, |index, head, state| head.add_queries(&through[index], state));
         // What is turned has gradients of its own.
         let [mut q, mut k, mut v] = [of_queries, of_keys, keys * value_dim].map(all);
-        let [mut turned_q, mut turned_k] =
-            [of_queries, of_keys].map(|size| if turns { all(size) } else { Vec::new() });
-        let mut of_turned =
-            turned_q.chunks_mut(of_queries).zip(turned_k.chunks_mut(of_keys)).map(|(q, k)| [q, k]);
-        let plain = q.chunks_mut(of_queries).zip(k.chunks_mut(of_keys)).map(|(q, k)| [q, k]);
-        let tasks = plain.zip(v.chunks_mut(keys * value_dim)).map(|(plain, v)| Own {
-            plain,
-            turned: of_turned.next(),
-            v,
-        });
-        let (kept, output) = (values(&self.output), View::<4>::new(&output));
-        operands.heads(tasks.collect(), |index, head, own| {
-            let rows = index * queries..(index + 1) * queries;
-            let denominators = &self.denominators[rows.clone()];
-            let kept = &kept[rows.start * value_dim..rows.end * value_dim];
-            let [of_batch, of_head, of_row, _] = output.strides();
-            let gradient = &output.data()[index / heads * of_batch + index % heads * of_head..];
-            let through = Through::new(denominators, kept, (gradient, of_row), value_dim);
-            head.backward(&through, own);
-        });
+        let turned_dim = if turns { head_dim } else { 0 };
+        let [mut turned_q, mut turned_k] = [queries, keys].map(|rows| all(rows * turned_dim));
+        {
+            let pairs = |q, k, width| {
+                let [q, k] = [(q, false), (k, true)].map(|(x, of_keys)| operands.parts(x, of_keys, width));
+                q.into_iter().zip(k).map(|(q, k)| [q, k])
+            };
+            let plain = pairs(&mut q, &mut k, head_dim);
+            let turned = pairs(&mut turned_q, &mut turned_k, turned_dim);
+            let own = plain.zip(turned).zip(operands.parts(&mut v, true, value_dim));
+            let own = own.map(|((plain, turned), v)| Own { plain, turned: turns.then_some(turned), v });
+            let tasks = own.zip(before.into_iter().zip(after)).collect();
+            operands.each_range(tasks, |index, head, (own, states)| {
+                head.backward(&through[index], own, states.into());
+            });
+        }
         let [q_table, k_table] = match &self.call.tables {
             Some([q, k]) => [Some(q), Some(k)],
             None => [None, None],
@@ -60,7 +60,25 @@ impl Gradient<3> for Saved {
     }
 }
 
-/// The gradients of one head.
+impl Saved {
+    /// Of each range of each head, from the gradient of the output.
+    fn through(&self, operands: &Operands, gradient: &View<4>) -> Vec<Through> {
+        let Shape { batch, heads, queries, value_dim, .. } = self.call.shape;
+        let (kept, [of_batch, of_head, of_row, _]) = (values(&self.output), gradient.strides());
+        let count = operands.ranges.len();
+        let of_range = |index: usize| {
+            let (head, range) = (index / count, &operands.ranges[index % count]);
+            let rows = head * queries + range.start..head * queries + range.end;
+            let start = head / heads * of_batch + head % heads * of_head + range.start * of_row;
+            let gradient = (&gradient.data()[start..], of_row);
+            let kept = &kept[rows.start * value_dim..rows.end * value_dim];
+            Through::new(&self.denominators[rows], kept, gradient, value_dim)
+        };
+        (0..batch * heads * count).into_par_iter().map(of_range).collect()
+    }
+}
+
+/// The gradients of one range of one head.
 struct Own<'a> {
     /// Of the features of q and of k, in the denominator; in both sums where nothing turns.
     plain: [&'a mut [f32]; 2],
@@ -86,31 +104,54 @@ impl Through {
 }
 
 impl Head<'_> {
-    fn backward(&self, through: &Through, own: Own<'_>) {
+    /// `states`: what the keys before the range add up to, and the queries after it.
+    fn backward(&self, through: &Through, own: Own<'_>, states: [State; 2]) {
         let Own { plain: [q, k], turned, v } = own;
-        self.through_sums(through, q, k);
+        let [sums, products] = [
+            states.each_ref().map(|state| &state.sum[..]),
+            states.each_ref().map(|state| &state.products[..]),
+        ];
+        self.through_sums(through, sums, q, k);
         match turned {
-            Some([turned_q, turned_k]) => self.through_numerators(through, turned_q, turned_k, v),
-            None => self.through_numerators(through, q, k, v),
+            Some([turned_q, turned_k]) => self.through_numerators(through, products, turned_q, turned_k, v),
+            None => self.through_numerators(through, products, q, k, v),
+        }
+    }
+
+    /// Adds what the queries give to earlier keys.
+    fn add_queries(&self, through: &Through, State { products, sum }: &mut State) {
+        let Shape { queries, head_dim, value_dim, .. } = self.shape;
+        let (numerators, queries) =
+            (rows_of(&through.numerators, &(0..queries), value_dim), self.queries(&(0..queries)));
+        matmul(products, value_dim, true, 1.0, queries.transposed(), numerators);
+        for (q, denominator) in self.q.chunks_exact(head_dim).zip(&through.denominators) {
+            add_scaled(sum, *denominator, q);
         }
     }
 
     /// Adds what queries and keys receive by the denominators: those of the keys up to a query, and of the queries from a key
     /// on.
-    fn through_sums(&self, through: &Through, q: &mut [f32], k: &mut [f32]) {
+    fn through_sums(&self, through: &Through, [before, after]: [&[f32]; 2], q: &mut [f32], k: &mut [f32]) {
         let (first, width) = (self.shape.first, self.shape.head_dim);
-        let mut sum = vec![0.0; width];
-        self.k[..first * width].chunks_exact(width).for_each(|key| add(&mut sum, key));
+        let mut sum = before.to_vec();
+        self.add_keys(&(0..first), &mut sum);
         let (early, own) = k.split_at_mut(first * width);
-        sums_back(&through.denominators, [self.q, &self.k[first * width..]], &mut sum, q, own);
+        sums_back(&through.denominators, [self.q, &self.k[first * width..]], &mut sum, after, q, own);
         early.chunks_exact_mut(width).for_each(|key| add(key, &sum));
     }
 
     /// The same by the numerators, and what the values receive.
-    fn through_numerators(&self, through: &Through, q: &mut [f32], k: &mut [f32], v: &mut [f32]) {
+    fn through_numerators(
+        &self,
+        through: &Through,
+        [before, after]: [&[f32]; 2],
+        q: &mut [f32],
+        k: &mut [f32],
+        v: &mut [f32],
+    ) {
         let Shape { head_dim, value_dim, first, .. } = self.shape;
         let numerators = |rows: &Range<usize>| rows_of(&through.numerators, rows, value_dim);
-        let mut products = vec![0.0; head_dim * value_dim];
+        let mut products = before.to_vec();
         self.add_products(&(0..first), &mut products);
         for queries in self.chunks() {
             let past = Matrix::new(&products, head_dim, value_dim, value_dim).transposed();
@@ -118,7 +159,7 @@ impl Head<'_> {
             self.add_products(&self.own(&queries), &mut products);
         }
         // From here on the products of later queries and the gradients of their numerators.
-        products.fill(0.0);
+        products.copy_from_slice(after);
         let [mut pairs, mut gradient] = [(); 2].map(|()| vec![0.0; CHUNK * CHUNK]);
         for queries in self.chunks().rev() {
             let (own, count) = (self.own(&queries), queries.len());
@@ -168,6 +209,15 @@ fn through_features(
     tensor_of(of_input, shape)
 }
 
+/// `sum + factor x`.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
+fn add_scaled(sum: &mut [f32], factor: f32, x: &[f32]) {
+    for (sum, x) in sum.iter_mut().zip(x) {
+        *sum += factor * x;
+    }
+}
+
 vectorised! {
     /// The gradients of numerators and denominators, from the output and its gradient.
     fn divide_back(
@@ -192,11 +242,12 @@ vectorised! {
     }
 
     /// Adds to the gradients of q and of their keys k, `[queries, width]`, from those of the denominators; `sum` is that of
-    /// earlier keys, and afterwards that of what all queries give to these.
+    /// earlier keys, and afterwards that of what these and later queries (`after`) give to these.
     fn sums_back(
         denominators: &[f32],
         of: [&[f32]; 2],
         sum: &mut [f32],
+        after: &[f32],
         of_q: &mut [f32],
         of_k: &mut [f32],
     ) {
@@ -208,12 +259,10 @@ vectorised! {
                 *of_q += denominator * sum;
             }
         }
-        sum.fill(0.0);
+        sum.copy_from_slice(after);
         let rows = of_k.chunks_exact_mut(width).take(denominators.len()).zip(q).zip(denominators);
         for ((of_k, q), denominator) in rows.rev() {
-            for (sum, q) in sum.iter_mut().zip(q) {
-                *sum += denominator * q;
-            }
+            add_scaled(sum, *denominator, q);
             add(of_k, sum);
         }
     }

@@ -1,10 +1,13 @@
-//! Causal linear attention on the CPU, head by head.
+//! Causal linear attention on the CPU: head by head, and where these are few, by ranges of rows.
+//!
+//! A range begins with what the keys before it add up to ([`State`]). Where a head has several, the sums of each are made first, by all threads,
+//! and then added up in the order of the ranges.
 
 use super::Shape;
 use crate::autodiff::{View, tensor_of, values};
-use crate::buffers::{GRAIN, computed, zeros};
+use crate::buffers::{GRAIN, Rest, computed, zeros};
 use crate::matmul::{Matrix, matmul};
-use crate::pieces::{even, note};
+use crate::pieces::note;
 use crate::rotary::flex::{Table, rotate};
 use crate::simd::{add, dot, exp, vectorised};
 use burn_flex::FlexTensor;
@@ -13,6 +16,29 @@ use std::ops::Range;
 
 /// Rows of a chunk.
 pub(super) const CHUNK: usize = 64;
+
+/// Pieces that a call is cut into if its shape allows: work for so many threads.
+const PIECES: usize = 64;
+
+/// The fewest rows of a range: below that, adding up first what each range will add up again is no longer little beside the work.
+pub(super) const LEAST_ROWS: usize = 16 * CHUNK;
+
+/// The same for the calls of this thread.
+fn least_rows() -> usize {
+    #[cfg(test)]
+    return super::tests::LEAST_ROWS.get();
+    #[cfg(not(test))]
+    LEAST_ROWS
+}
+
+/// The queries of each range of a head.
+fn ranges(shape: Shape) -> Vec<Range<usize>> {
+    let Shape { batch, heads, queries, .. } = shape;
+    let least = least_rows();
+    let parts = PIECES.div_ceil((batch * heads).max(1)).min(queries / least).max(1);
+    let rows = queries.div_ceil(parts).next_multiple_of(CHUNK);
+    (0..queries).step_by(rows.max(1)).map(|start| start..queries.min(start + rows)).collect()
+}
 
 /// One call: its tensors and settings.
 #[derive(Clone, Debug)]
@@ -52,6 +78,8 @@ pub(super) struct Operands {
     pub(super) k: Features,
     v: FlexTensor,
     pub(super) shape: Shape,
+    /// The queries of each range of a head.
+    pub(super) ranges: Vec<Range<usize>>,
 }
 
 impl Operands {
@@ -67,31 +95,113 @@ impl Operands {
             k: Features::new(k, of_k, [batch, heads, keys, head_dim]),
             v: v.clone(),
             shape: call.shape,
+            ranges: ranges(call.shape),
         }
     }
 
-    /// Gives every head, with its number, to `each`.
-    pub(super) fn heads<T: Send>(&self, tasks: Vec<T>, each: impl Fn(usize, Head<'_>, T) + Sync) {
+    /// Gives every range of every head, with its number among all, to `each`.
+    pub(super) fn each_range<T: Send>(&self, tasks: Vec<T>, each: impl Fn(usize, Head<'_>, T) + Sync) {
         let Shape { queries, keys, head_dim, value_dim, .. } = self.shape;
         let [q, turned_q] = [&self.q.plain, self.q.numerator()].map(values);
         let [k, turned_k] = [&self.k.plain, self.k.numerator()].map(values);
         let v = values(&self.v);
-        note("linear attention", || even(tasks.len(), tasks.len() * keys));
-        tasks.into_par_iter().enumerate().for_each(|(index, task)| {
-            let head = Head {
-                q: &q[index * queries * head_dim..][..queries * head_dim],
-                turned_q: &turned_q[index * queries * head_dim..][..queries * head_dim],
-                k: &k[index * keys * head_dim..][..keys * head_dim],
-                turned_k: &turned_k[index * keys * head_dim..][..keys * head_dim],
-                v: &v[index * keys * value_dim..][..keys * value_dim],
-                shape: self.shape,
-            };
-            each(index, head, task);
+        note("linear attention", || {
+            let rows = self.ranges.iter().map(|range| self.keys_of(range).len());
+            rows.collect::<Vec<_>>().repeat(tasks.len() / self.ranges.len().max(1))
         });
+        tasks.into_par_iter().enumerate().for_each(|(index, task)| {
+            let (head, range) = (index / self.ranges.len(), &self.ranges[index % self.ranges.len()]);
+            let own = self.keys_of(range);
+            let [q, turned_q] = [&q, &turned_q].map(|x| part(x, head * queries, range, head_dim));
+            let [k, turned_k] = [&k, &turned_k].map(|x| part(x, head * keys, &own, head_dim));
+            let v = part(&v, head * keys, &own, value_dim);
+            let first = self.shape.first + range.start - own.start;
+            let shape = Shape { queries: range.len(), keys: own.len(), first, ..self.shape };
+            each(index, Head { q, turned_q, k, turned_k, v, shape }, task);
+        });
+    }
+
+    /// The keys of a range of queries; the first one also has those before all queries, and the last one those after them.
+    fn keys_of(&self, range: &Range<usize>) -> Range<usize> {
+        let Shape { queries, keys, first, .. } = self.shape;
+        let start = if range.start == 0 { 0 } else { first + range.start };
+        start..if range.end == queries { keys } else { first + range.end }
+    }
+
+    /// The numbers of each range of each head among `width` for every query, or every key.
+    pub(super) fn parts<'a>(&self, x: &'a mut [f32], of_keys: bool, width: usize) -> Vec<&'a mut [f32]> {
+        let mut rest = Rest(x);
+        let rows = |range: &Range<usize>| if of_keys { self.keys_of(range).len() } else { range.len() };
+        let ranges = (0..self.shape.batch * self.shape.heads).flat_map(|_| &self.ranges);
+        ranges.map(|range| rest.next(rows(range) * width)).collect()
+    }
+
+    /// What comes before each range of each head, or after it if they are gone through from the last one on, given what each adds.
+    pub(super) fn states(
+        &self,
+        from_last: bool,
+        add: impl Fn(usize, &Head<'_>, &mut State) + Sync,
+    ) -> Vec<State> {
+        let Shape { batch, heads, .. } = self.shape;
+        let count = self.ranges.len();
+        let mut states: Vec<State> = (0..batch * heads * count).map(|_| State::new(self.shape)).collect();
+        if count == 1 {
+            return states;
+        }
+        self.each_range(states.iter_mut().collect(), |index, head, state| add(index, &head, state));
+        for of_head in states.chunks_mut(count) {
+            if from_last {
+                of_head.reverse();
+            }
+            let mut sum = State::new(self.shape);
+            for state in of_head.iter_mut() {
+                let before = sum.clone();
+                sum.add(state);
+                *state = before;
+            }
+            if from_last {
+                of_head.reverse();
+            }
+        }
+        states
+    }
+
+    /// What the keys before each range of each head add up to.
+    pub(super) fn states_before(&self) -> Vec<State> {
+        self.states(false, |_, head, state| {
+            let keys = 0..head.shape.keys;
+            head.add_products(&keys, &mut state.products);
+            head.add_keys(&keys, &mut state.sum);
+        })
     }
 }
 
-/// The rows of one head.
+/// Some rows of a head.
+fn part<'a>(x: &'a [f32], row: usize, rows: &Range<usize>, width: usize) -> &'a [f32] {
+    &x[(row + rows.start) * width..(row + rows.end) * width]
+}
+
+/// What rows add up to that a range has before it or after it.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    /// `[head_dim, value_dim]`.
+    pub(super) products: Vec<f32>,
+    /// `[head_dim]`.
+    pub(super) sum: Vec<f32>,
+}
+
+impl State {
+    fn new(Shape { head_dim, value_dim, .. }: Shape) -> Self {
+        Self { products: vec![0.0; head_dim * value_dim], sum: vec![0.0; head_dim] }
+    }
+
+    fn add(&mut self, other: &Self) {
+        add(&mut self.products, &other.products);
+        add(&mut self.sum, &other.sum);
+    }
+}
+
+/// The rows of one range of one head.
 #[derive(Clone, Copy)]
 pub(super) struct Head<'a> {
     pub(super) q: &'a [f32],
@@ -139,14 +249,18 @@ impl<'a> Head<'a> {
         matmul(products, self.shape.value_dim, true, 1.0, turned, self.values(keys));
     }
 
-    /// One head's output in rows `stride` apart, and its denominators.
-    fn forward(&self, out: &mut [f32], denominators: &mut [f32]) {
+    /// Adds some keys.
+    pub(super) fn add_keys(&self, keys: &Range<usize>, sum: &mut [f32]) {
+        let width = self.shape.head_dim;
+        self.k[keys.start * width..keys.end * width].chunks_exact(width).for_each(|key| add(sum, key));
+    }
+
+    /// The output of the rows, `[queries, value_dim]`, and their denominators.
+    fn forward(&self, State { mut products, mut sum }: State, out: &mut [f32], denominators: &mut [f32]) {
         let Shape { head_dim, value_dim, first, .. } = self.shape;
-        let mut products = vec![0.0; head_dim * value_dim];
-        let mut sum = vec![0.0; head_dim];
         let mut pairs = vec![0.0; CHUNK * CHUNK];
         self.add_products(&(0..first), &mut products);
-        self.k[..first * head_dim].chunks_exact(head_dim).for_each(|key| add(&mut sum, key));
+        self.add_keys(&(0..first), &mut sum);
         for queries in self.chunks() {
             let (own, rows) = (self.own(&queries), queries.clone());
             self.pairs(&queries, &mut pairs);
@@ -172,8 +286,15 @@ pub(super) fn forward(call: &Call) -> (FlexTensor, Vec<f32>) {
     let Shape { batch, heads, queries, value_dim, .. } = call.shape;
     let mut out = zeros(batch * heads * queries * value_dim);
     let mut denominators = zeros(batch * heads * queries);
-    let tasks = out.chunks_mut(queries * value_dim).zip(denominators.chunks_mut(queries)).collect();
-    Operands::new(call).heads(tasks, |_, head, (out, denominators)| head.forward(out, denominators));
+    let operands = Operands::new(call);
+    let parts = operands.parts(&mut out, false, value_dim).into_iter();
+    let parts = parts.zip(operands.parts(&mut denominators, false, 1));
+    operands.each_range(
+        parts.zip(operands.states_before()).collect(),
+        |_, head, ((out, denominators), state)| {
+            head.forward(state, out, denominators);
+        },
+    );
     (tensor_of(out, [batch, heads, queries, value_dim]), denominators)
 }
 

@@ -2,6 +2,20 @@ use super::*;
 use crate::rotary::{Layout, plain_rotate};
 use crate::testing::{assert_close, assert_matches, differentiate, flat, list, numbers};
 use burn::tensor::Device;
+use std::cell::Cell;
+
+thread_local! {
+    /// The fewest rows of a range, for calls of this thread.
+    pub(super) static LEAST_ROWS: Cell<usize> = const { Cell::new(flex::LEAST_ROWS) };
+}
+
+/// Cuts the calls of this thread into ranges of one chunk while `work` runs.
+fn cut_small<T>(work: impl FnOnce() -> T) -> T {
+    let usual = LEAST_ROWS.replace(flex::CHUNK);
+    let result = work();
+    LEAST_ROWS.set(usual);
+    result
+}
 
 const PLAIN: Shape = Shape { batch: 2, heads: 3, queries: 21, keys: 21, head_dim: 6, value_dim: 5, first: 0 };
 
@@ -69,6 +83,43 @@ fn agrees_with_the_reference() {
     }
 }
 
+/// Several ranges of a head, also with keys before and after the queries.
+#[test]
+fn ranges_agree_with_the_reference() {
+    for shape in [
+        Shape { batch: 1, heads: 2, queries: 300, keys: 300, ..PLAIN },
+        Shape { batch: 1, heads: 2, queries: 140, keys: 180, first: 30, ..PLAIN },
+    ] {
+        for turns in [false, true] {
+            cut_small(|| {
+                assert_matches(
+                    &format!("{shape:?}, turns {turns}"),
+                    &inputs(shape),
+                    |inputs| fused(shape, turns, inputs),
+                    |inputs| plain(shape, turns, 128, inputs),
+                );
+            });
+            let run = || differentiate(&Device::flex(), &inputs(shape), |inputs| fused(shape, turns, inputs));
+            assert_ne!(run(), cut_small(run), "if no bit differs, nothing was cut");
+        }
+    }
+}
+
+#[test]
+fn a_long_text_has_work_for_64_threads() {
+    let of = |batch, heads, rows| {
+        let x = Tensor::<4>::ones([batch, heads, rows, 2], &Device::flex());
+        let (_, calls) = crate::pieces::watched(|| linear_attention(x.clone(), x.clone(), x, None, 0));
+        calls
+            .iter()
+            .filter(|call| call.operation == "linear attention")
+            .map(|call| call.weights.len())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of(1, 4, 16_384), [64, 64], "what ranges add up to, and the ranges");
+    assert_eq!(of(8, 4, 512), [32], "texts of training stay whole");
+}
+
 #[test]
 fn chunks_change_nothing() {
     for turns in [false, true] {
@@ -107,7 +158,9 @@ fn features_too_small_for_f32_give_no_nan() {
 fn threads_change_no_bit() {
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| differentiate(&Device::flex(), &inputs(PLAIN), |inputs| fused(PLAIN, true, inputs)))
+        let long = Shape { queries: 200, keys: 200, ..PLAIN };
+        let of = |shape| differentiate(&Device::flex(), &inputs(shape), |inputs| fused(shape, true, inputs));
+        pool.install(|| (of(PLAIN), cut_small(|| of(long))))
     };
-    assert_eq!(run(1), run(3));
+    assert!(run(1) == run(3));
 }

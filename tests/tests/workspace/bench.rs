@@ -93,7 +93,11 @@ fn threads_are_measured_and_pieces_counted() {
     let threads: Vec<_> = measured.iter().map(|line| line["threads"].as_u64().unwrap()).collect();
     assert_eq!(threads, [1, 2, 1, 2]);
     assert!(measured[1]["speedup"].is_number() && measured[1]["reference"] == "one thread");
-    assert_eq!(counted.len(), 11);
+    for operation in ["attention", "attention, backward"] {
+        let of = counted.iter().filter(|line| line["operation"] == operation);
+        let lengths: Vec<_> = of.map(|line| line["length"].as_u64().unwrap()).collect();
+        assert_eq!(lengths, [32, 64], "{operation}: {counted:?}");
+    }
     let best = |line: &Value| line["best"][2].as_f64().unwrap();
     assert!(counted.iter().all(|line| best(line) >= 1.0 && best(line) <= 64.0), "{counted:?}");
     let outcome = project.run(&[&arguments[..], &common].concat());

@@ -11,9 +11,6 @@ use longwave_experiment::Config;
 use longwave_hub::Description;
 use std::path::PathBuf;
 
-/// Tokens that are scored at least, where logits of a large vocabulary take most of the memory.
-const FEW: usize = 128;
-
 /// Make a run of a model in Hugging Face's layout
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -67,11 +64,10 @@ fn check(arguments: &Arguments) -> Result<()> {
     let d = &resolved.dimensions;
     let length = d.train_length;
     let lengths = [length, length.saturating_mul(8)];
-    let [usual, few] =
-        [length, FEW.min(length)].map(|target| Need::at(parameters, &resolved, &lengths, target).bytes());
+    let needed = Need::at(parameters, &resolved, &lengths, length).bytes();
     data(&format!(
         "model     {}: {} layers, width {}, {} heads of {}; {} parameters, training length {}\n\
-         memory    about {} to import; {} to evaluate at L and 8L = {} tokens, or {} with `target={FEW}`\n",
+         memory    about {} to import; {} to evaluate at L and 8L = {} tokens\n",
         architecture.model_type(),
         d.layers,
         d.width,
@@ -80,8 +76,7 @@ fn check(arguments: &Arguments) -> Result<()> {
         grouped(parameters as usize),
         grouped(length),
         shown(import_bytes),
-        shown(usual),
+        shown(needed),
         grouped(lengths[1]),
-        shown(few),
     ))
 }

@@ -1,5 +1,6 @@
 //! The gradient of causal linear attention: one pass over the chunks for what queries receive of earlier keys, and one from the
-//! end for all else. A range of rows of its own begins either with what is before or after it (`flex.rs`).
+//! end for all else. Where a head is cut into ranges of rows (`flex.rs`), the first pass over a range begins with the sums of what is before
+//! it, and the second with those of what is after it.
 
 use super::Shape;
 use super::flex::{CHUNK, Call, Features, Head, Operands, State, hide, rows_of};

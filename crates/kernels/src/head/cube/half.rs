@@ -5,7 +5,7 @@
 //! it, so it waits for the backward pass: gradients for 1, as in f32, would have vanished before. One product more is
 //! the price for logits that nobody holds; of one block they are held, as the gradient of one operation after the other needs.
 
-use super::launch::{HeadLoss, joined};
+use super::launch::{HeadLoss, added, joined};
 use crate::autodiff::{self, FusedBackend, Gradient, OpTensor};
 use crate::head::reference::{blocks, loss};
 use crate::{Precision, cross_entropy};
@@ -66,10 +66,7 @@ impl Gradient<2, Cube> for Rows {
             }
             if wanted[1] {
                 let part = hidden.transpose().matmul(slopes).cast(DType::F32);
-                of_weight = Some(match of_weight {
-                    None => part,
-                    Some(sum) => sum + part,
-                });
+                of_weight = Some(added(of_weight, part));
             }
         }
         let of_hidden = wanted[0].then(|| Cube::plain(joined(of_hidden).reshape(self.shape)));

@@ -173,10 +173,7 @@ pub(in crate::head) fn head_loss(
         }
         if of_weight {
             let part = hidden.transpose().matmul(slopes);
-            weight_gradient = Some(match weight_gradient {
-                None => part,
-                Some(sum) => sum + part,
-            });
+            weight_gradient = Some(added(weight_gradient, part));
         }
     }
     let loss = sum(joined(losses));
@@ -185,6 +182,14 @@ pub(in crate::head) fn head_loss(
         shape,
         weight: weight_gradient,
     })
+}
+
+/// What the parts of a gradient add up to.
+pub(super) fn added(sum: Option<Tensor<2>>, part: Tensor<2>) -> Tensor<2> {
+    match sum {
+        None => part,
+        Some(sum) => sum + part,
+    }
 }
 
 /// Blocks, one after the other.

@@ -4,6 +4,7 @@ use longwave_model::config::{FeedForwardKind, NormKind, QkNorm, Resolved};
 use longwave_position::encodings::{learned, rope};
 use longwave_position::reading::{AttentionKind, LogNKind};
 use longwave_position::{EncodingConfig, PositionConfig};
+use longwave_train::RunConfig;
 
 /// An architecture as `config.json` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,16 @@ impl Architecture {
             Self::GptNeoX => "GPTNeoXForCausalLM",
             Self::Gpt2 => "GPT2LMHeadModel",
             Self::Longwave => "LongwaveForCausalLM",
+        }
+    }
+
+    /// The architecture of a run: the one that it was imported as, or else [`of`](Self::of).
+    pub fn of_run(config: &RunConfig, resolved: &Resolved) -> (Self, Option<String>) {
+        let kept = config.imported.as_ref().and_then(|imported| imported.config().ok().flatten());
+        let kind = kept.as_ref().and_then(|fields| fields.get("model_type")?.as_str());
+        match Self::ALL.into_iter().find(|architecture| Some(architecture.model_type()) == kind) {
+            Some(architecture) => (architecture, None),
+            None => Self::of(resolved, &config.position),
         }
     }
 

@@ -9,7 +9,8 @@
 //! - [`fields`]: its `config.json`, read strictly.
 //! - [`weights`]: which tensor of ours is which of theirs.
 //! - [`tensors`]: the weights in `model.safetensors`.
-//! - `scaling`: the `rope_parameters` of a model that is extended.
+//! - `files`: where its weights lie, in one file or in several.
+//! - `scaling`: the `rope_parameters` of a model that is extended; `published`: those of one that is imported.
 //! - [`describe()`]: a folder's `config.json` alone.
 //! - [`export()`] and [`import()`]: folders.
 
@@ -20,7 +21,9 @@ mod describe;
 mod document;
 mod export;
 pub mod fields;
+mod files;
 mod import;
+mod published;
 mod run_block;
 mod scaling;
 pub mod tensors;
@@ -30,3 +33,4 @@ pub use architecture::Architecture;
 pub use describe::{Description, describe};
 pub use export::{Exported, export};
 pub use import::{Import, import};
+pub use published::Scaled;

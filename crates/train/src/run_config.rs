@@ -1,6 +1,7 @@
 //! A whole config but its evaluations, and the run's identity made from it.
 
 use crate::config::TrainConfig;
+use crate::imported::Imported;
 use crate::stage::{OptimizerState, StageConfig, TrainedPart};
 use burn::tensor::Device;
 use longwave_core::canonical;
@@ -9,7 +10,7 @@ use longwave_core::{Error, Result};
 use longwave_data::DataConfig;
 use longwave_kernels::Precision;
 use longwave_model::ModelConfig;
-use longwave_position::{Lengths, PositionConfig};
+use longwave_position::{Lengths, PositionConfig, Reading};
 use schemars::JsonSchema;
 use serde::Serialize;
 use toml::{Table, Value};
@@ -21,10 +22,9 @@ pub struct RunConfig {
     pub name: String,
     /// Decides weights, batches and dropout.
     pub seed: u64,
-    /// Written by `longwave import` where the weights were not trained here: their SHA-256. Such a run is read
-    /// and not trained.
+    /// Written by `longwave import` where the weights were not trained here.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub imported: Option<String>,
+    pub imported: Option<Imported>,
     /// The corpus and its tokenizer.
     pub data: DataConfig,
     /// The model's sizes and parts.
@@ -63,6 +63,17 @@ impl RunConfig {
     /// A stage's place in the file, for messages.
     pub fn section(stage: usize) -> String {
         if stage == 0 { "train".to_owned() } else { format!("stage[{}]", stage - 1) }
+    }
+
+    /// The reading of a model as its file says it, where it was imported; else the same.
+    ///
+    /// # Errors
+    /// The file's scaling does not apply to the encoding.
+    pub fn as_published(&self, reading: Reading) -> Result<Reading> {
+        match self.imported.as_ref().map(Imported::published).transpose()?.flatten() {
+            Some(published) => reading.with_published(published, self.train.length),
+            None => Ok(reading),
+        }
     }
 
     /// The last stage's number.

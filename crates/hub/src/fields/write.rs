@@ -6,7 +6,7 @@ use longwave_position::{EncodingConfig, PositionConfig};
 use serde_json::{Map, Value, json};
 
 /// The fields of a model.
-pub fn write(
+pub(super) fn write(
     architecture: Architecture,
     resolved: &Resolved,
     position: &PositionConfig,

@@ -241,7 +241,14 @@ impl PositionConfig {
         // Every layer is that of one entry.
         let mut layers: Vec<LayerReading> = layers.into_iter().flatten().collect();
         let log_n = learned_log_n(&mut layers, dimensions, init);
-        let mut reading = Reading::new(self.name(), encodings, log_n, layers, dimensions.heads, init);
+        let mut reading = Reading::new(
+            self.name(),
+            encodings,
+            log_n,
+            layers,
+            [dimensions.heads, dimensions.head_dim],
+            init,
+        );
         reading.parameters()?;
         reading.set_layout(self.layout(&reading, section, dimensions)?);
         Ok(reading)

@@ -4,6 +4,7 @@
 //! `LONGWAVE_EXPORTS=DIR` keeps what the tests export, with our logits beside it; `benches/peers/exported.py`
 //! holds `transformers` against them.
 
+mod layouts;
 mod others;
 mod published;
 mod scaled;
@@ -18,7 +19,7 @@ use longwave_position::encodings;
 use longwave_position::{Init, Positions, Reading};
 use longwave_train::checkpoint::{Meta, StageReading};
 use longwave_train::run::CheckpointId;
-use longwave_train::{RunConfig, Trained, parameters};
+use longwave_train::{FileScaling, RunConfig, Trained, parameters};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,8 +79,14 @@ fn logits(model: &Gpt) -> Tensor<3> {
 
 /// Logits of a text of any length, `[1, length, 256]`.
 fn logits_read(model: &Gpt, reading: &Reading, length: usize) -> Tensor<3> {
+    logits_of(model, reading, &ids(length))
+}
+
+/// Logits of a text, `[1, length, vocabulary]`.
+fn logits_of(model: &Gpt, reading: &Reading, ids: &[i32]) -> Tensor<3> {
+    let length = ids.len();
     let positions = Positions::range(0..length);
-    let tokens = Tensor::<2, Int>::from_data(TensorData::new(ids(length), [1, length]), &Device::flex());
+    let tokens = Tensor::<2, Int>::from_data(TensorData::new(ids.to_vec(), [1, length]), &Device::flex());
     let pass = Pass { tokens, positions: &positions, reading, dropout: None };
     model.logits(model.hidden(&pass))
 }
@@ -94,7 +101,7 @@ fn distance(a: Tensor<3>, b: Tensor<3>) -> f32 {
 
 /// Imports a folder into a run and opens it.
 fn imported(folder: &Path, out: &Path) -> (Import, Trained) {
-    let import = longwave_hub::import(folder).unwrap_or_else(|error| panic!("{error}"));
+    let import = longwave_hub::import(folder, FileScaling::Trained).unwrap_or_else(|error| panic!("{error}"));
     import.write(out, &Device::flex()).unwrap_or_else(|error| panic!("{error}"));
     (import, Trained::open(out, CheckpointId::Last, &Device::flex()).unwrap())
 }
@@ -287,7 +294,7 @@ fn a_file_that_does_not_fit_is_refused_by_name() {
         let (folder, _) = made.export("exported");
         edit(&folder, |json| change(json));
         let out = made.folder.path().join("run");
-        let error = longwave_hub::import(&folder)
+        let error = longwave_hub::import(&folder, FileScaling::Trained)
             .and_then(|import| import.write(&out, &Device::flex()))
             .map(|_| ())
             .unwrap_err();

@@ -4,6 +4,7 @@
 use super::published::{FAMILIES, Family, L};
 use crate::common::{Outcome, Project};
 use longwave_core::memory_check::available;
+use longwave_hub::tensors::{self, Tensors};
 use longwave_position::{Lengths, extensions};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,13 +50,16 @@ fn walk(family: &Family) {
     family.publish(&project);
     let run = format!("runs/{name}-0");
 
-    let checked = ok(&project, &["import", name, "--check"]).stdout;
+    let checked = ok(&project, &["import", name, "--check", "--scaling", "added"]).stdout;
     assert!(checked.contains(&format!("{name}: 2 layers")) && checked.contains("to import"), "{checked}");
     assert!(!project.exists(&run), "`--check` writes nothing");
-    let told = ok(&project, &["import", name, "--set", "data.corpus=corpus"]).stderr;
+    // Trained without the scaling that Llama's file has.
+    let added = ["--scaling", "added", "--set", "data.corpus=corpus"];
+    let told = ok(&project, &[&["import", name][..], &added].concat()).stderr;
+    assert_eq!(told.contains("which was added for reading (`--scaling added`)"), name == "llama", "{told}");
     assert!(told.contains(&format!("a `{name}` model of training length {L}")), "{told}");
 
-    let short = ["import", name, "--out", "runs/short", "--set", "train.length=20"];
+    let short = ["import", name, "--scaling", "added", "--out", "runs/short", "--set", "train.length=20"];
     assert!(ok(&project, &short).stderr.contains("of training length 20"), "{name}");
 
     let asked = ["--lengths", "L,8L", "--extend", "all", "--device", "cpu"];
@@ -151,14 +155,93 @@ fn a_config_alone_says_what_its_model_takes() {
 }
 
 #[test]
-fn weights_in_several_files_are_refused_by_name() {
+fn weights_in_several_files_are_one_model() {
     let project = Project::new();
     FAMILIES[1].publish(&project);
-    let [one, first] = ["gpt2/model.safetensors", "gpt2/model-00001-of-00002.safetensors"];
-    fs::rename(project.path(one), project.path(first)).unwrap();
+    ok(&project, &["import", "gpt2", "--out", "runs/one", "--set", "data.corpus=corpus"]);
+    let bytes = project.read("gpt2/model.safetensors");
+    fs::remove_file(project.path("gpt2/model.safetensors")).unwrap();
+    let all = tensors::from_bytes(&bytes).unwrap();
+    let index = |shards: usize| {
+        let name = |shard: usize| format!("model-{:05}-of-{shards:05}.safetensors", shard + 1);
+        let mut files = vec![Tensors::new(); shards];
+        let mut map = serde_json::Map::new();
+        for (place, (tensor, stored)) in all.iter().enumerate() {
+            files[place % shards].insert(tensor.clone(), stored.clone());
+            map.insert(tensor.clone(), name(place % shards).into());
+        }
+        for (shard, file) in files.iter().enumerate() {
+            fs::write(project.path(&format!("gpt2/{}", name(shard))), tensors::to_bytes(file).unwrap())
+                .unwrap();
+        }
+        let index = json!({ "metadata": { "total_size": 1 }, "weight_map": map });
+        project.write("gpt2/model.safetensors.index.json", &index.to_string());
+    };
+    let rows = |run: &str| -> Vec<Value> {
+        let rows = ok(&project, &["eval", run, "--lengths", "32", "--json", "--device", "cpu"]).stdout;
+        rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap()["nll"].clone()).collect()
+    };
+    for (shards, run) in [(1, "runs/first"), (3, "runs/third")] {
+        index(shards);
+        ok(&project, &["import", "gpt2", "--out", run, "--set", "data.corpus=corpus"]);
+        assert_eq!(rows(run), rows("runs/one"), "{shards} files");
+    }
+    fs::remove_file(project.path("gpt2/model-00002-of-00003.safetensors")).unwrap();
+    let missing = project.refused(1, &["import", "gpt2", "--out", "runs/x"]);
+    insta::assert_snapshot!("import_without_one_of_the_weight_files", missing);
     project.write("gpt2/model.safetensors.index.json", "{}");
-    let refused = project.refused(2, &["import", "gpt2"]);
-    assert!(refused.contains("holds weights in several files") && refused.contains("as one"), "{refused}");
+    insta::assert_snapshot!(
+        "import_of_an_index_of_nothing",
+        project.refused(1, &["import", "gpt2", "--out", "runs/x"])
+    );
+}
+
+/// What people have in a folder that is no model yet, each with what to do about it.
+#[test]
+fn folders_that_hold_no_readable_model_are_named() {
+    let project = Project::new();
+    FAMILIES[0].publish(&project);
+    let weights = project.read("llama/model.safetensors");
+    let config = String::from_utf8(project.read("llama/config.json")).unwrap();
+    let import = |status: i32| project.refused(status, &["import", "llama", "--out", "runs/x"]);
+    let with_weights = |change: &dyn Fn(Tensors) -> Tensors| {
+        let tensors = change(tensors::from_bytes(&weights).unwrap());
+        fs::write(project.path("llama/model.safetensors"), tensors::to_bytes(&tensors).unwrap()).unwrap();
+    };
+    let renamed =
+        |tensors: Tensors| tensors.into_iter().map(|(name, it)| (format!("_orig_mod.{name}"), it)).collect();
+    with_weights(&renamed);
+    insta::assert_snapshot!("import_of_a_compiled_model", import(2));
+    with_weights(&|mut tensors| {
+        tensors.get_mut("model.norm.weight").unwrap().numbers[3] = f32::NAN;
+        tensors
+    });
+    insta::assert_snapshot!("import_of_weights_that_are_no_numbers", import(1));
+    project.write(
+        "llama/model.safetensors",
+        "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
+    );
+    insta::assert_snapshot!("import_of_a_git_lfs_pointer", import(2));
+    fs::remove_file(project.path("llama/model.safetensors")).unwrap();
+    project.write("llama/pytorch_model.bin", "PK");
+    insta::assert_snapshot!("import_of_a_pickle", import(2));
+    fs::write(project.path("llama/model.safetensors"), &weights).unwrap();
+    let with_config = |change: &dyn Fn(&mut serde_json::Map<String, Value>)| {
+        let mut json: Value = serde_json::from_str(&config).unwrap();
+        change(json.as_object_mut().unwrap());
+        project.write("llama/config.json", &json.to_string());
+    };
+    with_config(&|json| drop(json.insert("tie_word_embeddings".into(), json!(false))));
+    insta::assert_snapshot!("import_without_a_head", import(1));
+    with_config(&|json| {
+        json.insert("softcap".into(), json!(30.0));
+        json.insert("residual_multiplier".into(), json!(0.22));
+        json.insert("auto_map".into(), json!({ "AutoConfig": "x.Y" }));
+    });
+    insta::assert_snapshot!("import_of_fields_that_are_not_known", import(2));
+    let inner: Value = serde_json::from_str(&config).unwrap();
+    project.write("llama/config.json", &json!({ "model_type": "gemma3", "text_config": inner }).to_string());
+    insta::assert_snapshot!("import_of_a_model_of_several_inputs", import(2));
 }
 
 #[test]

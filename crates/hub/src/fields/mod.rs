@@ -3,6 +3,7 @@
 //! Reading knows three kinds of fields: those that size the model, those that must have the one value that our
 //! model computes, and those without an effect on its logits. Any other is rejected by name.
 
+mod llama;
 mod reader;
 mod write;
 
@@ -42,7 +43,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "is_encoder_decoder",
     "is_llama_config",
     "label2id",
-    "max_window_layers",
     "model_type",
     "output_attentions",
     "output_hidden_states",

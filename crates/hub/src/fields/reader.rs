@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 /// The fields not yet read.
 pub(super) struct Fields {
-    left: Map<String, Value>,
+    pub(super) left: Map<String, Value>,
     rotary: Option<Rotary>,
 }
 
@@ -18,15 +18,15 @@ impl Fields {
         Self { left: fields.clone(), rotary: None }
     }
 
-    fn take(&mut self, key: &str) -> Option<Value> {
+    pub(super) fn take(&mut self, key: &str) -> Option<Value> {
         self.left.remove(key).filter(|value| !value.is_null())
     }
 
-    fn size(&mut self, key: &str) -> Result<usize> {
+    pub(super) fn size(&mut self, key: &str) -> Result<usize> {
         self.size_or(key, None)
     }
 
-    fn size_or(&mut self, key: &str, default: Option<usize>) -> Result<usize> {
+    pub(super) fn size_or(&mut self, key: &str, default: Option<usize>) -> Result<usize> {
         match (self.take(key), default) {
             (Some(value), _) => {
                 // Some programs write whole numbers as floats.
@@ -41,7 +41,7 @@ impl Fields {
         }
     }
 
-    fn number(&mut self, key: &str, default: f64) -> Result<f64> {
+    pub(super) fn number(&mut self, key: &str, default: f64) -> Result<f64> {
         match self.take(key) {
             Some(value) => value
                 .as_f64()
@@ -50,7 +50,7 @@ impl Fields {
         }
     }
 
-    fn flag(&mut self, key: &str, default: bool) -> Result<bool> {
+    pub(super) fn flag(&mut self, key: &str, default: bool) -> Result<bool> {
         match self.take(key) {
             Some(value) => value
                 .as_bool()
@@ -60,7 +60,7 @@ impl Fields {
     }
 
     /// A field that must say this, or nothing at all where this is its default.
-    fn only(&mut self, key: &str, wanted: &Value, default: bool) -> Result<()> {
+    pub(super) fn only(&mut self, key: &str, wanted: &Value, default: bool) -> Result<()> {
         match self.take(key) {
             None if default => Ok(()),
             Some(found) if same(&found, wanted) => Ok(()),
@@ -68,20 +68,8 @@ impl Fields {
         }
     }
 
-    /// Layers that all see the whole text.
-    fn full_attention(&mut self, layers: usize) -> Result<()> {
-        let full = json!("full_attention");
-        match self.take("layer_types") {
-            Some(Value::Array(types)) if types.len() == layers && types.iter().all(|kind| *kind == full) => {
-                Ok(())
-            }
-            Some(other) => Err(only_that("layer_types", &other, &json!([full, ".."]))),
-            None => Ok(()),
-        }
-    }
-
     /// Base and rotated share. What is said of a scaling is kept aside. Read before `layer_types` is taken.
-    fn rotation(&mut self, default_share: f64) -> Result<(f64, f64)> {
+    pub(super) fn rotation(&mut self, default_share: f64) -> Result<(f64, f64)> {
         let rotary = rope_parameters::of_model(&self.left)?;
         for key in rope_parameters::FIELDS {
             self.left.remove(key);
@@ -89,47 +77,6 @@ impl Fields {
         let read = (rotary.base.unwrap_or(1e4), rotary.share.unwrap_or(default_share));
         self.rotary = Some(rotary);
         Ok(read)
-    }
-
-    pub(super) fn llama(&mut self, architecture: Architecture) -> Result<Described> {
-        let (base, share) = self.rotation(1.0)?;
-        let (layers, width, heads) =
-            (self.size("num_hidden_layers")?, self.size("hidden_size")?, self.size("num_attention_heads")?);
-        let kv_heads = self.size_or("num_key_value_heads", Some(heads))?;
-        let own = if architecture == Architecture::Qwen3 { 128 } else { (width / heads).max(1) };
-        let head_dim = self.size_or("head_dim", Some(own))?;
-        let gated = architecture != Architecture::Arcee;
-        self.only("hidden_act", &json!(if gated { "silu" } else { "gelu" }), gated)?;
-        for key in ["attention_bias", "mlp_bias", "use_sliding_window", "rope_interleaved"] {
-            self.only(key, &json!(false), true)?;
-        }
-        self.only("pretraining_tp", &json!(1), true)?;
-        self.full_attention(layers)?;
-        // A window that `use_sliding_window` turns off.
-        if architecture == Architecture::Qwen3 {
-            self.take("sliding_window");
-        }
-        let eps = self.number("rms_norm_eps", if gated { 1e-6 } else { 1e-5 })?;
-        if share < 1.0 {
-            return Err(only_that("partial_rotary_factor", &json!(share), &json!(1.0)));
-        }
-        let tied = self.flag("tie_word_embeddings", false)?;
-        let inner = self.size("intermediate_size")?;
-        let mut model = table(&json!({
-            "layers": layers, "width": width, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim,
-            "feed_forward_width": inner, "norm": "rms_norm", "norm_eps": eps, "tied": tied,
-            "feed_forward": if gated { "swiglu" } else { "gelu" },
-        }))?;
-        if architecture == Architecture::Qwen3 {
-            model.insert("qk_norm".to_owned(), "rms".into());
-            model.insert("qk_norm_eps".to_owned(), eps.into());
-        }
-        self.described(
-            architecture,
-            model,
-            "max_position_embeddings",
-            &json!({ "kind": "rope", "base": base }),
-        )
     }
 
     pub(super) fn gpt_neox(&mut self) -> Result<Described> {
@@ -176,7 +123,7 @@ impl Fields {
         self.described(Architecture::Gpt2, model, "n_positions", &position)
     }
 
-    fn described(
+    pub(super) fn described(
         &mut self,
         architecture: Architecture,
         model: toml::Table,
@@ -205,7 +152,7 @@ impl Fields {
     }
 }
 
-fn only_that(key: &str, found: &Value, wanted: &Value) -> Error {
+pub(super) fn only_that(key: &str, found: &Value, wanted: &Value) -> Error {
     Error::value(key, found, format!("our model computes `{wanted}` only"))
         .hint("only models that our own can compute exactly are imported")
 }

@@ -1,7 +1,7 @@
 //! `longwave import`: makes a run of a model in Hugging Face's layout.
 
 use crate::configs::default_folder;
-use crate::output::{data, grouped, status};
+use crate::output::{lines, grouped, status};
 use burn::tensor::Device;
 use clap::Args;
 use longwave_core::Result;
@@ -65,7 +65,7 @@ fn check(arguments: &Arguments) -> Result<()> {
     let length = d.train_length;
     let lengths = [length, length.saturating_mul(8)];
     let needed = Need::at(parameters, &resolved, &lengths, length).bytes();
-    data(&format!(
+    lines(&format!(
         "model     {}: {} layers, width {}, {} heads of {}; {} parameters, training length {}\n\
          memory    about {} to import; {} to evaluate at L and 8L = {} tokens\n",
         architecture.model_type(),

@@ -159,7 +159,7 @@ impl RunConfig {
                 Some(index) => table.get_mut("stage").and_then(|stages| stages.get_mut(index)),
             };
             if let Some(keys) = keys.and_then(Value::as_table_mut) {
-                CHANGES_NO_STEP.iter().for_each(|key| drop(keys.remove(*key)));
+                keys.retain(|key, _| !CHANGES_NO_STEP.contains(&key));
             }
         }
         let value = serde_json::to_value(&table)

@@ -69,7 +69,10 @@ fn wsd_with_its_default_warm_up_goes_on_from_before_its_decay() {
     // The same command again finds the run finished, and more steps keep the first warm-up.
     assert!(train("train.steps=60", &["--resume"]).contains("training is finished at step 60"));
     let told = train("train.steps=80", &["--resume"]);
-    assert!(told.contains("resuming after step 48") && told.contains("the warm-up stays at 2 steps"), "{told}");
+    assert!(
+        told.contains("resuming after step 48") && told.contains("the warm-up stays at 2 steps"),
+        "{told}"
+    );
     assert_eq!(rates(&project, RUN)[1..64], [PEAK; 63]);
     train("train.steps=80", &["--set", "train.schedule_steps=40", "--out", "planned"]);
     train("train.steps=80", &["--set", "train.warmup=2", "--out", "counted"]);
@@ -140,9 +143,12 @@ fn a_longer_run_is_resumed_as_any_other() {
 #[test]
 fn so_is_a_run_whose_stage_is_longer_or_new() {
     let project = Project::new();
-    let stage = |steps: u64, more: &str| format!("stage=[{{ length = 64, steps = {steps}, warmup = 1{more} }}]");
+    let stage =
+        |steps: u64, more: &str| format!("stage=[{{ length = 64, steps = {steps}, warmup = 1{more} }}]");
     let train = ["train.steps=4", "train.warmup=0"];
-    let run = |folder: &str, asked: usize, stage: &str| until(&project, folder, asked, &[train[0], train[1], stage]);
+    let run = |folder: &str, asked: usize, stage: &str| {
+        until(&project, folder, asked, &[train[0], train[1], stage])
+    };
     assert_eq!(run("planned", usize::MAX, &stage(7, ", schedule_steps = 4")), Outcome::Done);
     whole(&project, "grown", &train);
     // The stage is new here: stopped in its first step, it goes on.
@@ -155,7 +161,8 @@ fn so_is_a_run_whose_stage_is_longer_or_new() {
     assert!(planned == grown);
     // What was kept before is read after.
     for name in ["stage-0", "stage-1", "last", "best"] {
-        let outcome = project.run(&["eval", "grown", "--checkpoint", name, "--extend", "direct", "--lengths", "L"]);
+        let outcome =
+            project.run(&["eval", "grown", "--checkpoint", name, "--extend", "direct", "--lengths", "L"]);
         assert_eq!(outcome.code, Some(0), "{name}: {}", outcome.stderr);
     }
 }
@@ -164,12 +171,17 @@ fn so_is_a_run_whose_stage_is_longer_or_new() {
 fn how_often_a_run_validates_and_saves_may_change() {
     let project = Project::new();
     let stage = |more: &str| format!("stage=[{{ length = 64, steps = 4{more} }}]");
-    let often = [&*stage(", validate_every = 1, checkpoint_every = 1"), "train.validate_every=1", "train.checkpoint_every=2"];
+    let often = [
+        &*stage(", validate_every = 1, checkpoint_every = 1"),
+        "train.validate_every=1",
+        "train.checkpoint_every=2",
+    ];
     whole(&project, "whole", &[&stage("")]);
     assert_eq!(until(&project, "changed", 7, &[&stage("")]), Outcome::Interrupted);
     assert_eq!(until(&project, "changed", 7, &often), Outcome::Interrupted);
     whole(&project, "changed", &[&stage(", validate_every = 3")]);
-    let losses = |folder: &str| metrics(&project, folder).into_iter().map(|it| it.loss.to_bits()).collect::<Vec<_>>();
+    let losses =
+        |folder: &str| metrics(&project, folder).into_iter().map(|it| it.loss.to_bits()).collect::<Vec<_>>();
     assert_eq!(losses("whole"), losses("changed"));
     let [all, changed] = ["whole", "changed"].map(|folder| checkpoint(&project, folder, LAST));
     assert!(weights(&all) == weights(&changed) && all.meta.config_hash == changed.meta.config_hash);
@@ -182,7 +194,13 @@ fn how_often_a_run_validates_and_saves_may_change() {
 #[test]
 fn the_best_weights_are_those_of_the_longer_run() {
     let project = Project::new();
-    let wsd = ["train.schedule=wsd", "train.warmup=1", "train.decay=6", "train.validate_every=1", "train.learning_rate=0.3"];
+    let wsd = [
+        "train.schedule=wsd",
+        "train.warmup=1",
+        "train.decay=6",
+        "train.validate_every=1",
+        "train.learning_rate=0.3",
+    ];
     let run = |folder: &str, steps: &str| whole(&project, folder, &[&wsd[..], &[steps]].concat());
     run("grown", "train.steps=12");
     let decayed = checkpoint(&project, "grown", BEST).meta.step;
@@ -209,7 +227,8 @@ fn the_best_weights_of_before_are_read_after() {
     assert!(best < 6, "so large a rate makes the model worse: {best}");
     train("train.steps=8", &["--resume"]);
     assert_eq!(checkpoint(&project, RUN, BEST).meta.step, best);
-    let outcome = project.run(&["eval", RUN, "--checkpoint", "best", "--lengths", "L", "--extend", "direct", "--json"]);
+    let outcome =
+        project.run(&["eval", RUN, "--checkpoint", "best", "--lengths", "L", "--extend", "direct", "--json"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert!(outcome.stdout.contains(&format!("\"step\":{best}")), "{}", outcome.stdout);
 }
@@ -232,15 +251,24 @@ fn what_cannot_be_made_longer_or_is_no_schedule_is_refused() {
     );
     insta::assert_snapshot!(
         "a_schedule_of_other_steps",
-        refused(&["evaluate=[]", "train.steps=12", "train.schedule_steps=10"], &["--resume", "--out", "short"])
+        refused(
+            &["evaluate=[]", "train.steps=12", "train.schedule_steps=10"],
+            &["--resume", "--out", "short"]
+        )
     );
     insta::assert_snapshot!("a_warm_up_above_the_steps", refused(&["train.warmup=7"], &["--out", "new"]));
     let stage = "stage=[{ length = 64, steps = 3 }]";
-    insta::assert_snapshot!("a_warm_up_above_the_steps_of_a_stage", refused(&["train.warmup=4", stage], &["--out", "new"]));
+    insta::assert_snapshot!(
+        "a_warm_up_above_the_steps_of_a_stage",
+        refused(&["train.warmup=4", stage], &["--out", "new"])
+    );
     insta::assert_snapshot!(
         "a_decay_without_room",
         refused(&["train.schedule=wsd", "train.warmup=3", "train.decay=4"], &["--out", "new"])
     );
-    insta::assert_snapshot!("a_schedule_longer_than_the_run", refused(&["train.schedule_steps=7"], &["--out", "new"]));
+    insta::assert_snapshot!(
+        "a_schedule_longer_than_the_run",
+        refused(&["train.schedule_steps=7"], &["--out", "new"])
+    );
     assert!(!project.exists("new"));
 }

@@ -11,9 +11,10 @@ use longwave_eval::memory_check::Need;
 use longwave_eval::{Selection, measure};
 use longwave_experiment::{Event, Observer, Overview};
 use longwave_kernels::Precision;
-use longwave_train::Run;
 use longwave_train::config::ScheduleKind;
 use longwave_train::stage::TrainedPart;
+use longwave_train::trainer::validation_off;
+use longwave_train::{Run, RunConfig};
 use std::time::{Duration, Instant};
 
 /// Shows an experiment, and stops it on Ctrl-C.
@@ -58,9 +59,17 @@ impl Observer for Terminal {
                     _ => None,
                 };
                 match event {
-                    Event::Ready(overview) => describe(&overview),
+                    Event::Ready(overview) => {
+                        describe(&overview);
+                        if let Some(why) = validation_off(&overview.run.config, overview.dataset) {
+                            tracing::warn!("{why}");
+                        }
+                    }
                     Event::AlreadyTrained(run) => status(&finished(run)),
-                    Event::Resumed { step, instead_of } => {
+                    Event::Resumed { step, how, instead_of } => {
+                        if let Some(how) = how {
+                            status(how);
+                        }
                         for error in instead_of {
                             tracing::warn!("{}; it is left out", error.message());
                         }
@@ -178,19 +187,18 @@ fn describe_text(dataset: &Dataset, vocab_size: usize) -> String {
 /// What a finished run allows.
 fn finished(run: &Run) -> String {
     let steps = grouped(run.config.total_steps() as usize);
-    if run.config.last_stage() > 0 {
-        return format!(
-            "training is finished at step {steps}, the end of its last stage; another `[[stage]]` goes on"
-        );
-    }
-    match run.config.train.schedule {
-        ScheduleKind::Wsd => format!(
-            "training is finished at step {steps}; a larger `train.steps` goes on from before its final decay"
-        ),
-        ScheduleKind::Cosine => format!(
-            "training is finished at step {steps}; its cosine schedule ends there, so it cannot go on (a `wsd` run can)"
-        ),
-    }
+    let last = run.config.last_stage();
+    let (train, section) = (run.config.stage(last), RunConfig::section(last));
+    let longer = match train.schedule {
+        ScheduleKind::Wsd => format!("a larger `{section}.steps` goes on from before its final decay"),
+        ScheduleKind::Cosine if train.final_ratio > 0.0 => {
+            format!("a larger `{section}.steps` goes on at its last learning rate")
+        }
+        ScheduleKind::Cosine => "its learning rate has come to 0".to_owned(),
+    };
+    format!(
+        "training is finished at step {steps}; {longer}, and another `[[stage]]` with a learning rate of its own"
+    )
 }
 
 fn describe_skipped(skipped: usize) {

@@ -2,6 +2,7 @@
 
 use crate::task::TaskConfig;
 use crate::tokenizer::BYTES;
+use longwave_core::config::check_path;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -161,6 +162,8 @@ impl DataConfig {
                 return Err(Error::value(key, "\"\"", "it must not be empty").hint(hint));
             }
         }
+        check_path("data.corpus", &self.corpus)?;
+        check_path("data.cache", &self.cache)?;
         if self.separator.as_deref() == Some("") {
             return Err(Error::value("data.separator", "\"\"", "an empty string separates nothing")
                 .hint("leave the key out to put documents directly after each other"));
@@ -175,7 +178,8 @@ impl DataConfig {
                 return Err(Error::value("data.tokenizer.path", "\"\"", "it must not be empty")
                     .hint("give the path of a tokenizer.json"));
             }
-            _ => {}
+            TokenizerConfig::File { path } => check_path("data.tokenizer.path", path)?,
+            TokenizerConfig::Bytes | TokenizerConfig::Bpe { .. } => {}
         }
         self.split.validate()
     }

@@ -23,6 +23,8 @@ pub enum Event<'a> {
     Resumed {
         /// Steps done.
         step: u64,
+        /// Where the run has other steps than before: what becomes of its schedule, in a sentence.
+        how: Option<&'a str>,
         /// Newer checkpoints that are damaged, and why.
         instead_of: &'a [Error],
     },

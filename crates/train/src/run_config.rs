@@ -38,6 +38,9 @@ pub struct RunConfig {
     pub stages: Vec<StageConfig>,
 }
 
+/// Keys of `[train]` and of stages that decide what happens between steps, and change none.
+pub const CHANGES_NO_STEP: [&str; 3] = ["on_non_finite", "validate_every", "checkpoint_every"];
+
 impl RunConfig {
     /// Training by stage: 0 is `[train]`, n the n-th `[[stage]]`.
     ///
@@ -45,6 +48,14 @@ impl RunConfig {
     /// There is no such stage.
     pub fn stage(&self, stage: usize) -> &TrainConfig {
         if stage == 0 { &self.train } else { &self.stages[stage - 1].train }
+    }
+
+    /// The same, to be changed.
+    ///
+    /// # Panics
+    /// There is no such stage.
+    pub fn stage_mut(&mut self, stage: usize) -> &mut TrainConfig {
+        if stage == 0 { &mut self.train } else { &mut self.stages[stage - 1].train }
     }
 
     /// Which parameters a stage trains: all of them in `[train]`.
@@ -135,7 +146,7 @@ impl RunConfig {
 
     /// Identifies what is trained on which data: SHA-256 over data, model, position, train, stages and
     /// seed, not the name, not the evaluations, not where the data lies. `content_hash` is the corpus's and
-    /// its tokenizer's. `train.on_non_finite` is left out, so that a run that ended for it can go on with another value.
+    /// its tokenizer's. What changes no step is left out ([`CHANGES_NO_STEP`]), so that a run can go on with another value of it.
     ///
     /// # Errors
     /// As [`to_table`](Self::to_table).
@@ -152,8 +163,15 @@ impl RunConfig {
         table.remove("name");
         table.remove("data");
         table.insert("data".to_owned(), Value::String(content_hash.to_owned()));
-        if let Some(train) = table.get_mut("train").and_then(Value::as_table_mut) {
-            train.remove("on_non_finite");
+        let stages = table.get("stage").and_then(Value::as_array).map_or(0, Vec::len);
+        for stage in 0..=stages {
+            let keys = match stage.checked_sub(1) {
+                None => table.get_mut("train"),
+                Some(index) => table.get_mut("stage").and_then(|stages| stages.get_mut(index)),
+            };
+            if let Some(keys) = keys.and_then(Value::as_table_mut) {
+                keys.retain(|key, _| !CHANGES_NO_STEP.contains(&key));
+            }
         }
         let value = serde_json::to_value(&table)
             .map_err(|error| Error::failed(format!("the config cannot be hashed: {error}")))?;
@@ -197,7 +215,8 @@ mod tests {
         assert_ne!(hash(TEXT), config(TEXT).unwrap().hash("another corpus").unwrap());
         let stage = "[[stage]]\nlength = 256\nsteps = 10\n";
         let rollback = format!("{TEXT}[train]\non_non_finite = \"rollback\"\n{stage}");
-        assert_eq!(hash(&format!("{TEXT}{stage}")), hash(&rollback));
+        let often = format!("{TEXT}[train]\nvalidate_every = 3\n{stage}checkpoint_every = 2\n");
+        assert_eq!([&rollback, &often].map(|text| hash(text)), [&*hash(&format!("{TEXT}{stage}")); 2]);
         let resolved = config(&rollback).unwrap().to_table().unwrap();
         assert_eq!(RunConfig::from_table(resolved).unwrap(), config(&rollback).unwrap());
     }

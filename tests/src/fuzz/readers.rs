@@ -326,7 +326,7 @@ fn reported(place: &mut Workplace, name: &str) -> Result<()> {
     report.histories();
     let rows = longwave_eval::row::read_rows(&folder.join("results.jsonl"))?;
     Tidy::of(&rows)?.csv();
-    if place.is_rare() { report.write().map(|_| ()) } else { Ok(()) }
+    if place.is_rare() { report.write(&folder).map(|_| ()) } else { Ok(()) }
 }
 
 fn metrics_lines(from: &Path) -> Vec<Vec<u8>> {

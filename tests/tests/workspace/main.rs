@@ -32,6 +32,7 @@ mod inspect;
 mod installed;
 mod integrity;
 mod kept_checkpoints;
+mod longer;
 mod main_job;
 mod memory;
 mod metrics;

@@ -2,7 +2,7 @@
 
 use crate::configs::default_folder;
 use crate::options::parsed;
-use crate::output::{data, grouped, status};
+use crate::output::{grouped, lines, status};
 use burn::tensor::Device;
 use clap::Args;
 use longwave_core::Result;
@@ -71,7 +71,7 @@ fn check(arguments: &Arguments) -> Result<()> {
     let length = d.train_length;
     let lengths = [length, length.saturating_mul(8)];
     let needed = Need::at(parameters, &resolved, &lengths, length).bytes();
-    data(&format!(
+    lines(&format!(
         "model     {}: {} layers, width {}, {} heads of {}; {} parameters, training length {}\n\
          memory    about {} to import; {} to evaluate at L and 8L = {} tokens\n",
         architecture.model_type(),
@@ -85,5 +85,5 @@ fn check(arguments: &Arguments) -> Result<()> {
         shown(needed),
         grouped(lengths[1]),
     ))?;
-    scaled.map_or(Ok(()), |scaled| data(&format!("scaling   {}\n", scaled.line())))
+    scaled.map_or(Ok(()), |scaled| lines(&format!("scaling   {}\n", scaled.line())))
 }

@@ -3,6 +3,7 @@
 use super::map::{Map, State};
 use crate::output::status;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use longwave_core::text::shown_lines;
 use longwave_study::Plan;
 use longwave_study::execute::{Event, Sign};
 use std::collections::HashMap;
@@ -164,7 +165,7 @@ impl<'a> StudyProgress<'a> {
         match &self.screen {
             // The line stands above the bars; where it cannot be written nobody reads it.
             Some(screen) => {
-                let _ = screen.bars.println(text);
+                let _ = screen.bars.println(shown_lines(&text));
             }
             None => status(&text),
         }

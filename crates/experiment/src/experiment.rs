@@ -7,8 +7,8 @@ use crate::observer::{Event, Observer, Overview};
 use crate::trained_run::TrainedRun;
 use burn::module::Module;
 use longwave_core::{Error, Result};
-use longwave_data::Dataset;
-use longwave_eval::{Evaluation, ResultRow};
+use longwave_data::{Dataset, Note};
+use longwave_eval::{Evaluation, ResultRow, notes_of_other_texts};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_train::batch::TrainBatch;
@@ -33,6 +33,7 @@ pub struct Experiment<'a> {
     pub resolved: Resolved,
     config: Config,
     evaluations: Vec<Evaluation>,
+    notes: Vec<Note>,
     start: Start,
     /// Fresh weights, whose gradients are tracked.
     model: Gpt,
@@ -86,7 +87,8 @@ impl<'a> Experiment<'a> {
             }
         }
         check_first_batches(&run.config, &dataset)?;
-        Ok(Self { machine, run, dataset, resolved, config, evaluations, start, model })
+        let notes = [dataset.notes(), &notes_of_other_texts(&dataset, &evaluations)?].concat();
+        Ok(Self { machine, run, dataset, resolved, config, evaluations, notes, start, model })
     }
 
     /// What is about to be trained, and what it takes.
@@ -96,8 +98,8 @@ impl<'a> Experiment<'a> {
         let stages = (0..=config.last_stage()).map(|stage| config.stage(stage));
         let bytes = stages.map(|train| of(train.micro_batch(), train.length).training_bytes);
         let size = Size { training_bytes: bytes.max().unwrap_or(0), ..of(1, config.train.length) };
-        let Self { machine, run, dataset, resolved, .. } = self;
-        Overview { machine, run, dataset, resolved, size }
+        let Self { machine, run, dataset, notes, resolved, .. } = self;
+        Overview { machine, run, dataset, notes, resolved, size }
     }
 
     /// Trains to the last step of the last stage; a run that was trained before is loaded.

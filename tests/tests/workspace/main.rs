@@ -54,6 +54,7 @@ mod string;
 mod study;
 mod supply;
 mod temperature;
+mod texts;
 mod threads;
 mod travel;
 mod validated;

@@ -6,7 +6,7 @@ use crate::output::{grouped, status};
 use crate::progress::{Progress, Training};
 use longwave_core::Error;
 use longwave_core::memory_check::shown;
-use longwave_data::{Dataset, Split};
+use longwave_data::{Dataset, Note, Split};
 use longwave_eval::memory_check::Need;
 use longwave_eval::{Selection, measure};
 use longwave_experiment::{Event, Observer, Overview};
@@ -118,11 +118,12 @@ impl Terminal {
 
 /// Describes what is about to be trained, on what, and what it takes.
 fn describe(overview: &Overview<'_>) {
-    let Overview { machine, run, dataset, resolved, size } = overview;
+    let Overview { machine, run, dataset, notes, resolved, size } = overview;
     let (config, d) = (&run.config, &resolved.dimensions);
     status(&format!("run       {} in {}", config.name, run.folder.display()));
     introduce(machine);
     status(&format!("data      {}", describe_text(dataset, d.vocab_size)));
+    describe_notes(notes);
     status(&format!(
         "model     {}: {} layers, width {}, {} heads of {}; {} parameters, {:.2} MFLOP a token, about {} to train",
         config.position.name(),
@@ -156,6 +157,16 @@ fn describe(overview: &Overview<'_>) {
             train.length,
             grouped(train.steps as usize * train.batch_tokens),
         ));
+    }
+}
+
+/// Says how texts were read.
+pub(crate) fn describe_notes(notes: &[Note]) {
+    for Note { label, text } in notes {
+        match label {
+            Some(label) => status(&format!("{label:<9} {text}")),
+            None => tracing::warn!("{text}"),
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use crate::trained_run::TrainedRun;
 use burn::module::Module;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
-use longwave_data::Dataset;
-use longwave_eval::{Evaluation, ResultRow};
+use longwave_data::{Dataset, Note};
+use longwave_eval::{Evaluation, ResultRow, notes_of_other_texts};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_position::Reading;
@@ -36,6 +36,7 @@ pub struct Experiment<'a> {
     pub resolved: Resolved,
     config: Config,
     evaluations: Vec<Evaluation>,
+    notes: Vec<Note>,
     start: Start,
     /// Fresh weights, whose gradients are tracked.
     model: Gpt,
@@ -84,7 +85,8 @@ impl<'a> Experiment<'a> {
         model.position.set_digits(|| dataset.tokenizer().digits())?;
         let evaluations = config.evaluations()?;
         check_texts(&run.config, &model.position, &resolved, &dataset, &evaluations)?;
-        Ok(Self { machine, run, dataset, resolved, config, evaluations, start, model })
+        let notes = [dataset.notes(), &notes_of_other_texts(&dataset, &evaluations)?].concat();
+        Ok(Self { machine, run, dataset, resolved, config, evaluations, notes, start, model })
     }
 
     /// What is about to be trained, and what it takes.
@@ -94,8 +96,8 @@ impl<'a> Experiment<'a> {
         let stages = (0..=config.last_stage()).map(|stage| config.stage(stage));
         let bytes = stages.map(|train| of(train.micro_batch(), train.length).training_bytes);
         let size = Size { training_bytes: bytes.max().unwrap_or(0), ..of(1, config.train.length) };
-        let Self { machine, run, dataset, resolved, .. } = self;
-        Overview { machine, run, dataset, resolved, size }
+        let Self { machine, run, dataset, notes, resolved, .. } = self;
+        Overview { machine, run, dataset, notes, resolved, size }
     }
 
     /// Trains to the last step of the last stage; a run that was trained before is loaded.

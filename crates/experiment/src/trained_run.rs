@@ -6,10 +6,10 @@ use crate::observer::{Event, Observer};
 use longwave_core::config::read;
 use longwave_core::file::{existing_folder, holds_leftovers_only, make_folders};
 use longwave_core::{Error, Result};
-use longwave_data::Dataset;
+use longwave_data::{Dataset, Note};
 use longwave_eval::measure::Progress;
 use longwave_eval::memory_check::Need;
-use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, row, select};
+use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, notes_of_other_texts, row, select};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_train::run::{CheckpointId, remove_leftovers};
@@ -120,6 +120,14 @@ impl<'a> TrainedRun<'a> {
         let need = longwave_eval::check(&self.model.position, &self.resolved, &self.dataset, evaluations)?;
         let Size { parameters, .. } = Size::of(&self.model, &self.resolved, 1, 1);
         Ok(Need { weights: 4 * parameters as u64, ..need })
+    }
+
+    /// How the other texts that evaluations read were read.
+    ///
+    /// # Errors
+    /// Such a text cannot be read.
+    pub fn notes(&self, evaluations: &[Evaluation]) -> Result<Vec<Note>> {
+        notes_of_other_texts(&self.dataset, evaluations)
     }
 
     /// Measures what one `[[evaluate]]` block of TOML keys asks for; see [`evaluate`](Self::evaluate).

@@ -55,6 +55,7 @@ mod string;
 mod study;
 mod supply;
 mod temperature;
+mod texts;
 mod threads;
 mod travel;
 mod validated;

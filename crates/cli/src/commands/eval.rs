@@ -5,7 +5,7 @@ use crate::device_check;
 use crate::options::{RunOptions, extensions, introduce, one_of, one_value, parsed};
 use crate::output::{json_lines, status};
 use crate::tables::{print_tables, renew_report, renew_report_elsewhere};
-use crate::terminal::{Terminal, memory};
+use crate::terminal::{Terminal, describe_notes, memory};
 use clap::Args;
 use longwave_core::config::{read, set};
 use longwave_core::memory_check::{peak, shown};
@@ -92,6 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         tracing::warn!("{warning}");
     }
     let need = trained.check(&evaluations)?;
+    describe_notes(&trained.notes(&evaluations)?);
     introduce(&machine);
     status(&format!("memory    {}", memory(&need)));
     let mut tokens = arguments.tokens.as_deref().map(TokenLog::create).transpose()?;

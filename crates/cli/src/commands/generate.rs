@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Size::reading_bytes(resolved, prompt.ids.len(), 1).saturating_add(Cache::bytes(resolved, length));
     memory_check::check(length, needed, available())?;
     let generator = Generator::new(model, &machine.device, &extend, config.train.length, lengths)?
-        .of_tokens(tokenizer.vocab_size());
+        .of_tokens(tokenizer.ids());
     introduce(&machine);
     if let Some(substitute) = &prompt.substitute {
         status(&format!("the prompt is empty: the text begins as after {substitute:?}"));

@@ -33,6 +33,7 @@ pub fn row(extend: &str, length: usize, nll: f64) -> ResultRow {
         tokens: 4096,
         documents: 8,
         skipped_documents: 1,
+        unknown_tokens: 0,
         bytes: 10_240,
         values: Values::default(),
         bigrams: None,

@@ -93,6 +93,7 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     }
     notes.extend(marks(block, &cells, metric, "length"));
     notes.extend(across(block).map(str::to_owned));
+    notes.extend(many_unknown(block));
     notes.extend(devices_that_do_not_repeat(block));
     if let (true, Some(longest)) =
         (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
@@ -103,6 +104,16 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
         ));
     }
     notes
+}
+
+/// What makes losses too low where the tokenizer knows little of the text.
+fn many_unknown(block: &Block) -> Option<String> {
+    let share = block.rows().filter_map(ResultRow::many_unknown).reduce(f64::max)?;
+    Some(format!(
+        "warning: {:.0}% of the scored tokens stand for text that the tokenizer does not know: one guess serves them all, so \
+         losses and perplexities are too low",
+        100.0 * share
+    ))
 }
 
 /// The devices whose rows come out with other last digits when they are measured again.

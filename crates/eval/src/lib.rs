@@ -8,6 +8,7 @@
 //! - [`mod@select`]: decides sweeps and searches on the validation split.
 //! - [`protocols`]: which windows are read and which of their tokens are scored; [`plan`]: those windows;
 //!   [`source`], [`text`]: the documents of a split, or text made from them; [`sample`]: some windows of them;
+//!   [`parts`]: blocks of the one document that a split has;
 //!   [`memory_check`]: whether a reading fits in memory.
 //! - [`scorer`]: the losses of the targets of a plan; [`metrics`]: sums per document, and the values of a row;
 //!   [`bigram`]: losses by where a bigram was last seen; [`statistics`]: means, paired differences, standard errors.
@@ -28,6 +29,7 @@ pub mod measure;
 pub mod memory_check;
 pub mod metrics;
 mod number;
+pub mod parts;
 pub mod plan;
 pub mod protocols;
 pub mod reference;
@@ -52,6 +54,7 @@ pub use longwave_core::registry::Registered;
 pub use longwave_data::Split;
 pub use measure::{Subject, evaluate};
 pub use metrics::{DocumentSums, Metric, PositionRow, PositionTally, Score, Tally};
+pub use parts::Parts;
 pub use plan::{Plan, WINDOW_BASELINE, Window};
 pub use protocols::Protocol;
 pub use reference::Reference;

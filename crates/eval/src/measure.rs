@@ -5,6 +5,7 @@ use crate::evaluation::Evaluation;
 use crate::memory_check::{self, Need};
 use crate::metrics::chance::{CHANCE, share_of_most_frequent};
 use crate::metrics::{DocumentSums, PositionTally, Score, Values};
+use crate::parts::Parts;
 use crate::plan::{Plan, WINDOW_BASELINE, Window, truncate};
 use crate::row::{FORMAT, ResultRow, Settings};
 use crate::scorer::{Scorer, batches};
@@ -62,6 +63,8 @@ pub(crate) struct Measurement {
     reading: Reading,
     text: Text,
     plan: Plan,
+    /// What its sums are over.
+    parts: Parts,
     /// The memory that it takes, without the weights.
     pub(crate) need: Need,
 }
@@ -167,7 +170,7 @@ pub(crate) fn mean_loss(
             done += tokens;
             show(Progress { done, total })
         })?;
-        let values = scorer.tally(&task.plan, &scores).values(task.text.material());
+        let values = scorer.tally(&task.plan, &scores, &task.parts).values(task.text.material());
         sum += values.and_then(|values| values.get("nll")).unwrap_or(f64::NAN);
     }
     Ok(sum / tasks.len() as f64)
@@ -188,6 +191,8 @@ pub(crate) fn measurements(
     block.protocol.check_source(source)?;
     let free = available();
     let mut tasks = Vec::new();
+    // All lengths and readings have the same.
+    let parts = Parts::of(block, source)?;
     for (place, extension) in evaluation.extensions.iter().enumerate() {
         let chosen = evaluation.chosen.iter().find(|chosen| chosen.place == place);
         for &length in &block.lengths {
@@ -207,6 +212,7 @@ pub(crate) fn measurements(
                 text,
                 need,
                 plan,
+                parts: parts.clone(),
             });
         }
     }
@@ -223,6 +229,7 @@ pub(crate) fn measurements(
             text,
             need: needed(&plan, resolved),
             plan,
+            parts: parts.clone(),
         });
     }
     Ok(tasks)
@@ -307,7 +314,7 @@ fn measure(
     scores: &[Vec<Score>],
 ) -> Result<()> {
     let block = &evaluation.block;
-    let tally = scorer.tally(&task.plan, scores);
+    let tally = scorer.tally(&task.plan, scores, &task.parts);
     row.values = tally
         .values(block.protocol.material())
         .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.length)))?;

@@ -1,6 +1,7 @@
 //! What a model makes of the targets of a plan.
 
 use crate::metrics::{Score, Tally};
+use crate::parts::Parts;
 use crate::plan::{Plan, Window};
 use crate::text::Text;
 use burn::tensor::{Device, Tensor};
@@ -51,11 +52,16 @@ impl Scorer<'_> {
         Ok(scores)
     }
 
-    /// Sums the scores of a plan per document.
-    pub fn tally(&self, plan: &Plan, scores: &[Vec<Score>]) -> Tally {
-        let mut tally = Tally::new(self.text.lengths().len(), plan.skipped_documents);
+    /// Sums the scores of a plan over its documents, or over blocks of the one document.
+    pub fn tally(&self, plan: &Plan, scores: &[Vec<Score>], parts: &Parts) -> Tally {
+        let count = parts.count(self.text.lengths().len());
+        let mut tally = Tally::new(count, plan.skipped_documents).of_blocks(parts.are_blocks());
         for (window, scores) in plan.windows.iter().zip(scores) {
-            tally.add(window.document, scores, self.text.bytes(window.document, window.first..window.end));
+            tally.add(
+                parts.of_window(window),
+                scores,
+                self.text.bytes(window.document, window.first..window.end),
+            );
         }
         tally
     }

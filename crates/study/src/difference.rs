@@ -1,8 +1,44 @@
 //! Paired differences: the same seeds, the same documents, two readings.
 
+use crate::comparable::same_tokens;
 use crate::sample::Sample;
 use crate::statistics::{Interval, bootstrap, mean, mean_interval, ratio_interval};
 use longwave_eval::metrics::Documents;
+use serde::{Deserialize, Serialize};
+
+/// What the error of a difference is over: the same for all differences of a table, so that a pair with fewer seeds has a
+/// wider interval and never one of another kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    /// Trainings with other seeds.
+    Seeds,
+    /// Other documents, for these trainings.
+    Documents,
+    /// Both.
+    Both,
+}
+
+impl Over {
+    /// Seeds where a table has several; with one there are only documents. Where two sides scored different bytes, which
+    /// bytes these are is chance too, whatever the seeds.
+    pub fn of_table(seeds: usize, same_tokens: bool) -> Self {
+        match seeds {
+            0 | 1 => Self::Documents,
+            _ if same_tokens => Self::Seeds,
+            _ => Self::Both,
+        }
+    }
+
+    /// In words, where `unit` is one of what stands for documents.
+    pub fn in_words(self, unit: &str) -> String {
+        match self {
+            Self::Seeds => "seeds".to_owned(),
+            Self::Documents => format!("{unit}s"),
+            Self::Both => format!("seeds and {unit}s"),
+        }
+    }
+}
 
 /// The measure of one side minus that of the other, in the unit of the metric.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,14 +47,18 @@ pub struct PairedDifference {
     pub mean: f64,
     /// Seeds that both have.
     pub seeds: usize,
-    /// Documents that both scored; 0 where rows do not list their documents, or list different ones.
+    /// Documents, or what stands for them, that both scored; 0 where rows do not list them, or list different ones.
     pub documents: usize,
+    /// What these are: `document`, `sequence` or `block`.
+    pub unit: &'static str,
     /// Student's interval over seeds; `None` for fewer than two.
     pub by_seed: Option<Interval>,
     /// Student's interval over documents, seeds averaged; `None` for fewer than two.
     pub by_document: Option<Interval>,
-    /// Bootstrap interval over seeds and documents.
-    pub bootstrap: Option<(f64, f64)>,
+    /// Whether both sides of every pair scored the same tokens.
+    pub same_tokens: bool,
+    level: f64,
+    sums: Option<Sums>,
 }
 
 impl PairedDifference {
@@ -32,35 +72,54 @@ impl PairedDifference {
             .collect();
         let by_seed: Vec<f64> = pairs.iter().map(|(a, b)| a.value() - b.value()).collect();
         let sums = Sums::of(&pairs);
-        let (by_document, bootstrap, documents) = match &sums {
-            Some(sums) => (
-                sums.interval(level),
-                bootstrap(&sums.differences, &sums.weights, level, 0),
-                sums.documents(),
-            ),
-            None => (None, None, 0),
-        };
+        let steps = pairs.iter().flat_map(|(a, b)| [a.step(), b.step()]).flatten();
+        let least = rounding(steps.fold(0.0, f64::max)) / (pairs.len() as f64).sqrt();
+        let by_seed_interval =
+            mean_interval(&by_seed, level).map(|it| Interval::new(it.mean, it.se.max(least), it.df, level));
         Some(Self {
             mean: mean(&by_seed)?,
             seeds: pairs.len(),
-            documents,
-            by_seed: mean_interval(&by_seed, level),
-            by_document,
-            bootstrap,
+            documents: sums.as_ref().map_or(0, Sums::documents),
+            unit: pairs.first()?.0.row().unit(),
+            by_seed: by_seed_interval,
+            by_document: sums.as_ref().and_then(|sums| sums.interval(level)),
+            same_tokens: pairs.iter().all(|(a, b)| same_tokens(a.row(), b.row())),
+            level,
+            sums,
         })
     }
 
-    /// The interval over what varies: seeds where there are several, or else documents.
-    pub fn interval(&self) -> Option<Interval> {
-        self.by_seed.or(self.by_document)
+    /// The interval over what a table's errors are over.
+    pub fn interval(&self, over: Over) -> Option<Interval> {
+        match over {
+            Over::Seeds => self.by_seed,
+            Over::Documents => self.by_document,
+            Over::Both => {
+                let (by_seed, by_document) = (self.by_seed?, self.by_document?);
+                Some(by_seed.with_error_of(by_document, self.level))
+            }
+        }
+    }
+
+    /// The bootstrap interval over seeds and documents.
+    pub fn bootstrap(&self) -> Option<(f64, f64)> {
+        let sums = self.sums.as_ref()?;
+        bootstrap(&sums.differences, &sums.weights, self.level, 0)
     }
 }
 
+/// The standard deviation of the difference of two numbers that are each rounded to multiples of `step`: the variance of each is
+/// `step^2 / 12` (Sheppard 1898). Shares of few sequences differ alike in all seeds by chance; no spread is less than this.
+fn rounding(step: f64) -> f64 {
+    step / 6f64.sqrt()
+}
+
 /// Differences per seed and document.
+#[derive(Clone, Debug, PartialEq)]
 struct Sums {
     /// `a - b` summed over each document, `[seeds, documents]`.
     differences: Vec<Vec<f64>>,
-    /// What the sums are divided by: tokens or sequences of each document.
+    /// What the sums are divided by: tokens, bytes or sequences of each document.
     weights: Vec<u64>,
 }
 
@@ -68,16 +127,50 @@ impl Sums {
     /// `None` where a row does not list its documents, or they are not the same throughout.
     fn of(pairs: &[(&Sample<'_>, &Sample<'_>)]) -> Option<Self> {
         let (first, _) = pairs.first()?;
-        let weights = first.documents()?.weights;
-        let of = |sample: &Sample<'_>| -> Option<Documents> {
-            let documents = sample.documents()?;
-            (documents.weights == weights && sample.row().same_text(first.row())).then_some(documents)
-        };
-        let differences = pairs
-            .iter()
-            .map(|(a, b)| Some(of(a)?.sums.iter().zip(of(b)?.sums).map(|(a, b)| a - b).collect()))
-            .collect::<Option<Vec<Vec<f64>>>>()?;
-        Some(Self { differences, weights })
+        let of = |sample: &Sample<'_>| sample.documents().filter(|_| sample.row().same_text(first.row()));
+        let both = pairs.iter().map(|(a, b)| Some((of(a)?, of(b)?))).collect::<Option<Vec<_>>>()?;
+        let (left, right) = &both[0];
+        if both.iter().any(|(a, b)| a.weights != left.weights || b.weights != right.weights) {
+            return None;
+        }
+        if left.weights == right.weights {
+            let difference =
+                |(a, b): &(Documents, Documents)| a.sums.iter().zip(&b.sums).map(|(a, b)| a - b).collect();
+            return Some(Self {
+                differences: both.iter().map(difference).collect(),
+                weights: left.weights.clone(),
+            });
+        }
+        first.metric().spans_tokenizers().then(|| Self::of_other_weights(&both))
+    }
+
+    /// The difference of two quotients of sums whose weights differ, as one quotient: with `A` and `W` the totals of one
+    /// side, `R = A / W`, `V` those of the other, and `D` the difference of the quotients, document `d` has
+    ///
+    /// ```text
+    /// (W + V) ((a_d - R w_d) / W - (b_d - Q v_d) / V) + D (w_d + v_d)
+    /// ```
+    ///
+    /// of the weight `w_d + v_d`: the total is that of the difference, and the residuals are those of the delta method. Where the
+    /// weights are equal it is twice `a_d - b_d`, of twice the weight.
+    fn of_other_weights(both: &[(Documents, Documents)]) -> Self {
+        let count = both.iter().map(|(a, b)| a.sums.len().min(b.sums.len())).min().unwrap_or(0);
+        let total = |weights: &[u64]| weights.iter().sum::<u64>() as f64;
+        let mut weights = Vec::new();
+        let differences = both.iter().map(|(a, b)| {
+            let (a, b) = (merged(a, count), merged(b, count));
+            let (w, v) = (total(&a.weights), total(&b.weights));
+            let (r, q) = (a.sums.iter().sum::<f64>() / w, b.sums.iter().sum::<f64>() / v);
+            weights = a.weights.iter().zip(&b.weights).map(|(w, v)| w + v).collect();
+            let of = |d: usize| {
+                let residual =
+                    (a.sums[d] - r * a.weights[d] as f64) / w - (b.sums[d] - q * b.weights[d] as f64) / v;
+                (w + v) * residual + (r - q) * weights[d] as f64
+            };
+            (0..count).map(of).collect()
+        });
+        let differences = differences.collect();
+        Self { differences, weights }
     }
 
     fn documents(&self) -> usize {
@@ -91,6 +184,17 @@ impl Sums {
             .collect();
         ratio_interval(&averaged, &self.weights, level)
     }
+}
+
+/// The blocks of one document as `count` of them, neighbours put together: two tokenizers have different numbers of blocks.
+fn merged(documents: &Documents, count: usize) -> Documents {
+    let all = documents.sums.len();
+    let mut merged = Documents { sums: vec![0.0; count], weights: vec![0; count] };
+    for (place, (sum, weight)) in documents.sums.iter().zip(&documents.weights).enumerate() {
+        merged.sums[place * count / all] += sum;
+        merged.weights[place * count / all] += weight;
+    }
+    merged
 }
 
 #[cfg(test)]
@@ -131,7 +235,7 @@ pub(crate) mod tests {
         assert!((difference.mean - 0.5).abs() < 1e-12);
         assert_eq!((difference.seeds, difference.documents), (2, 3));
         assert!(difference.by_seed.unwrap().se < 1e-12 && difference.by_document.unwrap().se < 1e-12);
-        let (low, high) = difference.bootstrap.unwrap();
+        let (low, high) = difference.bootstrap().unwrap();
         assert!((low - 0.5).abs() < 1e-9 && (high - 0.5).abs() < 1e-9);
     }
 
@@ -151,5 +255,79 @@ pub(crate) mod tests {
         a[0].corpus = Some("one".to_owned());
         let difference = PairedDifference::new(&losses(&a), &losses(&d), 0.95).unwrap();
         assert_eq!((difference.documents, difference.by_document), (0, None));
+    }
+
+    /// A row in other tokens of the same text: bits and bytes per document.
+    fn in_bytes(seed: u64, bits: &[f64], bytes: &[u64]) -> ResultRow {
+        let nll: Vec<f64> = bits.iter().map(|bits| bits * std::f64::consts::LN_2).collect();
+        let mut it = row("ntk", 256, seed, &nll);
+        it.bytes = bytes.iter().sum();
+        let sums = DocumentSums::new(vec![10; bits.len()]).with_numbers("nll", nll);
+        it.per_document = Some(sums.with_counts("bytes", bytes.to_vec()));
+        it.with("bpb", bits.iter().sum::<f64>() / bytes.iter().sum::<u64>() as f64)
+    }
+
+    fn of_bits(a: &[ResultRow], b: &[ResultRow]) -> PairedDifference {
+        let samples = |rows: &[ResultRow]| -> Vec<Sample<'static>> {
+            let rows: &'static [ResultRow] = Box::leak(rows.to_vec().into_boxed_slice());
+            rows.iter().map(|row| Sample::new(Metric::BitsPerByte, row, []).unwrap()).collect()
+        };
+        PairedDifference::new(&samples(a), &samples(b), 0.95).unwrap()
+    }
+
+    #[test]
+    fn quotients_over_other_bytes_have_the_error_of_the_delta_method() {
+        let (a, b) = ([30.0, 10.0, 26.0], [12.0, 9.0, 15.0]);
+        let (w, v) = ([10, 6, 12], [8, 4, 6]);
+        let found = of_bits(&[in_bytes(0, &a, &w)], &[in_bytes(0, &b, &v)]);
+        let (r, q) = (66.0 / 28.0, 36.0 / 18.0);
+        let residual = |d: usize| (a[d] - r * w[d] as f64) / 28.0 - (b[d] - q * v[d] as f64) / 18.0;
+        let se = (1.5 * (0..3).map(|d| residual(d).powi(2)).sum::<f64>()).sqrt();
+        let interval = found.by_document.unwrap();
+        assert!(
+            (interval.mean - (r - q)).abs() < 1e-12 && (interval.se - se).abs() < 1e-12,
+            "{interval:?} {se}"
+        );
+        assert_eq!((found.documents, found.same_tokens, interval.df), (3, false, 2.0));
+        // Over the same bytes it is the difference by document.
+        let same = of_bits(&[in_bytes(0, &a, &w)], &[in_bytes(0, &b, &w)]);
+        let plain = crate::statistics::paired_documents(&a, &b, &w, 0.95).unwrap();
+        assert!((same.by_document.unwrap().se - plain.se).abs() < 1e-12);
+    }
+
+    #[test]
+    fn two_tokenizers_have_as_many_blocks_as_the_fewer() {
+        let block = |mut row: ResultRow| {
+            row.per_document.as_mut().unwrap().blocks = true;
+            row.documents = 1;
+            row
+        };
+        let four = block(in_bytes(0, &[2.0, 4.0, 3.0, 7.0], &[2, 2, 2, 2]));
+        let two = block(in_bytes(0, &[6.0, 10.0], &[4, 4]));
+        let found = of_bits(std::slice::from_ref(&four), &[two]);
+        // Sums of neighbours are those of the two.
+        assert!(found.mean.abs() < 1e-12 && found.by_document.unwrap().se < 1e-12, "{found:?}");
+        assert_eq!((found.documents, found.unit), (2, "block"));
+    }
+
+    #[test]
+    fn shares_that_differ_alike_in_all_seeds_are_not_certain() {
+        // 3 of 8 and 2 of 8 in both seeds: each is known to a sixteenth either way.
+        let share = |seed: u64, right: f64| {
+            let mut it = row("ntk", 256, seed, &[1.0]);
+            it.documents = 8;
+            it.per_document = None;
+            it.with("exact_match", right / 8.0)
+        };
+        let rows = [[share(0, 3.0), share(1, 3.0)], [share(0, 2.0), share(1, 2.0)]];
+        let of = |rows: &'static [ResultRow]| -> Vec<Sample<'static>> {
+            rows.iter().map(|row| Sample::new(Metric::ExactMatch, row, []).unwrap()).collect()
+        };
+        let [a, b] = rows.map(|rows| of(Box::leak(Box::new(rows))));
+        let interval = PairedDifference::new(&a, &b, 0.95).unwrap().by_seed.unwrap();
+        assert!((interval.mean, interval.df) == (0.125, 1.0));
+        assert!(
+            (interval.se - 0.125 / 6f64.sqrt() / 2f64.sqrt()).abs() < 1e-15 && interval.p_against(0.0) > 0.1
+        );
     }
 }

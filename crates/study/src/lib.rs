@@ -4,6 +4,7 @@
 //!
 //! - [`statistics`]: intervals, tests and corrections, as functions of numbers.
 //! - [`schema`](mod@schema): the keys of a study file.
+//! - [`best`]: what a study ranks.
 //! - [`looks`]: after how many seeds claims are judged.
 //! - [`axis`], [`claim`], [`document`]: a study file, read strictly.
 //! - [`applicable`]: the part of the evaluations that applies to a run.
@@ -14,7 +15,9 @@
 //! - [`launcher`]: hands tasks to Slurm or to any other engine.
 //! - [`cost`]: what a plan takes, before it is run.
 //! - [`extensions`]: the names of the extensions that a study reads with.
+//! - [`rates`]: the best learning rate of each combination.
 //! - [`results`]: the rows of a study, with what each run was.
+//! - [`comparable`]: what can be compared with what.
 //! - [`sample`], [`difference`]: the value of a metric in a row, and differences paired by seed and document.
 //! - [`compare`]: two sides of rows, wherever they were measured alike.
 //! - [`declared`]: which claims were there before the first result.
@@ -26,7 +29,9 @@
 
 pub mod applicable;
 pub mod axis;
+pub mod best;
 pub mod claim;
+pub mod comparable;
 pub mod compare;
 pub mod cost;
 pub mod declared;
@@ -39,6 +44,7 @@ pub mod launcher;
 pub mod looks;
 pub mod plan;
 pub mod ranking;
+pub mod rates;
 pub mod results;
 pub mod sample;
 pub mod saved;

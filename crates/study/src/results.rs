@@ -2,6 +2,7 @@
 
 use crate::extensions::{Extension, Extensions};
 use crate::plan::Plan;
+use crate::rates::Rates;
 use crate::store::{Failure, Store};
 use longwave_core::Result;
 use longwave_eval::column::ColumnType;
@@ -14,6 +15,10 @@ use serde_json::Value;
 pub struct Results {
     /// Names of the axes.
     pub axes: Vec<String>,
+    /// Seeds that each combination should have; the most where claims decide how many.
+    pub seeds: usize,
+    /// The learning rates that were varied, where something else was too.
+    pub rates: Option<Rates>,
     /// All rows.
     pub rows: Vec<Measured>,
     /// Runs that failed: their place in the plan, and why.
@@ -41,8 +46,14 @@ impl Results {
     /// # Errors
     /// A file of the store cannot be read.
     pub fn gather(plan: &Plan, store: &Store) -> Result<Self> {
-        let mut results =
-            Self { axes: plan.axes.clone(), rows: Vec::new(), failures: Vec::new(), missing: Vec::new() };
+        let mut results = Self {
+            axes: plan.axes.clone(),
+            seeds: plan.seeds.len(),
+            rates: Rates::gather(plan, store)?,
+            rows: Vec::new(),
+            failures: Vec::new(),
+            missing: Vec::new(),
+        };
         for (run, planned) in plan.runs.iter().enumerate() {
             let job = match &planned.job {
                 Ok(job) => job,
@@ -144,8 +155,14 @@ pub(crate) mod tests {
                 }
             }
         }
-        let mut results =
-            Results { axes: vec!["position".into()], rows, failures: Vec::new(), missing: Vec::new() };
+        let mut results = Results {
+            axes: vec!["position".into()],
+            seeds: 3,
+            rates: None,
+            rows,
+            failures: Vec::new(),
+            missing: Vec::new(),
+        };
         results.name_extensions(Extensions::default());
         results
     }

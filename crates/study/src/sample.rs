@@ -54,6 +54,17 @@ impl<'a> Sample<'a> {
         Self { seed, ..self }
     }
 
+    /// What is measured.
+    pub fn metric(&self) -> Metric {
+        self.metric
+    }
+
+    /// What a share goes up by where one more of it is right; nothing for other metrics.
+    pub(crate) fn step(&self) -> Option<f64> {
+        let counted = || self.documents().map_or(self.row.documents as u64, |it| it.weights.iter().sum());
+        self.metric.is_share().then(|| 1.0 / counted() as f64)
+    }
+
     /// The measure.
     pub fn value(&self) -> f64 {
         self.value
@@ -85,7 +96,10 @@ mod tests {
         it.values.set("bpb", Some(60.0 / (LN_2 * 90.0)));
         it.values.set("accuracy", Some(0.8));
         it.values.set("exact_match", Some(1.0 / 3.0));
-        it.per_document = it.per_document.take().map(|sums| sums.with_counts("correct", vec![10, 9, 5]));
+        it.per_document = it
+            .per_document
+            .take()
+            .map(|sums| sums.with_counts("correct", vec![10, 9, 5]).with_counts("bytes", vec![20, 30, 40]));
         for metric in Metric::comparable() {
             let sample = Sample::new(metric, &rows[0], &rows).unwrap();
             let documents = sample.documents().unwrap();

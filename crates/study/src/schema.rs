@@ -37,10 +37,7 @@ pub fn schema() -> Value {
                 "type": "integer",
                 "minimum": 2,
             },
-            "best": {
-                "description": "Ranks everything that is read at this length, with all pairs corrected together.",
-                "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string" }],
-            },
+            "best": best(),
             "threads": {
                 "description": "Threads of a run on the CPU, or `\"auto\"`: the number with which this machine trains most \
                                 tokens a second, all runs at a time together. Default: 1.",
@@ -110,8 +107,29 @@ fn axis() -> Value {
     })
 }
 
+fn metrics() -> Vec<&'static str> {
+    Metric::comparable().map(Metric::name).collect()
+}
+
+fn best() -> Value {
+    let length = json!([{ "type": "integer", "minimum": 1 }, { "type": "string" }]);
+    let table = json!({
+        "type": "object",
+        "required": ["at"],
+        "additionalProperties": false,
+        "properties": {
+            "at": { "description": "The length.", "anyOf": length },
+            "metric": { "description": "What is compared. Default: what the protocol is about, such as `loss`.", "enum": metrics() },
+        },
+    });
+    json!({
+        "description": "Ranks everything that is read at this length, with all pairs corrected together: a length, or a table \
+                        with `at` and `metric`, as `{ at = \"8L\", metric = \"bits_per_byte\" }`.",
+        "anyOf": [length[0], length[1], table],
+    })
+}
+
 fn claim() -> Value {
-    let metrics: Vec<&str> = Metric::comparable().map(Metric::name).collect();
     let protocols: Vec<String> = Protocol::all().iter().map(ToString::to_string).collect();
     json!({
         "description": "A claim, judged by the difference of its sides.",
@@ -120,7 +138,7 @@ fn claim() -> Value {
         "additionalProperties": false,
         "properties": {
             "says": described("string", "The sentence, such as `\"rope, yarn < alibi at 8L\"`, `\"alibi at 16L < alibi at L\"` or `\"rope, step=300 < rope at 8L\"`."),
-            "metric": { "description": "What is compared. Default: `loss`.", "enum": metrics },
+            "metric": { "description": "What is compared. Default: `loss`.", "enum": metrics() },
             "tolerance": {
                 "description": "By how much the sides may differ the wrong way, in the unit of the metric. Default: 0.",
                 "type": "number",
@@ -128,7 +146,7 @@ fn claim() -> Value {
             },
             "protocol": { "description": "The protocol of its rows. Default: the first that both sides have.", "enum": protocols },
             "split": { "description": "The split of its rows. Default: as for `protocol`.", "enum": ["train", "valid", "test"] },
-            "over": { "description": "What errors are taken over. Default: seeds where there are several.", "enum": ["seeds", "documents"] },
+            "over": { "description": "What errors are over. Default: what those of all claims are over, seeds where the study has several.", "enum": ["seeds", "documents", "both"] },
         },
     })
 }

@@ -193,7 +193,7 @@ fn planned(document: Table) -> Result<()> {
     plan.check()?;
     plan.left_out();
     study.claims.iter().try_for_each(|claim| judge::check(claim, &plan))?;
-    study.best.map_or(Ok(()), |length| ranking::check(&plan, length))
+    study.best.map_or(Ok(()), |best| ranking::check(&plan, best))
 }
 
 fn claims(_: &Path) -> Vec<Vec<u8>> {

@@ -7,6 +7,7 @@ use longwave_core::{Error, Result};
 use longwave_eval::{Metric, Reference, row};
 use longwave_position::Tokens;
 use longwave_report::grid::{Entry, Format, Grid, Header};
+use longwave_study::difference::Over;
 use longwave_study::compare::{Comparison, Comparisons, Filter, Side, compare};
 use longwave_study::document::STORE;
 use longwave_study::Store;
@@ -49,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let mut compared = compare(&a, &b, &filter, arguments.metric)?;
     let model = |side: &Side| side.runs.iter().flatten().next().map(|row| row.config_hash.clone());
-    if model(&a) != model(&b) && compared.list.iter().all(|one| one.seeds == 1) {
+    if model(&a) != model(&b) && compared.list.iter().all(|one| one.over == Over::Documents) {
         let unit = unit(&compared.list);
         compared.notes.push(format!(
             "one seed each: intervals are over {unit}s, and say nothing about other seeds of the two configs"
@@ -242,9 +243,14 @@ fn fitted(whole: Grid, width: Option<usize>, table: impl Fn(&[Column]) -> Grid) 
 fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[Column]) -> Grid {
     let name = if metric == Metric::Loss { "Loss".to_owned() } else { format!("`{}`", metric.name()) };
     let better = if metric.lower_is_better() { "below" } else { "above" };
-    let over_seeds = compared.list.iter().any(|one| one.seeds > 1);
+    let over = compared.list.first().map_or(Over::Documents, |one| one.over);
+    let over_seeds = over != Over::Documents;
     let unit = unit(&compared.list);
-    let by = if over_seeds { format!("seed and {unit}; the 95% interval is over seeds") } else { unit.to_owned() };
+    let by = if over_seeds {
+        format!("seed and {unit}; the 95% interval is over {}", over.in_words(unit))
+    } else {
+        unit.to_owned()
+    };
     let mut notes = vec![format!(
         "{name} in {}, paired by {by}; {better} 0 the first is better",
         metric.unit()
@@ -267,9 +273,9 @@ fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[Column]
     }
 }
 
-/// What readings are paired by beside the seed: documents, or the sequences of a task.
+/// What readings are paired by beside the seed: documents, the sequences of a task, or blocks of the one document.
 fn unit(list: &[Comparison]) -> &'static str {
-    list.first().map_or("document", |one| one.settings.protocol.material().unit())
+    list.first().map_or("document", |one| one.unit)
 }
 
 impl Column {
@@ -309,7 +315,7 @@ impl Column {
             Self::Interval => ends(one.interval),
             Self::Bootstrap => ends(one.bootstrap),
             Self::P => p_value(one.p_holm) + if one.repeats { " =" } else { "" },
-            Self::Paired if one.seeds > 1 => format!("{}, {}", one.seeds, one.documents),
+            Self::Paired if one.over != Over::Documents => format!("{}, {}", one.seeds, one.documents),
             Self::Paired => one.documents.to_string(),
         }
     }

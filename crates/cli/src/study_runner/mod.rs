@@ -149,8 +149,8 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
             None => error,
         }
     })?;
-    if let Some(length) = study.best {
-        ranking::check(&plan, length)?;
+    if let Some(best) = study.best {
+        ranking::check(&plan, best)?;
     }
     let store = Store::new(&study.store);
     let folder = options.out.clone().unwrap_or_else(|| studies(store.folder()).join(&study.name));

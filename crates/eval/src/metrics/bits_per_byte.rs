@@ -6,6 +6,9 @@ use super::sums::{Documents, Facts};
 use crate::text::Material;
 use std::f64::consts::LN_2;
 
+/// The bytes of text that the scored tokens of a document stand for; rows of text keep them.
+pub(super) const BYTES: &str = "bytes";
+
 /// The loss in bits per byte of text.
 #[derive(Clone, Copy, Debug)]
 pub struct BitsPerByte;
@@ -37,12 +40,10 @@ impl Measure for BitsPerByte {
         (facts.bytes > 0).then(|| (loss / (LN_2 * facts.bytes as f64), None))
     }
 
-    /// The bytes of a token are taken as given: the loss over tokens, in bits, times tokens over bytes.
     fn documents(&self, facts: &Facts<'_>) -> Option<Documents> {
         let sums = facts.per_document?;
-        let factor = facts.tokens as f64 / (LN_2 * facts.bytes as f64);
-        let bits = sums.get(NLL.name)?.iter().map(|nll| factor * nll).collect();
-        Some(Documents { sums: bits, weights: sums.tokens.clone() })
+        let bits = sums.get(NLL.name)?.iter().map(|nll| nll / LN_2).collect();
+        Some(Documents { sums: bits, weights: sums.counts(BYTES)? })
     }
 
     fn title(&self) -> &'static str {

@@ -125,6 +125,12 @@ impl Metric {
         Self::all().iter().copied().filter(|metric| metric.is_comparable())
     }
 
+    /// One of these by its name, or by that of its column: `bits_per_byte` or `bpb`.
+    fn named(name: &str) -> Option<Self> {
+        let is_of = |metric: &Self| metric.column().is_some_and(|column| column.name == name);
+        Self::comparable().find(|metric| metric.name() == name).or_else(|| Self::comparable().find(is_of))
+    }
+
     /// The name within a sentence.
     pub fn in_words(self) -> String {
         self.name().replace('_', " ")
@@ -171,8 +177,7 @@ impl FromStr for Metric {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        let found = Self::comparable().find(|metric| metric.name() == name);
-        found.ok_or_else(|| unknown_kind("--metric", name, Self::comparable().map(Self::name)))
+        Self::named(name).ok_or_else(|| unknown_kind("--metric", name, Self::comparable().map(Self::name)))
     }
 }
 
@@ -187,8 +192,7 @@ impl<'de> Deserialize<'de> for Metric {
         static NAMES: LazyLock<Vec<&str>> =
             LazyLock::new(|| Metric::comparable().map(Metric::name).collect());
         let name = String::deserialize(deserializer)?;
-        let found = Self::comparable().find(|metric| metric.name() == name);
-        found.ok_or_else(|| serde::de::Error::unknown_variant(&name, &NAMES))
+        Self::named(&name).ok_or_else(|| serde::de::Error::unknown_variant(&name, &NAMES))
     }
 }
 

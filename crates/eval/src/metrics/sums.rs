@@ -32,6 +32,8 @@ pub struct TokenSum {
 pub struct DocumentSums {
     /// Scored tokens `[documents]`.
     pub tokens: Vec<u64>,
+    /// Whether they are blocks of the one document that was scored, see [`Parts`](crate::Parts).
+    pub blocks: bool,
     /// Sums of the targets' numbers by their names, each `[documents]`.
     sums: Vec<(String, Sums)>,
 }
@@ -49,7 +51,7 @@ impl DocumentSums {
 
     /// Documents of so many scored tokens each, without sums.
     pub fn new(tokens: Vec<u64>) -> Self {
-        Self { tokens, sums: Vec::new() }
+        Self { tokens, blocks: false, sums: Vec::new() }
     }
 
     /// The same with sums of numbers.
@@ -85,6 +87,14 @@ impl DocumentSums {
         }
     }
 
+    /// The counts of a name `[documents]`; `None` where there are none.
+    pub fn counts(&self, name: &str) -> Option<Vec<u64>> {
+        match self.sums.iter().find(|(known, _)| known == name)? {
+            (_, Sums::Counts(counts)) => Some(counts.clone()),
+            (_, Sums::Numbers(_)) => None,
+        }
+    }
+
     /// The sums of a name `[documents]`; `None` in rows of programs that did not have it.
     pub fn get(&self, name: &str) -> Option<Vec<f64>> {
         let (_, sums) = self.sums.iter().find(|(known, _)| known == name)?;
@@ -99,6 +109,9 @@ impl Serialize for DocumentSums {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("tokens", &self.tokens)?;
+        if self.blocks {
+            map.serialize_entry("blocks", &true)?;
+        }
         for (name, sums) in &self.sums {
             match sums {
                 Sums::Counts(counts) => map.serialize_entry(name, counts)?,
@@ -120,10 +133,12 @@ impl<'de> Deserialize<'de> for DocumentSums {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DocumentSums, A::Error> {
-                let (mut tokens, mut sums) = (None, Vec::new());
+                let (mut tokens, mut blocks, mut sums) = (None, false, Vec::new());
                 while let Some(name) = map.next_key::<String>()? {
                     if name == "tokens" {
                         tokens = Some(map.next_value()?);
+                    } else if name == "blocks" {
+                        blocks = map.next_value()?;
                     } else {
                         // A field that is no list of numbers is one of a later program.
                         let value: serde_json::Value = map.next_value()?;
@@ -134,7 +149,7 @@ impl<'de> Deserialize<'de> for DocumentSums {
                     }
                 }
                 let tokens = tokens.ok_or_else(|| serde::de::Error::missing_field("tokens"))?;
-                Ok(DocumentSums { tokens, sums })
+                Ok(DocumentSums { tokens, blocks, sums })
             }
         }
         deserializer.deserialize_map(Entries)

@@ -3,6 +3,7 @@
 //! Sums are f64 and added in the order of the documents, so that a result does not depend on how windows were batched.
 
 use super::Metric;
+use super::bits_per_byte::BYTES;
 use super::sums::{DocumentSums, Facts, Score, TokenSum, Values};
 use crate::text::Material;
 
@@ -13,6 +14,8 @@ pub struct Tally {
     bytes: Vec<u64>,
     sums: Vec<(TokenSum, Vec<f64>)>,
     skipped: usize,
+    /// Whether the sums are over blocks of one document.
+    blocks: bool,
 }
 
 impl Tally {
@@ -24,7 +27,14 @@ impl Tally {
             bytes: vec![0; documents],
             sums: sums.map(|sum| (sum, vec![0.0; documents])).collect(),
             skipped,
+            blocks: false,
         }
+    }
+
+    /// The same over blocks of one document, see [`Parts`](crate::Parts).
+    #[must_use]
+    pub fn of_blocks(self, blocks: bool) -> Self {
+        Self { blocks, ..self }
     }
 
     /// Adds targets of one document, and their bytes together.
@@ -51,7 +61,8 @@ impl Tally {
 
     /// Documents with a scored token.
     pub fn documents(&self) -> usize {
-        self.tokens.iter().filter(|&&tokens| tokens > 0).count()
+        let scored = self.tokens.iter().filter(|&&tokens| tokens > 0).count();
+        if self.blocks { scored.min(1) } else { scored }
     }
 
     /// Documents too short for one window.
@@ -59,9 +70,13 @@ impl Tally {
         self.skipped
     }
 
-    /// The sums of every document, for a row.
+    /// The sums of every document or block, for a row.
     pub fn sums(&self) -> DocumentSums {
-        let none = DocumentSums::new(self.tokens.clone());
+        let mut none = DocumentSums::new(self.tokens.clone());
+        none.blocks = self.blocks;
+        if self.bytes() > 0 {
+            none = none.with_counts(BYTES, self.bytes.clone());
+        }
         self.sums.iter().fold(none, |sums, (sum, numbers)| {
             if sum.counts {
                 sums.with_counts(sum.name, numbers.iter().map(|&count| count as u64).collect())

@@ -255,6 +255,14 @@ impl ResultRow {
         metric.chance(&self.facts(None))
     }
 
+    /// One of what its errors are over: a document, a sequence of a task, or a block of the one document.
+    pub fn unit(&self) -> &'static str {
+        match &self.per_document {
+            Some(sums) if sums.blocks => "block",
+            _ => self.settings.protocol.material().unit(),
+        }
+    }
+
     /// Mean negative log likelihood, in nats per token; NaN where the model gave none.
     pub fn nll(&self) -> f64 {
         self.values.get("nll").unwrap_or(f64::NAN)

@@ -9,6 +9,7 @@ use super::Search;
 use crate::block::ResolvedEvaluate;
 use crate::measure::{Progress, Subject};
 use crate::memory_check;
+use crate::parts::Parts;
 use crate::plan::{Plan, Window};
 use crate::scorer::Scorer;
 use crate::source::Source;
@@ -69,7 +70,7 @@ impl Needles {
             done += tokens;
             show(Progress { done, total })
         })?;
-        let values = scorer.tally(&self.plan, &scores).values(Material::Answers);
+        let values = scorer.tally(&self.plan, &scores, &Parts::default()).values(Material::Answers);
         Ok(values.and_then(|values| values.get("nll")).unwrap_or(f64::NAN))
     }
 }

@@ -3,6 +3,7 @@
 use super::order::length_of_order;
 use super::{Cell, Spread, TableRow};
 use crate::block::{Block, Line, multiple};
+use longwave_eval::parts::WINDOWS;
 use longwave_eval::text::Material;
 use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
 use serde_json::Value;
@@ -85,11 +86,18 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     } else if cells.iter().any(|cell| matches!(cell.error, Some(Spread::Interval(..)))) {
         notes.push("[ ] is the 95% interval over sequences (Wilson's score interval)".into());
     } else if cells.iter().any(|cell| cell.error.is_some()) {
-        let unit = block.settings.protocol.material().unit();
-        notes.push(format!("± is one standard error over {unit}s"));
+        let unit = block.rows().next().map_or("document", ResultRow::unit);
+        let of = if unit == "block" {
+            format!(" of {WINDOWS} windows or more of the one document")
+        } else {
+            String::new()
+        };
+        notes.push(format!("± is one standard error over {unit}s{of}"));
     } else if block.rows().any(|row| row.documents == 1) {
         let unit = block.settings.protocol.material().unit();
-        notes.push(format!("one {unit} alone was scored, so there is no ±"));
+        let more = format!("; {} windows of it would make two blocks", 2 * WINDOWS);
+        let more = if unit == "document" { more } else { String::new() };
+        notes.push(format!("one {unit} alone was scored, so there is no ±{more}"));
     }
     notes.extend(marks(block, &cells, metric, "length"));
     notes.extend(across(block).map(str::to_owned));
@@ -99,8 +107,9 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
         (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
     {
         notes.push(format!(
-            "\u{394} is the loss at {longest} tokens minus that of {}, in nats per token, paired by document",
-            against(block, *longest)
+            "\u{394} is the loss at {longest} tokens minus that of {}, in nats per token, paired by {}",
+            against(block, *longest),
+            block.rows().next().map_or("document", ResultRow::unit)
         ));
     }
     notes

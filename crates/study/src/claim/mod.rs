@@ -17,6 +17,7 @@
 
 mod sentence;
 
+use crate::difference::Over;
 use crate::schema::pointed;
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
@@ -39,22 +40,12 @@ pub struct ClaimConfig {
     pub protocol: Option<Protocol>,
     /// The split of its rows; that of the first rows unless given.
     pub split: Option<Split>,
-    /// Whether the error is over seeds or over documents; seeds where there are several unless given.
+    /// What the error is over; what those of all claims are over unless given.
     pub over: Option<Over>,
     /// Its key in the file, such as `claim[0].says`.
     pub(crate) key: String,
     /// What the sentence states.
     pub(crate) sentence: Sentence,
-}
-
-/// What the error of a difference is taken over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Over {
-    /// Trainings with other seeds.
-    Seeds,
-    /// Other documents.
-    Documents,
 }
 
 #[derive(Debug, Deserialize)]

@@ -9,7 +9,8 @@ mod side;
 
 pub use side::{Filter, Side};
 
-use crate::difference::PairedDifference;
+use crate::comparable::{obstacle as other_text, same_tokens};
+use crate::difference::{Over, PairedDifference};
 use crate::extensions::{Extension, Extensions};
 use crate::sample::Sample;
 use crate::statistics::{adjusted, mean};
@@ -53,7 +54,10 @@ pub struct Comparison {
     pub difference: f64,
     /// Standard error of the difference over what was paired; absent for fewer than two of it.
     pub se: Option<f64>,
-    /// Ends of the 95% interval of Student's t: over seeds where there are several, or else over documents.
+    /// What `se`, `interval` and `p` are over, the same for the whole list: seeds where a side has several, or else documents;
+    /// both where the sides have several seeds and did not score the same bytes.
+    pub over: Over,
+    /// Ends of the 95% interval of Student's t; absent where fewer than two of what it is over are paired.
     pub interval: Option<(f64, f64)>,
     /// Ends of the 95% bootstrap interval.
     pub bootstrap: Option<(f64, f64)>,
@@ -64,7 +68,13 @@ pub struct Comparison {
     /// Whether an earlier comparison of the list has the same numbers, so that Holm's correction counts them once: at
     /// L every extension reads as trained, and the window baseline reads the same tokens at every length.
     pub repeats: bool,
-    /// Paired documents.
+    /// Whether both sides scored the same tokens; bits per byte may be compared where they did not.
+    pub same_tokens: bool,
+    /// Scored bytes of text of each side, in one seed.
+    pub bytes: [u64; 2],
+    /// What stands for documents: `document`, `sequence` or `block`.
+    pub unit: &'static str,
+    /// Paired documents, or what stands for them.
     pub documents: usize,
     /// Paired seeds.
     pub seeds: usize,
@@ -111,7 +121,11 @@ pub fn compare(a: &Side, b: &Side, filter: &Filter, metric: Metric) -> Result<Co
         return Err(found.error(&pairing, metric));
     }
     let notes = found.notes(&pairing);
-    let mut list = found.list;
+    let several = [a, b].iter().any(|side| side.runs.len() > 1);
+    let alike = found.list.iter().all(|(one, _)| one.same_tokens);
+    let over = Over::of_table(if several { 2 } else { 1 }, alike);
+    let mut list: Vec<Comparison> =
+        found.list.into_iter().map(|(one, difference)| one.with_error(&difference, over)).collect();
     name_readings(&mut list);
     correct(&mut list);
     Ok(Comparisons { list, notes })
@@ -154,7 +168,7 @@ impl<'a> Pairing<'a> {
 /// What was compared so far, and what stood in the way.
 #[derive(Default)]
 struct Found {
-    list: Vec<Comparison>,
+    list: Vec<(Comparison, PairedDifference)>,
     /// Of each reading without a partner, in what the nearest differs.
     without_partner: Vec<Option<Vec<obstacle::Differing>>>,
     /// Partners of other text or other tokens.
@@ -170,7 +184,7 @@ struct Found {
 impl Found {
     fn pair(&mut self, a: &Reading<'_>, b: &Reading<'_>, metric: Metric) {
         let pairs = a.rows.iter().flat_map(|x| b.rows.iter().map(move |y| (x, y)));
-        if let Some(error) = pairs.into_iter().find_map(|(x, y)| obstacle::other_text(x, y, metric)) {
+        if let Some(error) = pairs.into_iter().find_map(|(x, y)| other_text(x, y, metric)) {
             self.other_text.push(error);
             return;
         }
@@ -185,8 +199,8 @@ impl Found {
         let seeds = |samples: &[Sample<'_>]| samples.iter().map(Sample::seed).collect::<Vec<u64>>();
         let (of_left, of_right) = (seeds(&left), seeds(&right));
         match comparison(a.first(), b.first(), &paired(left, &of_right), &paired(right, &of_left), metric) {
-            Some(comparison) => {
-                self.list.push(comparison);
+            Some(found) => {
+                self.list.push(found);
                 let all = of_left.iter().chain(&of_right);
                 self.unpaired_seeds.extend(all.filter(|s| !of_left.contains(s) || !of_right.contains(s)));
             }
@@ -248,6 +262,22 @@ impl Found {
         if !seeds.is_empty() {
             notes.push(format!("one side alone has seed {}: left out", obstacle::numbers(&seeds)));
         }
+        let several = [pairing.a, pairing.b].iter().any(|side| side.runs.len() > 1);
+        if several && self.list.iter().any(|(one, _)| one.seeds == 1) {
+            notes.push(
+                "where the sides share one seed there is no interval, since it would be over seeds; name one run on each side \
+                 for one over documents"
+                    .to_owned(),
+            );
+        }
+        notes.extend(self.list.iter().find(|(one, _)| !one.same_tokens).map(|(one, _)| {
+            let [a, b] = one.bytes;
+            format!(
+                "the sides did not score the same bytes of the text ({a} and {b} at length {}): their errors hold what differs \
+                 between passages too",
+                one.settings.length
+            )
+        }));
         notes
     }
 }
@@ -263,14 +293,13 @@ fn comparison(
     left: &[Sample<'_>],
     right: &[Sample<'_>],
     metric: Metric,
-) -> Option<Comparison> {
+) -> Option<(Comparison, PairedDifference)> {
     let difference = PairedDifference::new(left, right, LEVEL)?;
-    let interval = difference.interval();
     let mean_of = |numbers: Vec<f64>| mean(&numbers).unwrap_or(f64::NAN);
     let value = |samples: &[Sample<'_>]| mean_of(samples.iter().map(Sample::value).collect());
     let ppl =
         |samples: &[Sample<'_>]| mean_of(samples.iter().map(|sample| sample.row().nll()).collect()).exp();
-    Some(Comparison {
+    let comparison = Comparison {
         extend: a.extend.clone(),
         extend_config: a.extend_config.clone(),
         other_extend: b.extend.clone(),
@@ -283,15 +312,34 @@ fn comparison(
         ppl: ppl(left),
         other_ppl: ppl(right),
         difference: difference.mean,
-        se: interval.map(|interval| interval.se),
-        interval: interval.map(|interval| (interval.low, interval.high)),
-        bootstrap: difference.bootstrap,
-        p: interval.map(|interval| interval.p_against(0.0)),
+        se: None,
+        over: Over::Documents,
+        interval: None,
+        bootstrap: difference.bootstrap(),
+        p: None,
         p_holm: None,
         repeats: false,
+        same_tokens: same_tokens(a, b),
+        bytes: [a.bytes, b.bytes],
+        unit: a.unit(),
         documents: difference.documents,
         seeds: difference.seeds,
-    })
+    };
+    Some((comparison, difference))
+}
+
+impl Comparison {
+    /// The same with its error over what the errors of its list are over.
+    fn with_error(self, difference: &PairedDifference, over: Over) -> Self {
+        let interval = difference.interval(over);
+        Self {
+            over,
+            se: interval.map(|interval| interval.se),
+            interval: interval.map(|interval| (interval.low, interval.high)),
+            p: interval.map(|interval| interval.p_against(0.0)),
+            ..self
+        }
+    }
 }
 
 /// Fills in what the two sides were read with, in a word each.

@@ -1,7 +1,6 @@
 //! What keeps two measurements from being compared, by the key in which they differ.
 
-use longwave_core::Error;
-use longwave_eval::{Metric, ResultRow, Settings};
+use longwave_eval::{ResultRow, Settings};
 use serde_json::{Map, Value};
 use std::fmt::Display;
 
@@ -93,34 +92,4 @@ fn listed(parts: &[String]) -> String {
         [one] => one.clone(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
-}
-
-/// Why the tokens of two rows cannot be compared, where they cannot.
-pub(super) fn other_text(a: &ResultRow, b: &ResultRow, metric: Metric) -> Option<Error> {
-    let named = |row: &ResultRow| row.corpus.clone().unwrap_or_else(|| "an unnamed text".to_owned());
-    if !a.same_text(b) {
-        return Some(
-            Error::failed(format!("the two runs read different text: `{}` and `{}`", named(a), named(b)))
-                .hint("read both on one text: `longwave eval RUN --corpus PATH`"),
-        );
-    }
-    let scored = |row: &ResultRow| {
-        let tokens = row.per_document.as_ref().map(|sums| sums.tokens.clone());
-        (row.tokens, row.documents, row.bytes, tokens)
-    };
-    let ((x, y), bits) = ((scored(a), scored(b)), metric.spans_tokenizers());
-    let known = x.3.is_some() && y.3.is_some();
-    let differ = (x.0, x.1, x.2) != (y.0, y.1, y.2) || (known && x.3 != y.3);
-    (differ && !bits).then(|| {
-        Error::failed(format!(
-            "the two runs scored different tokens of `{}` at length {}: {} tokens of {} bytes, and {} of {}",
-            named(a),
-            a.settings.length,
-            a.tokens,
-            a.bytes,
-            b.tokens,
-            b.bytes
-        ))
-        .hint("their tokenizers or texts differ; `--metric bits_per_byte` compares across tokenizers")
-    })
 }

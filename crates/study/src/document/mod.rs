@@ -5,20 +5,20 @@ mod evaluate_block;
 mod seeds;
 
 use crate::axis::Axis;
+use crate::best::Best;
 use crate::claim::ClaimConfig;
 use crate::looks::Looks;
 use crate::schema::pointed;
 use changes::{check_set, check_varied};
 use longwave_core::config::{read, take_table, take_tables};
 use longwave_core::{Error, Result, file};
-use longwave_position::Tokens;
 use seeds::Seeds;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use toml::Table;
 
 pub use changes::assign;
-pub(crate) use changes::merge;
+pub(crate) use changes::{leaves, merge};
 pub use evaluate_block::EvaluateBlock;
 pub(crate) use evaluate_block::Names;
 
@@ -47,8 +47,8 @@ pub struct Study {
     pub evaluations: Vec<EvaluateBlock>,
     /// What the study expects.
     pub claims: Vec<ClaimConfig>,
-    /// The length at which everything is ranked.
-    pub best: Option<Tokens>,
+    /// The length at which everything is ranked, and by what.
+    pub best: Option<Best>,
     /// Threads of a run on the CPU; the number that is fastest where none is given.
     pub threads: Option<usize>,
     /// Devices that runs are assigned to: on this machine to whichever is free, by launchers in turn.
@@ -78,8 +78,6 @@ struct Top {
     seeds: Seeds,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_seeds: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    best: Option<Tokens>,
     #[serde(default)]
     threads: Threads,
     #[serde(default = "cpu")]
@@ -179,6 +177,7 @@ impl Study {
                 None => pointed(error),
             });
         }
+        let best = Best::take(&mut document)?;
         let top: Top = read(&document, "").map_err(pointed)?;
         check_name(&top.name)?;
         let threads = top.threads.resolve()?;
@@ -220,7 +219,7 @@ impl Study {
                 .map(|(index, table)| ClaimConfig::read(table, &format!("claim[{index}]")))
                 .collect::<Result<_>>()?,
             axes,
-            best: top.best,
+            best,
             threads,
             devices: top.devices,
             store: PathBuf::from(top.store),
@@ -253,7 +252,6 @@ impl Study {
             base: "config.toml".to_owned(),
             seeds: Seeds::List(seeds),
             max_seeds: None,
-            best: None,
             threads: Threads::Count(threads),
             devices: vec![device],
             store: store(),

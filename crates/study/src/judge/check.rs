@@ -2,10 +2,11 @@
 
 use super::selector::Selector;
 use crate::claim::{ClaimConfig, Words};
+use crate::comparable::Scored;
 use crate::extensions::{Extension, Extensions};
 use crate::plan::Plan;
 use longwave_core::{Error, Result};
-use longwave_eval::{Evaluation, Protocol, Split, WINDOW_BASELINE};
+use longwave_eval::{Evaluation, Protocol, ResolvedEvaluate, Split, WINDOW_BASELINE};
 use std::collections::{BTreeSet, HashSet};
 
 /// Checks that every word of a claim means something in a plan, and that both sides will be measured alike.
@@ -19,18 +20,54 @@ pub fn check(claim: &ClaimConfig, plan: &Plan) -> Result<()> {
     let (left, right) =
         (Side::new(claim, plan, &extensions, left)?, Side::new(claim, plan, &extensions, right)?);
     let (Some(of_left), Some(of_right)) = (left.kinds()?, right.kinds()?) else { return Ok(()) };
-    if of_left.iter().any(|kind| of_right.contains(kind)) {
-        return Ok(());
+    // The rows that are compared are of the first kind that both sides have.
+    let Some(first) = of_left.iter().find(|kind| of_right.contains(kind)) else {
+        return Err(measured_differently(claim, &of_left, &of_right));
+    };
+    let of = |side: &Side<'_>| -> Vec<Planned> {
+        side.planned.iter().filter(|it| kind_of(&it.block) == *first).cloned().collect()
+    };
+    let (of_left, of_right) = (of(&left), of(&right));
+    for (a, b) in of_left.iter().flat_map(|a| of_right.iter().map(move |b| (a, b))) {
+        if let (Some(a), Some(b)) = (a.scored(plan), b.scored(plan))
+            && let Some((why, hint)) = a.obstacle(&b, claim.metric)
+        {
+            return Err(wrong(claim, why).hint(hint));
+        }
     }
-    let word =
-        |kinds: &[Kind]| kinds.iter().map(|(it, split)| format!("{it}, {split} split")).collect::<Vec<_>>();
-    let (of_left, of_right) = (word(&of_left).join("; "), word(&of_right).join("; "));
-    let why = format!("its sides are measured differently: {of_left}, and {of_right}");
-    Err(wrong(claim, why).hint("read both with one protocol and one split"))
+    Ok(())
 }
 
-/// The protocol and the split of rows.
-type Kind = (Protocol, Split);
+fn measured_differently(claim: &ClaimConfig, of_left: &[Kind], of_right: &[Kind]) -> Error {
+    let word = |kinds: &[Kind]| {
+        kinds.iter().map(|(it, split, _)| format!("{it}, {split} split")).collect::<Vec<_>>()
+    };
+    let (of_left, of_right) = (word(of_left).join("; "), word(of_right).join("; "));
+    let why = format!("its sides are measured differently: {of_left}, and {of_right}");
+    wrong(claim, why).hint("read both with one protocol and one split")
+}
+
+/// A measurement that a side is read by.
+#[derive(Clone)]
+struct Planned {
+    /// The first run that is measured so.
+    run: usize,
+    block: ResolvedEvaluate,
+    length: usize,
+}
+
+impl Planned {
+    fn scored<'a>(&'a self, plan: &'a Plan) -> Option<Scored<'a>> {
+        Some(Scored::new(plan, plan.runs[self.run].job.as_ref().ok()?, &self.block, self.length))
+    }
+}
+
+/// The protocol and the split of rows, and their text where that is none of the run's own.
+type Kind = (Protocol, Split, Option<String>);
+
+fn kind_of(block: &ResolvedEvaluate) -> Kind {
+    (block.protocol, block.split, block.corpus.clone())
+}
 
 /// One side of a claim, and the evaluations that read it.
 struct Side<'a> {
@@ -39,6 +76,8 @@ struct Side<'a> {
     /// For each different evaluation of its runs: kind, length that is meant, lengths that are read with the
     /// extension.
     read: Vec<(Kind, usize, Vec<usize>)>,
+    /// The different measurements at its length.
+    planned: Vec<Planned>,
     /// All ways of reading its runs.
     others: BTreeSet<String>,
     /// The steps whose checkpoints are read.
@@ -51,7 +90,8 @@ impl<'a> Side<'a> {
     fn new(claim: &'a ClaimConfig, plan: &Plan, extensions: &Extensions, words: &Words) -> Result<Self> {
         let selector = Selector::new(words, plan, &extensions.labels(), claim)?;
         let (others, steps) = (BTreeSet::new(), BTreeSet::new());
-        let mut side = Self { claim, selector, read: Vec::new(), others, steps, any: false };
+        let mut side =
+            Self { claim, selector, read: Vec::new(), planned: Vec::new(), others, steps, any: false };
         let mut seen = HashSet::new();
         for (index, job) in plan.jobs() {
             let train_length = job.config.run.train.length;
@@ -65,7 +105,7 @@ impl<'a> Side<'a> {
             }
             for evaluation in job.config.evaluations()? {
                 let steps = [evaluation.steps(&kept)?, vec![last]].concat();
-                side.add(extensions, &evaluation, train_length, steps);
+                side.add(extensions, &evaluation, (index, train_length), steps);
             }
         }
         Ok(side)
@@ -75,7 +115,7 @@ impl<'a> Side<'a> {
         &mut self,
         extensions: &Extensions,
         evaluation: &Evaluation,
-        train_length: usize,
+        (run, train_length): (usize, usize),
         steps: Vec<u64>,
     ) {
         let block = &evaluation.block;
@@ -85,7 +125,10 @@ impl<'a> Side<'a> {
         if self.claim.is_about(block.protocol, block.split) && is_read {
             if self.selector.step().is_none_or(|step| steps.contains(&step)) {
                 let length = self.selector.length(train_length);
-                self.read.push(((block.protocol, block.split), length, block.lengths.clone()));
+                self.read.push((kind_of(block), length, block.lengths.clone()));
+                if block.lengths.contains(&length) {
+                    self.planned.push(Planned { run, block: block.clone(), length });
+                }
             }
             self.steps.extend(steps);
         }
@@ -119,7 +162,7 @@ impl<'a> Side<'a> {
             .read
             .iter()
             .filter(|(_, length, read)| read.contains(length))
-            .map(|(kind, ..)| *kind)
+            .map(|(kind, ..)| kind.clone())
             .collect();
         if at_length.is_empty() {
             let (_, length, _) = &self.read[0];
@@ -129,7 +172,7 @@ impl<'a> Side<'a> {
             let hint = format!("its lengths are {}; add to `lengths` of an `[[evaluate]]`", read.join(", "));
             return Err(wrong(self.claim, why).hint(hint));
         }
-        let holds = |(protocol, _): &Kind| self.claim.metric.is_of(protocol.material());
+        let holds = |(protocol, ..): &Kind| self.claim.metric.is_of(protocol.material());
         let kinds: Vec<Kind> = at_length.into_iter().filter(holds).collect();
         if kinds.is_empty() { Err(without_metric(self.claim, &words, true)) } else { Ok(Some(kinds)) }
     }

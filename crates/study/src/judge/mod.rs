@@ -3,8 +3,12 @@
 //! A claim **holds** if the interval of the difference of its sides lies wholly where the claim says, **fails** if it
 //! lies wholly elsewhere, and is **undecided** otherwise. All claims of a study are judged together: of `m`
 //! claims, the one with the r-th smallest p value (from 0) has an interval of level
-//! `1 - 0.05 / (m - r)`, and after the first undecided claim all others are undecided too (Holm's step-down
-//! procedure). So the probability of one wrong verdict among all is at most 5%.
+//! `1 - 0.05 / (m - r)`. At the first undecided claim the procedure stops: all that are left have the level of that one, and
+//! are undecided too (Holm's step-down procedure). So the interval that is shown is the one that decides, and the probability of
+//! one wrong verdict among all is at most 5%.
+//!
+//! All intervals are over the same: seeds where the study has several, or else documents. A pair that lost seeds has fewer, and
+//! one with fewer than two has no interval and no verdict.
 //!
 //! Where claims decide how many seeds there are, they are judged several times, see [`looks`](crate::looks). With `K` looks
 //! 0.05 becomes `0.05 / K`, and `m` counts the claims that no earlier look has decided: if none of these verdicts was
@@ -16,7 +20,7 @@ mod question;
 mod selector;
 
 use crate::claim::{ClaimConfig, Relation};
-use crate::difference::PairedDifference;
+use crate::difference::{Over, PairedDifference};
 use crate::looks::Looks;
 use crate::plan::Plan;
 use crate::results::Results;
@@ -36,7 +40,7 @@ pub enum Verdict {
     Holds,
     /// The interval lies elsewhere.
     Fails,
-    /// The interval lies on both sides, or a claim with a smaller p value is undecided.
+    /// The interval lies on both sides, or there is none.
     Undecided,
 }
 
@@ -62,6 +66,10 @@ pub struct Judged {
     pub tolerance: f64,
     /// The difference of its sides; `None` where a side was not measured.
     pub difference: Option<PairedDifference>,
+    /// What its error is over.
+    pub over: Over,
+    /// Seeds that both sides should have.
+    pub seeds: usize,
     /// The Holm-adjusted interval of the difference.
     pub interval: Option<Interval>,
     /// The level of that interval.
@@ -90,11 +98,13 @@ pub struct Judgement {
 /// A word of a claim names nothing.
 pub fn judge(claims: &[ClaimConfig], plan: &Plan, results: &Results) -> Result<Judgement> {
     let questions = questions(claims, plan, results)?;
+    let over = over(&questions, plan, results)?;
     let looks = &plan.looks;
     let first = (0..plan.runs.len()).filter(|run| plan.is_within(*run, looks.first()));
     let missing: BTreeSet<usize> = results.missing.iter().copied().collect();
     let mut wanted: BTreeSet<usize> = first.filter(|run| missing.contains(run)).collect();
-    let mut judged: Vec<Judged> = claims.iter().map(|claim| Judged::open(claim, looks)).collect();
+    let mut judged: Vec<Judged> =
+        claims.iter().zip(&over).map(|(claim, over)| Judged::open(claim, *over, looks)).collect();
     // Claims without all runs of a look are judged when these are there; a study of one look shows what it has so far.
     let mut waiting = vec![false; claims.len()];
     for &seeds in looks.seeds() {
@@ -113,7 +123,9 @@ pub fn judge(claims: &[ClaimConfig], plan: &Plan, results: &Results) -> Result<J
     }
     for (one, question) in judged.iter_mut().zip(&questions).filter(|(one, _)| one.difference.is_none()) {
         // Before its first look a claim shows what is there, and no verdict.
-        (one.difference, one.interval) = question.evidence(results, plan, plan.seeds.len())?;
+        one.difference = question.difference(results, plan, plan.seeds.len())?;
+        one.interval = one.difference.as_ref().and_then(|difference| difference.interval(one.over));
+        one.seeds = one.difference.as_ref().map_or(0, |difference| difference.seeds);
     }
     Ok(Judgement { claims: judged, wanted: wanted.into_iter().collect() })
 }
@@ -129,38 +141,50 @@ fn look(
     judged: &mut [Judged],
 ) -> Result<()> {
     let looks = &plan.looks;
-    let evidence = asked.iter().map(|&index| questions[index].evidence(results, plan, seeds));
-    let evidence = evidence.collect::<Result<Vec<_>>>()?;
-    let p_value = |(&index, (_, interval)): (&usize, &(_, Option<Interval>))| {
+    let differences = asked.iter().map(|&index| questions[index].difference(results, plan, seeds));
+    let differences = differences.collect::<Result<Vec<_>>>()?;
+    let interval = |(&index, difference): (&usize, &Option<PairedDifference>)| {
+        difference.as_ref().and_then(|difference| difference.interval(judged[index].over))
+    };
+    let intervals: Vec<Option<Interval>> = asked.iter().zip(&differences).map(interval).collect();
+    let p_value = |(&index, interval): (&usize, &Option<Interval>)| {
         interval.map_or(f64::NAN, |interval| p_value(questions[index].claim, interval))
     };
-    let p: Vec<f64> = asked.iter().zip(&evidence).map(p_value).collect();
-    let (mut passing, mut largest) = (true, 0.0_f64);
-    for (rank, place) in holm::ranked(&p).into_iter().enumerate() {
-        let (index, (difference, interval)) = (asked[place], &evidence[place]);
-        let level = holm::level_of_rank(looks.alpha(), rank, open);
-        largest = largest.max((open - rank) as f64 * looks.seeds().len() as f64 * p[place]);
+    let p: Vec<f64> = asked.iter().zip(&intervals).map(p_value).collect();
+    let steps = holm::steps(&p, looks.alpha(), open);
+    for (((&index, difference), interval), step) in asked.iter().zip(differences).zip(intervals).zip(steps) {
         let one = &mut judged[index];
-        one.level = level;
-        one.difference.clone_from(difference);
-        one.interval = interval.map(|interval| interval.at(level));
-        one.p = (!p[place].is_nan()).then_some(largest.min(1.0));
-        if let (true, Some(interval)) = (passing, one.interval) {
+        (one.level, one.seeds, one.difference) = (step.level, seeds, difference);
+        one.interval = interval.map(|interval| interval.at(step.level));
+        let adjusted = step.adjusted * looks.seeds().len() as f64;
+        one.p = (!adjusted.is_nan()).then_some(adjusted.min(1.0));
+        if let Some(interval) = one.interval {
             one.verdict = verdict(questions[index].claim, interval);
         }
-        passing &= one.verdict != Verdict::Undecided;
     }
     Ok(())
 }
 
+/// What the error of each claim is over: the same for all that do not say, whatever was lost.
+fn over(questions: &[Question<'_>], plan: &Plan, results: &Results) -> Result<Vec<Over>> {
+    let mut alike = true;
+    for question in questions {
+        alike &= question.is_of_same_tokens(results, plan)?;
+    }
+    let common = Over::of_table(plan.seeds.len(), alike);
+    Ok(questions.iter().map(|question| question.claim.over.unwrap_or(common)).collect())
+}
+
 impl Judged {
     /// A claim before its first look.
-    fn open(claim: &ClaimConfig, looks: &Looks) -> Self {
+    fn open(claim: &ClaimConfig, over: Over, looks: &Looks) -> Self {
         Self {
             says: claim.says.clone(),
             metric: claim.metric,
             tolerance: claim.tolerance,
             difference: None,
+            over,
+            seeds: 0,
             interval: None,
             level: 1.0 - looks.alpha(),
             p: None,

@@ -2,7 +2,8 @@
 
 use super::question::questions;
 use super::{Judgement, Verdict};
-use crate::claim::{ClaimConfig, Over, Relation};
+use crate::claim::{ClaimConfig, Relation};
+use crate::difference::Over;
 use crate::plan::Plan;
 use crate::results::Results;
 use crate::statistics::{Interval, seeds_needed};
@@ -55,16 +56,19 @@ pub fn needs(
     let alpha = plan.looks.alpha() / claims.len() as f64;
     let of = |(question, judged): (_, &super::Judged)| {
         let question: &super::Question<'_> = question;
-        let (difference, _) = question.evidence(results, plan, plan.seeds.len())?;
+        let difference = question.difference(results, plan, plan.seeds.len())?;
         let so_far = difference.as_ref().and_then(|difference| difference.by_seed);
         let needed = match so_far {
             _ if judged.verdict != Verdict::Undecided => Seeds::Decided,
-            _ if question.claim.over == Some(Over::Documents) => Seeds::OverDocuments,
+            _ if judged.over == Over::Documents => Seeds::OverDocuments,
             None => Seeds::Unknown,
             Some(so_far) => {
                 // Of `n` seeds the error is the deviation over the root of `n`.
                 let deviation = so_far.se * (so_far.df + 1.0).sqrt();
-                match seeds_needed(distance(question.claim, so_far.mean), deviation, alpha, POWER) {
+                let of_documents =
+                    difference.as_ref().and_then(|it| it.by_document).filter(|_| judged.over == Over::Both);
+                let constant = of_documents.map_or(0.0, |interval| interval.se);
+                match seeds_needed(distance(question.claim, so_far.mean), deviation, constant, alpha, POWER) {
                     Ok(seeds) => Seeds::About(seeds),
                     Err(most) => Seeds::MoreThan(most),
                 }

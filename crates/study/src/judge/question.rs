@@ -2,14 +2,14 @@
 
 use super::check;
 use super::selector::Selector;
-use crate::claim::{ClaimConfig, Over};
+use crate::claim::ClaimConfig;
+use crate::comparable::{obstacle, same_tokens};
 use crate::difference::PairedDifference;
 use crate::extensions::Extensions;
 use crate::looks::ALPHA;
 use crate::plan::Plan;
 use crate::results::{Measured, Results};
 use crate::sample::Sample;
-use crate::statistics::Interval;
 use longwave_core::Result;
 
 /// A claim, and which rows its sides mean.
@@ -45,16 +45,35 @@ impl Question<'_> {
         (0..plan.runs.len()).filter(move |run| plan.is_within(*run, seeds)).filter(is_of)
     }
 
-    /// The difference of the sides over the first `seeds` seeds, and the interval that the claim is judged by.
+    /// The difference of the sides over the first `seeds` seeds; `None` where they have no seed in common, or do not compare.
     ///
     /// # Errors
     /// No row of a side holds the metric.
-    pub(super) fn evidence(
+    pub(super) fn difference(
         &self,
         results: &Results,
         plan: &Plan,
         seeds: usize,
-    ) -> Result<(Option<PairedDifference>, Option<Interval>)> {
+    ) -> Result<Option<PairedDifference>> {
+        let [left, right] = self.samples(results, plan, seeds)?;
+        let compares =
+            |a: &Sample<'_>, b: &Sample<'_>| obstacle(a.row(), b.row(), self.claim.metric).is_none();
+        let all = left.iter().all(|a| right.iter().filter(|b| a.seed() == b.seed()).all(|b| compares(a, b)));
+        Ok(PairedDifference::new(&left, &right, 1.0 - ALPHA).filter(|_| all))
+    }
+
+    /// Whether both sides scored the same tokens.
+    pub(super) fn is_of_same_tokens(&self, results: &Results, plan: &Plan) -> Result<bool> {
+        if !self.claim.metric.spans_tokenizers() {
+            return Ok(true);
+        }
+        let [left, right] = self.samples(results, plan, plan.seeds.len())?;
+        let rows = left.first().zip(right.first());
+        Ok(rows.is_none_or(|(a, b)| same_tokens(a.row(), b.row())))
+    }
+
+    /// The rows of both sides over the first `seeds` seeds.
+    fn samples<'r>(&self, results: &'r Results, plan: &Plan, seeds: usize) -> Result<[Vec<Sample<'r>>; 2]> {
         let claim = self.claim;
         let here = |measured: &&Measured| {
             let settings = &measured.row.settings;
@@ -63,7 +82,7 @@ impl Question<'_> {
                 && claim.is_about(settings.protocol, settings.split)
         };
         let rows: Vec<&Measured> = results.rows.iter().filter(here).collect();
-        let samples: Vec<Option<Sample<'_>>> = rows
+        let samples: Vec<Option<Sample<'r>>> = rows
             .iter()
             .map(|measured| {
                 // The window baseline of a row is of the same run.
@@ -73,16 +92,18 @@ impl Question<'_> {
             .collect();
         let candidates =
             rows.iter().zip(&samples).filter_map(|(measured, sample)| Some((*measured, (*sample)?)));
-        let candidates: Vec<(&Measured, Sample<'_>)> = candidates.collect();
-        // Without `protocol` and `split`, the rows are of the first kind that both sides have.
-        let kind = |measured: &Measured| (measured.row.settings.protocol, measured.row.settings.split);
-        let has = |selector: &Selector, wanted| {
-            candidates.iter().any(|(it, _)| kind(it) == wanted && selector.is(it))
+        let candidates: Vec<(&Measured, Sample<'r>)> = candidates.collect();
+        // Without `protocol` and `split`, the rows are of the first kind that both sides have, of one text.
+        let kind = |measured: &Measured| {
+            let row = &measured.row;
+            (row.settings.protocol, row.settings.split, row.settings.corpus_hash.clone())
+        };
+        let has = |selector: &Selector, wanted: &_| {
+            candidates.iter().any(|(it, _)| kind(it) == *wanted && selector.is(it))
         };
         let mut kinds = candidates.iter().map(|(measured, _)| kind(measured));
-        let first = kinds.find(|wanted| self.sides.iter().all(|selector| has(selector, *wanted)));
-        let side = |index: usize| -> Result<Vec<Sample<'_>>> {
-            let selector = &self.sides[index];
+        let first = kinds.find(|wanted| self.sides.iter().all(|selector| has(selector, wanted)));
+        let side = |selector: &Selector| -> Result<Vec<Sample<'r>>> {
             let mut all = candidates.iter().filter(|(it, _)| selector.is(it)).peekable();
             let mut without = rows.iter().zip(&samples).filter(|(_, sample)| sample.is_none());
             if all.peek().is_none() && without.any(|(measured, _)| selector.is(measured)) {
@@ -90,13 +111,6 @@ impl Question<'_> {
             }
             Ok(all.filter(|(it, _)| first == Some(kind(it))).map(|(_, sample)| *sample).collect())
         };
-        let (left, right) = (side(0)?, side(1)?);
-        let difference = PairedDifference::new(&left, &right, 1.0 - ALPHA);
-        let interval = difference.as_ref().and_then(|difference| match claim.over {
-            Some(Over::Seeds) => difference.by_seed,
-            Some(Over::Documents) => difference.by_document,
-            None => difference.interval(),
-        });
-        Ok((difference, interval))
+        Ok([side(&self.sides[0])?, side(&self.sides[1])?])
     }
 }

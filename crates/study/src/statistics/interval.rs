@@ -37,6 +37,20 @@ impl Interval {
         Self::new(self.mean, self.se, self.df, level)
     }
 
+    /// The same mean with the errors of two causes that have nothing to do with each other: their squares add up, with the
+    /// degrees of freedom of Satterthwaite, "An approximate distribution of estimates of variance components", Biometrics
+    /// Bulletin 2 (1946), 110-114.
+    #[must_use]
+    pub fn with_error_of(self, other: Self, level: f64) -> Self {
+        let (own, more) = (self.se.powi(2), other.se.powi(2));
+        let df = if own + more > 0.0 {
+            (own + more).powi(2) / (own.powi(2) / self.df + more.powi(2) / other.df)
+        } else {
+            self.df.min(other.df)
+        };
+        Self::new(self.mean, (own + more).sqrt(), df, level)
+    }
+
     /// Two-sided probability of a mean as far from `value`; 0 where the error is 0 and the mean elsewhere.
     pub fn p_against(self, value: f64) -> f64 {
         if self.se == 0.0 {
@@ -120,6 +134,15 @@ mod tests {
     fn an_exact_difference_is_certain() {
         let exact = mean_interval(&[2.0, 2.0], 0.95).unwrap();
         assert_eq!((exact.p_against(2.0), exact.p_against(1.0), exact.low), (1.0, 0.0, 2.0));
+    }
+
+    #[test]
+    fn errors_of_two_causes_add_up_as_squares() {
+        let both = Interval::new(1.0, 0.3, 4.0, 0.95).with_error_of(Interval::new(9.0, 0.4, 9.0, 0.95), 0.95);
+        // 0.25^2 / (0.09^2 / 4 + 0.16^2 / 9) = 0.0625 / (0.002025 + 0.0028444..)
+        assert!((both.mean, both.se) == (1.0, 0.5) && (both.df - 12.8351).abs() < 1e-4, "{both:?}");
+        let alone = Interval::new(1.0, 0.3, 4.0, 0.95);
+        assert_eq!(alone.with_error_of(Interval::new(1.0, 0.0, 9.0, 0.95), 0.95).df, 4.0);
     }
 
     #[test]

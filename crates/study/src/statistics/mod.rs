@@ -15,7 +15,7 @@ pub mod power;
 pub mod student;
 
 pub use bootstrap::bootstrap;
-pub use holm::{adjusted, level_of_rank};
+pub use holm::adjusted;
 pub use interval::{Interval, mean_interval, paired_difference, paired_documents, ratio_interval};
 pub use power::seeds_needed;
 

@@ -10,13 +10,23 @@ const MOST: usize = 10_000;
 const STEPS: usize = 400;
 
 /// The fewest pairs, at least two, with which a two-sided t test at level `alpha` finds a mean difference of `distance`, of
-/// deviation `deviation` from pair to pair, with probability `power`.
+/// deviation `deviation` from pair to pair, with probability `power`. `constant` is an error of the mean that more pairs do not
+/// make smaller.
 ///
 /// # Errors
 /// More than the number given back are needed.
-pub fn seeds_needed(distance: f64, deviation: f64, alpha: f64, power: f64) -> Result<usize, usize> {
-    let enough = |count: usize| power_of(count, distance / deviation, alpha) >= power;
-    if deviation == 0.0 && distance > 0.0 {
+pub fn seeds_needed(
+    distance: f64,
+    deviation: f64,
+    constant: f64,
+    alpha: f64,
+    power: f64,
+) -> Result<usize, usize> {
+    let enough = |count: usize| {
+        let effect = distance / deviation.hypot(constant * (count as f64).sqrt());
+        power_of(count, effect, alpha) >= power
+    };
+    if deviation == 0.0 && constant == 0.0 && distance > 0.0 {
         return Ok(2);
     }
     // Power grows with the count: halving finds the first that has enough.
@@ -78,16 +88,19 @@ mod tests {
     #[test]
     fn pairs_are_those_of_published_tables() {
         for (effect, pairs) in [(0.2, 199), (0.5, 34), (0.8, 15), (1.0, 10), (1.5, 6)] {
-            assert_eq!(seeds_needed(effect, 1.0, 0.05, 0.8), Ok(pairs), "{effect}");
+            assert_eq!(seeds_needed(effect, 1.0, 0.0, 0.05, 0.8), Ok(pairs), "{effect}");
         }
-        assert_eq!(seeds_needed(0.5, 1.0, 0.01, 0.8), Ok(51));
+        assert_eq!(seeds_needed(0.5, 1.0, 0.0, 0.01, 0.8), Ok(51));
     }
 
     #[test]
     fn a_difference_without_spread_needs_two_and_none_no_number() {
-        assert_eq!(seeds_needed(0.1, 0.0, 0.05, 0.8), Ok(2));
-        assert_eq!(seeds_needed(0.0, 1.0, 0.05, 0.8), Err(MOST));
-        assert_eq!(seeds_needed(0.0, 0.0, 0.05, 0.8), Err(MOST));
+        assert_eq!(seeds_needed(0.1, 0.0, 0.0, 0.05, 0.8), Ok(2));
+        assert_eq!(seeds_needed(0.0, 1.0, 0.0, 0.05, 0.8), Err(MOST));
+        assert_eq!(seeds_needed(0.0, 0.0, 0.0, 0.05, 0.8), Err(MOST));
+        // An error that stays is never outweighed where it is half of the difference, and costs pairs where it is a tenth.
+        assert_eq!(seeds_needed(0.5, 1.0, 0.25, 0.05, 0.8), Err(MOST));
+        assert!(seeds_needed(0.5, 1.0, 0.05, 0.05, 0.8).unwrap() > 34);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! What a study answers as tables: the verdicts on its claims, and what is the best.
 
 use super::tables::{cell, value, what_cells_are};
+use crate::best::Best;
+use crate::difference::{Over, PairedDifference};
 use crate::judge::Judged;
 use crate::looks::Looks;
 use crate::ranking::{Leaders, Ranked, Ranking};
 use longwave_eval::{Metric, ResultRow};
-use longwave_position::Tokens;
 use longwave_report::grid::{Entry, Grid, Header};
 use longwave_report::table::Cell;
 
@@ -13,8 +14,10 @@ use longwave_report::table::Cell;
 pub(super) fn claims(claims: &[Judged], looks: &Looks) -> Grid {
     let of_losses = claims.iter().any(|claim| claim.metric == Metric::Loss);
     let unit = if of_losses { " in nats per token" } else { "" };
-    let mut notes =
-        vec![format!("Differences{unit}, left side minus right, paired by seed and by document.")];
+    let mut notes = vec![
+        format!("Differences{unit}, left side minus right, paired by seed and by document."),
+        over_what(claims),
+    ];
     if looks.are_several() {
         notes.push(format!(
             "Claims were judged after {} seeds, each time with 1/{} of the 5%; a claim that is decided gets no more seeds.",
@@ -55,11 +58,30 @@ pub(super) fn claims(claims: &[Judged], looks: &Looks) -> Grid {
     }
 }
 
+/// What intervals are over, and what that leaves open.
+fn over_what(claims: &[Judged]) -> String {
+    let mut text = String::new();
+    let is_over = |over: Over| claims.iter().any(|claim| claim.over == over);
+    if is_over(Over::Seeds) {
+        text += "Intervals over seeds are about other trainings, on these texts. ";
+    }
+    if is_over(Over::Documents) {
+        text += "Intervals over documents are about these trainings, on other documents: they cannot show what other seeds \
+                 would give. ";
+    }
+    if is_over(Over::Both) {
+        text += "Intervals over seeds and documents are about other trainings on other documents: where two sides scored other \
+                 bytes of the text, which ones these are is chance too. ";
+    }
+    text + "Each is at the level that Holm's procedure gives it; after the first undecided claim the level stays."
+}
+
 fn verdict(claim: &Judged) -> Vec<Entry> {
     let difference = claim.difference.as_ref();
-    let bootstrap = difference.and_then(|difference| difference.bootstrap);
+    let bootstrap = difference.and_then(PairedDifference::bootstrap);
     let interval = claim.interval.map_or("-".to_owned(), |interval| {
-        format!("{} ({:.2}%)", ends(Some((interval.low, interval.high))), 100.0 * claim.level)
+        let over = claim.over.in_words(difference.map_or("document", |it| it.unit));
+        format!("{} ({:.2}%, {over})", ends(Some((interval.low, interval.high))), 100.0 * claim.level)
     });
     let added = if claim.is_added { " (added)" } else { "" };
     let verdict = Entry { strong: true, ..Entry::new(format!("{}{added}", claim.verdict.word())) };
@@ -69,9 +91,15 @@ fn verdict(claim: &Judged) -> Vec<Entry> {
         interval,
         ends(bootstrap),
         claim.p.map_or("-".to_owned(), p_value),
-        difference.map_or("-".to_owned(), |it| format!("{}, {}", it.seeds, it.documents)),
+        difference.map_or("-".to_owned(), |it| format!("{}, {}", seeds_of(it, claim.seeds), it.documents)),
     ];
     [Entry::new(says(claim)), verdict].into_iter().chain(evidence.map(Entry::new)).collect()
+}
+
+/// The seeds of a difference, and how many there should be where that is more.
+fn seeds_of(difference: &PairedDifference, all: usize) -> String {
+    let seeds = difference.seeds;
+    if seeds < all { format!("{seeds} of {all}") } else { seeds.to_string() }
 }
 
 /// The claim's sentence, with its metric where that is not the loss.
@@ -83,7 +111,7 @@ fn says(claim: &Judged) -> String {
 }
 
 /// What is the best at one length, and by how much.
-pub(super) fn ranking(at: Tokens, ranking: &Ranking<'_>) -> Grid {
+pub(super) fn ranking(best: Best, ranking: &Ranking<'_>) -> Grid {
     let shown = ranking.shown();
     let has_baseline = ranking.ranked.iter().any(|one| !one.baseline.is_empty());
     let baseline = |one: &Ranked<'_>| {
@@ -92,7 +120,7 @@ pub(super) fn ranking(at: Tokens, ranking: &Ranking<'_>) -> Grid {
     };
     let row = |(place, one): (usize, &Ranked<'_>)| {
         let texts = [
-            one.difference.as_ref().map_or("-".to_owned(), |it| format!("{:+.4}", it.mean)),
+            one.difference.as_ref().map_or("-".to_owned(), |it| difference(it, ranking.seeds)),
             ends(one.interval.map(|interval| (interval.low, interval.high))),
             one.p.map_or("-".to_owned(), p_value),
         ];
@@ -103,10 +131,9 @@ pub(super) fn ranking(at: Tokens, ranking: &Ranking<'_>) -> Grid {
     let first = [Header::number("place"), Header::words("reading"), Header::number(name(shown))];
     let last = ["difference to the best", "adjusted interval", "p (Holm)"].map(Header::number);
     let all: Vec<&ResultRow> = ranking.ranked.iter().flat_map(|one| one.rows.iter().copied()).collect();
-    let paired = if ranking.seeds() > 1 { "seed and by " } else { "" };
-    let unit = ranking.metric.unit();
+    let at = best.at.text();
     Grid {
-        title: format!("Best at {}", at.text()),
+        title: format!("Best at {at}"),
         setting: String::new(),
         headers: first
             .into_iter()
@@ -114,12 +141,47 @@ pub(super) fn ranking(at: Tokens, ranking: &Ranking<'_>) -> Grid {
             .chain(last)
             .collect(),
         rows: (1..).zip(&ranking.ranked).map(row).collect(),
-        notes: vec![
-            what_cells_are(shown, &all),
-            format!("Differences in {unit}, paired by {paired}{}.", ranking.unit),
-            ranking.sentence(&at.text()),
-        ],
+        notes: std::iter::once(what_cells_are(shown, &all))
+            .chain(notes(ranking))
+            .chain([ranking.sentence(&at)])
+            .collect(),
     }
+}
+
+/// What was ranked, and what its differences are over.
+fn notes(ranking: &Ranking<'_>) -> Vec<String> {
+    let paired = if ranking.seeds > 1 { "seed and by " } else { "" };
+    let (metric, over) = (ranking.metric.unit(), ranking.over.in_words(ranking.unit));
+    let mut notes = vec![format!(
+        "Differences in {metric}, paired by {paired}{}; intervals are over {over}.",
+        ranking.unit
+    )];
+    for one in ranking.ranked.iter().filter(|one| !one.same.is_empty()) {
+        let same = one.same.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        notes.push(format!("The same as `{}` by construction, and counted with it: {same}.", one.name));
+    }
+    notes.extend(ranking.left_out.iter().map(|why| format!("Left out, since it does not compare: {why}.")));
+    if let Some(axis) = &ranking.rate_axis {
+        let how = if ranking.seeds > 1 { "the other seeds choose" } else { "is best" };
+        let rates = |one: &Ranked<'_>| {
+            let mut seen: Vec<&str> = Vec::new();
+            one.rates.iter().for_each(|rate| {
+                if !seen.contains(rate) {
+                    seen.push(rate)
+                }
+            });
+            format!("`{}` at {}", one.name, seen.join(" and "))
+        };
+        let rates = ranking.ranked.iter().map(rates).collect::<Vec<_>>().join("; ");
+        notes.push(format!("Each seed is read at the `{axis}` that {how} by validation loss: {rates}."));
+    }
+    notes
+}
+
+/// A difference, and its seeds where some are lost.
+fn difference(of: &PairedDifference, seeds: usize) -> String {
+    let lost = if of.seeds < seeds { format!(" ({} of {seeds} seeds)", of.seeds) } else { String::new() };
+    format!("{:+.4}{lost}", of.mean)
 }
 
 /// The best and the second at each length: what was measured, without a test.

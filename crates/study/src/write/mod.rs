@@ -2,6 +2,7 @@
 
 mod answers;
 mod parquet_file;
+mod rates;
 mod steps;
 mod tables;
 
@@ -69,18 +70,19 @@ impl StudyReport {
         for (claim, is_added) in judged.iter_mut().zip(declared::added(folder, study)?) {
             claim.is_added = is_added;
         }
-        let ranking = study.best.and_then(|at| Some((at, rank(results, at)?)));
+        let ranking = study.best.and_then(|best| Some((best, rank(results, best)?)));
         let failed = results.failures.iter();
         let mut report = Self {
             name: study.name.clone(),
             progress: progress(plan, results, judgement.wanted.len()),
             wanted: judgement.wanted.len(),
-            results: [tables(results), steps::tables(results)].concat(),
+            results: [tables(results), steps::tables(results), rates::table(results).into_iter().collect()]
+                .concat(),
             claims: (!judged.is_empty()).then(|| answers::claims(judged, &plan.looks)),
             left_out: plan.left_out(),
             failed: failed.map(|(run, why)| format!("{}: {}", plan.runs[*run].title(), why.reason)).collect(),
-            best: ranking.as_ref().map(|(at, ranking)| answers::ranking(*at, ranking)),
-            best_in_words: ranking.as_ref().map(|(at, ranking)| ranking.sentence(&at.text())),
+            best: ranking.as_ref().map(|(best, ranking)| answers::ranking(*best, ranking)),
+            best_in_words: ranking.as_ref().map(|(best, ranking)| ranking.sentence(&best.at.text())),
             is_ranking_alone: ranking.is_some_and(|(_, ranking)| ranking.is_everything),
             table: results.table()?,
             page: None,

@@ -1,5 +1,6 @@
 //! The results of a study as tables: a line for each reading, a column for each length.
 
+use crate::comparable::same_tokens;
 use crate::results::{Measured, Results};
 use crate::statistics::mean;
 use longwave_eval::{Metric, Protocol, ResultRow, Split};
@@ -35,12 +36,17 @@ pub fn tables(results: &Results) -> Vec<Grid> {
     groups.iter().flat_map(of_group).collect()
 }
 
-/// The metrics of a group, one table each: those of its protocol, for models that read bytes also the bits per byte, and
+/// The metrics of a group, one table each: those of its protocol, for models that read bytes or different tokens also the bits per byte, and
 /// no accuracy that says what the exact match says, as where every answer is one token.
 fn shown(protocol: Protocol, rows: &[&Measured]) -> Vec<Metric> {
     let mut shown = protocol.shown().to_vec();
     let all = |is: fn(&ResultRow) -> bool| rows.iter().all(|row| is(&row.row));
-    if shown[0] == Metric::Perplexity && all(|row| row.tokens == row.bytes) {
+    // Perplexities per token of different tokens do not compare.
+    let differs = |row: &&&Measured| {
+        !same_tokens(&row.row, &rows[0].row) && row.row.settings.length == rows[0].row.settings.length
+    };
+    let several = rows.iter().any(|row| differs(&row)) && all(|row| row.bytes > 0);
+    if shown[0] == Metric::Perplexity && (all(|row| row.tokens == row.bytes) || several) {
         shown.push(Metric::BitsPerByte);
     }
     if shown[0] == Metric::ExactMatch
@@ -93,7 +99,7 @@ fn table(
 
 /// What stands in the [cells](cell) of rows.
 pub(super) fn what_cells_are(metric: Metric, rows: &[&ResultRow]) -> String {
-    let unit = rows.first().map_or("document", |row| row.settings.protocol.material().unit());
+    let unit = rows.first().map_or("document", |row| row.unit());
     if metric.is_exponential() {
         return format!(
             "exp of the mean loss over seeds ± standard deviation over seeds; in parentheses the standard error over \

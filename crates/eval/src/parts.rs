@@ -1,0 +1,115 @@
+//! Parts of the one document that a split has, which take the place of documents where errors are over these.
+//!
+//! A text of one document, such as the whole of a novel, has no errors over documents. So its windows are dealt to blocks that
+//! follow each other, each of [`WINDOWS`] windows of the longest length at least. A block's windows depend on each other; two
+//! blocks hardly do, since they are much longer than what a token depends on. Their sums are taken as those of documents: the
+//! method of block means, also called subseries values.
+//!
+//! Source: E. Carlstein, "The use of subseries values for estimating the variance of a general statistic from a stationary
+//! sequence", Annals of Statistics 14 (1986), 1171-1179. The bootstrap draws the same blocks.
+
+use crate::block::ResolvedEvaluate;
+use crate::plan::{Plan, Window};
+use crate::source::Source;
+use crate::text::Material;
+use longwave_core::Result;
+
+/// The fewest windows of a block.
+pub const WINDOWS: usize = 16;
+
+/// What the sums of a measurement are over: documents, or blocks of the one document.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// The first target of each block but the first; none where there are documents.
+    cuts: Vec<usize>,
+}
+
+impl Parts {
+    /// Those of an evaluation, the same at all its lengths: blocks where one document alone is scored and has windows for
+    /// two of them.
+    ///
+    /// # Errors
+    /// As [`ResolvedEvaluate::windows`].
+    pub(crate) fn of(block: &ResolvedEvaluate, source: &Source<'_>) -> Result<Self> {
+        let (Some(&shortest), Some(&longest)) = (block.lengths.iter().min(), block.lengths.iter().max())
+        else {
+            return Ok(Self::default());
+        };
+        // An encoding that does not read the longest is scored on the same windows all the same.
+        let longest = block.keys.max_length().unwrap_or(longest);
+        if block.protocol.material() != Material::Documents {
+            return Ok(Self::default());
+        }
+        let text = source.documents();
+        if !is_of_one_document(&block.windows(shortest, &text)?) {
+            return Ok(Self::default());
+        }
+        Ok(Self::of_windows(&block.windows(longest, &text)?))
+    }
+
+    /// The blocks of the windows of the longest length.
+    fn of_windows(plan: &Plan) -> Self {
+        let windows = plan.windows.len();
+        let blocks = windows / WINDOWS;
+        // As even as whole windows allow.
+        let cuts = (1..blocks).map(|block| plan.windows[block * windows / blocks].first);
+        Self { cuts: cuts.collect() }
+    }
+
+    /// Whether blocks stand for documents.
+    pub fn are_blocks(&self) -> bool {
+        !self.cuts.is_empty()
+    }
+
+    /// How many there are in a text of so many documents.
+    pub fn count(&self, documents: usize) -> usize {
+        if self.are_blocks() { self.cuts.len() + 1 } else { documents }
+    }
+
+    /// The one that a window belongs to.
+    pub fn of_window(&self, window: &Window) -> usize {
+        if self.are_blocks() {
+            self.cuts.partition_point(|cut| *cut <= window.first)
+        } else {
+            window.document
+        }
+    }
+}
+
+fn is_of_one_document(plan: &Plan) -> bool {
+    plan.windows.iter().all(|window| window.document == plan.windows[0].document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::truncate;
+    use crate::protocols::fixed_target::fixed_target;
+
+    #[test]
+    fn blocks_have_sixteen_windows_at_least_and_are_even() {
+        // 37 windows of 8 targets: two blocks, of 18 and 19 windows.
+        let plan = |length| fixed_target(&[37 * 32 + 1], length, 8, 32, 32, None);
+        let parts = Parts::of_windows(&plan(32));
+        let mut sizes = vec![0; parts.count(1)];
+        plan(32).windows.iter().for_each(|window| sizes[parts.of_window(window)] += 1);
+        assert_eq!(sizes, [18, 19]);
+        // The same targets are in the same block at every length, and where the context is cut.
+        let dealt = |plan: &Plan| -> Vec<(usize, usize)> {
+            let of = |window: &Window| {
+                (window.first..window.end).map(|target| (target, parts.of_window(window))).collect()
+            };
+            plan.windows.iter().flat_map::<Vec<_>, _>(of).collect()
+        };
+        assert_eq!(dealt(&plan(8)), dealt(&plan(32)));
+        assert_eq!(dealt(&truncate(&plan(32), 8, false)), dealt(&plan(32)));
+    }
+
+    #[test]
+    fn few_windows_make_no_blocks_and_documents_stay_what_they_are() {
+        let few = fixed_target(&[31 * 32 + 1], 32, 8, 32, 32, None);
+        assert!(!Parts::of_windows(&few).are_blocks());
+        assert!(!is_of_one_document(&fixed_target(&[200, 200], 32, 8, 32, 32, None)));
+        assert_eq!((Parts::default().count(3), Parts::default().of_window(&few.windows[5])), (3, 0));
+    }
+}

@@ -1,0 +1,101 @@
+//! What a ranking says in one sentence.
+
+use super::{ALPHA, Ranked, Ranking};
+use crate::difference::Over;
+use longwave_eval::Metric;
+
+impl Ranking<'_> {
+    /// The answer in one sentence; `at` is the length as written.
+    pub fn sentence(&self, at: &str) -> String {
+        let Some(best) = self.ranked.first() else { return String::new() };
+        if self.ranked.len() == 1 {
+            let same = best.same.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let same = if same.is_empty() { same } else { format!(", which {same} equal by construction") };
+            return format!("Only `{}` was measured at {at}{same}.", best.name);
+        }
+        // What is equal to the last bit shares the first place.
+        let (first, others): (Vec<_>, Vec<_>) =
+            self.ranked.iter().partition(|one| one.value.total_cmp(&best.value).is_eq());
+        // Where seeds were lost, the means are of other seeds than the difference.
+        let sign = if self.metric.lower_is_better() { 1.0 } else { -1.0 };
+        let is_worse = |one: &&&Ranked<'_>| {
+            one.p.is_some_and(|p| p < ALPHA) && one.difference.as_ref().is_some_and(|it| sign * it.mean > 0.0)
+        };
+        let worse: Vec<_> = others.iter().filter(is_worse).copied().collect();
+        let open: Vec<_> = others.iter().filter(|one| !is_worse(one) && one.p.is_some()).copied().collect();
+        let untested: Vec<_> = others.iter().filter(|one| one.p.is_none()).copied().collect();
+        let is_best = first.len() == 1 && worse.len() == others.len();
+        let mut parts = Vec::new();
+        if !worse.is_empty() {
+            parts.push(format!("significantly better than {}", named(&worse)));
+        }
+        if !open.is_empty() {
+            parts.push(format!("not significantly better than {}", named(&open)));
+        }
+        if !untested.is_empty() {
+            parts.push(format!("measured too few times for a test against {}", named(&untested)));
+        }
+        let extreme = if self.metric.lower_is_better() { "lowest" } else { "highest" };
+        let value = format!("the {extreme} {} at {at}", self.shown().in_words());
+        let lead = match first.len() {
+            _ if is_best => format!("`{}` is the best at {at}", best.name),
+            1 => format!("`{}` has {value}", best.name),
+            _ => format!("{} have {value} alike", named(&first)),
+        };
+        let subject = if first.len() == 1 { "it".to_owned() } else { format!("`{}`", best.name) };
+        let verdict =
+            if parts.is_empty() { String::new() } else { format!(": {subject} is {}", parts.join("; ")) };
+        format!("{lead}{verdict} ({}).{}", self.test(), self.limits())
+    }
+
+    /// What is shown of the metric: the perplexity of a loss.
+    pub fn shown(&self) -> Metric {
+        if self.metric == Metric::Loss { Metric::Perplexity } else { self.metric }
+    }
+
+    /// How differences were tested.
+    fn test(&self) -> String {
+        let correction = match self.pairs {
+            1 => String::new(),
+            pairs => format!("Holm's correction for all {pairs} pairs, "),
+        };
+        let seeds = match (self.seeds, self.over) {
+            (1, _) => format!("1 seed, paired by {}", self.unit),
+            (seeds, Over::Both) => format!("{seeds} seeds, errors over {}", self.over.in_words(self.unit)),
+            (seeds, _) => format!("{seeds} seeds"),
+        };
+        format!("at 5%, {correction}{seeds}")
+    }
+
+    /// What the sentence does not hold for.
+    fn limits(&self) -> String {
+        let lost = |one: &&Ranked<'_>| one.rows.len() < self.seeds;
+        let lost: Vec<String> = self
+            .ranked
+            .iter()
+            .filter(lost)
+            .map(|one| format!("`{}` has {} of {} seeds", one.name, one.rows.len(), self.seeds))
+            .collect();
+        let mut limits = String::new();
+        if !lost.is_empty() {
+            limits += &format!(" {}.", lost.join(", "));
+        }
+        if self.over == Over::Documents && self.ranked.iter().any(|one| one.p.is_some()) {
+            limits += &format!(
+                " One seed shows how these trained models differ on other {}s. It cannot show that other trainings would.",
+                self.unit
+            );
+        }
+        limits
+    }
+}
+
+/// Names in a sentence.
+fn named(list: &[&Ranked<'_>]) -> String {
+    let names: Vec<String> = list.iter().map(|one| format!("`{}`", one.name)).collect();
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}

@@ -163,10 +163,7 @@ fn describe(overview: &Overview<'_>) {
 /// Says how texts were read.
 pub(crate) fn describe_notes(notes: &[Note]) {
     for Note { label, text } in notes {
-        match label {
-            Some(label) => status(&format!("{label:<9} {text}")),
-            None => tracing::warn!("{text}"),
-        }
+        if let Some(label) = label { status(&format!("{label:<9} {text}")) } else { tracing::warn!("{text}") }
     }
 }
 

@@ -34,7 +34,7 @@ pub struct DataConfig {
     /// is named.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_bad_lines: bool,
-    /// Whether the lines or rows of a `.jsonl` or `.parquet` file are one document together, as those of WikiText are.
+    /// Whether the lines or rows of a `.jsonl` or `.parquet` file are one document together, as those of `WikiText` are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub join_rows: bool,
     /// A string that is put between the documents of the training stream. Default: nothing.

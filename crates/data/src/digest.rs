@@ -24,7 +24,7 @@ pub(crate) fn of_splits(corpus: &Corpus, hashes: &[String], config: &DataConfig)
         };
         match source.split {
             Some(split) => documents[split.index()].push(content),
-            None if corpus.shares == [0.0; 2] => documents[0].push(content),
+            None if !corpus.by_shares() => documents[0].push(content),
             // The name of a document, which its file's begins, decides its split; that of the only file does not.
             None => {
                 let name = if single { "" } else { &source.name };

@@ -78,7 +78,7 @@ fn key(corpus: &Corpus, hashes: &[String], config: &DataConfig, tokenizer_hash: 
         "format": FORMAT,
         "tokenizer": tokenizer,
         "separator": config.separator,
-        "split": (corpus.shares != [0.0; 2] || !corpus.named).then_some(corpus.shares),
+        "split": (corpus.by_shares() || !corpus.named).then_some(corpus.shares),
         "text_field": has_records.then_some(&config.text_field),
         "sources": sources,
     });

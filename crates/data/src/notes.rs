@@ -5,7 +5,7 @@ use crate::noticed::Noticed;
 use crate::split::Split;
 use crate::tokens::TokenFile;
 
-/// A share of unknown tokens from which a text is no measure of a model: word lists of WikiText and Penn Treebank leave 2.6%
+/// A share of unknown tokens from which a text is no measure of a model: word lists of `WikiText` and Penn Treebank leave 2.6%
 /// and 4.8% of the words unknown.
 pub const MANY_UNKNOWN: f64 = 0.05;
 
@@ -60,7 +60,7 @@ pub(crate) fn of(corpus: &Corpus, noticed: &Noticed, splits: &[TokenFile; 3]) ->
 /// Which documents are in which split, and why.
 fn in_words(corpus: &Corpus, noticed: &Noticed) -> String {
     let [valid, test] = corpus.shares.map(|share| format!("{}%", (10_000.0 * share).round() / 100.0));
-    let by_shares = corpus.shares != [0.0; 2];
+    let by_shares = corpus.by_shares();
     match &corpus.words {
         _ if noticed.cut => {
             format!(

@@ -24,7 +24,7 @@ impl SplitRule {
     pub(crate) fn new(documents: &Documents<'_>) -> Result<Self> {
         let corpus = documents.corpus;
         let [valid, test] = corpus.shares;
-        if corpus.shares == [0.0; 2] {
+        if !corpus.by_shares() {
             return Ok(Self::Named);
         }
         let (mut hashes, mut bytes, single) = (Vec::new(), 0, corpus.sources.len() == 1);

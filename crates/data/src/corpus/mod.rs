@@ -175,6 +175,11 @@ fn files_below(folder: &Path) -> Result<(Vec<Found>, Vec<String>)> {
 }
 
 impl Corpus {
+    /// Whether a share of the documents is held out, besides the files that are a split by themselves.
+    pub(crate) fn by_shares(&self) -> bool {
+        self.shares.iter().any(|share| *share > 0.0)
+    }
+
     fn new(layout: Layout, mut left_out: Vec<String>, manifest: Option<Manifest>) -> Result<Self> {
         let Layout { files, named, shares, left_out: silent, words } = layout;
         left_out.extend(silent);

@@ -61,9 +61,11 @@ fn whole(number: u64, text: &[u8], sink: &mut Sink<'_>) -> Result<()> {
 /// The byte-order mark of UTF-8, which is no part of the text.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A file's bytes as they were before they were packed, and how many bytes of the file are read. A byte-order mark is
-/// left out.
-fn open(source: &Source) -> Result<(Box<dyn BufRead>, Rc<Cell<u64>>)> {
+/// A file's bytes as they were before they were packed, and how many bytes of the file are read.
+pub(crate) type Unpacked = (Box<dyn BufRead>, Rc<Cell<u64>>);
+
+/// Unpacks a file. A byte-order mark is left out.
+fn open(source: &Source) -> Result<Unpacked> {
     let (mut reader, read) = unpacked(&source.path, source.packing)?;
     // A full buffer begins with all of it: the reader has read nothing yet.
     let begins = reader.fill_buf().map_err(|error| unreadable(source, &error))?.starts_with(MARK);
@@ -73,8 +75,8 @@ fn open(source: &Source) -> Result<(Box<dyn BufRead>, Rc<Cell<u64>>)> {
     Ok((reader, read))
 }
 
-/// A file's bytes as they were before they were packed, and how many bytes of the file are read.
-pub(crate) fn unpacked(path: &Path, packing: Packing) -> Result<(Box<dyn BufRead>, Rc<Cell<u64>>)> {
+/// Unpacks a file.
+pub(crate) fn unpacked(path: &Path, packing: Packing) -> Result<Unpacked> {
     let file = File::open(path).map_err(|error| Error::io("read", path, &error))?;
     let read = Rc::new(Cell::new(0));
     let file = BufReader::with_capacity(BUFFER, Counted { file, read: Rc::clone(&read) });
@@ -147,17 +149,14 @@ impl<R: BufRead> Frames<R> {
 impl<R: BufRead> Read for Frames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.frame.can_collect() == 0 {
-            if !self.frame.is_finished() {
-                let next = BlockDecodingStrategy::UptoBlocks(1);
-                self.frame.decode_blocks(&mut self.file, next).map_err(io::Error::other)?;
-                if self.frame.is_finished() {
-                    continue;
-                }
-            } else {
+            if self.frame.is_finished() {
                 self.check()?;
                 if !self.begin()? {
                     return Ok(0);
                 }
+            } else {
+                let next = BlockDecodingStrategy::UptoBlocks(1);
+                self.frame.decode_blocks(&mut self.file, next).map_err(io::Error::other)?;
             }
         }
         self.frame.read(buffer)

@@ -25,7 +25,7 @@ fn read_as(name: &str, bytes: &[u8], field: &str) -> Result<Vec<(u64, String)>> 
             Part::Begin(next) => number = next,
             Part::Text(bytes) => text.extend_from_slice(bytes),
             Part::End => {
-                found.push((number, String::from_utf8_lossy(&std::mem::take(&mut text)).into_owned()))
+                found.push((number, String::from_utf8_lossy(&std::mem::take(&mut text)).into_owned()));
             }
             Part::Bad(error) => return Err(error),
             Part::At(now) => {

@@ -8,7 +8,7 @@ use std::io::Read;
 /// A document longer than this many bytes comes in pieces.
 pub(crate) const PIECE: usize = 1 << 20;
 
-/// A line of this alone ends a document: so TinyStories and others are written.
+/// A line of this alone ends a document: so `TinyStories` and others are written.
 const END: &[u8] = b"<|endoftext|>";
 
 pub(super) fn read(source: &Source, sink: &mut Sink<'_>) -> Result<()> {

@@ -21,7 +21,7 @@ fn one_text_is_the_same_in_every_format() {
     ];
     for (end, pack) in packed {
         // Several files of each.
-        let (first, second) = train_lines.split_at(train_lines.find("\n").unwrap() + 1);
+        let (first, second) = train_lines.split_at(train_lines.find('\n').unwrap() + 1);
         write(&project, &format!("{end}/train-0.{end}"), &pack(first));
         write(&project, &format!("{end}/train-1.{end}"), &pack(second));
         write(&project, &format!("{end}/test.{end}"), &pack(&test_lines));
@@ -89,7 +89,7 @@ fn corpora_are_read_as_they_are_downloaded() {
     // PG-19: one file for each book.
     for (split, books) in [("train", 4), ("validation", 2), ("test", 3)] {
         (0..books).for_each(|book| {
-            project.write(&format!("pg19/{split}/{book}.txt"), &document(10 * books + book))
+            project.write(&format!("pg19/{split}/{book}.txt"), &document(10 * books + book));
         });
     }
     // TinyStories: two texts of many stories.

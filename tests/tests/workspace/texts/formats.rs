@@ -2,14 +2,20 @@
 
 use super::*;
 
+/// Packs a text.
+type Pack = fn(&str) -> Vec<u8>;
+
 #[test]
 fn one_text_is_the_same_in_every_format() {
     let project = Project::new();
     let (train, test) = (documents(6, 0), documents(2, 50));
     let [train_lines, test_lines] = [&train, &test].map(|texts| {
-        texts.iter().map(|text| format!("{}\n", json!({ "id": 1, "text": text }))).collect::<String>()
+        texts
+            .iter()
+            .map(|text| format!("{}\n", json!({ "id": 1, "text": text })))
+            .collect::<Vec<_>>()
+            .concat()
     });
-    type Pack = fn(&str) -> Vec<u8>;
     let plain: Pack = |text| text.as_bytes().to_vec();
     let packed: [(&str, Pack); 6] = [
         ("jsonl", plain),

@@ -23,7 +23,10 @@ fn document(seed: usize) -> String {
 
 /// So many documents as JSON lines.
 fn lines(count: usize, seed: usize) -> String {
-    (0..count).map(|index| format!("{}\n", json!({ "text": document(seed + index) }))).collect()
+    (0..count)
+        .map(|index| format!("{}\n", json!({ "text": document(seed + index) })))
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -76,7 +79,11 @@ fn run(project: &Project, corpus: &str, more: &[&str]) -> Outcome {
 fn told(outcome: &Outcome) -> String {
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let lines = outcome.stderr.lines().skip_while(|line| !line.starts_with("data "));
-    lines.take_while(|line| !line.starts_with("model ")).map(|line| format!("{line}\n")).collect()
+    lines
+        .take_while(|line| !line.starts_with("model "))
+        .map(|line| format!("{line}\n"))
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 /// Documents to train, validate and test.

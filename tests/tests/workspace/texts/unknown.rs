@@ -35,15 +35,10 @@ fn a_text_of_unknown_tokens_is_a_warning_in_table_and_rows() {
     let eval = ["eval", "runs/small-0", "--lengths", "32", "--extend", "direct", "--corpus", "foreign"];
     let told = project.run(&eval);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
-    let warnings: String =
-        told.stderr.lines().filter(|line| line.contains("WARN")).map(|line| format!("{line}\n")).collect();
-    let notes: String = told
-        .stdout
-        .lines()
-        .filter(|line| line.starts_with("warning"))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    insta::assert_snapshot!("a_text_of_unknown_tokens", format!("{warnings}{notes}"));
+    let warnings = told.stderr.lines().filter(|line| line.contains("WARN"));
+    let notes = told.stdout.lines().filter(|line| line.starts_with("warning"));
+    let said: Vec<&str> = warnings.chain(notes).collect();
+    insta::assert_snapshot!("a_text_of_unknown_tokens", said.join("\n"));
     let row = row(&project.run(&[&eval[..], &["--json"]].concat()));
     assert_eq!(row["unknown_tokens"], row["tokens"]);
 }

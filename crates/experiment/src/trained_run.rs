@@ -170,23 +170,12 @@ impl<'a> TrainedRun<'a> {
             measured.tried.extend(selection.tried);
         }
         if self.out.is_some() {
-            self.copy_rows(&path, &stored, &measured)?;
+            copy_rows(&path, &stored, &measured)?;
         }
         if path.exists() {
             row::record_count(&path)?;
         }
         Ok(measured)
-    }
-
-    /// Writes the rows that the run's own folder had already.
-    fn copy_rows(&self, path: &Path, stored: &HashSet<String>, measured: &Measured) -> Result<()> {
-        let mut missing = Vec::new();
-        for row in measured.tried.iter().chain(&measured.rows) {
-            if !stored.contains(&row.identity()?) {
-                missing.push(row.clone());
-            }
-        }
-        if missing.is_empty() { Ok(()) } else { row::write_rows(path, &missing) }
     }
 
     /// Each evaluation with each step whose kept weights it reads, ascending, and then with the weights at hand. Another
@@ -287,4 +276,15 @@ fn report(
             .hint("the same command goes on where this one stopped (`train` with `--resume`)"));
     }
     Ok(())
+}
+
+/// Writes the rows that the run's own folder had already.
+fn copy_rows(path: &Path, stored: &HashSet<String>, measured: &Measured) -> Result<()> {
+    let mut missing = Vec::new();
+    for row in measured.tried.iter().chain(&measured.rows) {
+        if !stored.contains(&row.identity()?) {
+            missing.push(row.clone());
+        }
+    }
+    if missing.is_empty() { Ok(()) } else { row::write_rows(path, &missing) }
 }

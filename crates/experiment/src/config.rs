@@ -318,6 +318,7 @@ mod tests {
                 "position.max_distance",
             ),
             ("{ kind = 'cope', npos = 130 }", "position.npos"),
+            ("{ kind = 'causal_conv', kernel = 129 }", "position.kernel"),
             ("['rope', { kind = 'cope', npos = 130 }]", "position[1].npos"),
             (
                 "{ kind = 'mixed', layers = ['none', { kind = 'shaw', p_max = 128, window = 129 }] }",
@@ -336,6 +337,7 @@ mod tests {
             "{ kind = 't5', max_distance = 145 }",
             "{ kind = 'tupe', max_distance = '2L', table_size = '4L' }",
             "{ kind = 'cope', npos = 129 }",
+            "{ kind = 'causal_conv', kernel = 128 }",
             "{ kind = 'mixed', layers = ['none', { kind = 'shaw', p_max = 128, window = 128 }] }",
             "'rope'",
         ] {

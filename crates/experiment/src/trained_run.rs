@@ -234,17 +234,6 @@ impl<'a> TrainedRun<'a> {
     }
 }
 
-/// Writes the rows that the run's own folder had already.
-fn copy_rows(path: &Path, stored: &HashSet<String>, measured: &Measured) -> Result<()> {
-    let mut missing = Vec::new();
-    for row in measured.tried.iter().chain(&measured.rows) {
-        if !stored.contains(&row.identity()?) {
-            missing.push(row.clone());
-        }
-    }
-    if missing.is_empty() { Ok(()) } else { row::write_rows(path, &missing) }
-}
-
 /// A model before the end of its training.
 struct Kept {
     model: Gpt,
@@ -295,4 +284,15 @@ fn report(
             .hint("the same command goes on where this one stopped (`train` with `--resume`)"));
     }
     Ok(())
+}
+
+/// Writes the rows that the run's own folder had already.
+fn copy_rows(path: &Path, stored: &HashSet<String>, measured: &Measured) -> Result<()> {
+    let mut missing = Vec::new();
+    for row in measured.tried.iter().chain(&measured.rows) {
+        if !stored.contains(&row.identity()?) {
+            missing.push(row.clone());
+        }
+    }
+    if missing.is_empty() { Ok(()) } else { row::write_rows(path, &missing) }
 }

@@ -5,6 +5,7 @@
 //! make of them, such as `ppl_se`. Lists, such as the sums of each document, stay in
 //! `results.jsonl`.
 
+use longwave_core::text::shown;
 use longwave_core::{Error, Result};
 use longwave_eval::column::ColumnType;
 use longwave_eval::row::columns::columns;
@@ -102,13 +103,13 @@ fn plain(field: Option<&Value>) -> Value {
     }
 }
 
-/// A text that no spreadsheet takes for a formula: one that begins like a formula, and is no number, has an apostrophe
-/// before it.
+/// A text whose characters are all shown, and that no spreadsheet takes for a formula: one that begins like a formula, and is no
+/// number, has an apostrophe before it.
 fn harmless(text: &str) -> Cow<'_, str> {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() {
-        format!("'{text}").into()
+        format!("'{}", shown(text)).into()
     } else {
-        text.into()
+        shown(text)
     }
 }
 

@@ -219,7 +219,8 @@ fn the_best_weights_are_those_of_the_longer_run() {
 fn the_best_weights_of_before_are_read_after() {
     let project = Project::new();
     let train = |steps: &str, more: &[&str]| {
-        let changes = ["train.learning_rate=1.0", "train.validate_every=1", "evaluate=[]", steps];
+        let rate = ["train.learning_rate=3.0", "train.final_ratio=1.0", "train.clip=1000.0"];
+        let changes = [&rate[..], &["train.validate_every=1", "evaluate=[]", steps]].concat();
         project.train(&[&set(&changes), more].concat());
     };
     train("train.steps=6", &[]);

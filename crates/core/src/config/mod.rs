@@ -27,11 +27,11 @@ pub fn check_path(key: &str, path: &str) -> Result<()> {
     match path.chars().find(|character| character.is_control()) {
         Some(control) => {
             let name = match control {
-                '\t' => "a tab, as `\\t` is read".to_owned(),
-                '\n' => "a line break, as `\\n` is read".to_owned(),
+                '\t' => "a tab, which is how `\\t` is read".to_owned(),
+                '\n' => "a line break, which is how `\\n` is read".to_owned(),
                 other => format!("the control character U+{:04X}", u32::from(other)),
             };
-            Err(Error::value(key, format!("\"{path}\""), format!("a path holds none like {name}"))
+            Err(Error::value(key, format!("\"{path}\""), format!("a path cannot hold {name}"))
                 .hint(BACKSLASH))
         }
         None => Ok(()),

@@ -173,11 +173,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(
-        paths: &Paths,
-        tokenizer: &Tokenizer,
-        [separator, bos]: [Option<&'a Encoded>; 2],
-    ) -> Result<Self> {
+    fn new(paths: &Paths, tokenizer: &Tokenizer, [separator, bos]: [Option<&'a Encoded>; 2]) -> Result<Self> {
         let by_place = matches!(tokenizer.token_bytes(), TokenBytes::ByPlace);
         Ok(Self {
             tokens: Out::create(&paths.tokens)?,

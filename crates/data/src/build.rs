@@ -32,9 +32,12 @@ pub(crate) fn build(
 ) -> Result<([u64; 3], Noticed)> {
     let separator = documents.config.separator.as_deref();
     let separator = separator.map(|text| encode_separator(text, tokenizer)).transpose()?;
+    // It stands for no byte of the text.
+    let bos = tokenizer.bos(&documents.config.bos)?;
+    let bos = bos.map(|id| Encoded { ids: vec![id], bytes: Some(vec![0]) });
     let [train, valid, test] = Split::ALL.map(|split| {
         let separator = if split == Split::Train { separator.as_ref() } else { None };
-        Writer::new(&Paths::new(folder, split), tokenizer, separator)
+        Writer::new(&Paths::new(folder, split), tokenizer, [separator, bos.as_ref()])
     });
     let mut builder = Builder {
         tokenizer,
@@ -153,6 +156,8 @@ struct Writer<'a> {
     names: Out,
     wide: bool,
     separator: Option<&'a Encoded>,
+    /// What every document begins with.
+    bos: Option<&'a Encoded>,
     /// Tokens written.
     count: u64,
     /// Bytes of names written.
@@ -168,7 +173,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(paths: &Paths, tokenizer: &Tokenizer, separator: Option<&'a Encoded>) -> Result<Self> {
+    fn new(paths: &Paths, tokenizer: &Tokenizer, [separator, bos]: [Option<&'a Encoded>; 2]) -> Result<Self> {
         let by_place = matches!(tokenizer.token_bytes(), TokenBytes::ByPlace);
         Ok(Self {
             tokens: Out::create(&paths.tokens)?,
@@ -177,6 +182,7 @@ impl<'a> Writer<'a> {
             names: Out::create(&paths.names)?,
             wide: tokenizer.vocab_size() > NARROW,
             separator,
+            bos,
             count: 0,
             name_end: 0,
             open: None,
@@ -195,7 +201,13 @@ impl<'a> Writer<'a> {
         {
             self.put(separator)?;
         }
-        let (start, bytes) = self.open.unwrap_or((self.count, 0));
+        let begun = self.open;
+        let (start, bytes) = begun.unwrap_or((self.count, 0));
+        if begun.is_none()
+            && let Some(bos) = self.bos
+        {
+            self.put(bos)?;
+        }
         self.open = Some((start, bytes + text_bytes as u64));
         if let Some(unknown) = self.unknown_id {
             self.unknown += encoded.ids.iter().filter(|id| **id == unknown).count() as u64;

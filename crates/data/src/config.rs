@@ -40,6 +40,10 @@ pub struct DataConfig {
     /// A string that is put between the documents of the training stream. Default: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separator: Option<String>,
+    /// A token that every document begins with, and every text that the model reads, in the place of its first token: the
+    /// tokenizer's beginning-of-text token, which `import` finds. An empty string means none, as in a config without the key.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub bos: String,
     /// Which documents are held out, where the names of files and folders do not say it.
     #[serde(default)]
     pub split: SplitConfig,
@@ -126,6 +130,7 @@ impl DataConfig {
             skip_bad_lines: false,
             join_rows: false,
             separator: None,
+            bos: String::new(),
             split: SplitConfig::default(),
             cache: String::new(),
             beside: None,
@@ -195,6 +200,7 @@ impl DataConfig {
             ("skip_bad_lines", !self.skip_bad_lines),
             ("join_rows", !self.join_rows),
             ("separator", self.separator.is_none()),
+            ("bos", self.bos.is_empty()),
             ("split", self.split == plain.split),
         ];
         match keys.into_iter().find(|(_, as_default)| !as_default) {

@@ -82,6 +82,9 @@ fn key(corpus: &Corpus, hashes: &[String], config: &DataConfig, tokenizer_hash: 
         "text_field": has_records.then_some(&config.text_field),
         "sources": sources,
     });
+    if !config.bos.is_empty() {
+        content["bos"] = config.bos.as_str().into();
+    }
     for (key, given) in [("skip_bad_lines", config.skip_bad_lines), ("join_rows", config.join_rows)] {
         if has_records && given {
             content[key] = true.into();

@@ -13,7 +13,7 @@ pub(crate) const BLOCK_KEYS: [&str; 7] =
 pub(crate) const EXACT: &str = "exact";
 
 /// The columns before those of protocols.
-pub(crate) const FIRST: [(&str, ColumnType, &str); 16] = [
+pub(crate) const FIRST: [(&str, ColumnType, &str); 17] = [
     ("run", Text, "name of the run, as its config has it"),
     ("seed", Whole, "seed of the run"),
     ("encoding", Text, "kind of the encoding"),
@@ -36,6 +36,7 @@ pub(crate) const FIRST: [(&str, ColumnType, &str); 16] = [
     ),
     ("step", Whole, "training step of the checkpoint, counted through all stages"),
     ("stage", Whole, "stage of the checkpoint: 0 is `[train]`"),
+    ("bos", Text, "the token that every text began with (`data.bos`); empty for none"),
     ("train_length", Whole, "L: tokens of a training sequence of the first stage"),
     ("length", Whole, "tokens of context"),
 ];

@@ -279,7 +279,7 @@ fn blank(
         checkpoint: subject.checkpoint.to_owned(),
         step: subject.step,
         stage: subject.stage,
-        settings: Settings { corpus_hash: source.hash.clone(), ..settings },
+        settings: source.settings(settings),
         corpus: Some(source.name.clone()),
         text_hash: source.text_hash.clone(),
         tokens: 0,

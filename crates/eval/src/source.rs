@@ -1,6 +1,7 @@
 //! Where the documents of a measurement come from.
 
 use crate::evaluation::Evaluation;
+use crate::row::Settings;
 use crate::text::Text;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Note, OtherText, Split, TokenFile};
@@ -60,6 +61,12 @@ impl<'a> Source<'a> {
                 Self { dataset, tokens, split, name, hash, text_hash, notes }
             }
         })
+    }
+
+    /// The settings of a block, for the text that is read.
+    pub fn settings(&self, settings: Settings) -> Settings {
+        let bos = Some(self.dataset.bos().to_owned()).filter(|bos| !bos.is_empty());
+        Settings { corpus_hash: self.hash.clone(), bos, ..settings }
     }
 
     /// Whether the run's task can be asked here.

@@ -77,11 +77,15 @@ pub fn export(
     let tokenizer = file::read_text(&run.join("tokenizer.json"))?;
     let longest = |key: &str| Some(described.get(key)?.as_f64()? as usize);
     let longest = longest("max_position_embeddings").or_else(|| longest("n_positions"));
-    let class = json!({
+    let mut class = json!({
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": false,
         "model_max_length": longest.unwrap_or(resolved.dimensions.train_length),
     });
+    if !config.data.bos.is_empty() {
+        class["bos_token"] = config.data.bos.as_str().into();
+        class["add_bos_token"] = true.into();
+    }
     let [class, described] = [as_json(&class)?, as_json(&Value::Object(described))?];
     let contents: [&[u8]; 4] = [&bytes, tokenizer.as_bytes(), class.as_bytes(), described.as_bytes()];
     let files: Vec<_> = FILES.into_iter().zip(contents).collect();

@@ -1,6 +1,7 @@
 //! A folder in Hugging Face's layout -> a run.
 
 use crate::architecture::Architecture;
+use crate::bos;
 use crate::describe::{ConfigFile, import_bytes, no_block};
 use crate::document::{from_elsewhere, imported, one_text_a_batch, run_config, with_weights};
 use crate::files::{WeightFiles, not_a_pointer};
@@ -84,7 +85,11 @@ pub fn import(folder: &Path, scaling: FileScaling) -> Result<Import> {
         }
         (None, _, Some(described)) => {
             let imported = imported(&json, &described, scaling, &sha256);
-            from_elsewhere(folder, described, &imported).map_err(named)?
+            let mut document = from_elsewhere(folder, described, &imported).map_err(named)?;
+            if let Some(bos) = bos::of_folder(folder)? {
+                set(&mut document, &format!("data.bos={}", toml::Value::String(bos)))?;
+            }
+            document
         }
         (None, None, None) => {
             return Err(named(no_block()));
@@ -154,13 +159,21 @@ impl Import {
         Ok(())
     }
 
-    /// How its file scales positions, for the L of the run's config.
+    /// How it will be read: what its file's scaling is, and the token that texts begin with.
     ///
     /// # Errors
     /// The config is none.
-    pub fn scaled_note(&self) -> Result<Option<String>> {
-        let scaled = Scaled::of(&run_config(&self.document)?)?;
-        Ok(scaled.map(|scaled| scaled.note(&self.config)))
+    pub fn reading_notes(&self) -> Result<Vec<String>> {
+        let config = run_config(&self.document)?;
+        let mut notes: Vec<String> =
+            Scaled::of(&config)?.map(|scaled| scaled.note(&self.config)).into_iter().collect();
+        if self.run.is_none() && !config.data.bos.is_empty() {
+            notes.push(format!(
+                "every text begins with `{}`, as its tokenizer's files ask (`data.bos`); `--set data.bos=` leaves it out",
+                config.data.bos
+            ));
+        }
+        Ok(notes)
     }
 
     /// Writes a run's folder, or completes what was stopped there: checkpoint and tokenizer, and the config at last.

@@ -10,6 +10,7 @@
 //! - [`weights`]: which tensor of ours is which of theirs.
 //! - [`tensors`]: the weights in `model.safetensors`.
 //! - `files`: where its weights lie, in one file or in several.
+//! - `bos`: the beginning-of-text token that its tokenizer's files ask for.
 //! - `scaling`: the `rope_parameters` of a model that is extended; `published`: those of one that is imported.
 //! - [`describe()`]: a folder's `config.json` alone.
 //! - [`export()`] and [`import()`]: folders.
@@ -17,6 +18,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod architecture;
+mod bos;
 mod describe;
 mod document;
 mod export;

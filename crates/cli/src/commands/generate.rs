@@ -80,7 +80,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let machine = compute.open()?;
     let trained = Trained::open(run, *checkpoint, &machine.device)?;
     let Trained { config, resolved, model, meta, tokenizer } = &trained;
-    let prompt = Prompt::new(&arguments.prompt, tokenizer, config.data.separator.as_deref())?;
+    let separator = config.data.separator.as_deref();
+    let prompt = Prompt::new(&arguments.prompt, tokenizer, separator, &config.data.bos)?;
     let lengths = [prompt.ids.len(), arguments.max_tokens];
     let length = lengths[0].saturating_add(lengths[1]);
     let needed =

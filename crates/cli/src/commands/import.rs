@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let out = arguments.out.clone().unwrap_or_else(|| default_folder(&config.run));
     let written = import.write(&out, &Device::flex())?;
     let kind = import.architecture.model_type();
-    for note in import.notes.iter().chain(&import.scaled_note()?) {
+    for note in import.notes.iter().chain(&import.reading_notes()?) {
         status(note);
     }
     status(&match &import.run {

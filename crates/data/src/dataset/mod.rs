@@ -179,29 +179,33 @@ impl Dataset {
         let Examined { corpus, text, .. } = examined;
         let cache = cache::folder(config);
         let entry = Entry::new(&cache, &key);
-        let opened = |content: Content, cached| Self {
-            config: config.clone(),
-            notes: notes::of(&corpus, &content.noticed, &content.splits),
-            content,
-            key,
-            cached,
-            place: config.corpus.clone(),
-            text,
-            missing: None,
+        let opened = |content: Content, cached| {
+            let bos = content.tokenizer.bos(&config.bos)?;
+            let splits = content.splits.map(|tokens| tokens.with_bos(bos));
+            Ok(Self {
+                config: config.clone(),
+                notes: notes::of(&corpus, &content.noticed, &splits),
+                content: Content { splits, ..content },
+                key,
+                cached,
+                place: config.corpus.clone(),
+                text,
+                missing: None,
+            })
         };
         if let Some(content) = entry.open() {
-            return Ok(opened(content, true));
+            return opened(content, true);
         }
         let _lock = entry.lock()?;
         if let Some(content) = entry.open() {
-            return Ok(opened(content, true));
+            return opened(content, true);
         }
         entry.build(|folder| fill(folder, &corpus, config, tokenizer, progress))?;
         let content = entry.open().ok_or_else(|| {
             Error::failed(format!("the tokens just written to `{}` cannot be read back", cache.display()))
                 .hint("check the disk, or set `LONGWAVE_CACHE` to another folder")
         })?;
-        Ok(opened(content, false))
+        opened(content, false)
     }
 
     /// The task, where there is one in place of a corpus.
@@ -236,6 +240,11 @@ impl Dataset {
     /// The tokenizer that made the tokens.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.content.tokenizer
+    }
+
+    /// The token that every text begins with, as the config names it; empty for none.
+    pub fn bos(&self) -> &str {
+        &self.config.bos
     }
 
     /// The tokens of a split; empty if the corpus has no such split.

@@ -131,6 +131,29 @@ impl Tokenizer {
         }
     }
 
+    /// The id of a token, written as its tokenizer has it; a special one too.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        match (&self.kind, token.as_bytes()) {
+            (Kind::Bytes, [byte]) => Some(u32::from(*byte)),
+            (Kind::Bytes, _) => None,
+            (Kind::Model(model), _) => model.inner.token_to_id(token),
+        }
+    }
+
+    /// The token with which `data.bos` says that texts begin.
+    ///
+    /// # Errors
+    /// It is none of this tokenizer.
+    pub fn bos(&self, token: &str) -> Result<Option<u32>> {
+        if token.is_empty() {
+            return Ok(None);
+        }
+        self.id(token).map(Some).ok_or_else(|| {
+            Error::value("data.bos", format!("{token:?}"), "the tokenizer has no such token")
+                .hint("name a token as tokenizer.json writes it, such as `<s>`, or leave the key out")
+        })
+    }
+
     /// The tokens of a text. Nothing is added at its ends, whatever the tokenizer would add there.
     ///
     /// # Errors

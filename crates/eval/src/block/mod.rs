@@ -303,6 +303,7 @@ impl ResolvedEvaluate {
             protocol: self.protocol,
             split: self.split,
             corpus_hash: None,
+            bos: None,
             train_length: self.train_length,
             length,
             keys,

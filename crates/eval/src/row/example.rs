@@ -23,6 +23,7 @@ pub fn row(extend: &str, length: usize, nll: f64) -> ResultRow {
             protocol: Protocol::FixedTarget,
             split: Split::Test,
             corpus_hash: None,
+            bos: None,
             train_length: 128,
             length,
             keys: Keys::of(&[("target", 128), ("max_length", 1024), ("window_stride", 1024)]),

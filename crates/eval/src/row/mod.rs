@@ -154,6 +154,9 @@ pub struct Settings {
     /// Identifies the text where it is not the corpus of the run's config; absent where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus_hash: Option<String>,
+    /// The token that every text began with; absent for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bos: Option<String>,
     /// Tokens of a training sequence of the first stage: L.
     pub train_length: usize,
     /// Tokens of context.

@@ -34,8 +34,7 @@ pub(crate) fn run(
     let among = search.recorded(&evaluation.block);
     let block = search.block(&evaluation.block);
     let source = block.source(subject.dataset)?;
-    let settings =
-        Settings { corpus_hash: source.hash.clone(), ..block.settings(search.length(&block), "longrope") };
+    let settings = source.settings(block.settings(search.length(&block), "longrope"));
     let made = known.iter().find(|row| {
         row.config_hash == subject.config_hash
             && (row.checkpoint.as_str(), row.step, row.stage)

@@ -32,8 +32,12 @@ fn split_of(block: &Block) -> String {
 /// The tokens of the windows that are scored.
 pub(super) fn layout(settings: &Settings) -> String {
     let text = settings.protocol.in_words(&settings.keys);
-    match settings.keys.windows_per_document() {
+    let text = match settings.keys.windows_per_document() {
         Some(limit) => format!("{text}, up to {limit} of each document"),
+        None => text,
+    };
+    match &settings.bos {
+        Some(bos) => format!("{text}; every text begins with `{bos}`"),
         None => text,
     }
 }

@@ -55,9 +55,12 @@ impl Trainer<'_> {
         let (mut sum, mut count) = (0.0, 0usize);
         for starts in windows.chunks(config.micro_batch()) {
             let read = |shift: usize| {
-                let tokens: Vec<u32> =
+                let mut rows: Vec<u32> =
                     starts.iter().flat_map(|s| tokens.read(s + shift..s + shift + config.length)).collect();
-                upload(&tokens, [starts.len(), config.length], &device)
+                if shift == 0 {
+                    tokens.begin(&mut rows, config.length);
+                }
+                upload(&rows, [starts.len(), config.length], &device)
             };
             let pass =
                 Pass { tokens: read(0), positions: &self.positions, reading: &model.position, dropout: None };

@@ -3,9 +3,12 @@
 
 use super::published::{FAMILIES, Family, L};
 use crate::common::{Outcome, Project};
+use burn::tensor::Device;
 use longwave_core::memory_check::available;
 use longwave_hub::tensors::{self, Tensors};
 use longwave_position::{Lengths, extensions};
+use longwave_train::Trained;
+use longwave_train::run::CheckpointId;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -262,4 +265,73 @@ fn a_gpt_neox_is_walked_from_its_folder_to_its_table() {
 #[test]
 fn a_qwen3_is_walked_from_its_folder_to_its_table() {
     walk(&FAMILIES[3]);
+}
+
+/// The mean loss over the first tokens of documents, in windows that each begin with this token.
+fn mean_loss(project: &Project, run: &str, bos: Option<u32>, windows: usize) -> f64 {
+    let trained = Trained::open(&project.path(run), CheckpointId::Last, &Device::flex()).unwrap();
+    let (mut sum, mut count) = (0.0, 0);
+    for document in ["corpus/test/0.txt", "corpus/test/1.txt", "corpus/test/2.txt"] {
+        let text = String::from_utf8(project.read(document)).unwrap();
+        let text = trained.tokenizer.encode(&text).unwrap();
+        let tokens: Vec<i32> = bos.into_iter().chain(text).map(|id| id as i32).collect();
+        for start in (0..windows).map(|window| window * L) {
+            let mut read = tokens[start..start + L].to_vec();
+            read[0] = bos.map_or(read[0], |bos| bos as i32);
+            let logits = super::logits_of(&trained.model, &trained.model.position, &read);
+            let vocabulary = logits.dims()[2];
+            let numbers = logits.into_data().try_to_vec::<f32>().unwrap();
+            for (row, target) in numbers.chunks(vocabulary).zip(&tokens[start + 1..]) {
+                let sum_of: f64 = row.iter().map(|logit| f64::from(*logit).exp()).sum();
+                sum += sum_of.ln() - f64::from(row[*target as usize]);
+                count += 1;
+            }
+        }
+    }
+    sum / f64::from(count)
+}
+
+#[test]
+fn texts_begin_with_the_token_that_the_tokenizer_asks_for() {
+    let project = Project::new();
+    FAMILIES[0].publish(&project);
+    let path = project.path("llama/tokenizer.json");
+    let mut json: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let bos = "<|begin_of_text|>";
+    let id = json["added_tokens"][0]["id"].as_u64().unwrap() as u32;
+    assert_eq!(json["added_tokens"][0]["content"], bos);
+    json["post_processor"] = json!({
+        "type": "TemplateProcessing", "pair": [],
+        "single": [{ "SpecialToken": { "id": bos, "type_id": 0 } }, { "Sequence": { "id": "A", "type_id": 0 } }],
+        "special_tokens": { bos: { "id": bos, "ids": [id], "tokens": [bos] } },
+    });
+    fs::write(&path, json.to_string()).unwrap();
+    let import = |run: &str, more: &[&str]| {
+        let arguments =
+            ["import", "llama", "--scaling", "added", "--out", run, "--set", "data.corpus=corpus"];
+        ok(&project, &[&arguments[..], more].concat()).stderr
+    };
+    let told = import("runs/begun", &[]);
+    assert!(told.contains(&format!("every text begins with `{bos}`")), "{told}");
+    let told = import("runs/bare", &["--set", "data.bos="]);
+    assert!(!told.contains("every text begins"), "{told}");
+    for (run, token, windows) in
+        [("runs/begun", Some(id), 1), ("runs/begun", Some(id), 2), ("runs/bare", None, 1)]
+    {
+        let windows_key = format!("windows_per_document={windows}");
+        let asked =
+            ["--lengths", "32", "--extend", "direct", "--protocol", "non_overlapping", "--set", &windows_key];
+        let rows =
+            ok(&project, &[&["eval", run][..], &asked, &["--json", "--device", "cpu"]].concat()).stdout;
+        let row: Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
+        let (found, expected) = (row["nll"].as_f64().unwrap(), mean_loss(&project, run, token, windows));
+        assert!((found - expected).abs() < 1e-5, "{run}, {windows}: {found}, not {expected}");
+        assert_eq!(row["bos"].as_str(), token.map(|_| bos), "{row}");
+    }
+    let table = ok(&project, &["report", "runs/begun", "--format", "text"]).stdout;
+    assert!(table.contains(&format!("; every text begins with `{bos}`")), "{table}");
+    ok(&project, &["generate", "runs/begun", "--max-tokens", "2"]);
+    ok(&project, &["export", "runs/begun", "out"]);
+    let class: Value = serde_json::from_slice(&project.read("out/tokenizer_config.json")).unwrap();
+    assert_eq!((&class["bos_token"], &class["add_bos_token"]), (&json!(bos), &json!(true)));
 }

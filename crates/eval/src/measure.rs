@@ -7,7 +7,7 @@ use crate::metrics::chance::{CHANCE, share_of_most_frequent};
 use crate::metrics::{DocumentSums, PositionTally, Score, Values};
 use crate::parts::Parts;
 use crate::plan::{Plan, WINDOW_BASELINE, Window, truncate};
-use crate::row::{FORMAT, ResultRow, Settings};
+use crate::row::{FORMAT, ResultRow};
 use crate::scorer::{Scorer, batches};
 use crate::source::Source;
 use crate::text::{Material, Text};

@@ -42,12 +42,17 @@ pub(crate) const FIRST: [(&str, ColumnType, &str); 17] = [
 ];
 
 /// The columns between those of protocols and those of metrics.
-pub(crate) const COUNTS: [(&str, ColumnType, &str); 5] = [
+pub(crate) const COUNTS: [(&str, ColumnType, &str); 6] = [
     ("exact", Boolean, "`window_baseline`: whether every target had a reading of its own"),
     ("tokens", Whole, "scored tokens"),
     ("documents", Whole, "documents with a scored token"),
     ("skipped_documents", Whole, "documents too short for a window"),
     ("bytes", Whole, "bytes of text of the scored tokens"),
+    (
+        "unknown_tokens",
+        Whole,
+        "scored tokens that stand for text which the tokenizer does not know; empty for none",
+    ),
 ];
 
 /// The columns after those of metrics.

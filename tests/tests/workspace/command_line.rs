@@ -135,6 +135,7 @@ fn the_validation_split_has_its_usual_names() {
     assert!(told.contains("6 / 2 / 3 documents"), "{told}");
     refused(&project, &["eval", RUN, "--split", "test", "--corpus", "corpus/none"], "no such file or folder");
     refused(&project, &["eval", RUN, "--split", "eval"], "must be one of `train`, `validation`, `test`");
+    fs::rename(project.path("corpus/eval"), project.path("corpus/valid")).unwrap();
     // A corpus of folders without one for the test.
     fs::rename(project.path("corpus/test"), project.path("corpus/tests")).unwrap();
     let told = project.refused(2, &["train", "small.toml", "--out", "w", "--device", "cpu"]);

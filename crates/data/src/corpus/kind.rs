@@ -37,7 +37,7 @@ const PACKED: [&str; 3] = ["gz", "zst", "zstd"];
 const HEAD: u64 = 262;
 
 /// Files that hold no text as it is, by their first bytes: what they are, and what to do.
-const OTHERS: [(&[u8], &str, &str); 9] = [
+const OTHERS: [(&[u8], &str, &str); 10] = [
     (b"PK\x03\x04", "a zip archive", "unpack it, e.g. with `unzip`, and name what it held"),
     (b"BZh", "packed by bzip2", "unpack it with `bunzip2`; `.gz` and `.zst` are read as they are"),
     (b"\xfd7zXZ", "packed by xz", "unpack it with `unxz`; `.gz` and `.zst` are read as they are"),
@@ -51,6 +51,7 @@ const OTHERS: [(&[u8], &str, &str); 9] = [
         "bring it with `git lfs pull`",
     ),
     (b"\xff\xfe", "text in UTF-16", "convert it, e.g. with `iconv -f UTF-16 -t UTF-8`"),
+    (b"\xfe\xff", "text in UTF-16", "convert it, e.g. with `iconv -f UTF-16 -t UTF-8`"),
 ];
 
 /// The ends of a name in lower case: its format's, and whether one of packing follows it.

@@ -81,7 +81,7 @@ pub(crate) fn listed(names: &[&str]) -> String {
     }
 }
 
-const SAY: &str = "say which is which, e.g. `--set 'data.split={ train = \"train*\", valid = \"dev*\", test = \"test*\" }'`; \
+const SAY: &str = "say which is which, e.g. `--set 'data.split={ train = \"*train*\", valid = \"*dev*\", test = \"*test*\" }'`; \
                    `{ train = \"*\", valid = 0.05, test = 0.05 }` holds out shares of all, whatever their names";
 
 impl Layout {
@@ -136,7 +136,8 @@ fn by_names(names: &[String], says: &[Option<(String, Says)>], place: &str) -> R
         .collect();
     let loud = || names.iter().zip(says).filter(|(_, says)| says.is_some()).map(|(name, _)| label(name));
     let has_folder = loud().any(|label| {
-        word(label.trim_end_matches('/')) == Some(Says::Split(Split::Train)) && label.ends_with('/')
+        word(&label.trim_end_matches('/').to_lowercase()) == Some(Says::Split(Split::Train))
+            && label.ends_with('/')
     });
     if !silent.is_empty() && !has_folder {
         let mut labels: Vec<&str> = loud().collect();
@@ -175,7 +176,7 @@ fn held_out(names: &[String], says: &[Option<(String, Says)>], place: &str) -> R
                 "`{place}` has two names for the {split} split: `{first}` and `{second}`"
             ))
             .hint(format!(
-                "keep one of them, or name the files, e.g. `--set 'data.split={{ {split} = \"{first}*\" }}'`"
+                "keep one of them, or name the files, e.g. `--set 'data.split={{ {split} = \"*{first}*\" }}'`"
             )));
         }
     }

@@ -29,7 +29,10 @@ fn text_of(path: &Path, number: u64, line: &[u8], field: &str) -> Result<String>
     const SKIP: &str = "`--set data.skip_bad_lines=true` goes on without such lines";
     let at = format!("`{}` line {number}", path.display());
     let value: Value = serde_json::from_slice(line).map_err(|error| {
-        Error::failed(format!("{at} is not valid JSON: {error}"))
+        // The library counts lines and columns within the line.
+        let what = error.to_string();
+        let what = what.split(" at line ").next().unwrap_or(&what);
+        Error::failed(format!("{at} is not valid JSON: {what}"))
             .hint(format!("a .jsonl file holds one complete JSON object per line, in UTF-8; {SKIP}"))
     })?;
     let Value::Object(mut object) = value else {

@@ -2,7 +2,6 @@
 
 mod answers;
 mod parquet_file;
-mod rates;
 mod steps;
 mod tables;
 
@@ -76,8 +75,7 @@ impl StudyReport {
             name: study.name.clone(),
             progress: progress(plan, results, judgement.wanted.len()),
             wanted: judgement.wanted.len(),
-            results: [tables(results), steps::tables(results), rates::table(results).into_iter().collect()]
-                .concat(),
+            results: [tables(results), steps::tables(results)].concat(),
             claims: (!judged.is_empty()).then(|| answers::claims(judged, &plan.looks)),
             left_out: plan.left_out(),
             failed: failed.map(|(run, why)| format!("{}: {}", plan.runs[*run].title(), why.reason)).collect(),

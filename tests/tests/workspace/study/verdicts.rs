@@ -16,7 +16,7 @@ fn over(axis: &str, more: &str) -> String {
 }
 
 const TOKENIZERS: &str = "name = \"tokenizer\"\npoints = [{ label = \"bytes\", data = { tokenizer = { kind = \"bytes\" } } }, \
-     { label = \"bpe\", data = { tokenizer = { kind = \"bpe\", vocab_size = 300 } } }]";
+     { label = \"bpe\", data = { tokenizer = { kind = \"bpe\", vocab_size = 280 } } }]";
 
 /// All files of rows of the store, with what they hold.
 fn measured(project: &Project) -> Vec<(PathBuf, Vec<ResultRow>)> {
@@ -188,14 +188,13 @@ fn a_lost_seed_makes_no_result_surer() {
     let lost = &before[2].0;
     for (path, rows) in measured(&project) {
         if &rows[0].encoding == lost && rows[0].seed > 0 {
-            let name = path
-                .file_name()
-                .unwrap()
-                .to_string_lossy()
-                .replace("rows-", "failed-")
-                .replace(".jsonl", ".json");
+            let key = path.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
+            let evaluation = path.file_stem().unwrap().to_string_lossy().replace("rows-", "");
             std::fs::remove_file(&path).unwrap();
-            std::fs::write(path.with_file_name(name), "{ \"reason\": \"lost\" }").unwrap();
+            project.write(
+                &format!("runs/store/state/{key}-{evaluation}.failed.json"),
+                "{ \"reason\": \"lost\" }",
+            );
         }
     }
     let outcome = study(&project, &[]);

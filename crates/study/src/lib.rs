@@ -15,6 +15,7 @@
 //! - [`launcher`]: hands tasks to Slurm or to any other engine.
 //! - [`cost`]: what a plan takes, before it is run.
 //! - [`extensions`]: the names of the extensions that a study reads with.
+//! - [`rates`]: the best learning rate of each combination.
 //! - [`results`]: the rows of a study, with what each run was.
 //! - [`comparable`]: what can be compared with what.
 //! - [`sample`], [`difference`]: the value of a metric in a row, and differences paired by seed and document.
@@ -43,6 +44,7 @@ pub mod launcher;
 pub mod looks;
 pub mod plan;
 pub mod ranking;
+pub mod rates;
 pub mod results;
 pub mod sample;
 pub mod saved;

@@ -2,6 +2,7 @@
 
 use crate::extensions::{Extension, Extensions};
 use crate::plan::Plan;
+use crate::rates::Rates;
 use crate::store::{Failure, Store};
 use longwave_core::Result;
 use longwave_eval::column::ColumnType;
@@ -16,6 +17,8 @@ pub struct Results {
     pub axes: Vec<String>,
     /// Seeds that each combination should have; the most where claims decide how many.
     pub seeds: usize,
+    /// The learning rates that were varied, where something else was too.
+    pub rates: Option<Rates>,
     /// All rows.
     pub rows: Vec<Measured>,
     /// Runs that failed: their place in the plan, and why.
@@ -46,6 +49,7 @@ impl Results {
         let mut results = Self {
             axes: plan.axes.clone(),
             seeds: plan.seeds.len(),
+            rates: Rates::gather(plan, store)?,
             rows: Vec::new(),
             failures: Vec::new(),
             missing: Vec::new(),
@@ -154,6 +158,7 @@ pub(crate) mod tests {
         let mut results = Results {
             axes: vec!["position".into()],
             seeds: 3,
+            rates: None,
             rows,
             failures: Vec::new(),
             missing: Vec::new(),

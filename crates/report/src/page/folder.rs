@@ -88,7 +88,7 @@ impl Run {
     }
 
     /// `(step, loss)` of every validation, in nats per token.
-    pub(super) fn validation_losses(&self) -> Vec<(f64, f64)> {
+    pub fn validation_losses(&self) -> Vec<(f64, f64)> {
         self.metrics.iter().filter_map(|metric| Some((metric.step as f64, metric.valid_loss?))).collect()
     }
 }

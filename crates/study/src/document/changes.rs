@@ -54,7 +54,7 @@ pub(super) fn check_varied(changes: &Table, axes: &[Axis]) -> Result<()> {
 }
 
 /// The keys of a table with their values, dotted; a table with a `kind` is one value.
-fn leaves<'a>(table: &'a Table, section: &str) -> Vec<(String, &'a Value)> {
+pub(crate) fn leaves<'a>(table: &'a Table, section: &str) -> Vec<(String, &'a Value)> {
     let mut found = Vec::new();
     for (key, value) in table {
         let key = if section.is_empty() { key.clone() } else { format!("{section}.{key}") };

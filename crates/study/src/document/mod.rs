@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use toml::Table;
 
 pub use changes::assign;
-pub(crate) use changes::merge;
+pub(crate) use changes::{leaves, merge};
 pub use evaluate_block::EvaluateBlock;
 pub(crate) use evaluate_block::Names;
 

@@ -1,8 +1,8 @@
 //! From a study to its runs: every combination of points and seeds, each with its identity.
 
 use crate::applicable::{Applicability, Groups, LeftOut};
-use crate::axis::Point;
-use crate::document::{Names, Study, merge};
+use crate::axis::{Axis, Point};
+use crate::document::{Names, Study, leaves, merge};
 use crate::looks::Looks;
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, canonical};
@@ -26,6 +26,8 @@ const FEW: usize = 6;
 pub struct Plan {
     /// Names of the axes.
     pub axes: Vec<String>,
+    /// Which of them varies the learning rate, where another one varies what is compared.
+    pub rate_axis: Option<usize>,
     /// The runs.
     pub runs: Vec<Planned>,
     /// The seeds that each combination may have, in their order.
@@ -112,6 +114,7 @@ impl Plan {
         let contents = expansion.contents.into_iter().filter_map(|(data, hash)| Some((data, hash.ok()?)));
         Self {
             axes: study.axes.iter().map(|axis| axis.name.clone()).collect(),
+            rate_axis: rate_axis(study),
             runs,
             seeds: study.seeds.clone(),
             looks: study.looks.clone(),
@@ -178,6 +181,22 @@ impl Plan {
             _ => self.refused.first().map_or(Ok(()), |error| Err(error.clone())),
         }
     }
+}
+
+/// The axis all of whose points change the learning rate, and nothing but how is trained; the only axis that varies anything
+/// is what a study asks about.
+fn rate_axis(study: &Study) -> Option<usize> {
+    let varies = |axis: &Axis| axis.points.len() > 1;
+    let is_of_rates = |axis: &Axis| {
+        varies(axis)
+            && axis.points.iter().all(|point| {
+                let keys: Vec<String> = leaves(&point.changes, "").into_iter().map(|(key, _)| key).collect();
+                keys.iter().any(|key| key == "train.learning_rate")
+                    && keys.iter().all(|key| key.starts_with("train."))
+            })
+    };
+    let place = study.axes.iter().position(is_of_rates)?;
+    study.axes.iter().enumerate().any(|(other, axis)| other != place && varies(axis)).then_some(place)
 }
 
 /// Goes to the next combination, the last axis fastest; false after the last one.

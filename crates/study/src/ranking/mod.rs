@@ -1,7 +1,8 @@
 //! Ranks everything that a study compares at one length, `best = "8L"`, with all pairs corrected together.
 //!
 //! Only what compares is ranked: the loss of the same tokens, bits per byte of the same text. What is equal by construction is one
-//! reading, as extensions that change nothing at L. The errors of all pairs are over the same, see [`Over`].
+//! reading, as extensions that change nothing at L. The errors of all pairs are over the same, see [`Over`]. Where a study varies
+//! the learning rate, each reading is at its own best rate, see [`rates`](crate::rates).
 
 mod check;
 mod sentence;
@@ -37,6 +38,8 @@ pub struct Ranking<'a> {
     pub pairs: usize,
     /// What does not compare with the rest, and why.
     pub left_out: Vec<String>,
+    /// The axis of learning rates, where each reading is at its own best rate.
+    pub rate_axis: Option<String>,
     /// Whether the study measured nothing else, so that its other tables would say the same again.
     pub is_everything: bool,
 }
@@ -54,6 +57,8 @@ pub struct Ranked<'a> {
     pub rows: Vec<&'a ResultRow>,
     /// The window baselines of its runs, one a seed; none where that was not measured.
     pub baseline: Vec<&'a ResultRow>,
+    /// The learning rates of its seeds, where each is at the best one.
+    pub rates: Vec<&'a str>,
     /// Its difference to the best; `None` for the best itself, and where nothing can be paired.
     pub difference: Option<PairedDifference>,
     /// The interval of that difference, at the level of Holm's step.
@@ -113,6 +118,7 @@ pub fn rank(results: &Results, best: Best) -> Option<Ranking<'_>> {
     }
     ranking.unit = unit;
     ranking.is_everything = kind.0.shown().len() == 1
+        && ranking.rate_axis.is_none()
         && results.rows.iter().all(|it| !it.row.is_of_kept_step() && of_ranking(&it.row));
     Some(ranking)
 }
@@ -154,13 +160,18 @@ fn candidates<'a>(
     let read = || here().filter(|it| it.row.extend != WINDOW_BASELINE);
     // Choices on the validation split are no results.
     let first = read().map(|it| kind(&it.row)).min_by_key(|(_, split)| *split == Split::Valid)?;
-    let rows: Vec<&Measured> = read().filter(|it| kind(&it.row) == first).collect();
+    let rates = results.rates.as_ref();
+    let is_meant = |it: &&Measured| {
+        kind(&it.row) == first && rates.is_none_or(|rates| rates.is_chosen(&it.labels, it.row.seed))
+    };
+    let rows: Vec<&Measured> = read().filter(is_meant).collect();
     let of = |metric: Metric| -> Vec<Candidate<'a>> {
         let mut list: Vec<Candidate<'_>> = Vec::new();
         for &measured in &rows {
             let run = here().filter(|other| other.run == measured.run).map(|other| &other.row);
             let Some(sample) = Sample::new(metric, &measured.row, run) else { continue };
-            let name = name(&measured.labels, &measured.extend);
+            let labels = rates.map_or_else(|| measured.labels.clone(), |rates| rates.rest(&measured.labels));
+            let name = name(&labels, &measured.extend);
             match list.iter_mut().find(|candidate| candidate.name == name) {
                 Some(known) if known.samples.iter().any(|other| other.seed() == sample.seed()) => {}
                 Some(known) => {
@@ -268,6 +279,9 @@ fn ranking<'a>(results: &'a Results, candidates: Candidates<'a>) -> Ranking<'a> 
         |difference: &Option<PairedDifference>| difference.as_ref().and_then(|it| it.interval(over));
     let p_value = |interval: Option<Interval>| interval.map_or(f64::NAN, |interval| interval.p_against(0.0));
     let p: Vec<f64> = pairs.iter().map(|(.., difference)| p_value(interval(difference))).collect();
+    let rate_axis = results.rates.as_ref().map(|rates| results.axes[rates.axis].clone());
+    let rate_of =
+        |measured: &&'a Measured| results.rates.as_ref().map(|rates| measured.labels[rates.axis].as_str());
     let mut ranked: Vec<Ranked<'_>> = list
         .into_iter()
         .map(|one| Ranked {
@@ -276,6 +290,7 @@ fn ranking<'a>(results: &'a Results, candidates: Candidates<'a>) -> Ranking<'a> 
             value: one.value,
             rows: one.samples.iter().map(Sample::row).collect(),
             baseline: Vec::new(),
+            rates: one.rows.iter().filter_map(rate_of).collect(),
             difference: None,
             interval: None,
             p: None,
@@ -291,7 +306,7 @@ fn ranking<'a>(results: &'a Results, candidates: Candidates<'a>) -> Ranking<'a> 
         ranked[index].p = Some(step.adjusted).filter(|p| !p.is_nan());
     }
     let seeds = results.seeds;
-    Ranking { metric, unit: "", over, seeds, ranked, pairs: count, left_out, is_everything: false }
+    Ranking { metric, unit: "", over, seeds, ranked, pairs: count, left_out, rate_axis, is_everything: false }
 }
 
 #[cfg(test)]

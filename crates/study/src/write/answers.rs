@@ -161,6 +161,20 @@ fn notes(ranking: &Ranking<'_>) -> Vec<String> {
         notes.push(format!("The same as `{}` by construction, and counted with it: {same}.", one.name));
     }
     notes.extend(ranking.left_out.iter().map(|why| format!("Left out, since it does not compare: {why}.")));
+    if let Some(axis) = &ranking.rate_axis {
+        let how = if ranking.seeds > 1 { "the other seeds choose" } else { "is best" };
+        let rates = |one: &Ranked<'_>| {
+            let mut seen: Vec<&str> = Vec::new();
+            one.rates.iter().for_each(|rate| {
+                if !seen.contains(rate) {
+                    seen.push(rate)
+                }
+            });
+            format!("`{}` at {}", one.name, seen.join(" and "))
+        };
+        let rates = ranking.ranked.iter().map(rates).collect::<Vec<_>>().join("; ");
+        notes.push(format!("Each seed is read at the `{axis}` that {how} by validation loss: {rates}."));
+    }
     notes
 }
 

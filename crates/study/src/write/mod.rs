@@ -2,6 +2,7 @@
 
 mod answers;
 mod parquet_file;
+mod rates;
 mod steps;
 mod tables;
 
@@ -75,7 +76,8 @@ impl StudyReport {
             name: study.name.clone(),
             progress: progress(plan, results, judgement.wanted.len()),
             wanted: judgement.wanted.len(),
-            results: [tables(results), steps::tables(results)].concat(),
+            results: [tables(results), steps::tables(results), rates::table(results).into_iter().collect()]
+                .concat(),
             claims: (!judged.is_empty()).then(|| answers::claims(judged, &plan.looks)),
             left_out: plan.left_out(),
             failed: failed.map(|(run, why)| format!("{}: {}", plan.runs[*run].title(), why.reason)).collect(),

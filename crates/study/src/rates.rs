@@ -1,0 +1,167 @@
+//! The learning rates of a study: what it varies beside them is compared at its own best rate.
+//!
+//! A rate is chosen by the loss on the validation split at the end of training, and the test split has no part in it. A seed
+//! that was lucky with a rate would be so on both splits. So the reading of a seed is that at the rate which the other seeds
+//! choose: no training decides at which rate it is tested.
+
+use crate::plan::{Plan, Planned};
+use crate::statistics::{mean, standard_deviation};
+use crate::store::Store;
+use longwave_core::Result;
+use longwave_report::page::Run;
+
+/// The runs of a study over learning rates, each with its validation loss.
+#[derive(Clone, Debug)]
+pub struct Rates {
+    /// Which of the axes varies the rate.
+    pub axis: usize,
+    runs: Vec<Trained>,
+}
+
+/// What one run came to.
+#[derive(Clone, Debug)]
+pub(crate) struct Trained {
+    /// Its labels on the other axes.
+    pub(crate) rest: Vec<String>,
+    /// Its label on the axis of rates.
+    pub(crate) label: String,
+    pub(crate) rate: f64,
+    pub(crate) seed: u64,
+    /// At the end of training, in nats per token; `None` of a run that did not end, or has no validation split.
+    pub(crate) loss: Option<f64>,
+}
+
+/// A rate that was chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Choice {
+    pub(crate) label: String,
+    pub(crate) rate: f64,
+    /// The mean validation loss over seeds, and its standard deviation.
+    pub(crate) loss: f64,
+    pub(crate) deviation: Option<f64>,
+    /// The rate is the smallest or the largest of the grid.
+    pub(crate) at_edge: Option<&'static str>,
+}
+
+impl Rates {
+    /// Those of a plan whose axis of rates is not its only one; `None` of any other, and where nothing was validated.
+    ///
+    /// # Errors
+    /// What a run logged cannot be read.
+    pub fn gather(plan: &Plan, store: &Store) -> Result<Option<Self>> {
+        let Some(axis) = plan.rate_axis else { return Ok(None) };
+        let of = |run: &Planned| -> Result<Option<Trained>> {
+            let Ok(job) = &run.job else { return Ok(None) };
+            let folder = store.run(&job.key);
+            let is_finished = store.rows(job)?.is_some();
+            let losses = Run::new(job.key.clone(), Vec::new(), &folder)?.validation_losses();
+            let loss = losses.last().map(|(_, loss)| *loss).filter(|loss| is_finished && loss.is_finite());
+            let rate = job.config.run.train.learning_rate;
+            let (rest, label) = apart(&run.labels, axis);
+            Ok(Some(Trained { rest, label, rate, seed: run.seed, loss }))
+        };
+        let runs: Vec<Trained> =
+            plan.runs.iter().filter_map(|run| of(run).transpose()).collect::<Result<_>>()?;
+        Ok(Some(Self::new(axis, runs)).filter(|rates| rates.runs.iter().any(|run| run.loss.is_some())))
+    }
+
+    pub(crate) fn new(axis: usize, runs: Vec<Trained>) -> Self {
+        Self { axis, runs }
+    }
+
+    /// The labels of a run without that of its rate.
+    pub(crate) fn rest(&self, labels: &[String]) -> Vec<String> {
+        apart(labels, self.axis).0
+    }
+
+    /// Whether a run is at the rate that the other seeds choose; with one seed there are no others, and it chooses itself.
+    pub(crate) fn is_chosen(&self, labels: &[String], seed: u64) -> bool {
+        let (rest, label) = apart(labels, self.axis);
+        let several = self.runs.iter().any(|run| run.seed != seed);
+        self.choose(&rest, Some(seed).filter(|_| several)).is_some_and(|choice| choice.label == label)
+    }
+
+    /// The rate with the lowest mean validation loss, over all seeds but `without`. One that lost a seed is not chosen where
+    /// another has all.
+    pub(crate) fn choose(&self, rest: &[String], without: Option<u64>) -> Option<Choice> {
+        let mut rates: Vec<(&str, f64, Vec<f64>)> = Vec::new();
+        for run in self.runs.iter().filter(|run| run.rest == rest) {
+            let losses = run.loss.filter(|_| Some(run.seed) != without);
+            match rates.iter_mut().find(|(label, ..)| *label == run.label) {
+                Some((.., known)) => known.extend(losses),
+                None => rates.push((&run.label, run.rate, losses.into_iter().collect())),
+            }
+        }
+        let most = rates.iter().map(|(.., losses)| losses.len()).max().filter(|most| *most > 0)?;
+        let complete = rates.iter().filter(|(.., losses)| losses.len() == most);
+        let (label, rate, losses) = complete
+            .min_by(|a, b| mean(&a.2).unwrap_or(f64::NAN).total_cmp(&mean(&b.2).unwrap_or(f64::NAN)))?;
+        let is_end = |beyond: fn(&f64, &f64) -> bool| !rates.iter().any(|(_, other, _)| beyond(other, rate));
+        let at_edge = match (rates.len(), is_end(f64::lt), is_end(f64::gt)) {
+            (1, ..) => None,
+            (_, true, _) => Some("smallest"),
+            (_, _, true) => Some("largest"),
+            _ => None,
+        };
+        Some(Choice {
+            label: (*label).to_owned(),
+            rate: *rate,
+            loss: mean(losses)?,
+            deviation: standard_deviation(losses),
+            at_edge,
+        })
+    }
+}
+
+/// The labels of a run on the other axes, and that on the axis of rates.
+fn apart(labels: &[String], axis: usize) -> (Vec<String>, String) {
+    let mut rest = labels.to_vec();
+    let label = rest.remove(axis);
+    (rest, label)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Runs of `rope` by rate, one loss for each seed.
+    pub(crate) fn rates(losses: &[(f64, &[f64])]) -> Rates {
+        let of = |(rate, losses): &(f64, &[f64])| -> Vec<Trained> {
+            let run = |(seed, loss): (usize, &f64)| Trained {
+                rest: vec!["rope".to_owned()],
+                label: rate.to_string(),
+                rate: *rate,
+                seed: seed as u64,
+                loss: Some(*loss).filter(|loss| loss.is_finite()),
+            };
+            losses.iter().enumerate().map(run).collect()
+        };
+        Rates::new(1, losses.iter().flat_map(of).collect())
+    }
+
+    #[test]
+    fn a_seed_is_read_at_the_rate_of_the_others() {
+        // Seed 2 alone makes 0.1 look better.
+        let found = rates(&[(0.01, &[2.0, 2.0, 2.0]), (0.1, &[2.1, 2.1, 1.0])]);
+        let rope = ["rope".to_owned()];
+        assert_eq!(found.choose(&rope, None).unwrap().label, "0.1");
+        let labels = |rate: &str| ["rope".to_owned(), rate.to_owned()];
+        assert!(found.is_chosen(&labels("0.01"), 2) && !found.is_chosen(&labels("0.1"), 2));
+        assert!(found.is_chosen(&labels("0.1"), 0));
+        let one = rates(&[(0.01, &[2.0]), (0.1, &[1.9])]);
+        assert!(one.is_chosen(&labels("0.1"), 0));
+    }
+
+    #[test]
+    fn edges_and_lost_seeds_are_seen() {
+        let rope = ["rope".to_owned()];
+        let choose = |losses: &[(f64, &[f64])]| rates(losses).choose(&rope, None).unwrap();
+        let inner = choose(&[(0.1, &[3.0]), (0.01, &[2.0]), (0.001, &[2.5])]);
+        assert_eq!((inner.rate, inner.at_edge), (0.01, None));
+        assert_eq!(choose(&[(0.1, &[1.0]), (0.01, &[2.0])]).at_edge, Some("largest"));
+        assert_eq!(choose(&[(0.1, &[3.0]), (0.01, &[2.0])]).at_edge, Some("smallest"));
+        // 0.1 diverged once.
+        assert_eq!(choose(&[(0.1, &[1.0, f64::NAN]), (0.01, &[2.0, 2.0])]).rate, 0.01);
+        assert_eq!(rates(&[(0.1, &[f64::NAN])]).choose(&rope, None), None);
+    }
+}

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Compares Hugging Face's `transformers` with models that `longwave export` wrote.
+"""Compares Hugging Face's `transformers` with the models that Longwave writes and reads.
 
     LONGWAVE_EXPORTS=.cache/exports cargo test --package longwave-tests --test workspace hub::
-    python3 benches/peers/exported.py .cache/exports
+    python3 benches/peers/exported.py .cache/exports tests/published
 
-Run from the repository's root, with a Python that has torch and transformers. The first command writes one folder
-for each published architecture, and for each `rope_type` of a scaled one, with our logits of texts of L, 2L and 4L tokens
-in `expected.json`. The second loads each folder as any user of transformers would, refuses weights that are missing, left over
-or of another shape, and compares logits and losses. It ends with 1 if a logit is off by more than 2e-5, or a loss by more
-than 5e-5.
+Run from the repository's root, with a Python that has torch and transformers; `sh tests/transformers.sh` does all of it for
+transformers 4 and 5. The first command writes one folder for each published architecture, and for each `rope_type` of a scaled one,
+with our logits of texts of L/2, L, 2L and 4L tokens in `expected.json`. The second loads each folder as any user of transformers would,
+refuses weights that are missing, left over or of another shape, and compares logits and losses. The folders of `tests/published` have the
+losses of another program; there only what transformers 5 reads is held against them. It ends with 1 if a logit is off by more than 2e-5,
+or a loss by more than 5e-5 (1e-4 in `tests/published`).
 """
 
 import json
@@ -16,9 +17,10 @@ import pathlib
 import sys
 
 import torch
+import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-LOGIT_TOLERANCE, LOSS_TOLERANCE = 2e-5, 5e-5
+LOGIT_TOLERANCE, LOSS_TOLERANCE, PUBLISHED_TOLERANCE = 2e-5, 5e-5, 1e-4
 TEXT = "the wave is long: é 😀"
 
 
@@ -44,8 +46,41 @@ def check(folder: pathlib.Path) -> bool:
     return right
 
 
+# A llama has one kind of layer, and transformers 5 does not look into an entry for it: it reads the model unscaled.
+NOT_READ_THERE = {"llama3-by-layer-kind"}
+
+
+def check_losses(folder: pathlib.Path, text: bytes) -> bool:
+    """Losses of the tokens of a text, each reading in a model of its own: some scalings remember the longest text."""
+    right = True
+    for reading in json.loads((folder / "expected.json").read_text())["readings"]:
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        tokens = torch.tensor(list(text[: reading["tokens"] + 1]))
+        with torch.no_grad():
+            logits = model(tokens[None, :-1]).logits[0]
+        theirs = torch.nn.functional.cross_entropy(logits.double(), tokens[1:], reduction="none")
+        off = (theirs - torch.tensor(reading["nll"], dtype=torch.float64)).abs().max().item()
+        right &= off <= PUBLISHED_TOLERANCE
+        print(f"{folder.name:28} {reading['tokens']:4} tokens  losses off by at most {off:.1e}")
+    return right
+
+
 def main() -> int:
-    return 0 if all([check(folder) for folder in sorted(pathlib.Path(sys.argv[1]).iterdir())]) else 1
+    print(f"transformers {transformers.__version__}, torch {torch.__version__}")
+    right = True
+    for root in map(pathlib.Path, sys.argv[1:]):
+        text = root / "text" / "d00.txt"
+        folders = sorted(path.parent for path in root.glob("*/expected.json"))
+        if not folders:
+            raise SystemExit(f"{root} has no folder with expected.json")
+        for folder in folders:
+            if not text.exists():
+                right &= check(folder)
+            elif folder.name in NOT_READ_THERE:
+                print(f"{folder.name:28} transformers reads no entry for each kind of layer of a llama: left out")
+            elif int(transformers.__version__.split(".")[0]) >= 5:
+                right &= check_losses(folder, text.read_bytes())
+    return 0 if right else 1
 
 
 sys.exit(main())

@@ -29,6 +29,7 @@ pub(crate) fn read_config(path: &Path, assignments: &[String]) -> Result<Config>
     match found {
         Found::File(path) => Config::load(&path, assignments),
         Found::Shipped { name, text } => Config::with_assignments(parse(text, &name)?, assignments),
+        Found::Stdin(text) => Config::with_assignments(parse(&text, STDIN)?, assignments),
     }
 }
 
@@ -37,7 +38,7 @@ pub(crate) fn read_study(path: &Path) -> Result<(Table, Option<PathBuf>)> {
     let found = find(path, Kind::Study, None)?;
     let folder = match &found {
         Found::File(path) => path.parent().map(Path::to_owned),
-        Found::Shipped { .. } => None,
+        Found::Shipped { .. } | Found::Stdin(_) => None,
     };
     let document = found.document()?;
     check_kind(path, &document, Kind::Study)?;
@@ -77,6 +78,8 @@ pub(crate) fn warn<'a>(warnings: impl IntoIterator<Item = &'a String>) {
 /// A config or a study.
 enum Found {
     File(PathBuf),
+    /// What came on stdin.
+    Stdin(String),
     /// What the program carries, and what it is called in messages.
     Shipped {
         name: String,
@@ -94,13 +97,21 @@ impl Found {
                 Ok(document)
             }
             Self::Shipped { name, text } => parse(text, name),
+            Self::Stdin(text) => parse(text, STDIN),
         }
     }
 }
 
-/// The file itself, beside the study that names it or from the current folder; or the one of that name in the project's
+/// What stdin is called in messages.
+const STDIN: &str = "stdin";
+
+/// Stdin, where the name is `-`; the file itself, beside the study that names it or from the current folder; or the one of that name in the project's
 /// folder; or the one that the program carries. `.toml` may be left out of a bare name.
 fn find(path: &Path, kind: Kind, beside: Option<&Path>) -> Result<Found> {
+    if path == Path::new("-") {
+        let text = std::io::read_to_string(std::io::stdin());
+        return text.map(Found::Stdin).map_err(|error| Error::io("read", Path::new(STDIN), &error));
+    }
     let folder = Path::new(kind.folder());
     let bare = path.components().count() == 1;
     let with_end =

@@ -15,6 +15,7 @@ mod configs;
 mod device_check;
 mod interrupt;
 mod keys;
+mod logs;
 mod options;
 mod output;
 mod paint;
@@ -105,7 +106,7 @@ fn start_logs() {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(colours)
-        .without_time()
+        .event_format(logs::Lines)
         .try_init();
     // A second start in one process keeps the first one's settings.
     drop(started);

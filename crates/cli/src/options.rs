@@ -46,7 +46,7 @@ pub(crate) struct RunOptions {
 // The config of a command; no doc comment, since clap would show it as the description of the command.
 #[derive(Args, Debug)]
 pub(crate) struct ConfigArgument {
-    /// Config file; a bare name is also looked up in `configs/` and among the program's own
+    /// Config file; a bare name is also looked up in `configs/` and among the program's own. `-` reads it from stdin
     #[arg(value_name = "CONFIG")]
     file: Option<PathBuf>,
     /// The same, as an option

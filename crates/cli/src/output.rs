@@ -1,5 +1,6 @@
 //! What reaches the terminal: data on stdout, everything else on stderr.
 
+use longwave_core::text::{json, shown_lines};
 use longwave_core::{Error, Result};
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -18,7 +19,15 @@ pub(crate) fn followed() -> bool {
     FOLLOWED.load(Ordering::Relaxed)
 }
 
-/// Writes data to stdout.
+/// Writes text for a person to stdout: lines whose characters are all shown, whatever a file put into them.
+///
+/// # Errors
+/// As [`data`].
+pub(crate) fn lines(text: &str) -> Result<()> {
+    data(&shown_lines(text))
+}
+
+/// Writes data to stdout, as it is.
 ///
 /// # Errors
 /// Stdout cannot be written. A reader that has gone away (`| head`) is no error.
@@ -37,11 +46,19 @@ pub(crate) fn data(text: &str) -> Result<()> {
 /// # Errors
 /// An object has no JSON form, or stdout cannot be written.
 pub(crate) fn json_lines<T: Serialize>(objects: impl IntoIterator<Item = T>) -> Result<()> {
-    let lines = objects.into_iter().map(|object| serde_json::to_string(&object));
-    let lines = lines.collect::<serde_json::Result<Vec<_>>>();
-    let lines =
-        lines.map_err(|error| Error::failed(format!("a result cannot be written as JSON: {error}")))?;
-    data(&(lines.join("\n") + "\n"))
+    let objects = objects.into_iter().map(|object| serde_json::to_string(&object));
+    let objects = objects.collect::<serde_json::Result<Vec<_>>>();
+    let objects =
+        objects.map_err(|error| Error::failed(format!("a result cannot be written as JSON: {error}")))?;
+    json_text(&(objects.join("\n") + "\n"))
+}
+
+/// Writes JSON to stdout.
+///
+/// # Errors
+/// As [`data`].
+pub(crate) fn json_text(text: &str) -> Result<()> {
+    data(&json(text))
 }
 
 /// Columns of the terminal that stdout is, or that `COLUMNS` asks for elsewhere; `None` where nothing limits a line.
@@ -54,7 +71,7 @@ pub(crate) fn width() -> Option<usize> {
 /// Writes a line for the user to stderr.
 pub(crate) fn status(text: &str) {
     // There is nobody left to show that stderr cannot be written to.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", shown_lines(text));
 }
 
 /// Shows an error and its hint.
@@ -64,11 +81,12 @@ pub(crate) fn report_error(error: &Error) {
     } else {
         ("", "", "")
     };
-    let mut text = format!("{red}error{off}: {}", error.message());
+    let mut text = format!("{red}error{off}: {}", shown_lines(error.message()));
     if let Some(hint) = error.hint_text() {
-        text = format!("{text}\n\n{cyan}hint{off}: {hint}");
+        text = format!("{text}\n\n{cyan}hint{off}: {}", shown_lines(hint));
     }
-    status(&text);
+    // There is nobody left to show that stderr cannot be written to.
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Whether colours are wanted; `NO_COLOR` turns them off.

@@ -3,6 +3,7 @@
 use crate::output::{self, grouped, status};
 use crate::sparkline::Sparkline;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use longwave_core::text::shown;
 use longwave_study::execute::Sign;
 use longwave_train::RunConfig;
 use longwave_train::metrics::Metric;
@@ -35,7 +36,7 @@ impl Progress {
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style.progress_chars("━╸ "));
             }
-            bar.set_prefix(what.to_owned());
+            bar.set_prefix(shown(what).into_owned());
             bar.set_position(done);
             bar
         });
@@ -64,7 +65,7 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.set_position(done);
             // What must be seen comes first: the rest is cut off where the terminal ends.
-            bar.set_message(joined(&[&self.count(done), &left, message]));
+            bar.set_message(shown(&joined(&[&self.count(done), &left, message])).into_owned());
         } else if always || self.last_line.elapsed() >= QUIET {
             self.last_line = Instant::now();
             status(&format!("{} {}", self.what, joined(&[&self.count(done), message, &left])));

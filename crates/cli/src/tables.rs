@@ -1,6 +1,6 @@
 //! Tables on the terminal, and reports in a folder.
 
-use crate::output::{self, data, status};
+use crate::output::{self, lines, status};
 use longwave_core::Result;
 use longwave_eval::{ResultRow, reference};
 use longwave_report::page::Report;
@@ -27,7 +27,7 @@ pub(crate) fn print(tables: &[Table], histories: &[Grid], format: Format) -> Res
         Format::Text => grid.text_within(output::width()),
         format => grid.written(format),
     });
-    data(&by_length.chain(by_step).collect::<Vec<_>>().join("\n"))
+    lines(&by_length.chain(by_step).collect::<Vec<_>>().join("\n"))
 }
 
 /// Writes plots, tables and page of a run again, from all its rows.
@@ -35,7 +35,19 @@ pub(crate) fn print(tables: &[Table], histories: &[Grid], format: Format) -> Res
 /// # Errors
 /// As [`Report::read`] and [`Report::write`]; the message says that the rows are kept and what is old.
 pub(crate) fn renew_report(folder: &Path) -> Result<()> {
-    Report::read(folder, None).and_then(|report| write_report(&report)).map_err(|error| {
+    renewed(folder, Report::read(folder, None))
+}
+
+/// The same of a folder that has rows of the run in another one, see [`Report::read_elsewhere`].
+///
+/// # Errors
+/// As [`renew_report`].
+pub(crate) fn renew_report_elsewhere(folder: &Path, run: &Path) -> Result<()> {
+    renewed(folder, Report::read_elsewhere(folder, run))
+}
+
+fn renewed(folder: &Path, report: Result<Report>) -> Result<()> {
+    report.and_then(|report| write_report(&report, folder)).map_err(|error| {
         let hint = format!("`longwave report {}` writes them once that is put right", folder.display());
         let hint = error.hint_text().map_or(hint, str::to_owned);
         let old = "the rows are kept in `results.jsonl`, but tables, charts and page do not show them";
@@ -43,20 +55,20 @@ pub(crate) fn renew_report(folder: &Path) -> Result<()> {
     })
 }
 
-/// Writes plots, tables and page, and says where they are.
-pub(crate) fn write_report(report: &Report) -> Result<()> {
-    wrote(report, &report.write()?);
+/// Writes plots, tables and page into a folder, and says where they are.
+pub(crate) fn write_report(report: &Report, folder: &Path) -> Result<()> {
+    wrote(folder, &report.write(folder)?);
     Ok(())
 }
 
-/// Writes the charts as PDF, and says where they are.
-pub(crate) fn write_figures(report: &Report, figure: &Figure) -> Result<()> {
-    wrote(report, &report.write_figures(figure)?);
+/// Writes the charts as PDF into a folder, and says where they are.
+pub(crate) fn write_figures(report: &Report, folder: &Path, figure: &Figure) -> Result<()> {
+    wrote(folder, &report.write_figures(folder, figure)?);
     Ok(())
 }
 
-fn wrote(report: &Report, paths: &[PathBuf]) {
+fn wrote(folder: &Path, paths: &[PathBuf]) {
     let name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
     let names: Vec<String> = paths.iter().filter_map(name).collect();
-    status(&format!("wrote {} in {}", names.join(", "), report.folder().display()));
+    status(&format!("wrote {} in {}", names.join(", "), folder.display()));
 }

@@ -6,14 +6,15 @@ use crate::output::{grouped, status};
 use crate::progress::{Progress, Training};
 use longwave_core::Error;
 use longwave_core::memory_check::shown;
-use longwave_data::{Dataset, Split};
+use longwave_data::{Dataset, Note, Split};
 use longwave_eval::memory_check::Need;
 use longwave_eval::{Selection, measure};
 use longwave_experiment::{Event, Observer, Overview};
 use longwave_kernels::Precision;
-use longwave_train::Run;
 use longwave_train::config::ScheduleKind;
 use longwave_train::stage::TrainedPart;
+use longwave_train::trainer::validation_off;
+use longwave_train::{Run, RunConfig};
 use std::time::{Duration, Instant};
 
 /// Shows an experiment, and stops it on Ctrl-C.
@@ -58,9 +59,17 @@ impl Observer for Terminal {
                     _ => None,
                 };
                 match event {
-                    Event::Ready(overview) => describe(&overview),
+                    Event::Ready(overview) => {
+                        describe(&overview);
+                        if let Some(why) = validation_off(&overview.run.config, overview.dataset) {
+                            tracing::warn!("{why}");
+                        }
+                    }
                     Event::AlreadyTrained(run) => status(&finished(run)),
-                    Event::Resumed { step, instead_of } => {
+                    Event::Resumed { step, how, instead_of } => {
+                        if let Some(how) = how {
+                            status(how);
+                        }
                         for error in instead_of {
                             tracing::warn!("{}; it is left out", error.message());
                         }
@@ -109,11 +118,12 @@ impl Terminal {
 
 /// Describes what is about to be trained, on what, and what it takes.
 fn describe(overview: &Overview<'_>) {
-    let Overview { machine, run, dataset, resolved, size } = overview;
+    let Overview { machine, run, dataset, notes, resolved, size } = overview;
     let (config, d) = (&run.config, &resolved.dimensions);
     status(&format!("run       {} in {}", config.name, run.folder.display()));
     introduce(machine);
     status(&format!("data      {}", describe_text(dataset, d.vocab_size)));
+    describe_notes(notes);
     status(&format!(
         "model     {}: {} layers, width {}, {} heads of {}; {} parameters, {:.2} MFLOP a token, about {} to train",
         config.position.name(),
@@ -150,6 +160,13 @@ fn describe(overview: &Overview<'_>) {
     }
 }
 
+/// Says how texts were read.
+pub(crate) fn describe_notes(notes: &[Note]) {
+    for Note { label, text } in notes {
+        if let Some(label) = label { status(&format!("{label:<9} {text}")) } else { tracing::warn!("{text}") }
+    }
+}
+
 /// The memory that an evaluation takes.
 pub(crate) fn memory(need: &Need) -> String {
     let [all, weights, opening, reading] =
@@ -178,19 +195,18 @@ fn describe_text(dataset: &Dataset, vocab_size: usize) -> String {
 /// What a finished run allows.
 fn finished(run: &Run) -> String {
     let steps = grouped(run.config.total_steps() as usize);
-    if run.config.last_stage() > 0 {
-        return format!(
-            "training is finished at step {steps}, the end of its last stage; another `[[stage]]` goes on"
-        );
-    }
-    match run.config.train.schedule {
-        ScheduleKind::Wsd => format!(
-            "training is finished at step {steps}; a larger `train.steps` goes on from before its final decay"
-        ),
-        ScheduleKind::Cosine => format!(
-            "training is finished at step {steps}; its cosine schedule ends there, so it cannot go on (a `wsd` run can)"
-        ),
-    }
+    let last = run.config.last_stage();
+    let (train, section) = (run.config.stage(last), RunConfig::section(last));
+    let longer = match train.schedule {
+        ScheduleKind::Wsd => format!("a larger `{section}.steps` goes on from before its final decay"),
+        ScheduleKind::Cosine if train.final_ratio > 0.0 => {
+            format!("a larger `{section}.steps` goes on at its last learning rate")
+        }
+        ScheduleKind::Cosine => "its learning rate has come to 0".to_owned(),
+    };
+    format!(
+        "training is finished at step {steps}; {longer}, and another `[[stage]]` with a learning rate of its own"
+    )
 }
 
 fn describe_skipped(skipped: usize) {

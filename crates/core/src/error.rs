@@ -79,9 +79,9 @@ impl Error {
             None => match error.kind() {
                 ErrorKind::PermissionDenied if reads => failed("permission denied"),
                 ErrorKind::PermissionDenied => failed("permission denied")
-                    .hint("make the folder writable, or write to another one; nothing in it was changed"),
+                    .hint("make the folder writable, or write to another one with `--out`; nothing in it was changed"),
                 ErrorKind::ReadOnlyFilesystem => failed("its file system is read-only")
-                    .hint("make it writable, or write to another folder; nothing in it was changed"),
+                    .hint("make it writable, or write to another folder with `--out`; nothing in it was changed"),
                 ErrorKind::InvalidData => {
                     failed("it is no text in UTF-8").hint("save it as UTF-8, or name another file")
                 }

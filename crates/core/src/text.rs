@@ -1,6 +1,7 @@
 //! Text from files, made safe to show.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 /// Whether a character is not shown but changes how others are: control characters, such as that of a terminal's escape
 /// codes, and those that turn the direction of writing.
@@ -18,6 +19,33 @@ pub fn shown(text: &str) -> Cow<'_, str> {
         other => other,
     };
     if text.chars().any(is_invisible) { text.chars().map(visible).collect() } else { text.into() }
+}
+
+/// The same of every line: for text that is printed as it is.
+pub fn shown_lines(text: &str) -> Cow<'_, str> {
+    if text.chars().any(|character| character != '\n' && is_invisible(character)) {
+        text.split('\n').map(shown).collect::<Vec<_>>().join("\n").into()
+    } else {
+        text.into()
+    }
+}
+
+/// JSON in which characters that are not shown are escaped; line breaks between objects stay.
+pub fn json(text: &str) -> Cow<'_, str> {
+    let is_escaped = |character: char| character != '\n' && is_invisible(character);
+    if !text.chars().any(is_escaped) {
+        return text.into();
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_escaped(character) {
+            // Writing into a string cannot fail.
+            let _ = write!(escaped, "\\u{:04x}", u32::from(character));
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped.into()
 }
 
 /// Text as it may stand in an element or an attribute of an HTML page.
@@ -46,5 +74,8 @@ mod tests {
     fn what_changes_how_others_are_shown_is_replaced() {
         assert_eq!(shown("a\n\u{1b}[31mb\u{202e}c"), "a \u{fffd}[31mb\u{fffd}c");
         assert!(matches!(shown("RoPE, Δ ±"), Cow::Borrowed(_)));
+        assert_eq!(shown_lines("a\u{9b}1m\r\n\tb\n"), "a\u{fffd}1m \n b\n");
+        assert!(matches!(shown_lines("a\nb\n"), Cow::Borrowed(_)));
+        assert_eq!(json("{\"a\":\"\u{9b}1m\u{202e}Δ\"}\n{}"), "{\"a\":\"\\u009b1m\\u202eΔ\"}\n{}");
     }
 }

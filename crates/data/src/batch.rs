@@ -117,7 +117,7 @@ pub fn batch(
         ))
         .hint("shorten `train.length`, or add text to `data.corpus`"));
     }
-    let starts = match sampling {
+    let starts: Vec<usize> = match sampling {
         Sampling::Random => {
             let mut stream = Stream::new(seed, "batch", step);
             let choices = (tokens.len() - length) as u64;
@@ -131,7 +131,9 @@ pub fn batch(
             return Ok(Batch { continues: window > 0, ..gather(tokens, starts, length) });
         }
     };
-    Ok(gather(tokens, starts, length))
+    let mut batch = gather(tokens, starts, length);
+    tokens.begin(&mut batch.inputs, length);
+    Ok(batch)
 }
 
 /// Windows of `length` tokens that each of `batch` lanes holds.

@@ -1,7 +1,8 @@
 //! Tokenizing a corpus into the files of a cache entry.
 
-use crate::corpus::Corpus;
-use crate::documents::{self, Event, PIECE};
+use crate::documents::{Documents, Event};
+use crate::noticed::Noticed;
+use crate::reading::PIECE;
 use crate::split::Split;
 use crate::split_rule::SplitRule;
 use crate::tokenizer::{Encoded, TokenBytes, Tokenizer};
@@ -18,23 +19,25 @@ use std::path::{Path, PathBuf};
 /// Kept small: at its peak the library takes about a hundred times the memory of the text it encodes.
 const COLLECTED: usize = 4 * PIECE;
 
-/// Writes the token files of all splits into `folder`; returns the number of tokens of each.
+/// Writes the token files of all splits into `folder`; returns the number of tokens of each, and what was noticed.
 ///
 /// # Errors
 /// The corpus cannot be read or encoded, or the files cannot be written.
 pub(crate) fn build(
     folder: &Path,
-    corpus: &Corpus,
+    documents: &Documents<'_>,
     rule: &SplitRule,
-    text_field: &str,
-    separator: Option<&str>,
     tokenizer: &Tokenizer,
     progress: &mut dyn FnMut(u64),
-) -> Result<[u64; 3]> {
+) -> Result<([u64; 3], Noticed)> {
+    let separator = documents.config.separator.as_deref();
     let separator = separator.map(|text| encode_separator(text, tokenizer)).transpose()?;
+    // It stands for no byte of the text.
+    let bos = tokenizer.bos(&documents.config.bos)?;
+    let bos = bos.map(|id| Encoded { ids: vec![id], bytes: Some(vec![0]) });
     let [train, valid, test] = Split::ALL.map(|split| {
         let separator = if split == Split::Train { separator.as_ref() } else { None };
-        Writer::new(&Paths::new(folder, split), tokenizer, separator)
+        Writer::new(&Paths::new(folder, split), tokenizer, [separator, bos.as_ref()])
     });
     let mut builder = Builder {
         tokenizer,
@@ -44,7 +47,7 @@ pub(crate) fn build(
         collected: 0,
     };
     let mut done = 0;
-    documents::visit(corpus, rule, text_field, None, &mut |event| {
+    let mut noticed = documents.visit(rule, None, &mut |event| {
         match event {
             Event::Piece { split, name, start, bytes } => builder.piece(split, name, start, bytes)?,
             Event::End { split, name } => builder.steps.push(Step::End(split, name.to_owned())),
@@ -56,8 +59,9 @@ pub(crate) fn build(
         Ok(())
     })?;
     builder.flush()?;
+    noticed.unknown = [0, 1, 2].map(|split: usize| builder.writers[split].unknown);
     let [train, valid, test] = builder.writers.map(Writer::finish);
-    Ok([train?, valid?, test?])
+    Ok(([train?, valid?, test?], noticed))
 }
 
 fn encode_separator(text: &str, tokenizer: &Tokenizer) -> Result<Encoded> {
@@ -152,6 +156,8 @@ struct Writer<'a> {
     names: Out,
     wide: bool,
     separator: Option<&'a Encoded>,
+    /// What every document begins with.
+    bos: Option<&'a Encoded>,
     /// Tokens written.
     count: u64,
     /// Bytes of names written.
@@ -161,10 +167,13 @@ struct Writer<'a> {
     /// Bytes of text before the document's next token that no token stands for.
     owed: usize,
     any: bool,
+    /// The token of what the tokenizer does not know, and how often it came.
+    unknown_id: Option<u32>,
+    unknown: u64,
 }
 
 impl<'a> Writer<'a> {
-    fn new(paths: &Paths, tokenizer: &Tokenizer, separator: Option<&'a Encoded>) -> Result<Self> {
+    fn new(paths: &Paths, tokenizer: &Tokenizer, [separator, bos]: [Option<&'a Encoded>; 2]) -> Result<Self> {
         let by_place = matches!(tokenizer.token_bytes(), TokenBytes::ByPlace);
         Ok(Self {
             tokens: Out::create(&paths.tokens)?,
@@ -173,11 +182,14 @@ impl<'a> Writer<'a> {
             names: Out::create(&paths.names)?,
             wide: tokenizer.vocab_size() > NARROW,
             separator,
+            bos,
             count: 0,
             name_end: 0,
             open: None,
             owed: 0,
             any: false,
+            unknown_id: tokenizer.unknown(),
+            unknown: 0,
         })
     }
 
@@ -189,8 +201,17 @@ impl<'a> Writer<'a> {
         {
             self.put(separator)?;
         }
-        let (start, bytes) = self.open.unwrap_or((self.count, 0));
+        let begun = self.open;
+        let (start, bytes) = begun.unwrap_or((self.count, 0));
+        if begun.is_none()
+            && let Some(bos) = self.bos
+        {
+            self.put(bos)?;
+        }
         self.open = Some((start, bytes + text_bytes as u64));
+        if let Some(unknown) = self.unknown_id {
+            self.unknown += encoded.ids.iter().filter(|id| **id == unknown).count() as u64;
+        }
         match encoded.bytes.as_mut().map(|lengths| lengths.first_mut()) {
             Some(Some(first)) => *first += std::mem::take(&mut self.owed) as u32,
             Some(None) => self.owed += text_bytes,

@@ -2,6 +2,7 @@
 
 use crate::config::DataConfig;
 use crate::hash;
+use crate::noticed::Noticed;
 use crate::split::Split;
 use crate::tokenizer::Tokenizer;
 use crate::tokens::{Paths, TokenFile};
@@ -124,6 +125,7 @@ pub(crate) struct Content {
     pub(crate) tokenizer: Tokenizer,
     /// In the order of [`Split::ALL`].
     pub(crate) splits: [TokenFile; 3],
+    pub(crate) noticed: Noticed,
 }
 
 /// The place of one entry.
@@ -195,7 +197,7 @@ impl Entry {
             TokenFile::open(&Paths::new(folder, split), tokenizer.vocab_size(), tokenizer.token_bytes())
         };
         let splits = [open(Split::Train)?, open(Split::Valid)?, open(Split::Test)?];
-        Ok(Content { tokenizer, splits })
+        Ok(Content { tokenizer, splits, noticed: Noticed::read(folder)? })
     }
 
     /// Lets one process at a time build this entry; the lock goes with the file returned.

@@ -1,7 +1,9 @@
 //! The `[data]` section.
 
+use crate::split_config::SplitConfig;
 use crate::task::TaskConfig;
-use crate::tokenizer::BYTES;
+use crate::tokenizer::{BYTES, MAX_VOCABULARY};
+use longwave_core::config::check_path;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -12,11 +14,11 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DataConfig {
-    /// A folder, a glob such as `"texts/**/*.rs"`, a text file or a `.jsonl` file (one document per
-    /// line). A folder is read through all its subfolders for `.txt`, `.text` and `.jsonl` files; its
-    /// subfolders `train`, `valid` (or `validation`, `val`, `dev`) and `test`, if there are any, are the splits. A `MANIFEST.json` in
-    /// it is checked. A relative path starts at the folder of the config, or else at the current folder. `"data/sotu"` is
-    /// part of the program where there is no such folder. Either this or `task` is given.
+    /// A folder, a glob such as `"texts/**/*.rs"`, or a file. A folder is read through all its subfolders for `.txt`,
+    /// `.text`, `.jsonl` and `.parquet` files, also packed (`.gz`, `.zst`). Folders and files whose names say `train`,
+    /// `validation` (or `valid`, `val`, `dev`) or `test` are the splits. A `MANIFEST.json` in it is checked. A relative path
+    /// starts at the folder of the config, or else at the current folder. `"data/sotu"` is part of the program where there is
+    /// no such folder. Either this or `task` is given.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub corpus: String,
     /// A synthetic task in place of a corpus; its tokens are bytes.
@@ -25,13 +27,24 @@ pub struct DataConfig {
     /// How text becomes tokens.
     #[serde(default)]
     pub tokenizer: TokenizerConfig,
-    /// The field that holds a document's text in `.jsonl` files.
-    #[serde(default = "default_text_field")]
+    /// The field or column that holds a document's text in `.jsonl` and `.parquet` files; `field` is another name of the key.
+    #[serde(default = "default_text_field", alias = "field")]
     pub text_field: String,
+    /// Whether training goes on without the lines of `.jsonl` files that hold no document. They are counted, and the first
+    /// is named.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip_bad_lines: bool,
+    /// Whether the lines or rows of a `.jsonl` or `.parquet` file are one document together, as those of `WikiText` are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub join_rows: bool,
     /// A string that is put between the documents of the training stream. Default: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separator: Option<String>,
-    /// The share of the documents held out, for a corpus without `train`, `valid`, `test` folders.
+    /// A token that every document begins with, and every text that the model reads, in the place of its first token: the
+    /// tokenizer's beginning-of-text token, which `import` finds. An empty string means none, as in a config without the key.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub bos: String,
+    /// Which documents are held out, where the names of files and folders do not say it.
     #[serde(default)]
     pub split: SplitConfig,
     /// The folder where token files are kept for the next run. Default: `longwave` in the user's cache folder, such as
@@ -43,18 +56,6 @@ pub struct DataConfig {
     pub beside: Option<PathBuf>,
 }
 
-/// The share of the documents that is held out: documents are chosen by a hash of their names, and
-/// the only document of a corpus is cut into its first, next and last bytes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct SplitConfig {
-    /// Share of the validation split, in `[0, 1)`; `validation`, `val` and `dev` are other names of the key.
-    #[serde(alias = "validation", alias = "val", alias = "dev")]
-    pub valid: f64,
-    /// Share of the test split, in `[0, 1)`.
-    pub test: f64,
-}
-
 /// How text becomes tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -64,7 +65,7 @@ pub enum TokenizerConfig {
     Bytes,
     /// Byte-level byte-pair encoding trained on the training split.
     Bpe {
-        /// Exact number of entries, at least 256.
+        /// Exact number of entries, from 256 to 16,777,216.
         vocab_size: usize,
     },
     /// An existing `tokenizer.json`.
@@ -105,12 +106,6 @@ impl<'de> Deserialize<'de> for TokenizerConfig {
     }
 }
 
-impl Default for SplitConfig {
-    fn default() -> Self {
-        Self { valid: 0.05, test: 0.05 }
-    }
-}
-
 fn default_text_field() -> String {
     "text".to_owned()
 }
@@ -132,7 +127,10 @@ impl DataConfig {
             task: None,
             tokenizer: TokenizerConfig::default(),
             text_field: default_text_field(),
+            skip_bad_lines: false,
+            join_rows: false,
             separator: None,
+            bos: String::new(),
             split: SplitConfig::default(),
             cache: String::new(),
             beside: None,
@@ -161,6 +159,8 @@ impl DataConfig {
                 return Err(Error::value(key, "\"\"", "it must not be empty").hint(hint));
             }
         }
+        check_path("data.corpus", &self.corpus)?;
+        check_path("data.cache", &self.cache)?;
         if self.separator.as_deref() == Some("") {
             return Err(Error::value("data.separator", "\"\"", "an empty string separates nothing")
                 .hint("leave the key out to put documents directly after each other"));
@@ -171,11 +171,19 @@ impl DataConfig {
                 return Err(Error::value(key, vocab_size, "it must be at least 256, one entry per byte")
                     .hint("use 512 or more, or `{ kind = \"bytes\" }`"));
             }
+            TokenizerConfig::Bpe { vocab_size } if *vocab_size > MAX_VOCABULARY => {
+                let key = "data.tokenizer.vocab_size";
+                return Err(Error::value(key, vocab_size, format!("it must be at most {MAX_VOCABULARY}"))
+                    .hint(
+                        "published models have 32,000 to 262,144 entries; small corpora support far fewer",
+                    ));
+            }
             TokenizerConfig::File { path } if path.is_empty() => {
                 return Err(Error::value("data.tokenizer.path", "\"\"", "it must not be empty")
                     .hint("give the path of a tokenizer.json"));
             }
-            _ => {}
+            TokenizerConfig::File { path } => check_path("data.tokenizer.path", path)?,
+            TokenizerConfig::Bytes | TokenizerConfig::Bpe { .. } => {}
         }
         self.split.validate()
     }
@@ -189,7 +197,10 @@ impl DataConfig {
             ("corpus", self.corpus.is_empty()),
             ("tokenizer", self.tokenizer == plain.tokenizer),
             ("text_field", self.text_field == plain.text_field),
+            ("skip_bad_lines", !self.skip_bad_lines),
+            ("join_rows", !self.join_rows),
             ("separator", self.separator.is_none()),
+            ("bos", self.bos.is_empty()),
             ("split", self.split == plain.split),
         ];
         match keys.into_iter().find(|(_, as_default)| !as_default) {
@@ -197,23 +208,6 @@ impl DataConfig {
             Some((key, _)) => Err(Error::usage(format!("`data.{key}` has no meaning beside `data.task`"))
                 .hint("remove it: a task makes its own sequences, of bytes")),
         }
-    }
-}
-
-impl SplitConfig {
-    fn validate(&self) -> Result<()> {
-        for (key, share) in [("data.split.valid", self.valid), ("data.split.test", self.test)] {
-            if !(0.0..1.0).contains(&share) {
-                return Err(Error::value(key, share, "it must be a share in [0, 1)")
-                    .hint("0.05 holds out 5% of the documents"));
-            }
-        }
-        if self.valid + self.test >= 1.0 {
-            let split = format!("{{ valid = {}, test = {} }}", self.valid, self.test);
-            return Err(Error::value("data.split", split, "nothing is left to train on")
-                .hint("let the two shares add up to less than 1"));
-        }
-        Ok(())
     }
 }
 
@@ -267,18 +261,22 @@ mod tests {
                 "data.tokenizer.vocab_size = 255",
             ),
             (
+                DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 4_000_000_000 }, ..good.clone() },
+                "it must be at most 16777216",
+            ),
+            (
                 DataConfig { tokenizer: TokenizerConfig::File { path: String::new() }, ..good.clone() },
                 "data.tokenizer.path",
             ),
             (
-                DataConfig { split: SplitConfig { valid: -0.1, test: 0.0 }, ..good.clone() },
+                DataConfig { split: SplitConfig::shares_of(-0.1, 0.0), ..good.clone() },
                 "data.split.valid = -0.1",
             ),
             (
-                DataConfig { split: SplitConfig { valid: 0.0, test: f64::NAN }, ..good.clone() },
+                DataConfig { split: SplitConfig::shares_of(0.0, f64::NAN), ..good.clone() },
                 "data.split.test = NaN",
             ),
-            (DataConfig { split: SplitConfig { valid: 0.5, test: 0.5 }, ..good.clone() }, "data.split = "),
+            (DataConfig { split: SplitConfig::shares_of(0.5, 0.5), ..good.clone() }, "data.split = "),
         ];
         for (config, expected) in wrong {
             let error = config.validate().unwrap_err();

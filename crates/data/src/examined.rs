@@ -2,7 +2,7 @@
 
 use crate::cache::{self, FORMAT};
 use crate::config::{DataConfig, TokenizerConfig};
-use crate::corpus::{self, Corpus, Format};
+use crate::corpus::{self, Corpus};
 use crate::digest;
 use crate::hash;
 use crate::progress::{Progress, Stage};
@@ -33,8 +33,7 @@ impl Examined {
             progress(Progress { stage: Stage::Hashing, done, total });
         })?;
         corpus.check_content(&hashes)?;
-        // A corpus that is too small for its splits is an error where they are made: it may yet be read whole.
-        let text = digest::of_splits(&corpus, &hashes, config).unwrap_or_default();
+        let text = digest::of_splits(&corpus, &hashes, config);
         Ok(Self { corpus, hashes, text })
     }
 
@@ -74,14 +73,22 @@ fn key(corpus: &Corpus, hashes: &[String], config: &DataConfig, tokenizer_hash: 
         (None, TokenizerConfig::Bpe { vocab_size }) => json!(["bpe", vocab_size]),
         (None, _) => json!(["bytes"]),
     };
-    let has_lines = corpus.sources.iter().any(|source| source.format == Format::JsonLines);
-    let content = json!({
+    let has_records = corpus.has_records();
+    let mut content = json!({
         "format": FORMAT,
         "tokenizer": tokenizer,
         "separator": config.separator,
-        "split": (!corpus.split_by_folder).then_some([config.split.valid, config.split.test]),
-        "text_field": has_lines.then_some(&config.text_field),
+        "split": (corpus.by_shares() || !corpus.named).then_some(corpus.shares),
+        "text_field": has_records.then_some(&config.text_field),
         "sources": sources,
     });
+    if !config.bos.is_empty() {
+        content["bos"] = config.bos.as_str().into();
+    }
+    for (key, given) in [("skip_bad_lines", config.skip_bad_lines), ("join_rows", config.join_rows)] {
+        if has_records && given {
+            content[key] = true.into();
+        }
+    }
     file::sha256_of(content.to_string().as_bytes())
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Dataset::open`] turns a [`DataConfig`] into one [`TokenFile`] per split:
 //!
-//! 1. find the files (a folder, a glob, one file, JSON lines) and hash their content;
+//! 1. find the files (a folder, a glob, one file; text, JSON lines or Parquet, also packed) and hash their content;
 //! 2. decide which document belongs to which split;
 //! 3. train or read the tokenizer;
 //! 4. tokenize document by document into a cache folder named after all of the above.
@@ -29,14 +29,18 @@ mod digits;
 mod documents;
 mod embedded;
 mod examined;
+mod guarded;
 mod hash;
-mod names;
+mod notes;
+mod noticed;
 mod permutation;
 mod progress;
 mod prompt;
+mod reading;
 mod record;
 mod run_text;
 mod split;
+mod split_config;
 mod split_rule;
 mod task;
 mod text_stream;
@@ -45,14 +49,16 @@ mod tokens;
 mod train_bpe;
 
 pub use batch::{Batch, Sampling, batch};
-pub use config::{DataConfig, SplitConfig, TokenizerConfig};
+pub use config::{DataConfig, TokenizerConfig};
 pub use corpus::glob_matches;
 pub use dataset::{Dataset, OtherText};
+pub use notes::{MANY_UNKNOWN, Note};
 pub use progress::{Progress, Stage};
 pub use prompt::Prompt;
 pub use record::Record;
 pub use run_text::{RunText, Wanted};
 pub use split::Split;
+pub use split_config::{Part, SplitConfig};
 pub use task::{Questions, Sizes, TaskConfig, TaskKind};
 pub use text_stream::TextStream;
 pub use tokenizer::Tokenizer;

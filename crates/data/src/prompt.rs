@@ -16,15 +16,20 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// The tokens of a prompt. A model predicts tokens from earlier ones, so an empty prompt is replaced by what
+    /// The tokens of a prompt, after the one that texts begin with (`data.bos`). A model predicts tokens from earlier ones, so an empty prompt is replaced by what
     /// stands before a document: the separator of the training text, or else a line end.
     ///
     /// # Errors
     /// The tokenizer has no token for the prompt, nor for what stands in its place.
-    pub fn new(prompt: &str, tokenizer: &Tokenizer, separator: Option<&str>) -> Result<Self> {
-        let ids = tokenizer.encode(prompt)?;
+    pub fn new(prompt: &str, tokenizer: &Tokenizer, separator: Option<&str>, bos: &str) -> Result<Self> {
+        let mut ids = tokenizer.encode(prompt)?;
+        let begins = tokenizer.bos(bos)?;
         if !ids.is_empty() {
+            ids.splice(..0, begins);
             return Ok(Self { ids, substitute: None });
+        }
+        if let Some(begins) = begins {
+            return Ok(Self { ids: vec![begins], substitute: Some(bos.to_owned()) });
         }
         let substitute = separator.unwrap_or(DEFAULT_SUBSTITUTE);
         let ids = tokenizer.encode(substitute)?;
@@ -45,9 +50,12 @@ mod tests {
     #[test]
     fn an_empty_prompt_reads_what_stands_before_a_document() {
         let tokenizer = Tokenizer::bytes();
-        let ids = |prompt, separator| Prompt::new(prompt, &tokenizer, separator).unwrap();
+        let ids = |prompt, separator| Prompt::new(prompt, &tokenizer, separator, "").unwrap();
         assert_eq!(ids("ab", Some("|")), Prompt { ids: vec![97, 98], substitute: None });
         assert_eq!(ids("", None), Prompt { ids: vec![10], substitute: Some("\n".to_owned()) });
         assert_eq!(ids("", Some("|")).ids, [124]);
+        let begun = |prompt| Prompt::new(prompt, &tokenizer, None, "^").unwrap();
+        assert_eq!((begun("ab").ids, begun("").ids), (vec![94, 97, 98], vec![94]));
+        assert!(Prompt::new("ab", &tokenizer, None, "<s>").unwrap_err().message().contains("`data.bos = "));
     }
 }

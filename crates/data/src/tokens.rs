@@ -72,6 +72,8 @@ impl Record {
 #[derive(Clone)]
 pub struct TokenFile {
     content: Arc<Content>,
+    /// The token that every text begins with (`data.bos`).
+    bos: Option<u32>,
 }
 
 struct Content {
@@ -133,7 +135,8 @@ impl TokenFile {
             records.extend_from_slice(&record.to_bytes());
         }
         let (tokens, documents, names) = (Store::Owned(tokens), Store::Owned(records), Store::Owned(names));
-        Self { content: Arc::new(Content { tokens, wide: true, lengths: Lengths::One, documents, names }) }
+        let content = Content { tokens, wide: true, lengths: Lengths::One, documents, names };
+        Self { content: Arc::new(content), bos: None }
     }
 
     /// Maps the files of a split.
@@ -153,10 +156,22 @@ impl TokenFile {
             documents: Store::open(&paths.documents)?,
             names: Store::open(&paths.names)?,
         };
-        let file = Self { content: Arc::new(content) };
+        let file = Self { content: Arc::new(content), bos: None };
         file.check()
             .map_err(|what| Error::failed(format!("`{}` is damaged: {what}", paths.tokens.display())))?;
         Ok(file)
+    }
+
+    /// The same, whose texts begin with this token.
+    pub(crate) fn with_bos(self, bos: Option<u32>) -> Self {
+        Self { bos, ..self }
+    }
+
+    /// Begins each row of `length` tokens, which a model reads as a text of its own, with the token that texts begin with.
+    pub fn begin(&self, rows: &mut [u32], length: usize) {
+        if let Some(bos) = self.bos {
+            rows.iter_mut().step_by(length.max(1)).for_each(|first| *first = bos);
+        }
     }
 
     fn check(&self) -> Result<(), &'static str> {

@@ -1,7 +1,6 @@
 //! Training a byte-level BPE tokenizer.
 
-use crate::corpus::Corpus;
-use crate::documents::{self, Event};
+use crate::documents::{Documents, Event};
 use crate::split::Split;
 use crate::split_rule::SplitRule;
 use crate::tokenizer::Tokenizer;
@@ -23,9 +22,8 @@ use tokenizers::{NormalizerWrapper, PostProcessorWrapper, TokenizerBuilder};
 /// # Errors
 /// The text cannot be read or is no UTF-8, or has too few different words for `vocab_size` entries.
 pub(crate) fn train(
-    corpus: &Corpus,
+    documents: &Documents<'_>,
     rule: &SplitRule,
-    text_field: &str,
     vocab_size: usize,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Tokenizer> {
@@ -37,7 +35,7 @@ pub(crate) fn train(
     let json = thread::scope(|scope| {
         let train = || train_on(receiver.into_iter(), vocab_size);
         let trainer = scope.spawn(move || threads.install(train));
-        let sent = send(corpus, rule, text_field, sender, progress);
+        let sent = send(documents, rule, sender, progress);
         let trained =
             trainer.join().map_err(|_| Error::failed("training the tokenizer stopped unexpectedly"))?;
         // Where both failed, the sender only noticed that the trainer had.
@@ -55,14 +53,13 @@ pub(crate) fn train(
 
 /// Sends the pieces of the training documents to the trainer.
 fn send(
-    corpus: &Corpus,
+    documents: &Documents<'_>,
     rule: &SplitRule,
-    text_field: &str,
     sender: SyncSender<String>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     let mut done = 0;
-    let sent = documents::visit(corpus, rule, text_field, Some(Split::Train), &mut |event| {
+    let sent = documents.visit(rule, Some(Split::Train), &mut |event| {
         match event {
             Event::Piece { name, start, bytes, .. } => {
                 let text = text(name, start, bytes)?.to_owned();
@@ -78,7 +75,7 @@ fn send(
     });
     // The trainer goes on to its merges when no more text can come.
     drop(sender);
-    sent
+    sent.map(|_| ())
 }
 
 fn train_on(texts: impl Iterator<Item = String> + Send, vocab_size: usize) -> Result<String> {
@@ -122,8 +119,9 @@ mod tests {
         for (index, text) in texts.iter().enumerate() {
             std::fs::write(folder.path().join(format!("{index}.txt")), text).unwrap();
         }
-        let corpus = crate::corpus::find(folder.path().to_str().unwrap(), "data.corpus")?;
-        train(&corpus, &SplitRule::ByName { test: 0, valid: 0 }, "text", vocab_size, &mut |_| ())
+        let config = crate::DataConfig::new(folder.path().to_str().unwrap());
+        let corpus = crate::corpus::find(&config, "data.corpus")?;
+        train(&Documents { corpus: &corpus, config: &config }, &SplitRule::Named, vocab_size, &mut |_| ())
     }
 
     #[test]

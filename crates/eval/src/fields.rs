@@ -13,7 +13,7 @@ pub(crate) const BLOCK_KEYS: [&str; 7] =
 pub(crate) const EXACT: &str = "exact";
 
 /// The columns before those of protocols.
-pub(crate) const FIRST: [(&str, ColumnType, &str); 16] = [
+pub(crate) const FIRST: [(&str, ColumnType, &str); 17] = [
     ("run", Text, "name of the run, as its config has it"),
     ("seed", Whole, "seed of the run"),
     ("encoding", Text, "kind of the encoding"),
@@ -36,17 +36,23 @@ pub(crate) const FIRST: [(&str, ColumnType, &str); 16] = [
     ),
     ("step", Whole, "training step of the checkpoint, counted through all stages"),
     ("stage", Whole, "stage of the checkpoint: 0 is `[train]`"),
+    ("bos", Text, "the token that every text began with (`data.bos`); empty for none"),
     ("train_length", Whole, "L: tokens of a training sequence of the first stage"),
     ("length", Whole, "tokens of context"),
 ];
 
 /// The columns between those of protocols and those of metrics.
-pub(crate) const COUNTS: [(&str, ColumnType, &str); 5] = [
+pub(crate) const COUNTS: [(&str, ColumnType, &str); 6] = [
     ("exact", Boolean, "`window_baseline`: whether every target had a reading of its own"),
     ("tokens", Whole, "scored tokens"),
     ("documents", Whole, "documents with a scored token"),
     ("skipped_documents", Whole, "documents too short for a window"),
     ("bytes", Whole, "bytes of text of the scored tokens"),
+    (
+        "unknown_tokens",
+        Whole,
+        "scored tokens that stand for text which the tokenizer does not know; empty for none",
+    ),
 ];
 
 /// The columns after those of metrics.

@@ -62,7 +62,7 @@ pub use row::{ReferenceDifference, ResultRow, Settings};
 pub use sample::Sample;
 pub use scorer::Scorer;
 pub use select::{Selection, check, select};
-pub use source::Source;
+pub use source::{Source, notes_of_other_texts};
 pub use statistics::{Mean, paired_difference};
 pub use text::Text;
 pub use token_log::TokenLog;

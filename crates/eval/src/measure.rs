@@ -7,7 +7,7 @@ use crate::metrics::chance::{CHANCE, share_of_most_frequent};
 use crate::metrics::{DocumentSums, PositionTally, Score, Values};
 use crate::parts::Parts;
 use crate::plan::{Plan, WINDOW_BASELINE, Window, truncate};
-use crate::row::{FORMAT, ResultRow, Settings};
+use crate::row::{FORMAT, ResultRow};
 use crate::scorer::{Scorer, batches};
 use crate::source::Source;
 use crate::text::{Material, Text};
@@ -135,6 +135,7 @@ pub fn evaluate(
                 show(Progress { done, total })
             })?;
             measure(&mut row, evaluation, task, &scorer, &scores)?;
+            row.unknown_tokens = source.unknown_token().map_or(0, |id| scored(task, id));
             let seen =
                 seen.get_or_init(|| bigram::last_seen_in(&task.text, &plans, evaluation.block.train_length));
             row.bigrams = seen.as_ref().map(|seen| bigram::split(&task.plan, &scores, seen));
@@ -278,13 +279,14 @@ fn blank(
         checkpoint: subject.checkpoint.to_owned(),
         step: subject.step,
         stage: subject.stage,
-        settings: Settings { corpus_hash: source.hash.clone(), ..settings },
+        settings: source.settings(settings),
         corpus: Some(source.name.clone()),
         text_hash: source.text_hash.clone(),
         tokens: 0,
         documents: 0,
         skipped_documents: 0,
         bytes: 0,
+        unknown_tokens: 0,
         values: Values::default(),
         bigrams: None,
         positions: None,
@@ -295,6 +297,12 @@ fn blank(
         threads: subject.threads,
         version: VERSION.to_owned(),
     }
+}
+
+/// How many of the scored tokens are this one.
+fn scored(task: &Measurement, id: u32) -> u64 {
+    let read = |window: &Window| task.text.read(window.document, window.first..window.end);
+    task.plan.windows.iter().flat_map(read).filter(|token| *token == id).count() as u64
 }
 
 /// Fills in what was measured.

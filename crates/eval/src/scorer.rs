@@ -77,7 +77,8 @@ impl Scorer<'_> {
         let read = |range: fn(&Window) -> Range<usize>| -> Vec<u32> {
             windows.iter().flat_map(|window| self.text.read(window.document, range(window))).collect()
         };
-        let inputs = read(|window| window.start..window.end - 1);
+        let mut inputs = read(|window| window.start..window.end - 1);
+        self.text.begin(&mut inputs, length);
         let expected = read(|window| window.first..window.end);
         let positions = reading.layout().positions(length);
         let pass = Pass {

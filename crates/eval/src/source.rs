@@ -1,8 +1,10 @@
 //! Where the documents of a measurement come from.
 
+use crate::evaluation::Evaluation;
+use crate::row::Settings;
 use crate::text::Text;
 use longwave_core::{Error, Result};
-use longwave_data::{Dataset, OtherText, Split, TokenFile};
+use longwave_data::{Dataset, Note, OtherText, Split, TokenFile};
 
 /// Where documents come from: a split of the run's corpus, other text, or a task.
 #[derive(Clone, Debug)]
@@ -16,6 +18,26 @@ pub struct Source<'a> {
     pub hash: Option<String>,
     /// Identifies the text whoever reads it, see [`Dataset::text_hash`].
     pub text_hash: Option<String>,
+    /// How the text was read.
+    pub notes: Vec<Note>,
+}
+
+/// How the other texts that evaluations read were read, each text once.
+///
+/// # Errors
+/// As [`Source::open`].
+pub fn notes_of_other_texts(dataset: &Dataset, evaluations: &[Evaluation]) -> Result<Vec<Note>> {
+    let mut notes: Vec<Note> = Vec::new();
+    for evaluation in evaluations.iter().filter(|evaluation| evaluation.block.corpus.is_some()) {
+        let source = evaluation.block.source(dataset)?;
+        for Note { label, text } in &source.notes {
+            let note = Note { label: *label, text: format!("{}: {text}", source.name) };
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    Ok(notes)
 }
 
 impl<'a> Source<'a> {
@@ -29,14 +51,22 @@ impl<'a> Source<'a> {
                 dataset.check_text()?;
                 let text_hash = dataset.text_hash(split).map(str::to_owned);
                 let (tokens, name) = (dataset.tokens(split).clone(), dataset.name());
-                Self { dataset, tokens, split, name, hash: None, text_hash }
+                let notes = dataset.notes().to_vec();
+                Self { dataset, tokens, split, name, hash: None, text_hash, notes }
             }
             Some(corpus) => {
-                let OtherText { tokens, content_hash, text_hash } = dataset.other_text(corpus, split)?;
+                let OtherText { tokens, content_hash, text_hash, notes } =
+                    dataset.other_text(corpus, split)?;
                 let (name, hash) = (corpus.to_owned(), Some(content_hash));
-                Self { dataset, tokens, split, name, hash, text_hash }
+                Self { dataset, tokens, split, name, hash, text_hash, notes }
             }
         })
+    }
+
+    /// The settings of a block, for the text that is read.
+    pub fn settings(&self, settings: Settings) -> Settings {
+        let bos = Some(self.dataset.bos().to_owned()).filter(|bos| !bos.is_empty());
+        Settings { corpus_hash: self.hash.clone(), bos, ..settings }
     }
 
     /// Whether the run's task can be asked here.
@@ -47,6 +77,11 @@ impl<'a> Source<'a> {
     /// Whether this is other text than what the run was trained on.
     pub fn is_other_text(&self) -> bool {
         self.hash.is_some()
+    }
+
+    /// The token that stands for what the tokenizer does not know.
+    pub fn unknown_token(&self) -> Option<u32> {
+        self.dataset.tokenizer().unknown()
     }
 
     /// The documents as they are.

@@ -110,6 +110,11 @@ impl Text {
         }
     }
 
+    /// Begins each row of `length` tokens, which the model reads as a text of its own, with the token that texts begin with.
+    pub fn begin(&self, rows: &mut [u32], length: usize) {
+        self.tokens.begin(rows, length);
+    }
+
     /// Bytes that tokens of a document stand for; 0 where they are no text as written.
     ///
     /// # Panics

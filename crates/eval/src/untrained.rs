@@ -1,8 +1,9 @@
 //! Warns when a table of distances ends past every training text.
 //!
-//! Encodings such as `shaw` have a vector for each distance up to a largest one, which all pairs further apart share. Where no text
-//! that is trained on reaches that distance, the shared vector stays as it was drawn, and longer texts are read with it. With
-//! L = 64, five seeds of `shaw` had a perplexity of 29.1 at 8L with `p_max = 64`, and 15.0 with `p_max = 32` (`experiments/every-encoding.md`).
+//! Encodings such as `shaw` and `t5` have an entry for each distance or bucket of distances up to a last one, which all pairs
+//! further apart share. Where no text that is trained on reaches it, the entries past L stay as they were drawn, and longer texts
+//! are read with them. With L = 64, five seeds of `shaw` had a perplexity of 29.1 at 8L with `p_max = 64`, and 15.0 with
+//! `p_max = 32` (`experiments/every-encoding.md`).
 
 use longwave_train::RunConfig;
 
@@ -13,13 +14,13 @@ pub fn of_tables(run: &RunConfig) -> Vec<String> {
         return Vec::new();
     }
     let longest = trained.map(|train| train.length).max().unwrap_or_default() + run.position.memory();
-    let untrained =
-        run.position.shared_from("position").into_iter().filter(|(_, distance)| *distance >= longest);
+    let untrained = run.position.farthest_entries("position", run.train.length).into_iter();
     let warning = |(key, distance): (String, usize)| {
         format!(
-            "`{key}` is too large for texts of {longest} tokens: pairs {distance} tokens and more apart share a vector that \
-             training never reads, and longer texts are read with it; half of `train.length` is safe"
+            "`{key}` is too large for texts of {longest} tokens: the last entry of its table is read from {distance} tokens apart \
+             on, which training never reaches, and longer texts are read with entries that nothing trained; half of \
+             `train.length` is safe"
         )
     };
-    untrained.map(warning).collect()
+    untrained.filter(|(_, distance)| *distance >= longest).map(warning).collect()
 }

@@ -1,7 +1,7 @@
 //! A whole config: what is trained, and how it is evaluated.
 
 use crate::paths;
-use longwave_core::config::{read, set, take_tables};
+use longwave_core::config::{BACKSLASH, read, set, take_tables};
 use longwave_core::{Error, Result, file};
 use longwave_eval::{EvaluateConfig, Evaluation, Protocol, untrained, windows};
 use longwave_train::RunConfig;
@@ -158,9 +158,19 @@ fn corpus_of(document: &Table) -> Option<&str> {
 /// It is no TOML.
 pub fn parse(text: &str, name: &str) -> Result<Table> {
     text.parse().map_err(|error: toml::de::Error| {
-        Error::usage(format!("{name} is no TOML: {}", error.to_string().trim_end()))
-            .hint("`longwave init` shows configs to begin with")
+        let hint =
+            if is_escape(text, &error) { BACKSLASH } else { "`longwave init` shows configs to begin with" };
+        Error::usage(format!("{name} is no TOML: {}", error.to_string().trim_end())).hint(hint)
     })
+}
+
+/// Whether what is no TOML stands on a line with a backslash between double quotes, as a path of Windows does.
+fn is_escape(text: &str, error: &toml::de::Error) -> bool {
+    let start = error.span().map_or(0, |span| span.start.min(text.len()));
+    let before = text.get(..start).unwrap_or_default();
+    let line = &text[before.rfind('\n').map_or(0, |end| end + 1)..];
+    let line = line.lines().next().unwrap_or_default();
+    line.split('"').skip(1).step_by(2).any(|quoted| quoted.contains('\\'))
 }
 
 #[cfg(test)]
@@ -290,13 +300,47 @@ mod tests {
     fn a_table_that_training_does_not_reach_is_named() {
         let message = warnings_of("{ kind = 'shaw', p_max = 128 }", "", "'direct'").remove(0);
         assert!(
-            message.starts_with("`position.p_max` is too large for texts of 128 tokens: pairs 128 tokens"),
+            message.starts_with(
+                "`position.p_max` is too large for texts of 128 tokens: the last entry of its table is read from 128 tokens"
+            ),
             "{message}"
         );
         let stack = "{ kind = 'mixed', layers = ['none', { kind = 'deberta', span = 512 }] }";
         let message = warnings_of(stack, "", "'direct'").remove(0);
         assert!(message.starts_with("`position.layers[1].span` is too large"), "{message}");
-        for position in ["{ kind = 'shaw', p_max = 127 }", "{ kind = 'deberta', span = 'L' }", "'rope'"] {
+        // Of 32 buckets the last begins above 16 (M/16)^(15/16): 126.3 for M = 145, 127.2 for M = 146. A count at distance n is below
+        // n + 1, and the last of 130 vectors is read above 128.
+        for (position, key) in [
+            ("{ kind = 't5', max_distance = 146 }", "position.max_distance"),
+            ("{ kind = 't5', max_distance = '2L' }", "position.max_distance"),
+            (
+                "{ kind = 'tupe', relative = 't5', max_distance = 148, table_size = '4L' }",
+                "position.max_distance",
+            ),
+            ("{ kind = 'cope', npos = 130 }", "position.npos"),
+            ("{ kind = 'causal_conv', kernel = 129 }", "position.kernel"),
+            ("['rope', { kind = 'cope', npos = 130 }]", "position[1].npos"),
+            (
+                "{ kind = 'mixed', layers = ['none', { kind = 'shaw', p_max = 128, window = 129 }] }",
+                "position.layers[1].p_max",
+            ),
+        ] {
+            let warnings = warnings_of(position, "", "'direct'");
+            assert!(
+                matches!(&warnings[..], [one] if one.starts_with(&format!("`{key}` is too large"))),
+                "{warnings:?}"
+            );
+        }
+        for position in [
+            "{ kind = 'shaw', p_max = 127 }",
+            "{ kind = 'deberta', span = 'L' }",
+            "{ kind = 't5', max_distance = 145 }",
+            "{ kind = 'tupe', max_distance = '2L', table_size = '4L' }",
+            "{ kind = 'cope', npos = 129 }",
+            "{ kind = 'causal_conv', kernel = 128 }",
+            "{ kind = 'mixed', layers = ['none', { kind = 'shaw', p_max = 128, window = 128 }] }",
+            "'rope'",
+        ] {
             assert_eq!(warnings_of(position, "", "'direct'"), [""; 0], "{position}");
         }
         let stage = "[[stage]]\nlength = 256\nsteps = 3";

@@ -4,16 +4,19 @@ use crate::config::Config;
 use crate::data::open_data;
 use crate::machine::Machine;
 use crate::observer::{Event, Observer, Overview};
+use crate::reading::{obstacles, undrawn_first};
 use crate::trained_run::TrainedRun;
 use burn::module::Module;
+use burn::tensor::Device;
 use longwave_core::{Error, Result};
-use longwave_data::Dataset;
-use longwave_eval::{Evaluation, ResultRow};
+use longwave_data::{Dataset, Note};
+use longwave_eval::{Evaluation, ResultRow, notes_of_other_texts};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
+use longwave_position::Reading;
 use longwave_train::batch::TrainBatch;
 use longwave_train::run::CheckpointId;
-use longwave_train::trainer::{self, open_folder};
+use longwave_train::trainer::{self, open_folder, validation_off};
 use longwave_train::{
     Outcome, Run, RunConfig, Start, Trainer, fresh_model, memory_check, reading_after, restore,
 };
@@ -33,6 +36,7 @@ pub struct Experiment<'a> {
     pub resolved: Resolved,
     config: Config,
     evaluations: Vec<Evaluation>,
+    notes: Vec<Note>,
     start: Start,
     /// Fresh weights, whose gradients are tracked.
     model: Gpt,
@@ -75,18 +79,14 @@ impl<'a> Experiment<'a> {
         let resolved = config.run.model.resolve(vocab_size, config.run.train.length)?;
         memory_check::check(&config.run, vocab_size, &machine.device)?;
         let (run, start) = Run::prepare(folder, config.run.clone(), dataset.content_hash(), resume)?;
+        // A run that goes on keeps the steps that its schedule was made for.
+        let config = Config { run: run.config.clone(), ..config };
         let mut model = fresh_model(&run.config, &resolved, &machine.device.clone().autodiff())?;
         model.position.set_digits(|| dataset.tokenizer().digits())?;
         let evaluations = config.evaluations()?;
-        for stage in 0..=run.config.last_stage() {
-            let read = read_in(&run.config, stage, &evaluations)?;
-            if !read.is_empty() {
-                let reading = reading_after(&run.config, &model.position, stage)?;
-                longwave_eval::check(&reading, &resolved, &dataset, &read)?;
-            }
-        }
-        check_first_batches(&run.config, &dataset)?;
-        Ok(Self { machine, run, dataset, resolved, config, evaluations, start, model })
+        check_texts(&run.config, &model.position, &resolved, &dataset, &evaluations)?;
+        let notes = [dataset.notes(), &notes_of_other_texts(&dataset, &evaluations)?].concat();
+        Ok(Self { machine, run, dataset, resolved, config, evaluations, notes, start, model })
     }
 
     /// What is about to be trained, and what it takes.
@@ -96,8 +96,8 @@ impl<'a> Experiment<'a> {
         let stages = (0..=config.last_stage()).map(|stage| config.stage(stage));
         let bytes = stages.map(|train| of(train.micro_batch(), train.length).training_bytes);
         let size = Size { training_bytes: bytes.max().unwrap_or(0), ..of(1, config.train.length) };
-        let Self { machine, run, dataset, resolved, .. } = self;
-        Overview { machine, run, dataset, resolved, size }
+        let Self { machine, run, dataset, notes, resolved, .. } = self;
+        Overview { machine, run, dataset, notes, resolved, size }
     }
 
     /// Trains to the last step of the last stage; a run that was trained before is loaded.
@@ -107,22 +107,21 @@ impl<'a> Experiment<'a> {
     /// checkpoint.
     pub fn train(self, observer: &mut dyn Observer) -> Result<TrainedRun<'a>> {
         observer.event(Event::Ready(self.overview()));
-        // The folder of a new run must have its config before anything else.
-        let is_new = !self.run.folder.join("config.toml").exists();
-        let _lock = if is_new {
-            open_folder(&self.run, &self.config.to_table()?, &self.dataset)?;
-            self.run.lock()?
-        } else {
-            let lock = self.run.lock()?;
-            open_folder(&self.run, &self.config.to_table()?, &self.dataset)?;
-            lock
-        };
+        let document = self.config.to_table()?;
         let Self { machine, run, dataset, resolved, start, model, .. } = self;
+        // The folder of a new run must have its config before anything else.
+        let is_new = !run.folder.join("config.toml").exists();
+        if is_new {
+            open_folder(&run, &document, &dataset)?;
+        }
+        let _lock = run.lock()?;
         let checkpoint = CheckpointId::Last.name().into_owned();
-        let from = match start {
-            Start::Fresh => None,
-            Start::Resume(saved) => Some(saved),
+        let (from, how) = match start {
+            Start::Fresh => (None, None),
+            Start::Resume(saved) => (Some(saved), None),
+            Start::Longer(saved, how) => (Some(saved), Some(how)),
             Start::Finished(saved) => {
+                open_folder(&run, &document, &dataset)?;
                 observer.event(Event::AlreadyTrained(&run));
                 let model = restore(&run.config, model, &machine.device, &saved)?.valid();
                 let (step, stage) = (saved.meta.step, saved.meta.stage());
@@ -136,19 +135,75 @@ impl<'a> Experiment<'a> {
                     step,
                     stage,
                     warning: None,
+                    out: None,
                 });
             }
         };
         if let Some(saved) = &from {
-            observer.event(Event::Resumed { step: saved.meta.step, instead_of: &saved.instead_of });
+            let (step, how) = (saved.meta.step, how.as_deref());
+            observer.event(Event::Resumed { step, how, instead_of: &saved.instead_of });
         }
         let mut trainer = Trainer::new(&run, &dataset, model, &machine.device, from.as_deref())?;
         drop(from);
+        if !is_new {
+            trainer.take_over()?;
+            open_folder(&run, &document, &dataset)?;
+        }
         train(&mut trainer, &run, observer)?;
         let (step, model) = (trainer.step(), trainer.into_model());
         let stage = run.config.last_stage();
-        Ok(TrainedRun { machine, run, dataset, resolved, model, checkpoint, step, stage, warning: None })
+        Ok(TrainedRun {
+            machine,
+            run,
+            dataset,
+            resolved,
+            model,
+            checkpoint,
+            step,
+            stage,
+            warning: None,
+            out: None,
+        })
     }
+}
+
+/// Opens the data of a config and checks everything that [`Experiment::open`] does but the run's folder and device, without
+/// a drawn weight. Gives what is allowed and most likely a mistake, a sentence each.
+///
+/// # Errors
+/// As [`Experiment::open`].
+pub fn check(config: &Config, observer: &mut dyn Observer) -> Result<Vec<String>> {
+    let (run, device) = (&config.run, Device::flex());
+    // What needs no text comes first: it is found at once.
+    memory_check::check(run, run.data.vocab_size().unwrap_or(1), &device)?;
+    if let Some(obstacle) = obstacles(config)?.into_iter().flatten().flatten().next() {
+        return Err(obstacle.error);
+    }
+    let dataset = open_data(&run.data, observer)?;
+    let vocab_size = dataset.tokenizer().vocab_size();
+    memory_check::check(run, vocab_size, &device)?;
+    let (mut fresh, resolved) = undrawn_first(run, vocab_size)?;
+    fresh.set_digits(|| dataset.tokenizer().digits())?;
+    check_texts(run, &fresh, &resolved, &dataset, &config.evaluations()?)?;
+    Ok(validation_off(run, &dataset).into_iter().collect())
+}
+
+/// Checks that the text is enough for every evaluation and every stage.
+fn check_texts(
+    config: &RunConfig,
+    fresh: &Reading,
+    resolved: &Resolved,
+    dataset: &Dataset,
+    evaluations: &[Evaluation],
+) -> Result<()> {
+    for stage in 0..=config.last_stage() {
+        let read = read_in(config, stage, evaluations)?;
+        if !read.is_empty() {
+            let reading = reading_after(config, fresh, stage)?;
+            longwave_eval::check(&reading, resolved, dataset, &read)?;
+        }
+    }
+    check_first_batches(config, dataset)
 }
 
 /// The evaluations that read a checkpoint of a stage: all that of the last one, and those that read steps kept in it.

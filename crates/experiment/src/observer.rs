@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use longwave_core::Error;
-use longwave_data::Dataset;
+use longwave_data::{Dataset, Note};
 use longwave_eval::Selection;
 use longwave_eval::measure::Progress;
 use longwave_model::Size;
@@ -23,6 +23,8 @@ pub enum Event<'a> {
     Resumed {
         /// Steps done.
         step: u64,
+        /// Where the run has other steps than before: what becomes of its schedule, in a sentence.
+        how: Option<&'a str>,
         /// Newer checkpoints that are damaged, and why.
         instead_of: &'a [Error],
     },
@@ -59,6 +61,8 @@ pub struct Overview<'a> {
     pub run: &'a Run,
     /// The corpus or the task.
     pub dataset: &'a Dataset,
+    /// How the text was read, and that of evaluations.
+    pub notes: &'a [Note],
     /// The model's sizes.
     pub resolved: &'a Resolved,
     /// The size of the model, and the bytes that training takes in its largest stage.

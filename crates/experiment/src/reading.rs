@@ -5,6 +5,7 @@ use burn::tensor::Device;
 use longwave_core::Result;
 use longwave_eval::Obstacle;
 use longwave_model::complex_weights::WeightKind;
+use longwave_model::config::Resolved;
 use longwave_position::{Dimensions, Init, Reading};
 use longwave_train::{RunConfig, memory_check, reading_after};
 
@@ -14,22 +15,29 @@ use longwave_train::{RunConfig, memory_check, reading_after};
 /// # Errors
 /// The encoding does not fit the model's sizes or its parts, or the extension of a stage does not apply.
 pub fn reading_of(config: &RunConfig) -> Result<(Reading, Dimensions)> {
-    built(config, &Init::new(config.seed, &Device::flex()))
+    let (fresh, resolved) = first(config, &Init::new(config.seed, &Device::flex()), 1)?;
+    Ok((reading_after(config, &fresh, config.last_stage())?, resolved.dimensions))
 }
 
 /// The same with parameters that have shapes and no numbers yet: enough to check a config, whatever its sizes.
 fn undrawn(config: &RunConfig) -> Result<Reading> {
-    built(config, &Init::counting(&Device::flex())).map(|(reading, _)| reading)
+    let (fresh, _) = undrawn_first(config, 1)?;
+    reading_after(config, &fresh, config.last_stage())
 }
 
-fn built(config: &RunConfig, init: &Init) -> Result<(Reading, Dimensions)> {
-    let resolved = config.model.resolve(1, config.train.length)?;
+/// How the model reads before its first stage, with parameters that have no numbers yet.
+pub(crate) fn undrawn_first(config: &RunConfig, vocab_size: usize) -> Result<(Reading, Resolved)> {
+    first(config, &Init::counting(&Device::flex()), vocab_size)
+}
+
+fn first(config: &RunConfig, init: &Init, vocab_size: usize) -> Result<(Reading, Resolved)> {
+    let resolved = config.model.resolve(vocab_size, config.train.length)?;
     let fresh = config
         .position
         .build("position", &resolved.dimensions, init, resolved.log_n())?
         .with_attention(config.model.attention)?;
     resolved.check_weight_kind(WeightKind::of(fresh.capabilities().complex_hidden))?;
-    Ok((reading_after(config, &fresh, config.last_stage())?, resolved.dimensions))
+    Ok((fresh, resolved))
 }
 
 /// What a config's evaluations ask for that does not apply to its model, block by block; `None` for a model that does not

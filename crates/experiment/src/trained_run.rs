@@ -4,16 +4,18 @@ use crate::found_run::FoundRun;
 use crate::machine::Machine;
 use crate::observer::{Event, Observer};
 use longwave_core::config::read;
+use longwave_core::file::{existing_folder, holds_leftovers_only, make_folders};
 use longwave_core::{Error, Result};
-use longwave_data::Dataset;
+use longwave_data::{Dataset, Note};
 use longwave_eval::measure::Progress;
 use longwave_eval::memory_check::Need;
-use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, row, select};
+use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, notes_of_other_texts, row, select};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_train::run::{CheckpointId, remove_leftovers};
 use longwave_train::{Run, restored_model};
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 /// A run that has been trained, and may be measured.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub struct TrainedRun<'a> {
     pub(crate) stage: usize,
     /// What a reader of its numbers should know, in a sentence.
     pub(crate) warning: Option<String>,
+    /// The folder of its rows, where that is not the run's.
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// The rows of evaluations.
@@ -68,7 +72,38 @@ impl<'a> TrainedRun<'a> {
         let model = restored_model(&run.config, &resolved, &tokenizer, &machine.device, &saved)?;
         let (step, stage) = (saved.meta.step, saved.meta.stage());
         let checkpoint = id.name().into_owned();
-        Ok(Self { machine, run, dataset, resolved, model, checkpoint, step, stage, warning })
+        Ok(Self { machine, run, dataset, resolved, model, checkpoint, step, stage, warning, out: None })
+    }
+
+    /// The same run, whose rows are written into another folder: nothing in the run's own is changed. What was measured there
+    /// is not measured again.
+    ///
+    /// # Errors
+    /// The folder holds something else than rows of this run, or cannot be made.
+    pub fn writing_to(mut self, folder: &Path) -> Result<Self> {
+        let shown = folder.display();
+        let refused = |holds: String| {
+            Err(Error::usage(format!("`--out {shown}` {holds}")).hint("choose another folder with `--out`"))
+        };
+        let own = |path: &Path| path.canonicalize().ok();
+        if own(folder).is_some() && own(folder) == own(&self.run.folder) {
+            return Ok(self);
+        }
+        if folder.join("config.toml").exists() {
+            return refused("holds a run of its own".to_owned());
+        }
+        let rows = folder.join("results.jsonl");
+        if rows.exists() {
+            let is_other = |row: &ResultRow| row.config_hash != self.run.hash;
+            if let Some(other) = row::read_rows_left(&rows)?.into_iter().find(is_other) {
+                return refused(format!("holds rows of another run, `{}` of seed {}", other.run, other.seed));
+            }
+        } else if !folder.join("searches").is_dir() && !holds_leftovers_only(folder) {
+            return refused("is not empty and holds no rows of this run".to_owned());
+        }
+        make_folders(folder).map_err(|error| Error::io("make", folder, &error))?;
+        self.out = Some(folder.to_owned());
+        Ok(self)
     }
 
     /// Why its numbers are not those of a finished training, in a sentence; nothing where they are.
@@ -85,6 +120,14 @@ impl<'a> TrainedRun<'a> {
         let need = longwave_eval::check(&self.model.position, &self.resolved, &self.dataset, evaluations)?;
         let Size { parameters, .. } = Size::of(&self.model, &self.resolved, 1, 1);
         Ok(Need { weights: 4 * parameters as u64, ..need })
+    }
+
+    /// How the other texts that evaluations read were read.
+    ///
+    /// # Errors
+    /// Such a text cannot be read.
+    pub fn notes(&self, evaluations: &[Evaluation]) -> Result<Vec<Note>> {
+        notes_of_other_texts(&self.dataset, evaluations)
     }
 
     /// Measures what one `[[evaluate]]` block of TOML keys asks for; see [`evaluate`](Self::evaluate).
@@ -110,10 +153,16 @@ impl<'a> TrainedRun<'a> {
         mut tokens: Option<&mut TokenLog>,
         observer: &mut dyn Observer,
     ) -> Result<Measured> {
-        remove_leftovers(&self.run.folder);
-        let path = self.run.folder.join("results.jsonl");
-        let known = if path.exists() { row::read_rows_left(&path)? } else { Vec::new() };
-        let folder = &self.run.folder;
+        let folder = self.out.as_ref().unwrap_or(&self.run.folder);
+        remove_leftovers(folder);
+        let path = folder.join("results.jsonl");
+        existing_folder::check_writable(&path)?;
+        let rows_of = |path: &Path| if path.exists() { row::read_rows_left(path) } else { Ok(Vec::new()) };
+        let mut known = rows_of(&path)?;
+        let stored: HashSet<String> = known.iter().map(ResultRow::identity).collect::<Result<_>>()?;
+        if self.out.is_some() {
+            known.extend(rows_of(&self.run.folder.join("results.jsonl"))?);
+        }
         let mut store = |row: &ResultRow| row::write_rows(&path, std::slice::from_ref(row));
         let mut measured = Measured::default();
         for (evaluation, step) in self.readings(evaluations)? {
@@ -127,6 +176,9 @@ impl<'a> TrainedRun<'a> {
             let rows = evaluate(&subject, evaluation, &known, tokens.as_deref_mut(), &mut store, &mut show)?;
             measured.rows.extend(rows);
             measured.tried.extend(selection.tried);
+        }
+        if self.out.is_some() {
+            copy_rows(&path, &stored, &measured)?;
         }
         if path.exists() {
             row::record_count(&path)?;
@@ -232,4 +284,15 @@ fn report(
             .hint("the same command goes on where this one stopped (`train` with `--resume`)"));
     }
     Ok(())
+}
+
+/// Writes the rows that the run's own folder had already.
+fn copy_rows(path: &Path, stored: &HashSet<String>, measured: &Measured) -> Result<()> {
+    let mut missing = Vec::new();
+    for row in measured.tried.iter().chain(&measured.rows) {
+        if !stored.contains(&row.identity()?) {
+            missing.push(row.clone());
+        }
+    }
+    if missing.is_empty() { Ok(()) } else { row::write_rows(path, &missing) }
 }

@@ -4,14 +4,21 @@ use longwave_model::config::{FeedForwardKind, NormKind, QkNorm, Resolved};
 use longwave_position::encodings::{learned, rope};
 use longwave_position::reading::{AttentionKind, LogNKind};
 use longwave_position::{EncodingConfig, PositionConfig};
+use longwave_train::RunConfig;
 
 /// An architecture as `config.json` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
     /// `RMSNorm`, `SwiGLU`, `RoPE` (Touvron et al. 2023, arXiv:2302.13971).
     Llama,
+    /// Llama, its layers perhaps with a window (Jiang et al. 2023, arXiv:2310.06825). Only imported.
+    Mistral,
+    /// Llama with a bias in the projections of q, k and v (arXiv:2407.10671).
+    Qwen2,
     /// Llama with queries and keys normalised per head (arXiv:2505.09388).
     Qwen3,
+    /// Llama, some of whose layers have no rotation (`SmolLM3`; Yang et al. 2025, arXiv:2501.18795). Only imported.
+    SmolLm3,
     /// Llama with a feed-forward layer without a gate, here with GELU.
     Arcee,
     /// `LayerNorm`, GELU, `RoPE` on a share of the channels (Black et al. 2022, arXiv:2204.06745), its halves of a
@@ -25,14 +32,26 @@ pub enum Architecture {
 
 impl Architecture {
     /// All that have a `model_type`.
-    pub const ALL: [Self; 6] =
-        [Self::Llama, Self::Qwen3, Self::Arcee, Self::GptNeoX, Self::Gpt2, Self::Longwave];
+    pub const ALL: [Self; 9] = [
+        Self::Llama,
+        Self::Mistral,
+        Self::Qwen2,
+        Self::Qwen3,
+        Self::SmolLm3,
+        Self::Arcee,
+        Self::GptNeoX,
+        Self::Gpt2,
+        Self::Longwave,
+    ];
 
     /// `model_type`.
     pub fn model_type(self) -> &'static str {
         match self {
             Self::Llama => "llama",
+            Self::Mistral => "mistral",
+            Self::Qwen2 => "qwen2",
             Self::Qwen3 => "qwen3",
+            Self::SmolLm3 => "smollm3",
             Self::Arcee => "arcee",
             Self::GptNeoX => "gpt_neox",
             Self::Gpt2 => "gpt2",
@@ -44,11 +63,24 @@ impl Architecture {
     pub fn class(self) -> &'static str {
         match self {
             Self::Llama => "LlamaForCausalLM",
+            Self::Mistral => "MistralForCausalLM",
+            Self::Qwen2 => "Qwen2ForCausalLM",
             Self::Qwen3 => "Qwen3ForCausalLM",
+            Self::SmolLm3 => "SmolLM3ForCausalLM",
             Self::Arcee => "ArceeForCausalLM",
             Self::GptNeoX => "GPTNeoXForCausalLM",
             Self::Gpt2 => "GPT2LMHeadModel",
             Self::Longwave => "LongwaveForCausalLM",
+        }
+    }
+
+    /// The architecture of a run: the one that it was imported as, or else [`of`](Self::of).
+    pub fn of_run(config: &RunConfig, resolved: &Resolved) -> (Self, Option<String>) {
+        let kept = config.imported.as_ref().and_then(|imported| imported.config().ok().flatten());
+        let kind = kept.as_ref().and_then(|fields| fields.get("model_type")?.as_str());
+        match Self::ALL.into_iter().find(|architecture| Some(architecture.model_type()) == kind) {
+            Some(architecture) => (architecture, None),
+            None => Self::of(resolved, &config.position),
         }
     }
 
@@ -96,6 +128,7 @@ fn rotary(resolved: &Resolved, config: &rope::Config) -> (Architecture, Obstacle
         obstacles.extend([
             obstacle(model.feed_forward != FeedForwardKind::Gelu, "its `feed_forward` is `gelu`"),
             obstacle(model.qk_norm != QkNorm::None, "it has no `qk_norm`"),
+            no_bias(resolved),
         ]);
         return (Architecture::GptNeoX, obstacles);
     }
@@ -105,9 +138,14 @@ fn rotary(resolved: &Resolved, config: &rope::Config) -> (Architecture, Obstacle
     ));
     let swiglu = model.feed_forward == FeedForwardKind::Swiglu;
     match model.qk_norm {
+        QkNorm::None if swiglu && model.qkv_bias => (Architecture::Qwen2, obstacles),
         QkNorm::None if swiglu => (Architecture::Llama, obstacles),
-        QkNorm::None => (Architecture::Arcee, obstacles),
+        QkNorm::None => {
+            obstacles.push(no_bias(resolved));
+            (Architecture::Arcee, obstacles)
+        }
         QkNorm::Rms => {
+            obstacles.push(no_bias(resolved));
             let same = model.qk_norm_eps.to_bits() == model.norm_eps.to_bits();
             obstacles.push(obstacle(!swiglu, "its `feed_forward` is `swiglu`"));
             obstacles.push(obstacle(!same, "its `qk_norm_eps` is its `norm_eps`"));
@@ -128,12 +166,17 @@ fn gpt2(resolved: &Resolved, config: &learned::Config) -> Obstacles {
         obstacle(model.feed_forward != FeedForwardKind::Gelu, "its `feed_forward` is `gelu`"),
         obstacle(model.qk_norm != QkNorm::None, "it has no `qk_norm`"),
         obstacle(model.log_n != LogNKind::Off, "it has no `log_n`"),
+        no_bias(resolved),
         obstacle(
             config.past_table != learned::PastTable::Error,
             "it reads nothing past its table (`past_table = \"error\"`)",
         ),
     ]);
     obstacles
+}
+
+fn no_bias(resolved: &Resolved) -> Option<String> {
+    obstacle(resolved.config.qkv_bias, "it has no `qkv_bias` (or `swiglu` without `qk_norm`, as `qwen2`)")
 }
 
 /// As many key heads as query heads, which fill the width.

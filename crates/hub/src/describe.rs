@@ -1,13 +1,15 @@
 //! What the `config.json` of a folder says of a model, before its weights are read.
 
 use crate::architecture::Architecture;
-use crate::document::{from_elsewhere, one_text_a_batch, run_config};
+use crate::document::{from_elsewhere, imported, one_text_a_batch, run_config};
 use crate::fields;
+use crate::files::not_a_pointer;
+use crate::published::Scaled;
 use crate::run_block::{self, FORMAT, RUN_KEY, RunBlock};
 use longwave_core::config::{set, without_types};
 use longwave_core::{Error, Result, file};
 use longwave_model::config::Resolved;
-use longwave_train::{RunConfig, memory_check};
+use longwave_train::{FileScaling, RunConfig, memory_check};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -32,6 +34,7 @@ impl ConfigFile {
             .hint("name a folder with `config.json`, `model.safetensors` and `tokenizer.json`"));
         }
         let text = file::read_text(&path)?;
+        not_a_pointer(&path, text.as_bytes())?;
         let json: Map<String, Value> = serde_json::from_str(&text)
             .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", path.display())))?;
         let named = |error: Error| error.context(format!("`{}`", path.display()));
@@ -61,6 +64,8 @@ pub struct Description {
     pub parameters: u64,
     /// The memory that an import takes, in bytes: an estimate.
     pub import_bytes: u64,
+    /// How its file scales positions, where it does.
+    pub scaled: Option<Scaled>,
 }
 
 /// Reads the `config.json` of a folder alone: the weights and the tokenizer may still be missing. `assignments` change the
@@ -68,7 +73,7 @@ pub struct Description {
 ///
 /// # Errors
 /// The file is missing or damaged, or the model is none that ours computes exactly.
-pub fn describe(folder: &Path, assignments: &[String]) -> Result<Description> {
+pub fn describe(folder: &Path, scaling: FileScaling, assignments: &[String]) -> Result<Description> {
     let ConfigFile { path, json, block, described } = ConfigFile::read(folder)?;
     let named = |error: Error| error.context(format!("`{}`", path.display()));
     let architecture = described.as_ref().map_or(Architecture::Longwave, |described| described.architecture);
@@ -76,7 +81,10 @@ pub fn describe(folder: &Path, assignments: &[String]) -> Result<Description> {
     let elsewhere = block.is_none();
     let mut document = match (block, described) {
         (Some(block), _) => fields::table(&block.config)?,
-        (None, Some(described)) => from_elsewhere(folder, described, "").map_err(named)?,
+        (None, Some(described)) => {
+            let imported = imported(&json, &described, scaling, "");
+            from_elsewhere(folder, described, &imported).map_err(named)?
+        }
         (None, None) => return Err(named(no_block())),
     };
     for assignment in assignments {
@@ -86,12 +94,13 @@ pub fn describe(folder: &Path, assignments: &[String]) -> Result<Description> {
         one_text_a_batch(&mut document);
     }
     let config = run_config(&document)?;
+    let scaled = Scaled::of(&config)?;
     let resolved = config.model.resolve(vocab_size, config.train.length)?;
     let parameters = memory_check::parameters(&config, &resolved)?;
     let stored = ["torch_dtype", "dtype"].iter().find_map(|key| json.get(*key)?.as_str());
     let bytes = if stored == Some("float32") { 4 } else { 2 };
     let import_bytes = import_bytes(parameters.saturating_mul(bytes), parameters);
-    Ok(Description { architecture, config, resolved, parameters, import_bytes })
+    Ok(Description { architecture, config, resolved, parameters, import_bytes, scaled })
 }
 
 /// What an import takes: the file, and each number as it was read, as ours, in the model and in the checkpoint.

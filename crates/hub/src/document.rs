@@ -1,10 +1,10 @@
 //! The config of a run that an import makes, as a TOML document.
 
 use crate::fields;
+use crate::run_block::{CHECKSUM_KEY, RUN_KEY};
 use longwave_core::{Error, Result};
-use longwave_position::ExtensionConfig;
-use longwave_train::RunConfig;
-use serde_json::Value;
+use longwave_train::{FileScaling, Imported, RunConfig};
+use serde_json::{Map, Value};
 use std::path::Path;
 use toml::Table;
 
@@ -12,15 +12,40 @@ use toml::Table;
 const CORPUS: &str = "data/sotu";
 
 /// The config of a model whose identity is its weights.
-pub(crate) fn with_weights(mut document: Table, sha256: &str) -> Table {
-    document.insert("imported".to_owned(), sha256.into());
-    document
+pub(crate) fn with_weights(mut document: Table, imported: &Imported) -> Result<Table> {
+    let imported = toml::Value::try_from(imported)
+        .map_err(|error| Error::failed(format!("the import cannot be written as TOML: {error}")))?;
+    document.insert("imported".to_owned(), imported);
+    Ok(document)
+}
+
+/// What a run keeps of the file of a published model.
+pub(crate) fn imported(
+    json: &Map<String, Value>,
+    described: &fields::Described,
+    scaling: FileScaling,
+    sha256: &str,
+) -> Imported {
+    let mut json = json.clone();
+    for key in [RUN_KEY, CHECKSUM_KEY] {
+        json.remove(key);
+    }
+    Imported {
+        weights: sha256.to_owned(),
+        scaling: described.scaling().map(|_| scaling),
+        config: Some(Value::Object(json).to_string()),
+    }
 }
 
 /// The config of a model that was not trained here.
-pub(crate) fn from_elsewhere(folder: &Path, described: fields::Described, sha256: &str) -> Result<Table> {
-    let fields::Described { length, model, position, scaling, .. } = described;
-    let length = toml::Value::Integer(length as i64);
+pub(crate) fn from_elsewhere(
+    folder: &Path,
+    described: fields::Described,
+    imported: &Imported,
+) -> Result<Table> {
+    let scaling = imported.scaling.unwrap_or_default();
+    let length = toml::Value::Integer(described.train_length(scaling) as i64);
+    let fields::Described { model, position, rotary, .. } = described;
     let mut document = Table::new();
     document.insert("name".to_owned(), name_of(folder).into());
     document.insert("data".to_owned(), Table::from_iter([("corpus".to_owned(), CORPUS.into())]).into());
@@ -31,16 +56,14 @@ pub(crate) fn from_elsewhere(folder: &Path, described: fields::Described, sha256
     document.insert("train".to_owned(), train.into());
     let lengths = toml::Value::Array(vec![length]);
     let mut block = Table::from_iter([("lengths".to_owned(), lengths)]);
-    if let Some(scaling) = scaling {
-        // Checked here, beside the file's own keys.
-        let theirs = toml::Value::String(Value::Object(scaling).to_string());
-        let ours = ExtensionConfig::from_value(&theirs, "rope_parameters")?;
-        let ours = toml::Value::try_from(&ours)
+    if let Some(scaling) = rotary.and_then(|rotary| rotary.scaling).filter(|_| scaling == FileScaling::Added)
+    {
+        let ours = toml::Value::try_from(&scaling)
             .map_err(|error| Error::failed(format!("an extension cannot be written as TOML: {error}")))?;
         block.insert("extend".to_owned(), toml::Value::Array(vec!["direct".into(), ours]));
     }
     document.insert("evaluate".to_owned(), toml::Value::Array(vec![block.into()]));
-    Ok(with_weights(document, sha256))
+    with_weights(document, imported)
 }
 
 /// A name for a run out of the folder's.

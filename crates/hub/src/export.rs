@@ -40,7 +40,7 @@ pub fn export(
 ) -> Result<Exported> {
     file::check_new_folder(folder, &FILES, NEW)?;
     let Trained { config, resolved, model, meta, .. } = trained;
-    let (architecture, obstacle, written) = match Architecture::of(resolved, &config.position) {
+    let (architecture, obstacle, written) = match Architecture::of_run(config, resolved) {
         (architecture, Some(obstacle)) if scaling.is_some() => {
             return Err(no_scaling(architecture, &obstacle));
         }
@@ -68,18 +68,24 @@ pub fn export(
         weights_sha256: sha256_of(&bytes),
         scaling: scaling.cloned(),
     };
-    let mut described = fields::write(architecture, resolved, &config.position);
+    let mut described = fields::of_run(architecture, config, resolved)?;
     if let Some(written) = written.clone() {
         scaling::insert(&mut described, architecture, written);
     }
     run_block::insert(&mut described, &block)?;
     // The run's own file, byte for byte: it may say more than our tokenizer reads of it.
     let tokenizer = file::read_text(&run.join("tokenizer.json"))?;
-    let class = json!({
+    let longest = |key: &str| Some(described.get(key)?.as_f64()? as usize);
+    let longest = longest("max_position_embeddings").or_else(|| longest("n_positions"));
+    let mut class = json!({
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": false,
-        "model_max_length": written.as_ref().map_or(resolved.dimensions.train_length, |written| written.longest),
+        "model_max_length": longest.unwrap_or(resolved.dimensions.train_length),
     });
+    if !config.data.bos.is_empty() {
+        class["bos_token"] = config.data.bos.as_str().into();
+        class["add_bos_token"] = true.into();
+    }
     let [class, described] = [as_json(&class)?, as_json(&Value::Object(described))?];
     let contents: [&[u8]; 4] = [&bytes, tokenizer.as_bytes(), class.as_bytes(), described.as_bytes()];
     let files: Vec<_> = FILES.into_iter().zip(contents).collect();

@@ -1,8 +1,11 @@
 //! A folder in Hugging Face's layout -> a run.
 
 use crate::architecture::Architecture;
+use crate::bos;
 use crate::describe::{ConfigFile, import_bytes, no_block};
-use crate::document::{from_elsewhere, one_text_a_batch, run_config, with_weights};
+use crate::document::{from_elsewhere, imported, one_text_a_batch, run_config, with_weights};
+use crate::files::{WeightFiles, not_a_pointer};
+use crate::published::Scaled;
 use crate::run_block::{RUN_KEY, RunBlock};
 use crate::{fields, scaling, tensors, weights};
 use burn::tensor::Device;
@@ -14,13 +17,11 @@ use longwave_data::Tokenizer;
 use longwave_model::config::Resolved;
 use longwave_position::Dimensions;
 use longwave_position::extensions::rope_parameters::rope_type;
-use longwave_train::RunConfig;
 use longwave_train::checkpoint::{self, Meta, StageReading};
 use longwave_train::restore::{fresh_model, read_after};
 use longwave_train::run::{CheckpointId, checkpoint_path};
-use longwave_train::{memory_check, parameters};
+use longwave_train::{FileScaling, Imported, RunConfig, memory_check, parameters};
 use serde_json::{Map, Value};
-use std::fs;
 use std::path::{Path, PathBuf};
 use toml::Table;
 
@@ -44,30 +45,27 @@ pub struct Import {
     vocab_size: Option<usize>,
     stages: Vec<StageReading>,
     as_read: Table,
-    weights: Vec<u8>,
+    config: PathBuf,
+    weights: WeightFiles,
 }
 
-/// Reads `config.json` and the weights of a folder.
+/// Reads `config.json` and the weights of a folder. `scaling` is what a scaling of positions in its file is.
 ///
 /// # Errors
 /// A file is missing or damaged, or the model is none that ours computes exactly.
-pub fn import(folder: &Path) -> Result<Import> {
+pub fn import(folder: &Path, scaling: FileScaling) -> Result<Import> {
     let ConfigFile { path, json, block, described } = ConfigFile::read(folder)?;
     let named = |error: Error| error.context(format!("`{}`", path.display()));
-    let weights = read_weights(folder)?;
-    let sha256 = sha256_of(&weights);
+    let weights = WeightFiles::read(folder)?;
+    let sha256 = weights.sha256();
     let longwave = described.is_none();
     let architecture = described.as_ref().map_or(Architecture::Longwave, |described| described.architecture);
     let vocab_size = described.as_ref().map(|described| described.vocab_size);
     let own = block.as_ref().filter(|block| block.weights_sha256 == sha256);
-    let scaled = match (&block, &described) {
-        (Some(block), _) if block.scaling.is_some() => json.get("rope_parameters"),
-        (None, Some(fields::Described { scaling: Some(_), .. })) => {
-            json.get("rope_parameters").or_else(|| json.get("rope_scaling"))
-        }
-        _ => None,
-    };
-    let mut notes: Vec<String> = scaled.map(|scaled| scaled_note(&path, scaled)).into_iter().collect();
+    let mut notes = Vec::new();
+    if own.is_some_and(|block| block.scaling.is_some()) {
+        notes.push(exported_note(&path, json.get("rope_parameters")));
+    }
     if block.is_some() && own.is_none() {
         notes.push("its weights are not those that were exported: they are a model of their own".to_owned());
     }
@@ -81,8 +79,18 @@ pub fn import(folder: &Path) -> Result<Import> {
             agrees(&json, block, architecture).map_err(named)?;
             fields::table(&block.config)?
         }
-        (None, Some(block), None) => with_weights(fields::table(&block.config)?, &sha256),
-        (None, _, Some(described)) => from_elsewhere(folder, described, &sha256).map_err(named)?,
+        (None, Some(block), None) => {
+            let imported = Imported { weights: sha256, scaling: None, config: None };
+            with_weights(fields::table(&block.config)?, &imported)?
+        }
+        (None, _, Some(described)) => {
+            let imported = imported(&json, &described, scaling, &sha256);
+            let mut document = from_elsewhere(folder, described, &imported).map_err(named)?;
+            if let Some(bos) = bos::of_folder(folder)? {
+                set(&mut document, &format!("data.bos={}", toml::Value::String(bos)))?;
+            }
+            document
+        }
         (None, None, None) => {
             return Err(named(no_block()));
         }
@@ -92,6 +100,7 @@ pub fn import(folder: &Path) -> Result<Import> {
         document,
         architecture,
         run: own.map(|block| block.checkpoint.clone()),
+        config: path,
         notes,
         folder: folder.to_owned(),
         vocab_size,
@@ -100,28 +109,12 @@ pub fn import(folder: &Path) -> Result<Import> {
     })
 }
 
-fn read_weights(folder: &Path) -> Result<Vec<u8>> {
-    let path = folder.join("model.safetensors");
-    if !path.exists() && folder.join("model.safetensors.index.json").exists() {
-        return Err(Error::usage(format!("`{}` holds weights in several files", folder.display()))
-            .hint("save the model as one `model.safetensors`"));
-    }
-    if !path.exists() {
-        return Err(Error::usage(format!(
-            "`{}` holds no weights: it has no `model.safetensors`",
-            folder.display()
-        ))
-        .hint("name a folder with `config.json`, `model.safetensors` and `tokenizer.json`"));
-    }
-    fs::read(&path).map_err(|error| Error::io("read", &path, &error))
-}
-
 /// Holds the fields that other tools read against the run's config.
 fn agrees(json: &Map<String, Value>, block: &RunBlock, architecture: Architecture) -> Result<()> {
     let config = run_config(&fields::table(&block.config)?)?;
     let vocab_size = json.get("vocab_size").and_then(Value::as_u64).unwrap_or_default() as usize;
     let resolved = config.model.resolve(vocab_size, config.train.length)?;
-    let mut fields = fields::write(architecture, &resolved, &config.position);
+    let mut fields = fields::of_run(architecture, &config, &resolved)?;
     if architecture != Architecture::Longwave
         && let Ok(Some(written)) =
             scaling::of(&config, &resolved, &block.checkpoint.stages, block.scaling.as_ref())?
@@ -140,9 +133,9 @@ fn agrees(json: &Map<String, Value>, block: &RunBlock, architecture: Architectur
     Ok(())
 }
 
-/// What the fields for other programs say of positions, and how to read the model that way here.
-fn scaled_note(config: &Path, scaling: &Value) -> String {
-    let kind = scaling.as_object().and_then(rope_type).and_then(Value::as_str);
+/// What the fields for other programs say of the positions of a run of ours, and how to read the model that way here.
+fn exported_note(config: &Path, scaling: Option<&Value>) -> String {
+    let kind = scaling.and_then(Value::as_object).and_then(rope_type).and_then(Value::as_str);
     format!(
         "its file scales positions (`{}`): `direct` reads the model without that, `--extend {}` with it",
         kind.unwrap_or_default(),
@@ -166,6 +159,23 @@ impl Import {
         Ok(())
     }
 
+    /// How it will be read: what its file's scaling is, and the token that texts begin with.
+    ///
+    /// # Errors
+    /// The config is none.
+    pub fn reading_notes(&self) -> Result<Vec<String>> {
+        let config = run_config(&self.document)?;
+        let mut notes: Vec<String> =
+            Scaled::of(&config)?.map(|scaled| scaled.note(&self.config)).into_iter().collect();
+        if self.run.is_none() && !config.data.bos.is_empty() {
+            notes.push(format!(
+                "every text begins with `{}`, as its tokenizer's files ask (`data.bos`); `--set data.bos=` leaves it out",
+                config.data.bos
+            ));
+        }
+        Ok(notes)
+    }
+
     /// Writes a run's folder, or completes what was stopped there: checkpoint and tokenizer, and the config at last.
     ///
     /// # Errors
@@ -175,6 +185,7 @@ impl Import {
         file::check_new_folder(out, &FILES, NEW)?;
         let path = self.folder.join("tokenizer.json");
         let text = file::read_text(&path)?;
+        not_a_pointer(&path, text.as_bytes())?;
         let tokenizer = Tokenizer::load(&path)?;
         let hash = sha256_of(text.as_bytes());
         let expected = self.run.as_ref().and_then(|run| run.tokenizer.as_ref());
@@ -204,17 +215,16 @@ impl Import {
         self.check_size(&resolved, &config)?;
         let fresh = fresh_model(&config, &resolved, device)?;
         let fresh = read_after(&config, fresh, &self.stages)?;
-        let in_weights =
-            |error: Error| error.context(format!("`{}`", self.folder.join("model.safetensors").display()));
-        let theirs = tensors::from_bytes(&self.weights).map_err(in_weights)?;
+        let in_weights = |error: Error| error.context(format!("`{}`", self.weights.shown()));
+        let theirs = self.weights.tensors()?;
         let ours = if self.architecture == Architecture::Longwave {
             theirs
         } else {
             let pieces = weights::pieces(self.architecture, &resolved, &config.position);
             let (prefix, head) = weights::prefix_and_head(self.architecture);
             let theirs = tensors::with_prefix(theirs, prefix, head);
-            let tied_head = resolved.config.tied.then_some(head);
-            tensors::to_ours(theirs, &pieces, &parameters::list(&fresh), tied_head).map_err(in_weights)?
+            tensors::to_ours(theirs, &pieces, &parameters::list(&fresh), head, resolved.config.tied)
+                .map_err(in_weights)?
         };
         let model = tensors::into_model(fresh, ours, device).map_err(in_weights)?;
         let meta = match &self.run {
@@ -238,7 +248,7 @@ impl Import {
     /// Checks that the file of the weights can hold what the config asks for, before anything of that size is made. No form of
     /// a number takes less than a byte.
     fn check_size(&self, resolved: &Resolved, config: &RunConfig) -> Result<()> {
-        let bytes = self.weights.len() as u64;
+        let bytes = self.weights.bytes();
         let Dimensions { layers, width, heads, head_dim, .. } = resolved.dimensions;
         // Even to count the parameters of a million layers takes minutes: those of q are the least of a layer.
         let of_queries = product(&[layers, width, heads, head_dim]);
@@ -253,8 +263,7 @@ impl Import {
                 }
             };
         }
-        let weights = self.folder.join("model.safetensors");
-        let shown = weights.display();
+        let shown = self.weights.shown();
         Err(Error::failed(format!(
             "`config.json` asks for {numbers} numbers or more, and `{shown}` has only {bytes} bytes"
         ))

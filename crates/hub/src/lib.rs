@@ -9,18 +9,23 @@
 //! - [`fields`]: its `config.json`, read strictly.
 //! - [`weights`]: which tensor of ours is which of theirs.
 //! - [`tensors`]: the weights in `model.safetensors`.
-//! - `scaling`: the `rope_parameters` of a model that is extended.
+//! - `files`: where its weights lie, in one file or in several.
+//! - `bos`: the beginning-of-text token that its tokenizer's files ask for.
+//! - `scaling`: the `rope_parameters` of a model that is extended; `published`: those of one that is imported.
 //! - [`describe()`]: a folder's `config.json` alone.
 //! - [`export()`] and [`import()`]: folders.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod architecture;
+mod bos;
 mod describe;
 mod document;
 mod export;
 pub mod fields;
+mod files;
 mod import;
+mod published;
 mod run_block;
 mod scaling;
 pub mod tensors;
@@ -30,3 +35,4 @@ pub use architecture::Architecture;
 pub use describe::{Description, describe};
 pub use export::{Exported, export};
 pub use import::{Import, import};
+pub use published::Scaled;

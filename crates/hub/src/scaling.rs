@@ -4,10 +4,10 @@ use crate::architecture::Architecture;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_model::config::Resolved;
-use longwave_position::extensions::rope_parameters::{Written, written};
+use longwave_position::extensions::rope_parameters::{Written, rope_type, written};
 use longwave_position::{ExtensionConfig, Init, Lengths};
-use longwave_train::RunConfig;
 use longwave_train::checkpoint::StageReading;
+use longwave_train::{Imported, RunConfig};
 use serde_json::{Map, Value, json};
 
 /// The scaling that `config.json` says: what `--extend` asked for, or else the stage that scaled the model.
@@ -30,7 +30,14 @@ pub(crate) fn of(
                 .hint("leave `--extend` out, or export the end of `[train]` with `--checkpoint stage-0`")),
         };
     }
-    let rope_parameters = |scaling| rope_parameters(config, resolved, scaling);
+    let published = config.imported.as_ref().map(Imported::published).transpose()?.flatten();
+    if asked.is_some() && published.as_ref().is_some_and(|published| published.scaling.is_some()) {
+        return Err(Error::usage("`--extend` would scale a model twice: its file already scales positions").hint(
+            "leave `--extend` out, or import the file with `--scaling added` if the model was not trained with that scaling",
+        ));
+    }
+    let train = published.map_or(config.train.length, |published| published.length);
+    let rope_parameters = |scaling| rope_parameters(config, resolved, train, scaling);
     let changed: Vec<&StageReading> =
         stages.iter().filter(|stage| stage.extend != json!({ "kind": "direct" })).collect();
     match (changed.as_slice(), asked) {
@@ -47,7 +54,12 @@ pub(crate) fn of(
     }
 }
 
-fn rope_parameters(config: &RunConfig, resolved: &Resolved, scaling: &StageReading) -> Result<Written> {
+fn rope_parameters(
+    config: &RunConfig,
+    resolved: &Resolved,
+    train: usize,
+    scaling: &StageReading,
+) -> Result<Written> {
     let value = toml::Value::try_from(&scaling.extend)
         .map_err(|error| Error::failed(format!("an extension cannot be written as TOML: {error}")))?;
     let extend = ExtensionConfig::from_value(&value, "extend")?;
@@ -58,7 +70,7 @@ fn rope_parameters(config: &RunConfig, resolved: &Resolved, scaling: &StageReadi
         &Init::new(config.seed, &Device::flex()),
         resolved.log_n(),
     )?;
-    written(&extend, &reading, Lengths { train: config.train.length, length: scaling.length })
+    written(&extend, &reading, Lengths { train, length: scaling.length })
 }
 
 /// Puts the scaling into the fields of a published architecture.
@@ -68,6 +80,20 @@ pub(crate) fn insert(fields: &mut Map<String, Value>, architecture: Architecture
         && let Some(share) = fields.get("rotary_pct")
     {
         parameters.insert("partial_rotary_factor".to_owned(), share.clone());
+    }
+    let original = parameters.get("original_max_position_embeddings").cloned();
+    let kind = rope_type(&parameters).and_then(Value::as_str).unwrap_or_default().to_owned();
+    for key in ["rope_scaling", "original_max_position_embeddings"] {
+        fields.remove(key);
+    }
+    if kind != "default" {
+        // As transformers 4 reads it: base and share stand beside it, and `longrope` has its length there too.
+        let mut older = parameters.clone();
+        older.retain(|key, _| !matches!(key.as_str(), "rope_theta" | "partial_rotary_factor"));
+        fields.insert("rope_scaling".to_owned(), older.into());
+    }
+    if kind == "longrope" {
+        fields.extend(original.map(|length| ("original_max_position_embeddings".to_owned(), length)));
     }
     fields.insert("rope_parameters".to_owned(), parameters.into());
     fields.insert("max_position_embeddings".to_owned(), longest.into());

@@ -115,7 +115,8 @@ pub fn to_ours(
     mut theirs: Tensors,
     pieces: &[Piece],
     shapes: &[parameters::Parameter],
-    tied_head: Option<&str>,
+    head: &str,
+    tied: bool,
 ) -> Result<Tensors> {
     theirs.retain(|name, _| !BUFFERS.iter().any(|buffer| name.ends_with(buffer)));
     let mut ours: Tensors = shapes
@@ -126,7 +127,7 @@ pub fn to_ours(
         })
         .collect();
     let embedding = pieces.first().map(|piece| piece.theirs.clone()).unwrap_or_default();
-    let tied = tied_head.and_then(|head| Some((theirs.remove(head)?, theirs.get(&embedding)?.clone())));
+    let tied = tied.then(|| Some((theirs.remove(head)?, theirs.get(&embedding)?.clone()))).flatten();
     if let Some((head, embedding)) = tied
         && head != embedding
     {
@@ -134,8 +135,7 @@ pub fn to_ours(
             .hint("set `tie_word_embeddings` to false in its config.json"));
     }
     for Piece { theirs: name, source } in pieces {
-        let found =
-            theirs.remove(name).ok_or_else(|| Error::failed(format!("the weights have no `{name}`")))?;
+        let found = theirs.remove(name).ok_or_else(|| missing(name, head))?;
         fill(&mut ours, name, source, &found)?;
     }
     match theirs.keys().next() {
@@ -143,6 +143,17 @@ pub fn to_ours(
             .hint("only models that our own can compute exactly are imported")),
         None => Ok(ours),
     }
+}
+
+fn missing(name: &str, head: &str) -> Error {
+    let error = Error::failed(format!("the weights have no `{name}`"));
+    if name == head {
+        return error.hint(
+            "if the head shares the numbers of the embedding, say `\"tie_word_embeddings\": true` in config.json; else save the \
+             model with its head",
+        );
+    }
+    error.hint("`config.json` and the weights must be of one model")
 }
 
 /// Puts one of theirs into its place.

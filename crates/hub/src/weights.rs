@@ -52,7 +52,12 @@ pub enum Source {
 pub fn pieces(architecture: Architecture, resolved: &Resolved, position: &PositionConfig) -> Vec<Piece> {
     let channels = Channels::new(resolved, position);
     match architecture {
-        Architecture::Llama | Architecture::Qwen3 | Architecture::Arcee => llama(resolved, &channels),
+        Architecture::Llama
+        | Architecture::Mistral
+        | Architecture::Qwen2
+        | Architecture::Qwen3
+        | Architecture::SmolLm3
+        | Architecture::Arcee => llama(resolved, &channels),
         Architecture::GptNeoX => gpt_neox(resolved, &channels),
         Architecture::Gpt2 => gpt2(resolved),
         Architecture::Longwave => Vec::new(),
@@ -138,9 +143,14 @@ fn llama(resolved: &Resolved, channels: &Channels) -> Vec<Piece> {
         let query = (0..d.heads).flat_map(|head| channels.query(head)).collect();
         let key = (0..d.kv_heads).flat_map(|head| channels.key(head)).collect();
         let value = (0..d.kv_heads).flat_map(|head| channels.value(head)).collect();
-        pieces.push(columns(format!("{t}.self_attn.q_proj.weight"), &packed, query));
-        pieces.push(columns(format!("{t}.self_attn.k_proj.weight"), &packed, key));
-        pieces.push(columns(format!("{t}.self_attn.v_proj.weight"), &packed, value));
+        let projections: [(&str, Vec<usize>); 3] = [("q", query), ("k", key), ("v", value)];
+        for (name, places) in projections {
+            if resolved.config.qkv_bias {
+                let (theirs, ours) = (format!("{t}.self_attn.{name}_proj.bias"), format!("{packed}_bias"));
+                pieces.push(Piece { theirs, source: Source::Places { ours, places: places.clone() } });
+            }
+            pieces.push(columns(format!("{t}.self_attn.{name}_proj.weight"), &packed, places));
+        }
         if resolved.config.qk_norm == longwave_model::config::QkNorm::Rms {
             for (name, gain) in [("q_norm", "query_gain"), ("k_norm", "key_gain")] {
                 let (ours, places) = (format!("{o}.attention.{gain}"), channels.rotated.clone());

@@ -197,7 +197,7 @@ impl Kept {
         let matrix = attention.qkv_matrix();
         let key_matrix = attention.key_matrix(&matrix, reading, rows.layer);
         let rows = Rows { key_matrix: key_matrix.as_ref(), ..rows };
-        let (q, k, v) = attention.unrotated(attention.precision.linear(input.clone(), matrix));
+        let (q, k, v) = attention.unrotated(attention.packed(input.clone(), matrix));
         let [k, v] = match self.keys_values.take() {
             Some([keys, values]) => [Tensor::cat(vec![keys, k], 2), Tensor::cat(vec![values, v], 2)],
             None => [k, v],

@@ -128,6 +128,9 @@ pub struct ModelConfig {
     pub tied: bool,
     /// Share of channels dropped in training after the embedding and after each half block.
     pub dropout: f64,
+    /// Adds a learned bias to the projections of q, k and v, as Qwen2 has it (arXiv:2407.10671).
+    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
+    pub qkv_bias: bool,
     /// Normalisation of queries and keys.
     pub qk_norm: QkNorm,
     /// Added to the mean square that `qk_norm = "rms"` divides by.
@@ -156,6 +159,7 @@ impl Default for ModelConfig {
             feed_forward: FeedForwardKind::default(),
             tied: false,
             dropout: 0.0,
+            qkv_bias: false,
             qk_norm: QkNorm::default(),
             qk_norm_eps: 1e-6,
             log_n: LogNKind::Off,

@@ -45,6 +45,13 @@ impl Frequencies {
         Self { inv_freq, base, attention_factor: 1.0, start: None, resonance: false }
     }
 
+    /// Whether the bands that turn have the frequencies of [`geometric`](Self::geometric), with a factor of 1 on cos and sin.
+    pub fn is_geometric(&self) -> bool {
+        let plain = Self::geometric(self.base, self.dim());
+        let same = |(f, plain): (&f64, &f64)| *f == 0.0 || (f / plain - 1.0).abs() < 1e-9;
+        self.inv_freq.iter().zip(&plain.inv_freq).all(same) && (self.attention_factor - 1.0).abs() < 1e-9
+    }
+
     /// Rotated dimension: two channels a band.
     pub fn dim(&self) -> usize {
         2 * self.inv_freq.len()

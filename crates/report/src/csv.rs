@@ -5,6 +5,7 @@
 //! make of them, such as `ppl_se`. Lists, such as the sums of each document, stay in
 //! `results.jsonl`.
 
+use longwave_core::text::shown;
 use longwave_core::{Error, Result};
 use longwave_eval::column::ColumnType;
 use longwave_eval::row::columns::columns;
@@ -102,13 +103,13 @@ fn plain(field: Option<&Value>) -> Value {
     }
 }
 
-/// A text that no spreadsheet takes for a formula: one that begins like a formula, and is no number, has an apostrophe
-/// before it.
+/// A text whose characters are all shown, and that no spreadsheet takes for a formula: one that begins like a formula, and is no
+/// number, has an apostrophe before it.
 fn harmless(text: &str) -> Cow<'_, str> {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() {
-        format!("'{text}").into()
+        format!("'{}", shown(text)).into()
     } else {
-        text.into()
+        shown(text)
     }
 }
 
@@ -141,8 +142,10 @@ mod tests {
         ResultRow {
             chosen_among: Some(json!({ "beta": [16, 32] })),
             repeatable: Some(false),
+            unknown_tokens: 3,
             settings: Settings {
                 corpus_hash: Some("beef".into()),
+                bos: Some("<s>".into()),
                 keys: Keys::of(&every_key),
                 exact: Some(true),
                 ..row.settings.clone()
@@ -211,12 +214,12 @@ mod tests {
     #[test]
     fn csv_form() {
         let expected = "\
-run,seed,encoding,extend,extend_config,chosen_among,protocol,corpus,corpus_hash,text_hash,split,checkpoint,step,stage,train_length,length,\
+run,seed,encoding,extend,extend_config,chosen_among,protocol,corpus,corpus_hash,text_hash,split,checkpoint,step,stage,bos,train_length,length,\
 target,max_length,window_stride,windows_per_document,stride,bucket,passage,sequences,exact,tokens,documents,\
-skipped_documents,bytes,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,exact_match_low,exact_match_high,chance,against,difference,\
+skipped_documents,bytes,unknown_tokens,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,exact_match_low,exact_match_high,chance,against,difference,\
 difference_se,config_hash,device,repeatable,threads,version,format
-rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",,fixed_target,data/sotu,,7e47,test,last,600,0,128,128,\
-128,1024,1024,,,,,,,4096,8,1,10240,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,,,,hash of rope,cpu,,2,0.1.0,1
+rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",,fixed_target,data/sotu,,7e47,test,last,600,0,,128,128,\
+128,1024,1024,,,,,,,4096,8,1,10240,,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,,,,hash of rope,cpu,,2,0.1.0,1
 ";
         let mut row = example::row("rope", "direct", 128, 12.0).with("nll", 2.5).with("ppl", 12.25);
         row.extend_config = json!({ "kind": "direct", "note": "a, \"b\"" });

@@ -113,7 +113,7 @@ impl<'a> Scored<'a> {
         for window in windows {
             match ranges.last_mut() {
                 Some((document, _, end)) if (*document, *end) == (window.document, window.first) => {
-                    *end = window.end
+                    *end = window.end;
                 }
                 _ => ranges.push((window.document, window.first, window.end)),
             }

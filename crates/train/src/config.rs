@@ -6,17 +6,19 @@ use longwave_kernels::Precision;
 use longwave_position::TrainingPositions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// How the learning rate changes after warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleKind {
     /// Half a cosine from the peak to `final_ratio` of it (Loshchilov and Hutter 2017,
-    /// arXiv:1608.03983). It needs to know its end: a finished run cannot go on.
+    /// arXiv:1608.03983). A finished run that is made longer stays at its last rate.
     #[default]
     Cosine,
     /// Warm-up, stable, decay: the peak until the last `decay` share of the steps, then a straight line
-    /// to `final_ratio` of it (Hu et al. 2024, arXiv:2404.06395). A finished run can go on.
+    /// to `final_ratio` of it (Hu et al. 2024, arXiv:2404.06395). A finished run that is made longer goes on from
+    /// before its decay, and decays at its new end.
     Wsd,
 }
 
@@ -28,6 +30,15 @@ pub enum Steps {
     Count(u64),
     /// This share of `train.steps`, rounded; below 1.
     Share(f64),
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Share(share) => write!(f, "{share}"),
+        }
+    }
 }
 
 impl Steps {
@@ -125,12 +136,16 @@ pub struct TrainConfig {
     pub learning_rate: f64,
     /// How the learning rate changes after warm-up.
     pub schedule: ScheduleKind,
-    /// Steps of linear warm-up: a count, or a share of all steps.
+    /// Steps of linear warm-up: a count, or a share of `schedule_steps`; the last of them has the peak.
     pub warmup: Steps,
     /// Steps of the final decay of `wsd`: a count, or a share of all steps.
     pub decay: Steps,
-    /// The last learning rate as a share of the peak.
+    /// The learning rate of the last step as a share of the peak.
     pub final_ratio: f64,
+    /// Steps that the schedule was made for; `steps` unless given. A run that is made longer with `--resume` keeps those that
+    /// it began with: its warm-up is a share of them, and its cosine ends there and stays at its last rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_steps: Option<u64>,
     /// Decay of the first moment.
     pub beta1: f64,
     /// Decay of the second moment.
@@ -173,6 +188,7 @@ impl Default for TrainConfig {
             warmup: Steps::Share(0.05),
             decay: Steps::Share(0.2),
             final_ratio: 0.1,
+            schedule_steps: None,
             beta1: 0.9,
             beta2: 0.95,
             eps: 1e-8,
@@ -196,6 +212,21 @@ impl TrainConfig {
     /// Sequences a forward pass.
     pub fn micro_batch(&self) -> usize {
         self.sequences() / self.accumulation
+    }
+
+    /// Steps that the schedule was made for.
+    pub fn planned_steps(&self) -> u64 {
+        self.schedule_steps.unwrap_or(self.steps)
+    }
+
+    /// Steps of the warm-up.
+    pub fn warmup_steps(&self) -> u64 {
+        self.warmup.of(self.planned_steps())
+    }
+
+    /// Steps of the final decay of `wsd`.
+    pub fn decay_steps(&self) -> u64 {
+        self.decay.of(self.steps)
     }
 
     /// Steps between validations.
@@ -254,8 +285,7 @@ impl TrainConfig {
         if let Some(kept) = &self.keep_checkpoints {
             kept.validate(&at("keep_checkpoints"), self.steps)?;
         }
-        self.warmup.validate(&at("warmup"))?;
-        self.decay.validate(&at("decay"))?;
+        self.validate_schedule(section)?;
         let positive = |value: f64| value.is_finite() && value > 0.0;
         let not_negative = |value: f64| value.is_finite() && value >= 0.0;
         let below_one = |value: f64| (0.0..1.0).contains(&value);
@@ -272,6 +302,41 @@ impl TrainConfig {
             if !allowed {
                 return Err(Error::value(&at(key), value, what));
             }
+        }
+        Ok(())
+    }
+
+    /// Checks that warm-up and decay find room in the steps.
+    fn validate_schedule(&self, section: &str) -> Result<()> {
+        let at = |key: &str| format!("{section}.{key}");
+        self.warmup.validate(&at("warmup"))?;
+        self.decay.validate(&at("decay"))?;
+        let (steps, planned) = (self.steps, self.planned_steps());
+        if planned == 0 || self.schedule == ScheduleKind::Cosine && planned > steps {
+            let allowed = format!("it must be a number of steps from 1 to `{} = {steps}`", at("steps"));
+            return Err(Error::value(&at("schedule_steps"), planned, allowed)
+                .hint("leave it out: `--resume` writes it where a run is made longer"));
+        }
+        let warmup = self.warmup_steps();
+        if warmup > steps {
+            let allowed =
+                format!("a warm-up of {warmup} steps does not fit into `{} = {steps}`", at("steps"));
+            return Err(Error::value(&at("warmup"), self.warmup, allowed).hint(format!(
+                "give a share of the steps, such as `{} = 0.05`, or at most {steps} steps",
+                at("warmup")
+            )));
+        }
+        let decay = self.decay_steps();
+        if self.schedule == ScheduleKind::Wsd && decay > steps - warmup {
+            let allowed = format!(
+                "a decay of {decay} steps after a warm-up of {warmup} does not fit into `{} = {steps}`",
+                at("steps")
+            );
+            return Err(Error::value(&at("decay"), self.decay, allowed).hint(format!(
+                "give a share of the steps, such as `{} = 0.2`, or at most {}",
+                at("decay"),
+                steps - warmup
+            )));
         }
         Ok(())
     }
@@ -292,6 +357,31 @@ mod tests {
         assert!(error(|c| c.accumulation = 5).message().contains("32 sequences"));
         assert!(error(|c| c.learning_rate = f64::NAN).message().starts_with("`train.learning_rate"));
         assert!(error(|c| c.warmup = Steps::Share(1.5)).message().starts_with("`train.warmup"));
+        // As many steps as there are may warm up, and no more; what a decay needs is left then.
+        let steps = |warmup, decay, schedule| TrainConfig {
+            steps: 10,
+            warmup,
+            decay,
+            schedule,
+            ..TrainConfig::default()
+        };
+        let (half, all, more) = (Steps::Share(0.5), Steps::Count(10), Steps::Count(11));
+        for (fits, schedule) in [(all, ScheduleKind::Cosine), (half, ScheduleKind::Wsd)] {
+            assert!(steps(fits, half, schedule).validate("train").is_ok());
+        }
+        for (warmup, decay, schedule, key) in [
+            (more, half, ScheduleKind::Cosine, "warmup = 11"),
+            (more, half, ScheduleKind::Wsd, "warmup = 11"),
+            (Steps::Count(6), half, ScheduleKind::Wsd, "decay = 0.5"),
+            (Steps::Count(0), more, ScheduleKind::Wsd, "decay = 11"),
+        ] {
+            let error = steps(warmup, decay, schedule).validate("stage[0]").unwrap_err();
+            assert!(error.message().starts_with(&format!("`stage[0].{key}` is not allowed")), "{error}");
+            assert!(error.hint_text().is_some());
+        }
+        assert!(
+            error(|c| c.schedule_steps = Some(601)).message().starts_with("`train.schedule_steps = 601`")
+        );
         assert!(error(|c| c.length = 0).message().contains("at least 1"));
         assert!(TrainConfig::default().validate("train").is_ok());
     }

@@ -1,6 +1,7 @@
 //! A run's config from TOML: every key checked, also against the others.
 
 use crate::config::TrainConfig;
+use crate::imported::Imported;
 use crate::restore::reading_after;
 use crate::run_config::RunConfig;
 use crate::stage::StageConfig;
@@ -19,7 +20,7 @@ struct Top {
     name: String,
     #[serde(default)]
     seed: u64,
-    imported: Option<String>,
+    imported: Option<Imported>,
 }
 
 impl RunConfig {

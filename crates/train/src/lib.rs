@@ -2,6 +2,7 @@
 //!
 //! - [`run_config`]: a whole config but its evaluations; the run's identity.
 //! - [`config`], [`schedule`]: `[train]` and its learning rate; [`stage`]: what trains on from there.
+//! - [`imported`]: what a run knows of a model that was not trained here.
 //! - [`run`]: the run's folder, and whether it may be continued.
 //! - [`batch`]: what a step reads; [`segment_memory`]: what it carries to the next.
 //! - [`trainer`]: the loop.
@@ -17,6 +18,7 @@ pub mod batch;
 pub mod checkpoint;
 pub mod config;
 mod from_table;
+pub mod imported;
 pub mod live;
 pub mod loss_scale;
 pub mod memory_check;
@@ -34,6 +36,7 @@ pub mod trainer;
 
 pub use checkpoint::Checkpoint;
 pub use config::TrainConfig;
+pub use imported::{FileScaling, Imported};
 pub use loss_scale::LossScale;
 pub use restore::{fresh_model, reading_after, restore, restored_model};
 pub use run::{Run, Start};

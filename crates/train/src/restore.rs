@@ -17,7 +17,7 @@ use longwave_position::{ExtensionConfig, Init, Lengths, Positions, Reading};
 /// # Errors
 /// A stage's extension does not apply, or its length has positions without a value.
 pub fn reading_after(config: &RunConfig, fresh: &Reading, stage: usize) -> Result<Reading> {
-    let mut reading = fresh.clone();
+    let mut reading = config.as_published(fresh.clone())?;
     for stage in 1..=stage {
         reading = begin(config, &reading, stage)?;
     }
@@ -87,12 +87,14 @@ pub(crate) fn recorded(config: &RunConfig, stage: usize) -> Result<Vec<StageRead
         .collect()
 }
 
-/// A model with fresh weights on `device`. One that is trained needs a device that tracks gradients.
+/// A model with fresh weights on `device`, which reads as its file says where it was imported. One that is trained needs a device that tracks gradients.
 ///
 /// # Errors
 /// The encoding does not fit the model's sizes, or its parts.
 pub fn fresh_model(config: &RunConfig, resolved: &Resolved, device: &Device) -> Result<Gpt> {
-    Gpt::new(resolved, &config.position, &Init::new(config.seed, device))
+    let mut model = Gpt::new(resolved, &config.position, &Init::new(config.seed, device))?;
+    model.position = config.as_published(model.position)?;
+    Ok(model)
 }
 
 /// The model of a checkpoint on `device`, without gradients.

@@ -1,6 +1,7 @@
 //! A whole config but its evaluations, and the run's identity made from it.
 
 use crate::config::TrainConfig;
+use crate::imported::Imported;
 use crate::stage::{OptimizerState, StageConfig, TrainedPart};
 use burn::tensor::Device;
 use longwave_core::canonical;
@@ -9,7 +10,7 @@ use longwave_core::{Error, Result};
 use longwave_data::DataConfig;
 use longwave_kernels::Precision;
 use longwave_model::ModelConfig;
-use longwave_position::{Lengths, PositionConfig};
+use longwave_position::{Lengths, PositionConfig, Reading};
 use schemars::JsonSchema;
 use serde::Serialize;
 use toml::{Table, Value};
@@ -21,10 +22,9 @@ pub struct RunConfig {
     pub name: String,
     /// Decides weights, batches and dropout.
     pub seed: u64,
-    /// Written by `longwave import` where the weights were not trained here: their SHA-256. Such a run is read
-    /// and not trained.
+    /// Written by `longwave import` where the weights were not trained here.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub imported: Option<String>,
+    pub imported: Option<Imported>,
     /// The corpus and its tokenizer.
     pub data: DataConfig,
     /// The model's sizes and parts.
@@ -38,6 +38,9 @@ pub struct RunConfig {
     pub stages: Vec<StageConfig>,
 }
 
+/// Keys of `[train]` and of stages that decide what happens between steps, and change none.
+pub const CHANGES_NO_STEP: [&str; 3] = ["on_non_finite", "validate_every", "checkpoint_every"];
+
 impl RunConfig {
     /// Training by stage: 0 is `[train]`, n the n-th `[[stage]]`.
     ///
@@ -45,6 +48,14 @@ impl RunConfig {
     /// There is no such stage.
     pub fn stage(&self, stage: usize) -> &TrainConfig {
         if stage == 0 { &self.train } else { &self.stages[stage - 1].train }
+    }
+
+    /// The same, to be changed.
+    ///
+    /// # Panics
+    /// There is no such stage.
+    pub fn stage_mut(&mut self, stage: usize) -> &mut TrainConfig {
+        if stage == 0 { &mut self.train } else { &mut self.stages[stage - 1].train }
     }
 
     /// Which parameters a stage trains: all of them in `[train]`.
@@ -63,6 +74,17 @@ impl RunConfig {
     /// A stage's place in the file, for messages.
     pub fn section(stage: usize) -> String {
         if stage == 0 { "train".to_owned() } else { format!("stage[{}]", stage - 1) }
+    }
+
+    /// The reading of a model as its file says it, where it was imported; else the same.
+    ///
+    /// # Errors
+    /// The file's scaling does not apply to the encoding.
+    pub fn as_published(&self, reading: Reading) -> Result<Reading> {
+        match self.imported.as_ref().map(Imported::published).transpose()?.flatten() {
+            Some(published) => reading.with_published(published, self.train.length),
+            None => Ok(reading),
+        }
     }
 
     /// The last stage's number.
@@ -124,7 +146,7 @@ impl RunConfig {
 
     /// Identifies what is trained on which data: SHA-256 over data, model, position, train, stages and
     /// seed, not the name, not the evaluations, not where the data lies. `content_hash` is the corpus's and
-    /// its tokenizer's. `train.on_non_finite` is left out, so that a run that ended for it can go on with another value.
+    /// its tokenizer's. What changes no step is left out ([`CHANGES_NO_STEP`]), so that a run can go on with another value of it.
     ///
     /// # Errors
     /// As [`to_table`](Self::to_table).
@@ -141,8 +163,15 @@ impl RunConfig {
         table.remove("name");
         table.remove("data");
         table.insert("data".to_owned(), Value::String(content_hash.to_owned()));
-        if let Some(train) = table.get_mut("train").and_then(Value::as_table_mut) {
-            train.remove("on_non_finite");
+        let stages = table.get("stage").and_then(Value::as_array).map_or(0, Vec::len);
+        for stage in 0..=stages {
+            let keys = match stage.checked_sub(1) {
+                None => table.get_mut("train"),
+                Some(index) => table.get_mut("stage").and_then(|stages| stages.get_mut(index)),
+            };
+            if let Some(keys) = keys.and_then(Value::as_table_mut) {
+                keys.retain(|key, _| !CHANGES_NO_STEP.contains(&key));
+            }
         }
         let value = serde_json::to_value(&table)
             .map_err(|error| Error::failed(format!("the config cannot be hashed: {error}")))?;
@@ -186,7 +215,8 @@ mod tests {
         assert_ne!(hash(TEXT), config(TEXT).unwrap().hash("another corpus").unwrap());
         let stage = "[[stage]]\nlength = 256\nsteps = 10\n";
         let rollback = format!("{TEXT}[train]\non_non_finite = \"rollback\"\n{stage}");
-        assert_eq!(hash(&format!("{TEXT}{stage}")), hash(&rollback));
+        let often = format!("{TEXT}[train]\nvalidate_every = 3\n{stage}checkpoint_every = 2\n");
+        assert_eq!([&rollback, &often].map(|text| hash(text)), [&*hash(&format!("{TEXT}{stage}")); 2]);
         let resolved = config(&rollback).unwrap().to_table().unwrap();
         assert_eq!(RunConfig::from_table(resolved).unwrap(), config(&rollback).unwrap());
     }

@@ -105,8 +105,8 @@ impl TrainedPart {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(transform = describe_length)]
 pub struct StageConfig {
-    /// The keys of `[train]`. What is left out is as there, but for `learning_rate` (a tenth), `validate_every`, `checkpoint_every`
-    /// and `keep_checkpoints`; `length` and `steps` must be given. Shares of steps are of the stage's own, and a `length`
+    /// The keys of `[train]`. What is left out is as there, but for `learning_rate` (a tenth), `schedule_steps`, `validate_every`,
+    /// `checkpoint_every` and `keep_checkpoints`; `length` and `steps` must be given. Shares of steps are of the stage's own, and a `length`
     /// such as `"4L"` is a multiple of that of `[train]`.
     #[serde(flatten)]
     pub train: TrainConfig,
@@ -179,6 +179,7 @@ impl StageConfig {
         };
         let inherited = TrainConfig {
             learning_rate: first.learning_rate / 10.0,
+            schedule_steps: None,
             validate_every: None,
             checkpoint_every: None,
             keep_checkpoints: None,

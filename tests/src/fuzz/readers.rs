@@ -13,7 +13,7 @@ use longwave_report::Tidy;
 use longwave_report::page::Report;
 use longwave_study::{Plan, Store, Study, StudyTask, judge, ranking, saved};
 use longwave_train::metrics::Metrics;
-use longwave_train::{Checkpoint, Run, fresh_model, memory_check};
+use longwave_train::{Checkpoint, FileScaling, Run, fresh_model, memory_check};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -326,7 +326,7 @@ fn reported(place: &mut Workplace, name: &str) -> Result<()> {
     report.histories();
     let rows = longwave_eval::row::read_rows(&folder.join("results.jsonl"))?;
     Tidy::of(&rows)?.csv();
-    if place.is_rare() { report.write().map(|_| ()) } else { Ok(()) }
+    if place.is_rare() { report.write(&folder).map(|_| ()) } else { Ok(()) }
 }
 
 fn metrics_lines(from: &Path) -> Vec<Vec<u8>> {
@@ -481,5 +481,7 @@ fn imported(place: &Workplace, name: &str, input: &[u8]) -> Result<()> {
     }
     let out = place.folder.join("imported");
     let _ = fs::remove_dir_all(&out);
-    longwave_hub::import(&place.folder.join("hub"))?.write(&out, &Device::flex()).map(|_| ())
+    longwave_hub::import(&place.folder.join("hub"), FileScaling::Trained)?
+        .write(&out, &Device::flex())
+        .map(|_| ())
 }

@@ -49,10 +49,15 @@ fn train(
     let content = dataset.content_hash();
     let (run, start) = Run::prepare(&project.path(folder), config.run.clone(), content, true).unwrap();
     let from = match &start {
-        Start::Resume(checkpoint) => Some(&**checkpoint),
+        Start::Resume(checkpoint) | Start::Longer(checkpoint, _) => Some(&**checkpoint),
         Start::Fresh | Start::Finished(_) => None,
     };
-    open_folder(&run, &config.to_table().unwrap(), &dataset).unwrap();
+    config.run = run.config.clone();
+    let document = config.to_table().unwrap();
+    let is_new = !run.folder.join("config.toml").exists();
+    if is_new {
+        open_folder(&run, &document, &dataset).unwrap();
+    }
     let _lock = run.lock().unwrap();
     let count = Cell::new(0);
     let stop = || {
@@ -60,7 +65,12 @@ fn train(
         count.get() > asked
     };
     let fresh = fresh_model(&run.config, &resolved, &device.clone().autodiff()).unwrap();
-    Trainer::new(&run, &dataset, fresh, device, from).unwrap().train(&stop, &mut |_| {}).unwrap()
+    let mut trainer = Trainer::new(&run, &dataset, fresh, device, from).unwrap();
+    if !is_new {
+        trainer.take_over().unwrap();
+        open_folder(&run, &document, &dataset).unwrap();
+    }
+    trainer.train(&stop, &mut |_| {}).unwrap()
 }
 
 /// The lines of a run's `metrics.jsonl`.

@@ -127,14 +127,15 @@ fn the_validation_split_has_its_usual_names() {
     refused(
         &project,
         &["train", "small.toml", "--out", "x"],
-        "two folders for the valid split: `val` and `dev`",
+        "two names for the valid split: `dev` and `val`",
     );
     fs::remove_dir_all(project.path("corpus/dev")).unwrap();
     fs::rename(project.path("corpus/val"), project.path("corpus/eval")).unwrap();
     let told = ok(&project, &["train", "small.toml", "--out", "y", "--device", "cpu"]).stderr;
-    assert!(told.contains("the folder `eval`") && told.contains("name it `valid`"), "{told}");
+    assert!(told.contains("6 / 2 / 3 documents"), "{told}");
     refused(&project, &["eval", RUN, "--split", "test", "--corpus", "corpus/none"], "no such file or folder");
     refused(&project, &["eval", RUN, "--split", "eval"], "must be one of `train`, `validation`, `test`");
+    fs::rename(project.path("corpus/eval"), project.path("corpus/valid")).unwrap();
     // A corpus of folders without one for the test.
     fs::rename(project.path("corpus/test"), project.path("corpus/tests")).unwrap();
     let told = project.refused(2, &["train", "small.toml", "--out", "w", "--device", "cpu"]);

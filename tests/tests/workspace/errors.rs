@@ -384,7 +384,6 @@ fn a_run_that_may_not_be_continued_this_way() {
     insta::assert_snapshot!("another_config_without_resume", message(&["--set", "model.width=64"]));
     let other = ["--set", "train.steps=2", "--set", "train.clip=2.0", "--resume"];
     insta::assert_snapshot!("another_config_with_resume", message(&other));
-    insta::assert_snapshot!("a_cosine_cannot_go_on", message(&["--resume"]));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use longwave_core::sealed_line;
 use longwave_data::{Dataset, Split};
 use longwave_eval::row::read_rows;
 use longwave_experiment::Config;
+use longwave_train::FileScaling;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -132,7 +133,7 @@ fn of_an_export() {
     let (folder, out) = (project.path("exported"), project.path("imported"));
     let read = || {
         let _ = fs::remove_dir_all(&out);
-        let import = longwave_hub::import(&folder).ok()?;
+        let import = longwave_hub::import(&folder, FileScaling::Trained).ok()?;
         let notes = import.notes.len();
         import.write(&out, &Device::flex()).ok()?;
         let files =

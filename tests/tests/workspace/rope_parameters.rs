@@ -56,6 +56,14 @@ fn every_rope_type_is_read_as_the_extension_that_computes_it() {
             ),
             format!("{{ kind = 'longrope', scale = 4.0, long_factor = {long}, short_factor = {long} }}"),
         ),
+        (
+            // One object for each kind of layer, both names, a length as a float beside them, the whole share.
+            r#"{"model_type": "llama", "original_max_position_embeddings": 32.0, "max_position_embeddings": 128,
+                "rope_parameters": {"full_attention": {"rope_type": "yarn", "factor": null, "partial_rotary_factor": 1.0}},
+                "rope_scaling": {"type": "yarn", "rope_theta": 10000}}"#
+                .to_owned(),
+            "{ kind = 'yarn', scale = 4.0 }".to_owned(),
+        ),
         // As a TOML table too, with a key of ours.
         (
             "{ rope_type = 'yarn', factor = 4.0, resonance = true }".to_owned(),
@@ -90,10 +98,29 @@ fn what_cannot_be_read_is_named_with_what_is_allowed() {
         (r#"{"rope_type": "default", "rope_theta": 500000.0}"#, ["`trained.base = 500000`", "10000"]),
         (
             r#"{"rope_type": "linear", "factor": 4.0, "partial_rotary_factor": 0.5}"#,
-            ["partial_rotary_factor", "0.5"],
+            ["`trained.share = 0.5`", "`partial_rotary_factor = 1`"],
         ),
         (
-            r#"{"model_type": "gemma3", "rope_parameters": {"full_attention": {"rope_type": "yarn"}}}"#,
+            r#"{"rope_type": "yarn", "factor": 4.0, "attn_factor": 0.5}"#,
+            ["`\"attention_factor\": 1.138629436111989`", "`\"attention_factor\": 0.5693147180559945`"],
+        ),
+        (
+            r#"{"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32.5}"#,
+            ["32.5", "a whole number of tokens"],
+        ),
+        (
+            r#"{"model_type": "llama", "original_max_position_embeddings": 64,
+                "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}}"#,
+            ["`--extend.rope_scaling.original_max_position_embeddings = 32`", "disagree"],
+        ),
+        (
+            r#"{"model_type": "llama", "rope_parameters": {"rope_type": "yarn", "factor": 4.0},
+                "rope_scaling": {"rope_type": "yarn", "factor": 2.0}}"#,
+            ["`--extend.rope_parameters` and `--extend.rope_scaling` disagree", "`factor` is 4.0"],
+        ),
+        (
+            r#"{"model_type": "gemma3", "rope_parameters": {"full_attention": {"rope_type": "yarn"},
+                "sliding_attention": {"rope_type": "default"}}}"#,
             ["`full_attention`", "layers = \"full\""],
         ),
         (r#"{"model_type": "llama", "rope_scaling": null}"#, ["are not scaled", "`direct`"]),
@@ -140,4 +167,23 @@ fn a_file_is_read_once_and_rows_hold_what_it_said() {
     assert_eq!(yarn[0]["extend_config"]["trained"], json!({ "base": 1e4, "length": 32 }));
     assert_eq!(yarn[0]["extend_config"]["scale"], 4.0);
     assert_eq!(yarn[0]["nll"], yarn[1]["nll"]);
+}
+
+/// The object says the whole scaling, so it cannot come on top of one that the model was trained with.
+#[test]
+fn a_model_with_a_scaling_of_its_own_is_not_scaled_twice() {
+    let project = Project::new();
+    let stage = "\n[[stage]]\nlength = \"4L\"\nsteps = 2\nbatch_tokens = 256\nextend = \"linear\"\n";
+    project.write("small.toml", &(CONFIG.to_owned() + stage));
+    for (theirs, part) in [
+        (r#"{"rope_type": "linear", "factor": 4.0}"#, "say the whole scaling of a model"),
+        ("yarn", "`yarn` with `ramp = \"code\"` finds its bands by the base"),
+    ] {
+        let message = spectrum(&project, theirs).unwrap_err();
+        assert!(message.contains(part) && message.contains("hint: "), "{message}");
+    }
+    // An extension of ours comes on top: the stage reads a fourth, and this half of it.
+    let spectrum = spectrum(&project, "{ kind = 'linear', scale = 2.0 }").unwrap();
+    let band = &spectrum["bands"][0];
+    assert_eq!((&band["inv_freq"], &band["inv_freq_read"]), (&json!(0.25), &json!(0.125)));
 }

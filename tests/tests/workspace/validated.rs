@@ -90,6 +90,7 @@ fn is_about_more(error: &Error) -> bool {
         "tokens of text",
         "documents",
         "no split",
+        "no file in",
         "the corpus",
         "loss NaN",
         "loss inf",

@@ -3,7 +3,7 @@
 use crate::configs::load_config;
 use crate::interrupt;
 use crate::options::{Compute, ConfigArgument, introduce};
-use crate::output::{data, status};
+use crate::output::{json_text, lines, status};
 use crate::terminal::Terminal;
 use clap::{Args, Subcommand};
 use longwave_bench::{Bench, Clock, Record, attention, eval, export, growth, record, rope, scaling, train};
@@ -195,9 +195,9 @@ fn run_scaling(own: &BenchScaling) -> Result<()> {
     shown(measuring, |show| scaling::run(&bench, &config, &dataset, length, scaling::threads(), show))?;
     let operations = scaling::operations(&bench, &config, &dataset, length)?;
     if measuring.json {
-        return operations.iter().try_for_each(|operation| data(&(operation.json()? + "\n")));
+        return operations.iter().try_for_each(|operation| json_text(&(operation.json()? + "\n")));
     }
-    data(&format!("\n{}\n", scaling::table(&operations)))
+    lines(&format!("\n{}\n", scaling::table(&operations)))
 }
 
 /// Measures both curves, tells their fits and writes their charts and tables.
@@ -257,16 +257,16 @@ fn shown(measuring: &Measuring, run: impl FnOnce(&mut Show<'_>) -> Result<()>) -
     run(&mut |record| {
         stopped()?;
         if measuring.json {
-            return data(&(record.json()? + "\n"));
+            return json_text(&(record.json()? + "\n"));
         }
         if records.is_empty() {
-            data(&(record::heading() + "\n"))?;
+            lines(&(record::heading() + "\n"))?;
         }
-        data(&(record::row(&record) + "\n"))?;
+        lines(&(record::row(&record) + "\n"))?;
         records.push(record);
         Ok(())
     })?;
-    if measuring.json { Ok(()) } else { data(&format!("\n{}\n", record::legend(&records))) }
+    if measuring.json { Ok(()) } else { lines(&format!("\n{}\n", record::legend(&records))) }
 }
 
 fn stopped() -> Result<()> {

@@ -1,7 +1,7 @@
 //! `longwave compare`: the paired differences of two runs, of two readings, or of several seeds of each.
 
 use crate::options::{extensions, one_of, one_value, parsed};
-use crate::output::{data, json_lines, width};
+use crate::output::{lines, json_lines, width};
 use clap::Args;
 use longwave_core::{Error, Result};
 use longwave_eval::{Metric, Reference, row};
@@ -63,9 +63,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let table = |columns: &[Column]| table(&title, arguments.metric, &compared, columns);
     let whole = table(&COLUMNS);
     if arguments.format != Format::Text {
-        return data(&whole.written(arguments.format));
+        return lines(&whole.written(arguments.format));
     }
-    data(&fitted(whole, width(), table).text_within(width()))
+    lines(&fitted(whole, width(), table).text_within(width()))
 }
 
 /// The names of the metrics.

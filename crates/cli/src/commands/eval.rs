@@ -4,8 +4,8 @@ use crate::configs::warn;
 use crate::device_check;
 use crate::options::{RunOptions, extensions, introduce, one_of, one_value, parsed};
 use crate::output::{json_lines, status};
-use crate::tables::{print_tables, renew_report};
-use crate::terminal::{Terminal, memory};
+use crate::tables::{print_tables, renew_report, renew_report_elsewhere};
+use crate::terminal::{Terminal, describe_notes, memory};
 use clap::Args;
 use longwave_core::config::{read, set};
 use longwave_core::memory_check::{peak, shown};
@@ -50,6 +50,10 @@ pub(crate) struct Arguments {
     /// Read the checkpoints along the training too: `all` that `train.keep_checkpoints` names, or some by their steps
     #[arg(long, value_name = "all|N,N,..", conflicts_with = "checkpoint")]
     checkpoints: Option<String>,
+    /// Write rows, tables and page into this folder, and nothing into the run's, which may be read-only: a new folder, or that of
+    /// an earlier `eval --out` of the same run
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Write the loss of every scored token to this file: JSON lines, or CSV where it ends in `.csv`
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
@@ -80,11 +84,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(other) = other {
         status(&format!("text      {other}, which the run was not trained on: its rows are of other text"));
     }
-    let trained = TrainedRun::open_found(found, &machine, &mut Terminal::default())?;
+    let mut trained = TrainedRun::open_found(found, &machine, &mut Terminal::default())?;
+    if let Some(out) = &arguments.out {
+        trained = trained.writing_to(out)?;
+    }
     if let Some(warning) = trained.warning() {
         tracing::warn!("{warning}");
     }
     let need = trained.check(&evaluations)?;
+    describe_notes(&trained.notes(&evaluations)?);
     introduce(&machine);
     status(&format!("memory    {}", memory(&need)));
     let mut tokens = arguments.tokens.as_deref().map(TokenLog::create).transpose()?;
@@ -101,7 +109,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     } else {
         print_tables(&rows, arguments.format)?;
     }
-    renew_report(run)
+    match &arguments.out {
+        Some(out) => renew_report_elsewhere(out, run),
+        None => renew_report(run),
+    }
 }
 
 /// The evaluations that the command line asks for: those of the run's config, or one of its own that

@@ -80,14 +80,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let machine = compute.open()?;
     let trained = Trained::open(run, *checkpoint, &machine.device)?;
     let Trained { config, resolved, model, meta, tokenizer } = &trained;
-    let prompt = Prompt::new(&arguments.prompt, tokenizer, config.data.separator.as_deref())?;
+    let separator = config.data.separator.as_deref();
+    let prompt = Prompt::new(&arguments.prompt, tokenizer, separator, &config.data.bos)?;
     let lengths = [prompt.ids.len(), arguments.max_tokens];
     let length = lengths[0].saturating_add(lengths[1]);
     let needed =
         Size::reading_bytes(resolved, prompt.ids.len(), 1).saturating_add(Cache::bytes(resolved, length));
     memory_check::check(length, needed, available())?;
     let generator = Generator::new(model, &machine.device, &extend, config.train.length, lengths)?
-        .of_tokens(tokenizer.vocab_size());
+        .of_tokens(tokenizer.ids());
     introduce(&machine);
     if let Some(substitute) = &prompt.substitute {
         status(&format!("the prompt is empty: the text begins as after {substitute:?}"));

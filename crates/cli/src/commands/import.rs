@@ -1,7 +1,8 @@
 //! `longwave import`: makes a run of a model in Hugging Face's layout.
 
 use crate::configs::default_folder;
-use crate::output::{data, grouped, status};
+use crate::options::parsed;
+use crate::output::{grouped, lines, status};
 use burn::tensor::Device;
 use clap::Args;
 use longwave_core::Result;
@@ -9,6 +10,7 @@ use longwave_core::memory_check::shown;
 use longwave_eval::memory_check::Need;
 use longwave_experiment::Config;
 use longwave_hub::Description;
+use longwave_train::FileScaling;
 use std::path::PathBuf;
 
 /// Make a run of a model in Hugging Face's layout
@@ -24,6 +26,10 @@ pub(crate) struct Arguments {
     /// The run's folder, new or empty; `runs/NAME-SEED` unless given
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// What a scaling of positions in `config.json` is: the model was `trained` with it, so that every reading has it and L is the
+    /// length after scaling; or it was `added` for reading, so that `direct` leaves it out and L is the length before
+    #[arg(long, default_value_t, value_name = "trained|added", value_parser = parsed::<FileScaling>)]
+    scaling: FileScaling,
     /// Change a key of the run's config, as `data.corpus=texts`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -34,14 +40,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.check {
         return check(arguments);
     }
-    let mut import = longwave_hub::import(&arguments.folder)?;
+    let mut import = longwave_hub::import(&arguments.folder, arguments.scaling)?;
     import.change(&arguments.set)?;
     // The evaluations too are checked before anything is written.
     let config = Config::from_table(import.document.clone())?;
     let out = arguments.out.clone().unwrap_or_else(|| default_folder(&config.run));
     let written = import.write(&out, &Device::flex())?;
     let kind = import.architecture.model_type();
-    for note in &import.notes {
+    for note in import.notes.iter().chain(&import.reading_notes()?) {
         status(note);
     }
     status(&match &import.run {
@@ -59,13 +65,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Prints what `config.json` says.
 fn check(arguments: &Arguments) -> Result<()> {
-    let Description { architecture, resolved, parameters, import_bytes, .. } =
-        longwave_hub::describe(&arguments.folder, &arguments.set)?;
+    let Description { architecture, resolved, parameters, import_bytes, scaled, .. } =
+        longwave_hub::describe(&arguments.folder, arguments.scaling, &arguments.set)?;
     let d = &resolved.dimensions;
     let length = d.train_length;
     let lengths = [length, length.saturating_mul(8)];
     let needed = Need::at(parameters, &resolved, &lengths, length).bytes();
-    data(&format!(
+    lines(&format!(
         "model     {}: {} layers, width {}, {} heads of {}; {} parameters, training length {}\n\
          memory    about {} to import; {} to evaluate at L and 8L = {} tokens\n",
         architecture.model_type(),
@@ -78,5 +84,6 @@ fn check(arguments: &Arguments) -> Result<()> {
         shown(import_bytes),
         shown(needed),
         grouped(lengths[1]),
-    ))
+    ))?;
+    scaled.map_or(Ok(()), |scaled| lines(&format!("scaling   {}\n", scaled.line())))
 }

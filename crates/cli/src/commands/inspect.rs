@@ -2,12 +2,13 @@
 
 use crate::configs::load_config;
 use crate::options::{ConfigArgument, one_extension, parsed};
-use crate::output::{data, status, stdout_has_colours};
+use crate::output::{data, json_text, lines, status, stdout_has_colours};
 use crate::paint::painted;
 use crate::terminal::Terminal;
 use burn::tensor::Device;
 use clap::Args;
 use longwave_core::memory_check::available;
+use longwave_core::text::shown_lines;
 use longwave_core::{Error, Result};
 use longwave_data::Split;
 use longwave_eval::{Sample, memory_check};
@@ -113,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return json(&pictures);
     }
     let text = pictures.iter().map(Picture::text).collect::<Vec<_>>().join("\n");
-    data(&if stdout_has_colours() { painted(&text) } else { text })
+    if stdout_has_colours() { data(&painted(&shown_lines(&text))) } else { lines(&text) }
 }
 
 /// An encoding as a config, or that of a run, describes it.
@@ -163,11 +164,11 @@ fn list(as_json: bool) -> Result<()> {
             "symbols": symbols.collect::<Vec<_>>(),
         }));
     }
-    data(&(tables::encodings()? + "\n" + &tables::extensions()?))
+    lines(&(tables::encodings()? + "\n" + &tables::extensions()?))
 }
 
 fn json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Error::failed(format!("the picture cannot be written as JSON: {error}")))?;
-    data(&(text + "\n"))
+    json_text(&(text + "\n"))
 }

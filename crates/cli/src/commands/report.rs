@@ -1,11 +1,11 @@
 //! `longwave report`: tables, plots and the page of a run, of a study, or of a folder of runs.
 
 use crate::options::{one_value, parsed};
-use crate::output::data;
+use crate::output::lines;
 use crate::study_runner::report_again;
 use crate::tables::{print, write_figures, write_report};
 use clap::Args;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, file};
 use longwave_eval::Reference;
 use longwave_report::Format;
 use longwave_report::page::Report;
@@ -19,6 +19,9 @@ pub(crate) struct Arguments {
     /// A run's folder, a study's, or a folder of runs
     #[arg(value_name = "DIR")]
     folder: PathBuf,
+    /// Write into this folder, and nothing into DIR, which may be read-only; a new folder, or that of an earlier report
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// The reading that the others are compared with, `window_baseline` or an extension; as they were evaluated unless
     /// given
     #[arg(long, value_name = "METHOD")]
@@ -52,18 +55,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .transpose()?;
     // A font that cannot be read is found before anything is written.
     let figure = arguments.pdf.then(|| figure(arguments)).transpose()?;
+    if let Some(out) = &arguments.out {
+        check_out(out, &arguments.folder)?;
+    }
     if let Some(study) = saved::folder_of(&arguments.folder) {
-        let report = report_again(&study, against.as_ref())?;
+        let out = arguments.out.as_ref().unwrap_or(&study);
+        let report = report_again(&study, out, against.as_ref())?;
         if let (Some(figure), Some(page)) = (figure, report.page()) {
-            write_figures(page, &figure)?;
+            write_figures(page, &out.join(saved::PAGES), &figure)?;
         }
-        return arguments.format.map_or(Ok(()), |format| data(&report.tables(format)));
+        return arguments.format.map_or(Ok(()), |format| lines(&report.tables(format)));
     }
     check_old_study(&arguments.folder)?;
     let report = Report::read(&arguments.folder, against.as_ref())?;
-    write_report(&report)?;
+    let out = arguments.out.as_ref().unwrap_or(&arguments.folder);
+    write_report(&report, out)?;
     if let Some(figure) = figure {
-        write_figures(&report, &figure)?;
+        write_figures(&report, out, &figure)?;
     }
     arguments.format.map_or(Ok(()), |format| print(&report.tables(), &report.histories(), format))
 }
@@ -88,6 +96,25 @@ fn parse_points(text: &str) -> std::result::Result<f64, String> {
     // A page of a PDF has 14,400 points at most.
     size.filter(|points| (1.0..=14_400.0).contains(points))
         .ok_or_else(|| "write a number and `pt`, `mm`, `cm` or `in`, such as `85mm`; 1pt to 14400pt".to_owned())
+}
+
+/// Makes the folder that a report is written into, which holds nothing but an earlier report, unless it is what is reported.
+fn check_out(out: &Path, reported: &Path) -> Result<()> {
+    let is_same = out.canonicalize().is_ok_and(|out| reported.canonicalize().is_ok_and(|it| it == out));
+    if is_same {
+        return Ok(());
+    }
+    let has = |names: &[&str]| names.iter().any(|name| out.join(name).exists());
+    let holds = if has(&["config.toml", "results.jsonl"]) {
+        "holds a run of its own, or rows of one"
+    } else if saved::folder_of(out).is_some() || has(&["plan.json"]) {
+        "holds a study of its own"
+    } else if !has(&["report.html", "study.md"]) && !file::holds_leftovers_only(out) {
+        "is not empty and holds no report"
+    } else {
+        return file::make_folders(out).map_err(|error| Error::io("make", out, &error));
+    };
+    Err(Error::usage(format!("`--out {}` {holds}", out.display())).hint("choose another folder with `--out`"))
 }
 
 /// A study of an older version keeps no plan to be reported from, and the report of a folder would replace its table.

@@ -1,6 +1,6 @@
 //! `longwave runs`: what is in the store, and what may go.
 
-use crate::output::{data, status};
+use crate::output::{lines, status};
 use clap::{Args, Subcommand};
 use longwave_core::{Error, Result, file, memory_check};
 use longwave_eval::row;
@@ -75,7 +75,7 @@ fn list(store: &Store) -> Result<()> {
             memory_check::shown(size(&folder))
         );
     }
-    data(&text)
+    lines(&text)
 }
 
 /// In a word, what the last line of the run's journal says, or that a process works on it.
@@ -108,7 +108,7 @@ fn prune(store: &Store, yes: bool) -> Result<()> {
         };
         let _ = writeln!(text, "{key}  {size:>10}  {done}");
     }
-    data(&text)?;
+    lines(&text)?;
     if !yes {
         status("nothing is removed without `--yes`");
     }

@@ -2,7 +2,7 @@
 
 use crate::interrupt;
 use crate::options::{Compute, introduce};
-use crate::output::{self, data};
+use crate::output::{self, lines};
 use clap::Args;
 use longwave_bench::selfcheck::{self, Checked, parity};
 use longwave_core::memory_check::shown;
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let machine = arguments.compute.open()?;
     introduce(&machine);
     if let Some(has) = properties(&machine.device) {
-        data(&format!("device has {}\n", in_words(&has)))?;
+        lines(&format!("device has {}\n", in_words(&has)))?;
     }
     let (green, red, off) =
         if output::stdout_has_colours() { ("\u{1b}[32m", "\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "", "") };
@@ -53,48 +53,48 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             Ok(seen) => format!("{green}pass{off}  {:52} {seen}", outcome.name),
             Err(wrong) => format!("{red}FAIL{off}  {:52} {wrong}", outcome.name),
         };
-        data(&(line.trim_end().to_owned() + "\n"))
+        lines(&(line.trim_end().to_owned() + "\n"))
     })?;
     let failed = failed + if arguments.full { table(&checked, &arguments.lengths)? } else { 0 };
     if failed > 0 {
         return Err(selfcheck::failure(failed));
     }
-    data(&format!("\nall {count} checks passed{}\n", if arguments.full { ", and every line of the table" } else { "" }))
+    lines(&format!("\nall {count} checks passed{}\n", if arguments.full { ", and every line of the table" } else { "" }))
 }
 
 /// How close the device comes to the CPU in everything, line by line; the number of lines that failed.
 fn table(checked: &Checked, lengths: &[usize]) -> Result<usize> {
-    data(&format!("\n{}", parity::head(lengths)))?;
+    lines(&format!("\n{}", parity::head(lengths)))?;
     let mut errors = String::new();
     let failed = parity::table(checked, lengths, &mut |row| {
         if interrupt::asked() {
             return Err(Error::interrupted("stopped; nothing is written"));
         }
         errors += &row.errors();
-        data(&row.line())
+        lines(&row.line())
     });
     if !errors.is_empty() {
         // Below the table, so that it stays a table in Markdown; also after an interrupt.
-        data(&format!("\n{errors}"))?;
+        lines(&format!("\n{errors}"))?;
     }
     failed
 }
 
 /// What `--device` can name, a line each.
 fn list() -> Result<()> {
-    data("cpu    the CPU\n")?;
+    lines("cpu    the CPU\n")?;
     let listed = gpus();
     for Listed { choice, name, properties } in &listed {
         match (name, properties) {
-            (Ok(name), Some(has)) => data(&format!("{choice}  {name}: {}\n", in_words(has)))?,
-            (Ok(name), None) => data(&format!("{choice}  {name}\n"))?,
-            (Err(why), _) => data(&format!("{choice}  cannot be opened: {why}\n"))?,
+            (Ok(name), Some(has)) => lines(&format!("{choice}  {name}: {}\n", in_words(has)))?,
+            (Ok(name), None) => lines(&format!("{choice}  {name}\n"))?,
+            (Err(why), _) => lines(&format!("{choice}  cannot be opened: {why}\n"))?,
         }
     }
     match (listed.is_empty(), HAS_RUNTIME) {
         (false, _) => Ok(()),
-        (true, true) => data("no GPU was found: its driver may be missing (on Linux its Vulkan part)\n"),
-        (true, false) => data("this build has no GPU support: build it in with `--features gpu`\n"),
+        (true, true) => lines("no GPU was found: its driver may be missing (on Linux its Vulkan part)\n"),
+        (true, false) => lines("this build has no GPU support: build it in with `--features gpu`\n"),
     }
 }
 

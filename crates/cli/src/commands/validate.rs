@@ -1,15 +1,14 @@
 //! `longwave validate`: checks a config without running it.
 
-use crate::configs::load_config;
+use crate::configs::{load_config, warn};
 use crate::options::ConfigArgument;
-use crate::output::data;
-use burn::tensor::Device;
+use crate::output::lines;
+use crate::terminal::Terminal;
 use clap::Args;
 use longwave_core::Result;
-use longwave_experiment::obstacles;
-use longwave_train::memory_check;
+use longwave_experiment::check;
 
-/// Check a config without running it
+/// Check a config, its corpus and its tokenizer without running it
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -22,13 +21,9 @@ pub(crate) struct Arguments {
 /// Runs the command: prints the config with every default written out.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let config = load_config(arguments.config.required()?, &arguments.set)?;
-    // The vocabulary of a tokenizer's file is not known yet.
-    memory_check::check(&config.run, config.run.data.vocab_size().unwrap_or(1), &Device::flex())?;
-    if let Some(obstacle) = obstacles(&config)?.into_iter().flatten().flatten().next() {
-        return Err(obstacle.error);
-    }
+    warn(&check(&config, &mut Terminal::default())?);
     let text = toml::to_string(&config.to_table()?).map_err(|error| {
         longwave_core::Error::failed(format!("the config cannot be written as TOML: {error}"))
     })?;
-    data(&text)
+    lines(&text)
 }

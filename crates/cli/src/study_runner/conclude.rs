@@ -1,7 +1,7 @@
 //! What a study leaves: tables, files, the page, and the reasons of failed runs.
 
 use super::StudyRunner;
-use crate::output::{data, status};
+use crate::output::{lines, status};
 use longwave_core::{Error, Result};
 use longwave_eval::Reference;
 use longwave_study::results::Results;
@@ -20,7 +20,7 @@ impl StudyRunner<'_> {
         let results = Results::gather(&self.plan, &self.store)?;
         let report = StudyReport::new(&self.folder, self.study, &self.plan, &self.store, &results, None)?;
         report.write(&self.folder)?;
-        data(&self.options.format.map_or_else(|| report.answer(), |format| report.tables(format)))?;
+        lines(&self.options.format.map_or_else(|| report.answer(), |format| report.tables(format)))?;
         wrote(&self.folder);
         self.print_failures(&results);
         if !results.failures.is_empty() {
@@ -67,8 +67,8 @@ impl StudyRunner<'_> {
     }
 }
 
-/// Writes again what a study wrote into its folder, from what its store holds.
-pub(crate) fn report_again(folder: &Path, against: Option<&Reference>) -> Result<StudyReport> {
+/// Writes again what a study wrote, from what its store holds: into its folder, or into another.
+pub(crate) fn report_again(folder: &Path, out: &Path, against: Option<&Reference>) -> Result<StudyReport> {
     let (study, plan) = saved::load(folder)?;
     let store = Store::new(&study.store);
     let results = Results::gather(&plan, &store)?;
@@ -81,8 +81,8 @@ pub(crate) fn report_again(folder: &Path, against: Option<&Reference>) -> Result
         .hint("run the study, or start this command in the folder where it ran"));
     }
     let report = StudyReport::new(folder, &study, &plan, &store, &results, against)?;
-    report.write(folder)?;
-    wrote(folder);
+    report.write(out)?;
+    wrote(out);
     Ok(report)
 }
 

@@ -1,7 +1,7 @@
 //! `--dry-run`: the plan, what it takes and how long that is, and how many seeds its claims need.
 
 use super::StudyRunner;
-use crate::output::data;
+use crate::output::lines;
 use crate::terminal::Terminal;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
@@ -60,11 +60,11 @@ impl StudyRunner<'_> {
         let trained = self.trained(&left);
         let whole = self.costs();
         let costs = self.costs_left(&whole, &left);
-        data(&self.listed(&costs, &trained))?;
+        lines(&self.listed(&costs, &trained))?;
         let mut sum = Cost::default();
         left.iter().filter_map(|&index| costs[index]).for_each(|cost| sum.add(&cost));
         let several = self.plan.looks.are_several();
-        data(&format!(
+        lines(&format!(
             "\n{}{} runs, {} different, {} to be done{} ({}): {} training tokens, {} read in evaluations, {:.3e} FLOP\n",
             if several { "at most " } else { "" },
             self.plan.runs.len(),
@@ -86,11 +86,11 @@ impl StudyRunner<'_> {
         if !left.is_empty() {
             match &speeds {
                 Some(speeds) => self.show_time(self.seconds(speeds, &left, &costs))?,
-                None => data("the hours cannot be estimated: no speed was measured\n")?,
+                None => lines("the hours cannot be estimated: no speed was measured\n")?,
             }
         }
         if let (Some(speeds), Some(budget)) = (&speeds, self.options.budget) {
-            data(&format!("{}\n", self.within(budget, &left, speeds, &costs)))?;
+            lines(&format!("{}\n", self.within(budget, &left, speeds, &costs)))?;
         }
         self.show_needs(&needs, speeds.as_ref(), &whole)
     }
@@ -98,7 +98,7 @@ impl StudyRunner<'_> {
     /// Says how long runs take.
     fn show_time(&self, seconds: f64) -> Result<()> {
         let jobs = self.jobs();
-        data(&format!(
+        lines(&format!(
             "about {} of one run after the other, {} with {jobs} at a time\n",
             duration(seconds),
             duration(seconds / jobs as f64)

@@ -7,7 +7,6 @@ mod launch;
 mod map;
 mod power;
 mod progress;
-mod scratch;
 mod speed;
 mod threads;
 

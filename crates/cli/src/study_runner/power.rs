@@ -3,7 +3,7 @@
 use super::StudyRunner;
 use super::estimate::duration;
 use super::speed::Speeds;
-use crate::output::{data, status};
+use crate::output::{lines, status};
 use longwave_core::Result;
 use longwave_report::grid::{Entry, Grid, Header};
 use longwave_study::cost::Cost;
@@ -103,6 +103,6 @@ impl StudyRunner<'_> {
             rows: needs.iter().map(row).collect(),
             notes,
         };
-        data(&format!("\n{}", grid.text()))
+        lines(&format!("\n{}", grid.text()))
     }
 }

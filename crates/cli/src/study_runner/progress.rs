@@ -3,6 +3,7 @@
 use super::map::{Map, State};
 use crate::output::status;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use longwave_core::text::{shown, shown_lines};
 use longwave_study::Plan;
 use longwave_study::execute::{Event, Sign};
 use std::collections::HashMap;
@@ -66,7 +67,7 @@ impl Screen {
             bar.set_style(style.progress_chars("━╸ "));
         }
         bar.set_prefix("run");
-        bar.set_message(title.to_owned());
+        bar.set_message(shown(title).into_owned());
         self.runs.insert(index, bar);
     }
 }
@@ -135,7 +136,7 @@ impl<'a> StudyProgress<'a> {
         let text = format!("{}: {} {}", self.plan.runs[index].title(), sign.what, sign.message);
         if let Some(bar) = self.screen.as_ref().and_then(|screen| screen.runs.get(&index)) {
             bar.set_position((share * PARTS as f64) as u64);
-            bar.set_message(text);
+            bar.set_message(shown(&text).into_owned());
         } else if self.last_line.elapsed() >= QUIET {
             self.last_line = Instant::now();
             status(&format!("[{}/{}] {text}  {}", self.done, self.total, self.left()));
@@ -164,7 +165,7 @@ impl<'a> StudyProgress<'a> {
         match &self.screen {
             // The line stands above the bars; where it cannot be written nobody reads it.
             Some(screen) => {
-                let _ = screen.bars.println(text);
+                let _ = screen.bars.println(shown_lines(&text));
             }
             None => status(&text),
         }

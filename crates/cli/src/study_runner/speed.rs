@@ -1,17 +1,18 @@
 //! How fast runs are on this machine, by a few steps of each encoding.
 
 use super::StudyRunner;
-use super::scratch::Scratch;
 use crate::interrupt;
 use crate::output::status;
 use crate::terminal::Terminal;
 use longwave_core::error::Kind;
 use longwave_core::{Error, Result};
-use longwave_experiment::{Config, Event, Experiment, Machine, Observer};
+use longwave_experiment::{Machine, open_data};
 use longwave_model::size::training_flops;
 use longwave_study::cost::Cost;
 use longwave_study::{Job, Study};
-use longwave_train::RunConfig;
+use longwave_train::schedule::Schedule;
+use longwave_train::{Run, RunConfig, Trainer, fresh_model, memory_check};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Encodings whose speed is measured; those that take most of the work.
@@ -22,8 +23,6 @@ const STEPS: u64 = 3;
 const STEP_FLOPS: u128 = 100_000_000_000;
 /// Seconds after which no further probe begins.
 const PROBING: Duration = Duration::from_secs(10);
-/// A step that no probe comes to, and that TOML can hold.
-const NEVER: u64 = i64::MAX as u64;
 
 /// What a probe computes with: the study's first device, and the threads of a run.
 pub(super) fn machine(study: &Study, threads: usize) -> Result<Machine> {
@@ -58,11 +57,11 @@ impl StudyRunner<'_> {
         work.sort_by(|a, b| b.1.total_cmp(&a.1));
         let mut by_encoding = Vec::new();
         let begin = Instant::now();
-        for (place, (encoding, _, job)) in work.into_iter().enumerate().take(PROBES) {
+        for (encoding, _, job) in work.into_iter().take(PROBES) {
             if begin.elapsed() > PROBING {
                 break;
             }
-            match probe(job, machine, place) {
+            match probe(job, machine) {
                 Ok(speed) => {
                     let threads = self.threads;
                     status(&format!("probe     {encoding}: {:.2} GFLOP/s on {threads} threads", speed / 1e9));
@@ -88,23 +87,31 @@ impl StudyRunner<'_> {
     }
 }
 
-/// Floating-point operations a second of a few training steps, whose files are thrown away.
-fn probe(job: &Job, machine: &Machine, place: usize) -> Result<f64> {
-    let folder = Scratch::new(&format!("probe-{place}"));
+/// Floating-point operations a second of a few training steps, of which nothing is written.
+fn probe(job: &Job, machine: &Machine) -> Result<f64> {
     let mut config = job.config.run.clone();
-    // Neither validation nor checkpoints within the probe.
-    (config.train.validate_every, config.train.checkpoint_every) = (Some(NEVER), Some(NEVER));
-    config.train.steps = config.train.steps.max(STEPS + 2);
     shorten(&mut config)?;
-    let config = Config { run: config, evaluate: Vec::new(), ..job.config.clone() };
-    let mut probe = Probe { steps: 0, fastest: f64::INFINITY };
-    let experiment = Experiment::open(config, folder.path(), false, machine, &mut Terminal::default())?;
-    let train = &experiment.run.config.train;
-    let flops = train.batch_tokens * training_flops(&experiment.resolved, train.length);
-    match experiment.train(&mut probe) {
-        Err(error) if error.kind() != Kind::Interrupted || interrupt::asked() => Err(error),
-        _ => Ok(flops as f64 / probe.fastest),
+    config.check_precision(&machine.device)?;
+    let dataset = open_data(&config.data, &mut Terminal::default())?;
+    let vocab_size = dataset.tokenizer().vocab_size();
+    memory_check::check(&config, vocab_size, &machine.device)?;
+    let resolved = config.model.resolve(vocab_size, config.train.length)?;
+    let mut fresh = fresh_model(&config, &resolved, &machine.device.clone().autodiff())?;
+    fresh.position.set_digits(|| dataset.tokenizer().digits())?;
+    let schedule = Schedule::new(&config.train);
+    let flops = config.train.batch_tokens * training_flops(&resolved, config.train.length);
+    let run = Run { folder: PathBuf::new(), config, hash: String::new() };
+    let mut trainer = Trainer::new(&run, &dataset, fresh, &machine.device, None)?;
+    let mut fastest = f64::INFINITY;
+    for _ in 0..STEPS {
+        let begin = Instant::now();
+        let Some(output) = trainer.advance(&schedule, &interrupt::asked)? else {
+            return Err(Error::interrupted("stopped while the speed of the runs was measured"));
+        };
+        output.stats()?;
+        fastest = fastest.min(begin.elapsed().as_secs_f64());
     }
+    Ok(flops as f64 / fastest)
 }
 
 /// Leaves so many sequences of a step that it takes a few seconds at most: the speed is that of a whole one.
@@ -124,23 +131,4 @@ fn shorten(config: &mut RunConfig) -> Result<()> {
         config.train.accumulation = 1;
     }
     Ok(())
-}
-
-/// Stops a training after a few steps, and keeps the time of the fastest.
-struct Probe {
-    steps: u64,
-    fastest: f64,
-}
-
-impl Observer for Probe {
-    fn event(&mut self, event: Event<'_>) {
-        if let Event::Step(_, metric) = event {
-            self.steps = metric.step;
-            self.fastest = self.fastest.min(metric.seconds);
-        }
-    }
-
-    fn stop(&self) -> bool {
-        self.steps >= STEPS || interrupt::asked()
-    }
 }

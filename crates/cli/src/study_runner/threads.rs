@@ -1,12 +1,11 @@
 //! `threads = "auto"`: whether many runs with a thread each, or few with several, are faster on this machine.
 
-use super::scratch::Scratch;
 use super::{Launcher, Options, cores, program};
 use crate::output::status;
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result};
 use longwave_study::Study;
 use serde_json::Value;
-use std::path::Path;
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
 /// Seconds that each process measures.
@@ -32,11 +31,8 @@ pub(super) fn of_a_run(study: &Study, kind: &str, options: &Options) -> Result<u
 
 /// Measures training steps with 1, 2, 4, .. threads a process, each time with as many processes as the cores hold.
 fn fastest(study: &Study) -> Result<usize> {
-    let folder = Scratch::new("threads");
-    let config = folder.path().join("config.toml");
-    let text = toml::to_string(&study.first_config())
+    let config = toml::to_string(&study.first_config())
         .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
-    file::write(&config, text.as_bytes())?;
     let candidates = std::iter::successors(Some(1), |threads| Some(threads * 2));
     let candidates = candidates.take_while(|threads| *threads < cores()).chain([cores()]);
     let mut best: Option<(usize, f64)> = None;
@@ -54,18 +50,20 @@ fn fastest(study: &Study) -> Result<usize> {
 }
 
 /// Tokens a second of so many processes together.
-fn speed(config: &Path, threads: usize, processes: usize) -> Result<f64> {
+fn speed(config: &str, threads: usize, processes: usize) -> Result<f64> {
     let program = program()?;
     let start = |_| -> Result<Child> {
-        Command::new(&program)
+        let mut child = Command::new(&program)
             .args(["bench", "train", "--alone", "--json", "--seconds", SECONDS, "--device", "cpu"])
-            .args(["--threads", &threads.to_string(), "--config"])
-            .arg(config)
-            .stdin(Stdio::null())
+            .args(["--threads", &threads.to_string(), "--config", "-"])
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|error| Error::io("start", &program, &error))
+            .map_err(|error| Error::io("start", &program, &error))?;
+        // A child that reads nothing ends, and says why.
+        let _ = child.stdin.take().map(|mut stdin| stdin.write_all(config.as_bytes()));
+        Ok(child)
     };
     let children: Vec<Child> = (0..processes).map(start).collect::<Result<_>>()?;
     let mut sum = 0.0;

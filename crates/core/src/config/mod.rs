@@ -15,6 +15,29 @@ use toml::{Table, Value};
 pub use explain::without_types;
 pub use set::set;
 
+/// What to do about a backslash that TOML takes for the beginning of an escape.
+pub const BACKSLASH: &str = "between double quotes `\\` begins an escape: write a path of Windows in single quotes, as in \
+                             `corpus = 'C:\\Users\\me\\texts'`";
+
+/// Checks that a path is one: between double quotes, `\t` and `\n` in a path of Windows are a tab and a line break.
+///
+/// # Errors
+/// It holds a control character.
+pub fn check_path(key: &str, path: &str) -> Result<()> {
+    match path.chars().find(|character| character.is_control()) {
+        Some(control) => {
+            let name = match control {
+                '\t' => "a tab, which is how `\\t` is read".to_owned(),
+                '\n' => "a line break, which is how `\\n` is read".to_owned(),
+                other => format!("the control character U+{:04X}", u32::from(other)),
+            };
+            Err(Error::value(key, format!("\"{path}\""), format!("a path cannot hold {name}"))
+                .hint(BACKSLASH))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Reads one section.
 ///
 /// `section` is the path of the table in the file (`train`, `evaluate[1]`), for the messages.

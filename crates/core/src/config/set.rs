@@ -1,5 +1,6 @@
 //! `--set KEY=VALUE`: changes one key of a document.
 
+use super::BACKSLASH;
 use crate::error::{Error, Result};
 use toml::{Table, Value};
 
@@ -14,11 +15,14 @@ pub fn set(document: &mut Table, assignment: &str) -> Result<Option<String>> {
         Error::usage(format!("`--set {assignment}` has no `=`")).hint("write `--set train.steps=200`")
     })?;
     let (key, text) = (key.trim(), text.trim());
-    let value = format!("value = {text}")
-        .parse::<Table>()
-        .ok()
-        .and_then(|mut parsed| parsed.remove("value"))
-        .unwrap_or_else(|| Value::String(text.to_owned()));
+    let value = match format!("value = {text}").parse::<Table>() {
+        Ok(mut parsed) => parsed.remove("value"),
+        Err(_) if text.starts_with('"') && text.contains('\\') => {
+            return Err(Error::usage(format!("`--set {key}`: {text} is no TOML")).hint(BACKSLASH));
+        }
+        Err(_) => None,
+    };
+    let value = value.unwrap_or_else(|| Value::String(text.to_owned()));
     let parts: Vec<&str> = key.split('.').collect();
     let several = unnumbered(document, key, &parts);
     let (last, path) = parts.split_last().unwrap_or((&"", &[]));

@@ -31,6 +31,15 @@ pub fn write_with(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<(
     written().map_err(|error| failure(folder(path), "write", path, &error))
 }
 
+/// Checks that a file could be written, before the work whose result it is to hold.
+///
+/// # Errors
+/// As [`fn@write`].
+pub fn check_writable(path: &Path) -> Result<()> {
+    let begun = fault::pass("open a file beside", path).and_then(|()| AtomicFile::beside(path));
+    begun.map(drop).map_err(|error| failure(folder(path), "write", path, &error))
+}
+
 /// Makes the missing folders between `root`, which must be there, and `folder` below it.
 ///
 /// # Errors

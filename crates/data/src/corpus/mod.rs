@@ -1,27 +1,22 @@
-//! Which files a corpus is made of, and whether they are what its manifest says.
+//! Which files a corpus is made of, which split each belongs to, and whether they are what its manifest says.
+
+mod kind;
+mod layout;
+mod manifest;
+
+pub(crate) use kind::{Format, Packing, damaged};
+pub(crate) use layout::listed;
 
 use crate::cache;
 use crate::config::DataConfig;
 use crate::embedded;
 use crate::split::Split;
-use longwave_core::config::without_types;
-use longwave_core::{Error, Result, file};
-use serde::Deserialize;
-use std::collections::{BTreeMap, HashSet};
+use layout::{Found, Layout};
+use longwave_core::{Error, Result};
+use manifest::Manifest;
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-const MANIFEST: &str = "MANIFEST.json";
-const EXTENSIONS: [&str; 3] = ["txt", "text", "jsonl"];
-
-/// How a file holds documents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// The file is one document.
-    Text,
-    /// Every line is a JSON object with one document.
-    JsonLines,
-}
 
 /// One file of a corpus.
 #[derive(Clone, Debug)]
@@ -30,33 +25,25 @@ pub(crate) struct Source {
     /// The path below the corpus, with `/` between folders: the same wherever the corpus lies.
     pub(crate) name: String,
     pub(crate) format: Format,
-    /// The split its folder names, if the corpus has such folders.
+    pub(crate) packing: Packing,
+    /// The split that its name or the config says; `None` where shares decide.
     pub(crate) split: Option<Split>,
     pub(crate) bytes: u64,
 }
 
-/// The files of a corpus, in the order of their names.
+/// The files of a corpus, in the order of their splits and names.
 #[derive(Debug)]
 pub(crate) struct Corpus {
     pub(crate) sources: Vec<Source>,
-    /// Whether the folders `train`, `valid` and `test` say what belongs to which split.
-    pub(crate) split_by_folder: bool,
+    /// Whether names of files and folders, or the config, say which file belongs to which split.
+    pub(crate) named: bool,
+    /// The shares of validation and test, of the documents of files without a split.
+    pub(crate) shares: [f64; 2],
+    /// Which files are which split, in words, where names or the config say it.
+    pub(crate) words: Option<String>,
+    /// Files beside those that are read, by their names.
+    pub(crate) left_out: Vec<String>,
     manifest: Option<Manifest>,
-}
-
-#[derive(Debug)]
-struct Manifest {
-    path: PathBuf,
-    entries: Vec<Entry>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Entry {
-    split: Split,
-    file: String,
-    bytes: u64,
-    sha256: String,
 }
 
 /// Finds the files of a config's corpus, which may be the one that the program carries; `key` is what it is called in
@@ -70,9 +57,9 @@ pub(crate) fn find_or_unpack(config: &DataConfig, key: &str) -> Result<Corpus> {
         let folder = embedded::unpack(&cache::folder(config)).map_err(|error| {
             error.context("the program's own corpus needs the cache").hint(cache::OTHER_FOLDER)
         })?;
-        return find_in_folder(&folder);
+        return find_in_folder(&folder, config);
     }
-    find(corpus, key).map_err(|error| match &config.beside {
+    find(config, key).map_err(|error| match &config.beside {
         Some(beside) if !Path::new(corpus).exists() => {
             error.context(format!("there is no `{}` beside the config", beside.display()))
         }
@@ -83,20 +70,27 @@ pub(crate) fn find_or_unpack(config: &DataConfig, key: &str) -> Result<Corpus> {
 /// Finds the files that a corpus names; `key` is what it is called in messages.
 ///
 /// # Errors
-/// Nothing is there, a glob is malformed or matches no file, a folder holds no text file, or a
-/// manifest cannot be read.
-pub(crate) fn find(corpus: &str, key: &str) -> Result<Corpus> {
+/// Nothing is there, a glob is malformed or matches no file, a folder holds no text file, a file is packed in a way that
+/// is not read, names do not say clearly what is which split, or a manifest cannot be read.
+pub(crate) fn find(config: &DataConfig, key: &str) -> Result<Corpus> {
+    let corpus = config.corpus.as_str();
     let path = Path::new(corpus);
     if path.is_dir() {
-        return find_in_folder(path);
+        return find_in_folder(path, config);
     }
     if path.is_file() {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let sources = vec![source(path.to_owned(), name, None)?];
-        return Ok(Corpus { sources, split_by_folder: false, manifest: None });
+        let found = Found { path: path.to_owned(), name };
+        // The name of a file that is all there is says nothing of others.
+        let layout = if config.split.files().is_empty() {
+            Layout { files: vec![(found, None)], shares: config.split.shares(), ..Layout::default() }
+        } else {
+            Layout::new(vec![found], &config.split, corpus)?
+        };
+        return Corpus::new(layout, Vec::new(), None);
     }
     if corpus.contains(['*', '?', '[']) {
-        return find_by_glob(corpus, key);
+        return find_by_glob(config, key);
     }
     Err(Error::value(key, format!("\"{corpus}\""), "there is no such file or folder")
         .hint("paths start at the config's folder or at the current folder; a glob needs a `*`, `?` or `[`"))
@@ -107,88 +101,53 @@ pub fn glob_matches(pattern: &str) -> bool {
     glob::glob(pattern).is_ok_and(|mut found| found.next().is_some())
 }
 
-fn find_in_folder(folder: &Path) -> Result<Corpus> {
-    let present = split_folders(folder)?;
+fn find_in_folder(folder: &Path, config: &DataConfig) -> Result<Corpus> {
+    let place = folder.display().to_string();
+    let (found, left_out) = files_below(folder)?;
+    if found.is_empty() {
+        let others: Vec<&str> = left_out.iter().map(String::as_str).collect();
+        let others = if others.is_empty() { String::new() } else { format!(", but {}", listed(&others)) };
+        return Err(Error::failed(format!(
+            "`{place}` holds no .txt, .text, .jsonl or .parquet file{others}"
+        ))
+        .hint("name other text files one by one or with a glob, e.g. `corpus = \"folder/**/*.rs\"`"));
+    }
     let manifest = Manifest::read(folder)?;
-    if present.is_empty() && manifest.is_none() {
-        let sources = sources_below(folder, None)?;
-        return if sources.is_empty() {
-            Err(Error::failed(format!("`{}` holds no .txt, .text or .jsonl file", folder.display()))
-                .hint("name other text files with a glob, e.g. `corpus = \"folder/**/*.rs\"`"))
-        } else {
-            Ok(Corpus { sources, split_by_folder: false, manifest: None })
-        };
-    }
-    let mut sources = Vec::new();
-    for (split, folder) in present {
-        sources.extend(sources_below(&folder, Some(split))?);
-    }
-    let corpus = Corpus { sources, split_by_folder: true, manifest };
+    let corpus = Corpus::new(Layout::new(found, &config.split, &place)?, left_out, manifest)?;
     corpus.check_presence()?;
-    if !corpus.sources.iter().any(|source| source.split == Some(Split::Train)) {
-        return Err(Error::failed(format!("`{}` has no text file for training", folder.display()))
-            .hint("put .txt or .jsonl files into its subfolder `train`, or rename `valid` and `test`"));
-    }
     Ok(corpus)
 }
 
-/// The folders of the splits in a corpus. The validation split has several usual names.
-fn split_folders(folder: &Path) -> Result<Vec<(Split, PathBuf)>> {
-    let has_train = folder.join("train").is_dir();
-    let mut present = Vec::new();
-    for split in Split::ALL {
-        let names = split.names().iter().enumerate().filter(|(index, _)| *index == 0 || has_train);
-        let found: Vec<&str> =
-            names.map(|(_, name)| *name).filter(|name| folder.join(name).is_dir()).collect();
-        if let [first, second, ..] = found.as_slice() {
-            return Err(Error::usage(format!(
-                "`{}` has two folders for the {split} split: `{first}` and `{second}`",
-                folder.display()
-            ))
-            .hint("keep one of them, or move its files into the other"));
-        }
-        present.extend(found.first().map(|name| (split, folder.join(name))));
-    }
-    if has_train && folder.join("eval").is_dir() {
-        tracing::warn!(
-            "the folder `eval` of `{}` is not read: name it `valid` if choices are made by it, or `test` if results are \
-             reported on it",
-            folder.display()
-        );
-    }
-    Ok(present)
-}
-
-fn find_by_glob(pattern: &str, key: &str) -> Result<Corpus> {
+fn find_by_glob(config: &DataConfig, key: &str) -> Result<Corpus> {
+    let pattern = config.corpus.as_str();
     let bad_glob = |error: &glob::PatternError| {
         Error::value(key, format!("\"{pattern}\""), format!("the glob is malformed: {error}"))
             .hint("`*` and `?` match within a name, `**` through folders, `[ab]` one of a set")
     };
     let base = pattern.find(['*', '?', '[']).and_then(|end| pattern[..end].rfind('/')).map_or(0, |at| at + 1);
-    let mut sources = Vec::new();
+    let mut found = Vec::new();
     for path in glob::glob(pattern).map_err(|error| bad_glob(&error))? {
         let path = path.map_err(|error| Error::io("read", error.path(), error.error()))?;
         if path.is_file() {
             let text = path.to_string_lossy();
             // The matches begin as the pattern does, unless it begins with `./`.
-            let name = text.strip_prefix(&pattern[..base]).unwrap_or(&text).to_owned();
-            sources.push(source(path, name, None)?);
+            let name = text.strip_prefix(&pattern[..base]).unwrap_or(&text).replace('\\', "/");
+            found.push(Found { path, name });
         }
     }
-    if sources.is_empty() {
+    if found.is_empty() {
         return Err(Error::value(key, format!("\"{pattern}\""), "no file matches")
-            .hint("paths start at the config's folder or at the current folder; quote `**` to reach into subfolders"));
+            .hint("`**` matches through subfolders, e.g. `\"texts/**/*.txt\"`"));
     }
-    sources.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Corpus { sources, split_by_folder: false, manifest: None })
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Corpus::new(Layout::new(found, &config.split, pattern)?, Vec::new(), None)
 }
 
-/// Every text file below `folder`, in the order of its name; hidden ones are left out.
-fn sources_below(folder: &Path, split: Option<Split>) -> Result<Vec<Source>> {
-    let mut sources = Vec::new();
+/// The text files below a folder and the names of the others, in the order of their names. Hidden files and folders are
+/// skipped, and a folder that is linked to more than once is read once.
+fn files_below(folder: &Path) -> Result<(Vec<Found>, Vec<String>)> {
+    let (mut found, mut others, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
     let mut folders = vec![(folder.to_owned(), String::new())];
-    // Links may lead back to a folder that was read already.
-    let mut seen = HashSet::new();
     while let Some((folder, prefix)) = folders.pop() {
         let failed = |error: std::io::Error| Error::io("read", &folder, &error);
         if !seen.insert(folder.canonicalize().map_err(failed)?) {
@@ -203,96 +162,40 @@ fn sources_below(folder: &Path, split: Option<Split>) -> Result<Vec<Source>> {
             let full = format!("{prefix}{name}");
             if path.is_dir() {
                 folders.push((path, format!("{full}/")));
-            } else if path.extension().is_some_and(|end| EXTENSIONS.iter().any(|known| end == *known)) {
-                sources.push(source(path, full, split)?);
+            } else if kind::is_read(&name, layout::says_split(&full)) {
+                found.push(Found { path, name: full });
+            } else if full != manifest::MANIFEST {
+                others.push(full);
             }
         }
     }
-    sources.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(sources)
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    others.sort();
+    Ok((found, others))
 }
-
-fn source(path: PathBuf, name: String, split: Option<Split>) -> Result<Source> {
-    let bytes = fs::metadata(&path).map_err(|error| Error::io("read", &path, &error))?.len();
-    let format =
-        if path.extension().is_some_and(|end| end == "jsonl") { Format::JsonLines } else { Format::Text };
-    Ok(Source { path, name, format, split, bytes })
-}
-
-impl Manifest {
-    /// Reads the manifest of a folder, if it has one.
-    fn read(folder: &Path) -> Result<Option<Self>> {
-        let path = folder.join(MANIFEST);
-        if !path.is_file() {
-            return Ok(None);
-        }
-        let entries = serde_json::from_str(&file::read_text(&path)?).map_err(|error| {
-            Error::failed(format!(
-                "`{}` is no manifest: {}",
-                path.display(),
-                without_types(&error.to_string())
-            ))
-            .hint(
-                "it must list objects with `split`, `file`, `bytes` and `sha256`; remove it to read the \
-                 folder unchecked",
-            )
-        })?;
-        Ok(Some(Self { path, entries }))
-    }
-
-    fn mismatch(&self, what: &str, name: &str, why: &str) -> Error {
-        Error::failed(format!("`{name}` {what} (checked against `{}`)", self.path.display())).hint(why)
-    }
-}
-
-const RESTORE: &str = "restore it (e.g. `git checkout` the folder), or copy the corpus without its \
-                       MANIFEST.json to change it";
 
 impl Corpus {
-    /// Whether the files are those of the manifest, by name and size; cheap, so done before hashing.
-    fn check_presence(&self) -> Result<()> {
-        let Some(manifest) = &self.manifest else { return Ok(()) };
-        let sources: BTreeMap<_, _> =
-            self.sources.iter().map(|source| ((source.split, source.name.as_str()), source)).collect();
-        let mut listed = HashSet::new();
-        for entry in &manifest.entries {
-            let name = format!("{}/{}", entry.split, entry.file);
-            let Some(source) = sources.get(&(Some(entry.split), entry.file.as_str())) else {
-                return Err(manifest.mismatch("is missing", &name, RESTORE));
-            };
-            if source.bytes != entry.bytes {
-                let what = format!("has changed: {} bytes instead of {}", source.bytes, entry.bytes);
-                return Err(manifest.mismatch(&what, &name, RESTORE));
-            }
-            listed.insert((source.split, source.name.as_str()));
-        }
-        match sources.iter().find(|(key, _)| !listed.contains(*key)) {
-            None => Ok(()),
-            Some((_, source)) => {
-                let name = source.path.display().to_string();
-                Err(manifest.mismatch("is not in the manifest", &name, "move the file out of the corpus"))
-            }
-        }
+    /// Whether a share of the documents is held out, besides the files that are a split by themselves.
+    pub(crate) fn by_shares(&self) -> bool {
+        self.shares.iter().any(|share| *share > 0.0)
     }
 
-    /// Whether the files' content is what the manifest says; `hashes` go with `sources`.
-    ///
-    /// # Errors
-    /// The first file that has changed, by name.
-    pub(crate) fn check_content(&self, hashes: &[String]) -> Result<()> {
-        let Some(manifest) = &self.manifest else { return Ok(()) };
-        let expected: BTreeMap<_, _> = manifest
-            .entries
-            .iter()
-            .map(|entry| ((Some(entry.split), entry.file.as_str()), entry.sha256.as_str()))
-            .collect();
-        for (source, hash) in self.sources.iter().zip(hashes) {
-            if expected.get(&(source.split, source.name.as_str())).is_none_or(|expected| expected != hash) {
-                let name = source.path.display().to_string();
-                return Err(manifest.mismatch("has changed: its SHA-256 differs", &name, RESTORE));
-            }
-        }
-        Ok(())
+    fn new(layout: Layout, mut left_out: Vec<String>, manifest: Option<Manifest>) -> Result<Self> {
+        let Layout { files, named, shares, left_out: silent, words } = layout;
+        left_out.extend(silent);
+        let sources = files.into_iter().map(|(Found { path, name }, split)| {
+            let bytes = fs::metadata(&path).map_err(|error| Error::io("read", &path, &error))?.len();
+            let (format, packing) = kind::of(&path)?;
+            Ok(Source { path, name, format, packing, split, bytes })
+        });
+        let mut sources = sources.collect::<Result<Vec<_>>>()?;
+        sources.sort_by_key(|source| source.split);
+        Ok(Self { sources, named, shares, words, left_out, manifest })
+    }
+
+    /// Whether a key of a document's place in its file matters.
+    pub(crate) fn has_records(&self) -> bool {
+        self.sources.iter().any(|source| source.format != Format::Text)
     }
 
     /// Size of all files together, in bytes.

@@ -1,4 +1,6 @@
+use super::manifest::MANIFEST;
 use super::*;
+use longwave_core::file;
 use tempfile::TempDir;
 
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -11,18 +13,22 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
+fn found(corpus: &str) -> Result<Corpus> {
+    find(&DataConfig::new(corpus), "data.corpus")
+}
+
 fn names(corpus: &str) -> Vec<String> {
-    find(corpus, "data.corpus").unwrap().sources.into_iter().map(|source| source.name).collect()
+    found(corpus).unwrap().sources.into_iter().map(|source| source.name).collect()
 }
 
 #[test]
 fn a_folder_is_read_through_in_order() {
     let folder = folder(&[("b/x.txt", "1"), ("a.txt", "2"), ("c.jsonl", ""), (".h.txt", "3"), ("p.png", "")]);
-    let corpus = find(folder.path().to_str().unwrap(), "data.corpus").unwrap();
+    let corpus = found(folder.path().to_str().unwrap()).unwrap();
     assert_eq!(names(folder.path().to_str().unwrap()), ["a.txt", "b/x.txt", "c.jsonl"]);
     assert_eq!(corpus.sources[2].format, Format::JsonLines);
-    assert!(!corpus.split_by_folder);
-    assert_eq!(corpus.bytes(), 2);
+    assert!(!corpus.named);
+    assert_eq!((corpus.bytes(), corpus.left_out), (2, vec!["p.png".to_owned()]));
 }
 
 #[cfg(unix)]
@@ -36,9 +42,11 @@ fn a_link_in_a_circle_is_read_once() {
 #[test]
 fn split_folders_are_the_splits() {
     let folder = folder(&[("train/x.txt", "1"), ("test/x.txt", "2"), ("README.txt", "not read")]);
-    let corpus = find(folder.path().to_str().unwrap(), "data.corpus").unwrap();
+    let corpus = found(folder.path().to_str().unwrap()).unwrap();
     let splits: Vec<_> = corpus.sources.iter().map(|source| source.split).collect();
     assert_eq!(splits, [Some(Split::Train), Some(Split::Test)]);
+    assert_eq!(corpus.sources[0].name, "x.txt");
+    assert_eq!(corpus.left_out, ["README.txt"]);
 }
 
 #[test]
@@ -59,12 +67,12 @@ fn what_is_not_there_is_explained() {
         (format!("{path}/v"), "no text file for training"),
     ];
     for (corpus, expected) in cases {
-        let error = find(&corpus, "data.corpus").unwrap_err();
+        let error = found(&corpus).unwrap_err();
         assert!(error.message().contains(expected), "{error}");
         assert!(error.hint_text().is_some());
     }
     fs::remove_dir_all(empty.path().join("v")).unwrap();
-    let error = find(&path.to_string(), "data.corpus").unwrap_err();
+    let error = found(&path.to_string()).unwrap_err();
     assert!(error.message().contains("holds no .txt"), "{error}");
 }
 
@@ -85,7 +93,7 @@ fn a_manifest_finds_what_was_changed() {
     let folder = folder(&[("train/a.txt", "one"), ("test/b.txt", "two"), (MANIFEST, &text)]);
     let path = folder.path().to_str().unwrap();
     let check = || {
-        let corpus = find(path, "data.corpus")?;
+        let corpus = found(path)?;
         let hash = |source: &Source| file::sha256(&source.path).unwrap();
         corpus.check_content(&corpus.sources.iter().map(hash).collect::<Vec<_>>())
     };
@@ -107,7 +115,7 @@ fn a_manifest_finds_what_was_changed() {
 
 #[test]
 fn the_corpus_of_the_project_is_as_published() {
-    let corpus = find(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sotu"), "data.corpus").unwrap();
+    let corpus = found(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sotu")).unwrap();
     let hashes: Vec<_> = corpus.sources.iter().map(|source| file::sha256(&source.path).unwrap()).collect();
     corpus.check_content(&hashes).unwrap();
     let count = |split| corpus.sources.iter().filter(|source| source.split == Some(split)).count();

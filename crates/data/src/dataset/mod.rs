@@ -3,12 +3,16 @@
 use crate::batch::{Batch, Sampling, batch};
 use crate::build;
 use crate::cache::{self, Content, Entry, FORMAT};
-use crate::config::{DataConfig, SplitConfig, TokenizerConfig};
+use crate::config::{DataConfig, TokenizerConfig};
 use crate::corpus::{self, Corpus};
+use crate::documents::Documents;
 use crate::examined::{Examined, empty};
+use crate::notes::{self, Note};
+use crate::noticed::Noticed;
 use crate::progress::{Progress, Stage};
 use crate::record::Record;
 use crate::split::Split;
+use crate::split_config::SplitConfig;
 use crate::split_rule::SplitRule;
 use crate::task::TaskConfig;
 use crate::tokenizer::Tokenizer;
@@ -29,6 +33,8 @@ pub struct Dataset {
     place: String,
     /// SHA-256 of the text of each split, in the order of [`Split::ALL`].
     text: [Option<String>; 3],
+    /// How the text was read.
+    notes: Vec<Note>,
     /// Why there is no text.
     missing: Option<Error>,
 }
@@ -42,6 +48,8 @@ pub struct OtherText {
     pub content_hash: String,
     /// Identifies the text, as [`Dataset::text_hash`].
     pub text_hash: Option<String>,
+    /// How it was read.
+    pub notes: Vec<Note>,
 }
 
 impl Dataset {
@@ -78,11 +86,16 @@ impl Dataset {
         let none = || TokenFile::from_documents(&[]);
         Self {
             config: config.clone(),
-            content: Content { tokenizer: tokenizer.clone(), splits: [none(), none(), none()] },
+            content: Content {
+                tokenizer: tokenizer.clone(),
+                splits: [none(), none(), none()],
+                noticed: Noticed::default(),
+            },
             key: String::new(),
             cached: false,
             place: String::new(),
             text: Default::default(),
+            notes: Vec::new(),
             missing: None,
         }
     }
@@ -118,7 +131,8 @@ impl Dataset {
     /// As [`open`](Self::open), or a corpus without such folders has no split but `test`.
     pub fn other_text(&self, corpus: &str, split: Split) -> Result<OtherText> {
         let named = DataConfig { corpus: corpus.to_owned(), beside: None, ..self.config.clone() };
-        let whole = !corpus::find_or_unpack(&named, "corpus")?.split_by_folder;
+        let named = DataConfig { split: SplitConfig::default(), ..named };
+        let whole = !corpus::find_or_unpack(&named, "corpus")?.named;
         if whole && split != Split::Test {
             return Err(Error::value(
                 "split",
@@ -131,7 +145,7 @@ impl Dataset {
             task: None,
             tokenizer: self.config.tokenizer.clone(),
             separator: None,
-            split: if whole { SplitConfig { valid: 0.0, test: 0.0 } } else { SplitConfig::default() },
+            split: if whole { SplitConfig::whole() } else { SplitConfig::default() },
             ..named
         };
         let tokenizer = self.tokenizer().clone();
@@ -139,7 +153,8 @@ impl Dataset {
         let other = Self::open_with(&config, Some((tokenizer, hash)), &mut |_| ())?;
         let split = if whole { Split::Train } else { split };
         let text_hash = other.text_hash(split).map(str::to_owned);
-        Ok(OtherText { tokens: other.tokens(split).clone(), content_hash: other.key, text_hash })
+        let tokens = other.tokens(split).clone();
+        Ok(OtherText { tokens, content_hash: other.key, text_hash, notes: other.notes })
     }
 
     /// Opens a corpus with a tokenizer and the hash of its file, or with one trained on it.
@@ -164,28 +179,33 @@ impl Dataset {
         let Examined { corpus, text, .. } = examined;
         let cache = cache::folder(config);
         let entry = Entry::new(&cache, &key);
-        let opened = |content, cached| Self {
-            config: config.clone(),
-            content,
-            key,
-            cached,
-            place: config.corpus.clone(),
-            text,
-            missing: None,
+        let opened = |content: Content, cached| {
+            let bos = content.tokenizer.bos(&config.bos)?;
+            let splits = content.splits.map(|tokens| tokens.with_bos(bos));
+            Ok(Self {
+                config: config.clone(),
+                notes: notes::of(&corpus, &content.noticed, &splits),
+                content: Content { splits, ..content },
+                key,
+                cached,
+                place: config.corpus.clone(),
+                text,
+                missing: None,
+            })
         };
         if let Some(content) = entry.open() {
-            return Ok(opened(content, true));
+            return opened(content, true);
         }
         let _lock = entry.lock()?;
         if let Some(content) = entry.open() {
-            return Ok(opened(content, true));
+            return opened(content, true);
         }
         entry.build(|folder| fill(folder, &corpus, config, tokenizer, progress))?;
         let content = entry.open().ok_or_else(|| {
             Error::failed(format!("the tokens just written to `{}` cannot be read back", cache.display()))
                 .hint("check the disk, or set `LONGWAVE_CACHE` to another folder")
         })?;
-        Ok(opened(content, false))
+        opened(content, false)
     }
 
     /// The task, where there is one in place of a corpus.
@@ -222,6 +242,11 @@ impl Dataset {
         &self.content.tokenizer
     }
 
+    /// The token that every text begins with, as the config names it; empty for none.
+    pub fn bos(&self) -> &str {
+        &self.config.bos
+    }
+
     /// The tokens of a split; empty if the corpus has no such split.
     pub fn tokens(&self, split: Split) -> &TokenFile {
         &self.content.splits[split.index()]
@@ -253,6 +278,11 @@ impl Dataset {
         self.missing.clone().map_or(Ok(()), Err)
     }
 
+    /// How the text was read: what makes the splits, and what was left out. Nothing of a task.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
+    }
+
     /// Whether the tokens were found in the cache.
     pub fn cached(&self) -> bool {
         self.cached
@@ -277,23 +307,24 @@ fn fill(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Tokenizer> {
     let total = corpus.bytes();
-    let rule = SplitRule::new(corpus, config)?;
+    let documents = Documents { corpus, config };
+    let rule = SplitRule::new(&documents)?;
     let tokenizer = match (given, &config.tokenizer) {
         (Some(tokenizer), _) => tokenizer,
         (None, TokenizerConfig::Bpe { vocab_size }) => {
-            train_bpe::train(corpus, &rule, &config.text_field, *vocab_size, &mut |done| {
+            train_bpe::train(&documents, &rule, *vocab_size, &mut |done| {
                 progress(Progress { stage: Stage::TrainingTokenizer, done, total });
             })?
         }
         (None, _) => Tokenizer::bytes(),
     };
-    let separator = config.separator.as_deref();
-    let [train, _, _] =
-        build::build(folder, corpus, &rule, &config.text_field, separator, &tokenizer, &mut |done| {
-            progress(Progress { stage: Stage::Tokenizing, done, total });
-        })?;
-    if train == 0 {
-        return Err(empty(config));
+    let ([train, ..], noticed) = build::build(folder, &documents, &rule, &tokenizer, &mut |done| {
+        progress(Progress { stage: Stage::Tokenizing, done, total });
+    })?;
+    match &noticed.first_bad {
+        Some(first) if train == 0 => return Err(empty(config).context(first)),
+        None if train == 0 => return Err(empty(config)),
+        _ => noticed.write(folder)?,
     }
     Ok(tokenizer)
 }

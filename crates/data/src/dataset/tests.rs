@@ -160,7 +160,7 @@ fn the_hash_follows_the_content_and_not_the_place() {
     // Neither split shares nor the text field matter where folders and whole files decide.
     let config = one.config("");
     let same =
-        DataConfig { split: SplitConfig { valid: 0.3, test: 0.0 }, text_field: "b".into(), ..config.clone() };
+        DataConfig { split: SplitConfig::shares_of(0.3, 0.0), text_field: "b".into(), ..config.clone() };
     assert_eq!(hash(&same), hash(&config));
 }
 
@@ -342,7 +342,7 @@ fn long_documents_are_whole_whatever_the_tokenizer() {
 fn a_corpus_without_text_is_an_error() {
     let place =
         Place::new(&[("train/a.txt", b""), ("lines/a.jsonl", b"\n{\"text\": \"\"}\n"), ("one/a.txt", b"")]);
-    let lines = DataConfig { split: SplitConfig { valid: 0.0, test: 0.0 }, ..place.config("lines") };
+    let lines = DataConfig { split: SplitConfig::shares_of(0.0, 0.0), ..place.config("lines") };
     for config in [place.config("train"), lines, place.config("one"), place.config("one/a.txt")] {
         assert!(message(&config).contains("holds no text"));
     }

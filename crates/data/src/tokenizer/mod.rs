@@ -7,13 +7,11 @@ pub(crate) use bytes::{BYTES, TokenBytes};
 use bytes::{byte_level_lengths, bytes_by_offsets, bytes_json};
 use longwave_core::{Error, Result, file};
 use serde_json::Value;
-use std::cell::Cell;
-use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
 /// The most entries of a vocabulary: no model has as many embeddings.
-const MAX_VOCABULARY: usize = 1 << 24;
+pub(crate) const MAX_VOCABULARY: usize = 1 << 24;
 
 /// Tokens of one piece of text, with the bytes of each where these depend on the place.
 pub(crate) struct Encoded {
@@ -38,6 +36,7 @@ struct Model {
     inner: tokenizers::Tokenizer,
     vocab_size: usize,
     token_bytes: TokenBytes,
+    unknown: Option<u32>,
 }
 
 impl Tokenizer {
@@ -98,7 +97,9 @@ impl Tokenizer {
             return Err(failed(&format!("it has the id {largest}, and ids go up to {}", MAX_VOCABULARY - 1)));
         }
         let token_bytes = byte_level_lengths(&json, vocab_size).map_or(TokenBytes::ByPlace, TokenBytes::ById);
-        Ok(Self { kind: Kind::Model(Arc::new(Model { inner, vocab_size, token_bytes })) })
+        let of_word = json["model"]["unk_token"].as_str().and_then(|word| inner.token_to_id(word));
+        let unknown = of_word.or_else(|| u32::try_from(json["model"]["unk_id"].as_u64()?).ok());
+        Ok(Self { kind: Kind::Model(Arc::new(Model { inner, vocab_size, token_bytes, unknown })) })
     }
 
     /// Number of ids: one more than the largest.
@@ -109,8 +110,16 @@ impl Tokenizer {
         }
     }
 
+    /// The token that stands for every piece of text that the tokenizer does not know.
+    pub fn unknown(&self) -> Option<u32> {
+        match &self.kind {
+            Kind::Bytes => None,
+            Kind::Model(model) => model.unknown,
+        }
+    }
+
     /// The ids that have a token, in order: a vocabulary may have gaps.
-    pub(crate) fn ids(&self) -> Vec<u32> {
+    pub fn ids(&self) -> Vec<u32> {
         match &self.kind {
             Kind::Bytes => (0..BYTES as u32).collect(),
             Kind::Model(model) => {
@@ -120,6 +129,29 @@ impl Tokenizer {
                 ids
             }
         }
+    }
+
+    /// The id of a token, written as its tokenizer has it; a special one too.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        match (&self.kind, token.as_bytes()) {
+            (Kind::Bytes, [byte]) => Some(u32::from(*byte)),
+            (Kind::Bytes, _) => None,
+            (Kind::Model(model), _) => model.inner.token_to_id(token),
+        }
+    }
+
+    /// The token with which `data.bos` says that texts begin.
+    ///
+    /// # Errors
+    /// It is none of this tokenizer.
+    pub fn bos(&self, token: &str) -> Result<Option<u32>> {
+        if token.is_empty() {
+            return Ok(None);
+        }
+        self.id(token).map(Some).ok_or_else(|| {
+            Error::value("data.bos", format!("{token:?}"), "the tokenizer has no such token")
+                .hint("name a token as tokenizer.json writes it, such as `<s>`, or leave the key out")
+        })
     }
 
     /// The tokens of a text. Nothing is added at its ends, whatever the tokenizer would add there.
@@ -215,35 +247,13 @@ impl Tokenizer {
     }
 }
 
-thread_local! {
-    /// Whether a panic of this thread is made an error, whose message says all.
-    static GUARDED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Calls the library, which panics on files that it should reject: that is an error here.
+/// Calls the library of tokenizers.
 ///
 /// # Errors
-/// The library panics.
+/// It panics.
 fn guarded<T>(call: impl FnOnce() -> T) -> Result<T> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let usual = panic::take_hook();
-        panic::set_hook(Box::new(move |panic| {
-            if !GUARDED.get() {
-                usual(panic);
-            }
-        }));
-    });
-    GUARDED.set(true);
-    // What the call changes is its own: a tokenizer is only read.
-    let result = panic::catch_unwind(AssertUnwindSafe(call));
-    GUARDED.set(false);
-    result.map_err(|said| {
-        let text = said.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| said.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-        Error::failed(format!("the library of tokenizers fails on it: {text}"))
-            .hint("write the tokenizer.json again with the `tokenizers` library")
-    })
+    crate::guarded::guarded("tokenizers", call)
+        .map_err(|error| error.hint("write the tokenizer.json again with the `tokenizers` library"))
 }
 
 fn cannot_encode(error: &tokenizers::Error) -> Error {

@@ -8,6 +8,7 @@ use crate::protocols::{self, Documents, Given, Keys, Protocol, Unit};
 use crate::row::Settings;
 use crate::source::Source;
 use crate::text::Text;
+use longwave_core::config::check_path;
 use longwave_core::{Error, OneOrMany, Result};
 use longwave_data::{Dataset, Split};
 use longwave_position::extensions::rope_parameters;
@@ -161,6 +162,7 @@ impl EvaluateConfig {
             }
         }
         let (corpus, split) = (self.corpus.as_deref(), self.split);
+        corpus.map_or(Ok(()), |corpus| check_path(&format!("{section}.corpus"), corpus))?;
         let given = Given { section, train_length, shortest, longest, keys: &keys, corpus, split };
         Ok(ResolvedEvaluate {
             keys: self.protocol.fill_in(&given)?,
@@ -301,6 +303,7 @@ impl ResolvedEvaluate {
             protocol: self.protocol,
             split: self.split,
             corpus_hash: None,
+            bos: None,
             train_length: self.train_length,
             length,
             keys,

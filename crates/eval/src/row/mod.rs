@@ -27,7 +27,7 @@ use crate::number;
 use crate::protocols::{Keys, Protocol};
 use crate::statistics::{Mean, paired_difference};
 use longwave_core::{Error, Result, canonical};
-use longwave_data::Split;
+use longwave_data::{MANY_UNKNOWN, Split};
 use longwave_train::run::CheckpointId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,7 +36,7 @@ use serde_json::Value;
 pub const FORMAT: u32 = 1;
 
 /// The fields that a measurement fills in besides those of metrics; all others tell which measurement it is.
-const MEASURED: [&str; 16] = [
+const MEASURED: [&str; 17] = [
     "format",
     "chosen_among",
     "corpus",
@@ -45,6 +45,7 @@ const MEASURED: [&str; 16] = [
     "documents",
     "skipped_documents",
     "bytes",
+    "unknown_tokens",
     "bigrams",
     "positions",
     "per_document",
@@ -104,6 +105,9 @@ pub struct ResultRow {
     pub skipped_documents: usize,
     /// Bytes of text of the scored tokens.
     pub bytes: u64,
+    /// Scored tokens that stand for text which the tokenizer does not know; absent where there is none.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub unknown_tokens: u64,
     /// The values of the metrics, see [`Metric`]; `nll` and `ppl` are always there, and `null` in the file where they
     /// are no finite numbers.
     #[serde(flatten, with = "crate::metrics::fields")]
@@ -135,6 +139,11 @@ pub struct ResultRow {
     pub version: String,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
 /// Protocol, split and lengths of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
@@ -145,6 +154,9 @@ pub struct Settings {
     /// Identifies the text where it is not the corpus of the run's config; absent where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus_hash: Option<String>,
+    /// The token that every text began with; absent for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bos: Option<String>,
     /// Tokens of a training sequence of the first stage: L.
     pub train_length: usize,
     /// Tokens of context.
@@ -218,6 +230,12 @@ impl ResultRow {
             Some(sums) => sums.check(),
             None => Ok(()),
         }
+    }
+
+    /// The share of the scored tokens that are unknown, where it is too large for losses to measure the model.
+    pub fn many_unknown(&self) -> Option<f64> {
+        let share = self.unknown_tokens as f64 / self.tokens.max(1) as f64;
+        (share >= MANY_UNKNOWN).then_some(share)
     }
 
     /// The value of a metric; `None` where the row does not hold it.

@@ -1,7 +1,7 @@
 //! The factors of `longrope`, searched for on the validation split.
 //!
 //! An evolutionary search as in Ding et al. 2024 (arXiv:2402.13753, algorithm 1). It starts from the factors of `linear`,
-//! `ntk`, `yarn` and `direct`. Each generation changes the best readings so far, or crosses two of them. A change
+//! `ntk`, `yarn` (by turns where the model's frequencies are scaled already) and `direct`. Each generation changes the best readings so far, or crosses two of them. A change
 //! replaces each factor with probability `mutation` by a value from 1 to 1.25 s in steps of 0.01, and may draw `n_hat`
 //! from the published list. Factors never fall from one band to the next slower one: they are sorted after each change.
 //! The loss is that of the block's protocol at one length. The search ends after `budget` readings.

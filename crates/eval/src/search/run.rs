@@ -15,7 +15,6 @@ use longwave_position::{ExtensionConfig, Lengths, Reading};
 use serde_json::json;
 use std::collections::HashSet;
 use std::path::Path;
-use toml::Value;
 
 /// Runs the search, or finds its result among the known rows; returns the row of the best reading on the validation
 /// split. It stores what it tries in `folder`: an interrupted search continues from there, and a larger one starts with
@@ -35,8 +34,7 @@ pub(crate) fn run(
     let among = search.recorded(&evaluation.block);
     let block = search.block(&evaluation.block);
     let source = block.source(subject.dataset)?;
-    let settings =
-        Settings { corpus_hash: source.hash.clone(), ..block.settings(search.length(&block), "longrope") };
+    let settings = source.settings(block.settings(search.length(&block), "longrope"));
     let made = known.iter().find(|row| {
         row.config_hash == subject.config_hash
             && (row.checkpoint.as_str(), row.step, row.stage)
@@ -144,10 +142,15 @@ fn evolve(
 /// The factors that known extensions apply to the frequencies.
 fn seeds(model: &Reading, lengths: Lengths, highest: u64) -> Result<Vec<Genome>> {
     let trained = frequencies(model)?;
-    ["linear", "yarn", "ntk", "direct"]
+    // The published ramp of `yarn` is for frequencies that nothing has scaled yet.
+    let scaled = model.encodings().iter().filter_map(|it| it.frequencies()).any(|it| !it.is_geometric());
+    let yarn = if scaled { "{ kind = 'yarn', ramp = 'paper' }" } else { "'yarn'" };
+    ["'linear'", yarn, "'ntk'", "'direct'"]
         .into_iter()
-        .map(|kind| {
-            let extension = ExtensionConfig::from_value(&Value::String(kind.to_owned()), "extend")?;
+        .map(|extend| {
+            let extend = format!("extend = {extend}").parse::<toml::Table>();
+            let extend = extend.map_err(|error| Error::failed(error.to_string()))?;
+            let extension = ExtensionConfig::from_value(&extend["extend"], "extend")?;
             let read = extension.apply(model, lengths)?;
             let ratios = trained.iter().zip(frequencies(&read)?);
             let mut factors: Vec<u64> = ratios

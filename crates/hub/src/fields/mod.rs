@@ -3,6 +3,7 @@
 //! Reading knows three kinds of fields: those that size the model, those that must have the one value that our
 //! model computes, and those without an effect on its logits. Any other is rejected by name.
 
+mod llama;
 mod reader;
 mod write;
 
@@ -10,19 +11,26 @@ use crate::architecture::Architecture;
 use crate::run_block::{CHECKSUM_KEY, RUN_KEY};
 use longwave_core::error::nearest;
 use longwave_core::{Error, Result};
+use longwave_model::config::Resolved;
+use longwave_position::ExtensionConfig;
+use longwave_position::extensions::rope_parameters::Rotary;
+use longwave_train::{FileScaling, Imported, RunConfig};
 use reader::Fields;
 use serde_json::{Map, Value};
-pub use write::write;
+use write::write;
 
 /// Fields that change nothing about the logits of a text.
 const WITHOUT_EFFECT: &[&str] = &[
     "_attn_implementation_autoset",
+    "_commit_hash",
     "_name_or_path",
     "architectures",
     "attention_dropout",
     "attention_probs_dropout_prob",
     "attn_pdrop",
+    "auto_map",
     "bos_token_id",
+    "cache_implementation",
     "chunk_size_feed_forward",
     "classifier_dropout",
     "dtype",
@@ -31,10 +39,10 @@ const WITHOUT_EFFECT: &[&str] = &[
     "hidden_dropout",
     "id2label",
     "initializer_range",
+    "init_std",
     "is_encoder_decoder",
     "is_llama_config",
     "label2id",
-    "max_window_layers",
     "model_type",
     "output_attentions",
     "output_hidden_states",
@@ -49,10 +57,15 @@ const WITHOUT_EFFECT: &[&str] = &[
     "summary_type",
     "summary_use_proj",
     "task_specific_params",
+    "tf_legacy_loss",
     "tokenizer_class",
+    "torchscript",
     "torch_dtype",
     "transformers.js_config",
     "transformers_version",
+    "unsloth_fixed",
+    "unsloth_version",
+    "use_bfloat16",
     "use_cache",
     RUN_KEY,
     CHECKSUM_KEY,
@@ -65,14 +78,31 @@ pub struct Described {
     pub architecture: Architecture,
     /// Entries of its vocabulary.
     pub vocab_size: usize,
-    /// The longest text it was trained on, as far as it says.
-    pub length: usize,
+    /// The longest text that it says it reads, in tokens.
+    pub longest: usize,
     /// Our `[model]`.
     pub model: toml::Table,
     /// Our `[position]`.
     pub position: toml::Table,
-    /// Its `rope_parameters`, where they scale positions: an entry of `extend`.
-    pub scaling: Option<Map<String, Value>>,
+    /// What it says of its rotations.
+    pub rotary: Option<Rotary>,
+}
+
+impl Described {
+    /// The scaling of its positions, where it has one.
+    pub fn scaling(&self) -> Option<&ExtensionConfig> {
+        self.rotary.as_ref()?.scaling.as_ref()
+    }
+
+    /// L in tokens: the length after a scaling that it was trained with, or the one before a scaling that was added.
+    pub fn train_length(&self, scaling: FileScaling) -> usize {
+        let of_scaled = |rotary: &Rotary| match scaling {
+            FileScaling::Trained => rotary.scaled_to,
+            FileScaling::Added => rotary.counts_from,
+        };
+        let scaled = self.rotary.as_ref().filter(|rotary| rotary.scaling.is_some());
+        scaled.and_then(of_scaled).unwrap_or(self.longest)
+    }
 }
 
 /// Reads the fields of a published architecture.
@@ -81,6 +111,13 @@ pub struct Described {
 /// A field is missing, unknown, or says what our model does not compute.
 pub fn read(fields: &Map<String, Value>) -> Result<Described> {
     let kind = fields.get("model_type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if let Some(text) = fields.get("text_config") {
+        let inner = text.get("model_type").and_then(Value::as_str).unwrap_or("another model");
+        return Err(Error::usage(format!(
+            "`model_type = \"{kind}\"` is a model of several kinds of input, whose text part (`{inner}`) is described under `text_config`"
+        ))
+        .hint("save the text part as a model of its own, with its fields at the top of config.json"));
+    }
     let mut fields = Fields::new(fields);
     let published = |architecture: &Architecture| *architecture != Architecture::Longwave;
     let architecture = Architecture::ALL
@@ -105,6 +142,22 @@ fn unknown_model_type(kind: &str) -> Error {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint("other architectures are not ours"),
     }
+}
+
+/// The fields of a run: those that its file had, where it was imported.
+///
+/// # Errors
+/// The file that the run keeps is damaged.
+pub fn of_run(
+    architecture: Architecture,
+    config: &RunConfig,
+    resolved: &Resolved,
+) -> Result<Map<String, Value>> {
+    let kept = config.imported.as_ref().map(Imported::config).transpose()?.flatten();
+    Ok(match kept {
+        Some(fields) if architecture != Architecture::Longwave => fields,
+        _ => write(architecture, resolved, &config.position),
+    })
 }
 
 /// Whether two values are the same; 1 and 1.0 are.

@@ -2,38 +2,35 @@
 
 use super::{Described, WITHOUT_EFFECT, same, table};
 use crate::architecture::Architecture;
-use longwave_core::config::unknown_key;
 use longwave_core::{Error, Result};
 use longwave_position::encoding::MAX_SIZE;
-use longwave_position::extensions::rope_parameters::rope_type;
+use longwave_position::extensions::rope_parameters::{self, Rotary};
 use serde_json::{Map, Value, json};
-
-/// What `rope_parameters` say of a model whose positions are not scaled.
-const UNSCALED: &[&str] = &["rope_type", "type", "rope_theta", "partial_rotary_factor"];
 
 /// The fields not yet read.
 pub(super) struct Fields {
-    left: Map<String, Value>,
-    scaling: Option<Map<String, Value>>,
+    pub(super) left: Map<String, Value>,
+    rotary: Option<Rotary>,
 }
 
 impl Fields {
     pub(super) fn new(fields: &Map<String, Value>) -> Self {
-        Self { left: fields.clone(), scaling: None }
+        Self { left: fields.clone(), rotary: None }
     }
 
-    fn take(&mut self, key: &str) -> Option<Value> {
+    pub(super) fn take(&mut self, key: &str) -> Option<Value> {
         self.left.remove(key).filter(|value| !value.is_null())
     }
 
-    fn size(&mut self, key: &str) -> Result<usize> {
+    pub(super) fn size(&mut self, key: &str) -> Result<usize> {
         self.size_or(key, None)
     }
 
-    fn size_or(&mut self, key: &str, default: Option<usize>) -> Result<usize> {
+    pub(super) fn size_or(&mut self, key: &str, default: Option<usize>) -> Result<usize> {
         match (self.take(key), default) {
             (Some(value), _) => {
-                let size = value.as_u64().and_then(|size| usize::try_from(size).ok());
+                // Some programs write whole numbers as floats.
+                let size = value.as_f64().filter(|size| size.fract() == 0.0).map(|size| size as usize);
                 size.filter(|size| (1..=MAX_SIZE).contains(size)).ok_or_else(|| {
                     Error::value(key, value, format!("it must be a whole number from 1 to {MAX_SIZE}"))
                         .hint("check the file")
@@ -44,7 +41,7 @@ impl Fields {
         }
     }
 
-    fn number(&mut self, key: &str, default: f64) -> Result<f64> {
+    pub(super) fn number(&mut self, key: &str, default: f64) -> Result<f64> {
         match self.take(key) {
             Some(value) => value
                 .as_f64()
@@ -53,7 +50,7 @@ impl Fields {
         }
     }
 
-    fn flag(&mut self, key: &str, default: bool) -> Result<bool> {
+    pub(super) fn flag(&mut self, key: &str, default: bool) -> Result<bool> {
         match self.take(key) {
             Some(value) => value
                 .as_bool()
@@ -63,7 +60,7 @@ impl Fields {
     }
 
     /// A field that must say this, or nothing at all where this is its default.
-    fn only(&mut self, key: &str, wanted: &Value, default: bool) -> Result<()> {
+    pub(super) fn only(&mut self, key: &str, wanted: &Value, default: bool) -> Result<()> {
         match self.take(key) {
             None if default => Ok(()),
             Some(found) if same(&found, wanted) => Ok(()),
@@ -71,97 +68,15 @@ impl Fields {
         }
     }
 
-    /// Layers that all see the whole text.
-    fn full_attention(&mut self, layers: usize) -> Result<()> {
-        let full = json!("full_attention");
-        match self.take("layer_types") {
-            Some(Value::Array(types)) if types.len() == layers && types.iter().all(|kind| *kind == full) => {
-                Ok(())
-            }
-            Some(other) => Err(only_that("layer_types", &other, &json!([full, ".."]))),
-            None => Ok(()),
+    /// Base and rotated share. What is said of a scaling is kept aside. Read before `layer_types` is taken.
+    pub(super) fn rotation(&mut self, default_share: f64) -> Result<(f64, f64)> {
+        let rotary = rope_parameters::of_model(&self.left)?;
+        for key in rope_parameters::FIELDS {
+            self.left.remove(key);
         }
-    }
-
-    /// Base and rotated share, from the fields of today's files and those of older ones. A scaling is kept aside.
-    fn rotation(&mut self, older_base: &str, older_share: &str, default_share: f64) -> Result<(f64, f64)> {
-        let (mut base, mut share) = (None, None);
-        for key in ["rope_parameters", "rope_scaling"] {
-            let Some(found) = self.take(key) else { continue };
-            let Value::Object(mut parameters) = found else {
-                return Err(Error::value(key, found, "it must be an object").hint("check the file"));
-            };
-            for (name, found) in [("rope_theta", &mut base), ("partial_rotary_factor", &mut share)] {
-                let Some(value) = parameters.get(name).filter(|value| !value.is_null()) else { continue };
-                let path = format!("{key}.{name}");
-                let number = value.as_f64();
-                *found = Some(number.ok_or_else(|| Error::value(&path, value, "it must be a number"))?);
-            }
-            if rope_type(&parameters).is_none_or(|kind| kind == "default") {
-                if let Some(stranger) = parameters.keys().find(|key| !UNSCALED.contains(&key.as_str())) {
-                    return Err(unknown_key(&format!("{key}.{stranger}"), stranger, UNSCALED));
-                }
-                continue;
-            }
-            // The share is the model's.
-            parameters.remove("partial_rotary_factor");
-            self.scaling = Some(parameters);
-        }
-        let (older_base, older_share) =
-            (self.number(older_base, 1e4)?, self.number(older_share, default_share)?);
-        Ok((base.unwrap_or(older_base), share.unwrap_or(older_share)))
-    }
-
-    /// The length of the training: what a scaling names, else the longest text.
-    fn length(&mut self, longest: &str) -> Result<usize> {
-        let longest = self.size(longest)?;
-        let Some(scaling) = &self.scaling else { return Ok(longest) };
-        if rope_type(scaling).is_some_and(|kind| kind == "dynamic") {
-            return Ok(longest);
-        }
-        let named = scaling.get("original_max_position_embeddings").and_then(Value::as_u64);
-        Ok(named.map_or(longest, |length| length as usize))
-    }
-
-    pub(super) fn llama(&mut self, architecture: Architecture) -> Result<Described> {
-        let (layers, width, heads) =
-            (self.size("num_hidden_layers")?, self.size("hidden_size")?, self.size("num_attention_heads")?);
-        let kv_heads = self.size_or("num_key_value_heads", Some(heads))?;
-        let own = if architecture == Architecture::Qwen3 { 128 } else { (width / heads).max(1) };
-        let head_dim = self.size_or("head_dim", Some(own))?;
-        let gated = architecture != Architecture::Arcee;
-        self.only("hidden_act", &json!(if gated { "silu" } else { "gelu" }), gated)?;
-        for key in ["attention_bias", "mlp_bias", "use_sliding_window", "rope_interleaved"] {
-            self.only(key, &json!(false), true)?;
-        }
-        self.only("pretraining_tp", &json!(1), true)?;
-        self.full_attention(layers)?;
-        // A window that `use_sliding_window` turns off.
-        if architecture == Architecture::Qwen3 {
-            self.take("sliding_window");
-        }
-        let eps = self.number("rms_norm_eps", if gated { 1e-6 } else { 1e-5 })?;
-        let (base, share) = self.rotation("rope_theta", "partial_rotary_factor", 1.0)?;
-        if share < 1.0 {
-            return Err(only_that("partial_rotary_factor", &json!(share), &json!(1.0)));
-        }
-        let tied = self.flag("tie_word_embeddings", false)?;
-        let inner = self.size("intermediate_size")?;
-        let mut model = table(&json!({
-            "layers": layers, "width": width, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim,
-            "feed_forward_width": inner, "norm": "rms_norm", "norm_eps": eps, "tied": tied,
-            "feed_forward": if gated { "swiglu" } else { "gelu" },
-        }))?;
-        if architecture == Architecture::Qwen3 {
-            model.insert("qk_norm".to_owned(), "rms".into());
-            model.insert("qk_norm_eps".to_owned(), eps.into());
-        }
-        self.described(
-            architecture,
-            model,
-            "max_position_embeddings",
-            &json!({ "kind": "rope", "base": base }),
-        )
+        let read = (rotary.base.unwrap_or(1e4), rotary.share.unwrap_or(default_share));
+        self.rotary = Some(rotary);
+        Ok(read)
     }
 
     pub(super) fn gpt_neox(&mut self) -> Result<Described> {
@@ -172,7 +87,7 @@ impl Fields {
         self.only("attention_bias", &json!(false), false)?;
         self.only("is_decoder", &json!(false), true)?;
         let eps = self.number("layer_norm_eps", 1e-5)?;
-        let (base, share) = self.rotation("rotary_emb_base", "rotary_pct", 0.25)?;
+        let (base, share) = self.rotation(0.25)?;
         let tied = self.flag("tie_word_embeddings", false)?;
         let inner = self.size("intermediate_size")?;
         let model = table(&json!({
@@ -208,32 +123,36 @@ impl Fields {
         self.described(Architecture::Gpt2, model, "n_positions", &position)
     }
 
-    fn described(
+    pub(super) fn described(
         &mut self,
         architecture: Architecture,
         model: toml::Table,
         length: &str,
         position: &Value,
     ) -> Result<Described> {
-        let (vocab_size, length) = (self.size("vocab_size")?, self.length(length)?);
-        let scaling = self.scaling.take();
-        Ok(Described { architecture, vocab_size, length, model, position: table(position)?, scaling })
+        let (vocab_size, longest) = (self.size("vocab_size")?, self.size(length)?);
+        let rotary = self.rotary.take();
+        Ok(Described { architecture, vocab_size, longest, model, position: table(position)?, rotary })
     }
 
     /// Nothing may be left that has an effect.
     pub(super) fn finish(mut self) -> Result<()> {
         self.left.retain(|key, _| !WITHOUT_EFFECT.contains(&key.as_str()));
-        match self.left.iter().next() {
-            None => Ok(()),
-            Some((key, value)) => Err(Error::usage(format!(
-                "`{key} = {value}` is not known: it may change what the model computes"
-            ))
-            .hint(format!("if it does not, remove `{key}` from config.json"))),
+        let unknown: Vec<String> =
+            self.left.iter().map(|(key, value)| format!("`{key} = {value}`")).collect();
+        if unknown.is_empty() {
+            return Ok(());
         }
+        let (are, they) = if unknown.len() == 1 { ("is", "it") } else { ("are", "they") };
+        Err(Error::usage(format!(
+            "{} {are} not known: {they} may change what the model computes",
+            unknown.join(", ")
+        ))
+        .hint("only models that our own can compute exactly are imported; if a field changes no logit, take it out of config.json"))
     }
 }
 
-fn only_that(key: &str, found: &Value, wanted: &Value) -> Error {
+pub(super) fn only_that(key: &str, found: &Value, wanted: &Value) -> Error {
     Error::value(key, found, format!("our model computes `{wanted}` only"))
         .hint("only models that our own can compute exactly are imported")
 }

@@ -24,7 +24,7 @@ fn message_of(key: &str, value: Value) -> String {
 #[test]
 fn a_llama_is_read() {
     let described = read(&llama()).unwrap();
-    assert_eq!((described.architecture, described.length), (Architecture::Llama, 64));
+    assert_eq!((described.architecture, described.longest), (Architecture::Llama, 64));
     assert_eq!(described.model["head_dim"].as_integer(), Some(4));
     assert_eq!(described.model["norm_eps"].as_float(), Some(1e-6));
     assert_eq!(described.position["base"].as_float(), Some(5e5));
@@ -34,23 +34,65 @@ fn a_llama_is_read() {
     assert_eq!(read(&newer).unwrap().position["base"].as_float(), Some(2e4));
 }
 
+/// L where a model was trained with its scaling, and where that was added.
+fn lengths(change: impl Fn(&mut Map<String, Value>)) -> (usize, usize) {
+    let mut fields = llama();
+    change(&mut fields);
+    let described = read(&fields).unwrap_or_else(|error| panic!("{fields:?}: {error}"));
+    (described.train_length(FileScaling::Trained), described.train_length(FileScaling::Added))
+}
+
 #[test]
-fn a_scaling_is_kept_beside_the_model_that_was_trained() {
-    let scaled = |scaling: Value| {
-        let mut fields = llama();
-        fields.insert("rope_scaling".into(), scaling);
-        read(&fields).unwrap()
-    };
+fn l_is_the_length_after_scaling_or_the_one_before() {
+    let scaled =
+        |scaling: Value| lengths(|fields| drop(fields.insert("rope_scaling".into(), scaling.clone())));
     let yarn = json!({ "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16 });
-    let described = scaled(yarn.clone());
-    assert_eq!((described.length, described.scaling.map(Value::Object)), (16, Some(yarn)));
-    // Nobody says what these were trained on, but for the longest text.
+    assert_eq!(scaled(yarn.clone()), (64, 16));
+    // A float is that number, and the length may stand beside.
+    let beside = |length: Value| {
+        lengths(|fields| {
+            fields.insert("rope_scaling".into(), json!({ "rope_type": "yarn", "factor": null }));
+            fields.insert("original_max_position_embeddings".into(), length.clone());
+        })
+    };
+    assert_eq!((beside(json!(16.0)), beside(json!(32))), ((64, 16), (64, 32)));
+    // Where the longest text is that before scaling, the factor says the length after it.
+    let full = json!({ "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64 });
+    assert_eq!(scaled(full), (256, 64));
+    // `dynamic` counts from the longest text, and `linear` does not say from where.
     let dynamic = json!({ "rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 16 });
-    assert_eq!(scaled(dynamic).length, 64);
-    let linear = scaled(json!({ "type": "linear", "factor": 4.0 }));
-    assert_eq!((linear.length, linear.scaling.is_some()), (64, true));
-    assert_eq!(linear.position["base"].as_float(), Some(5e5));
-    assert_eq!(read(&llama()).unwrap().scaling, None);
+    assert_eq!((scaled(dynamic), scaled(json!({ "type": "linear", "factor": 4.0 }))), ((64, 64), (64, 64)));
+    assert_eq!(lengths(|_| {}), (64, 64));
+}
+
+#[test]
+fn relatives_of_llama_say_what_their_layers_read() {
+    let position = |kind: &str, more: Value| {
+        let mut fields = llama();
+        fields.insert("model_type".into(), kind.into());
+        fields.extend(more.as_object().unwrap().clone());
+        read(&fields).map(|described| described.position)
+    };
+    let rope = position("llama", json!({})).unwrap();
+    assert_eq!(position("mistral", json!({ "sliding_window": null })).unwrap(), rope);
+    let windowed = |length: usize| {
+        table(&json!({ "kind": "mixed", "layers": [{ "kind": "rope", "base": 5e5, "window": length }], "pattern": [0, 0] }))
+            .unwrap()
+    };
+    assert_eq!(position("mistral", json!({ "sliding_window": 48 })).unwrap(), windowed(48));
+    assert_eq!(position("mistral", json!({})).unwrap(), windowed(4096));
+    let unused = json!({ "sliding_window": 48, "use_sliding_window": false, "max_window_layers": 1 });
+    assert_eq!(position("qwen2", unused).unwrap(), rope);
+    let used = json!({ "sliding_window": 48, "use_sliding_window": true, "max_window_layers": 1 });
+    let found = position("qwen2", used).unwrap();
+    let pattern: Vec<_> = found["pattern"].as_array().unwrap().iter().map(toml::Value::as_integer).collect();
+    assert_eq!((pattern, found["layers"][1]["window"].as_integer()), (vec![Some(0), Some(1)], Some(48)));
+    let listed = json!({ "sliding_window": 48, "layer_types": ["sliding_attention", "full_attention"] });
+    assert_eq!(position("mistral", listed.clone()).unwrap()["layers"][0]["window"].as_integer(), Some(48));
+    assert!(position("llama", listed).unwrap_err().message().contains("layer_types"));
+    let smol = position("smollm3", json!({ "no_rope_layers": [1, 0] })).unwrap();
+    assert_eq!(smol["layers"][1]["kind"].as_str(), Some("none"));
+    assert!(position("smollm3", json!({ "no_rope_layers": [1] })).is_err());
 }
 
 #[test]
@@ -60,7 +102,13 @@ fn what_our_model_does_not_compute_is_named() {
         ("attention_bias", json!(true), "`attention_bias = true`"),
         ("mlp_bias", json!(true), "`mlp_bias = true`"),
         ("partial_rotary_factor", json!(0.5), "`partial_rotary_factor = 0.5`"),
-        ("rope_scaling", json!({ "factor": 2.0 }), "unknown key `rope_scaling.factor`"),
+        ("rope_scaling", json!({ "factor": 2.0 }), "`rope_scaling` has no `rope_type`"),
+        (
+            "rope_scaling",
+            json!({ "rope_type": "yarn", "factor": 2.0, "attn_factor": 0.5 }),
+            "`rope_scaling.attn_factor = 0.5`",
+        ),
+        ("original_max_position_embeddings", json!(16.5), "whole number of tokens"),
         ("rope_scaling", json!([2.0]), "it must be an object"),
         ("sliding_window", json!(128), "`sliding_window = 128` is not known"),
         ("logit_scale", json!(2), "`logit_scale = 2` is not known"),

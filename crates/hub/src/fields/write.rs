@@ -6,7 +6,7 @@ use longwave_position::{EncodingConfig, PositionConfig};
 use serde_json::{Map, Value, json};
 
 /// The fields of a model.
-pub fn write(
+pub(super) fn write(
     architecture: Architecture,
     resolved: &Resolved,
     position: &PositionConfig,
@@ -51,10 +51,10 @@ pub fn write(
             })
         }
         (
-            Architecture::Llama | Architecture::Qwen3 | Architecture::Arcee,
+            Architecture::Llama | Architecture::Qwen2 | Architecture::Qwen3 | Architecture::Arcee,
             Some(EncodingConfig::Rope(config)),
         ) => {
-            json!({
+            let mut fields = json!({
                 "hidden_size": d.width,
                 "intermediate_size": resolved.feed_forward_width,
                 "num_hidden_layers": d.layers,
@@ -63,12 +63,18 @@ pub fn write(
                 "head_dim": d.head_dim,
                 "hidden_act": if architecture == Architecture::Arcee { "gelu" } else { "silu" },
                 "rms_norm_eps": model.norm_eps,
-                "attention_bias": false,
-                "mlp_bias": false,
                 "max_position_embeddings": d.train_length,
                 "rope_theta": config.base,
                 "rope_parameters": { "rope_type": "default", "rope_theta": config.base },
-            })
+            });
+            let flags: &[&str] = match architecture {
+                Architecture::Qwen2 => &["use_sliding_window"],
+                _ => &["attention_bias", "mlp_bias"],
+            };
+            for flag in flags {
+                fields[*flag] = false.into();
+            }
+            fields
         }
         _ => json!({
             "hidden_size": d.width,

@@ -36,12 +36,14 @@ use sink::{beside, is_sharpened, scaled, sharpened, sink, with_sink};
 /// The least norm that is divided by.
 const LEAST_NORM: f64 = 1e-6;
 
-/// Multi-head causal attention, without biases in its projections.
+/// Multi-head causal attention. Its projections have no biases, but for those of q, k and v where a model asks for them.
 #[derive(Module, Debug)]
 pub struct Attention {
     /// `[width, (heads + 2 kv_heads) head_dim]`: queries, keys and values side by side; half of the rows where the
     /// maps are complex, here and below.
     pub qkv: Param<Tensor<2>>,
+    /// `[(heads + 2 kv_heads) head_dim]`: added to the packed projection (`model.qkv_bias`).
+    pub qkv_bias: Option<Param<Tensor<1>>>,
     /// `[heads head_dim, width]`.
     pub output: Param<Tensor<2>>,
     /// `[heads]`: the learned logit scale of `KeyNorm` and `CosA`.
@@ -84,6 +86,7 @@ impl Attention {
             || (qk_norm == QkNorm::Rms).then(|| init.constant([weight_kind.stored_rows(d.head_dim)], 1.0));
         Self {
             qkv: init.normal(&format!("{name}.qkv"), [weight_kind.stored_rows(d.width), packed], 0.02),
+            qkv_bias: resolved.config.qkv_bias.then(|| init.constant([packed], 0.0)),
             output: init.normal(
                 &format!("{name}.output"),
                 [weight_kind.stored_rows(d.heads * d.head_dim), d.width],
@@ -105,6 +108,15 @@ impl Attention {
     pub fn qkv_matrix(&self) -> Tensor<2> {
         let outputs = self.heads.query + 2 * self.heads.key_value;
         self.weight_kind.matrix(self.qkv.val(), Groups { inputs: 1, outputs })
+    }
+
+    /// The packed projection `[batch, length, (heads + 2 kv_heads) head_dim]` of a normalised input `[batch, length, width]`.
+    pub(crate) fn packed(&self, input: Tensor<3>, matrix: Tensor<2>) -> Tensor<3> {
+        let packed = self.precision.linear(input, matrix);
+        match &self.qkv_bias {
+            Some(bias) => packed + bias.val().reshape([1, 1, -1]),
+            None => packed,
+        }
     }
 
     /// The part of the packed projection that makes keys, `[width, kv_heads head_dim]`, where an encoding of the
@@ -138,7 +150,7 @@ impl Attention {
         let matrix = self.qkv_matrix();
         let key_matrix = self.key_matrix(&matrix, reading, rows.layer);
         let rows = Rows { key_matrix: key_matrix.as_ref(), ..rows };
-        let packed = self.precision.linear(input.clone(), matrix); // [batch, length, (heads + 2 kv_heads) head_dim]
+        let packed = self.packed(input.clone(), matrix);
         let queries = 0..length;
         let block = QueryBlock { rows, queries: &queries, input: &input };
         let scale = self.scale();
@@ -203,7 +215,7 @@ impl Attention {
         let matrix = self.qkv_matrix();
         let key_matrix = self.key_matrix(&matrix, reading, rows.layer);
         let rows = Rows { key_matrix: key_matrix.as_ref(), ..rows };
-        let (q, k, v) = self.unrotated(self.precision.linear(input.clone(), matrix));
+        let (q, k, v) = self.unrotated(self.packed(input.clone(), matrix));
         let q = q.slice_dim(2, queries.clone());
         then([q, k, v], QueryBlock { rows, queries: &queries, input })
     }

@@ -19,8 +19,8 @@ pub struct Generator<'a> {
     cache: Cache,
     /// Tokens read and still to come, in all.
     length: usize,
-    /// How many tokens have a text: the first so many ids.
-    tokens: usize,
+    /// The ids that have a text, in order; `None` where all have.
+    tokens: Option<Vec<u32>>,
 }
 
 impl<'a> Generator<'a> {
@@ -48,13 +48,14 @@ impl<'a> Generator<'a> {
                 .context(format!("a prompt of {context} tokens and {max_tokens} new ones"))
                 .hint("ask for fewer with `--max-tokens`, or read it further with an `--extend` that applies")
         })?;
-        Ok(Self { model, device, cache: Cache::new(model, &reading, length), length, tokens: usize::MAX })
+        Ok(Self { model, device, cache: Cache::new(model, &reading, length), length, tokens: None })
     }
 
-    /// Samples only the first so many ids: those of the tokenizer, where the model has embeddings for more.
+    /// Samples only these ids, in order: those of the tokenizer, whose vocabulary may have gaps and the model embeddings for
+    /// more.
     #[must_use]
-    pub fn of_tokens(self, tokens: usize) -> Self {
-        Self { tokens, ..self }
+    pub fn of_tokens(self, tokens: Vec<u32>) -> Self {
+        Self { tokens: Some(tokens), ..self }
     }
 
     /// Samples tokens until the length is reached and gives all of them; `emit` is given each as soon as it
@@ -75,9 +76,16 @@ impl<'a> Generator<'a> {
         let mut new = context.to_vec();
         let mut chosen = Vec::with_capacity(self.length - context.len());
         while context.len() + chosen.len() < self.length {
-            let mut logits = self.next_logits(&new)?;
-            logits.truncate(self.tokens);
-            let token = sampling.choose(&logits, chosen.len() as u64)?;
+            let logits = self.next_logits(&new)?;
+            let token = match &self.tokens {
+                None => sampling.choose(&logits, chosen.len() as u64)?,
+                Some(ids) => {
+                    let ids: Vec<u32> =
+                        ids.iter().copied().filter(|id| (*id as usize) < logits.len()).collect();
+                    let logits: Vec<f32> = ids.iter().map(|&id| logits[id as usize]).collect();
+                    ids[sampling.choose(&logits, chosen.len() as u64)? as usize]
+                }
+            };
             chosen.push(token);
             emit(token)?;
             new = vec![token];

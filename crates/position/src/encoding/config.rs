@@ -46,9 +46,9 @@ pub trait Configure: Sized {
         0
     }
 
-    /// The distance from which on all pairs share a learned parameter that nearer pairs do not read, with the key that says so. A
-    /// training whose texts do not reach it leaves that parameter as it was drawn.
-    fn shared_from(&self) -> Option<(&'static str, usize)> {
+    /// The least distance at which the farthest entry of a table of distances, of their buckets or of counts of tokens is read, with
+    /// the key that says so. A training whose texts do not reach it leaves entries as they were drawn.
+    fn farthest_entry(&self) -> Option<(&'static str, usize)> {
         None
     }
 }

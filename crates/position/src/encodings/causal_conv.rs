@@ -54,6 +54,10 @@ impl Configure for Config {
         check_at_least(section, "kernel", self.kernel, 1)
     }
 
+    fn farthest_entry(&self) -> Option<(&'static str, usize)> {
+        Some(("kernel", self.kernel.saturating_sub(1)))
+    }
+
     fn build(&self, dimensions: &Dimensions, init: &Init) -> CausalConv {
         CausalConv {
             w: init.normal("position.causal_conv.w", [self.kernel, dimensions.width], 0.02),

@@ -61,6 +61,11 @@ impl Configure for Config {
         check_at_least(section, "npos", self.npos, 2)
     }
 
+    /// At distance n a count is below n + 1, and the last vector is read above npos - 2.
+    fn farthest_entry(&self) -> Option<(&'static str, usize)> {
+        Some(("npos", self.npos.saturating_sub(2)))
+    }
+
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Cope {
         let shape = [dimensions.layers, self.npos, dimensions.head_dim];
         Cope { table: init.constant(shape, 0.0), gate_scaled: self.gate_scaled }

@@ -101,7 +101,7 @@ impl Configure for Config {
         }
     }
 
-    fn shared_from(&self) -> Option<(&'static str, usize)> {
+    fn farthest_entry(&self) -> Option<(&'static str, usize)> {
         Some(("span", self.span.saturating_sub(1)))
     }
 

@@ -138,11 +138,11 @@ macro_rules! encodings {
                 }
             }
 
-            /// The distance from which on all pairs share a learned parameter, with the key that says so.
-            pub fn shared_from(&self) -> Option<(&'static str, usize)> {
+            /// The least distance that reads the farthest entry of a table, with the key that says so.
+            pub fn farthest_entry(&self) -> Option<(&'static str, usize)> {
                 match self {
-                    $(Self::$Name(config) => config.shared_from(),)*
-                    Self::Registered(config) => config.shared_from(),
+                    $(Self::$Name(config) => config.farthest_entry(),)*
+                    Self::Registered(config) => config.farthest_entry(),
                 }
             }
 

@@ -78,7 +78,7 @@ impl Configure for Config {
         .hint("a causal model needs `p_min = 0` and `p_max` of 16 to 64"))
     }
 
-    fn shared_from(&self) -> Option<(&'static str, usize)> {
+    fn farthest_entry(&self) -> Option<(&'static str, usize)> {
         Some(("p_max", usize::try_from(self.p_max).ok()?))
     }
 

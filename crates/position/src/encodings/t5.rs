@@ -43,6 +43,18 @@ impl Buckets {
         (exact + step as usize).min(self.buckets - 1)
     }
 
+    /// The least distance in the last bucket; `None` where the numbers make no buckets.
+    pub(super) fn last_begins(self) -> Option<usize> {
+        self.check("").ok()?;
+        let (mut before, mut within) = (0, self.max_distance);
+        while within - before > 1 {
+            let middle = before.midpoint(within);
+            let is_last = self.of(middle as f64) == self.buckets - 1;
+            *(if is_last { &mut within } else { &mut before }) = middle;
+        }
+        Some(within)
+    }
+
     /// The distances of each bucket in a text that ends at the last of these positions.
     pub(super) fn summary(self, positions: &[f64], scale: f64) -> Summary {
         let last = positions.iter().copied().fold(0.0, f64::max) as usize;
@@ -135,6 +147,10 @@ impl Configure for Config {
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         self.buckets().check(section)
+    }
+
+    fn farthest_entry(&self) -> Option<(&'static str, usize)> {
+        Some(("max_distance", self.buckets().last_begins()?))
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> T5 {

@@ -115,6 +115,11 @@ impl Configure for Config {
         self.buckets().check(section)
     }
 
+    fn farthest_entry(&self) -> Option<(&'static str, usize)> {
+        let relative = self.relative == Relative::T5;
+        relative.then(|| Some(("max_distance", self.buckets().last_begins()?)))?
+    }
+
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Tupe {
         let Dimensions { width, heads, kv_heads, head_dim, .. } = *dimensions;
         let size = self.table_size.unwrap_or(dimensions.train_length);

@@ -8,7 +8,9 @@
 //! without positional encoding, where q.k is all); a list has a row for each layer and a number for each head
 //! ([`Temperatures`]). `resonance` rounds the wavelengths of rotations to whole tokens, after
 //! all that the extension does (Resonance `RoPE`, arXiv:2403.00071, here on a model that was trained without it). `trained`
-//! rejects a model that the extension is not for: the base and L that another program's `rope_parameters` name.
+//! rejects a model that the extension is not for: the base, the share of channels and L that another program's
+//! `rope_parameters` name. An extension with `trained` says the whole scaling of a model, so it takes the place of the one that the
+//! file of an imported model has; every other extension comes on top of that.
 
 use super::layers::Layers;
 use super::temperature::Temperatures;
@@ -20,6 +22,7 @@ use longwave_core::{Error, Result};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::borrow::Cow;
 use toml::Table;
 
 /// Keys of every extension; written only where they are set.
@@ -43,14 +46,17 @@ pub struct Common {
     pub resonance: bool,
 }
 
-/// What an extension from elsewhere says of the model that it is for.
+/// What an extension from elsewhere says of the model that it is for. It says the whole of a model's scaling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trained {
     /// The base of its frequencies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<f64>,
-    /// L in tokens.
+    /// The share of each head's channels that is rotated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// The length in tokens that it counts from: L, or that of the file of an imported model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<usize>,
 }
@@ -69,12 +75,32 @@ impl Trained {
                 lengths.train
             )));
         }
-        let bases = model.encodings().iter().filter_map(|encoding| Some(encoding.frequencies()?.base));
-        for base in bases {
+        for frequencies in model.encodings().iter().filter_map(|encoding| encoding.frequencies()) {
+            let base = frequencies.base;
             if let Some(other) = self.base.filter(|other| (other / base - 1.0).abs() > 1e-9) {
                 let allowed = format!("the model was trained with the base {base}");
                 return Err(Error::value("trained.base", other, allowed)
                     .hint("leave `rope_theta` out; the extension `abf` reads with another base"));
+            }
+            let (rotated, head_dim) = (frequencies.dim(), model.head_dim());
+            if let Some(share) =
+                self.share.filter(|share| (share * head_dim as f64 + 1e-9).floor() as usize != rotated)
+            {
+                return Err(Error::value(
+                    "trained.share",
+                    share,
+                    format!("the model rotates {rotated} of the {head_dim} channels of a head"),
+                )
+                .hint(format!(
+                    "an extension keeps the channels that the model was trained with: `partial_rotary_factor = {}`",
+                    rotated as f64 / head_dim as f64
+                )));
+            }
+            if !frequencies.is_geometric() {
+                return Err(Error::usage(
+                    "`rope_parameters` say the whole scaling of a model, and this one was trained with scaled frequencies",
+                )
+                .hint("write an extension of ours, which scales the model as it was trained: `--extend linear`"));
             }
         }
         Ok(())
@@ -104,6 +130,25 @@ impl Common {
             temperature.check(section)?;
         }
         Ok(common)
+    }
+
+    /// What an extension begins with, and the lengths that it scales between. A published model is scaled by its file first, for
+    /// the text at hand. What says the whole of a scaling itself takes the place of that, and counts from the length of its own
+    /// file.
+    pub(super) fn beginning<'a>(
+        &self,
+        reading: &'a Reading,
+        lengths: Lengths,
+    ) -> Result<(Cow<'a, Reading>, Lengths)> {
+        match (&self.trained, reading.published()) {
+            (Some(trained), Some(published)) => {
+                let known =
+                    trained.length.filter(|length| [published.length, lengths.train].contains(length));
+                let train = known.unwrap_or(published.length);
+                Ok((Cow::Owned(reading.without_scaling()), Lengths { train, ..lengths }))
+            }
+            _ => Ok((reading.at(lengths.length)?, lengths)),
+        }
     }
 
     /// Changes every layer of the reading, which has those of `layers` alone. Queries are scaled where a longer text means more keys: not in
@@ -157,11 +202,13 @@ impl Common {
         }
         let of_model = json!({
             "type": "object",
-            "description": "What the model must have been trained with: the base of its frequencies and L. An extension \
-                            from another program's `rope_parameters` says so.",
+            "description": "What the model must have been trained with: the base of its frequencies, the share of rotated \
+                            channels and the length that the scaling counts from. An extension from another program's \
+                            `rope_parameters` says so.",
             "properties": {
                 "base": { "type": "number", "description": "The base of the model's frequencies." },
-                "length": { "type": "integer", "minimum": 1, "description": "L in tokens." },
+                "share": { "type": "number", "description": "The share of each head's channels that is rotated." },
+                "length": { "type": "integer", "minimum": 1, "description": "L, or that of an imported model's file, in tokens." },
             },
             "additionalProperties": false,
         });

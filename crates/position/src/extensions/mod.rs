@@ -242,12 +242,15 @@ impl ExtensionConfig {
         ))
     }
 
-    /// The reading for a length.
+    /// The reading for a length. The scaling that a published model has of its own is part of it; `rope_parameters` of
+    /// another file take its place.
     ///
     /// # Errors
     /// The extension means nothing for the model's encoding (the hint lists those that do), or is
     /// undefined for the lengths.
     pub fn apply(&self, reading: &Reading, lengths: Lengths) -> Result<Reading> {
+        let (reading, lengths) = self.common.beginning(reading, lengths)?;
+        let reading = &*reading;
         let layers = self.common.layers.of(reading)?;
         let trained = reading.part(&layers);
         let mut changed = trained.clone();

@@ -59,7 +59,7 @@ impl Parts {
     ///
     /// # Errors
     /// `code`: no band makes so few turns as `alpha`, or all make more than `beta`; the ramp then falls
-    /// where it should rise.
+    /// where it should rise. Or the frequencies are scaled already.
     pub fn interpolated(
         &self,
         kind: &str,
@@ -83,6 +83,12 @@ impl Parts {
 
     /// The (fractional) indices of the last band that is kept and the first that is wholly interpolated.
     fn ends(&self, kind: &str, frequencies: &Frequencies, train: f64) -> Result<(f64, f64)> {
+        if !frequencies.is_geometric() {
+            return Err(Error::usage(format!(
+                "`{kind}` with `ramp = \"code\"` finds its bands by the base, and this model was trained with scaled frequencies"
+            ))
+            .hint("use `ramp = \"paper\"`, which counts the turns of each band"));
+        }
         let d = frequencies.dim() as f64;
         let band_of = |turns: f64| d * (train / (turns * TAU)).ln() / (2.0 * frequencies.base.ln());
         let (mut low, mut high) = (band_of(self.beta), band_of(self.alpha));

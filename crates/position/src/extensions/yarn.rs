@@ -67,7 +67,7 @@ impl Yarn {
     }
 
     /// The factor on cos and sin.
-    fn factor(&self, scale: f64) -> f64 {
+    pub(super) fn factor(&self, scale: f64) -> f64 {
         match (self.attention_factor, &self.temperature, self.mscale_all_dim) {
             (Some(factor), ..) => factor,
             (None, Some(_), _) => 1.0,

@@ -10,6 +10,7 @@ mod hooks;
 mod log_n;
 mod mask;
 mod part;
+mod published;
 mod temperature;
 
 use crate::encoding::{Capabilities, Geometry, PositionUse};
@@ -23,6 +24,8 @@ pub use head_scale::{HeadScale, LEAST_HEAD_SCALE};
 pub use log_n::{LearnedLogN, LogN, LogNKind};
 use longwave_core::Result;
 pub use mask::Mask;
+use published::Kept;
+pub use published::Published;
 pub use temperature::Temperature;
 
 /// An encoding as one layer reads it.
@@ -72,6 +75,12 @@ pub struct Reading {
     /// Query heads of a layer.
     #[module(skip)]
     heads: usize,
+    /// Channels of a head.
+    #[module(skip)]
+    head_dim: usize,
+    /// What the model's file says of its positions, where it was imported.
+    #[module(skip)]
+    published: Option<Kept>,
     /// Makes the parameters that a stage adds.
     #[module(skip)]
     init: Init,
@@ -83,7 +92,7 @@ impl Reading {
         encodings: Vec<Encoding>,
         log_n: Option<LearnedLogN>,
         layers: Vec<LayerReading>,
-        heads: usize,
+        [heads, head_dim]: [usize; 2],
         init: &Init,
     ) -> Self {
         let layout = TextLayout::Contiguous;
@@ -97,6 +106,8 @@ impl Reading {
             attention,
             layout,
             heads,
+            head_dim,
+            published: None,
             init: init.clone(),
         }
     }
@@ -221,6 +232,11 @@ impl Reading {
     /// Query heads of a layer.
     pub fn heads(&self) -> usize {
         self.heads
+    }
+
+    /// Channels of a head.
+    pub fn head_dim(&self) -> usize {
+        self.head_dim
     }
 
     /// How the tokens of a text are laid out over positions.

@@ -107,7 +107,7 @@ trait AnyConfig: Debug + Any + Send + Sync {
     fn validate_any(&self, section: &str, dimensions: &Dimensions) -> Result<()>;
     fn build_any(&self, dimensions: &Dimensions, init: &Init) -> RegisteredEncoding;
     fn memory_any(&self) -> usize;
-    fn shared_from_any(&self) -> Option<(&'static str, usize)>;
+    fn farthest_entry_any(&self) -> Option<(&'static str, usize)>;
     fn keys(&self) -> serde_json::Result<serde_json::Value>;
     fn equals(&self, other: &dyn Any) -> bool;
 }
@@ -137,8 +137,8 @@ where
         self.memory()
     }
 
-    fn shared_from_any(&self) -> Option<(&'static str, usize)> {
-        self.shared_from()
+    fn farthest_entry_any(&self) -> Option<(&'static str, usize)> {
+        self.farthest_entry()
     }
 
     fn keys(&self) -> serde_json::Result<serde_json::Value> {
@@ -181,8 +181,8 @@ impl RegisteredConfig {
         self.0.memory_any()
     }
 
-    pub(crate) fn shared_from(&self) -> Option<(&'static str, usize)> {
-        self.0.shared_from_any()
+    pub(crate) fn farthest_entry(&self) -> Option<(&'static str, usize)> {
+        self.0.farthest_entry_any()
     }
 
     pub(crate) fn keys(&self) -> serde_json::Result<serde_json::Value> {

@@ -141,19 +141,21 @@ impl PositionConfig {
         encodings.map(EncodingConfig::memory).max().unwrap_or_default()
     }
 
-    /// The distances from which on all pairs share a learned parameter, each with its key.
-    pub fn shared_from(&self, section: &str) -> Vec<(String, usize)> {
+    /// The least distances that read the farthest entries of tables, each with the key that says so, but for tables whose layers
+    /// have a window that ends before.
+    pub fn farthest_entries(&self, section: &str, train_length: usize) -> Vec<(String, usize)> {
         let entries = self.entries.iter().enumerate();
-        let shared = entries.flat_map(|(index, entry)| {
+        let farthest = entries.flat_map(|(index, entry)| {
             let (of_entry, of_list) = self.sections(section, index);
             let several = entry.encodings.len() > 1;
+            let seen = entry.keys.window.map_or(usize::MAX, |window| window.rounded_down(train_length));
             entry.encodings.iter().enumerate().filter_map(move |(place, encoding)| {
-                let (key, distance) = encoding.shared_from()?;
+                let (key, distance) = encoding.farthest_entry().filter(|(_, distance)| *distance < seen)?;
                 let section = if several { format!("{of_list}[{place}]") } else { of_entry.clone() };
                 Some((format!("{section}.{key}"), distance))
             })
         });
-        shared.collect()
+        farthest.collect()
     }
 
     /// The windows that layers are trained with, each with its key.
@@ -241,7 +243,14 @@ impl PositionConfig {
         // Every layer is that of one entry.
         let mut layers: Vec<LayerReading> = layers.into_iter().flatten().collect();
         let log_n = learned_log_n(&mut layers, dimensions, init);
-        let mut reading = Reading::new(self.name(), encodings, log_n, layers, dimensions.heads, init);
+        let mut reading = Reading::new(
+            self.name(),
+            encodings,
+            log_n,
+            layers,
+            [dimensions.heads, dimensions.head_dim],
+            init,
+        );
         reading.parameters()?;
         reading.set_layout(self.layout(&reading, section, dimensions)?);
         Ok(reading)

@@ -42,6 +42,7 @@ pub(super) fn latex_entry(entry: &Entry) -> String {
 pub(super) fn latex_text(text: &str) -> String {
     let mut escaped = String::new();
     let (mut before, mut open) = (' ', false);
+    let text = shown(text);
     let mut signs = text.chars().peekable();
     let mut ticks = text.matches('`').count();
     while let Some(sign) = signs.next() {

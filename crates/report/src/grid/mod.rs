@@ -3,7 +3,7 @@
 mod escape;
 
 use escape::{latex_entry, latex_text, markdown_entry};
-use longwave_core::text::shown;
+use longwave_core::text::{shown, shown_lines};
 use longwave_core::{Error, Result};
 use longwave_eval::token_log::quoted;
 use std::fmt::Write as _;
@@ -149,7 +149,7 @@ impl Grid {
             text += if index == 0 { "\n" } else { "" };
             text += &wrapped(note, width);
         }
-        text.split('\n').map(shown).collect::<Vec<_>>().join("\n")
+        shown_lines(&text).into_owned()
     }
 
     /// Columns that the widest line of the table itself takes in a terminal.
@@ -222,8 +222,8 @@ impl Grid {
     fn plain(&self, index: usize) -> Vec<Vec<String>> {
         let name = &self.headers[index].name;
         let column = |name: String, of: fn(&Entry) -> Option<&str>| {
-            let entries = self.rows.iter().map(|row| quoted(of(&row[index]).unwrap_or("")));
-            std::iter::once(quoted(&name)).chain(entries).collect()
+            let entries = self.rows.iter().map(|row| quoted(&shown(of(&row[index]).unwrap_or(""))));
+            std::iter::once(quoted(&shown(&name))).chain(entries).collect()
         };
         let mut columns =
             vec![column(name.clone(), |entry| Some(&*entry.value).filter(|value| *value != "-"))];

@@ -137,13 +137,19 @@ fn collect(root: &Path, folder: &Path, depth: usize, runs: &mut Vec<Run>) -> Res
 
 fn read(root: &Path, folder: &Path) -> Result<Run> {
     let below = folder.strip_prefix(root).unwrap_or(folder);
-    let name = if below.as_os_str().is_empty() {
-        let own = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        own.file_name().unwrap_or_default().to_string_lossy().into_owned()
-    } else {
-        below.to_string_lossy().into_owned()
-    };
+    let name =
+        if below.as_os_str().is_empty() { own_name(folder) } else { below.to_string_lossy().into_owned() };
     Run::new(name, row::read_rows(&folder.join("results.jsonl"))?, folder)
+}
+
+/// A run whose rows lie in another folder than all else of it.
+pub(super) fn measured_in(folder: &Path, run: &Path) -> Result<Run> {
+    Run::new(own_name(run), row::read_rows(&folder.join("results.jsonl"))?, run)
+}
+
+fn own_name(folder: &Path) -> String {
+    let own = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    own.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// A last line without its end is still being written, and is left out.

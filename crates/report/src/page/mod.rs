@@ -64,7 +64,18 @@ impl Report {
     /// # Errors
     /// There is no result in the folder, no reading that is `against`, or a file of it is damaged.
     pub fn read(folder: &Path, against: Option<&Reference>) -> Result<Self> {
-        let runs = folder::runs(folder)?;
+        Self::of_runs(folder, folder::runs(folder)?, against)
+    }
+
+    /// The same for the rows that another folder has of the run in `run`, as `eval --out` writes them.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_elsewhere(folder: &Path, run: &Path) -> Result<Self> {
+        Self::of_runs(folder, vec![folder::measured_in(folder, run)?], None)
+    }
+
+    fn of_runs(folder: &Path, runs: Vec<Run>, against: Option<&Reference>) -> Result<Self> {
         let members: Vec<&ResultRow> = runs.iter().flat_map(Run::members).collect();
         let title = match members.as_slice() {
             [row] => row.run.clone(),
@@ -73,7 +84,7 @@ impl Report {
         Self::new(folder, Opening { title, ..Opening::default() }, runs, against)
     }
 
-    /// A report on these runs, to be written into `folder`.
+    /// A report on these runs, which lie in `folder`.
     ///
     /// # Errors
     /// The runs have no result, or no reading is `against`.
@@ -86,7 +97,7 @@ impl Report {
         Ok(Self { folder: folder.to_owned(), opening, runs, rows })
     }
 
-    /// The folder.
+    /// The folder that is reported.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -101,15 +112,15 @@ impl Report {
         readings(&self.rows).into_iter().map(|reading| reading.table).collect()
     }
 
-    /// Writes into the folder `report.html`, `results.md`, `results.csv`, and the charts as SVG and PNG. The first chart is `perplexity` (`accuracy` or `exact_match` where
+    /// Writes into a folder `report.html`, `results.md`, `results.csv`, and the charts as SVG and PNG. The first chart is `perplexity` (`accuracy` or `exact_match` where
     /// the protocol is about those), or `positions` where losses by position were measured; further ones say in their
     /// names what they show, such as `perplexity-sliding` or `perplexity-rope`. The same charts go to `tensorboard/`. Each
     /// file appears whole or not at all. Gives the paths it wrote, those in `tensorboard/` aside.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn write(&self) -> Result<Vec<PathBuf>> {
-        let Self { folder, opening, runs, rows } = self;
+    pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>> {
+        let Self { folder: reported, opening, runs, rows } = self;
         let blocks = blocks(rows);
         let looks = Looks::of(&blocks);
         let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
@@ -123,7 +134,7 @@ impl Report {
         let named = charts.iter().flatten().flat_map(|of_table| &of_table.charts);
         tensorboard::write(folder, "by_length", named.map(|named| (named.file.as_str(), &named.chart)))?;
         for ((block, tables), of_tables) in blocks.iter().zip(&tables).zip(charts) {
-            let how = How::of_block(block, runs, opening, folder);
+            let how = How::of_block(block, runs, opening, reported);
             for (table, of_table) in tables.iter().zip(of_tables) {
                 of_table.charts.iter().try_for_each(|named| written.picture(&named.file, &named.chart))?;
                 let charts = of_table.charts.into_iter().map(|named| named.chart).collect();
@@ -157,11 +168,11 @@ impl Report {
     ///
     /// # Errors
     /// A file cannot be written, or the figures are too small for their texts.
-    pub fn write_figures(&self, figure: &Figure) -> Result<Vec<PathBuf>> {
+    pub fn write_figures(&self, folder: &Path, figure: &Figure) -> Result<Vec<PathBuf>> {
         let blocks = blocks(&self.rows);
         let looks = Looks::of(&blocks);
         let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
-        let mut written = Written { folder: &self.folder, paths: Vec::new() };
+        let mut written = Written { folder, paths: Vec::new() };
         for named in of_tables(&blocks, &tables, &looks).into_iter().flatten().flat_map(|it| it.charts) {
             written.file(&format!("{}.pdf", named.file), &pdf(&named.chart, figure)?)?;
         }
@@ -180,7 +191,7 @@ impl Report {
 /// # Errors
 /// As [`Report::read`] and [`Report::write`].
 pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>> {
-    Report::read(folder, against)?.write()
+    Report::read(folder, against)?.write(folder)
 }
 
 fn no_results(folder: &Path, runs: &[Run]) -> Error {

@@ -32,8 +32,12 @@ fn split_of(block: &Block) -> String {
 /// The tokens of the windows that are scored.
 pub(super) fn layout(settings: &Settings) -> String {
     let text = settings.protocol.in_words(&settings.keys);
-    match settings.keys.windows_per_document() {
+    let text = match settings.keys.windows_per_document() {
         Some(limit) => format!("{text}, up to {limit} of each document"),
+        None => text,
+    };
+    match &settings.bos {
+        Some(bos) => format!("{text}; every text begins with `{bos}`"),
         None => text,
     }
 }
@@ -101,6 +105,7 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     }
     notes.extend(marks(block, &cells, metric, "length"));
     notes.extend(across(block).map(str::to_owned));
+    notes.extend(many_unknown(block));
     notes.extend(devices_that_do_not_repeat(block));
     if let (true, Some(longest)) =
         (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
@@ -112,6 +117,16 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
         ));
     }
     notes
+}
+
+/// What makes losses too low where the tokenizer knows little of the text.
+fn many_unknown(block: &Block) -> Option<String> {
+    let share = block.rows().filter_map(ResultRow::many_unknown).reduce(f64::max)?;
+    Some(format!(
+        "warning: {:.0}% of the scored tokens stand for text that the tokenizer does not know: one guess serves them all, so \
+         losses and perplexities are too low",
+        100.0 * share
+    ))
 }
 
 /// The devices whose rows come out with other last digits when they are measured again.

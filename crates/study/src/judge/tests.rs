@@ -62,19 +62,14 @@ fn a_length_is_in_tokens_or_a_multiple_of_the_training_length() {
 #[test]
 fn claims_may_be_about_runs_of_several_training_lengths() {
     let axis = "[[axis]]\nkey = \"train.length\"\nvalues = [64, 128, 256]\n";
-    let plan = crate::plan::tests::plan(&format!(
-        "{axis}[[evaluate]]\nmax_length = 2048\nwindow_stride = 512\ntarget = 32\nextend = [\"ntk\", \"yarn\"]"
-    ));
-    let check = |says: &str| check(&claim(&format!("says = \"{says}\"")).unwrap(), &plan);
+    let plan = crate::plan::tests::plan(&format!("{axis}[[evaluate]]\nextend = [\"ntk\", \"yarn\"]"));
+    let of = |says: &str, more: &str| check(&claim(&format!("says = \"{says}\"\n{more}")).unwrap(), &plan);
+    let check = |says: &str| of(says, "");
     check("64, yarn < 64, ntk at 8L").unwrap();
-    check("256, yarn < 64, yarn at 2L").unwrap();
-    // Without a common `max_length` the windows, and so the tokens, are others for each training length.
-    let own = crate::plan::tests::plan(&format!("{axis}[[evaluate]]\nextend = [\"ntk\", \"yarn\"]"));
-    let text = "says = \"256, yarn < 64, yarn at 2L\"";
-    let error = super::check(&claim(text).unwrap(), &own).unwrap_err();
-    assert!(error.message().contains("over different tokens: at 512 and at 128 tokens"), "{error}");
-    assert!(error.hint_text().unwrap().contains("bits_per_byte"), "{error}");
-    super::check(&claim(&format!("{text}\nmetric = \"bits_per_byte\"")).unwrap(), &own).unwrap();
+    // The windows of other lengths hold other tokens.
+    let error = check("256, yarn < 64, yarn at 2L").unwrap_err();
+    assert!(error.message().contains("it compares `loss` over different tokens"), "{error}");
+    of("256, yarn < 64, yarn at 2L", "metric = \"bits_per_byte\"").unwrap();
     let error = check("256, yarn < 64, yarn at 1.5L").unwrap_err();
     assert!(error.message().contains("no evaluation reads `256, yarn` at 384 tokens"), "{error}");
     assert!(error.hint_text().unwrap().contains("its lengths are 256, 512, 1024, 2048"), "{error}");
@@ -183,20 +178,20 @@ fn refusals_show_the_form() {
     assert!(unread.contains("its runs are read with direct, window_baseline"), "{unread}");
 }
 
-/// Results of a task: 2 seeds, 40 sequences of 10 tokens each; `ntk` answers ten more of them than `direct`.
+/// Results of a task: 2 seeds, 400 sequences of 10 tokens each; `ntk` answers a fourth of them more than `direct`.
 fn answers() -> Results {
     let mut results = results();
     results.rows.retain(|measured| measured.row.seed < 2);
     for measured in &mut results.rows {
         // The place in a plan of two seeds.
         measured.run = measured.run / 3 * 2 + measured.run % 3;
-        let right: i32 = if measured.extend == "ntk" { 30 } else { 20 };
+        let right: i32 = if measured.extend == "ntk" { 300 } else { 200 };
         let row = &mut measured.row;
-        let correct: Vec<u64> = (0..40).map(|index| if index < right { 10 } else { row.seed }).collect();
+        let correct: Vec<u64> = (0..400).map(|index| if index < right { 10 } else { row.seed }).collect();
         row.settings.protocol = Protocol::Task;
-        row.values.set("accuracy", Some(correct.iter().sum::<u64>() as f64 / 400.0));
-        row.values.set("exact_match", Some(f64::from(right) / 40.0));
-        let sums = DocumentSums::new(vec![10; 40]).with_numbers("nll", vec![1.0; 40]);
+        row.values.set("accuracy", Some(correct.iter().sum::<u64>() as f64 / 4000.0));
+        row.values.set("exact_match", Some(f64::from(right) / 400.0));
+        let sums = DocumentSums::new(vec![10; 400]).with_numbers("nll", vec![1.0; 400]);
         row.per_document = Some(sums.with_counts("correct", correct));
     }
     results
@@ -216,15 +211,18 @@ fn more_of_a_share_is_said_with_more() {
     let exact = "says = \"rope, ntk > rope, yarn at 2L\"\nmetric = \"exact_match\"";
     let found = judged(exact);
     let difference = found.difference.unwrap();
-    // The same in both seeds: 30 of 40 against 20 of 40.
-    assert_eq!((difference.mean, difference.seeds, difference.documents), (0.25, 2, 40));
-    assert_eq!((found.verdict, difference.by_document.unwrap().df), (Verdict::Holds, 39.0));
+    // The same in both seeds: 300 of 400 against 200.
+    assert_eq!((difference.mean, difference.seeds, difference.documents), (0.25, 2, 400));
+    assert_eq!((found.verdict, difference.by_document.unwrap().df), (Verdict::Holds, 399.0));
+    // No spread is less than that of numbers rounded to steps of 1/400, as shares of 400 are: 1/400 / sqrt(6), of two seeds.
+    let se = difference.by_seed.unwrap().se;
+    assert!((se - 1.0 / 400.0 / 6f64.sqrt() / 2f64.sqrt()).abs() < 1e-12, "{se}");
     assert_eq!(judged(&exact.replace('>', "<")).verdict, Verdict::Fails);
     let turned = judged("says = \"rope, yarn < rope, ntk at 2L\"\nmetric = \"exact_match\"");
     assert_eq!((turned.verdict, turned.difference.unwrap().mean), (Verdict::Holds, -0.25));
     let accuracy = judged("says = \"rope, ntk > rope, yarn at 2L\"\nmetric = \"accuracy\"");
-    // Ten answers of ten tokens, less what the wrong answers have right: 0 in the first seed, 1 each in the second.
-    assert!((accuracy.difference.unwrap().mean - f64::midpoint(100.0 / 400.0, 90.0 / 400.0)).abs() < 1e-12);
+    // One answer of ten tokens, less what the wrong answers have right: 0 in the first seed, 1 in the second.
+    assert!((accuracy.difference.unwrap().mean - f64::midpoint(10.0 / 40.0, 9.0 / 40.0)).abs() < 1e-12);
 }
 
 #[test]

@@ -76,15 +76,11 @@ impl Ranking<'_> {
             .filter(lost)
             .map(|one| format!("`{}` has {} of {} seeds", one.name, one.rows.len(), self.seeds))
             .collect();
-        let mut limits = String::new();
-        if !lost.is_empty() {
-            limits += &format!(" {}.", lost.join(", "));
-        }
+        let mut limits = if lost.is_empty() { String::new() } else { format!(" {}.", lost.join(", ")) };
         if self.over == Over::Documents && self.ranked.iter().any(|one| one.p.is_some()) {
-            limits += &format!(
-                " One seed shows how these trained models differ on other {}s. It cannot show that other trainings would.",
-                self.unit
-            );
+            limits.push_str(" One seed shows how these trained models differ on other ");
+            limits.push_str(self.unit);
+            limits.push_str("s. It cannot show that other trainings would.");
         }
         limits
     }

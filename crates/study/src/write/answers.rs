@@ -167,7 +167,7 @@ fn notes(ranking: &Ranking<'_>) -> Vec<String> {
             let mut seen: Vec<&str> = Vec::new();
             one.rates.iter().for_each(|rate| {
                 if !seen.contains(rate) {
-                    seen.push(rate)
+                    seen.push(rate);
                 }
             });
             format!("`{}` at {}", one.name, seen.join(" and "))

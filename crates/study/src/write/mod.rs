@@ -160,7 +160,7 @@ impl StudyReport {
         self.page.as_ref().map(|(_, report)| report)
     }
 
-    /// Writes all files into the study's folder. Without any row there is only `study.md`.
+    /// Writes all files into a folder, the study's own or another. Without any row there is only `study.md`.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -169,7 +169,7 @@ impl StudyReport {
             let pages = folder.join(PAGES);
             existing_folder::make_below(folder, &pages)?;
             longwave_eval::row::replace_rows(&pages.join("results.jsonl"), rows)?;
-            report.write()?;
+            report.write(&pages)?;
             csv(&folder.join("results.csv"), &self.table)?;
             parquet(&folder.join("results.parquet"), &self.table)?;
         }

@@ -27,7 +27,7 @@ pub(super) fn table(results: &Results) -> Option<Grid> {
         else {
             continue;
         };
-        match lines.iter_mut().find(|(known, extend, ..)| (&*known, *extend) == (&rest, it.extend.as_str())) {
+        match lines.iter_mut().find(|(known, extend, ..)| (known, *extend) == (&rest, it.extend.as_str())) {
             Some((.., rows)) => rows.push(it),
             None => lines.push((rest, &it.extend, choice, vec![it])),
         }

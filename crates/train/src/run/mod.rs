@@ -8,10 +8,10 @@
 //! `keep_checkpoints` names.
 
 mod checkpoint_id;
+mod longer;
 
 use crate::checkpoint::{Checkpoint, Unreadable};
-use crate::run_config::RunConfig;
-use crate::schedule::Schedule;
+use crate::run_config::{CHANGES_NO_STEP, RunConfig};
 use longwave_core::{Error, Result, file};
 use longwave_data::Record;
 use std::fs::{File, TryLockError};
@@ -46,6 +46,8 @@ pub enum Start {
     Fresh,
     /// From a checkpoint.
     Resume(Box<Checkpoint>),
+    /// From a checkpoint of the run when it had another number of steps, and what becomes of its schedule.
+    Longer(Box<Checkpoint>, String),
     /// Nowhere: the run is finished, and this is its last checkpoint.
     Finished(Box<Checkpoint>),
 }
@@ -57,7 +59,7 @@ impl Run {
     /// The folder holds something else, or a run that may not be continued this way.
     pub fn prepare(
         folder: &Path,
-        config: RunConfig,
+        mut config: RunConfig,
         content_hash: &str,
         resume: bool,
     ) -> Result<(Self, Start)> {
@@ -67,20 +69,24 @@ impl Run {
             )
             .hint("remove `imported` to train a model of this shape from fresh weights"));
         }
-        let hash = config.hash(content_hash)?;
-        let run = Self { folder: folder.to_owned(), config, hash };
         let shown = folder.display();
+        let identified = |config: RunConfig| -> Result<Self> {
+            Ok(Self { folder: folder.to_owned(), hash: config.hash(content_hash)?, config })
+        };
         if !folder.join("config.toml").exists() {
             // A run that was killed before it had written its config has left nothing else.
             return if file::holds_leftovers_only(folder) {
-                Ok((run, Start::Fresh))
+                Ok((identified(config)?, Start::Fresh))
             } else {
                 Err(Error::usage(format!("`{shown}` is not empty and holds no run"))
                     .hint("choose another folder with `--out`"))
             };
         }
         let old = read_config(folder)?;
-        let mut differences = differences(&old.to_table()?, &run.config.to_table()?);
+        longer::keep_schedules(&old, &mut config);
+        let run = identified(config)?;
+        let [there, here] = longer::compared(&old, &run.config)?;
+        let mut differences = differences(&there, &here);
         let is_place = |difference: &Difference| PLACES.contains(&difference.key.as_str());
         // The same text may lie elsewhere by now.
         if differences.iter().any(is_place) && run.was_trained_on(&old, content_hash)? {
@@ -93,21 +99,28 @@ impl Run {
                 Some(first) => error.context(first).hint("choose another folder with `--out`"),
             });
         }
-        let goes_on =
-            matches!(differences.as_slice(), [only] if only.key == "train.steps" || only.key == "stage");
-        if goes_on && Record::read(folder)?.is_some_and(|record| record.content_hash != content_hash) {
+        let is_stage = |difference: &Difference| difference.key.starts_with("stage[");
+        let has_more_stages = differences.iter().all(is_stage)
+            && run.config.stages.len() > old.stages.len()
+            && run.config.stages.starts_with(&old.stages);
+        let other_steps = match differences.as_slice() {
+            [only] => (0..=old.last_stage())
+                .find(|stage| only.key == format!("{}.steps", RunConfig::section(*stage))),
+            _ => None,
+        };
+        if (has_more_stages || other_steps.is_some())
+            && Record::read(folder)?.is_some_and(|record| record.content_hash != content_hash)
+        {
             return Err(Error::usage(format!(
                 "`{shown}` was trained on other text: `data.corpus` has changed since"
             ))
             .hint("bring the old text back, or choose another folder with `--out`"));
         }
-        let start = match differences.as_slice() {
-            [] => run.continued()?,
-            [only] if only.key == "train.steps" => run.lengthened(&old)?,
-            [only] if only.key == "stage" && run.config.stages.starts_with(&old.stages) => {
-                run.staged(&old)?
-            }
-            [first, ..] => {
+        let start = match (differences.first(), other_steps) {
+            (None, _) => run.continued()?,
+            (_, Some(stage)) => run.lengthened(&old, stage)?,
+            _ if has_more_stages => run.staged(&old)?,
+            (Some(first), _) => {
                 return Err(Error::usage(format!("`{shown}` holds a run with another config: {first}"))
                     .hint("choose another folder with `--out`, or the same config"));
             }
@@ -187,11 +200,23 @@ impl Run {
         if checkpoint.meta.config_hash == expected {
             return Ok(());
         }
-        // A run that was made longer, or got a stage, kept its earlier steps under the hash that it had then. Whether it is
+        // A run that was made longer, or got a stage, kept what it had written under the hash that it had then. Whether it is
         // still this run is known from its last checkpoint.
         let last = self.checkpoint(CheckpointId::Last);
-        if which == CheckpointId::Step(checkpoint.meta.step) && last.exists() {
-            return self.check(&Checkpoint::load(&last)?, CheckpointId::Last);
+        if which != CheckpointId::Last && last.exists() {
+            let last = Checkpoint::load(&last)?;
+            let step = checkpoint.meta.step;
+            let is_before = match which {
+                CheckpointId::Step(kept) => step == kept,
+                CheckpointId::Best => last.meta.best.is_some_and(|best| best.step == step),
+                CheckpointId::Stage(stage) => {
+                    stage < self.config.last_stage() && step == self.config.steps_before(stage + 1)
+                }
+                CheckpointId::Last | CheckpointId::Previous | CheckpointId::Stable => false,
+            };
+            if is_before && step <= last.meta.step {
+                return self.check(&last, CheckpointId::Last);
+            }
         }
         Err(Error::failed(format!(
             "`{}` was trained as {}, and config and corpus now give {}",
@@ -277,40 +302,6 @@ impl Run {
         }
         Ok(Start::Resume(Box::new(checkpoint)))
     }
-
-    /// The same config but for the number of steps.
-    fn lengthened(&self, old: &RunConfig) -> Result<Start> {
-        let (before, after) = (Schedule::new(&old.train), Schedule::new(&self.config.train));
-        let rejected = |why: String, hint: &str| {
-            Err(Error::usage(format!(
-                "a run of {} steps cannot go on to {}: {why}",
-                old.train.steps, self.config.train.steps
-            ))
-            .hint(hint))
-        };
-        let agree = before.stable_end().min(after.stable_end());
-        if agree == 0 {
-            return rejected(
-                "the cosine schedule depends on its end from the first step".to_owned(),
-                "train from the first step, or use `train.schedule = \"wsd\"`, whose runs can go on",
-            );
-        }
-        if before.warmup() != after.warmup() {
-            return rejected(
-                format!("the warm-up would take {} steps instead of {}", after.warmup(), before.warmup()),
-                "give `train.warmup` as a count of steps, so that it does not grow with the run",
-            );
-        }
-        let accepts =
-            |_, checkpoint: &Checkpoint| checkpoint.meta.stage() == 0 && checkpoint.meta.step <= agree;
-        match self.newest(&accepts)? {
-            Some(checkpoint) => Ok(Start::Resume(Box::new(checkpoint))),
-            None => rejected(
-                format!("no checkpoint from before step {agree} is left, where the two schedules part"),
-                "train from the first step with the new number of steps",
-            ),
-        }
-    }
 }
 
 /// Removes the half-written files that killed processes left in a run's folder.
@@ -352,18 +343,30 @@ fn differences(old: &Table, new: &Table) -> Vec<Difference> {
     let value = |of: &[(String, String)], key: &str| {
         of.iter().find(|(k, _)| k == key).map_or("not set".to_owned(), |(_, value)| value.clone())
     };
+    let changes_nothing = |key: &str| {
+        ["name", "data.cache"].contains(&key)
+            || key.rsplit_once('.').is_some_and(|(section, last)| {
+                (section == "train" || section.starts_with("stage[")) && CHANGES_NO_STEP.contains(&last)
+            })
+    };
     keys.into_iter()
-        .filter(|key| !["name", "data.cache", "train.on_non_finite"].contains(&key.as_str()))
+        .filter(|key| !changes_nothing(key))
         .map(|key| Difference { key: key.clone(), old: value(&old, key), new: value(&new, key) })
         .filter(|difference| difference.old != difference.new)
         .collect()
 }
 
-/// Dotted keys and their values.
+/// Dotted keys and their values; those of stages as `stage[0].steps`.
 fn flat(table: &Table) -> Vec<(String, String)> {
+    let inside = |key: &str, inner: &Table| -> Vec<(String, String)> {
+        flat(inner).into_iter().map(|(rest, value)| (format!("{key}.{rest}"), value)).collect()
+    };
     let below = |(key, value): (&String, &Value)| match value {
-        Value::Table(inner) => {
-            flat(inner).into_iter().map(|(rest, value)| (format!("{key}.{rest}"), value)).collect()
+        Value::Table(inner) => inside(key, inner),
+        Value::Array(stages) if key == "stage" => {
+            let tables =
+                stages.iter().enumerate().filter_map(|(index, stage)| Some((index, stage.as_table()?)));
+            tables.flat_map(|(index, stage)| inside(&format!("stage[{index}]"), stage)).collect()
         }
         other => vec![(key.clone(), other.to_string())],
     };

@@ -17,6 +17,7 @@ mod validation;
 
 pub use rollback::MAX_ROLLBACKS;
 pub use step_stats::{StepOutput, StepStats};
+pub use validation::validation_off;
 
 use crate::checkpoint::{Best, Checkpoint};
 use crate::config::TrainConfig;
@@ -37,6 +38,7 @@ use longwave_data::{Dataset, Split};
 use longwave_model::{Gpt, SegmentMemory};
 use longwave_position::Positions;
 use non_finite::NotFinite;
+use std::mem;
 use std::path::PathBuf;
 use std::time::Instant;
 use step::Attempt;
@@ -111,6 +113,8 @@ pub struct Trainer<'a> {
     good: Option<(PathBuf, u64)>,
     /// SHA-256 of the run's `tokenizer.json`.
     tokenizer: String,
+    /// Whether the checkpoint is of the run as it was before it got other steps or a stage.
+    is_other: bool,
 }
 
 impl<'a> Trainer<'a> {
@@ -167,9 +171,25 @@ impl<'a> Trainer<'a> {
             saved: from
                 .filter(|checkpoint| checkpoint.path == run.checkpoint(CheckpointId::Last))
                 .map(|checkpoint| checkpoint.meta.step),
+            is_other: from.is_some_and(|checkpoint| checkpoint.meta.config_hash != run.hash),
             good: from.map(|checkpoint| (checkpoint.path.clone(), checkpoint.meta.step)),
             tokenizer: sha256_of(dataset.tokenizer().to_json()?.as_bytes()),
         })
+    }
+
+    /// Makes the checkpoint that training goes on from one of this run, where the run had other steps or fewer stages when it was
+    /// written. It comes before the config is written: whoever is killed in between finds either run whole.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn take_over(&mut self) -> Result<()> {
+        if mem::take(&mut self.is_other) {
+            self.bring_best_back()?;
+            let path = self.save(CheckpointId::Last)?;
+            self.saved = Some(self.step);
+            self.good = Some((path, self.step));
+        }
+        Ok(())
     }
 
     /// The model as it stands.
@@ -307,7 +327,7 @@ impl<'a> Trainer<'a> {
                 self.keep_step()?;
             }
             if stable {
-                self.save(CheckpointId::Stable)?;
+                self.save_stable()?;
             }
             if step == config.steps && run.last_stage() > 0 {
                 self.save(CheckpointId::Stage(self.stage))?;

@@ -1,7 +1,7 @@
 //! The checkpoints of a training in progress.
 
 use super::{Event, Trainer};
-use crate::checkpoint::{self, Best, Meta};
+use crate::checkpoint::{self, Best, Checkpoint, Meta};
 use crate::metrics::Metrics;
 use crate::restore::recorded;
 use crate::run::CheckpointId;
@@ -35,6 +35,28 @@ impl Trainer<'_> {
         self.good = Some((path.clone(), self.step));
         show(&Event::Checkpoint { step: self.step, path });
         Ok(())
+    }
+
+    /// Writes the state before the final decay of `wsd`, and keeps the best weights of until then: the decay may find better
+    /// ones, which a run that goes on from here has never had.
+    pub(super) fn save_stable(&self) -> Result<()> {
+        self.save(CheckpointId::Stable)?;
+        let (best, kept) = (self.run.checkpoint(CheckpointId::Best), self.best_of_stable());
+        if self.best.is_some() && best.exists() { file::link(&best, &kept) } else { Ok(()) }
+    }
+
+    /// Puts the best weights of until `stable` back, where training goes on from there.
+    pub(super) fn bring_best_back(&self) -> Result<()> {
+        let kept = self.best_of_stable();
+        let is_ours = |best: Best| Checkpoint::load(&kept).is_ok_and(|kept| kept.meta.best == Some(best));
+        if self.best.is_some_and(is_ours) {
+            file::link(&kept, &self.run.checkpoint(CheckpointId::Best))?;
+        }
+        Ok(())
+    }
+
+    fn best_of_stable(&self) -> PathBuf {
+        self.run.checkpoint(CheckpointId::Stable).with_file_name("stable-best.safetensors")
     }
 
     /// Writes the weights of this step, which nothing replaces.

@@ -2,9 +2,10 @@
 
 use super::Trainer;
 use crate::parameters::numbers;
+use crate::run_config::RunConfig;
 use burn::module::Module;
 use longwave_core::Result;
-use longwave_data::{Split, TaskConfig, TokenFile};
+use longwave_data::{Dataset, Split, TaskConfig, TokenFile};
 use longwave_kernels::Precision;
 use longwave_model::{Gpt, Pass, upload};
 
@@ -54,9 +55,12 @@ impl Trainer<'_> {
         let (mut sum, mut count) = (0.0, 0usize);
         for starts in windows.chunks(config.micro_batch()) {
             let read = |shift: usize| {
-                let tokens: Vec<u32> =
+                let mut rows: Vec<u32> =
                     starts.iter().flat_map(|s| tokens.read(s + shift..s + shift + config.length)).collect();
-                upload(&tokens, [starts.len(), config.length], &device)
+                if shift == 0 {
+                    tokens.begin(&mut rows, config.length);
+                }
+                upload(&rows, [starts.len(), config.length], &device)
             };
             let pass =
                 Pass { tokens: read(0), positions: &self.positions, reading: &model.position, dropout: None };
@@ -66,6 +70,31 @@ impl Trainer<'_> {
         }
         Ok(Some(sum / count as f64))
     }
+}
+
+/// Why a training has no validation, in a sentence; nothing where it has.
+pub fn validation_off(config: &RunConfig, dataset: &Dataset) -> Option<String> {
+    if dataset.task().is_some() {
+        return None;
+    }
+    let tokens = dataset.tokens(Split::Valid);
+    let longest = (0..tokens.documents()).map(|index| tokens.document(index).len()).max();
+    let (stage, length) = (0..=config.last_stage())
+        .map(|stage| (stage, config.stage(stage).length))
+        .find(|(_, length)| longest.is_none_or(|longest| longest <= *length))?;
+    let section = RunConfig::section(stage);
+    let why = match longest {
+        None => "the corpus has no validation split".to_owned(),
+        Some(longest) => format!(
+            "the validation split is too short: a window takes {} tokens at `{section}.length = {length}`, and its longest \
+             document has {longest}",
+            length + 1
+        ),
+    };
+    let within = if stage == 0 { String::new() } else { format!(" in `{section}`") };
+    Some(format!(
+        "{why}; validation is off{within}: no validation loss is measured, and no checkpoint `best` is kept"
+    ))
 }
 
 /// Starts of windows of `length` tokens and their targets, spread evenly over the split, none of them

@@ -43,7 +43,8 @@ fn a_read_only_folder_is_left_as_it_is() {
     let script = "mount --bind runs runs\nmount -o remount,bind,ro runs\n\
         for arguments in 'train small.toml --device cpu --out runs/other' 'eval runs/small-0 --lengths 128' \
         'report runs/small-0' 'export runs/small-0 runs/exported'; do\n\
-        \"$0\" $arguments 2>> messages && exit 9; echo \"--- $?\" >> messages; done";
+        \"$0\" $arguments 2>> messages && exit 9; echo \"--- $?\" >> messages; done\n\
+        \"$0\" eval runs/small-0 --lengths 128 --out rows\n\"$0\" report runs/small-0 --out page";
     let Some(output) = with_mounts(&project, script) else { return };
     assert!(output.status.success(), "{output:?}");
     let messages = String::from_utf8(project.read("messages")).unwrap();
@@ -51,8 +52,9 @@ fn a_read_only_folder_is_left_as_it_is() {
     assert_eq!(messages.len(), 4, "{messages:?}");
     for message in messages {
         assert!(message.contains("its file system is read-only"), "{message}");
-        assert!(message.contains("\n\nhint: "), "{message}");
+        assert!(message.contains("\n\nhint: ") && message.contains("`--out`"), "{message}");
     }
+    assert!(project.exists("rows/results.jsonl") && project.exists("page/report.html"));
     assert!(ends(&project) == before);
     assert_eq!(project.run(&["report", "runs/small-0"]).code, Some(0));
 }

@@ -4,6 +4,7 @@
 //! `LONGWAVE_EXPORTS=DIR` keeps what the tests export, with our logits beside it; `benches/peers/exported.py`
 //! holds `transformers` against them.
 
+mod layouts;
 mod others;
 mod published;
 mod scaled;
@@ -18,7 +19,7 @@ use longwave_position::encodings;
 use longwave_position::{Init, Positions, Reading};
 use longwave_train::checkpoint::{Meta, StageReading};
 use longwave_train::run::CheckpointId;
-use longwave_train::{RunConfig, Trained, parameters};
+use longwave_train::{FileScaling, RunConfig, Trained, parameters};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,8 +79,14 @@ fn logits(model: &Gpt) -> Tensor<3> {
 
 /// Logits of a text of any length, `[1, length, 256]`.
 fn logits_read(model: &Gpt, reading: &Reading, length: usize) -> Tensor<3> {
+    logits_of(model, reading, &ids(length))
+}
+
+/// Logits of a text, `[1, length, vocabulary]`.
+fn logits_of(model: &Gpt, reading: &Reading, ids: &[i32]) -> Tensor<3> {
+    let length = ids.len();
     let positions = Positions::range(0..length);
-    let tokens = Tensor::<2, Int>::from_data(TensorData::new(ids(length), [1, length]), &Device::flex());
+    let tokens = Tensor::<2, Int>::from_data(TensorData::new(ids.to_vec(), [1, length]), &Device::flex());
     let pass = Pass { tokens, positions: &positions, reading, dropout: None };
     model.logits(model.hidden(&pass))
 }
@@ -94,7 +101,7 @@ fn distance(a: Tensor<3>, b: Tensor<3>) -> f32 {
 
 /// Imports a folder into a run and opens it.
 fn imported(folder: &Path, out: &Path) -> (Import, Trained) {
-    let import = longwave_hub::import(folder).unwrap_or_else(|error| panic!("{error}"));
+    let import = longwave_hub::import(folder, FileScaling::Trained).unwrap_or_else(|error| panic!("{error}"));
     import.write(out, &Device::flex()).unwrap_or_else(|error| panic!("{error}"));
     (import, Trained::open(out, CheckpointId::Last, &Device::flex()).unwrap())
 }
@@ -121,6 +128,8 @@ fn published() -> Vec<(&'static str, &'static str, String, Architecture)> {
         ("llama-interleaved", interleaved, format!("{SWIGLU}\ntied = true"), Architecture::Llama),
         ("qwen3", "'rope'", QWEN3.to_owned(), Architecture::Qwen3),
         ("qwen3-interleaved", interleaved, QWEN3.to_owned(), Architecture::Qwen3),
+        ("qwen2", "'rope'", format!("{SWIGLU}\nqkv_bias = true"), Architecture::Qwen2),
+        ("qwen2-interleaved", interleaved, format!("{SWIGLU}\nqkv_bias = true"), Architecture::Qwen2),
         ("arcee", "'rope'", String::new(), Architecture::Arcee),
         ("arcee-interleaved", interleaved, "kv_heads = 1".to_owned(), Architecture::Arcee),
         ("gpt_neox", "'rope'", LAYER_NORM.to_owned(), Architecture::GptNeoX),
@@ -167,7 +176,12 @@ fn published_architectures_come_back_with_and_without_our_run() {
         let (_, back) = imported(&folder, &made.folder.path().join("run"));
         assert_eq!(back.config, made.trained.config, "{name}");
         assert!(distance(logits(&back.model), before.clone()) == 0.0, "{name}");
-        keep(&folder, name, &[(LENGTH, before.clone())]);
+        // A table of learned positions ends at L.
+        let longest = if architecture == Architecture::Gpt2 { LENGTH } else { 4 * LENGTH };
+        let lengths =
+            [LENGTH / 2, LENGTH, 2 * LENGTH, 4 * LENGTH].into_iter().filter(|length| *length <= longest);
+        let read = |length| (length, logits_read(&made.trained.model, &made.trained.model.position, length));
+        keep(&folder, name, &lengths.map(read).collect::<Vec<_>>());
 
         // As another program would have written it: only the published fields, read as half-split pairs.
         edit(&folder, |json| drop(json.remove("longwave")));
@@ -178,6 +192,64 @@ fn published_architectures_come_back_with_and_without_our_run() {
         assert_eq!(elsewhere.config.train.length, length, "{name}");
         let off = distance(logits(&elsewhere.model), before);
         assert!(off < 2e-5, "{name}: {off}");
+    }
+}
+
+/// Files that another program writes: a window, layers without a rotation. They read as the same stack of ours.
+#[test]
+fn layers_of_several_kinds_are_read_as_their_file_says() {
+    let (window, llama) = (LENGTH / 2, Made::new("'rope'", SWIGLU));
+    let windowed = format!("{{ kind = 'rope', window = {window} }}");
+    let mixed = |entries: &str, pattern: &str| {
+        format!("{{ kind = 'mixed', layers = [{entries}], pattern = {pattern} }}")
+    };
+    let slides = json!({ "sliding_window": window, "use_sliding_window": true, "max_window_layers": 1 });
+    for (name, bias, more, position) in [
+        ("mistral", false, json!({ "sliding_window": null }), "'rope'".to_owned()),
+        ("mistral-window", false, json!({ "sliding_window": window }), mixed(&windowed, "[0]")),
+        ("qwen2-window", true, slides, mixed(&format!("'rope', {windowed}"), "[0, 1]")),
+        (
+            "smollm3",
+            false,
+            json!({ "no_rope_layers": [1, 0], "pad_token_id": 0 }),
+            mixed("'rope', 'none'", "[0, 1]"),
+        ),
+    ] {
+        let model = format!("{SWIGLU}\nqkv_bias = {bias}");
+        let made = if bias { Made::new("'rope'", &model) } else { Made::new("'rope'", SWIGLU) };
+        let (folder, _) = made.export(name);
+        let kind = name.split('-').next().unwrap();
+        edit(&folder, |json| {
+            json.remove("longwave");
+            json.remove("longwave_sha256");
+            json.insert("model_type".into(), kind.into());
+            let architecture = Architecture::ALL.into_iter().find(|it| it.model_type() == kind).unwrap();
+            json.insert("architectures".into(), json!([architecture.class()]));
+            json.extend(more.as_object().unwrap().clone());
+        });
+        let (_, theirs) = imported(&folder, &made.folder.path().join("run"));
+        let ours = Made::new(&position, &model);
+        let lengths = [LENGTH / 2, LENGTH, 2 * LENGTH, 4 * LENGTH];
+        let read = |model: &Gpt, length| logits_read(model, &model.position, length);
+        let expected = lengths.map(|length| (length, read(&theirs.model, length)));
+        for (length, logits) in &expected {
+            let off = distance(logits.clone(), read(&ours.trained.model, *length));
+            assert!(off < 2e-5, "{name} at {length}: {off}");
+        }
+        let plain = distance(expected[3].1.clone(), read(&llama.trained.model, 4 * LENGTH));
+        assert_eq!(plain > 1e-3, name != "mistral", "{name}: {plain}");
+        keep(&folder, name, &expected);
+
+        // It goes out again under the same name.
+        let again = made.folder.path().join("again");
+        let run = made.folder.path().join("run");
+        let document = toml::Table::try_from(&theirs.config).unwrap();
+        let exported = longwave_hub::export(&again, &run, &theirs, &document, None).unwrap();
+        assert_eq!((exported.architecture.model_type(), exported.obstacle), (kind, None));
+        let weights = |folder: &Path| {
+            tensors::from_bytes(&fs::read(folder.join("model.safetensors")).unwrap()).unwrap()
+        };
+        assert_eq!(weights(&again), weights(&folder), "{name}");
     }
 }
 
@@ -287,7 +359,7 @@ fn a_file_that_does_not_fit_is_refused_by_name() {
         let (folder, _) = made.export("exported");
         edit(&folder, |json| change(json));
         let out = made.folder.path().join("run");
-        let error = longwave_hub::import(&folder)
+        let error = longwave_hub::import(&folder, FileScaling::Trained)
             .and_then(|import| import.write(&out, &Device::flex()))
             .map(|_| ())
             .unwrap_err();

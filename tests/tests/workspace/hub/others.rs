@@ -3,8 +3,12 @@
 
 use super::published::{FAMILIES, Family, L};
 use crate::common::{Outcome, Project};
+use burn::tensor::Device;
 use longwave_core::memory_check::available;
+use longwave_hub::tensors::{self, Tensors};
 use longwave_position::{Lengths, extensions};
+use longwave_train::Trained;
+use longwave_train::run::CheckpointId;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -49,13 +53,16 @@ fn walk(family: &Family) {
     family.publish(&project);
     let run = format!("runs/{name}-0");
 
-    let checked = ok(&project, &["import", name, "--check"]).stdout;
+    let checked = ok(&project, &["import", name, "--check", "--scaling", "added"]).stdout;
     assert!(checked.contains(&format!("{name}: 2 layers")) && checked.contains("to import"), "{checked}");
     assert!(!project.exists(&run), "`--check` writes nothing");
-    let told = ok(&project, &["import", name, "--set", "data.corpus=corpus"]).stderr;
+    // Trained without the scaling that Llama's file has.
+    let added = ["--scaling", "added", "--set", "data.corpus=corpus"];
+    let told = ok(&project, &[&["import", name][..], &added].concat()).stderr;
+    assert_eq!(told.contains("which was added for reading (`--scaling added`)"), name == "llama", "{told}");
     assert!(told.contains(&format!("a `{name}` model of training length {L}")), "{told}");
 
-    let short = ["import", name, "--out", "runs/short", "--set", "train.length=20"];
+    let short = ["import", name, "--scaling", "added", "--out", "runs/short", "--set", "train.length=20"];
     assert!(ok(&project, &short).stderr.contains("of training length 20"), "{name}");
 
     let asked = ["--lengths", "L,8L", "--extend", "all", "--device", "cpu"];
@@ -151,14 +158,93 @@ fn a_config_alone_says_what_its_model_takes() {
 }
 
 #[test]
-fn weights_in_several_files_are_refused_by_name() {
+fn weights_in_several_files_are_one_model() {
     let project = Project::new();
     FAMILIES[1].publish(&project);
-    let [one, first] = ["gpt2/model.safetensors", "gpt2/model-00001-of-00002.safetensors"];
-    fs::rename(project.path(one), project.path(first)).unwrap();
+    ok(&project, &["import", "gpt2", "--out", "runs/one", "--set", "data.corpus=corpus"]);
+    let bytes = project.read("gpt2/model.safetensors");
+    fs::remove_file(project.path("gpt2/model.safetensors")).unwrap();
+    let all = tensors::from_bytes(&bytes).unwrap();
+    let index = |shards: usize| {
+        let name = |shard: usize| format!("model-{:05}-of-{shards:05}.safetensors", shard + 1);
+        let mut files = vec![Tensors::new(); shards];
+        let mut map = serde_json::Map::new();
+        for (place, (tensor, stored)) in all.iter().enumerate() {
+            files[place % shards].insert(tensor.clone(), stored.clone());
+            map.insert(tensor.clone(), name(place % shards).into());
+        }
+        for (shard, file) in files.iter().enumerate() {
+            fs::write(project.path(&format!("gpt2/{}", name(shard))), tensors::to_bytes(file).unwrap())
+                .unwrap();
+        }
+        let index = json!({ "metadata": { "total_size": 1 }, "weight_map": map });
+        project.write("gpt2/model.safetensors.index.json", &index.to_string());
+    };
+    let rows = |run: &str| -> Vec<Value> {
+        let rows = ok(&project, &["eval", run, "--lengths", "32", "--json", "--device", "cpu"]).stdout;
+        rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap()["nll"].clone()).collect()
+    };
+    for (shards, run) in [(1, "runs/first"), (3, "runs/third")] {
+        index(shards);
+        ok(&project, &["import", "gpt2", "--out", run, "--set", "data.corpus=corpus"]);
+        assert_eq!(rows(run), rows("runs/one"), "{shards} files");
+    }
+    fs::remove_file(project.path("gpt2/model-00002-of-00003.safetensors")).unwrap();
+    let missing = project.refused(1, &["import", "gpt2", "--out", "runs/x"]);
+    insta::assert_snapshot!("import_without_one_of_the_weight_files", missing);
     project.write("gpt2/model.safetensors.index.json", "{}");
-    let refused = project.refused(2, &["import", "gpt2"]);
-    assert!(refused.contains("holds weights in several files") && refused.contains("as one"), "{refused}");
+    insta::assert_snapshot!(
+        "import_of_an_index_of_nothing",
+        project.refused(1, &["import", "gpt2", "--out", "runs/x"])
+    );
+}
+
+/// What people have in a folder that is no model yet, each with what to do about it.
+#[test]
+fn folders_that_hold_no_readable_model_are_named() {
+    let project = Project::new();
+    FAMILIES[0].publish(&project);
+    let weights = project.read("llama/model.safetensors");
+    let config = String::from_utf8(project.read("llama/config.json")).unwrap();
+    let import = |status: i32| project.refused(status, &["import", "llama", "--out", "runs/x"]);
+    let with_weights = |change: &dyn Fn(Tensors) -> Tensors| {
+        let tensors = change(tensors::from_bytes(&weights).unwrap());
+        fs::write(project.path("llama/model.safetensors"), tensors::to_bytes(&tensors).unwrap()).unwrap();
+    };
+    let renamed =
+        |tensors: Tensors| tensors.into_iter().map(|(name, it)| (format!("_orig_mod.{name}"), it)).collect();
+    with_weights(&renamed);
+    insta::assert_snapshot!("import_of_a_compiled_model", import(2));
+    with_weights(&|mut tensors| {
+        tensors.get_mut("model.norm.weight").unwrap().numbers[3] = f32::NAN;
+        tensors
+    });
+    insta::assert_snapshot!("import_of_weights_that_are_no_numbers", import(1));
+    project.write(
+        "llama/model.safetensors",
+        "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
+    );
+    insta::assert_snapshot!("import_of_a_git_lfs_pointer", import(2));
+    fs::remove_file(project.path("llama/model.safetensors")).unwrap();
+    project.write("llama/pytorch_model.bin", "PK");
+    insta::assert_snapshot!("import_of_a_pickle", import(2));
+    fs::write(project.path("llama/model.safetensors"), &weights).unwrap();
+    let with_config = |change: &dyn Fn(&mut serde_json::Map<String, Value>)| {
+        let mut json: Value = serde_json::from_str(&config).unwrap();
+        change(json.as_object_mut().unwrap());
+        project.write("llama/config.json", &json.to_string());
+    };
+    with_config(&|json| drop(json.insert("tie_word_embeddings".into(), json!(false))));
+    insta::assert_snapshot!("import_without_a_head", import(1));
+    with_config(&|json| {
+        json.insert("softcap".into(), json!(30.0));
+        json.insert("residual_multiplier".into(), json!(0.22));
+        json.insert("auto_map".into(), json!({ "AutoConfig": "x.Y" }));
+    });
+    insta::assert_snapshot!("import_of_fields_that_are_not_known", import(2));
+    let inner: Value = serde_json::from_str(&config).unwrap();
+    project.write("llama/config.json", &json!({ "model_type": "gemma3", "text_config": inner }).to_string());
+    insta::assert_snapshot!("import_of_a_model_of_several_inputs", import(2));
 }
 
 #[test]
@@ -179,4 +265,73 @@ fn a_gpt_neox_is_walked_from_its_folder_to_its_table() {
 #[test]
 fn a_qwen3_is_walked_from_its_folder_to_its_table() {
     walk(&FAMILIES[3]);
+}
+
+/// The mean loss over the first tokens of documents, in windows that each begin with this token.
+fn mean_loss(project: &Project, run: &str, bos: Option<u32>, windows: usize) -> f64 {
+    let trained = Trained::open(&project.path(run), CheckpointId::Last, &Device::flex()).unwrap();
+    let (mut sum, mut count) = (0.0, 0);
+    for document in ["corpus/test/0.txt", "corpus/test/1.txt", "corpus/test/2.txt"] {
+        let text = String::from_utf8(project.read(document)).unwrap();
+        let text = trained.tokenizer.encode(&text).unwrap();
+        let tokens: Vec<i32> = bos.into_iter().chain(text).map(|id| id as i32).collect();
+        for start in (0..windows).map(|window| window * L) {
+            let mut read = tokens[start..start + L].to_vec();
+            read[0] = bos.map_or(read[0], |bos| bos as i32);
+            let logits = super::logits_of(&trained.model, &trained.model.position, &read);
+            let vocabulary = logits.dims()[2];
+            let numbers = logits.into_data().try_to_vec::<f32>().unwrap();
+            for (row, target) in numbers.chunks(vocabulary).zip(&tokens[start + 1..]) {
+                let sum_of: f64 = row.iter().map(|logit| f64::from(*logit).exp()).sum();
+                sum += sum_of.ln() - f64::from(row[*target as usize]);
+                count += 1;
+            }
+        }
+    }
+    sum / f64::from(count)
+}
+
+#[test]
+fn texts_begin_with_the_token_that_the_tokenizer_asks_for() {
+    let project = Project::new();
+    FAMILIES[0].publish(&project);
+    let path = project.path("llama/tokenizer.json");
+    let mut json: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let bos = "<|begin_of_text|>";
+    let id = json["added_tokens"][0]["id"].as_u64().unwrap() as u32;
+    assert_eq!(json["added_tokens"][0]["content"], bos);
+    json["post_processor"] = json!({
+        "type": "TemplateProcessing", "pair": [],
+        "single": [{ "SpecialToken": { "id": bos, "type_id": 0 } }, { "Sequence": { "id": "A", "type_id": 0 } }],
+        "special_tokens": { bos: { "id": bos, "ids": [id], "tokens": [bos] } },
+    });
+    fs::write(&path, json.to_string()).unwrap();
+    let import = |run: &str, more: &[&str]| {
+        let arguments =
+            ["import", "llama", "--scaling", "added", "--out", run, "--set", "data.corpus=corpus"];
+        ok(&project, &[&arguments[..], more].concat()).stderr
+    };
+    let told = import("runs/begun", &[]);
+    assert!(told.contains(&format!("every text begins with `{bos}`")), "{told}");
+    let told = import("runs/bare", &["--set", "data.bos="]);
+    assert!(!told.contains("every text begins"), "{told}");
+    for (run, token, windows) in
+        [("runs/begun", Some(id), 1), ("runs/begun", Some(id), 2), ("runs/bare", None, 1)]
+    {
+        let windows_key = format!("windows_per_document={windows}");
+        let asked =
+            ["--lengths", "32", "--extend", "direct", "--protocol", "non_overlapping", "--set", &windows_key];
+        let rows =
+            ok(&project, &[&["eval", run][..], &asked, &["--json", "--device", "cpu"]].concat()).stdout;
+        let row: Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
+        let (found, expected) = (row["nll"].as_f64().unwrap(), mean_loss(&project, run, token, windows));
+        assert!((found - expected).abs() < 1e-5, "{run}, {windows}: {found}, not {expected}");
+        assert_eq!(row["bos"].as_str(), token.map(|_| bos), "{row}");
+    }
+    let table = ok(&project, &["report", "runs/begun", "--format", "text"]).stdout;
+    assert!(table.contains(&format!("; every text begins with `{bos}`")), "{table}");
+    ok(&project, &["generate", "runs/begun", "--max-tokens", "2"]);
+    ok(&project, &["export", "runs/begun", "out"]);
+    let class: Value = serde_json::from_slice(&project.read("out/tokenizer_config.json")).unwrap();
+    assert_eq!((&class["bos_token"], &class["add_bos_token"]), (&json!(bos), &json!(true)));
 }

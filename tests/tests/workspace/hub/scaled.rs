@@ -3,6 +3,7 @@
 use super::{LAYER_NORM, LENGTH, Made, QWEN3, SWIGLU, distance, edit, imported, keep, logits, logits_read};
 use crate::common::Project;
 use longwave_position::{ExtensionConfig, Lengths};
+use longwave_train::FileScaling;
 use longwave_train::checkpoint::StageReading;
 use serde_json::{Value, json};
 use std::fs;
@@ -66,14 +67,14 @@ fn an_extension_is_written_for_other_programs() {
             Ok(theirs) => theirs,
             Err(error) => panic!("{name}: {error}"),
         };
-        let lengths = [LENGTH, 2 * LENGTH, 4 * LENGTH];
+        let lengths = [LENGTH / 2, LENGTH, 2 * LENGTH, 4 * LENGTH];
         let expected = lengths.map(|length| (length, read(&ours, length)));
         for (length, expected) in &expected {
             let off = distance(read(&theirs, *length), expected.clone());
             assert!(off < 1e-5, "{name} at {length}: {off}");
         }
         let direct = logits_read(&made.trained.model, &made.trained.model.position, 2 * LENGTH);
-        assert!(distance(direct, expected[1].1.clone()) > 1e-3, "{name} changes nothing");
+        assert!(distance(direct, expected[2].1.clone()) > 1e-3, "{name} changes nothing");
         keep(&folder, name, &expected);
 
         // The run itself reads as it was trained, and says how its file reads it.
@@ -82,13 +83,24 @@ fn an_extension_is_written_for_other_programs() {
         assert!(distance(logits(&back.model), logits(&made.trained.model)) == 0.0, "{name}");
         assert!(import.notes[0].contains(&format!("(`{rope_type}`)")), "{name}: {:?}", import.notes);
 
-        // Without the run: the same model of the same training length, but where no field says that.
+        // Without the run: a model that was trained with the scaling, or one that somebody gave it.
         edit(&folder, |json| drop(json.remove("longwave")));
         let (import, elsewhere) = imported(&folder, &made.folder.path().join("elsewhere"));
-        let trained_on = if rope_type == "linear" { 4 * LENGTH } else { LENGTH };
-        assert_eq!(elsewhere.config.train.length, trained_on, "{name}");
-        assert_eq!(import.document["evaluate"][0]["extend"][0].as_str(), Some("direct"), "{name}");
-        assert!(import.document["evaluate"][0]["extend"][1]["kind"].is_str(), "{name}");
+        assert_eq!(elsewhere.config.train.length, longest, "{name}");
+        assert!(import.document["evaluate"][0].get("extend").is_none(), "{name}");
+        let direct = ExtensionConfig::from_value(&"direct".into(), "extend").unwrap();
+        for (length, expected) in &expected {
+            let lengths = Lengths { train: longest, length: *length };
+            let reading = direct.apply(&elsewhere.model.position, lengths).unwrap();
+            let off = distance(logits_read(&elsewhere.model, &reading, *length), expected.clone());
+            assert!(off < 2e-5, "{name} at {length}: {off}");
+        }
+        let added = longwave_hub::import(&folder, FileScaling::Added).unwrap();
+        // `linear` does not say the length before scaling.
+        let before = if rope_type == "linear" { 4 * LENGTH } else { LENGTH };
+        assert_eq!(added.document["train"]["length"].as_integer(), Some(before as i64), "{name}");
+        assert_eq!(added.document["evaluate"][0]["extend"][0].as_str(), Some("direct"), "{name}");
+        assert!(added.document["evaluate"][0]["extend"][1]["kind"].is_str(), "{name}");
     }
 }
 

@@ -56,9 +56,9 @@ fn a_question_of_twelve_lines_has_one_table_and_one_sentence() {
     }
     // With one seed the pairs are documents.
     let one = done(study(&project, &["--set", "seeds=1", "--out", "one"]));
-    let limit = "One seed shows how these trained models differ on other documents. It cannot show that other trainings would.";
-    let ends = format!("3 pairs, 1 seed, paired by document). {limit}");
-    assert!(answer(&one.stdout).1.ends_with(&ends), "{}", one.stdout);
+    let sentence = answer(&one.stdout).1;
+    assert!(sentence.contains("3 pairs, 1 seed, paired by document)."), "{sentence}");
+    assert!(sentence.ends_with("It cannot show that other trainings would."), "{sentence}");
     // What is measured beside the ranking is printed too.
     let lengths = example().replacen("lengths = [\"8L\"]", "lengths = [\"4L\", \"8L\"]", 1);
     project.write("two.toml", &lengths);

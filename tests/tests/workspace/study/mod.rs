@@ -6,6 +6,7 @@
 
 mod best;
 mod checks;
+mod comparable;
 mod decided;
 mod failures;
 mod killed;

@@ -75,43 +75,6 @@ fn shown(p: f64) -> String {
     if p < 1e-4 { format!("{p:.1e}") } else { format!("{p:.4}") }
 }
 
-#[test]
-fn losses_of_other_tokens_and_of_other_texts_are_not_compared() {
-    let project = project(&over(TOKENIZERS, "best = 64"));
-    let refused = |text: &str| {
-        project.write("two.toml", text);
-        let outcome = study(&project, &["--dry-run"]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-        outcome.stderr
-    };
-    let claim = "[[claim]]\nsays = \"bytes < bpe at 64\"\n";
-    for text in [over(TOKENIZERS, "best = 64"), over(TOKENIZERS, "") + claim] {
-        let told = refused(&text);
-        assert!(told.contains("it compares `loss` over different tokens, those of `"), "{told}");
-        assert!(
-            told.contains("hint: `metric = \"bits_per_byte\"` compares across tokens of one text"),
-            "{told}"
-        );
-    }
-    for (split, documents) in [("train", 3), ("valid", 2), ("test", 2)] {
-        for index in 0..documents {
-            project.write(&format!("other/{split}/{index}.txt"), &text(700, 40 + index));
-        }
-    }
-    let corpora = "name = \"text\"\nkey = \"data.corpus\"\nvalues = [\"corpus\", \"other\"]";
-    for metric in ["best = 64", "best = { at = 64, metric = \"bits_per_byte\" }"] {
-        let told = refused(&over(corpora, metric));
-        assert!(
-            told.contains("it compares readings of different text, `") && told.contains("`corpus` of an"),
-            "{told}"
-        );
-    }
-    assert!(
-        refused(&over(TOKENIZERS, "best = { at = 64, metric = \"exact_match\" }")).contains("exact_match")
-    );
-    assert!(refused(&over(TOKENIZERS, "best = { at = 64, metrik = \"bpb\" }")).contains("metrik"));
-}
-
 /// Bits per byte of both sides, and the difference's error over documents by the delta method: with totals `W` and `V` of bytes
 /// and quotients `R` and `Q`, document d has the residual `(a_d - R w_d) / W - (b_d - Q v_d) / V`.
 fn bits(a: &ResultRow, b: &ResultRow) -> ([f64; 2], f64) {

@@ -81,7 +81,7 @@ fn stream(model: &Gpt, reading: &Reading, layer: usize, x: &Tensor<3>, given: &T
     let (block, length) = (&model.blocks[layer], x.dims()[1]);
     let attention = &block.attention;
     let input = block.attention_norm.forward(x.clone());
-    let (_, _, v) = attention.unrotated(attention.precision.linear(input.clone(), attention.qkv_matrix()));
+    let (_, _, v) = attention.unrotated(attention.packed(input.clone(), attention.qkv_matrix()));
     let v = repeat_heads(v, 2);
     let mut heads = given.clone().matmul(v.clone());
     let (tokens, positions) = (tokens(length), reading.layout().positions(length));

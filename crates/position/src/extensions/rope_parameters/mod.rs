@@ -3,23 +3,23 @@
 //! An entry of `extend` may be such an object, as a table or as JSON text, a whole `config.json`, or a path to one. It
 //! becomes `direct`, `linear`, `dynamic_ntk`, `yarn`, `llama3` or `longrope` with keys that read every length as
 //! transformers 5 does (`modeling_rope_utils.py`): `null` means that a key is left out, and for `yarn` so does 0 where
-//! that program tests for truth. What the object says of the model itself (`rope_theta`,
-//! `original_max_position_embeddings`) goes to `trained`, which is compared with the model that is read. [`written`] goes
-//! the other way.
+//! that program tests for truth. The object says how positions are read from the base on, so it takes the place of the scaling
+//! that the file of an imported model has. What it says of the model itself (`rope_theta`, `partial_rotary_factor`,
+//! `original_max_position_embeddings`) goes to `trained`, which is compared with the model that is read. [`of_model`] reads
+//! the same of a model that is imported, [`written`] goes the other way.
 
+mod holder;
 mod write;
 
 use super::ExtensionConfig;
-use longwave_core::config::{unknown_key, unknown_kind};
+use super::yarn::Yarn;
+use longwave_core::config::unknown_kind;
 use longwave_core::{Error, Result, file};
 use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
 use std::path::Path;
 use toml::Value;
 pub use write::{Written, written};
-
-/// The fields that hold the object, newest first.
-const HOLDERS: [&str; 2] = ["rope_parameters", "rope_scaling"];
 
 /// Keys of our own that may stand beside those of the object.
 const COMMON: [&str; 3] = ["layers", "log_n", "resonance"];
@@ -28,8 +28,19 @@ const COMMON: [&str; 3] = ["layers", "log_n", "resonance"];
 const KINDS: [&str; 6] = ["default", "linear", "dynamic", "yarn", "llama3", "longrope"];
 
 /// Keys that describe the model rather than its scaling.
-const OF_MODEL: [&str; 5] =
-    ["rope_type", "type", "rope_theta", "original_max_position_embeddings", "partial_rotary_factor"];
+const OF_MODEL: [&str; 4] =
+    ["rope_type", "rope_theta", "original_max_position_embeddings", "partial_rotary_factor"];
+
+/// The names of the base, of the share of rotated channels and of the lengths, newest first. They stand in the object or beside it;
+/// base and share of the object come first, as in transformers 5.
+const BASE: [&str; 2] = ["rope_theta", "rotary_emb_base"];
+const SHARE: [&str; 2] = ["partial_rotary_factor", "rotary_pct"];
+const ORIGINAL: [&str; 1] = ["original_max_position_embeddings"];
+const LONGEST: [&str; 1] = ["max_position_embeddings"];
+
+/// The fields of a `config.json` that are read here.
+pub const FIELDS: [&str; 7] =
+    ["rope_parameters", "rope_scaling", BASE[0], BASE[1], SHARE[0], SHARE[1], ORIGINAL[0]];
 
 /// The entry in our own keys, where it is written in those of a `config.json`; else the entry itself.
 ///
@@ -42,7 +53,7 @@ pub fn translated<'a>(value: &'a Value, section: &str) -> Result<Cow<'a, Value>>
             let text = file::read_text(Path::new(path)).map_err(|error| error.hint(HINT))?;
             parse(&text, &format!("`{path}`"))?
         }
-        Value::Table(table) if !table.contains_key("kind") && is_theirs(table) => {
+        Value::Table(table) if !table.contains_key("kind") && holder::is_theirs(table) => {
             let json = serde_json::to_value(table);
             json.map_err(|error| Error::usage(format!("`{section}` cannot be read: {error}")))?
         }
@@ -51,21 +62,64 @@ pub fn translated<'a>(value: &'a Value, section: &str) -> Result<Cow<'a, Value>>
     let Json::Object(object) = object else {
         return Err(Error::value(section, &object, "it must be an object").hint(HINT));
     };
-    let ours = Source::new(object, section)?.extension()?;
-    let ours = Value::try_from(&ours)
-        .map_err(|error| Error::failed(format!("`{section}` cannot be written as TOML: {error}")))?;
-    // A value that is not allowed is known here, beside the keys as they were written.
-    ExtensionConfig::from_value(&ours, section)
-        .map_err(|error| error.context(format!("`{section}` stands for `{ours}`")))?;
-    Ok(Cow::Owned(ours))
+    let source = if holder::is_whole(&object) {
+        Source::of_config(&object, section)?.ok_or_else(|| {
+            Error::usage(format!("`{section}` names a model whose positions are not scaled"))
+                .hint("it has no `rope_parameters`; `direct` reads a model as it was trained")
+        })?
+    } else {
+        Source::of_object(&object, section)?
+    };
+    source.extension().map(|(ours, _)| Cow::Owned(ours))
+}
+
+/// What a `config.json` says of the rotations of its model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rotary {
+    /// The base of the frequencies.
+    pub base: Option<f64>,
+    /// The share of rotated channels.
+    pub share: Option<f64>,
+    /// The length in tokens that the scaling counts from: the one before scaling, or else the longest text.
+    pub counts_from: Option<usize>,
+    /// The length in tokens after scaling: the longest text, or where that is no longer than the one before, `factor` times it.
+    pub scaled_to: Option<usize>,
+    /// The scaling, where there is one.
+    pub scaling: Option<ExtensionConfig>,
+}
+
+/// Reads the [`FIELDS`] of a whole `config.json`.
+///
+/// # Errors
+/// As [`translated`], or two fields disagree.
+pub fn of_model(config: &Map<String, Json>) -> Result<Rotary> {
+    let source = Source::of_config(config, "")?.unwrap_or_else(|| Source {
+        section: String::new(),
+        keys: Map::new(),
+        around: config.clone(),
+    });
+    let (base, share) = (source.named(&BASE)?, source.named(&SHARE)?);
+    let (original, longest) = (source.tokens(&ORIGINAL)?, source.tokens(&LONGEST)?);
+    let kind = source.kind()?;
+    if kind == "default" {
+        source.in_our_keys()?;
+        return Ok(Rotary { base, share, counts_from: longest, scaled_to: longest, scaling: None });
+    }
+    let scaling = Some(source.extension()?.1);
+    if kind == "dynamic" {
+        return Ok(Rotary { base, share, counts_from: longest.or(original), scaled_to: longest, scaling });
+    }
+    let scaled_to = match original {
+        Some(original) if longest.is_none_or(|longest| longest <= original) => {
+            Some((source.factor(kind)? * original as f64).round() as usize)
+        }
+        _ => longest,
+    };
+    Ok(Rotary { base, share, counts_from: original.or(longest), scaled_to, scaling })
 }
 
 const HINT: &str =
     "write an object such as `{ \"rope_type\": \"yarn\", \"factor\": 4.0 }`, or the path of a `config.json`";
-
-fn is_theirs(table: &toml::Table) -> bool {
-    HOLDERS.iter().chain(&["rope_type", "type"]).any(|key| table.contains_key(*key))
-}
 
 fn parse(text: &str, name: &str) -> Result<Json> {
     serde_json::from_str(text).map_err(|error| Error::usage(format!("{name} is no JSON: {error}")).hint(HINT))
@@ -84,52 +138,68 @@ struct Source {
 }
 
 impl Source {
-    fn new(mut object: Map<String, Json>, section: &str) -> Result<Self> {
-        object.retain(|_, value| !value.is_null());
-        let whole = object.contains_key("model_type") || HOLDERS.iter().any(|key| object.contains_key(*key));
-        if !whole {
-            return Ok(Self { section: section.to_owned(), keys: object, around: Map::new() });
+    /// The object of a whole config; `None` where it has none.
+    fn of_config(config: &Map<String, Json>, section: &str) -> Result<Option<Self>> {
+        let Some(held) = holder::held(config, section)? else { return Ok(None) };
+        let dot = if section.is_empty() { "" } else { "." };
+        let mut keys = held.keys;
+        for key in COMMON {
+            keys.extend(config.get(key).map(|value| (key.to_owned(), value.clone())));
         }
-        let held: Vec<(&str, Json)> =
-            HOLDERS.iter().filter_map(|&key| Some((key, object.remove(key)?))).collect();
-        let section = match held.first() {
-            Some((key, _)) => format!("{section}.{key}"),
-            None => {
-                return Err(Error::usage(format!(
-                    "`{section}` names a model whose positions are not scaled"
-                ))
-                .hint("it has no `rope_parameters`; `direct` reads a model as it was trained"));
-            }
-        };
-        match held.as_slice() {
-            [(_, Json::Object(keys)), rest @ ..] if rest.iter().all(|(_, other)| *other == held[0].1) => {
-                let mut keys = keys.clone();
-                keys.retain(|_, value| !value.is_null());
-                for key in COMMON {
-                    keys.extend(object.remove(key).map(|value| (key.to_owned(), value)));
-                }
-                Ok(Self { section, keys, around: object })
-            }
-            [(_, Json::Object(_)), ..] => {
-                Err(Error::usage(format!("`{section}` and `rope_scaling` differ")).hint("leave one out"))
-            }
-            [(_, other), ..] => Err(Error::value(&section, other, "it must be an object").hint(HINT)),
-            [] => unreachable!("there is one"),
-        }
+        let mut around = config.clone();
+        around.retain(|_, value| !value.is_null());
+        Ok(Some(Self { section: format!("{section}{dot}{}", held.name), keys, around }))
+    }
+
+    /// The object alone.
+    fn of_object(object: &Map<String, Json>, section: &str) -> Result<Self> {
+        let keys = holder::plain(holder::of_all_layers(object, None, section)?);
+        Ok(Self { section: section.to_owned(), keys, around: Map::new() })
     }
 
     fn key(&self, key: &str) -> String {
-        format!("{}.{key}", self.section)
+        if self.section.is_empty() { key.to_owned() } else { format!("{}.{key}", self.section) }
     }
 
-    /// The number of a key of the object, or of the fields around it.
-    fn number(&self, key: &str) -> Result<Option<f64>> {
-        let Some(value) = self.keys.get(key).or_else(|| self.around.get(key)) else { return Ok(None) };
-        match value.as_f64() {
-            Some(number) => Ok(Some(number)),
-            None => Err(Error::value(&self.key(key), value, "it must be a number")
-                .hint("null, or no such key, means the default")),
+    /// The rule that it names; an object that says something of the model alone names none.
+    fn kind(&self) -> Result<&str> {
+        match self.keys.get("rope_type") {
+            Some(Json::String(kind)) => Ok(kind),
+            Some(other) => Err(Error::value(&self.key("rope_type"), other, "it must be a word").hint(HINT)),
+            None if self.keys.keys().all(|key| OF_MODEL.contains(&key.as_str()))
+                && !self.around.is_empty() =>
+            {
+                Ok("default")
+            }
+            None => Err(Error::usage(format!("`{}` has no `rope_type`", self.section)).hint(HINT)),
         }
+    }
+
+    /// The number of a key of the object.
+    fn number(&self, key: &str) -> Result<Option<f64>> {
+        self.keys.get(key).map(|value| as_number(&self.key(key), value)).transpose()
+    }
+
+    /// The number that the object gives under one of these names, or else the fields around it.
+    fn named(&self, names: &[&str]) -> Result<Option<f64>> {
+        let inside = one_of(&self.keys, names, |name| self.key(name))?;
+        let around = one_of(&self.around, names, str::to_owned)?;
+        Ok(inside.or(around).map(|(_, number)| number))
+    }
+
+    /// A number of tokens, which may be written as a float. Programs differ in which place they prefer, so both must say the same.
+    fn tokens(&self, names: &[&str]) -> Result<Option<usize>> {
+        let inside = one_of(&self.keys, names, |name| self.key(name))?;
+        let around = one_of(&self.around, names, str::to_owned)?;
+        if let (Some(a), Some(b)) = (&inside, &around) {
+            same(a, b)?;
+        }
+        let Some((_, number)) = inside.or(around) else { return Ok(None) };
+        if number >= 1.0 && number.fract() == 0.0 && number < 1e15 {
+            return Ok(Some(number as usize));
+        }
+        Err(Error::value(&self.key(names[0]), number, "it must be a whole number of tokens")
+            .hint("check the file"))
     }
 
     fn required(&self, key: &str, kind: &str) -> Result<f64> {
@@ -142,14 +212,14 @@ impl Source {
 
     /// `factor`; where it is left out, the longest text over that of the training.
     fn factor(&self, kind: &str) -> Result<f64> {
-        let ratio = match (self.number("max_position_embeddings")?, self.original()?) {
-            (Some(longest), Some(original)) => Some(longest / original),
+        let ratio = match (self.tokens(&LONGEST)?, self.tokens(&ORIGINAL)?) {
+            // `dynamic` counts from the longest text.
+            (Some(longest), Some(original)) if kind != "dynamic" => Some(longest as f64 / original as f64),
             _ => None,
         };
-        let scale = match (self.number("factor")?, kind, ratio) {
-            (Some(factor), ..) => factor,
-            (None, "yarn" | "longrope", Some(ratio)) => ratio,
-            _ => self.required("factor", kind)?,
+        let scale = match self.number("factor")?.or(ratio) {
+            Some(factor) => factor,
+            None => self.required("factor", kind)?,
         };
         if scale.is_finite() && scale >= 1.0 {
             return Ok(scale);
@@ -158,15 +228,19 @@ impl Source {
             .hint("it is the longest text over those of the training"))
     }
 
-    fn original(&self) -> Result<Option<f64>> {
-        self.number("original_max_position_embeddings")
+    /// The extension in our keys, as a table and as it is read from that: a value that is not allowed is known here, beside the
+    /// keys as they were written.
+    fn extension(&self) -> Result<(Value, ExtensionConfig)> {
+        let section = &self.section;
+        let ours = Value::try_from(&self.in_our_keys()?)
+            .map_err(|error| Error::failed(format!("`{section}` cannot be written as TOML: {error}")))?;
+        let read = ExtensionConfig::from_value(&ours, section)
+            .map_err(|error| error.context(format!("`{section}` stands for `{ours}`")))?;
+        Ok((ours, read))
     }
 
-    /// The extension of this kind in our keys.
-    fn extension(&self) -> Result<Map<String, Json>> {
-        let Some(kind) = rope_type(&self.keys).and_then(Json::as_str) else {
-            return Err(self.without_kind());
-        };
+    fn in_our_keys(&self) -> Result<Map<String, Json>> {
+        let kind = self.kind()?;
         let (own, ours) = match kind {
             "default" => (&[][..], json!({ "kind": "direct" })),
             "linear" => (&["factor"][..], json!({ "kind": "linear", "scale": self.factor(kind)? })),
@@ -175,6 +249,7 @@ impl Source {
                 &[
                     "factor",
                     "attention_factor",
+                    "attn_factor",
                     "beta_fast",
                     "beta_slow",
                     "mscale",
@@ -198,14 +273,19 @@ impl Source {
         };
         let allowed: Vec<&str> = OF_MODEL.iter().chain(own).chain(&COMMON).copied().collect();
         if let Some(stranger) = self.keys.keys().find(|key| !allowed.contains(&key.as_str())) {
-            return Err(unknown_key(&self.key(stranger), stranger, &allowed));
+            let allowed = allowed.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+            return Err(Error::usage(format!(
+                "unknown key `{}`: of `{kind}` allowed are {allowed}",
+                self.key(stranger)
+            ))
+            .hint("another key may change how positions are read, and nothing here computes it"));
         }
         let Json::Object(mut ours) = ours else { unreachable!("an object was written") };
         ours.retain(|_, value| !value.is_null());
         for key in COMMON {
             ours.extend(self.keys.get(key).map(|value| (key.to_owned(), value.clone())));
         }
-        ours.extend(self.trained(kind)?.map(|trained| ("trained".to_owned(), trained)));
+        ours.insert("trained".to_owned(), self.trained(kind)?);
         Ok(ours)
     }
 
@@ -217,8 +297,28 @@ impl Source {
             (None, Some(mscale), Some(all_dim)) => [Some(mscale), Some(all_dim)],
             _ => [None, None],
         };
+        let scale = self.factor("yarn")?;
+        if let Some(attn_factor) = self.number("attn_factor")?.filter(|factor| (factor - 1.0).abs() > 0.0) {
+            let yarn = Yarn {
+                attention_factor: given,
+                mscale: scales[0].unwrap_or(1.0),
+                mscale_all_dim: scales[1],
+                ..Yarn::default()
+            };
+            let factor = yarn.factor(scale);
+            return Err(Error::value(
+                &self.key("attn_factor"),
+                attn_factor,
+                format!("transformers ignores it, and other programs multiply the factor on cos and sin, {factor}, by it"),
+            )
+            .hint(format!(
+                "write `\"attention_factor\": {factor}` in its place to read as the former, and `\"attention_factor\": {}` as \
+                 the others",
+                attn_factor * factor
+            )));
+        }
         Ok(json!({
-            "kind": "yarn", "scale": self.factor("yarn")?, "attention_factor": given, "mscale": scales[0],
+            "kind": "yarn", "scale": scale, "attention_factor": given, "mscale": scales[0],
             "mscale_all_dim": scales[1], "alpha": truthy("beta_slow")?, "beta": truthy("beta_fast")?,
             "truncate": self.keys.get("truncate"),
         }))
@@ -238,39 +338,51 @@ impl Source {
     }
 
     /// What the model must have been trained with.
-    fn trained(&self, kind: &str) -> Result<Option<Json>> {
-        if let Some(share) = self.number("partial_rotary_factor")?.filter(|share| (share - 1.0).abs() > 0.0)
-            && self.keys.contains_key("partial_rotary_factor")
-        {
-            return Err(Error::value(
-                &self.key("partial_rotary_factor"),
-                share,
-                "the share of rotated channels is the model's, and no extension changes it",
-            )
-            .hint("leave it out: a model is read with the share it was trained with"));
-        }
+    fn trained(&self, kind: &str) -> Result<Json> {
         let length = match kind {
-            "dynamic" => self.number("max_position_embeddings")?.or(self.original()?),
-            "yarn" | "longrope" | "su" if self.original()?.is_none() => {
-                self.number("max_position_embeddings")?
-            }
-            "default" | "linear" => None,
-            _ => self.original()?,
+            "dynamic" => self.tokens(&LONGEST)?.or(self.tokens(&ORIGINAL)?),
+            "yarn" | "longrope" | "su" | "llama3" => self.tokens(&ORIGINAL)?.or(self.tokens(&LONGEST)?),
+            _ => None,
         };
         let mut trained = Map::new();
-        trained.extend(self.number("rope_theta")?.map(|base| ("base".to_owned(), json!(base))));
-        trained.extend(length.map(|length| ("length".to_owned(), json!(length as u64))));
-        Ok((!trained.is_empty()).then_some(Json::Object(trained)))
+        trained.extend(self.named(&BASE)?.map(|base| ("base".to_owned(), json!(base))));
+        trained.extend(self.named(&SHARE)?.map(|share| ("share".to_owned(), json!(share))));
+        trained.extend(length.map(|length| ("length".to_owned(), json!(length))));
+        Ok(Json::Object(trained))
     }
+}
 
-    fn without_kind(&self) -> Error {
-        if self.keys.values().any(Json::is_object) {
-            let kinds = self.keys.iter().filter(|(_, value)| value.is_object());
-            let kinds: Vec<String> = kinds.map(|(key, _)| format!("`{key}`")).collect();
-            let kinds = kinds.join(", ");
-            return Error::usage(format!("`{}` differs between kinds of layers: {kinds}", self.section))
-                .hint("write the object of one kind, with the layers that it is for: `layers = \"full\"` or `\"windowed\"`");
+/// The number that fields give under one of these names, with the path of that name.
+///
+/// # Errors
+/// Two names give different numbers.
+fn one_of(
+    fields: &Map<String, Json>,
+    names: &[&str],
+    path: impl Fn(&str) -> String,
+) -> Result<Option<(String, f64)>> {
+    let mut found: Option<(String, f64)> = None;
+    for name in names {
+        let Some(value) = fields.get(*name) else { continue };
+        let read = (path(name), as_number(&path(name), value)?);
+        if let Some(known) = &found {
+            same(known, &read)?;
         }
-        Error::usage(format!("`{}` has no `rope_type`", self.section)).hint(HINT)
+        found = found.or(Some(read));
     }
+    Ok(found)
+}
+
+fn same((a, one): &(String, f64), (b, other): &(String, f64)) -> Result<()> {
+    if one.to_bits() == other.to_bits() {
+        return Ok(());
+    }
+    Err(Error::usage(format!("`{a} = {one}` and `{b} = {other}` disagree"))
+        .hint("write in both what the model was trained with, as its authors say"))
+}
+
+fn as_number(key: &str, value: &Json) -> Result<f64> {
+    value.as_f64().ok_or_else(|| {
+        Error::value(key, value, "it must be a number").hint("null, or no such key, means the default")
+    })
 }

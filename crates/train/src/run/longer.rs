@@ -1,0 +1,96 @@
+//! A run that goes on with another number of steps.
+//!
+//! Training goes on from the newest checkpoint of before the step where the two schedules part. A cosine keeps the steps that
+//! it was made for and stays at its last rate, so nothing is trained again. `wsd` keeps its warm-up and decays at its new
+//! end, so it goes on from before its decay. Either is what a run with this `schedule_steps` trains from the first step.
+
+use super::{Run, Start};
+use crate::checkpoint::Checkpoint;
+use crate::config::{ScheduleKind, TrainConfig};
+use crate::run_config::RunConfig;
+use crate::schedule::Schedule;
+use longwave_core::{Error, Result};
+use toml::Table;
+
+/// Gives the stages of a config the steps that the schedules of the run in the folder were made for, unless it names others.
+pub(super) fn keep_schedules(old: &RunConfig, config: &mut RunConfig) {
+    for stage in 0..=old.last_stage().min(config.last_stage()) {
+        let (before, now) = (old.stage(stage), config.stage_mut(stage));
+        if now.schedule_steps.is_none() && (before.schedule_steps.is_some() || before.steps != now.steps) {
+            now.schedule_steps = Some(before.planned_steps());
+        }
+        // What changes no rate is no part of the run's identity.
+        let without = TrainConfig { schedule_steps: None, ..now.clone() };
+        let changes = Schedule::new(&without) != Schedule::new(now);
+        now.schedule_steps = now.schedule_steps.filter(|_| changes);
+    }
+}
+
+/// Two configs as they are compared: the steps of schedules are no difference where they follow from the other keys.
+pub(super) fn compared(old: &RunConfig, new: &RunConfig) -> Result<[Table; 2]> {
+    let (mut old, mut new) = (old.clone(), new.clone());
+    for stage in 0..=old.last_stage().min(new.last_stage()) {
+        let (before, now) = (old.stage_mut(stage), new.stage_mut(stage));
+        let planned = before.planned_steps();
+        now.schedule_steps = now.schedule_steps.filter(|steps| *steps != planned);
+        before.schedule_steps = now.schedule_steps.map(|_| planned);
+    }
+    Ok([old.to_table()?, new.to_table()?])
+}
+
+impl Run {
+    /// The same config but for the number of steps of a stage.
+    pub(super) fn lengthened(&self, old: &RunConfig, stage: usize) -> Result<Start> {
+        let (before, now) = (old.stage(stage), self.config.stage(stage));
+        let section = RunConfig::section(stage);
+        let rejected = |why: String, hint: String| {
+            let text = format!("`{section}` of {} steps cannot go on to {}: {why}", before.steps, now.steps);
+            Err(Error::usage(text).hint(hint))
+        };
+        let afresh = "train from the first step into another folder, with `--out`";
+        if now.schedule == ScheduleKind::Cosine && now.steps < now.planned_steps() {
+            return rejected(
+                format!("its cosine was made for {} steps, and would be cut off", now.planned_steps()),
+                format!("a run can be made longer; for a shorter one, {afresh}"),
+            );
+        }
+        if now.schedule == ScheduleKind::Cosine && now.final_ratio <= 0.0 {
+            return rejected(
+                "its learning rate has come to 0, at which nothing is trained".to_owned(),
+                format!("add a `[[stage]]`, which has a learning rate of its own, or {afresh}"),
+            );
+        }
+        let agree = old.steps_before(stage) + Schedule::new(before).agreement(&Schedule::new(now));
+        let accepts = |_, checkpoint: &Checkpoint| checkpoint.meta.step <= agree;
+        match self.newest(&accepts)? {
+            Some(checkpoint) => {
+                let how = self.described_schedule(before, stage, checkpoint.meta.step);
+                Ok(Start::Longer(Box::new(checkpoint), how))
+            }
+            None => rejected(
+                format!("no checkpoint from before step {agree} is left, where the two schedules part"),
+                afresh.to_owned(),
+            ),
+        }
+    }
+
+    /// What becomes of the schedule of a stage that had other steps, in words.
+    fn described_schedule(&self, before: &TrainConfig, stage: usize, from: u64) -> String {
+        let now = self.config.stage(stage);
+        let section = RunConfig::section(stage);
+        let last = format!("{:.3e}", now.learning_rate * now.final_ratio);
+        let how = match now.schedule {
+            ScheduleKind::Cosine => format!(
+                "its cosine ends at step {} as before, and the learning rate stays at {last} from there",
+                now.planned_steps()
+            ),
+            ScheduleKind::Wsd => format!(
+                "it goes on from step {from}, before its decay; the learning rate stays at its peak until step {}, and then \
+                 falls to {last}; the warm-up stays at {} steps",
+                now.steps - now.decay_steps(),
+                now.warmup_steps()
+            ),
+        };
+        format!("`{section}` has {} steps in the place of {}: {how}", now.steps, before.steps)
+    }
+}

@@ -1,0 +1,275 @@
+//! Runs that are made longer: from where they go on, what becomes of their learning rate, and that they end as a run that was
+//! planned so.
+
+use crate::common::trainer::{metrics, train_until};
+use crate::common::{Project, same};
+use longwave_train::{Checkpoint, Outcome};
+use std::collections::BTreeMap;
+
+const PEAK: f64 = 3e-3;
+const LAST: &str = "checkpoints/last.safetensors";
+const BEST: &str = "checkpoints/best.safetensors";
+const RUN: &str = "runs/small-0";
+
+fn close(is: f64, expected: f64, step: usize) {
+    assert!((is - expected).abs() < 1e-15, "step {step}: {is}, and not {expected}");
+}
+
+/// The learning rates of all steps, from the first.
+fn rates(project: &Project, folder: &str) -> Vec<f64> {
+    let metrics = metrics(project, folder);
+    assert!(metrics.iter().zip(1..).all(|(metric, step)| metric.step == step));
+    metrics.into_iter().map(|metric| metric.learning_rate).collect()
+}
+
+fn checkpoint(project: &Project, folder: &str, name: &str) -> Checkpoint {
+    Checkpoint::load(&project.path(folder).join(name)).unwrap()
+}
+
+/// The weights by name, to the bit.
+fn weights(checkpoint: &Checkpoint) -> BTreeMap<String, Vec<u32>> {
+    let bits = |numbers: &[f32]| numbers.iter().map(|number| number.to_bits()).collect();
+    checkpoint.parameters().into_iter().map(|(name, numbers)| (name.to_owned(), bits(numbers))).collect()
+}
+
+/// Trains in this process, and stops when asked so often.
+fn until(project: &Project, folder: &str, asked: usize, changes: &[&str]) -> Outcome {
+    let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
+    train_until(project, folder, asked, &changes, &burn::tensor::Device::flex())
+}
+
+fn whole(project: &Project, folder: &str, changes: &[&str]) {
+    assert_eq!(until(project, folder, usize::MAX, changes), Outcome::Done);
+}
+
+fn set<'a>(changes: &[&'a str]) -> Vec<&'a str> {
+    changes.iter().flat_map(|change| ["--set", change]).collect()
+}
+
+#[test]
+fn wsd_with_its_default_warm_up_goes_on_from_before_its_decay() {
+    let project = Project::new();
+    let train = |steps: &str, more: &[&str]| {
+        project.train(&[&set(&["evaluate=[]", "train.schedule=wsd", steps]), more].concat()).stderr
+    };
+    train("train.steps=40", &[]);
+    let told = train("train.steps=60", &["--resume"]);
+    let how = "`train` has 60 steps in the place of 40: it goes on from step 32, before its decay; the learning rate stays at \
+               its peak until step 48, and then falls to 3.000e-4; the warm-up stays at 2 steps";
+    assert!(told.contains(how) && told.contains("resuming after step 32"), "{told}");
+    // 5% of 40 steps warm up, and 20% of 60 decay.
+    for (step, rate) in rates(&project, RUN).into_iter().enumerate() {
+        let expected = match step {
+            0 => PEAK / 2.0,
+            1..48 => PEAK,
+            _ => PEAK - 0.9 * PEAK * (step - 47) as f64 / 12.0,
+        };
+        close(rate, expected, step);
+    }
+    // The same command again finds the run finished, and more steps keep the first warm-up.
+    assert!(train("train.steps=60", &["--resume"]).contains("training is finished at step 60"));
+    let told = train("train.steps=80", &["--resume"]);
+    assert!(
+        told.contains("resuming after step 48") && told.contains("the warm-up stays at 2 steps"),
+        "{told}"
+    );
+    assert_eq!(rates(&project, RUN)[1..64], [PEAK; 63]);
+    train("train.steps=80", &["--set", "train.schedule_steps=40", "--out", "planned"]);
+    train("train.steps=80", &["--set", "train.warmup=2", "--out", "counted"]);
+    assert!(same(&project.path(RUN).join(LAST), &project.path("planned").join(LAST)));
+    let [grown, counted] = [RUN, "counted"].map(|folder| weights(&checkpoint(&project, folder, LAST)));
+    assert!(!grown.is_empty() && grown == counted);
+}
+
+#[test]
+fn a_cosine_stays_at_its_last_rate() {
+    let project = Project::new();
+    let train = |steps: &str, more: &[&str]| {
+        project.train(&[&set(&["evaluate=[]", "train.warmup=2", steps]), more].concat()).stderr
+    };
+    let told = train("train.steps=10", &[]) + &train("train.steps=10", &["--resume"]);
+    assert!(told.contains("a larger `train.steps` goes on at its last learning rate"), "{told}");
+    let told = train("train.steps=14", &["--resume"]);
+    let how = "`train` has 14 steps in the place of 10: its cosine ends at step 10 as before, and the learning rate stays at \
+               3.000e-4 from there";
+    assert!(told.contains(how) && told.contains("resuming after step 10"), "{told}");
+    for (step, rate) in rates(&project, RUN).into_iter().enumerate() {
+        let turned = std::f64::consts::PI * (step as f64 - 1.0) / 8.0;
+        let expected = match step {
+            0 => PEAK / 2.0,
+            1..9 => PEAK * (0.1 + 0.45 * (1.0 + turned.cos())),
+            _ => 0.1 * PEAK,
+        };
+        close(rate, expected, step);
+    }
+    train("train.steps=17", &["--resume"]);
+    train("train.steps=17", &["--set", "train.schedule_steps=10", "--out", "planned"]);
+    assert_eq!(rates(&project, RUN), rates(&project, "planned"));
+    assert!(same(&project.path(RUN).join(LAST), &project.path("planned").join(LAST)));
+}
+
+#[test]
+fn the_last_step_has_the_final_ratio_of_the_peak() {
+    let project = Project::new();
+    for (schedule, ratio) in [("cosine", 0.25), ("wsd", 0.25), ("cosine", 0.0), ("wsd", 1.0)] {
+        let folder = format!("{schedule}-{ratio}");
+        let changes = [format!("train.schedule={schedule}"), format!("train.final_ratio={ratio}")];
+        whole(&project, &folder, &[&changes[0], &changes[1]]);
+        let rates = rates(&project, &folder);
+        assert_eq!((rates[0], rates[5]), (PEAK, PEAK * ratio), "{folder}");
+    }
+}
+
+/// Wherever a longer run is stopped or killed, it goes on to the same bits.
+#[test]
+fn a_longer_run_is_resumed_as_any_other() {
+    let project = Project::new();
+    for schedule in ["train.schedule=cosine", "train.schedule=wsd"] {
+        let (shorter, longer) = ([schedule, "train.steps=20"], [schedule, "train.steps=30"]);
+        let (grown, planned) = (format!("{schedule}-grown"), format!("{schedule}-planned"));
+        whole(&project, &planned, &[schedule, "train.steps=30", "train.schedule_steps=20"]);
+        whole(&project, &grown, &shorter);
+        let before = project.read(&format!("{grown}/config.toml"));
+        assert_eq!(until(&project, &grown, 1, &longer), Outcome::Interrupted);
+        // As if the process had been killed just before it wrote the config.
+        project.write(&format!("{grown}/config.toml"), &String::from_utf8(before).unwrap());
+        assert_eq!(until(&project, &grown, 6, &longer), Outcome::Interrupted);
+        whole(&project, &grown, &longer);
+        assert!(same(&project.path(&planned).join(LAST), &project.path(&grown).join(LAST)), "{schedule}");
+        assert_eq!(rates(&project, &planned), rates(&project, &grown));
+    }
+}
+
+#[test]
+fn so_is_a_run_whose_stage_is_longer_or_new() {
+    let project = Project::new();
+    let stage =
+        |steps: u64, more: &str| format!("stage=[{{ length = 64, steps = {steps}, warmup = 1{more} }}]");
+    let train = ["train.steps=4", "train.warmup=0"];
+    let run = |folder: &str, asked: usize, stage: &str| {
+        until(&project, folder, asked, &[train[0], train[1], stage])
+    };
+    assert_eq!(run("planned", usize::MAX, &stage(7, ", schedule_steps = 4")), Outcome::Done);
+    whole(&project, "grown", &train);
+    // The stage is new here: stopped in its first step, it goes on.
+    assert_eq!(run("grown", 1, &stage(4, "")), Outcome::Interrupted);
+    assert_eq!(run("grown", usize::MAX, &stage(4, "")), Outcome::Done);
+    assert_eq!(run("grown", 1, &stage(7, "")), Outcome::Interrupted);
+    assert_eq!(run("grown", usize::MAX, &stage(7, "")), Outcome::Done);
+    assert_eq!(rates(&project, "planned"), rates(&project, "grown"));
+    let [planned, grown] = ["planned", "grown"].map(|folder| weights(&checkpoint(&project, folder, LAST)));
+    assert!(planned == grown);
+    // What was kept before is read after.
+    for name in ["stage-0", "stage-1", "last", "best"] {
+        let outcome =
+            project.run(&["eval", "grown", "--checkpoint", name, "--extend", "direct", "--lengths", "L"]);
+        assert_eq!(outcome.code, Some(0), "{name}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn how_often_a_run_validates_and_saves_may_change() {
+    let project = Project::new();
+    let stage = |more: &str| format!("stage=[{{ length = 64, steps = 4{more} }}]");
+    let often = [
+        &*stage(", validate_every = 1, checkpoint_every = 1"),
+        "train.validate_every=1",
+        "train.checkpoint_every=2",
+    ];
+    whole(&project, "whole", &[&stage("")]);
+    assert_eq!(until(&project, "changed", 7, &[&stage("")]), Outcome::Interrupted);
+    assert_eq!(until(&project, "changed", 7, &often), Outcome::Interrupted);
+    whole(&project, "changed", &[&stage(", validate_every = 3")]);
+    let losses =
+        |folder: &str| metrics(&project, folder).into_iter().map(|it| it.loss.to_bits()).collect::<Vec<_>>();
+    assert_eq!(losses("whole"), losses("changed"));
+    let [all, changed] = ["whole", "changed"].map(|folder| checkpoint(&project, folder, LAST));
+    assert!(weights(&all) == weights(&changed) && all.meta.config_hash == changed.meta.config_hash);
+    let validated: Vec<u64> =
+        metrics(&project, "changed").iter().filter(|it| it.valid_loss.is_some()).map(|it| it.step).collect();
+    assert_eq!(validated, [3, 4, 5, 6, 9, 10]);
+}
+
+/// The best weights of a run that goes on from before its decay are not those of a decay that it never had.
+#[test]
+fn the_best_weights_are_those_of_the_longer_run() {
+    let project = Project::new();
+    let wsd = [
+        "train.schedule=wsd",
+        "train.warmup=1",
+        "train.decay=6",
+        "train.validate_every=1",
+        "train.learning_rate=0.3",
+    ];
+    let run = |folder: &str, steps: &str| whole(&project, folder, &[&wsd[..], &[steps]].concat());
+    run("grown", "train.steps=12");
+    let decayed = checkpoint(&project, "grown", BEST).meta.step;
+    assert!(decayed > 6, "the decay finds better weights: {decayed}");
+    let changes = [&wsd[..], &["train.steps=24"]].concat();
+    assert_eq!(until(&project, "grown", 2, &changes), Outcome::Interrupted);
+    let [last, best] = [LAST, BEST].map(|name| checkpoint(&project, "grown", name).meta);
+    assert_eq!((last.step, Some(best.step)), (7, last.best.map(|best| best.step)));
+    run("grown", "train.steps=24");
+    run("planned", "train.steps=24");
+    let [grown, planned] = ["grown", "planned"].map(|folder| checkpoint(&project, folder, BEST));
+    assert!(grown.meta.step == planned.meta.step && weights(&grown) == weights(&planned));
+}
+
+#[test]
+fn the_best_weights_of_before_are_read_after() {
+    let project = Project::new();
+    let train = |steps: &str, more: &[&str]| {
+        let rate = ["train.learning_rate=3.0", "train.final_ratio=1.0", "train.clip=1000.0"];
+        let changes = [&rate[..], &["train.validate_every=1", "evaluate=[]", steps]].concat();
+        project.train(&[&set(&changes), more].concat());
+    };
+    train("train.steps=6", &[]);
+    let best = checkpoint(&project, RUN, BEST).meta.step;
+    assert!(best < 6, "so large a rate makes the model worse: {best}");
+    train("train.steps=8", &["--resume"]);
+    assert_eq!(checkpoint(&project, RUN, BEST).meta.step, best);
+    let outcome =
+        project.run(&["eval", RUN, "--checkpoint", "best", "--lengths", "L", "--extend", "direct", "--json"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains(&format!("\"step\":{best}")), "{}", outcome.stdout);
+}
+
+#[test]
+fn what_cannot_be_made_longer_or_is_no_schedule_is_refused() {
+    let project = Project::new();
+    project.train(&set(&["evaluate=[]", "train.steps=4", "train.final_ratio=0.0"]));
+    project.train(&[&set(&["evaluate=[]", "train.steps=8"])[..], &["--out", "short"]].concat());
+    let refused = |changes: &[&str], more: &[&str]| {
+        project.refused(2, &[&["train", "small.toml", "--device", "cpu"], &set(changes)[..], more].concat())
+    };
+    insta::assert_snapshot!(
+        "a_cosine_that_has_come_to_nothing",
+        refused(&["evaluate=[]", "train.steps=8", "train.final_ratio=0.0"], &["--resume"])
+    );
+    insta::assert_snapshot!(
+        "a_cosine_that_would_be_cut_off",
+        refused(&["evaluate=[]", "train.steps=6"], &["--resume", "--out", "short"])
+    );
+    insta::assert_snapshot!(
+        "a_schedule_of_other_steps",
+        refused(
+            &["evaluate=[]", "train.steps=12", "train.schedule_steps=10"],
+            &["--resume", "--out", "short"]
+        )
+    );
+    insta::assert_snapshot!("a_warm_up_above_the_steps", refused(&["train.warmup=7"], &["--out", "new"]));
+    let stage = "stage=[{ length = 64, steps = 3 }]";
+    insta::assert_snapshot!(
+        "a_warm_up_above_the_steps_of_a_stage",
+        refused(&["train.warmup=4", stage], &["--out", "new"])
+    );
+    insta::assert_snapshot!(
+        "a_decay_without_room",
+        refused(&["train.schedule=wsd", "train.warmup=3", "train.decay=4"], &["--out", "new"])
+    );
+    insta::assert_snapshot!(
+        "a_schedule_longer_than_the_run",
+        refused(&["train.schedule_steps=7"], &["--out", "new"])
+    );
+    assert!(!project.exists("new"));
+}

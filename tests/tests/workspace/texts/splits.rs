@@ -1,0 +1,115 @@
+//! A split is what the user named.
+
+use super::*;
+
+#[test]
+fn files_are_the_splits_that_their_names_say() {
+    let project = Project::new();
+    for (split, count) in [("train", 5), ("validation", 3), ("test", 8)] {
+        project.write(&format!("hub/{split}.jsonl"), &lines(count, 10 * count));
+    }
+    let expected = "by name: `train.jsonl` to train, `validation.jsonl` to validate, `test.jsonl` to test";
+    for corpus in ["hub", "hub/*.jsonl"] {
+        let outcome = run(&project, corpus, &[]);
+        assert_eq!(counts(&outcome), [5, 3, 8], "{corpus}");
+        assert!(told(&outcome).contains(expected), "{}", told(&outcome));
+    }
+    // Named alone, a file is all of the text.
+    let outcome = run(&project, "hub/test.jsonl", &[]);
+    assert_eq!(counts(&outcome), [6, 1, 1]);
+    assert!(told(&outcome).contains("by a hash of each document's name: 5% to validate, 5% to test"));
+    // Another text of three splits is read at the one that is asked for.
+    let outcome = project.run(&["eval", "runs/0", "--corpus", "hub", "--lengths", "32", "--json"]);
+    let row: serde_json::Value = serde_json::from_str(outcome.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!((&row["split"], &row["documents"]), (&"test".into(), &8.into()), "{}", outcome.stderr);
+}
+
+#[test]
+fn every_usual_name_is_known_in_any_case_as_file_and_as_folder() {
+    let project = Project::new();
+    let three = [["train", "valid", "test"], ["Train", "VAL", "Test"], ["TRAIN", "Dev", "TEST"]];
+    let more = [["train", "validation", "test"], ["training", "eval", "test"], ["train", "dev", "eval"]];
+    let last = [["train", "heldout", "test"], ["train", "val", "held-out"], ["train", "valid", "heldout"]];
+    for (index, names) in [three, more, last].concat().iter().enumerate() {
+        for (count, name) in (2..).zip(names) {
+            for document in 0..count {
+                let text = super::document(100 * count + document);
+                project.write(&format!("folders-{index}/{name}/{document}.txt"), &text);
+                project.write(&format!("files-{index}/wiki.{name}.{document}.txt"), &text);
+            }
+        }
+        for kind in ["folders", "files"] {
+            let outcome = run(&project, &format!("{kind}-{index}"), &[]);
+            assert_eq!(counts(&outcome), [2, 3, 4], "{kind} {names:?}");
+            assert!(told(&outcome).contains("splits    by name: "), "{}", told(&outcome));
+        }
+    }
+}
+
+#[test]
+fn what_may_mean_two_things_is_asked_and_can_be_said() {
+    let project = Project::new();
+    for (name, count) in [("train", 5), ("eval", 2)] {
+        project.write(&format!("two/{name}/a.jsonl"), &lines(count, 10 * count));
+    }
+    project.write("mixed/corpus.jsonl", &lines(6, 0));
+    project.write("mixed/test.jsonl", &lines(2, 20));
+    project.write("twice/train.jsonl", &lines(6, 0));
+    project.write("twice/dev.jsonl", &lines(2, 20));
+    project.write("twice/valid.jsonl", &lines(2, 30));
+    project.write("none/test.jsonl", &lines(2, 20));
+    let set = |split: &str| format!("data.split={{ {split} }}");
+    let cases = [
+        ("eval_alone", "two", ""),
+        ("files_with_and_without_a_split", "mixed", ""),
+        ("two_names_for_one_split", "twice", ""),
+        ("no_file_to_train", "none", ""),
+        ("files_that_are_not_there", "two", "test = \"tset*\""),
+        ("a_pattern_that_is_malformed", "two", "test = \"[\""),
+        ("a_part_that_is_neither", "two", "valid = true"),
+    ];
+    for (name, corpus, split) in cases {
+        let change = set(split);
+        insta::assert_snapshot!(name, refused(&run(&project, corpus, &["--set", &change])));
+    }
+    for (corpus, split, expected) in [
+        ("two", "valid = \"eval\"", [5, 2, 0]),
+        ("two", "test = \"eval\"", [5, 0, 2]),
+        ("two", "test = \"eval\", valid = 0.2", [4, 1, 2]),
+        ("mixed", "test = \"test.jsonl\", valid = 0.2", [5, 1, 2]),
+        // A share is held out where no file is named for the split, or by its name.
+        ("mixed", "train = \"corpus*\", valid = 0.2, test = 0.2", [5, 1, 2]),
+        ("mixed", "train = \"*\", valid = 0.25, test = 0.125", [5, 2, 1]),
+        ("twice", "train = \"train*\", valid = \"dev*\", test = \"valid*\"", [6, 2, 2]),
+    ] {
+        let change = set(split);
+        let outcome = run(&project, corpus, &["--set", &change]);
+        assert_eq!(counts(&outcome), expected, "{corpus}: {split}");
+    }
+}
+
+#[test]
+fn what_is_read_and_what_is_left_out_is_said() {
+    let project = Project::new();
+    for (name, text) in [("a.txt", 1), ("B.TXT", 2), ("c.text", 3)] {
+        project.write(&format!("mine/{name}"), &document(text));
+    }
+    for name in ["notes.md", "cover.png", "old.zip", "more/vocab.json", "more/x.tar.gz"] {
+        project.write(&format!("mine/{name}"), "no text");
+    }
+    project.write("mine/blank.txt", " \n\u{a0}\n");
+    project.write("mine/mark.txt", &format!("\u{feff}{}", document(4)));
+    project.write("mine/stories.txt", &format!("{}\n<|endoftext|>\n{}", document(5), document(6)));
+    let bad = format!("{}{{\"text\": \n[]\n{}", lines(2, 30), lines(1, 40));
+    project.write("mine/lines.jsonl", &bad);
+    insta::assert_snapshot!("a_broken_line", refused(&run(&project, "mine", &[])));
+    let outcome = run(&project, "mine", &["--set", "data.skip_bad_lines=true"]);
+    assert_eq!(counts(&outcome), [7, 1, 1]);
+    insta::assert_snapshot!("what_is_said", told(&outcome));
+    let again = run(&project, "mine", &["--set", "data.skip_bad_lines=true"]);
+    let cached = told(&again).replace(", from the cache", "");
+    assert_eq!(cached, told(&outcome), "and said again of tokens from the cache");
+    project.write("bad/lines.jsonl", "{\"body\": \"x\"}\n{}\n");
+    let outcome = run(&project, "bad", &["--set", "data.skip_bad_lines=true"]);
+    insta::assert_snapshot!("nothing_but_broken_lines", refused(&outcome));
+}

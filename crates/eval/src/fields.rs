@@ -84,8 +84,9 @@ pub const LISTS: [(&str, &str); 5] = [
     ),
     (
         "per_document",
-        "sums of each document, which paired differences need: `tokens` (scored), `nll` (nats), `correct` (tokens that the \
-         model held most likely), and those of registered metrics",
+        "sums of each document, which paired differences need: `tokens` (scored), `bytes` (of text that these stand for), `nll` \
+         (nats), `correct` (tokens that the model held most likely), and those of registered metrics. With `blocks`, they are of \
+         blocks of the one document",
     ),
     (
         "difference",

@@ -12,6 +12,7 @@ mod failures;
 mod killed;
 mod outputs;
 mod report;
+mod verdicts;
 
 use crate::common::{Outcome, Project};
 use longwave_study::Store;

@@ -338,7 +338,7 @@ fn within(key: &str, value: usize, most: usize) -> Result<usize> {
 }
 
 /// The most layers: to check a config of more would take longer than a moment.
-const MAX_LAYERS: usize = 1 << 13;
+pub const MAX_LAYERS: usize = 1 << 13;
 
 /// Bytes that the tensors of a block take besides their numbers, at least.
 const BLOCK: usize = 8 << 10;

@@ -27,7 +27,7 @@ pub mod segments;
 pub mod size;
 
 pub use cache::Cache;
-pub use config::ModelConfig;
+pub use config::{MAX_LAYERS, ModelConfig};
 pub use dropout::Dropout;
 pub use generate::{Generator, Sampling};
 pub use gpt::{Gpt, Pass, Place, Stop, Watch, upload};

@@ -26,7 +26,7 @@ impl Fields {
     pub(super) fn llama(&mut self, architecture: Architecture) -> Result<Described> {
         let (base, share) = self.rotation(1.0)?;
         let (layers, width, heads) =
-            (self.size("num_hidden_layers")?, self.size("hidden_size")?, self.size("num_attention_heads")?);
+            (self.layers("num_hidden_layers")?, self.size("hidden_size")?, self.size("num_attention_heads")?);
         // What is left out means as many as there are heads in a Llama, and a constant in the others.
         let kv_heads = match architecture {
             Architecture::Mistral | Architecture::Qwen2 | Architecture::SmolLm3 => None,

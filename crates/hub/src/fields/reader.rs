@@ -3,6 +3,7 @@
 use super::{Described, WITHOUT_EFFECT, same, table};
 use crate::architecture::Architecture;
 use longwave_core::{Error, Result};
+use longwave_model::MAX_LAYERS;
 use longwave_position::encoding::MAX_SIZE;
 use longwave_position::extensions::rope_parameters::{self, Rotary};
 use serde_json::{Map, Value, json};
@@ -24,6 +25,15 @@ impl Fields {
 
     pub(super) fn size(&mut self, key: &str) -> Result<usize> {
         self.size_or(key, None)
+    }
+
+    /// The number of layers, of which a list is made: a damaged file may ask for millions.
+    pub(super) fn layers(&mut self, key: &str) -> Result<usize> {
+        let layers = self.size(key)?;
+        if layers <= MAX_LAYERS {
+            return Ok(layers);
+        }
+        Err(Error::value(key, layers, format!("it must be at most {MAX_LAYERS}")).hint("check the file"))
     }
 
     pub(super) fn size_or(&mut self, key: &str, default: Option<usize>) -> Result<usize> {
@@ -81,7 +91,7 @@ impl Fields {
 
     pub(super) fn gpt_neox(&mut self) -> Result<Described> {
         let (layers, width, heads) =
-            (self.size("num_hidden_layers")?, self.size("hidden_size")?, self.size("num_attention_heads")?);
+            (self.layers("num_hidden_layers")?, self.size("hidden_size")?, self.size("num_attention_heads")?);
         self.only("hidden_act", &json!("gelu"), true)?;
         self.only("use_parallel_residual", &json!(false), false)?;
         self.only("attention_bias", &json!(false), false)?;
@@ -102,7 +112,7 @@ impl Fields {
     }
 
     pub(super) fn gpt2(&mut self) -> Result<Described> {
-        let (layers, width, heads) = (self.size("n_layer")?, self.size("n_embd")?, self.size("n_head")?);
+        let (layers, width, heads) = (self.layers("n_layer")?, self.size("n_embd")?, self.size("n_head")?);
         let inner = self.size_or("n_inner", Some(4 * width))?;
         self.only("activation_function", &json!("gelu"), false)?;
         self.only("scale_attn_weights", &json!(true), true)?;

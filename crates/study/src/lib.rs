@@ -49,6 +49,8 @@ pub mod results;
 pub mod sample;
 pub mod saved;
 pub mod schema;
+#[cfg(test)]
+mod simulation;
 pub mod statistics;
 pub mod store;
 pub mod task;

@@ -110,8 +110,7 @@ impl History<'_> {
         let train_length = self.last().settings.train_length;
         let entry = |line: &Line, length: &usize| {
             let cell = line.rows.get(length).and_then(|rows| Cell::new(metric, rows));
-            let texts = cell.map(|cell| cell.texts());
-            texts.map_or_else(|| Entry::new("-"), |(value, error)| Entry { error, ..Entry::new(value) })
+            cell.as_ref().map_or_else(|| Entry::new("-"), Cell::entry)
         };
         let rows = self.lines(run, label).map(|(step, line)| {
             let cells = lengths.iter().map(|length| entry(line, length));
@@ -123,10 +122,10 @@ impl History<'_> {
         let headers = lengths.iter().map(|length| Header::number(heading(*length, train_length)));
         Grid {
             title: title.to_owned(),
-            setting: String::new(),
             headers: std::iter::once(Header::number("step")).chain(headers).collect(),
             rows: rows.collect(),
             notes: vec![format!("± is over {spread}, as in the tables by length")],
+            ..Grid::default()
         }
     }
 
@@ -153,13 +152,10 @@ impl History<'_> {
         }
         Chart {
             title,
-            subtitle: String::new(),
-            run: None,
-            note: None,
-            x: Axis { label: "training step".into(), scale: Scale::Linear, ticks: vec![] },
+            x: Axis::new("training step", Scale::Linear),
             y: metric_axis(metric, ""),
-            mark: None,
             series,
+            ..Chart::default()
         }
     }
 

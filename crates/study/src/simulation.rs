@@ -1,5 +1,7 @@
 //! Studies drawn at random: how often verdicts are wrong where nothing differs, and how often they come where something does.
 
+#![expect(clippy::print_stdout, reason = "the documentation states these numbers")]
+
 use crate::best::Best;
 use crate::claim::ClaimConfig;
 use crate::judge::{POWER, Seeds, Verdict, judge, needs};

@@ -87,7 +87,6 @@ fn by_length_of(
     Chart {
         title: title.to_owned(),
         subtitle: Table::new(block, metric).setting,
-        run: None,
         note: across(block).map(str::to_owned),
         x: Axis {
             label: format!("tokens of context (trained on L = {train_length})"),
@@ -95,8 +94,8 @@ fn by_length_of(
             ticks: block.lengths.iter().map(|&length| tick(length)).collect(),
         },
         y: metric_axis(metric, bars),
-        mark: None,
         series: series.chain(chance(block, metric)).collect(),
+        ..Chart::default()
     }
 }
 
@@ -112,7 +111,7 @@ pub(crate) fn metric_axis(metric: Metric, bars: &str) -> Axis {
     } else {
         (format!("{}{bars}", metric.title().to_lowercase()), Scale::Linear)
     };
-    Axis { label, scale, ticks: vec![] }
+    Axis::new(label, scale)
 }
 
 /// What a constant guess reaches at each length, where all rows of a length agree on it.
@@ -154,15 +153,11 @@ fn positions_of(block: &Block, run: &str, looks: &Looks) -> Option<Chart> {
         title: format!("Loss by position of {}, at {length} tokens{}", block.run_label(run), text_of(block)),
         subtitle: format!("mean over buckets of {bucket} places"),
         run: (block.runs().len() > 1).then(|| run.to_owned()),
-        note: None,
-        x: Axis {
-            label: "position in the window (tokens of context)".into(),
-            scale: Scale::Linear,
-            ticks: vec![],
-        },
-        y: Axis { label: "loss (nats per token)".into(), scale: Scale::Linear, ticks: vec![] },
+        x: Axis::new("position in the window (tokens of context)", Scale::Linear),
+        y: Axis::new("loss (nats per token)", Scale::Linear),
         mark: (train_length < length).then(|| (train_length as f64, "trained length".into())),
         series: series.collect(),
+        ..Chart::default()
     })
 }
 
@@ -210,13 +205,9 @@ pub fn training(curves: &[Curve], looks: &Looks) -> Chart {
         Series { name: curve.name.clone(), points, look, role: Role::Method }
     });
     Chart {
-        title: String::new(),
-        subtitle: String::new(),
-        run: None,
-        note: None,
-        x: Axis { label: "step".into(), scale: Scale::Linear, ticks: vec![] },
-        y: Axis { label: "loss (nats per token)".into(), scale: Scale::Linear, ticks: vec![] },
-        mark: None,
+        x: Axis::new("step", Scale::Linear),
+        y: Axis::new("loss (nats per token)", Scale::Linear),
         series: series.collect(),
+        ..Chart::default()
     }
 }

@@ -2,8 +2,8 @@
 
 use super::canvas::{Canvas, Side, Typeface, load_font};
 use super::draw::{FAINT, INK, PAPER};
-use super::{BITMAP_TEXT_DROP, FINE, SIZE, SMOOTH, png, smooth};
-use longwave_core::{Error, Result, file};
+use super::{BITMAP_TEXT_DROP, FINE, SIZE, at_natural_size, png, write_smooth};
+use longwave_core::{Error, Result};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::drawing::IntoDrawingArea;
 use std::fmt::{Display, Write as _};
@@ -64,8 +64,7 @@ impl HeatMap {
         let (width, height) = (SIZE.0, place.height());
         let mut text = String::new();
         self.frame(&place, SVGBackend::with_string(&mut text, (width * FINE, height * FINE)), 0.0)?;
-        let fine = format!("width=\"{}\" height=\"{}\"", width * FINE, height * FINE);
-        let mut text = text.replacen(&fine, &format!("width=\"{width}\" height=\"{height}\""), 1);
+        let mut text = at_natural_size(&text, (width, height));
         let unit = f64::from(FINE);
         let pictures = [
             ([place.left, place.top, place.wide, place.high], self.pixels(&place)),
@@ -112,8 +111,7 @@ impl HeatMap {
         copy([place.left, place.top, place.wide, place.high], &pixels, columns);
         let (pixels, columns) = self.bar(&place);
         copy([place.bar(), place.top, 14.0, place.high], &pixels, columns);
-        let size = (wide / SMOOTH, high / SMOOTH);
-        file::write(path, &png(&smooth(&buffer, size.0 as usize), size.0, size.1)?)
+        write_smooth(path, &buffer, (wide, high))
     }
 
     /// Where everything goes, and which numbers the ends of the colours are.

@@ -44,7 +44,7 @@ pub(crate) struct Drawing {
 /// The chart has nothing to draw.
 pub(crate) fn inline(chart: &Chart) -> Result<Inline> {
     // The page says these as text, which wraps.
-    let bare = Chart { title: String::new(), subtitle: String::new(), note: None, ..chart.clone() };
+    let bare = chart.bare();
     let layouts = SIZES.map(|(width, height)| Layout {
         width,
         height: Some(height),

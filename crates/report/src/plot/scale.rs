@@ -6,9 +6,10 @@ use super::{Axis, Point, Series};
 const CLIP: f64 = 50.0;
 
 /// How values are spaced along an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Equal differences.
+    #[default]
     Linear,
     /// Equal ratios; vertically without what lies far above the rest.
     Log,

@@ -41,16 +41,15 @@ impl Attention {
             let y = if probability < LEAST { f64::NAN } else { probability };
             series[look].points.push(Point { x: distance, y, bar: None });
         }
-        let axis = |label: &str| Axis { label: label.to_owned(), scale: Scale::LogWhole, ticks: Vec::new() };
+        let axis = |label: &str| Axis::new(label, Scale::LogWhole);
         (!series.is_empty()).then(|| Chart {
             title: format!("{label}: attention by distance"),
             subtitle: format!("trained at L = {}, read at {}", self.train_length, 4 * self.train_length),
-            run: None,
-            note: None,
             x: axis("tokens back"),
             y: axis("mean probability"),
             mark: Some((self.train_length as f64, format!("L = {}", self.train_length))),
             series,
+            ..Chart::default()
         })
     }
 

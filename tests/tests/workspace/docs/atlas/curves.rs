@@ -39,16 +39,14 @@ pub(in super::super) fn chart(study: &Study, title: &str, lines: &[Line], others
     Chart {
         title: title.to_owned(),
         subtitle: format!("the others of the study in grey; mean of {} seeds, test split", study.seeds()),
-        run: None,
-        note: None,
         x: Axis {
             label: format!("tokens of context (trained on L = {})", study.train_length),
             scale: Scale::Log,
             ticks: ticks.collect(),
         },
-        y: Axis { label: "perplexity (log scale)".to_owned(), scale: Scale::Log, ticks: Vec::new() },
-        mark: None,
+        y: Axis::new("perplexity (log scale)", Scale::Log),
         series,
+        ..Chart::default()
     }
 }
 

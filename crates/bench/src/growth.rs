@@ -133,7 +133,7 @@ impl Curve {
     pub fn chart(&self) -> Chart {
         let point = |(x, seconds): (f64, f64)| Point { x, y: 1e6 * seconds, bar: None };
         let series =
-            |name: &str, points: Vec<Point>, look, role| Series { name: name.into(), points, look, role };
+            |name: &str, points: Vec<Point>, style, role| Series { name: name.into(), points, style, role };
         let measured: Vec<Point> = self.points.iter().copied().map(point).collect();
         let fit = self.points.iter().map(|&(x, _)| point((x, self.fitted(x)))).collect();
         let mut all = vec![series("measured", measured, 0, Role::Method)];

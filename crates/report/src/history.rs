@@ -5,7 +5,7 @@
 
 use crate::block::{Block, Line, block_of, heading};
 use crate::grid::{Entry, Grid, Header};
-use crate::kept_steps::{kept, place};
+use crate::kept_steps::{kept, source};
 use crate::plot::{Axis, Chart, Point, Role, Scale, Series, metric_axis};
 use crate::table::{Cell, text_of};
 use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
@@ -35,7 +35,7 @@ pub fn histories(rows: &[ResultRow]) -> Vec<History<'_>> {
     let has_kept = kept(rows);
     for row in rows {
         let settings = row.settings.without_length();
-        if !has_kept.contains(&place(row)) || !(row.is_of_kept_step() || row.checkpoint == "last") {
+        if !has_kept.contains(&source(row)) || !(row.is_of_kept_step() || row.checkpoint == "last") {
             continue;
         }
         let index = groups.iter().position(|(known, _)| *known == settings).unwrap_or_else(|| {
@@ -132,10 +132,10 @@ impl History<'_> {
     fn chart(&self, run: &str, label: &str, title: String) -> Chart {
         let (metric, lengths) = (self.metric(), self.lengths());
         let train_length = self.last().settings.train_length;
-        let curve = |(look, length): (usize, &usize)| Series {
+        let curve = |(style, length): (usize, &usize)| Series {
             name: heading(*length, train_length),
             points: self.points(run, label, *length),
-            look,
+            style,
             role: Role::Method,
         };
         let mut series: Vec<Series> = lengths.iter().enumerate().map(curve).collect();
@@ -146,7 +146,7 @@ impl History<'_> {
             series.extend((!points.is_empty()).then_some(Series {
                 name,
                 points,
-                look: 0,
+                style: 0,
                 role: Role::Reference,
             }));
         }

@@ -42,7 +42,7 @@ mod tests {
     fn every_finite_point_is_a_record() {
         let folder = tempfile::tempdir().unwrap();
         let point = |x, y| Point { x, y, bar: None };
-        let series = |points| Series { name: "rope, yarn".into(), points, look: 0, role: Role::Method };
+        let series = |points| Series { name: "rope, yarn".into(), points, style: 0, role: Role::Method };
         let chart = |points| Chart { series: vec![series(points)], ..Chart::default() };
         let some = chart(vec![point(128.0, 13.0), point(256.0, f64::NAN), point(512.0, 14.5)]);
         write(folder.path(), "by_length", [("perplexity", &some)]).unwrap();

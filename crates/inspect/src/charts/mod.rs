@@ -129,9 +129,9 @@ fn chart(picture: &Picture, title: String, [x, y]: [Axis; 2], series: Vec<Series
     Chart { title, subtitle: reading(picture), x, y, series, ..Chart::default() }
 }
 
-fn series(name: impl Into<String>, look: usize, points: impl Iterator<Item = (f64, f64)>) -> Series {
+fn series(name: impl Into<String>, style: usize, points: impl Iterator<Item = (f64, f64)>) -> Series {
     let points = points.map(|(x, y)| Point { x, y, bar: None }).collect();
-    Series { name: name.into(), points, look, role: Role::Method }
+    Series { name: name.into(), points, style, role: Role::Method }
 }
 
 /// Turns of each band within L.

@@ -10,9 +10,9 @@ mod from_rows;
 mod heat;
 mod inline;
 mod layout;
-mod looks;
 mod pdf;
 mod scale;
+mod styles;
 
 use image::codecs::png::PngEncoder;
 use image::{ColorType, ImageEncoder};
@@ -28,8 +28,8 @@ pub(crate) use from_rows::metric_axis;
 pub use from_rows::{Curve, by_length, positions, training};
 pub use heat::{Edge, HeatMap};
 pub(crate) use inline::inline;
-pub use looks::Looks;
 pub use scale::Scale;
+pub use styles::Styles;
 
 /// Width and height of a chart, in pixels of an SVG at its natural size; a PNG has twice as many.
 pub const SIZE: (u32, u32) = (900, 500);
@@ -85,7 +85,7 @@ pub struct Series {
     /// Its points, by ascending `x`.
     pub points: Vec<Point>,
     /// The place of its colour and marker in the palette.
-    pub look: usize,
+    pub style: usize,
     /// How it stands beside the others.
     pub role: Role,
 }

@@ -157,7 +157,7 @@ mod tests {
 
     fn series(values: &[f64]) -> Vec<Series> {
         let points = values.iter().map(|&y| Point { x: 1.0, y, bar: None }).collect();
-        vec![Series { name: "a".into(), points, look: 0, role: Role::Method }]
+        vec![Series { name: "a".into(), points, style: 0, role: Role::Method }]
     }
 
     fn log() -> Axis {

@@ -37,7 +37,7 @@ impl Record {
         Self { format: FORMAT, corpus, path, content_hash, text }
     }
 
-    /// Reads the record of a run's folder; `None` in folders of earlier versions, of tasks and of imported models.
+    /// Reads the record of a run's folder; `None` in folders of tasks and of imported models.
     ///
     /// # Errors
     /// It is damaged, or of a newer form.

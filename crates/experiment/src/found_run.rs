@@ -33,14 +33,8 @@ impl FoundRun {
         let config = Run::read(folder)?;
         let saved = Checkpoint::load(&existing_checkpoint(folder, id)?)?;
         let tokenizer = Tokenizer::of_run(folder, saved.meta.tokenizer.as_deref())?;
-        let is_trained =
-            |content: &str| config.hash(content).is_ok_and(|hash| hash == saved.meta.config_hash);
         let trained_here = config.imported.is_none();
-        let wanted = Wanted {
-            folder,
-            config: &config.data,
-            is_trained: trained_here.then_some(&is_trained as &dyn Fn(&str) -> bool),
-        };
+        let wanted = Wanted { folder, config: &config.data, trained_here };
         let text = RunText::find(&wanted, corpus, &mut |progress| observer.event(Event::Data(progress)))?;
         let recorded = Record::read(folder)?.map(|record| record.content_hash);
         let hash = match text.content_hash().or(recorded.as_deref()) {
@@ -72,10 +66,5 @@ impl FoundRun {
         let dataset =
             self.text.open(&self.tokenizer, &mut |progress| observer.event(Event::Data(progress)))?;
         Sample::of(&dataset, split, length, most)
-    }
-
-    /// What could not be checked, in one sentence.
-    pub fn note(&self) -> Option<&str> {
-        self.text.note()
     }
 }

@@ -77,13 +77,8 @@ pub enum QkNorm {
     Rms,
 }
 
-/// The usual `model.norm_eps`. Left out of resolved configs, whose hashes are older than the key.
+/// The usual `model.norm_eps`.
 const NORM_EPS: f64 = 1e-5;
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_usual_eps(eps: &f64) -> bool {
-    eps.to_bits() == NORM_EPS.to_bits()
-}
 
 /// `[model]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -115,12 +110,10 @@ pub struct ModelConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feed_forward_width: Option<usize>,
     /// What turns queries and keys into weights.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub attention: AttentionKind,
     /// The normalisation before attention, feed-forward and head.
     pub norm: NormKind,
     /// Added to the mean square or variance that `norm` divides by.
-    #[serde(skip_serializing_if = "is_usual_eps")]
     pub norm_eps: f64,
     /// The feed-forward layer.
     pub feed_forward: FeedForwardKind,
@@ -129,7 +122,6 @@ pub struct ModelConfig {
     /// Share of channels dropped in training after the embedding and after each half block.
     pub dropout: f64,
     /// Adds a learned bias to the projections of q, k and v, as Qwen2 has it (arXiv:2407.10671).
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub qkv_bias: bool,
     /// Normalisation of queries and keys.
     pub qk_norm: QkNorm,

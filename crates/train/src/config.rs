@@ -125,12 +125,10 @@ pub struct TrainConfig {
     /// How training sequences are drawn from the training text.
     pub sampling: Sampling,
     /// The positions that rows are read at. Validation reads 0, 1, 2, ..
-    #[serde(skip_serializing_if = "TrainingPositions::is_contiguous")]
     pub positions: TrainingPositions,
     /// What the products of linear maps are computed in, by all stages: `f32` (the default), or `f16` or `bf16` where
     /// the device has them. Those of attention follow where the processor or GPU multiplies such numbers itself. Validation
     /// and evaluation are in f32.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub precision: Precision,
     /// Peak learning rate.
     pub learning_rate: f64,
@@ -158,7 +156,6 @@ pub struct TrainConfig {
     pub clip: f64,
     /// What follows a step whose loss or gradient is not finite, in all stages: `stop` (the default) ends the run, `rollback`
     /// goes back to the last checkpoint and leaves the batch of that step out.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub on_non_finite: OnNonFinite,
     /// Steps between validations; a tenth of all unless given.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -180,7 +180,7 @@ fn kept(path: &Path, step: u64) -> Result<(String, Vec<Metric>)> {
             Ok((_, metric)) if metric.step > step => break,
             Ok((is_sealed, metric)) => {
                 sealed |= is_sealed;
-                // Lines of earlier versions are kept as they are, and a file that was removed begins later.
+                // Lines without a checksum are kept as they are, and a file that was removed begins later.
                 if is_sealed && last > 0 && metric.step != last + 1 {
                     return Err(missing(path, last, metric.step).hint(hint));
                 }
@@ -284,7 +284,7 @@ mod tests {
         assert!(message(&[lines[0], lines[2], lines[3]].join("\n")).contains("from 2 to 2"));
         let inside_line_2 = lines[0].len() + 1 + lines[1].len() / 2;
         assert!(message(&whole[..inside_line_2]).contains("line 2 is no step's metrics"));
-        // What a kill cuts is past the checkpoint, and lines of earlier versions are believed.
+        // What a kill cuts is past the checkpoint, and lines without a checksum are believed.
         for text in [&whole[..whole.len() - 9], &lines[..3].join("\n"), "{\"format\":1,"] {
             file::write(&path, text.as_bytes()).unwrap();
             assert_eq!(Metrics::open(folder.path(), 3).is_ok(), text.len() > 20, "{text}");

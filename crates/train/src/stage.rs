@@ -94,11 +94,6 @@ impl TrainedPart {
             Self::HeadScale { .. } => name == "position.head_scale.scale",
         }
     }
-
-    /// Whether it is left out of resolved configs.
-    fn is_all(&self) -> bool {
-        *self == Self::All
-    }
 }
 
 /// One `[[stage]]`: every key of `[train]`, an extension, and what becomes of the moments.
@@ -115,7 +110,7 @@ pub struct StageConfig {
     /// What becomes of the optimizer's moments. Default: `reset`.
     pub optimizer: OptimizerState,
     /// What is trained: `"all"`, or `"head_scale"`, also as a table with its `start`. Default: `all`.
-    #[serde(rename = "train", skip_serializing_if = "TrainedPart::is_all")]
+    #[serde(rename = "train")]
     #[schemars(with = "TrainedPartSchema")]
     pub trained: TrainedPart,
 }

@@ -78,9 +78,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let evaluations = evaluations(arguments, other)?;
     let mut machine = compute.open()?;
     device_check::before_reading(&mut machine)?;
-    if let Some(note) = found.note() {
-        tracing::warn!("{note}");
-    }
     if let Some(other) = other {
         status(&format!("text      {other}, which the run was not trained on: its rows are of other text"));
     }

@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         return arguments.format.map_or(Ok(()), |format| lines(&report.tables(format)));
     }
-    check_old_study(&arguments.folder)?;
+    check_has_plan(&arguments.folder)?;
     let report = Report::read(&arguments.folder, against.as_ref())?;
     let out = arguments.out.as_ref().unwrap_or(&arguments.folder);
     write_report(&report, out)?;
@@ -117,12 +117,12 @@ fn check_out(out: &Path, reported: &Path) -> Result<()> {
     Err(Error::usage(format!("`--out {}` {holds}", out.display())).hint("choose another folder with `--out`"))
 }
 
-/// A study of an older version keeps no plan to be reported from, and the report of a folder would replace its table.
-fn check_old_study(folder: &Path) -> Result<()> {
+/// A study without its plan cannot be reported from, and the report of a folder would replace its table.
+fn check_has_plan(folder: &Path) -> Result<()> {
     if !folder.join("plan.json").is_file() {
         return Ok(());
     }
-    let text = format!("`{}` is a study of an older version, which cannot be reported again", folder.display());
+    let text = format!("`{}` is a study that has lost its `plan.toml`, and cannot be reported again", folder.display());
     Err(Error::usage(text).hint("`longwave study FILE --collect` writes its tables, claims and page"))
 }
 

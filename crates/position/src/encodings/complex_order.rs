@@ -71,19 +71,14 @@ pub enum InitPhase {
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// What shares the amplitudes.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub share_amplitude: Share,
     /// What shares the frequencies.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub share_frequency: Share,
     /// What shares the phases.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub share_phase: Share,
     /// Where the phases start.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub init_phase: InitPhase,
     /// Ties every linear map of the model as a complex one.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub complex: bool,
 }
 

@@ -38,7 +38,6 @@ pub struct Config {
     /// Distances with a vector of their own, on either side.
     pub span: usize,
     /// Number of last blocks that also get absolute positions (EMD).
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub absolute_layers: usize,
     /// The absolute embeddings: the keys of `learned`.
     #[serde(skip_serializing_if = "Option::is_none")]

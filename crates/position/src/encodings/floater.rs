@@ -38,8 +38,6 @@ pub struct Config {
     /// Width of the hidden layer.
     pub hidden: usize,
     /// Whether all layers follow one flow, from starts of their own.
-    // Left out of resolved configs where it is true, as it came later.
-    #[serde(skip_serializing_if = "Clone::clone")]
     pub shared: bool,
 }
 

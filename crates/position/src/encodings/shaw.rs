@@ -32,8 +32,6 @@ pub struct Config {
     /// The largest distance with its own vector.
     pub p_max: i32,
     /// Whether values have a table too.
-    // Left out of resolved configs where it is true, as it came later.
-    #[serde(skip_serializing_if = "Clone::clone")]
     pub values: bool,
 }
 

@@ -35,7 +35,6 @@ use crate::per_layer::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
-use longwave_core::config::is_default;
 use longwave_core::{Error, Result};
 use longwave_kernels::device::constant;
 use schemars::JsonSchema;
@@ -48,10 +47,8 @@ pub struct Config {
     /// The base of the geometric progression of frequencies.
     pub base: f64,
     /// The block's projection of keys takes the place of `w_r`.
-    #[serde(skip_serializing_if = "is_default")]
     pub shared_key: bool,
     /// N: tokens before a segment that every layer also attends to.
-    #[serde(skip_serializing_if = "is_default")]
     pub memory: usize,
 }
 

@@ -16,7 +16,7 @@ use toml::{Table, Value};
 
 /// The version of a run's identity: raised when the same config would be kept in another form, or trained to other
 /// weights (2: weight decay, bounds and units of encodings' parameters).
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 1;
 
 /// The most runs that one sentence names.
 const FEW: usize = 6;
@@ -277,10 +277,9 @@ impl Expansion<'_, '_> {
     fn job(&self, config: &Config, hash: &str, evaluation: &str, seed: u64) -> Job {
         let mut config = config.clone();
         config.run.seed = seed;
-        let trains_head_scale = config.run.stages.iter().any(|stage| stage.trained.head_scale().is_some());
         let key = short_hash(json!({
             "format": FORMAT,
-            "checkpoint": checkpoint::format_of_run(trains_head_scale),
+            "checkpoint": checkpoint::FORMAT,
             "config": hash,
             "device": self.device,
         }));

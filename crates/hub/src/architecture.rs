@@ -1,9 +1,9 @@
 //! Which published architecture a model is, if it is one exactly.
 
 use longwave_model::config::{FeedForwardKind, NormKind, QkNorm, Resolved};
+use longwave_position::PositionConfig;
 use longwave_position::encodings::{learned, rope};
 use longwave_position::reading::{AttentionKind, LogNKind};
-use longwave_position::{EncodingConfig, PositionConfig};
 use longwave_train::RunConfig;
 
 /// An architecture as `config.json` names it.
@@ -87,12 +87,13 @@ impl Architecture {
     /// The architecture that computes exactly what the model computes; where there is none, `Longwave` and
     /// what stands in the way of the nearest.
     pub fn of(resolved: &Resolved, position: &PositionConfig) -> (Self, Option<String>) {
-        let (nearest, obstacles) = match position.only() {
-            Some(EncodingConfig::Rope(config)) => rotary(resolved, config),
-            Some(EncodingConfig::Learned(config)) => (Self::Gpt2, gpt2(resolved, config)),
-            _ => {
-                return (Self::Longwave, Some(format!("none has `position.kind = \"{}\"`", position.name())));
-            }
+        let only = position.only();
+        let (nearest, obstacles) = if let Some(config) = only.and_then(|only| only.get::<rope::Config>()) {
+            rotary(resolved, config)
+        } else if let Some(config) = only.and_then(|only| only.get::<learned::Config>()) {
+            (Self::Gpt2, gpt2(resolved, config))
+        } else {
+            return (Self::Longwave, Some(format!("none has `position.kind = \"{}\"`", position.name())));
         };
         let attention = resolved.config.attention;
         let other = obstacle(

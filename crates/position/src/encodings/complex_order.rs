@@ -213,7 +213,6 @@ impl Position for ComplexOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encodings::Encoding;
     use crate::positions::Positions;
     use crate::testing::{build, dimensions, random};
     use burn::tensor::{Device, Int, TensorData};
@@ -229,7 +228,8 @@ mod tests {
         for shares in ["amplitude", "frequency", "phase"] {
             for by in ["words", "channels"] {
                 let text = format!("kind = \"complex_order\"\nshare_{shares} = \"{by}\"");
-                let Encoding::ComplexOrder(shared) = build(&text, &device) else { panic!("{text}") };
+                let shared = build(&text, &device);
+                let shared = shared.get::<ComplexOrder>().unwrap();
                 let [r, w, th] = [&shared.r, &shared.w, &shared.th]
                     .map(|table| Param::from_tensor(table.val().expand(shape)));
                 assert!(shared.r.dims() != shape || shared.w.dims() != shape || shared.th.dims() != shape);

@@ -203,17 +203,13 @@ impl Position for Path {
 mod tests {
     use super::*;
     use crate::encoding::Rows;
-    use crate::encodings::Encoding;
     use crate::testing::{Inputs, attend, build, dimensions, message_of, random};
     use burn::module::{ModuleMapper, ModuleVisitor};
     use burn::tensor::{Device, Gradients};
     use longwave_kernels::repeat_heads;
 
     fn path(keys: &str, device: &Device) -> Path {
-        match build(&format!("kind = 'path'\n{keys}"), device) {
-            Encoding::Path(path) => path,
-            _ => panic!("another kind"),
-        }
+        build(&format!("kind = 'path'\n{keys}"), device).get::<Path>().unwrap().clone()
     }
 
     /// Multiplies every parameter, and moves one of them along a direction of its own.

@@ -38,6 +38,12 @@ impl FeedForward {
         }
     }
 
+    /// Outputs of the maps in the first matrix: of gate and up for `SwiGLU`.
+    pub(crate) fn packed_outputs(&self) -> Vec<usize> {
+        let columns = self.input.dims()[1];
+        if self.kind == FeedForwardKind::Swiglu { vec![columns / 2; 2] } else { vec![columns] }
+    }
+
     /// The first matrix, `[width, inner]` or `[width, 2 inner]`; where it is complex, gate and up are a group each.
     pub fn input_matrix(&self) -> Tensor<2> {
         let outputs = if self.kind == FeedForwardKind::Swiglu { 2 } else { 1 };

@@ -1,5 +1,6 @@
 //! `[train]`: the first stage of training.
 
+use crate::optimizer::OptimizerConfig;
 use longwave_core::{Error, Result};
 use longwave_data::Sampling;
 use longwave_kernels::Precision;
@@ -130,6 +131,10 @@ pub struct TrainConfig {
     /// the device has them. Those of attention follow where the processor or GPU multiplies such numbers itself. Validation
     /// and evaluation are in f32.
     pub precision: Precision,
+    /// What moves the parameters, in all stages: a kind, or a table with a `kind` and its keys. Default: `adamw`.
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
+    #[schemars(!skip_deserializing)]
+    pub optimizer: Option<OptimizerConfig>,
     /// Peak learning rate.
     pub learning_rate: f64,
     /// How the learning rate changes after warm-up.
@@ -180,6 +185,7 @@ impl Default for TrainConfig {
             sampling: Sampling::default(),
             positions: TrainingPositions::default(),
             precision: Precision::default(),
+            optimizer: None,
             learning_rate: 3e-3,
             schedule: ScheduleKind::default(),
             warmup: Steps::Share(0.05),

@@ -2,6 +2,7 @@
 
 use crate::config::TrainConfig;
 use crate::imported::Imported;
+use crate::optimizer::OptimizerConfig;
 use crate::restore::reading_after;
 use crate::run_config::RunConfig;
 use crate::stage::StageConfig;
@@ -38,9 +39,15 @@ impl RunConfig {
         };
         let data = read::<DataConfig>(&take_table(&mut table, "data")?, "data")?;
         let model = read(&take_table(&mut table, "model")?, "model")?;
-        let train = take_table(&mut table, "train")?;
+        let mut train = take_table(&mut table, "train")?;
         check_is_number(&train)?;
-        let train = read::<TrainConfig>(&train, "train")?;
+        let optimizer = train.remove("optimizer");
+        let optimizer =
+            optimizer.map(|value| OptimizerConfig::from_value(&value, "train.optimizer")).transpose()?;
+        let train = TrainConfig {
+            optimizer: Some(optimizer.unwrap_or_default()),
+            ..read::<TrainConfig>(&train, "train")?
+        };
         let stages = take_tables(&mut table, "stage")?;
         let top = read_top(&table)?;
         data.validate()?;

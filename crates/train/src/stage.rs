@@ -173,6 +173,7 @@ impl StageConfig {
             Some(value) => TrainedPart::from_value(&value, &format!("{section}.train"))?,
         };
         let inherited = TrainConfig {
+            optimizer: None,
             learning_rate: first.learning_rate / 10.0,
             schedule_steps: None,
             validate_every: None,

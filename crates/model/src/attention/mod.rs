@@ -104,6 +104,12 @@ impl Attention {
         }
     }
 
+    /// Outputs of the maps in the packed projection: of queries, keys and values.
+    pub(crate) fn packed_outputs(&self) -> Vec<usize> {
+        let Heads { query, key_value, head_dim } = self.heads;
+        vec![query * head_dim, key_value * head_dim, key_value * head_dim]
+    }
+
     /// The packed projection, `[width, (heads + 2 kv_heads) head_dim]`; where it is complex, every head is a group.
     pub fn qkv_matrix(&self) -> Tensor<2> {
         let outputs = self.heads.query + 2 * self.heads.key_value;

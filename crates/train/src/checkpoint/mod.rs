@@ -1,7 +1,7 @@
 //! One file that holds a step of training, whole.
 //!
-//! A checkpoint is a safetensors file: `model.NAME` for the weights, `optimizer.first.NAME` and
-//! `optimizer.second.NAME` for the moments (absent in `best`, which is only read), `memory.PART.LAYER` where
+//! A checkpoint is a safetensors file: `model.NAME` for the weights, `optimizer.STATE.NAME` for what the optimizer keeps, such as
+//! `optimizer.first.NAME` (absent in `best`, which is only read), `memory.PART.LAYER` where
 //! the encoding carries a memory, and a JSON text under the metadata key `longwave`, which also holds the factor of the
 //! loss in f16. Batches, dropout and the learning rate are functions of the step, so nothing else needs saving. The same state gives the same
 //! bytes.
@@ -15,11 +15,11 @@
 mod checksums;
 
 use crate::VERSION;
+use crate::config::TrainConfig;
 use crate::loss_scale::LossScale;
 use crate::optimizer::Optimizer;
 use crate::parameters::{self, Parameter};
 use crate::segment_memory;
-use crate::stage::TrainedPart;
 use burn::tensor::{Device, Tensor, TensorData};
 pub use checksums::Checksums;
 use longwave_core::file::existing_folder;
@@ -162,8 +162,16 @@ pub fn encoded(
     let mut tensors = Vec::new();
     collect("model", &parameters, parameters::values(model), &mut tensors)?;
     if let Some(optimizer) = optimizer {
-        collect("optimizer.first", &parameters, optimizer.first.clone(), &mut tensors)?;
-        collect("optimizer.second", &parameters, optimizer.second.clone(), &mut tensors)?;
+        for (parameter, state) in parameters.iter().zip(&optimizer.state) {
+            for (name, kept) in state {
+                let bytes = bytes(&parameter.name, kept.clone())?;
+                tensors.push((
+                    format!("optimizer.{name}.{}", parameter.name),
+                    parameter.shape.clone(),
+                    bytes,
+                ));
+            }
+        }
     }
     for (name, tensor) in segment_memory::tensors(memories) {
         let shape = tensor.dims().to_vec();
@@ -302,16 +310,13 @@ impl Checkpoint {
         weights.collect()
     }
 
-    /// The optimizer's moments.
+    /// The optimizer of a run whose first stage is `first`.
     ///
     /// # Errors
-    /// The file has none, or they do not fit the model.
-    pub fn optimizer(&self, model: &Gpt, device: &Device) -> Result<Optimizer> {
-        let parameters = parameters::list(model);
-        Ok(Optimizer {
-            first: self.group("optimizer.first", &parameters, device)?,
-            second: self.group("optimizer.second", &parameters, device)?,
-            trained: TrainedPart::All,
+    /// The file lacks what it keeps, or that does not fit the model.
+    pub fn optimizer(&self, first: &TrainConfig, model: &Gpt, device: &Device) -> Result<Optimizer> {
+        Optimizer::with(first, &parameters::list(model), |parameter, name| {
+            self.one(&format!("optimizer.{name}"), parameter, device)
         })
     }
 
@@ -322,21 +327,22 @@ impl Checkpoint {
     }
 
     fn group(&self, group: &str, parameters: &[Parameter], device: &Device) -> Result<Vec<Tensor<1>>> {
-        let one = |parameter: &Parameter| {
-            let name = format!("{group}.{}", parameter.name);
-            match self.tensors.get(&name) {
-                Some((shape, numbers)) if *shape == parameter.shape => {
-                    let shape = [numbers.len()];
-                    Ok(Tensor::from_data(TensorData::new(numbers.clone(), shape), device))
-                }
-                Some((shape, _)) => Err(Error::failed(format!(
-                    "the checkpoint's `{name}` has shape {shape:?}, the model's {:?}",
-                    parameter.shape
-                ))),
-                None => Err(Error::failed(format!("the checkpoint has no `{name}`"))),
+        parameters.iter().map(|parameter| self.one(group, parameter, device)).collect()
+    }
+
+    fn one(&self, group: &str, parameter: &Parameter, device: &Device) -> Result<Tensor<1>> {
+        let name = format!("{group}.{}", parameter.name);
+        match self.tensors.get(&name) {
+            Some((shape, numbers)) if *shape == parameter.shape => {
+                let shape = [numbers.len()];
+                Ok(Tensor::from_data(TensorData::new(numbers.clone(), shape), device))
             }
-        };
-        parameters.iter().map(one).collect()
+            Some((shape, _)) => Err(Error::failed(format!(
+                "the checkpoint's `{name}` has shape {shape:?}, the model's {:?}",
+                parameter.shape
+            ))),
+            None => Err(Error::failed(format!("the checkpoint has no `{name}`"))),
+        }
     }
 
     /// The memories of a training in progress, in the place of as many `fresh` ones.

@@ -137,13 +137,13 @@ impl<'a> Trainer<'a> {
         let trained = config.trained_part(stage);
         let (model, optimizer, memories) = match from {
             None => {
-                let optimizer = Optimizer::new(&parameters::list(&fresh), device);
+                let optimizer = Optimizer::new(&config.train, &parameters::list(&fresh), device);
                 let memories = empty(&fresh);
                 (fresh, optimizer, memories)
             }
             Some(checkpoint) => {
                 let model = restore(config, fresh, device, checkpoint)?;
-                let optimizer = checkpoint.optimizer(&model, device)?;
+                let optimizer = checkpoint.optimizer(&config.train, &model, device)?;
                 let memories = checkpoint.memories(empty(&model), &tracked)?;
                 (model, optimizer, memories)
             }
@@ -256,13 +256,13 @@ impl<'a> Trainer<'a> {
         }
         let after = parameters::list(self.model());
         let trained = self.run.config.trained_part(self.stage);
-        let mut fresh = Optimizer::new(&after, &self.device.clone().inner()).of(trained);
+        let mut fresh =
+            Optimizer::new(&self.run.config.train, &after, &self.device.clone().inner()).of(trained);
         if self.run.config.stages[self.stage - 1].optimizer == OptimizerState::Keep {
             for (index, now) in after.iter().enumerate() {
                 // A stage may have added some.
                 if let Some(old) = before.iter().position(|old| old == now) {
-                    fresh.first[index] = self.optimizer.first[old].clone();
-                    fresh.second[index] = self.optimizer.second[old].clone();
+                    fresh.state[index].clone_from(&self.optimizer.state[old]);
                 }
             }
         } else {

@@ -38,6 +38,7 @@ mod main_job;
 mod memory;
 mod metrics;
 mod model;
+mod optimizers;
 mod own_encoding;
 mod own_measures;
 mod precision;

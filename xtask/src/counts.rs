@@ -21,11 +21,7 @@ impl Lines {
     }
 
     fn plus(self, other: Self) -> Self {
-        Self {
-            code: self.code + other.code,
-            docs: self.docs + other.docs,
-            tests: self.tests + other.tests,
-        }
+        Self { code: self.code + other.code, docs: self.docs + other.docs, tests: self.tests + other.tests }
     }
 
     /// Those of a file; a module `tests` at the end of a file counts to its last line.
@@ -130,7 +126,8 @@ mod tests {
 
     #[test]
     fn lines_are_told_apart() {
-        let text = "//! About.\n\nuse a;\n\n/// A function.\nfn f() {}\n\n#[cfg(test)]\nmod tests {\n    // x\n}\n";
+        let text =
+            "//! About.\n\nuse a;\n\n/// A function.\nfn f() {}\n\n#[cfg(test)]\nmod tests {\n    // x\n}\n";
         let Lines { code, docs, tests } = Lines::of(Path::new("src/a.rs"), text);
         assert_eq!((code, docs, tests), (5, 2, 4));
         let Lines { code, docs, tests } = Lines::of(Path::new("src/tests.rs"), text);

@@ -2,8 +2,7 @@
 
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{self as kernels, Bias, CountedVectors, Precision, RelativeVectors};
-use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Relative, Rows};
-use longwave_position::reading::Temperature;
+use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Relative};
 use longwave_position::{Positions, Reading};
 
 /// The position maps of q and k.
@@ -27,16 +26,6 @@ impl Pairs {
             _ => None,
         }
     }
-}
-
-/// Whether the layer masks by index and describes what it adds.
-pub(super) fn is_described(reading: &Reading, rows: Rows<'_>) -> bool {
-    let layer = reading.layer(rows.layer);
-    let of_heads = matches!(layer.temperature, Temperature::Heads(_)) || layer.head_scale.is_some();
-    !reading.needs_scores(rows.layer, rows.positions)
-        && layer.mask.by_index(rows.positions).is_some()
-        // Described vectors are read at one temperature for all heads.
-        && !(of_heads && reading.layer_capabilities(rows.layer).adds_vectors)
 }
 
 /// The options of fused attention, with the described bias and vectors.

@@ -2,9 +2,7 @@
 //!
 //! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors, vectors by distance) goes to
 //! the fused kernels for all queries at once, and so do two pairs of position maps chosen by distance. What
-//! needs the scores themselves is read one block of queries at a time, in [`blocks`], but for a network of scores and for keys
-//! that are reflected, where nothing else joins. Linear attention has no
-//! scores: [`mod@linear`]. Stick-breaking attention takes the place of the softmax in blocks: [`stick_breaking`].
+//! needs the scores themselves is read one block of queries at a time, in [`blocks`]. [`route`] chooses the way of a layer.
 //! The fused kernels write no probabilities down; [`watched`] shows those of a model, for measurements.
 
 pub mod blocks;
@@ -13,17 +11,19 @@ pub mod linear;
 mod pairs;
 mod reflected;
 mod rotations;
+mod route;
 mod sink;
 pub mod stick_breaking;
 pub mod watched;
 
 pub use rotations::Rotations;
+pub use route::route_in_words;
 
 use crate::complex_weights::{Groups, WeightKind};
 use crate::config::{QkNorm, Resolved};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use described::{Pairs, described, is_described};
+use described::{Pairs, described};
 use longwave_kernels::{
     self as kernels, Heads, Precision, RelativeVectors, packed_attention, repeat_heads, rms_norm,
     split_rotate, unit_norm,
@@ -31,6 +31,7 @@ use longwave_kernels::{
 use longwave_position::encoding::{HeadUse, LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows};
 use longwave_position::reading::{AttentionKind, LogN, Remainder, StickBreaking};
 use longwave_position::{Init, Reading};
+use route::{Route, is_described};
 use sink::{beside, is_sharpened, scaled, sharpened, sink, with_sink};
 
 /// The least norm that is divided by.
@@ -308,31 +309,21 @@ fn attend_in(
     reading: &Reading,
     rotations: &mut Rotations,
 ) -> Tensor<4> {
-    match reading.attention() {
-        AttentionKind::Softmax => {}
-        AttentionKind::Linear => return linear::attention([q, k, v], block, reading, rotations),
-        AttentionKind::StickBreaking(_) => {
-            return blocks::attention([q, k, v], scale, block, reading, rotations);
+    let Pairs { maps, far } = match Route::choose(scale, block, reading, &q.device()) {
+        Route::Linear => return linear::attention([q, k, v], block, reading, rotations),
+        Route::Blocks(_) => return blocks::attention([q, k, v], scale, block, reading, rotations),
+        Route::Network(options) => {
+            let groups = q.dims()[1] / k.dims()[1];
+            let plain = (PositionMap::Identity, PositionMap::Identity);
+            let [q, k] = blocks::at_positions([q, k], plain, block, reading, rotations);
+            let [k, v] = [k, v].map(|x| repeat_heads(x, groups));
+            return kernels::pair_attention(scaled(q, block, reading), k, v, &options);
         }
-    }
-    if let Some(options) = pairs::described(scale, block, reading, &q.device()) {
-        let groups = q.dims()[1] / k.dims()[1];
-        let plain = (PositionMap::Identity, PositionMap::Identity);
-        let [q, k] = blocks::at_positions([q, k], plain, block, reading, rotations);
-        let [k, v] = [k, v].map(|x| repeat_heads(x, groups));
-        return kernels::pair_attention(scaled(q, block, reading), k, v, &options);
-    }
-    if let Some((options, factors)) = reflected::described(scale, block, reading, &q.device()) {
-        let q = scaled(q, block, reading);
-        return kernels::path_attention(factors.map_or(q.clone(), |factors| q * factors), k, v, &options);
-    }
-    let geometry = reading.geometry(block.rows.layer);
-    // Vectors by distance are read with one q and k.
-    let one_pair = reading.layer_capabilities(block.rows.layer).adds_vectors;
-    let pairs = Pairs::of(&geometry, block.rows.positions)
-        .filter(|pairs| is_described(reading, block.rows) && !(one_pair && pairs.far.is_some()));
-    let Some(Pairs { maps, far }) = pairs else {
-        return blocks::attention([q, k, v], scale, block, reading, rotations);
+        Route::Reflections(options, factors) => {
+            let q = scaled(q, block, reading);
+            return kernels::path_attention(factors.map_or(q.clone(), |factors| q * factors), k, v, &options);
+        }
+        Route::Fused(pairs) => pairs,
     };
     let options = kernels::Attention { precision, ..described(scale, block, reading, &q.device()) };
     let mut at = |maps| blocks::at_positions([q.clone(), k.clone()], maps, block, reading, rotations);

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{self as kernels, Bias, CountedVectors, Precision, RelativeVectors};
-use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Relative};
+use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Relative, ScoreForm};
 use longwave_position::{Positions, Reading};
 
 /// The position maps of q and k.
@@ -28,12 +28,13 @@ impl Pairs {
     }
 }
 
-/// The options of fused attention, with the described bias and vectors.
+/// The options of fused attention, with the described bias and the vectors of a form.
 pub(super) fn described(
     scale: f64,
     block: QueryBlock<'_>,
     reading: &Reading,
     device: &Device,
+    form: &ScoreForm,
 ) -> kernels::Attention {
     let options = options(reading, scale, block, device);
     let layer = block.rows.layer;
@@ -43,9 +44,11 @@ pub(super) fn described(
         Some(factors) => multiplied(bias, factors),
         None => bias,
     };
-    let (relative, counted, factor) = match reading.relative(block) {
-        Some(Relative { vectors, counted, factor }) => (vectors, counted, factor),
-        None => (RelativeVectors::default(), None, 1.0),
+    let (relative, counted, factor) = match form {
+        ScoreForm::Vectors(Relative { vectors, counted, factor }) => {
+            (vectors.clone(), counted.clone(), *factor)
+        }
+        _ => (RelativeVectors::default(), None, 1.0),
     };
     let scale = options.scale * factor;
     let counted = counted.map(|counted| tempered(counted, scale, temperature));

@@ -28,7 +28,9 @@ use longwave_kernels::{
     self as kernels, Heads, Precision, RelativeVectors, packed_attention, repeat_heads, rms_norm,
     split_rotate, unit_norm,
 };
-use longwave_position::encoding::{HeadUse, LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows};
+use longwave_position::encoding::{
+    HeadUse, LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows, ScoreForm,
+};
 use longwave_position::reading::{AttentionKind, LogN, Remainder, StickBreaking};
 use longwave_position::{Init, Reading};
 use route::{Route, is_described};
@@ -171,14 +173,17 @@ impl Attention {
                 .rotation(rows.layer)
                 .map(|rotation| rotations.tables(rotation, plain, rows.positions, rows.positions, &device));
             let [q_table, k_table] = tables.as_ref().map_or([None, None], |[q, k]| [Some(q), Some(k)]);
-            let options =
-                kernels::Attention { precision: self.precision, ..described(scale, block, reading, &device) };
+            let form = reading.score_form(block);
+            let options = kernels::Attention {
+                precision: self.precision,
+                ..described(scale, block, reading, &device, &form)
+            };
             if reads_packed(block, reading) {
                 let heads = packed_attention(packed, self.heads, [q_table, k_table], &options);
                 return self.joined(heads, onto);
             }
             let (q, k, v) = split_rotate(packed, self.heads, q_table, k_table);
-            if let Some(maps) = described_maps(block, reading) {
+            if let Some(maps) = described_maps(form, block, reading) {
                 attend_by_distance([q, k, v], maps, options, block, reading)
             } else {
                 let rows = Rows { input: Some(LayerInput { all: &input, first: 0 }), ..rows };
@@ -325,12 +330,17 @@ fn attend_in(
         }
         Route::Fused(pairs) => pairs,
     };
-    let options = kernels::Attention { precision, ..described(scale, block, reading, &q.device()) };
+    let is_plain = far.is_none() && maps == (PositionMap::Identity, PositionMap::Identity);
+    // Maps are described for rows at their own positions.
+    let form = if is_plain || reading.layer_capabilities(block.rows.layer).adds_vectors {
+        reading.score_form(block)
+    } else {
+        ScoreForm::Plain
+    };
+    let options = kernels::Attention { precision, ..described(scale, block, reading, &q.device(), &form) };
     let mut at = |maps| blocks::at_positions([q.clone(), k.clone()], maps, block, reading, rotations);
     match far {
-        None if maps == (PositionMap::Identity, PositionMap::Identity)
-            && let Some(described) = described_maps(block, reading) =>
-        {
+        None if is_plain && let Some(described) = described_maps(form, block, reading) => {
             let [q, k] = blocks::rotated([q, k], maps, block, reading, rotations);
             attend_by_distance([q, k, v], described, options, block, reading)
         }
@@ -360,9 +370,12 @@ fn reads_packed(block: QueryBlock<'_>, reading: &Reading) -> bool {
 
 /// What the maps of q and k do, where the layer can be read by it: learned log-n multiplies all of a query's maps, and of what
 /// is described only q.
-fn described_maps(block: QueryBlock<'_>, reading: &Reading) -> Option<MapsByDistance> {
+fn described_maps(form: ScoreForm, block: QueryBlock<'_>, reading: &Reading) -> Option<MapsByDistance> {
     let learned = matches!(reading.layer(block.rows.layer).log_n, LogN::Learned { .. });
-    if learned { None } else { reading.maps_by_distance(block) }
+    match form {
+        ScoreForm::Maps(maps) if !learned => Some(maps),
+        _ => None,
+    }
 }
 
 /// Attention with what the maps of q and k do, described by distance: the maps themselves are not called.

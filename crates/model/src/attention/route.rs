@@ -3,10 +3,11 @@
 //! longer.
 
 use super::described::Pairs;
+use super::sink::is_plain;
 use super::{pairs, reflected};
 use burn::tensor::{Device, Int, Tensor};
 use longwave_kernels::{PairAttention, PathAttention};
-use longwave_position::encoding::{QueryBlock, Rows};
+use longwave_position::encoding::{QueryBlock, Rows, ScoreForm};
 use longwave_position::reading::{AttentionKind, Temperature};
 use longwave_position::{Positions, Reading};
 use std::fmt;
@@ -59,11 +60,21 @@ impl Route {
             AttentionKind::Linear => return Self::Linear,
             AttentionKind::StickBreaking(_) => return Self::Blocks(Why::StickBreaking),
         }
-        if let Some(options) = pairs::described(scale, block, reading, device) {
-            return Self::Network(options);
-        }
-        if let Some((options, factors)) = reflected::described(scale, block, reading, device) {
-            return Self::Reflections(options, factors);
+        // Last the form, which may read the whole input.
+        if reading.needs_scores(block.rows.layer, block.rows.positions) && is_plain(reading, block, device) {
+            let route = match reading.score_form(block) {
+                ScoreForm::Network(terms) => {
+                    pairs::described(terms, scale, block, reading, device).map(Self::Network)
+                }
+                ScoreForm::Reflections(reflections) => {
+                    reflected::described(reflections, scale, block, reading, device)
+                        .map(|(options, factors)| Self::Reflections(options, factors))
+                }
+                _ => None,
+            };
+            if let Some(route) = route {
+                return route;
+            }
         }
         if let Some(why) = obstacle(reading, block.rows) {
             return Self::Blocks(why);

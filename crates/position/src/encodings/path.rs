@@ -18,10 +18,7 @@
 //! biases a block of queries walks back over the keys, a chunk of rows at a time.
 
 use crate::convolution::causal;
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
-    check_at_least, check_at_most, check_positive,
-};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, ScoreForm, check_at_least, check_at_most, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -194,8 +191,8 @@ impl Position for Path {
         Tensor::cat(vec![logits, later], 3)
     }
 
-    fn reflections(&self, block: QueryBlock<'_>) -> Option<Reflections> {
-        Some(self.rows_until(block.input.dims()[1], block))
+    fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
+        ScoreForm::Reflections(self.rows_until(block.input.dims()[1], block))
     }
 }
 

@@ -133,6 +133,7 @@ fn rotary(resolved: &Resolved, config: &rope::Config) -> (Architecture, Obstacle
         ]);
         return (Architecture::GptNeoX, obstacles);
     }
+    obstacles.push(obstacle(model.norm != NormKind::RmsNorm, "its `norm` is `rms_norm`"));
     obstacles.push(obstacle(
         config.fraction < 1.0,
         format!("it rotates every channel, not `fraction = {}` of them", config.fraction),
@@ -143,6 +144,8 @@ fn rotary(resolved: &Resolved, config: &rope::Config) -> (Architecture, Obstacle
         QkNorm::None if swiglu => (Architecture::Llama, obstacles),
         QkNorm::None => {
             obstacles.push(no_bias(resolved));
+            let known = [FeedForwardKind::Gelu, FeedForwardKind::ReluSquared].contains(&model.feed_forward);
+            obstacles.push(obstacle(!known, "its `feed_forward` is `relu_squared` or `gelu`"));
             (Architecture::Arcee, obstacles)
         }
         QkNorm::Rms => {

@@ -7,7 +7,7 @@
 
 use crate::architecture::Architecture;
 use longwave_kernels::Layout;
-use longwave_model::config::{FeedForwardKind, Resolved};
+use longwave_model::config::Resolved;
 use longwave_position::PositionConfig;
 use longwave_position::encodings::rope;
 
@@ -135,7 +135,7 @@ fn head(resolved: &Resolved, theirs: &str) -> Option<Piece> {
 
 fn llama(resolved: &Resolved, channels: &Channels) -> Vec<Piece> {
     let (d, inner) = (&resolved.dimensions, resolved.feed_forward_width);
-    let gated = resolved.config.feed_forward == FeedForwardKind::Swiglu;
+    let gated = resolved.config.feed_forward.is_gated();
     let mut pieces = vec![whole("model.embed_tokens.weight", "embedding")];
     for layer in 0..d.layers {
         let (t, o) = (format!("model.layers.{layer}"), format!("blocks.{layer}"));

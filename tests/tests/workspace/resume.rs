@@ -153,6 +153,12 @@ fn so_does_one_that_muon_moves_through_a_stage() {
 }
 
 #[test]
+fn so_does_one_without_norms_and_with_squared_relu() {
+    let changes = ["model.norm=dyt", "model.feed_forward=relu_squared", "evaluate=[]"];
+    stopped_twice(&changes.map(str::to_owned));
+}
+
+#[test]
 fn so_does_one_that_learns_a_task() {
     let changes = ["data={ task = { kind = \"reverse_string\" } }", "evaluate=[]"];
     stopped_twice(&changes.map(str::to_owned));

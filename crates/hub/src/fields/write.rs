@@ -1,7 +1,7 @@
 //! `config.json` of a model of ours.
 
 use crate::architecture::Architecture;
-use longwave_model::config::Resolved;
+use longwave_model::config::{FeedForwardKind, Resolved};
 use longwave_position::PositionConfig;
 use longwave_position::encodings::{learned, rope};
 use serde_json::{Map, Value, json};
@@ -66,7 +66,11 @@ pub(super) fn write(
                 "num_attention_heads": d.heads,
                 "num_key_value_heads": d.kv_heads,
                 "head_dim": d.head_dim,
-                "hidden_act": if architecture == Architecture::Arcee { "gelu" } else { "silu" },
+                "hidden_act": match model.feed_forward {
+                    FeedForwardKind::Gelu => "gelu",
+                    FeedForwardKind::ReluSquared => "relu2",
+                    _ => "silu",
+                },
                 "rms_norm_eps": model.norm_eps,
                 "max_position_embeddings": d.train_length,
                 "rope_theta": config.base,

@@ -78,7 +78,7 @@ mod tests {
     fn a_file_that_is_written_again_leaves_nothing_of_earlier_tries() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        for name in [".a.txt.1.part", ".a.png.2.part.png", ".b.txt.1.part"] {
+        for name in [".a.txt.1.part", ".a.png.2.part", ".b.txt.1.part"] {
             fs::write(folder.join(name), "half").unwrap();
         }
         for name in ["a.txt", "a.png"] {

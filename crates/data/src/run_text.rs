@@ -14,14 +14,15 @@ use std::path::{Path, PathBuf};
 const ABOVE: usize = 4;
 
 /// A trained run whose text is looked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Wanted<'a> {
     /// The run's folder.
     pub folder: &'a Path,
     /// Its `[data]`.
     pub config: &'a DataConfig,
-    /// Whether it was trained here, so that its folder has a record of its text.
-    pub trained_here: bool,
+    /// Whether text of this content hash is what it was trained on, for a run whose folder has no record of its text, as one that
+    /// was exported and came back; absent of a model from elsewhere.
+    pub is_trained: Option<&'a dyn Fn(&str) -> bool>,
 }
 
 /// A run's text, found or not.
@@ -130,11 +131,12 @@ impl Search<'_> {
         let config = DataConfig { corpus: corpus.to_owned(), ..self.wanted.config.clone() };
         let examined = Examined::new(&config, key, self.progress)?;
         let hash = examined.content_hash(&config, self.tokenizer_hash().as_deref());
-        Ok(match self.record {
-            Some(record) if record.content_hash == hash || record.has_text(&examined.text) => {
+        Ok(match (self.record, self.wanted.is_trained) {
+            (Some(record), _) if record.content_hash == hash || record.has_text(&examined.text) => {
                 Verdict::Own(record.content_hash.clone())
             }
-            None if !self.wanted.trained_here => Verdict::Unknown(hash),
+            (None, Some(is_trained)) if is_trained(&hash) => Verdict::Own(hash),
+            (None, None) => Verdict::Unknown(hash),
             _ => Verdict::Other,
         })
     }

@@ -33,8 +33,14 @@ impl FoundRun {
         let config = Run::read(folder)?;
         let saved = Checkpoint::load(&existing_checkpoint(folder, id)?)?;
         let tokenizer = Tokenizer::of_run(folder, saved.meta.tokenizer.as_deref())?;
+        let is_trained =
+            |content: &str| config.hash(content).is_ok_and(|hash| hash == saved.meta.config_hash);
         let trained_here = config.imported.is_none();
-        let wanted = Wanted { folder, config: &config.data, trained_here };
+        let wanted = Wanted {
+            folder,
+            config: &config.data,
+            is_trained: trained_here.then_some(&is_trained as &dyn Fn(&str) -> bool),
+        };
         let text = RunText::find(&wanted, corpus, &mut |progress| observer.event(Event::Data(progress)))?;
         let recorded = Record::read(folder)?.map(|record| record.content_hash);
         let hash = match text.content_hash().or(recorded.as_deref()) {

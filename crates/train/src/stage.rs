@@ -98,7 +98,7 @@ impl TrainedPart {
 
 /// One `[[stage]]`: every key of `[train]`, an extension, and what becomes of the moments.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(transform = describe_length)]
+#[schemars(transform = describe_own_keys)]
 pub struct StageConfig {
     /// The keys of `[train]`. What is left out is as there, but for `learning_rate` (a tenth), `schedule_steps`, `validate_every`,
     /// `checkpoint_every` and `keep_checkpoints`; `length` and `steps` must be given. Shares of steps are of the stage's own, and a `length`
@@ -217,14 +217,21 @@ fn resolve_length(table: &mut Table, section: &str, train_length: usize) -> Resu
 }
 
 /// In a stage, `length` may be a multiple of that of `[train]`.
-fn describe_length(schema: &mut Schema) {
+fn describe_own_keys(schema: &mut Schema) {
     let mut length = Tokens::json_schema(&mut SchemaGenerator::default());
     length.insert(
         "description".to_owned(),
         "Tokens a sequence, or a multiple of the length of `[train]`.".into(),
     );
+    // `[train]` has a key of this name, for all stages.
+    let mut optimizer = OptimizerState::json_schema(&mut SchemaGenerator::default());
+    optimizer.insert(
+        "description".to_owned(),
+        "What becomes of the optimizer's moments. Default: `reset`.".into(),
+    );
     if let Some(properties) = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut) {
         properties.insert("length".to_owned(), length.to_value());
+        properties.insert("optimizer".to_owned(), optimizer.to_value());
     }
 }
 

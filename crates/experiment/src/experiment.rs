@@ -85,7 +85,7 @@ impl<'a> Experiment<'a> {
         model.position.set_digits(|| dataset.tokenizer().digits())?;
         let evaluations = config.evaluations()?;
         check_texts(&run.config, &model.position, &resolved, &dataset, &evaluations)?;
-        let notes = [dataset.notes(), &notes_of_other_texts(&dataset, &evaluations)?].concat();
+        let notes = [dataset.notes(), notes_of_other_texts(&dataset, &evaluations)?].concat();
         Ok(Self { machine, run, dataset, resolved, config, evaluations, notes, start, model })
     }
 
@@ -168,11 +168,11 @@ impl<'a> Experiment<'a> {
 }
 
 /// Opens the data of a config and checks everything that [`Experiment::open`] does but the run's folder and device, without
-/// a drawn weight. Gives what is allowed and most likely a mistake, a sentence each.
+/// a drawn weight. Gives how the texts were read, and what is allowed and most likely a mistake.
 ///
 /// # Errors
 /// As [`Experiment::open`].
-pub fn check(config: &Config, observer: &mut dyn Observer) -> Result<Vec<String>> {
+pub fn check(config: &Config, observer: &mut dyn Observer) -> Result<Vec<Note>> {
     let (run, device) = (&config.run, Device::flex());
     // What needs no text comes first: it is found at once.
     memory_check::check(run, run.data.vocab_size().unwrap_or(1), &device)?;
@@ -184,8 +184,10 @@ pub fn check(config: &Config, observer: &mut dyn Observer) -> Result<Vec<String>
     memory_check::check(run, vocab_size, &device)?;
     let (mut fresh, resolved) = undrawn_first(run, vocab_size)?;
     fresh.set_digits(|| dataset.tokenizer().digits())?;
-    check_texts(run, &fresh, &resolved, &dataset, &config.evaluations()?)?;
-    Ok(validation_off(run, &dataset).into_iter().collect())
+    let evaluations = config.evaluations()?;
+    check_texts(run, &fresh, &resolved, &dataset, &evaluations)?;
+    let off = validation_off(run, &dataset).map(|text| Note { label: None, text });
+    Ok([dataset.notes(), notes_of_other_texts(&dataset, &evaluations)?, Vec::from_iter(off)].concat())
 }
 
 /// Checks that the text is enough for every evaluation and every stage.

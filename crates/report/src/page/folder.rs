@@ -1,6 +1,7 @@
 //! Runs, and what lies in a folder of them.
 
 use longwave_core::{Error, Result, file, line_count, sealed_line};
+use longwave_data::Record;
 use longwave_eval::{ResultRow, row};
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
@@ -23,6 +24,8 @@ pub struct Run {
     metrics: Vec<Metric>,
     /// The resolved config, as text.
     pub(super) config: Option<String>,
+    /// The text that it was trained on, and how that was read.
+    pub(super) record: Option<Record>,
 }
 
 /// What a report needs of a line of `metrics.jsonl`.
@@ -36,7 +39,7 @@ struct Metric {
 }
 
 impl Run {
-    /// A run with these rows, and with the metrics and the config of its folder where there are some.
+    /// A run with these rows, and with the metrics, the config and the record of the text in its folder where there are some.
     ///
     /// # Errors
     /// A file cannot be read or is damaged.
@@ -48,6 +51,7 @@ impl Run {
             rows,
             metrics: if metrics.is_file() { read_metrics(&metrics)? } else { Vec::new() },
             config: if config.is_file() { Some(file::read_text(&config)?) } else { None },
+            record: Record::read(folder)?,
         })
     }
 

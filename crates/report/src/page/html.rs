@@ -13,6 +13,7 @@ use crate::plot::Chart;
 use crate::table::{Cell, Table, TableRow};
 use longwave_core::Result;
 use longwave_core::text::html as escape;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 pub(super) const STYLE: &str = include_str!("style.css");
@@ -281,7 +282,7 @@ fn push_file(text: &mut String, name: &str, content: &str) {
     let _ = writeln!(text, "<details><summary>{name}</summary><pre>{content}</pre></details>");
 }
 
-/// Where the numbers come from: every run with its machine.
+/// Where the numbers come from: every run with its machine, and how the texts of the runs were read.
 fn push_runs(text: &mut String, runs: &[Run]) {
     open_table(text, "Runs");
     for header in
@@ -294,6 +295,13 @@ fn push_runs(text: &mut String, runs: &[Run]) {
         push_run(text, run);
     }
     close_table(text);
+    let mut seen = HashSet::new();
+    for record in runs.iter().filter_map(|run| run.record.as_ref()) {
+        if seen.insert((&record.corpus, &record.notes)) {
+            let of_text = |note: &String| format!("`{}`: {note}", record.corpus);
+            push_notes(text, &record.notes.iter().map(of_text).collect::<Vec<_>>());
+        }
+    }
 }
 
 /// The lines of a folder's runs: one, or several where it pools the rows of several.

@@ -167,6 +167,10 @@ pub struct TrainConfig {
     pub validate_every: Option<u64>,
     /// Tokens of the validation split that a validation scores.
     pub validation_tokens: usize,
+    /// Validations in a row without a better loss after which training stops early, in the last stage only; never unless given.
+    /// The weights of the best one are the checkpoint `best`, which `evaluate.checkpoints = "best"` reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patience: Option<u64>,
     /// Steps between checkpoints; as often as validations unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
@@ -200,6 +204,7 @@ impl Default for TrainConfig {
             on_non_finite: OnNonFinite::default(),
             validate_every: None,
             validation_tokens: 16_384,
+            patience: None,
             checkpoint_every: None,
             keep_checkpoints: None,
         }
@@ -242,6 +247,11 @@ impl TrainConfig {
         self.checkpoint_every.unwrap_or_else(|| self.validate_every()).max(1)
     }
 
+    /// Whether so many validations in a row without a better loss end the stage.
+    pub fn is_out_of_patience(&self, without_improvement: u64) -> bool {
+        self.patience.is_some_and(|patience| without_improvement >= patience)
+    }
+
     /// Checks every value; `section` is their place in the file, `train` or `stage[0]`.
     ///
     /// # Errors
@@ -258,6 +268,10 @@ impl TrainConfig {
             if value == 0 {
                 return Err(Error::value(&at(key), value, "it must be at least 1"));
             }
+        }
+        if self.patience == Some(0) {
+            return Err(Error::value(&at("patience"), 0, "it must be at least 1")
+                .hint("it counts validations without a better loss; leave it out to train all steps"));
         }
         if self.batch_tokens == 0 || !self.batch_tokens.is_multiple_of(self.length) {
             let near = self.batch_tokens.div_ceil(self.length).max(1) * self.length;

@@ -73,8 +73,20 @@ impl RunConfig {
             stages,
         };
         config.check_name()?;
+        config.check_patience()?;
         check_stages(&config)?;
         Ok(config)
+    }
+
+    /// Steps are counted through all stages, and a stage that stops early would leave a gap before the next.
+    fn check_patience(&self) -> Result<()> {
+        let early = (0..self.last_stage()).find_map(|stage| Some((stage, self.stage(stage).patience?)));
+        let Some((stage, patience)) = early else { return Ok(()) };
+        let key = format!("{}.patience", Self::section(stage));
+        let last = Self::section(self.last_stage());
+        Err(Error::value(&key, patience, "only the last stage can stop early").hint(format!(
+            "leave it out here, or write it in the last stage, as `{last}.patience = {patience}`"
+        )))
     }
 
     fn check_name(&self) -> Result<()> {

@@ -5,6 +5,7 @@
 //! step stands once; what is missing or altered before it is an error.
 
 use crate::live::Live;
+use crate::validated::Validated;
 use longwave_core::file::existing_folder;
 use longwave_core::{Error, Result, event_file, file, line_count, memory_check, sealed_line};
 use serde::{Deserialize, Serialize};
@@ -163,6 +164,19 @@ impl Metrics {
         self.flush()?;
         line_count::record(&self.path, file::read_text(&self.path)?.lines().count())
     }
+}
+
+/// What the validations of the last stage say; `None` where there is none. A line that is no step's metrics says nothing.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn validated(folder: &Path) -> Result<Option<Validated>> {
+    let path = folder.join("metrics.jsonl");
+    let text = if path.exists() { file::read_text(&path)? } else { String::new() };
+    let metrics: Vec<Metric> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let stage = metrics.last().map_or(0, |last| last.stage);
+    let of_stage = metrics.iter().filter(|metric| metric.stage == stage);
+    Ok(Validated::of(of_stage.filter_map(|metric| Some((metric.step, metric.valid_loss?)))))
 }
 
 /// The lines of steps up to `step`, and what they hold.

@@ -101,7 +101,7 @@ impl TrainedPart {
 #[schemars(transform = describe_own_keys)]
 pub struct StageConfig {
     /// The keys of `[train]`. What is left out is as there, but for `learning_rate` (a tenth), `schedule_steps`, `validate_every`,
-    /// `checkpoint_every` and `keep_checkpoints`; `length` and `steps` must be given. Shares of steps are of the stage's own, and a `length`
+    /// `patience`, `checkpoint_every` and `keep_checkpoints`; `length` and `steps` must be given. Shares of steps are of the stage's own, and a `length`
     /// such as `"4L"` is a multiple of that of `[train]`.
     #[serde(flatten)]
     pub train: TrainConfig,
@@ -177,6 +177,7 @@ impl StageConfig {
             learning_rate: first.learning_rate / 10.0,
             schedule_steps: None,
             validate_every: None,
+            patience: None,
             checkpoint_every: None,
             keep_checkpoints: None,
             ..first.clone()

@@ -41,6 +41,7 @@ mod model;
 mod optimizers;
 mod own_encoding;
 mod own_measures;
+mod patience;
 mod precision;
 mod protocols;
 mod report;

@@ -6,9 +6,9 @@ use crate::terminal::Terminal;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
 use longwave_eval::{Plan as Windows, ResolvedEvaluate};
-use longwave_experiment::{Machine, open_data};
-use longwave_study::Work;
+use longwave_experiment::{Config, Machine, check_validation, open_data};
 use longwave_study::cost::{Corpora, Cost};
+use longwave_study::{Planned, Work};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
@@ -50,6 +50,10 @@ impl Corpora for Opened {
         let windows = block.windows(length, &block.text(length, &source)?)?;
         self.windows.push((data.clone(), block.clone(), length, windows.clone()));
         Ok(windows)
+    }
+
+    fn check_validation(&mut self, config: &Config) -> Result<()> {
+        check_validation(&config.run, self.find(&config.run.data)?, &config.evaluations()?)
     }
 }
 
@@ -105,12 +109,22 @@ impl StudyRunner<'_> {
         ))
     }
 
-    /// The cost of every run, of `left` without what is done: what is trained is only to be read.
+    /// The cost of every run, of `left` without what is done: what is trained is only to be read, and what a stored run shares is not
+    /// trained again.
     pub(super) fn costs_left(&self, whole: &[Option<Cost>], left: &[usize]) -> Vec<Option<Cost>> {
         let mut costs = whole.to_vec();
         for index in self.trained(left) {
             costs[index] =
                 costs[index].map(|cost| Cost { training_tokens: 0.0, training_flops: 0.0, ..cost });
+        }
+        for run in left {
+            let Planned { job: Ok(job), from: Some(source), .. } = &self.plan.runs[*run] else { continue };
+            let done = job.config.run.tokens_after(source.step) as f64;
+            costs[*run] = costs[*run].map(|cost| Cost {
+                training_tokens: cost.training_tokens - done,
+                training_flops: cost.training_flops * (1.0 - done / cost.training_tokens),
+                ..cost
+            });
         }
         costs
     }
@@ -139,6 +153,9 @@ impl StudyRunner<'_> {
             let flops = cost.map_or("-".to_owned(), |cost| format!("{:.2e}", cost.flops()));
             // Writing into a string cannot fail.
             let _ = write!(text, "{key:<16}  {state:<8}  {tokens:>10}  {flops:>10}  {}", run.title());
+            if let Some(source) = &run.from {
+                let _ = write!(text, ": goes on from step {} of {}", source.step, source.key);
+            }
             if let Err(error) = &run.job {
                 let _ = write!(text, ": {}", error.message());
             }

@@ -2,6 +2,7 @@
 
 use longwave_core::{Error, Result, file, line_count, sealed_line};
 use longwave_data::Record;
+use longwave_eval::Validated;
 use longwave_eval::{ResultRow, row};
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
@@ -32,6 +33,8 @@ pub struct Run {
 #[derive(Debug, Deserialize)]
 struct Metric {
     step: u64,
+    #[serde(default)]
+    stage: usize,
     #[serde(default)]
     loss: Option<f64>,
     #[serde(default)]
@@ -91,8 +94,20 @@ impl Run {
         self.metrics.iter().filter_map(|metric| Some((metric.step as f64, metric.loss?))).collect()
     }
 
+    /// What the validations of the last stage say; `None` where there is none.
+    pub fn validated(&self) -> Option<Validated> {
+        let stage = self.metrics.last()?.stage;
+        let of_stage = self.metrics.iter().filter(|metric| metric.stage == stage);
+        Validated::of(of_stage.filter_map(|metric| Some((metric.step, metric.valid_loss?))))
+    }
+
+    /// That a reader of the rows of the end of training should know of an earlier step that was better on validation.
+    pub(super) fn earlier(&self) -> Option<String> {
+        self.rows.iter().any(|row| row.checkpoint == "last").then(|| self.validated())??.earlier()
+    }
+
     /// `(step, loss)` of every validation, in nats per token.
-    pub fn validation_losses(&self) -> Vec<(f64, f64)> {
+    pub(super) fn validation_losses(&self) -> Vec<(f64, f64)> {
         self.metrics.iter().filter_map(|metric| Some((metric.step as f64, metric.valid_loss?))).collect()
     }
 }

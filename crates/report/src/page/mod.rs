@@ -88,12 +88,18 @@ impl Report {
     ///
     /// # Errors
     /// The runs have no result, or no reading is `against`.
-    pub fn new(folder: &Path, opening: Opening, runs: Vec<Run>, against: Option<&Reference>) -> Result<Self> {
+    pub fn new(
+        folder: &Path,
+        mut opening: Opening,
+        runs: Vec<Run>,
+        against: Option<&Reference>,
+    ) -> Result<Self> {
         let mut rows = folder::distinct_rows(&runs)?;
         if rows.is_empty() {
             return Err(no_results(folder, &runs));
         }
         reference::resolve(&mut rows, against)?;
+        opening.sentences.extend(earlier_steps(&runs));
         Ok(Self { folder: folder.to_owned(), opening, runs, rows })
     }
 
@@ -192,6 +198,21 @@ impl Report {
 /// As [`Report::read`] and [`Report::write`].
 pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>> {
     Report::read(folder, against)?.write(folder)
+}
+
+/// That runs whose end was read were better on validation at an earlier step.
+fn earlier_steps(runs: &[Run]) -> Option<String> {
+    let earlier: Vec<(&Run, String)> = runs.iter().filter_map(|run| Some((run, run.earlier()?))).collect();
+    let (run, sentence) = earlier.first()?;
+    let said = match (runs.len(), earlier.len()) {
+        (1, _) => format!("{}{}", sentence[..1].to_uppercase(), &sentence[1..]),
+        (_, 1) => format!("Of `{}`, {sentence}", run.name),
+        (all, some) => format!(
+            "{some} of {all} runs were better on validation at an earlier step; of `{}`, {sentence}",
+            run.name
+        ),
+    };
+    Some(format!("{said}. `evaluate.checkpoints = \"best\"` reads it, and `train.patience` stops in time."))
 }
 
 fn no_results(folder: &Path, runs: &[Run]) -> Error {

@@ -19,6 +19,7 @@ use crate::config::TrainConfig;
 use crate::loss_scale::LossScale;
 use crate::optimizer::Optimizer;
 use crate::parameters::{self, Parameter};
+use crate::run_config::RunConfig;
 use crate::segment_memory;
 use burn::tensor::{Device, Tensor, TensorData};
 pub use checksums::Checksums;
@@ -60,6 +61,8 @@ pub struct Meta {
     pub config_hash: String,
     /// The best validation of the stage so far.
     pub best: Option<Best>,
+    /// Validations since that one, none of them better.
+    pub without_improvement: u64,
     /// Which channels of q and k turn together, layer by layer, none where a layer turns none; written by
     /// [`save`]. Weights mean nothing under another layout, and no shape tells them apart.
     pub rotary_layouts: Vec<Option<Layout>>,
@@ -110,6 +113,7 @@ impl Meta {
             step,
             config_hash: config_hash.to_owned(),
             best,
+            without_improvement: 0,
             rotary_layouts: Vec::new(),
             stages,
             loss_scale: None,
@@ -123,6 +127,12 @@ impl Meta {
     /// The stage the state is of: 0 is `[train]`, n the n-th `[[stage]]`.
     pub fn stage(&self) -> usize {
         self.stages.len()
+    }
+
+    /// Whether the training of a config ends here: its steps are done, or `patience` stops it.
+    pub fn is_end_of(&self, config: &RunConfig) -> bool {
+        self.step >= config.total_steps()
+            || config.stage(self.stage()).is_out_of_patience(self.without_improvement)
     }
 }
 

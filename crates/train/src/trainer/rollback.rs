@@ -111,7 +111,7 @@ impl Trainer<'_> {
             good: self.good.take(),
             ..back
         };
-        Ok(())
+        self.find_best()
     }
 
     /// The model that training began with.

@@ -2,6 +2,7 @@
 
 use super::{RESULTS, STUDY, done, events, finished, project, results, store, study};
 use crate::common::{Project, same};
+use crate::patience::validate_otherwise;
 use longwave_study::Store;
 use std::collections::BTreeMap;
 
@@ -128,10 +129,10 @@ fn what_was_trained_otherwise_is_not_gone_on_from() {
 #[test]
 fn a_study_reads_the_best_step_of_each_run() {
     let best = STUDY.replace("[[evaluate]]", "[[evaluate]]\ncheckpoints = \"best\"");
-    // So large a rate makes the models worse.
     let worse =
-        |text: &str| text.replace("steps = 12", "steps = 12, validate_every = 1, learning_rate = 0.3");
+        |text: &str| text.replace("steps = 12", "steps = 60, validate_every = 5, learning_rate = 0.01");
     let project = project(&worse(STUDY));
+    validate_otherwise(&project);
     done(study(&project, &[]));
     let keys = keys(&project);
     let trained = finished(&project);
@@ -141,28 +142,29 @@ fn a_study_reads_the_best_step_of_each_run() {
     assert_eq!(self::keys(&project), keys);
     let now = finished(&project);
     assert!(trained.iter().all(|(path, time)| now[path] == *time), "a run was trained again");
-    let csv = String::from_utf8(project.read(RESULTS[0])).unwrap();
-    let mut table = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let names = table.next().unwrap();
-    let column = |name: &str| names.iter().position(|known| *known == name).unwrap();
-    let (run, checkpoint, step) = (column("run"), column("checkpoint"), column("step"));
     let least = |key: &str| {
-        let losses = lines(&project, key).into_iter().map(|line| {
-            serde_json::from_str::<serde_json::Value>(&line).unwrap()["valid_loss"].as_f64().unwrap()
-        });
-        let losses: Vec<f64> = losses.collect();
-        1 + (0..losses.len())
-            .reduce(|best, next| if losses[next] < losses[best] { next } else { best })
-            .unwrap()
+        let lines = lines(&project, key).into_iter().map(|line| serde_json::from_str(&line).unwrap());
+        let loss = |line: serde_json::Value| Some((line["step"].as_u64()?, line["valid_loss"].as_f64()?));
+        lines.filter_map(loss).reduce(|best, next| if next.1 < best.1 { next } else { best }).unwrap().0
     };
     let mut earlier = 0;
-    for row in table {
-        assert_eq!((row[checkpoint], row[step]), ("best", &*least(row[run]).to_string()));
-        earlier += usize::from(row[step] != "12");
+    for key in &keys {
+        let files = std::fs::read_dir(store(&project).run(key)).unwrap().map(|entry| entry.unwrap().path());
+        let files = files
+            .filter(|path| path.to_string_lossy().contains("rows-") && path.extension().unwrap() == "jsonl");
+        let text: String = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        let rows: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let best: Vec<_> = rows.iter().filter(|row| row["checkpoint"] == "best").collect();
+        assert!(!best.is_empty() && best.iter().all(|row| row["step"] == least(key)), "{best:?}");
+        assert_eq!(rows.len(), 2 * best.len(), "as many are of the end, of the study before");
+        earlier += usize::from(least(key) != 60);
     }
-    assert!(earlier > 0, "every run was best at its end: {csv}");
+    assert!(earlier > 0, "every run was best at its end");
+    let csv = String::from_utf8(project.read(RESULTS[0])).unwrap();
+    assert!(csv.contains(",best,") && !csv.contains(",last,"), "{csv}");
     // How often a run validates decides which step is the best: such runs are others.
-    project.write("two.toml", &worse(&best).replace("validate_every = 1", "validate_every = 4"));
+    project.write("two.toml", &worse(&best).replace("validate_every = 5", "validate_every = 4"));
     done(study(&project, &[]));
     assert_eq!(Store::new(&project.path("runs/store")).keys().unwrap().len(), 8);
     // One table has no room for both.

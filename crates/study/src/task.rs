@@ -143,9 +143,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let plan = crate::plan::tests::plan("[[evaluate]]\nlengths = [128]\nextend = [\"ntk\"]");
         let source = Some(crate::stored::Source { key: "0123456789abcdef".to_owned(), step: 3 });
-        let run = &crate::plan::Planned { from: source, ..plan.runs[0].clone() };
+        let run = Planned { from: source, ..plan.runs[0].clone() };
         let job = run.job.as_ref().unwrap();
-        let task = StudyTask::new(run, job, Path::new("runs/store"), 2, "cpu");
+        let task = StudyTask::new(&run, job, Path::new("runs/store"), 2, "cpu");
         let path = task.write(folder.path()).unwrap();
         assert_eq!(StudyTask::load(&path).unwrap(), task);
         let newer = std::fs::read_to_string(&path).unwrap().replace("format = 1", "format = 9");

@@ -232,6 +232,9 @@ mod tests {
         let rollback = format!("{TEXT}[train]\non_non_finite = \"rollback\"\n{stage}");
         let often = format!("{TEXT}[train]\nvalidate_every = 3\n{stage}checkpoint_every = 2\n");
         assert_eq!([&rollback, &often].map(|text| hash(text)), [&*hash(&format!("{TEXT}{stage}")); 2]);
+        // Where a patience ends training follows from how often it validates.
+        let patient = |every: u64| hash(&format!("{TEXT}[train]\npatience = 2\nvalidate_every = {every}\n"));
+        assert!(patient(3) != patient(4) && patient(60) != hash(TEXT));
         let resolved = config(&rollback).unwrap().to_table().unwrap();
         assert_eq!(RunConfig::from_table(resolved).unwrap(), config(&rollback).unwrap());
     }

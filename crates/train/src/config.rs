@@ -171,7 +171,7 @@ pub struct TrainConfig {
     /// The weights of the best one are the checkpoint `best`, which `evaluate.checkpoints = "best"` reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,
-    /// Steps between checkpoints; as often as validations unless given.
+    /// Steps between checkpoints; as often as validations unless given. A validation with a better loss than those before writes one too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
     /// Steps whose weights are kept, to be read with `evaluate.checkpoints = "all"`: every so many, or those in a list.

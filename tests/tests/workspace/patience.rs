@@ -90,6 +90,9 @@ fn an_overfitted_run_names_its_best_step_and_reads_it() {
     );
     let page = String::from_utf8(project.read("end/report.html")).unwrap();
     assert!(page.contains(&sentence[1..]), "the page names it");
+    let told = project.run(&["report", "end"]).stderr;
+    assert!(told.contains(&sentence[1..]), "{told}");
+    assert!(String::from_utf8(project.read("end/results.md")).unwrap().contains(&sentence[1..]));
     let of_end = rows(&project, &["end"]);
     assert!(read(&of_end).iter().all(|row| (row.0, row.1) == ("last", 60)));
     // The same numbers, whoever asks for them.

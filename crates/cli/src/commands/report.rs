@@ -1,7 +1,7 @@
 //! `longwave report`: tables, plots and the page of a run, of a study, or of a folder of runs.
 
 use crate::options::{one_value, parsed};
-use crate::output::lines;
+use crate::output::{lines, status};
 use crate::study_runner::report_again;
 use crate::tables::{print, write_figures, write_report};
 use clap::Args;
@@ -69,6 +69,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     check_has_plan(&arguments.folder)?;
     let report = Report::read(&arguments.folder, against.as_ref())?;
     let out = arguments.out.as_ref().unwrap_or(&arguments.folder);
+    if let Some(note) = report.earlier_steps() {
+        status(&note);
+    }
     write_report(&report, out)?;
     if let Some(figure) = figure {
         write_figures(&report, out, &figure)?;

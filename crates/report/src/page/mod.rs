@@ -113,6 +113,11 @@ impl Report {
         blocks(&self.rows).iter().flat_map(Table::all).collect()
     }
 
+    /// That runs whose end was read were better on validation at an earlier step; nothing where none was.
+    pub fn earlier_steps(&self) -> Option<String> {
+        earlier_steps(&self.runs)
+    }
+
     /// Its tables by training step.
     pub fn histories(&self) -> Vec<Grid> {
         readings(&self.rows).into_iter().map(|reading| reading.table).collect()
@@ -133,7 +138,8 @@ impl Report {
         let mut written = Written { folder, paths: Vec::new() };
         let readings = readings(rows);
         let grids = readings.iter().map(|reading| &reading.table);
-        written.text("results.md", &markdown(&opening.title, &tables.concat(), grids))?;
+        let note = self.earlier_steps();
+        written.text("results.md", &markdown(&opening.title, note.as_deref(), &tables.concat(), grids))?;
         written.text("results.csv", &Tidy::of(rows)?.csv())?;
         let mut sections = Vec::new();
         let charts = of_tables(&blocks, &tables, &looks);
@@ -221,9 +227,15 @@ fn no_results(folder: &Path, runs: &[Run]) -> Error {
         .hint("train with an `[[evaluate]]` block, or measure a trained run with `longwave eval RUN`")
 }
 
-fn markdown<'a>(title: &str, tables: &[Table], grids: impl Iterator<Item = &'a Grid>) -> String {
+fn markdown<'a>(
+    title: &str,
+    note: Option<&str>,
+    tables: &[Table],
+    grids: impl Iterator<Item = &'a Grid>,
+) -> String {
     let tables: Vec<String> = tables.iter().map(Table::markdown).chain(grids.map(Grid::markdown)).collect();
-    format!("## Results of {}\n\n{}", markdown_text(title), tables.join("\n"))
+    let note = note.map(|note| format!("{note}\n\n")).unwrap_or_default();
+    format!("## Results of {}\n\n{note}{}", markdown_text(title), tables.join("\n"))
 }
 
 /// What was written so far.

@@ -289,10 +289,9 @@ impl Expansion<'_, '_> {
 /// The identity of a run whose config has this hash. Where a config says how often it validates, that decides which of its steps is the
 /// best, and changes no step.
 pub(crate) fn key_of(config: &RunConfig, hash: &str, device: &str) -> String {
-    let trains_head_scale = config.stages.iter().any(|stage| stage.trained.head_scale().is_some());
     let mut identity = json!({
         "format": FORMAT,
-        "checkpoint": checkpoint::format_of_run(trains_head_scale),
+        "checkpoint": checkpoint::FORMAT,
         "config": hash,
         "device": device,
     });

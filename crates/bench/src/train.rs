@@ -9,7 +9,7 @@ use longwave_core::{Error, Result};
 use longwave_data::Dataset;
 use longwave_kernels::Precision;
 use longwave_kernels::device::counted;
-use longwave_model::config::{FeedForwardKind, Resolved};
+use longwave_model::config::Resolved;
 use longwave_train::schedule::Schedule;
 use longwave_train::{Run, RunConfig, Trainer, fresh_model};
 use std::cell::RefCell;
@@ -116,7 +116,7 @@ fn steps<'a>(
 pub(crate) fn weights(resolved: &Resolved) -> Vec<(usize, usize)> {
     let d = resolved.dimensions;
     let inner = resolved.feed_forward_width;
-    let gated = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 2 * inner } else { inner };
+    let gated = if resolved.config.feed_forward.is_gated() { 2 * inner } else { inner };
     let of_layer = [
         (d.width, (d.heads + 2 * d.kv_heads) * d.head_dim),
         (d.heads * d.head_dim, d.width),

@@ -32,10 +32,10 @@ pub(crate) struct RunOptions {
     /// A run's folder, such as `runs/rope-0`
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
-    /// Which checkpoint to read: `last`, `previous` (the one before it), `best` (by validation), or the end of a stage:
-    /// `stage-0` (`[train]`), `stage-1`, ..
-    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parsed::<CheckpointId>)]
-    pub(crate) checkpoint: CheckpointId,
+    /// Which checkpoint to read, alone: `last` unless given, `previous` (the one before it), `best` (by validation), or the end of a
+    /// stage: `stage-0` (`[train]`), `stage-1`, ..
+    #[arg(long, value_name = "NAME", value_parser = parsed::<CheckpointId>)]
+    pub(crate) checkpoint: Option<CheckpointId>,
     /// Print JSON lines with all fields
     #[arg(long)]
     pub(crate) json: bool,

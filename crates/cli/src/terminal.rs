@@ -65,7 +65,12 @@ impl Observer for Terminal {
                             tracing::warn!("{why}");
                         }
                     }
-                    Event::AlreadyTrained(run) => status(&finished(run)),
+                    Event::AlreadyTrained { run, stopped_early, notes } => {
+                        if !stopped_early {
+                            status(&finished(run));
+                        }
+                        notes.iter().for_each(|note| status(note));
+                    }
                     Event::Resumed { step, how, instead_of } => {
                         if let Some(how) = how {
                             status(how);
@@ -76,10 +81,11 @@ impl Observer for Terminal {
                         status(&format!("resuming after step {}", grouped(step as usize)));
                     }
                     Event::RolledBack { why, step } => describe_rollback(why, step),
-                    Event::Trained { skipped_batches, skipped } => {
+                    Event::Trained { skipped_batches, skipped, notes } => {
                         if let Some(summary) = summary {
                             status(&summary);
                         }
+                        notes.iter().for_each(|note| status(note));
                         describe_skipped(skipped);
                         describe_skipped_batches(skipped_batches);
                     }

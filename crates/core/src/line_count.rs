@@ -2,7 +2,7 @@
 //!
 //! Checksums show what happened to a line that is there ([`crate::sealed_line`]). The count stands beside the file:
 //! `results.jsonl` has `results.lines.json`, written when what fills the file has come to its end. Lines that are added later
-//! may be more than it says, never fewer. A file without one is of an earlier version, or is still being filled.
+//! may be more than it says, never fewer. A file without one is still being filled, or somebody took lines out on purpose.
 
 use crate::error::{Error, Result};
 use crate::file::{self, existing_folder, fault};

@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_stream_never_changes() {
-        // Checkpoints of earlier versions resume only as long as this value stands.
+        // Checkpoints that are stored resume only as long as this value stands.
         assert_eq!(Stream::new(0, "batch", 0).bits(), FIRST_BITS);
     }
     const FIRST_BITS: u64 = 4_763_565_692_546_425_773;

@@ -1,8 +1,7 @@
 //! Lines of JSON that carry a checksum, so that a reader notices what was cut or altered.
 //!
 //! The checksum is the last field of the object, `"checksum":"0123456789abcdef"`: the beginning of SHA-256 of the line without
-//! it. A line without the field is one of an earlier version, or of somebody who changed it on purpose and took the field
-//! out: it is read as it stands.
+//! it. A line without the field is one that somebody changed on purpose and took the field out of: it is read as it stands.
 
 use crate::file::sha256_of;
 

@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_order_never_changes() {
-        // Runs of earlier versions resume only as long as these stand.
+        // Runs that are stored resume only as long as these stand.
         let tokens = counting(100);
         let starts = |sampling| batch(&tokens, sampling, 0, 0, 4, 8).unwrap().starts;
         assert_eq!(starts(Sampling::Random), RANDOM);

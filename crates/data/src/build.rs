@@ -2,6 +2,7 @@
 
 use crate::documents::{Documents, Event};
 use crate::noticed::Noticed;
+use crate::overlap::Comparison;
 use crate::reading::PIECE;
 use crate::split::Split;
 use crate::split_rule::SplitRule;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 const COLLECTED: usize = 4 * PIECE;
 
 /// Writes the token files of all splits into `folder`; returns the number of tokens of each, and what was noticed.
+/// `comparison` has read the held-out documents.
 ///
 /// # Errors
 /// The corpus cannot be read or encoded, or the files cannot be written.
@@ -28,6 +30,7 @@ pub(crate) fn build(
     documents: &Documents<'_>,
     rule: &SplitRule,
     tokenizer: &Tokenizer,
+    mut comparison: Comparison,
     progress: &mut dyn FnMut(u64),
 ) -> Result<([u64; 3], Noticed)> {
     let separator = documents.config.separator.as_deref();
@@ -47,10 +50,20 @@ pub(crate) fn build(
         collected: 0,
     };
     let mut done = 0;
-    let mut noticed = documents.visit(rule, None, &mut |event| {
+    let mut noticed = documents.visit(rule, &Split::ALL, &mut |event| {
         match event {
-            Event::Piece { split, name, start, bytes } => builder.piece(split, name, start, bytes)?,
-            Event::End { split, name } => builder.steps.push(Step::End(split, name.to_owned())),
+            Event::Piece { split, name, start, bytes } => {
+                if split == Split::Train {
+                    comparison.train(bytes);
+                }
+                builder.piece(split, name, start, bytes)?;
+            }
+            Event::End { split, name } => {
+                if split == Split::Train {
+                    comparison.train_end();
+                }
+                builder.steps.push(Step::End(split, name.to_owned()));
+            }
             Event::Read(bytes) => {
                 done += bytes;
                 progress(done);
@@ -59,6 +72,7 @@ pub(crate) fn build(
         Ok(())
     })?;
     builder.flush()?;
+    noticed.overlap = comparison.finish();
     noticed.unknown = [0, 1, 2].map(|split: usize| builder.writers[split].unknown);
     let [train, valid, test] = builder.writers.map(Writer::finish);
     Ok(([train?, valid?, test?], noticed))

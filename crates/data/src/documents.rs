@@ -29,19 +29,14 @@ pub(crate) struct Documents<'a> {
 }
 
 impl Documents<'_> {
-    /// Passes every document to `visit`, in the order of the files' names, or only those of one split.
+    /// Passes every document to `visit`, in the order of the files' names, or only those of some splits.
     ///
     /// # Errors
     /// A file cannot be read, a line is broken or lacks its text and such lines are not skipped, or `visit` fails.
-    pub(crate) fn visit(
-        &self,
-        rule: &SplitRule,
-        only: Option<Split>,
-        visit: &mut Visitor<'_>,
-    ) -> Result<Noticed> {
+    pub(crate) fn visit(&self, rule: &SplitRule, only: &[Split], visit: &mut Visitor<'_>) -> Result<Noticed> {
         let mut noticed = Noticed { cut: matches!(rule, SplitRule::Cut(_)), ..Noticed::default() };
         for source in &self.corpus.sources {
-            if only.is_some() && source.split.is_some_and(|split| Some(split) != only) {
+            if source.split.is_some_and(|split| !only.contains(&split)) {
                 continue;
             }
             let single = self.corpus.sources.len() == 1;
@@ -100,7 +95,7 @@ struct Cursor<'a, 'v> {
     rule: &'a SplitRule,
     /// Whether the corpus is this file alone.
     single: bool,
-    only: Option<Split>,
+    only: &'a [Split],
     visit: &'a mut Visitor<'v>,
     noticed: &'a mut Noticed,
     open: Open,
@@ -144,7 +139,7 @@ impl Cursor<'_, '_> {
 
     fn piece(&mut self, bytes: &[u8]) -> Result<()> {
         let open = &mut self.open;
-        if bytes.is_empty() || self.only.is_some_and(|only| only != open.split) {
+        if bytes.is_empty() || !self.only.contains(&open.split) {
             return Ok(());
         }
         if open.passed == 0 && is_blank(bytes) {

@@ -4,6 +4,7 @@ use crate::corpus::{Corpus, listed};
 use crate::noticed::Noticed;
 use crate::split::Split;
 use crate::tokens::TokenFile;
+use std::fmt;
 
 /// A share of unknown tokens from which a text is no measure of a model: word lists of `WikiText` and Penn Treebank leave 2.6%
 /// and 4.8% of the words unknown.
@@ -16,6 +17,12 @@ pub struct Note {
     pub label: Option<&'static str>,
     /// The rest of the line.
     pub text: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.label.unwrap_or("warning"), self.text)
+    }
 }
 
 /// The notes on a corpus whose tokens are those of `splits`.
@@ -80,6 +87,6 @@ fn in_words(corpus: &Corpus, noticed: &Noticed) -> String {
     }
 }
 
-fn counted(count: u64, what: &str) -> String {
+pub(crate) fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,5 +1,6 @@
 //! What was noticed while a corpus was read, so that it can be said whenever its tokens are used.
 
+use crate::overlap::Overlap;
 use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::path::Path;
 /// The file in an entry of the cache.
 const FILE: &str = "noticed.json";
 
-/// What was left out, and what was taken in one of two ways.
+/// What was left out, what was taken in one of two ways, and what is there twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Noticed {
     /// Documents of blanks alone.
@@ -22,6 +23,8 @@ pub(crate) struct Noticed {
     pub(crate) cut: bool,
     /// Tokens of each split that stand for what the tokenizer does not know.
     pub(crate) unknown: [u64; 3],
+    /// What its documents have in common.
+    pub(crate) overlap: Overlap,
 }
 
 impl Noticed {

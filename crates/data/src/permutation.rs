@@ -47,7 +47,7 @@ impl Permutation {
 }
 
 /// The finalizer of `SplitMix64` (Steele, Lea and Flood 2014).
-fn mix(mut value: u64) -> u64 {
+pub(crate) fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)

@@ -9,6 +9,8 @@ pub enum Stage {
     Hashing,
     /// Counting the words that the tokenizer is trained on.
     TrainingTokenizer,
+    /// Reading held-out documents, to look for them in those of training.
+    Comparing,
     /// Turning documents into tokens.
     Tokenizing,
 }
@@ -18,6 +20,7 @@ impl fmt::Display for Stage {
         f.write_str(match self {
             Self::Hashing => "hashing",
             Self::TrainingTokenizer => "training the tokenizer",
+            Self::Comparing => "reading held-out documents",
             Self::Tokenizing => "tokenizing",
         })
     }
@@ -30,6 +33,6 @@ pub struct Progress {
     pub stage: Stage,
     /// Bytes of the corpus done.
     pub done: u64,
-    /// Bytes of the corpus in all. Training a tokenizer reads only the training split of them.
+    /// Bytes of the corpus in all. Training a tokenizer reads only the training split of them, and comparing the others.
     pub total: u64,
 }

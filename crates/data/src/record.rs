@@ -1,5 +1,6 @@
 //! What a run's folder keeps of the text that it was trained on, so that the text is known again elsewhere.
 
+use crate::notes::Note;
 use crate::split::Split;
 use longwave_core::config::without_types;
 use longwave_core::{Error, Result, file};
@@ -25,19 +26,29 @@ pub struct Record {
     pub content_hash: String,
     /// SHA-256 of each split's text, see [`crate::Dataset::text_hash`]; absent of a split without documents.
     pub text: BTreeMap<Split, String>,
+    /// How it was read, see [`crate::Dataset::notes`].
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 impl Record {
-    pub(crate) fn new(corpus: &str, path: &str, content_hash: &str, text: &[Option<String>; 3]) -> Self {
+    pub(crate) fn new(
+        corpus: &str,
+        path: &str,
+        content_hash: &str,
+        text: &[Option<String>; 3],
+        notes: &[Note],
+    ) -> Self {
         let path =
             std::path::absolute(path).map_or_else(|_| path.into(), |path| path.to_string_lossy().into());
         let known = Split::ALL.into_iter().zip(text);
         let text = known.filter_map(|(split, hash)| Some((split, hash.clone()?))).collect();
         let (corpus, content_hash) = (corpus.to_owned(), content_hash.to_owned());
-        Self { format: FORMAT, corpus, path, content_hash, text }
+        let notes = notes.iter().map(ToString::to_string).collect();
+        Self { format: FORMAT, corpus, path, content_hash, text, notes }
     }
 
-    /// Reads the record of a run's folder; `None` in folders of earlier versions, of tasks and of imported models.
+    /// Reads the record of a run's folder; `None` in folders of tasks and of imported models.
     ///
     /// # Errors
     /// It is damaged, or of a newer form.

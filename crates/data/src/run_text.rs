@@ -20,7 +20,8 @@ pub struct Wanted<'a> {
     pub folder: &'a Path,
     /// Its `[data]`.
     pub config: &'a DataConfig,
-    /// Whether text of this content hash is what it was trained on; absent of a run that was not trained here.
+    /// Whether text of this content hash is what it was trained on, for a run whose folder has no record of its text, as one that
+    /// was exported and came back; absent of a model from elsewhere.
     pub is_trained: Option<&'a dyn Fn(&str) -> bool>,
 }
 
@@ -31,8 +32,6 @@ pub struct RunText {
     state: State,
     /// Whether another corpus was given than the run's own.
     other_given: bool,
-    /// What could not be checked, in one sentence.
-    note: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -53,7 +52,7 @@ enum Verdict {
     /// It is the run's, with this content hash.
     Own(String),
     Other,
-    /// Nothing tells; it has this content hash.
+    /// Nothing tells, as of a model that was imported; it has this content hash.
     Unknown(String),
 }
 
@@ -74,21 +73,21 @@ impl RunText {
         if config.task.is_some() {
             let content_hash = Dataset::open(&config, progress)?.content_hash().to_owned();
             let state = State::Task { content_hash };
-            return Ok(Self { config, state, other_given: given.is_some(), note: None });
+            return Ok(Self { config, state, other_given: given.is_some() });
         }
         let record = Record::read(wanted.folder)?;
         let mut search = Search { wanted, record: record.as_ref(), progress };
         let at_given = given.map(|path| Ok((path, search.examine(path, "--corpus")?))).transpose()?;
         if let Some((path, Verdict::Own(content_hash))) = &at_given {
             let state = State::Found { corpus: (*path).to_owned(), content_hash: content_hash.clone() };
-            return Ok(Self { config, state, other_given: false, note: None });
+            return Ok(Self { config, state, other_given: false });
         }
-        let (state, note) = search.usual();
+        let state = search.usual();
         let same_as_found = match (&at_given, &state) {
             (Some((_, Verdict::Unknown(a))), State::Found { content_hash: b, .. }) => a == b,
             _ => false,
         };
-        Ok(Self { config, state, other_given: given.is_some() && !same_as_found, note })
+        Ok(Self { config, state, other_given: given.is_some() && !same_as_found })
     }
 
     /// Whether a corpus was given, and its text is not the run's own.
@@ -96,15 +95,9 @@ impl RunText {
         self.other_given
     }
 
-    /// What could not be checked, in one sentence.
-    pub fn note(&self) -> Option<&str> {
-        self.note.as_deref()
-    }
-
-    /// The content hash of the run's text; `None` where it was not found, or could not be checked.
+    /// The content hash of the run's text; `None` where it was not found.
     pub fn content_hash(&self) -> Option<&str> {
         match &self.state {
-            State::Found { .. } if self.note.is_some() => None,
             State::Task { content_hash } | State::Found { content_hash, .. } => Some(content_hash),
             State::Missing(_) => None,
         }
@@ -137,60 +130,32 @@ impl Search<'_> {
     fn examine(&mut self, corpus: &str, key: &str) -> Result<Verdict> {
         let config = DataConfig { corpus: corpus.to_owned(), ..self.wanted.config.clone() };
         let examined = Examined::new(&config, key, self.progress)?;
-        let tokenizers = self.tokenizer_hashes();
-        let keys: Vec<String> =
-            tokenizers.iter().map(|hash| examined.content_hash(&config, hash.as_deref())).collect();
-        let trained = |key: &&String| {
-            let recorded = self.record.is_some_and(|record| record.content_hash == **key);
-            recorded || self.wanted.is_trained.is_some_and(|is_trained| is_trained(key))
-        };
-        if let Some(key) = keys.iter().find(trained) {
-            return Ok(Verdict::Own(key.clone()));
-        }
-        let first = || keys.first().cloned().unwrap_or_else(|| examined.content_hash(&config, None));
-        Ok(match self.record {
-            Some(record) if record.has_text(&examined.text) => Verdict::Own(record.content_hash.clone()),
-            None if !self.can_tell() => Verdict::Unknown(first()),
+        let hash = examined.content_hash(&config, self.tokenizer_hash().as_deref());
+        Ok(match (self.record, self.wanted.is_trained) {
+            (Some(record), _) if record.content_hash == hash || record.has_text(&examined.text) => {
+                Verdict::Own(record.content_hash.clone())
+            }
+            (None, Some(is_trained)) if is_trained(&hash) => Verdict::Own(hash),
+            (None, None) => Verdict::Unknown(hash),
             _ => Verdict::Other,
         })
     }
 
-    /// Whether other text would be noticed without a record: the identity of the run holds a hash of the text and
-    /// of its tokenizer's file.
-    fn can_tell(&self) -> bool {
-        let file_is_there = match &self.wanted.config.tokenizer {
-            TokenizerConfig::File { path } => {
-                Path::new(path).exists() || self.wanted.folder.join(path).exists()
-            }
-            _ => true,
-        };
-        self.wanted.is_trained.is_some() && file_is_there
-    }
-
-    /// The hashes that the tokenizer's file may have had in the run's identity; `None` where it had none.
-    fn tokenizer_hashes(&self) -> Vec<Option<String>> {
-        let TokenizerConfig::File { path } = &self.wanted.config.tokenizer else { return vec![None] };
+    /// The hash of the tokenizer's file, where the run was given one.
+    fn tokenizer_hash(&self) -> Option<String> {
+        let TokenizerConfig::File { path } = &self.wanted.config.tokenizer else { return None };
         let folder = self.wanted.folder;
         let files = [PathBuf::from(path), folder.join(path), folder.join("tokenizer.json")];
-        files.iter().filter_map(|file| file::sha256(file).ok()).map(Some).collect()
+        files.iter().find_map(|file| file::sha256(file).ok())
     }
 
     /// Looks where the text should be.
-    fn usual(&mut self) -> (State, Option<String>) {
+    fn usual(&mut self) -> State {
         let (mut tried, mut others, mut problem) = (Vec::new(), Vec::new(), None);
         for place in self.places() {
             match self.examine(&place, "data.corpus") {
-                Ok(Verdict::Own(content_hash)) => {
-                    return (State::Found { corpus: place, content_hash }, None);
-                }
-                Ok(Verdict::Unknown(content_hash)) => {
-                    let note = self.wanted.is_trained.map(|_| {
-                        format!(
-                            "`{place}` is taken for the text of training: the run's folder does not tell which text that \
-                             was, and its tokenizer's file is gone"
-                        )
-                    });
-                    return (State::Found { corpus: place, content_hash }, note);
+                Ok(Verdict::Own(content_hash) | Verdict::Unknown(content_hash)) => {
+                    return State::Found { corpus: place, content_hash };
                 }
                 Ok(Verdict::Other) => others.push(place),
                 Err(error) => {
@@ -201,7 +166,7 @@ impl Search<'_> {
                 }
             }
         }
-        (State::Missing(self.missing(&tried, &others, problem)), None)
+        State::Missing(self.missing(&tried, &others, problem))
     }
 
     /// Where the text may lie, each place once.

@@ -28,7 +28,7 @@ impl SplitRule {
             return Ok(Self::Named);
         }
         let (mut hashes, mut bytes, single) = (Vec::new(), 0, corpus.sources.len() == 1);
-        documents.visit(&Self::Named, Some(Split::Train), &mut |event| {
+        documents.visit(&Self::Named, &[Split::Train], &mut |event| {
             match event {
                 Event::Piece { bytes: piece, .. } => bytes += piece.len() as u64,
                 Event::End { name, .. } => {
@@ -128,7 +128,7 @@ mod tests {
         let documents = Documents { corpus: &corpus, config: &config };
         let rule = SplitRule::new(&documents)?;
         let mut counts = [0; 3];
-        documents.visit(&rule, None, &mut |event| {
+        documents.visit(&rule, &Split::ALL, &mut |event| {
             if let Event::End { split, .. } = event {
                 counts[split.index()] += 1;
             }

@@ -59,7 +59,7 @@ fn send(
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     let mut done = 0;
-    let sent = documents.visit(rule, Some(Split::Train), &mut |event| {
+    let sent = documents.visit(rule, &[Split::Train], &mut |event| {
         match event {
             Event::Piece { name, start, bytes, .. } => {
                 let text = text(name, start, bytes)?.to_owned();

@@ -1,6 +1,6 @@
 //! One evaluation of a trained model: a checked `[[evaluate]]` block with its extensions.
 
-use crate::block::{EvaluateConfig, ResolvedEvaluate};
+use crate::block::{Checkpoints, EvaluateConfig, ResolvedEvaluate};
 use crate::reference::Reference;
 use crate::sweep::{ExtendEntry, Sweep};
 use crate::windows;
@@ -111,6 +111,11 @@ impl Evaluation {
     /// The run keeps none, or not one that is asked for.
     pub fn steps(&self, kept: &[u64]) -> Result<Vec<u64>> {
         self.block.checkpoints.steps(kept, &self.section)
+    }
+
+    /// Whether it reads the step of the best validation in the place of the end of training.
+    pub fn reads_best(&self) -> bool {
+        self.block.checkpoints == Checkpoints::Best
     }
 
     /// An evaluation in which every extension is fixed.

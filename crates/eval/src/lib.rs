@@ -52,6 +52,7 @@ pub use block::{EvaluateConfig, ResolvedEvaluate};
 pub use evaluation::Evaluation;
 pub use longwave_core::registry::Registered;
 pub use longwave_data::Split;
+pub use longwave_train::Validated;
 pub use measure::{Subject, evaluate};
 pub use metrics::{DocumentSums, Metric, PositionRow, PositionTally, Score, Tally};
 pub use parts::Parts;

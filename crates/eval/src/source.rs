@@ -51,7 +51,7 @@ impl<'a> Source<'a> {
                 dataset.check_text()?;
                 let text_hash = dataset.text_hash(split).map(str::to_owned);
                 let (tokens, name) = (dataset.tokens(split).clone(), dataset.name());
-                let notes = dataset.notes().to_vec();
+                let notes = dataset.notes();
                 Self { dataset, tokens, split, name, hash: None, text_hash, notes }
             }
             Some(corpus) => {

@@ -3,6 +3,7 @@
 use crate::paths;
 use longwave_core::config::{BACKSLASH, read, set, take_tables};
 use longwave_core::{Error, Result, file};
+use longwave_eval::block::Checkpoints;
 use longwave_eval::{EvaluateConfig, Evaluation, Protocol, untrained, windows};
 use longwave_train::RunConfig;
 use schemars::JsonSchema;
@@ -122,12 +123,28 @@ impl Config {
     /// # Errors
     /// A value that is not allowed, named by its key.
     pub fn evaluations(&self) -> Result<Vec<Evaluation>> {
-        let kept = self.run.kept_steps();
         let checked = |(index, block): (usize, &EvaluateConfig)| {
             let evaluation = Evaluation::new(block, &format!("evaluate[{index}]"), self.run.train.length)?;
-            evaluation.steps(&kept).map(|_| evaluation)
+            self.check_steps(&evaluation).map(|()| evaluation)
         };
         self.evaluate.iter().enumerate().map(checked).collect()
+    }
+
+    /// Checks that the training keeps the steps that an evaluation reads.
+    ///
+    /// # Errors
+    /// It keeps none, not one that is asked for, or may stop before it comes to them.
+    pub fn check_steps(&self, evaluation: &Evaluation) -> Result<()> {
+        let train = self.run.stage(self.run.last_stage());
+        match (&evaluation.block.checkpoints, train.patience) {
+            (Checkpoints::Steps(steps), Some(patience)) => Err(Error::value(
+                &format!("{}.checkpoints", evaluation.section),
+                format!("{steps:?}"),
+                format!("a training with `patience = {patience}` may stop before it comes to these steps"),
+            )
+            .hint("`checkpoints = \"all\"` reads the kept steps that there are")),
+            _ => evaluation.steps(&self.run.kept_steps()).map(|_| ()),
+        }
     }
 
     /// The config with every default written out.

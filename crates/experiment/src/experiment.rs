@@ -15,6 +15,7 @@ use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_position::Reading;
 use longwave_train::batch::TrainBatch;
+use longwave_train::metrics::validated;
 use longwave_train::run::CheckpointId;
 use longwave_train::trainer::{self, open_folder, validation_off};
 use longwave_train::{
@@ -55,10 +56,7 @@ pub fn run(
     machine: &Machine,
     observer: &mut dyn Observer,
 ) -> Result<Vec<ResultRow>> {
-    let experiment = Experiment::open(config, folder, resume, machine, observer)?;
-    let evaluations = experiment.evaluations.clone();
-    let trained = experiment.train(observer)?;
-    Ok(trained.evaluate(&evaluations, None, observer)?.rows)
+    Experiment::open(config, folder, resume, machine, observer)?.complete(observer)
 }
 
 impl<'a> Experiment<'a> {
@@ -84,9 +82,38 @@ impl<'a> Experiment<'a> {
         let mut model = fresh_model(&run.config, &resolved, &machine.device.clone().autodiff())?;
         model.position.set_digits(|| dataset.tokenizer().digits())?;
         let evaluations = config.evaluations()?;
+        check_validation(&run.config, &dataset, &evaluations)?;
         check_texts(&run.config, &model.position, &resolved, &dataset, &evaluations)?;
-        let notes = [dataset.notes(), &notes_of_other_texts(&dataset, &evaluations)?].concat();
+        let notes = [dataset.notes(), notes_of_other_texts(&dataset, &evaluations)?].concat();
         Ok(Self { machine, run, dataset, resolved, config, evaluations, notes, start, model })
+    }
+
+    /// The same, which begins with the steps that it shares with the run in another folder, if it has none of its own yet and that has a
+    /// checkpoint of them.
+    ///
+    /// # Errors
+    /// The folder holds no run.
+    pub fn going_on_from(mut self, folder: &Path) -> Result<Self> {
+        if let Start::Fresh = self.start {
+            let reads_best = self.evaluations.iter().any(Evaluation::reads_best);
+            let shared =
+                self.run.config.shared_checkpoint(folder, self.dataset.content_hash(), reads_best)?;
+            if let Some(shared) = shared {
+                let how = self.run.described_source(&shared).unwrap_or_default();
+                self.start = Start::Longer(Box::new(shared), how);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Trains what is left, measures what is missing, and gives the rows of all that the config asks for.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn complete(self, observer: &mut dyn Observer) -> Result<Vec<ResultRow>> {
+        let evaluations = self.evaluations.clone();
+        let trained = self.train(observer)?;
+        Ok(trained.evaluate(&evaluations, None, observer)?.rows)
     }
 
     /// What is about to be trained, and what it takes.
@@ -108,7 +135,7 @@ impl<'a> Experiment<'a> {
     pub fn train(self, observer: &mut dyn Observer) -> Result<TrainedRun<'a>> {
         observer.event(Event::Ready(self.overview()));
         let document = self.config.to_table()?;
-        let Self { machine, run, dataset, resolved, start, model, .. } = self;
+        let Self { machine, run, dataset, resolved, evaluations, start, model, .. } = self;
         // The folder of a new run must have its config before anything else.
         let is_new = !run.folder.join("config.toml").exists();
         if is_new {
@@ -122,7 +149,9 @@ impl<'a> Experiment<'a> {
             Start::Longer(saved, how) => (Some(saved), Some(how)),
             Start::Finished(saved) => {
                 open_folder(&run, &document, &dataset)?;
-                observer.event(Event::AlreadyTrained(&run));
+                let notes = notes_on_validation(&run, saved.meta.step, &evaluations)?;
+                let stopped_early = saved.meta.step < run.config.total_steps();
+                observer.event(Event::AlreadyTrained { run: &run, stopped_early, notes: &notes });
                 let model = restore(&run.config, model, &machine.device, &saved)?.valid();
                 let (step, stage) = (saved.meta.step, saved.meta.stage());
                 return Ok(TrainedRun {
@@ -142,14 +171,15 @@ impl<'a> Experiment<'a> {
         if let Some(saved) = &from {
             let (step, how) = (saved.meta.step, how.as_deref());
             observer.event(Event::Resumed { step, how, instead_of: &saved.instead_of });
+            run.bring(saved)?;
         }
         let mut trainer = Trainer::new(&run, &dataset, model, &machine.device, from.as_deref())?;
         drop(from);
+        trainer.take_over()?;
         if !is_new {
-            trainer.take_over()?;
             open_folder(&run, &document, &dataset)?;
         }
-        train(&mut trainer, &run, observer)?;
+        train(&mut trainer, &run, &evaluations, observer)?;
         let (step, model) = (trainer.step(), trainer.into_model());
         let stage = run.config.last_stage();
         Ok(TrainedRun {
@@ -168,11 +198,11 @@ impl<'a> Experiment<'a> {
 }
 
 /// Opens the data of a config and checks everything that [`Experiment::open`] does but the run's folder and device, without
-/// a drawn weight. Gives what is allowed and most likely a mistake, a sentence each.
+/// a drawn weight. Gives how the texts were read, and what is allowed and most likely a mistake.
 ///
 /// # Errors
 /// As [`Experiment::open`].
-pub fn check(config: &Config, observer: &mut dyn Observer) -> Result<Vec<String>> {
+pub fn check(config: &Config, observer: &mut dyn Observer) -> Result<Vec<Note>> {
     let (run, device) = (&config.run, Device::flex());
     // What needs no text comes first: it is found at once.
     memory_check::check(run, run.data.vocab_size().unwrap_or(1), &device)?;
@@ -184,8 +214,48 @@ pub fn check(config: &Config, observer: &mut dyn Observer) -> Result<Vec<String>
     memory_check::check(run, vocab_size, &device)?;
     let (mut fresh, resolved) = undrawn_first(run, vocab_size)?;
     fresh.set_digits(|| dataset.tokenizer().digits())?;
-    check_texts(run, &fresh, &resolved, &dataset, &config.evaluations()?)?;
-    Ok(validation_off(run, &dataset).into_iter().collect())
+    let evaluations = config.evaluations()?;
+    check_validation(run, &dataset, &evaluations)?;
+    check_texts(run, &fresh, &resolved, &dataset, &evaluations)?;
+    let off = validation_off(run, &dataset).map(|text| Note { label: None, text });
+    Ok([dataset.notes(), notes_of_other_texts(&dataset, &evaluations)?, Vec::from_iter(off)].concat())
+}
+
+/// Checks that a patience, and evaluations that read the step of the best validation, have a validation.
+///
+/// # Errors
+/// The last stage has none.
+pub fn check_validation(config: &RunConfig, dataset: &Dataset, evaluations: &[Evaluation]) -> Result<()> {
+    let best = evaluations.iter().find(|evaluation| evaluation.reads_best());
+    let key = best.map(|evaluation| format!("{}.checkpoints", evaluation.section));
+    trainer::check_validation(config, dataset, key.as_deref())
+}
+
+/// What the validations of a training that has ended say, a sentence each: that its patience ended it after `step`, and that an earlier step was
+/// better than its end.
+fn notes_on_validation(run: &Run, step: u64, evaluations: &[Evaluation]) -> Result<Vec<String>> {
+    let (total, last) = (run.config.total_steps(), run.config.last_stage());
+    let Some(validated) = validated(&run.folder)? else { return Ok(Vec::new()) };
+    let best = validated.best;
+    let patience = run.config.stage(last).patience.filter(|_| step < total);
+    let stopped = patience.map(|patience| {
+        let section = RunConfig::section(last);
+        format!(
+            "stopped early at step {step} of {total}: no validation after step {} was better than its loss of {:.3} \
+             (`{section}.patience = {patience}`)",
+            best.step, best.loss
+        )
+    });
+    let reads_best = !evaluations.is_empty() && evaluations.iter().all(Evaluation::reads_best);
+    let hint = match (reads_best, &stopped) {
+        (true, _) => "the evaluations read it",
+        (false, Some(_)) => "hint: `evaluate.checkpoints = \"best\"` reads it",
+        (false, None) => {
+            "hint: `evaluate.checkpoints = \"best\"` reads it, and `train.patience` stops in time"
+        }
+    };
+    let earlier = validated.earlier().map(|sentence| format!("{sentence}; {hint}"));
+    Ok(stopped.into_iter().chain(earlier).collect())
 }
 
 /// Checks that the text is enough for every evaluation and every stage.
@@ -223,7 +293,12 @@ fn read_in(config: &RunConfig, stage: usize, evaluations: &[Evaluation]) -> Resu
 }
 
 /// Runs the loop to its end.
-fn train(trainer: &mut Trainer<'_>, run: &Run, observer: &mut dyn Observer) -> Result<()> {
+fn train(
+    trainer: &mut Trainer<'_>,
+    run: &Run,
+    evaluations: &[Evaluation],
+    observer: &mut dyn Observer,
+) -> Result<()> {
     let mut skipped = Vec::new();
     // The loop asks whether to stop between the steps that it reports.
     let shared = RefCell::new(&mut *observer);
@@ -239,7 +314,11 @@ fn train(trainer: &mut Trainer<'_>, run: &Run, observer: &mut dyn Observer) -> R
         trainer::Event::Checkpoint { .. } => {}
     });
     let skipped_batches = trainer.skipped_batches().len();
-    observer.event(Event::Trained { skipped_batches, skipped: skipped.len() });
+    let notes = match outcome {
+        Ok(Outcome::Done) => notes_on_validation(run, trainer.step(), evaluations)?,
+        Ok(Outcome::Interrupted) | Err(_) => Vec::new(),
+    };
+    observer.event(Event::Trained { skipped_batches, skipped: skipped.len(), notes: &notes });
     // Which of its files could not be written says less.
     let outcome = outcome.map_err(|error| if run.folder.is_dir() { error } else { Error::gone(&run.folder) });
     match outcome? {

@@ -73,9 +73,4 @@ impl FoundRun {
             self.text.open(&self.tokenizer, &mut |progress| observer.event(Event::Data(progress)))?;
         Sample::of(&dataset, split, length, most)
     }
-
-    /// What could not be checked, in one sentence.
-    pub fn note(&self) -> Option<&str> {
-        self.text.note()
-    }
 }

@@ -41,7 +41,7 @@ pub mod trained_run;
 
 pub use config::Config;
 pub use data::open_data;
-pub use experiment::{Experiment, check, run};
+pub use experiment::{Experiment, check, check_validation, run};
 pub use found_run::FoundRun;
 pub use longwave_core::{Error, Result};
 pub use longwave_eval::ResultRow;

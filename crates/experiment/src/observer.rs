@@ -18,7 +18,14 @@ pub enum Event<'a> {
     /// All checks have passed, and the run's folder is about to be written.
     Ready(Overview<'a>),
     /// The run was trained before.
-    AlreadyTrained(&'a Run),
+    AlreadyTrained {
+        /// What was trained.
+        run: &'a Run,
+        /// Whether its patience ended it before its last step.
+        stopped_early: bool,
+        /// What its validations say, a sentence each.
+        notes: &'a [String],
+    },
     /// Training continues from a checkpoint.
     Resumed {
         /// Steps done.
@@ -43,6 +50,9 @@ pub enum Event<'a> {
         skipped_batches: usize,
         /// Steps that changed no weight, because their gradients overflowed f16.
         skipped: usize,
+        /// What the validations say of a training that has ended, a sentence each: that it was stopped early, and that an earlier step
+        /// was better.
+        notes: &'a [String],
     },
     /// Extensions are read on the validation split, to select one.
     Selecting(Progress),

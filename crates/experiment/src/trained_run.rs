@@ -12,6 +12,7 @@ use longwave_eval::memory_check::Need;
 use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, notes_of_other_texts, row, select};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
+use longwave_train::checkpoint::Meta;
 use longwave_train::run::{CheckpointId, remove_leftovers};
 use longwave_train::{Run, restored_model};
 use std::collections::HashSet;
@@ -68,7 +69,7 @@ impl<'a> TrainedRun<'a> {
         let FoundRun { run, id, saved, text, tokenizer } = found;
         let dataset = text.open(&tokenizer, &mut |progress| observer.event(Event::Data(progress)))?;
         let resolved = run.config.model.resolve(tokenizer.vocab_size(), run.config.train.length)?;
-        let warning = unfinished(&run, id, saved.meta.step);
+        let warning = unfinished(&run, id, &saved.meta);
         let model = restored_model(&run.config, &resolved, &tokenizer, &machine.device, &saved)?;
         let (step, stage) = (saved.meta.step, saved.meta.stage());
         let checkpoint = id.name().into_owned();
@@ -165,8 +166,8 @@ impl<'a> TrainedRun<'a> {
         }
         let mut store = |row: &ResultRow| row::write_rows(&path, std::slice::from_ref(row));
         let mut measured = Measured::default();
-        for (evaluation, step) in self.readings(evaluations)? {
-            let kept = step.map(|step| self.kept(step)).transpose()?;
+        for (evaluation, id) in self.readings(evaluations)? {
+            let kept = id.map(|id| self.kept(id)).transpose()?;
             let subject = kept.as_ref().map_or_else(|| self.subject(), |kept| kept.subject(self));
             let mut show = |progress| report(observer, Event::Selecting, progress);
             let selection = select(&subject, evaluation, &known, folder, &mut store, &mut show)?;
@@ -186,24 +187,32 @@ impl<'a> TrainedRun<'a> {
         Ok(measured)
     }
 
-    /// Each evaluation with each step whose kept weights it reads, ascending, and then with the weights at hand. Another
-    /// checkpoint than the last is read alone.
-    fn readings<'e>(&self, evaluations: &'e [Evaluation]) -> Result<Vec<(&'e Evaluation, Option<u64>)>> {
+    /// Each evaluation with each checkpoint that it reads, ascending by step: those of kept steps and then the weights at hand, or the best
+    /// ones. Another checkpoint than the last is read alone.
+    fn readings<'e>(
+        &self,
+        evaluations: &'e [Evaluation],
+    ) -> Result<Vec<(&'e Evaluation, Option<CheckpointId>)>> {
         let kept = self.run.config.kept_steps();
         let mut readings = Vec::new();
         for evaluation in evaluations {
-            if self.checkpoint == CheckpointId::Last.name() {
-                let steps = evaluation.steps(&kept)?;
-                readings.extend(steps.into_iter().map(|step| (evaluation, Some(step))));
+            let is_last = self.checkpoint == CheckpointId::Last.name();
+            if is_last && evaluation.reads_best() {
+                readings.push((evaluation, Some(CheckpointId::Best)));
+                continue;
+            }
+            if is_last {
+                // A training that its patience ended has not come to all of them.
+                let steps = evaluation.steps(&kept)?.into_iter().filter(|step| *step < self.step);
+                readings.extend(steps.map(|step| (evaluation, Some(CheckpointId::Step(step)))));
             }
             readings.push((evaluation, None));
         }
         Ok(readings)
     }
 
-    /// The model as it was after a step that was kept.
-    fn kept(&self, step: u64) -> Result<Kept> {
-        let id = CheckpointId::Step(step);
+    /// The model as another checkpoint has it.
+    fn kept(&self, id: CheckpointId) -> Result<Kept> {
         let saved = self.run.load(id)?;
         let model = restored_model(
             &self.run.config,
@@ -212,7 +221,8 @@ impl<'a> TrainedRun<'a> {
             &self.machine.device,
             &saved,
         )?;
-        Ok(Kept { model, checkpoint: id.name().into_owned(), step, stage: saved.meta.stage() })
+        let checkpoint = id.name().into_owned();
+        Ok(Kept { model, checkpoint, step: saved.meta.step, stage: saved.meta.stage() })
     }
 
     /// The model, and what its rows record about it.
@@ -234,7 +244,7 @@ impl<'a> TrainedRun<'a> {
     }
 }
 
-/// A model before the end of its training.
+/// A model of another checkpoint than the one at hand.
 struct Kept {
     model: Gpt,
     checkpoint: String,
@@ -250,19 +260,20 @@ impl Kept {
 }
 
 /// What to know of a checkpoint of a run whose training has not come to its end. The end of a stage is one.
-fn unfinished(run: &Run, id: CheckpointId, step: u64) -> Option<String> {
+fn unfinished(run: &Run, id: CheckpointId, saved: &Meta) -> Option<String> {
     let come = match id {
-        CheckpointId::Last => step,
+        CheckpointId::Last => saved.clone(),
         CheckpointId::Best | CheckpointId::Previous if run.checkpoint(CheckpointId::Last).exists() => {
             match run.load(CheckpointId::Last) {
-                Ok(last) => last.meta.step,
+                Ok(last) => last.meta,
                 Err(error) => return Some(error.message().to_owned()),
             }
         }
         _ => return None,
     };
     let (folder, total) = (run.folder.display(), run.config.total_steps());
-    let unfinished = run.config.imported.is_none() && come < total;
+    let unfinished = run.config.imported.is_none() && !come.is_end_of(&run.config);
+    let (step, come) = (saved.step, come.step);
     unfinished.then(|| {
         format!(
             "the training of `{folder}` is not finished: its checkpoint `{}` is of step {step}, and it has come to step \

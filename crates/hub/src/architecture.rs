@@ -1,9 +1,9 @@
 //! Which published architecture a model is, if it is one exactly.
 
 use longwave_model::config::{FeedForwardKind, NormKind, QkNorm, Resolved};
+use longwave_position::PositionConfig;
 use longwave_position::encodings::{learned, rope};
 use longwave_position::reading::{AttentionKind, LogNKind};
-use longwave_position::{EncodingConfig, PositionConfig};
 use longwave_train::RunConfig;
 
 /// An architecture as `config.json` names it.
@@ -87,12 +87,13 @@ impl Architecture {
     /// The architecture that computes exactly what the model computes; where there is none, `Longwave` and
     /// what stands in the way of the nearest.
     pub fn of(resolved: &Resolved, position: &PositionConfig) -> (Self, Option<String>) {
-        let (nearest, obstacles) = match position.only() {
-            Some(EncodingConfig::Rope(config)) => rotary(resolved, config),
-            Some(EncodingConfig::Learned(config)) => (Self::Gpt2, gpt2(resolved, config)),
-            _ => {
-                return (Self::Longwave, Some(format!("none has `position.kind = \"{}\"`", position.name())));
-            }
+        let only = position.only();
+        let (nearest, obstacles) = if let Some(config) = only.and_then(|only| only.get::<rope::Config>()) {
+            rotary(resolved, config)
+        } else if let Some(config) = only.and_then(|only| only.get::<learned::Config>()) {
+            (Self::Gpt2, gpt2(resolved, config))
+        } else {
+            return (Self::Longwave, Some(format!("none has `position.kind = \"{}\"`", position.name())));
         };
         let attention = resolved.config.attention;
         let other = obstacle(
@@ -132,6 +133,7 @@ fn rotary(resolved: &Resolved, config: &rope::Config) -> (Architecture, Obstacle
         ]);
         return (Architecture::GptNeoX, obstacles);
     }
+    obstacles.push(obstacle(model.norm != NormKind::RmsNorm, "its `norm` is `rms_norm`"));
     obstacles.push(obstacle(
         config.fraction < 1.0,
         format!("it rotates every channel, not `fraction = {}` of them", config.fraction),
@@ -142,6 +144,8 @@ fn rotary(resolved: &Resolved, config: &rope::Config) -> (Architecture, Obstacle
         QkNorm::None if swiglu => (Architecture::Llama, obstacles),
         QkNorm::None => {
             obstacles.push(no_bias(resolved));
+            let known = [FeedForwardKind::Gelu, FeedForwardKind::ReluSquared].contains(&model.feed_forward);
+            obstacles.push(obstacle(!known, "its `feed_forward` is `relu_squared` or `gelu`"));
             (Architecture::Arcee, obstacles)
         }
         QkNorm::Rms => {

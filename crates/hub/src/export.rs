@@ -1,7 +1,7 @@
 //! A run -> a folder in Hugging Face's layout.
 
 use crate::architecture::Architecture;
-use crate::run_block::{self, FORMAT, FORMAT_UNSCALED, RunBlock};
+use crate::run_block::{self, FORMAT, RunBlock};
 use crate::{fields, scaling, tensors, weights};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, file};
@@ -62,7 +62,7 @@ pub fn export(
     };
     let failed = |error: serde_json::Error| Error::failed(format!("config.json cannot be written: {error}"));
     let block = RunBlock {
-        format: if scaling.is_some() { FORMAT } else { FORMAT_UNSCALED },
+        format: FORMAT,
         config: serde_json::to_value(document).map_err(failed)?,
         checkpoint: meta.clone(),
         weights_sha256: sha256_of(&bytes),

@@ -9,21 +9,17 @@ use serde_json::{Map, Value};
 /// The key of `config.json` that holds the run.
 pub(crate) const RUN_KEY: &str = "longwave";
 
-/// The key of `config.json` that holds a hash of that run. It stands beside it; without it, the export is of an
-/// earlier version.
+/// The key of `config.json` that holds a hash of that run. It stands beside it.
 pub(crate) const CHECKSUM_KEY: &str = "longwave_sha256";
 
-/// The format of the value under `longwave`. A newer one is rejected.
-pub(crate) const FORMAT: u32 = 2;
-
-/// The format without `scaling`, which earlier versions read too.
-pub(crate) const FORMAT_UNSCALED: u32 = 1;
+/// The format of the value under `longwave`. Another one is rejected.
+pub(crate) const FORMAT: u32 = 1;
 
 /// The value of `longwave` in `config.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunBlock {
-    /// [`FORMAT`], or [`FORMAT_UNSCALED`].
+    /// [`FORMAT`].
     pub(crate) format: u32,
     /// The run's config, every default written out.
     pub(crate) config: Value,
@@ -32,7 +28,6 @@ pub(crate) struct RunBlock {
     /// SHA-256 of `model.safetensors`: other weights are not this run's.
     pub(crate) weights_sha256: String,
     /// The extension that the fields beside it name for other programs. The run itself reads as it was trained.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scaling: Option<StageReading>,
 }
 

@@ -7,8 +7,9 @@
 
 use crate::architecture::Architecture;
 use longwave_kernels::Layout;
-use longwave_model::config::{FeedForwardKind, Resolved};
-use longwave_position::{EncodingConfig, PositionConfig};
+use longwave_model::config::Resolved;
+use longwave_position::PositionConfig;
+use longwave_position::encodings::rope;
 
 /// One tensor of theirs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +87,7 @@ impl Channels {
     fn new(resolved: &Resolved, position: &PositionConfig) -> Self {
         let d = &resolved.dimensions;
         let mut rotated: Vec<usize> = (0..d.head_dim).collect();
-        if let Some(EncodingConfig::Rope(config)) = position.only()
+        if let Some(config) = position.only().and_then(|config| config.get::<rope::Config>())
             && config.layout == Layout::Interleaved
         {
             let turned = (config.fraction * d.head_dim as f64).round() as usize;
@@ -134,7 +135,7 @@ fn head(resolved: &Resolved, theirs: &str) -> Option<Piece> {
 
 fn llama(resolved: &Resolved, channels: &Channels) -> Vec<Piece> {
     let (d, inner) = (&resolved.dimensions, resolved.feed_forward_width);
-    let gated = resolved.config.feed_forward == FeedForwardKind::Swiglu;
+    let gated = resolved.config.feed_forward.is_gated();
     let mut pieces = vec![whole("model.embed_tokens.weight", "embedding")];
     for layer in 0..d.layers {
         let (t, o) = (format!("model.layers.{layer}"), format!("blocks.{layer}"));

@@ -40,6 +40,17 @@ impl Block {
         }
     }
 
+    /// Its linear maps by the paths of their parameters, each with the outputs of the maps that it packs side by side.
+    pub fn linear_maps(&self) -> [(&'static str, Vec<usize>); 4] {
+        let width = self.attention.output.dims()[1];
+        [
+            ("attention.qkv", self.attention.packed_outputs()),
+            ("attention.output", vec![width]),
+            ("feed_forward.input", self.feed_forward.packed_outputs()),
+            ("feed_forward.output", vec![width]),
+        ]
+    }
+
     /// The stream after attention, `[batch, length, width]` -> the same. `before` `[batch, tokens, width]` is what the block
     /// was given for the tokens before, which attention sees too; `rows.positions` then begin with theirs.
     pub fn attend(

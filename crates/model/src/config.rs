@@ -1,6 +1,8 @@
 //! `[model]`: a named size, explicit sizes, or a named size with some of them changed.
 
+pub use crate::activation::FeedForwardKind;
 use crate::complex_weights::WeightKind;
+pub use crate::norm::NormKind;
 use longwave_core::memory_check::{available, product, shortage};
 use longwave_core::{Error, Result};
 use longwave_position::Dimensions;
@@ -39,28 +41,6 @@ impl NamedSize {
     }
 }
 
-/// Which normalisation stands before attention, feed-forward and head.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NormKind {
-    /// Root mean square with a gain (Zhang and Sennrich 2019, arXiv:1910.07467).
-    #[default]
-    RmsNorm,
-    /// Mean and variance with gain and bias (Ba et al. 2016, arXiv:1607.06450).
-    LayerNorm,
-}
-
-/// The feed-forward layer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FeedForwardKind {
-    /// `GELU(x W_1) W_2`, exact GELU (Hendrycks and Gimpel 2016, arXiv:1606.08415).
-    #[default]
-    Gelu,
-    /// `(SiLU(x W_g) * x W_u) W_2` (Shazeer 2020, arXiv:2002.05202).
-    Swiglu,
-}
-
 /// Normalisation of queries and keys, per head, before the rotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -77,13 +57,8 @@ pub enum QkNorm {
     Rms,
 }
 
-/// The usual `model.norm_eps`. Left out of resolved configs, whose hashes are older than the key.
+/// The usual `model.norm_eps`.
 const NORM_EPS: f64 = 1e-5;
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_usual_eps(eps: &f64) -> bool {
-    eps.to_bits() == NORM_EPS.to_bits()
-}
 
 /// `[model]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -110,17 +85,15 @@ pub struct ModelConfig {
     /// further ones are never read or sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vocab_size: Option<usize>,
-    /// Inner width of the feed-forward layer; 4 width for GELU and 8/3 width (a multiple of 8) for
+    /// Inner width of the feed-forward layer; 4 width, or 8/3 width (a multiple of 8) for
     /// `SwiGLU` unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feed_forward_width: Option<usize>,
     /// What turns queries and keys into weights.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub attention: AttentionKind,
     /// The normalisation before attention, feed-forward and head.
     pub norm: NormKind,
     /// Added to the mean square or variance that `norm` divides by.
-    #[serde(skip_serializing_if = "is_usual_eps")]
     pub norm_eps: f64,
     /// The feed-forward layer.
     pub feed_forward: FeedForwardKind,
@@ -129,7 +102,6 @@ pub struct ModelConfig {
     /// Share of channels dropped in training after the embedding and after each half block.
     pub dropout: f64,
     /// Adds a learned bias to the projections of q, k and v, as Qwen2 has it (arXiv:2407.10671).
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub qkv_bias: bool,
     /// Normalisation of queries and keys.
     pub qk_norm: QkNorm,
@@ -221,13 +193,12 @@ impl Resolved {
     /// # Errors
     /// A complex one needs an even inner width, and a normalisation without a mean over both halves.
     pub fn check_weight_kind(&self, field: WeightKind) -> Result<()> {
-        if field == WeightKind::Complex && self.config.norm == NormKind::LayerNorm {
-            return Err(Error::value(
-                "model.norm",
-                "\"layer_norm\"",
-                "it subtracts one mean from real and imaginary halves, which is no complex map",
-            )
-            .hint("use `rms_norm`, or leave `position.complex` out"));
+        let norm = self.config.norm;
+        if field == WeightKind::Complex
+            && let Err(why) = norm.complex()
+        {
+            return Err(Error::value("model.norm", format!("\"{}\"", norm.name()), why)
+                .hint("use `rms_norm`, or leave `position.complex` out"));
         }
         field.check_width("model.feed_forward_width", self.feed_forward_width)
     }
@@ -278,10 +249,11 @@ impl ModelConfig {
                 .hint("leave it out, or learn the scaling"));
         }
         self.check_attention()?;
-        let feed_forward_width = match (self.feed_forward_width, self.feed_forward) {
-            (Some(inner), _) => positive("model.feed_forward_width", inner)?,
-            (None, FeedForwardKind::Gelu) => 4 * width,
-            (None, FeedForwardKind::Swiglu) => (8 * width).div_ceil(24) * 8,
+        let feed_forward_width = match self.feed_forward_width {
+            Some(inner) => positive("model.feed_forward_width", inner)?,
+            // A gate costs a matrix more.
+            None if self.feed_forward.is_gated() => (8 * width).div_ceil(24) * 8,
+            None => 4 * width,
         };
         let vocab_size = match self.vocab_size {
             Some(entries) => entries_for("model.vocab_size", entries, tokens)?,
@@ -347,7 +319,7 @@ const BLOCK: usize = 8 << 10;
 /// half of every matrix.
 fn weight_bytes(resolved: &Resolved) -> u64 {
     let d = &resolved.dimensions;
-    let gate = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 3 } else { 2 };
+    let gate = if resolved.config.feed_forward.is_gated() { 3 } else { 2 };
     let heads = 2 * d.heads + 2 * d.kv_heads;
     let block = product(&[d.width, heads, d.head_dim]).saturating_add(product(&[
         gate,

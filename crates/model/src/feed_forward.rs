@@ -4,7 +4,7 @@ use crate::complex_weights::{Groups, WeightKind};
 use crate::config::{FeedForwardKind, Resolved};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use longwave_kernels::{Precision, gelu, swiglu};
+use longwave_kernels::Precision;
 use longwave_position::Init;
 
 /// Two matrices with an activation between them, no biases.
@@ -28,7 +28,7 @@ impl FeedForward {
     pub fn new(resolved: &Resolved, weight_kind: WeightKind, name: &str, init: &Init) -> Self {
         let (width, inner) = (resolved.dimensions.width, resolved.feed_forward_width);
         let kind = resolved.config.feed_forward;
-        let columns = if kind == FeedForwardKind::Swiglu { 2 * inner } else { inner };
+        let columns = if kind.is_gated() { 2 * inner } else { inner };
         Self {
             input: init.normal(&format!("{name}.input"), [weight_kind.stored_rows(width), columns], 0.02),
             output: init.normal(&format!("{name}.output"), [weight_kind.stored_rows(inner), width], 0.02),
@@ -38,9 +38,15 @@ impl FeedForward {
         }
     }
 
+    /// Outputs of the maps in the first matrix: of gate and up for `SwiGLU`.
+    pub(crate) fn packed_outputs(&self) -> Vec<usize> {
+        let columns = self.input.dims()[1];
+        if self.kind.is_gated() { vec![columns / 2; 2] } else { vec![columns] }
+    }
+
     /// The first matrix, `[width, inner]` or `[width, 2 inner]`; where it is complex, gate and up are a group each.
     pub fn input_matrix(&self) -> Tensor<2> {
-        let outputs = if self.kind == FeedForwardKind::Swiglu { 2 } else { 1 };
+        let outputs = if self.kind.is_gated() { 2 } else { 1 };
         self.weight_kind.matrix(self.input.val(), Groups { inputs: 1, outputs })
     }
 
@@ -52,10 +58,7 @@ impl FeedForward {
     /// `[batch, length, width]` -> the same, added to `onto` if it is given.
     pub fn forward(&self, x: Tensor<3>, onto: Option<Tensor<3>>) -> Tensor<3> {
         let inner = self.precision.linear(x, self.input_matrix()); // [batch, length, inner or 2 inner]
-        let inner = match self.kind {
-            FeedForwardKind::Gelu => gelu(inner),
-            FeedForwardKind::Swiglu => swiglu(inner),
-        };
+        let inner = self.kind.forward(inner); // [batch, length, inner]
         self.precision.into_stream(inner, self.output_matrix(), onto)
     }
 }

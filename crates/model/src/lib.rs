@@ -2,7 +2,7 @@
 //!
 //! - [`config`]: `[model]` and the named sizes.
 //! - [`gpt`]: the model, from tokens to losses.
-//! - [`block`], [`attention`], [`feed_forward`], [`norm`]: its parts.
+//! - [`block`], [`attention`], [`feed_forward`], [`activation`], [`norm`]: its parts.
 //! - [`segments`]: a long text in pieces; [`segment_memory`]: what one piece knows of those before.
 //! - [`complex_weights`]: linear maps over real numbers or complex ones.
 //! - [`dropout`]: masks from the run's own random streams.
@@ -12,6 +12,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod activation;
 pub mod attention;
 pub mod block;
 pub mod cache;

@@ -1,6 +1,6 @@
 //! What a model costs, before anything is trained.
 
-use crate::config::{FeedForwardKind, Resolved};
+use crate::config::Resolved;
 use crate::gpt::Gpt;
 use burn::module::Module;
 use longwave_core::memory_check::product;
@@ -32,7 +32,7 @@ impl Size {
         let d = &resolved.dimensions;
         let parameters = model.num_params();
         let tables = d.vocab_size * d.width * if resolved.config.tied { 1 } else { 2 };
-        let gate = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 3 } else { 2 };
+        let gate = if resolved.config.feed_forward.is_gated() { 3 } else { 2 };
         let flops_per_token = training_flops(resolved, length);
         // Kept for the backward pass, per layer and token: the residual stream twice, both norms'
         // outputs, packed and split q k v, the attention's output, and the inner activations.
@@ -80,7 +80,7 @@ pub fn training_flops(resolved: &Resolved, length: usize) -> usize {
     let d = &resolved.dimensions;
     // Sizes that no memory holds are counted too, and must not overflow.
     let of = |sizes: &[usize]| product(sizes);
-    let gate = if resolved.config.feed_forward == FeedForwardKind::Swiglu { 3 } else { 2 };
+    let gate = if resolved.config.feed_forward.is_gated() { 3 } else { 2 };
     let weights = [
         of(&[d.layers, d.width, d.heads + 2 * d.kv_heads, d.head_dim]),
         of(&[d.layers, d.width, d.heads, d.head_dim]),

@@ -6,6 +6,7 @@ use longwave_core::{Error, Result};
 use longwave_data::DataConfig;
 use longwave_eval::plan::truncate;
 use longwave_eval::{EvaluateConfig, ResolvedEvaluate, Window};
+use longwave_experiment::Config;
 use longwave_model::size::training_flops;
 use std::collections::HashMap;
 
@@ -27,6 +28,12 @@ pub trait Corpora {
         block: &ResolvedEvaluate,
         length: usize,
     ) -> Result<longwave_eval::Plan>;
+
+    /// Checks that what needs a validation has one.
+    ///
+    /// # Errors
+    /// The corpus cannot be read, or its validation split has no window.
+    fn check_validation(&mut self, config: &Config) -> Result<()>;
 }
 
 /// What a run, or several, take.
@@ -82,7 +89,8 @@ pub fn costs(plan: &Plan, corpora: &mut dyn Corpora) -> Vec<Option<Cost>> {
         .collect()
 }
 
-/// Checks that the text of every evaluation of these runs can be opened, and holds windows of every length.
+/// Checks that the text of every evaluation of these runs can be opened, and holds windows of every length, also for validation where a
+/// run needs that.
 ///
 /// # Errors
 /// A corpus of an evaluation cannot be read, or no document is long enough.
@@ -91,6 +99,7 @@ pub fn check_texts(plan: &Plan, runs: &[usize], corpora: &mut dyn Corpora) -> Re
     for &index in runs {
         let Ok(job) = &plan.runs[index].job else { continue };
         let (data, blocks) = (&job.config.run.data, job.config.evaluate.as_slice());
+        corpora.check_validation(&job.config).map_err(|error| error.context(plan.runs[index].title()))?;
         if seen.contains(&(data, blocks)) {
             continue;
         }
@@ -206,6 +215,10 @@ mod tests {
                 });
             }
             block.plan(length, &vec![2_000; if block.corpus.is_some() { 1 } else { self.count }])
+        }
+
+        fn check_validation(&mut self, _: &Config) -> Result<()> {
+            Ok(())
         }
     }
 

@@ -11,6 +11,7 @@
 //! - [`plan`]: the runs of a study, each with its identity.
 //! - [`saved`]: a study as its folder keeps it.
 //! - [`store`]: where runs are kept, shared by studies.
+//! - [`stored`]: the stored runs that others go on from.
 //! - [`task`], [`execute()`]: one run as a file, and the processes that do the runs.
 //! - [`launcher`]: hands tasks to Slurm or to any other engine.
 //! - [`cost`]: what a plan takes, before it is run.
@@ -53,6 +54,7 @@ pub mod schema;
 mod simulation;
 pub mod statistics;
 pub mod store;
+pub mod stored;
 pub mod task;
 pub mod write;
 

@@ -1,6 +1,6 @@
 //! The learning rates of a study: what it varies beside them is compared at its own best rate.
 //!
-//! A rate is chosen by the loss on the validation split at the end of training, and the test split has no part in it. A seed
+//! A rate is chosen by the loss on the validation split at the step that is tested, the end of training or the best one, and the test split has no part in it. A seed
 //! that was lucky with a rate would be so on both splits. So the reading of a seed is that at the rate which the other seeds
 //! choose: no training decides at which rate it is tested.
 
@@ -8,6 +8,7 @@ use crate::plan::{Plan, Planned};
 use crate::statistics::{mean, standard_deviation};
 use crate::store::Store;
 use longwave_core::Result;
+use longwave_eval::Evaluation;
 use longwave_report::page::Run;
 
 /// The runs of a study over learning rates, each with its validation loss.
@@ -27,7 +28,7 @@ pub(crate) struct Trained {
     pub(crate) label: String,
     pub(crate) rate: f64,
     pub(crate) seed: u64,
-    /// At the end of training, in nats per token; `None` of a run that did not end, or has no validation split.
+    /// At the step that is tested, in nats per token; `None` of a run that did not end, or has no validation split.
     pub(crate) loss: Option<f64>,
 }
 
@@ -54,8 +55,11 @@ impl Rates {
             let Ok(job) = &run.job else { return Ok(None) };
             let folder = store.run(&job.key);
             let is_finished = store.rows(job)?.is_some();
-            let losses = Run::new(job.key.clone(), Vec::new(), &folder)?.validation_losses();
-            let loss = losses.last().map(|(_, loss)| *loss).filter(|loss| is_finished && loss.is_finite());
+            let validated = Run::new(job.key.clone(), Vec::new(), &folder)?.validated();
+            let reads_best = job.config.evaluations()?.iter().any(Evaluation::reads_best);
+            // That of the step whose weights are tested.
+            let tested = validated.map(|validated| if reads_best { validated.best } else { validated.last });
+            let loss = tested.map(|tested| tested.loss).filter(|loss| is_finished && loss.is_finite());
             let rate = job.config.run.train.learning_rate;
             let (rest, label) = apart(&run.labels, axis);
             Ok(Some(Trained { rest, label, rate, seed: run.seed, loss }))

@@ -27,6 +27,8 @@ pub struct StudyTask {
     pub threads: usize,
     /// The device, as `--device` takes it.
     pub device: String,
+    /// The key of the stored run that it goes on from, unless it has begun.
+    pub from: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,6 +41,8 @@ struct Written {
     title: String,
     threads: usize,
     device: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
     config: Table,
 }
 
@@ -62,6 +66,7 @@ impl StudyTask {
             title: run.title(),
             threads,
             device: device.to_owned(),
+            from: run.from.as_ref().map(|source| source.key.clone()),
         }
     }
 
@@ -83,6 +88,7 @@ impl StudyTask {
             title: self.title.clone(),
             threads: self.threads,
             device: self.device.clone(),
+            from: self.from.clone(),
             config: self.job.config.to_table()?,
         };
         let text = toml::to_string(&written)
@@ -123,6 +129,7 @@ impl StudyTask {
             title: written.title,
             threads: written.threads,
             device: written.device,
+            from: written.from,
         })
     }
 }
@@ -135,9 +142,10 @@ mod tests {
     fn reads_back_what_was_written() {
         let folder = tempfile::tempdir().unwrap();
         let plan = crate::plan::tests::plan("[[evaluate]]\nlengths = [128]\nextend = [\"ntk\"]");
-        let run = &plan.runs[0];
+        let source = Some(crate::stored::Source { key: "0123456789abcdef".to_owned(), step: 3 });
+        let run = Planned { from: source, ..plan.runs[0].clone() };
         let job = run.job.as_ref().unwrap();
-        let task = StudyTask::new(run, job, Path::new("runs/store"), 2, "cpu");
+        let task = StudyTask::new(&run, job, Path::new("runs/store"), 2, "cpu");
         let path = task.write(folder.path()).unwrap();
         assert_eq!(StudyTask::load(&path).unwrap(), task);
         let newer = std::fs::read_to_string(&path).unwrap().replace("format = 1", "format = 9");

@@ -1,5 +1,6 @@
 //! `[train]`: the first stage of training.
 
+use crate::optimizer::OptimizerConfig;
 use longwave_core::{Error, Result};
 use longwave_data::Sampling;
 use longwave_kernels::Precision;
@@ -125,13 +126,15 @@ pub struct TrainConfig {
     /// How training sequences are drawn from the training text.
     pub sampling: Sampling,
     /// The positions that rows are read at. Validation reads 0, 1, 2, ..
-    #[serde(skip_serializing_if = "TrainingPositions::is_contiguous")]
     pub positions: TrainingPositions,
     /// What the products of linear maps are computed in, by all stages: `f32` (the default), or `f16` or `bf16` where
     /// the device has them. Those of attention follow where the processor or GPU multiplies such numbers itself. Validation
     /// and evaluation are in f32.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub precision: Precision,
+    /// What moves the parameters, in all stages: a kind, or a table with a `kind` and its keys. Default: `adamw`.
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
+    #[schemars(!skip_deserializing)]
+    pub optimizer: Option<OptimizerConfig>,
     /// Peak learning rate.
     pub learning_rate: f64,
     /// How the learning rate changes after warm-up.
@@ -158,14 +161,17 @@ pub struct TrainConfig {
     pub clip: f64,
     /// What follows a step whose loss or gradient is not finite, in all stages: `stop` (the default) ends the run, `rollback`
     /// goes back to the last checkpoint and leaves the batch of that step out.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub on_non_finite: OnNonFinite,
     /// Steps between validations; a tenth of all unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validate_every: Option<u64>,
     /// Tokens of the validation split that a validation scores.
     pub validation_tokens: usize,
-    /// Steps between checkpoints; as often as validations unless given.
+    /// Validations in a row without a better loss after which training stops early, in the last stage only; never unless given.
+    /// The weights of the best one are the checkpoint `best`, which `evaluate.checkpoints = "best"` reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patience: Option<u64>,
+    /// Steps between checkpoints; as often as validations unless given. A validation with a better loss than those before writes one too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
     /// Steps whose weights are kept, to be read with `evaluate.checkpoints = "all"`: every so many, or those in a list.
@@ -183,6 +189,7 @@ impl Default for TrainConfig {
             sampling: Sampling::default(),
             positions: TrainingPositions::default(),
             precision: Precision::default(),
+            optimizer: None,
             learning_rate: 3e-3,
             schedule: ScheduleKind::default(),
             warmup: Steps::Share(0.05),
@@ -197,6 +204,7 @@ impl Default for TrainConfig {
             on_non_finite: OnNonFinite::default(),
             validate_every: None,
             validation_tokens: 16_384,
+            patience: None,
             checkpoint_every: None,
             keep_checkpoints: None,
         }
@@ -239,6 +247,11 @@ impl TrainConfig {
         self.checkpoint_every.unwrap_or_else(|| self.validate_every()).max(1)
     }
 
+    /// Whether so many validations in a row without a better loss end the stage.
+    pub fn is_out_of_patience(&self, without_improvement: u64) -> bool {
+        self.patience.is_some_and(|patience| without_improvement >= patience)
+    }
+
     /// Checks every value; `section` is their place in the file, `train` or `stage[0]`.
     ///
     /// # Errors
@@ -255,6 +268,10 @@ impl TrainConfig {
             if value == 0 {
                 return Err(Error::value(&at(key), value, "it must be at least 1"));
             }
+        }
+        if self.patience == Some(0) {
+            return Err(Error::value(&at("patience"), 0, "it must be at least 1")
+                .hint("it counts validations without a better loss; leave it out to train all steps"));
         }
         if self.batch_tokens == 0 || !self.batch_tokens.is_multiple_of(self.length) {
             let near = self.batch_tokens.div_ceil(self.length).max(1) * self.length;

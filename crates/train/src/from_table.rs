@@ -2,6 +2,7 @@
 
 use crate::config::TrainConfig;
 use crate::imported::Imported;
+use crate::optimizer::OptimizerConfig;
 use crate::restore::reading_after;
 use crate::run_config::RunConfig;
 use crate::stage::StageConfig;
@@ -38,9 +39,15 @@ impl RunConfig {
         };
         let data = read::<DataConfig>(&take_table(&mut table, "data")?, "data")?;
         let model = read(&take_table(&mut table, "model")?, "model")?;
-        let train = take_table(&mut table, "train")?;
+        let mut train = take_table(&mut table, "train")?;
         check_is_number(&train)?;
-        let train = read::<TrainConfig>(&train, "train")?;
+        let optimizer = train.remove("optimizer");
+        let optimizer =
+            optimizer.map(|value| OptimizerConfig::from_value(&value, "train.optimizer")).transpose()?;
+        let train = TrainConfig {
+            optimizer: Some(optimizer.unwrap_or_default()),
+            ..read::<TrainConfig>(&train, "train")?
+        };
         let stages = take_tables(&mut table, "stage")?;
         let top = read_top(&table)?;
         data.validate()?;
@@ -66,8 +73,20 @@ impl RunConfig {
             stages,
         };
         config.check_name()?;
+        config.check_patience()?;
         check_stages(&config)?;
         Ok(config)
+    }
+
+    /// Steps are counted through all stages, and a stage that stops early would leave a gap before the next.
+    fn check_patience(&self) -> Result<()> {
+        let early = (0..self.last_stage()).find_map(|stage| Some((stage, self.stage(stage).patience?)));
+        let Some((stage, patience)) = early else { return Ok(()) };
+        let key = format!("{}.patience", Self::section(stage));
+        let last = Self::section(self.last_stage());
+        Err(Error::value(&key, patience, "only the last stage can stop early").hint(format!(
+            "leave it out here, or write it in the last stage, as `{last}.patience = {patience}`"
+        )))
     }
 
     fn check_name(&self) -> Result<()> {

@@ -10,7 +10,7 @@
 //! - [`checkpoint`]: one file that holds a step of training, whole; [`mod@restore`]: the model of a run.
 //! - [`trained`]: a trained run, opened without its corpus.
 //! - [`memory_check`]: whether a training fits, before it starts.
-//! - [`metrics`]: the lines of `metrics.jsonl`; [`live`]: the same for `TensorBoard`.
+//! - [`metrics`]: the lines of `metrics.jsonl`; [`live`]: the same for `TensorBoard`; [`validated`]: what its validations say.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
@@ -33,6 +33,7 @@ pub mod segment_memory;
 pub mod stage;
 pub mod trained;
 pub mod trainer;
+pub mod validated;
 
 pub use checkpoint::Checkpoint;
 pub use config::TrainConfig;
@@ -44,6 +45,7 @@ pub use run_config::RunConfig;
 pub use stage::StageConfig;
 pub use trained::Trained;
 pub use trainer::{Event, Outcome, Trainer};
+pub use validated::Validated;
 
 /// The version that rows and checkpoints carry.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

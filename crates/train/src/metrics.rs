@@ -5,6 +5,7 @@
 //! step stands once; what is missing or altered before it is an error.
 
 use crate::live::Live;
+use crate::validated::Validated;
 use longwave_core::file::existing_folder;
 use longwave_core::{Error, Result, event_file, file, line_count, memory_check, sealed_line};
 use serde::{Deserialize, Serialize};
@@ -165,6 +166,19 @@ impl Metrics {
     }
 }
 
+/// What the validations of the last stage say; `None` where there is none. A line that is no step's metrics says nothing.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn validated(folder: &Path) -> Result<Option<Validated>> {
+    let path = folder.join("metrics.jsonl");
+    let text = if path.exists() { file::read_text(&path)? } else { String::new() };
+    let metrics: Vec<Metric> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let stage = metrics.last().map_or(0, |last| last.stage);
+    let of_stage = metrics.iter().filter(|metric| metric.stage == stage);
+    Ok(Validated::of(of_stage.filter_map(|metric| Some((metric.step, metric.valid_loss?)))))
+}
+
 /// The lines of steps up to `step`, and what they hold.
 fn kept(path: &Path, step: u64) -> Result<(String, Vec<Metric>)> {
     let (mut kept, mut metrics, mut last, mut sealed) = (String::new(), Vec::new(), 0, false);
@@ -180,7 +194,7 @@ fn kept(path: &Path, step: u64) -> Result<(String, Vec<Metric>)> {
             Ok((_, metric)) if metric.step > step => break,
             Ok((is_sealed, metric)) => {
                 sealed |= is_sealed;
-                // Lines of earlier versions are kept as they are, and a file that was removed begins later.
+                // Lines without a checksum are kept as they are, and a file that was removed begins later.
                 if is_sealed && last > 0 && metric.step != last + 1 {
                     return Err(missing(path, last, metric.step).hint(hint));
                 }
@@ -284,7 +298,7 @@ mod tests {
         assert!(message(&[lines[0], lines[2], lines[3]].join("\n")).contains("from 2 to 2"));
         let inside_line_2 = lines[0].len() + 1 + lines[1].len() / 2;
         assert!(message(&whole[..inside_line_2]).contains("line 2 is no step's metrics"));
-        // What a kill cuts is past the checkpoint, and lines of earlier versions are believed.
+        // What a kill cuts is past the checkpoint, and lines without a checksum are believed.
         for text in [&whole[..whole.len() - 9], &lines[..3].join("\n"), "{\"format\":1,"] {
             file::write(&path, text.as_bytes()).unwrap();
             assert_eq!(Metrics::open(folder.path(), 3).is_ok(), text.len() > 20, "{text}");

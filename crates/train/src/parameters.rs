@@ -20,6 +20,8 @@ pub struct Parameter {
     pub bounds: Option<[f64; 2]>,
     /// The unit that the optimizer measures it in.
     pub unit: f64,
+    /// Of a linear map of a block, `[inputs, outputs]`: the outputs of each of the maps that it packs side by side.
+    pub parts: Option<Vec<usize>>,
 }
 
 /// Names and shapes of all parameters, in the order every function here uses.
@@ -30,7 +32,16 @@ pub fn list(model: &Gpt) -> Vec<Parameter> {
     let specs = model.position.parameters().expect("checked when the model was built");
     let mut visitor = Lister { path: Vec::new(), specs: specs.into_iter(), listed: Vec::new() };
     model.visit(&mut visitor);
-    visitor.listed
+    let mut listed = visitor.listed;
+    for (layer, block) in model.blocks.iter().enumerate() {
+        for (map, parts) in block.linear_maps() {
+            let name = format!("blocks.{layer}.{map}");
+            if let Some(parameter) = listed.iter_mut().find(|parameter| parameter.name == name) {
+                parameter.parts = Some(parts);
+            }
+        }
+    }
+    listed
 }
 
 /// The values of all parameters, each flattened to `[numbers]`.
@@ -112,6 +123,7 @@ impl ModuleVisitor for Lister {
             decays,
             bounds,
             unit,
+            parts: None,
         });
     }
 }

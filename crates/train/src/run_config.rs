@@ -39,7 +39,12 @@ pub struct RunConfig {
 }
 
 /// Keys of `[train]` and of stages that decide what happens between steps, and change none.
-pub const CHANGES_NO_STEP: [&str; 3] = ["on_non_finite", "validate_every", "checkpoint_every"];
+const CHANGES_NO_STEP: [&str; 3] = ["on_non_finite", "validate_every", "checkpoint_every"];
+
+/// Whether a key of a stage changes no step. How often a stage validates decides where its `patience` ends it.
+pub(crate) fn changes_no_step(key: &str, has_patience: bool) -> bool {
+    CHANGES_NO_STEP.contains(&key) && !(has_patience && key == "validate_every")
+}
 
 impl RunConfig {
     /// Training by stage: 0 is `[train]`, n the n-th `[[stage]]`.
@@ -118,6 +123,15 @@ impl RunConfig {
         (0..stage).map(|stage| self.stage(stage).steps * self.stage(stage).batch_tokens as u64).sum()
     }
 
+    /// Training tokens read after so many steps.
+    pub fn tokens_after(&self, step: u64) -> u64 {
+        let of = |stage: usize| {
+            let steps = step.saturating_sub(self.steps_before(stage)).min(self.stage(stage).steps);
+            steps * self.stage(stage).batch_tokens as u64
+        };
+        (0..=self.last_stage()).map(of).sum()
+    }
+
     /// Optimizer steps before the one from which a stage's moments have been gathered.
     pub fn moments_since(&self, stage: usize) -> u64 {
         let reset = (1..=stage).rev().find(|stage| self.stages[stage - 1].optimizer == OptimizerState::Reset);
@@ -146,7 +160,7 @@ impl RunConfig {
 
     /// Identifies what is trained on which data: SHA-256 over data, model, position, train, stages and
     /// seed, not the name, not the evaluations, not where the data lies. `content_hash` is the corpus's and
-    /// its tokenizer's. What changes no step is left out ([`CHANGES_NO_STEP`]), so that a run can go on with another value of it.
+    /// its tokenizer's. What changes no step is left out, such as `checkpoint_every`, so that a run can go on with another value of it.
     ///
     /// # Errors
     /// As [`to_table`](Self::to_table).
@@ -170,7 +184,8 @@ impl RunConfig {
                 Some(index) => table.get_mut("stage").and_then(|stages| stages.get_mut(index)),
             };
             if let Some(keys) = keys.and_then(Value::as_table_mut) {
-                keys.retain(|key, _| !CHANGES_NO_STEP.contains(&key));
+                let has_patience = keys.contains_key("patience");
+                keys.retain(|key, _| !changes_no_step(key, has_patience));
             }
         }
         let value = serde_json::to_value(&table)
@@ -217,6 +232,9 @@ mod tests {
         let rollback = format!("{TEXT}[train]\non_non_finite = \"rollback\"\n{stage}");
         let often = format!("{TEXT}[train]\nvalidate_every = 3\n{stage}checkpoint_every = 2\n");
         assert_eq!([&rollback, &often].map(|text| hash(text)), [&*hash(&format!("{TEXT}{stage}")); 2]);
+        // Where a patience ends training follows from how often it validates.
+        let patient = |every: u64| hash(&format!("{TEXT}[train]\npatience = 2\nvalidate_every = {every}\n"));
+        assert!(patient(3) != patient(4) && patient(60) != hash(TEXT));
         let resolved = config(&rollback).unwrap().to_table().unwrap();
         assert_eq!(RunConfig::from_table(resolved).unwrap(), config(&rollback).unwrap());
     }

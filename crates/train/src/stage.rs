@@ -94,19 +94,14 @@ impl TrainedPart {
             Self::HeadScale { .. } => name == "position.head_scale.scale",
         }
     }
-
-    /// Whether it is left out of resolved configs.
-    fn is_all(&self) -> bool {
-        *self == Self::All
-    }
 }
 
 /// One `[[stage]]`: every key of `[train]`, an extension, and what becomes of the moments.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(transform = describe_length)]
+#[schemars(transform = describe_own_keys)]
 pub struct StageConfig {
     /// The keys of `[train]`. What is left out is as there, but for `learning_rate` (a tenth), `schedule_steps`, `validate_every`,
-    /// `checkpoint_every` and `keep_checkpoints`; `length` and `steps` must be given. Shares of steps are of the stage's own, and a `length`
+    /// `patience`, `checkpoint_every` and `keep_checkpoints`; `length` and `steps` must be given. Shares of steps are of the stage's own, and a `length`
     /// such as `"4L"` is a multiple of that of `[train]`.
     #[serde(flatten)]
     pub train: TrainConfig,
@@ -115,7 +110,7 @@ pub struct StageConfig {
     /// What becomes of the optimizer's moments. Default: `reset`.
     pub optimizer: OptimizerState,
     /// What is trained: `"all"`, or `"head_scale"`, also as a table with its `start`. Default: `all`.
-    #[serde(rename = "train", skip_serializing_if = "TrainedPart::is_all")]
+    #[serde(rename = "train")]
     #[schemars(with = "TrainedPartSchema")]
     pub trained: TrainedPart,
 }
@@ -178,9 +173,11 @@ impl StageConfig {
             Some(value) => TrainedPart::from_value(&value, &format!("{section}.train"))?,
         };
         let inherited = TrainConfig {
+            optimizer: None,
             learning_rate: first.learning_rate / 10.0,
             schedule_steps: None,
             validate_every: None,
+            patience: None,
             checkpoint_every: None,
             keep_checkpoints: None,
             ..first.clone()
@@ -221,14 +218,21 @@ fn resolve_length(table: &mut Table, section: &str, train_length: usize) -> Resu
 }
 
 /// In a stage, `length` may be a multiple of that of `[train]`.
-fn describe_length(schema: &mut Schema) {
+fn describe_own_keys(schema: &mut Schema) {
     let mut length = Tokens::json_schema(&mut SchemaGenerator::default());
     length.insert(
         "description".to_owned(),
         "Tokens a sequence, or a multiple of the length of `[train]`.".into(),
     );
+    // `[train]` has a key of this name, for all stages.
+    let mut optimizer = OptimizerState::json_schema(&mut SchemaGenerator::default());
+    optimizer.insert(
+        "description".to_owned(),
+        "What becomes of the optimizer's moments. Default: `reset`.".into(),
+    );
     if let Some(properties) = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut) {
         properties.insert("length".to_owned(), length.to_value());
+        properties.insert("optimizer".to_owned(), optimizer.to_value());
     }
 }
 

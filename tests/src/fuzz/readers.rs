@@ -292,7 +292,7 @@ fn checkpoint(place: &mut Workplace, input: &[u8]) -> Result<()> {
     Checkpoint::load(&place.write("last.safetensors", input)).map(|_| ())
 }
 
-/// Lines of JSON as earlier versions wrote them: with a checksum, every change would end there.
+/// Lines of JSON without their checksums: with one, every change would end there.
 fn unsealed(text: &[u8]) -> Vec<u8> {
     let lines = std::str::from_utf8(text).unwrap().lines().map(|line| {
         let mut value: Value = serde_json::from_str(line).unwrap();

@@ -114,7 +114,7 @@ pub fn train(text: &str, device: &Device) -> Trained {
         mean(losses(&model, &model.position, UNSEEN, LENGTH, device))
     };
     let before = unseen(&model);
-    let mut optimizer = Optimizer::new(&parameters::list(&model), device);
+    let mut optimizer = Optimizer::new(&config, &parameters::list(&model), device);
     for step in 0..STEPS {
         let loss = losses(&model, &model.position, step, LENGTH, &tracked).mean();
         let gradient = in_units(&model, parameters::gradients(&model, &mut loss.backward()));

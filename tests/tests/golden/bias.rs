@@ -18,7 +18,7 @@ pub fn check(name: &str, case: &Case) {
     let encoding = encoding(&config, &dimensions(heads, 4, 4 * heads), case.params());
     let (queries, keys) = (case.input("q_positions"), case.input("k_positions"));
     let mut outputs = case.outputs();
-    if let Encoding::Alibi(alibi) = &encoding {
+    if let Some(alibi) = encoding.get::<longwave_position::encodings::alibi::Alibi>() {
         outputs.compare("slopes", alibi.of_layer(0, &Device::flex()));
     }
     if outputs.has("buckets") {

@@ -4,7 +4,7 @@ use crate::build::{config, dimensions, encoding, positions, with_key};
 use crate::file::Case;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_position::encoding::{Rows, TrainingDraw};
-use longwave_position::{Dimensions, Encoding, Position};
+use longwave_position::{Dimensions, Position};
 
 /// Checks one case of a file; the file's name is the encoding's kind, or that and a variant.
 pub fn check(name: &str, case: &Case) {
@@ -32,13 +32,12 @@ pub fn check(name: &str, case: &Case) {
     let h = encoding.embed(x.burn::<2>().unsqueeze::<3>(), rows);
     let mut outputs = case.outputs();
     outputs.compare("h", h.squeeze_dim::<2>(0));
-    match &encoding {
-        Encoding::Radix(radix) => outputs.compare_f64("coords", &radix.coordinates(&positions)),
-        Encoding::Floater(floater) => {
-            let paths = (0..dimensions.layers).map(|layer| floater.path(layer, &positions)).collect();
-            outputs.compare("p", Tensor::cat(paths, 0));
-        }
-        _ => {}
+    if let Some(radix) = encoding.get::<longwave_position::encodings::radix::Radix>() {
+        outputs.compare_f64("coords", &radix.coordinates(&positions));
+    }
+    if let Some(floater) = encoding.get::<longwave_position::encodings::floater::Floater>() {
+        let paths = (0..dimensions.layers).map(|layer| floater.path(layer, &positions)).collect();
+        outputs.compare("p", Tensor::cat(paths, 0));
     }
     outputs.done();
 }
@@ -69,9 +68,8 @@ fn places(case: &Case) {
     let config = config("abacus", &case.config, &["offset"]);
     let offset = case.usize("offset");
     let config = with_key(config, "max_offset", offset as i64);
-    let Encoding::Abacus(abacus) = encoding(&config, &dimensions(1, width, width), case.params()) else {
-        panic!("{config:?}")
-    };
+    let encoding = encoding(&config, &dimensions(1, width, width), case.params());
+    let abacus = encoding.get::<longwave_position::encodings::abacus::Abacus>().unwrap();
     let tokens: Vec<i64> = case.input("tokens").data.iter().map(|&token| token as i64).collect();
     let tokens = Tensor::<2, Int>::from_data(TensorData::new(tokens, [1, length]), &Device::flex());
     let positions = positions(&case.input("positions"));

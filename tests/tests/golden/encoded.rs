@@ -95,10 +95,10 @@ pub fn check(name: &str, case: &Case) {
         let bias = numbers(text.with_block(|block| bias(&encoding, block)));
         assert_close("forget_bias", &of_visible(bias), &of_visible(outputs.take("forget_bias").data));
     }
-    if let Encoding::Path(path) = &encoding {
+    if let Some(path) = encoding.get::<longwave_position::encodings::path::Path>() {
         outputs.compare("beta", path.strengths(&text.input, 0).squeeze_dim::<3>(3).squeeze_dim::<2>(0));
     }
-    if let Encoding::Cope(cope) = &encoding {
+    if let Some(cope) = encoding.get::<longwave_position::encodings::cope::Cope>() {
         let scale = 1.0 / (dim as f64).sqrt();
         let (q, k) = (case.input("q").burn::<3>(), case.input("k").burn::<3>());
         let scores = q.matmul(k.swap_dims(1, 2)).mul_scalar(scale).unsqueeze::<4>();

@@ -36,7 +36,7 @@ pub fn check(name: &str, case: &Case) {
         }
         outputs.compare_f64("frequencies", &frequencies);
     }
-    if let Encoding::Xpos(xpos) = &encoding {
+    if let Some(xpos) = encoding.get::<longwave_position::encodings::xpos::Xpos>() {
         outputs.compare_f64("zeta", &xpos.decay().zeta);
     }
     outputs.compare("q", turned(&encoding, &q, &case.input("q_positions"), Side::Query));
@@ -55,7 +55,7 @@ fn selective_rope(case: &Case) {
     let encoding = encoding(&config, &dimensions, case.params());
     let input = x.burn::<2>().unsqueeze::<3>();
     let mut outputs = case.outputs();
-    if let Encoding::SelectiveRope(encoding) = &encoding {
+    if let Some(encoding) = encoding.get::<longwave_position::encodings::selective_rope::SelectiveRope>() {
         outputs.compare("angles", encoding.angles(&input, 0).squeeze_dim::<3>(0));
     }
     let length = k.shape[1];

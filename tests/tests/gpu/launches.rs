@@ -15,7 +15,7 @@ fn of_step(layers: usize, device: &Device) -> [Counts; 3] {
     let resolved = config.resolve(VOCABULARY, TRAIN).unwrap();
     let model = Gpt::new(&resolved, &position, &Init::new(7, &tracked)).unwrap();
     let config = TrainConfig { length: TRAIN, steps: STEPS, ..TrainConfig::default() };
-    let mut optimizer = Optimizer::new(&parameters::list(&model), device);
+    let mut optimizer = Optimizer::new(&config, &parameters::list(&model), device);
     let (loss, forward) = counted(|| {
         let (hidden, targets) = hidden(&model, None, 0, TRAIN, &tracked);
         model.loss_of(hidden, targets, None)

@@ -146,7 +146,7 @@ fn trace(
 ) -> Trace {
     let config = TrainConfig { length: TRAIN, steps: STEPS, ..TrainConfig::default() };
     let initial = lists(parameters::values(&model));
-    let mut optimizer = Optimizer::new(&parameters::list(&model), device);
+    let mut optimizer = Optimizer::new(&config, &parameters::list(&model), device);
     let (mut losses, mut gradients) = (Vec::new(), Vec::new());
     for step in 0..STEPS {
         let nll = nll(&model, step);

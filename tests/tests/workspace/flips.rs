@@ -36,7 +36,7 @@ fn why_harmless(whole: &[u8], place: usize) -> Option<&'static str> {
     let end = place + whole[place..].iter().position(|byte| *byte == b'\n').unwrap_or(whole.len() - place);
     let line = String::from_utf8_lossy(&whole[line..end]);
     let name = line.rfind("\"checksum\"").map(|begin| end - (line.len() - begin))?;
-    // What it covers is as it was: a line without a checksum is of an earlier version, and keys that nobody knows may follow.
+    // What it covers is as it was: a line without a checksum is read as it stands, and keys that nobody knows may follow.
     (name..name + "\"checksum\"".len()).contains(&place).then_some("in the name of a checksum")
 }
 

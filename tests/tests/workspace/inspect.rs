@@ -200,6 +200,36 @@ fn a_stack_says_what_each_layer_sees() {
     );
 }
 
+/// The way that attention goes is said, and why where it takes longer.
+#[test]
+fn the_way_of_attention_is_said() {
+    let way = |position: &str, arguments: &[&str]| {
+        let text = shown(position, &[&["--length", "64"], arguments].concat());
+        let line = text.lines().find(|line| line.starts_with("attention")).unwrap();
+        line.trim_start_matches("attention").trim().to_owned()
+    };
+    let blocks = |why: &str| format!("in blocks of queries, since {why}");
+    for (position, arguments, expected) in [
+        ("{ kind = \"rope\" }", &[][..], "fused".to_owned()),
+        ("{ kind = \"alibi\" }", &[], "fused".to_owned()),
+        ("{ kind = \"rope\" }", &["--extend", "rerope"], "fused".to_owned()),
+        ("{ kind = \"path\" }", &[], "fused, with the reflections of keys".to_owned()),
+        ("{ kind = \"dape\" }", &[], "fused, with the network of all heads' scores".to_owned()),
+        ("[{ kind = \"alibi\" }, { kind = \"kerple\" }]", &[], blocks("several encodings add to the scores")),
+        (
+            "{ kind = \"rope\" }",
+            &["--extend", "dual_chunk"],
+            blocks("its position maps are not chosen by the distance of rows"),
+        ),
+    ] {
+        assert_eq!(way(position, arguments), expected, "{position} {arguments:?}");
+    }
+    let linear = shown("{ kind = \"rope\" }", &["--set", "model.attention=linear"]);
+    assert!(linear.contains("attention   fused, by sums over the keys"), "{linear}");
+    let json: Value = serde_json::from_str(&shown("{ kind = \"rope\" }", &["--json"])).unwrap();
+    assert_eq!(json[0]["layers"][0]["attention"], "fused");
+}
+
 fn listed(arguments: &[&str]) -> Outcome {
     Project::new().run(&[&["inspect"], arguments].concat())
 }

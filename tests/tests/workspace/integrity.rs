@@ -5,9 +5,7 @@
 use crate::common::{Project, same};
 use longwave_core::random::Stream;
 use longwave_train::checkpoint::Checkpoint;
-use serde_json::Value;
 use std::fs;
-use std::ops::Range;
 
 const RUN: &str = "runs/small-0";
 const LAST: &str = "runs/small-0/checkpoints/last.safetensors";
@@ -39,13 +37,6 @@ fn text(project: &Project, name: &str) -> String {
 /// Bytes of the header of a safetensors file.
 fn header(bytes: &[u8]) -> usize {
     8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize
-}
-
-/// Where the header names the checksums: without the name, a file is of an earlier version.
-fn name_of_checksums(bytes: &[u8]) -> Range<usize> {
-    let name = b"checksums";
-    let at = bytes[..header(bytes)].windows(name.len()).position(|part| part == name).unwrap();
-    at..at + name.len()
 }
 
 /// `LONGWAVE_FLIPS=10000` samples as many.
@@ -81,11 +72,8 @@ fn a_flipped_bit_of_a_checkpoint_is_noticed_or_changes_nothing() {
             }
         }
     }
-    // Only the name of the checksums themselves may change unnoticed: what they cover is as it was.
-    let name = name_of_checksums(&bytes);
-    println!("{flips} flips, {noticed} noticed, {} harmless: in the name of the checksums", harmless.len());
-    assert!(harmless.iter().all(|place| name.contains(place)), "{harmless:?}");
-    assert!(noticed * 20 > flips * 19, "{harmless:?}");
+    println!("{flips} flips, {noticed} noticed");
+    assert_eq!((noticed, harmless), (flips, Vec::new()));
 }
 
 #[test]
@@ -184,7 +172,7 @@ fn rows_that_were_cut_off_at_the_end_are_named_and_measured_again() {
     assert_eq!(again.code, Some(0), "{}", again.stderr);
     assert!(again.stderr.contains("has 6 of the 8 lines"), "{}", again.stderr);
     assert_eq!(project.read(RESULTS), whole);
-    // Rows that were taken out on purpose, and runs of earlier versions, have no count.
+    // Whoever takes rows out on purpose takes the count out too.
     cut(&project, RESULTS, 2);
     fs::remove_file(project.path("runs/small-0/results.lines.json")).unwrap();
     assert_eq!(project.run(&["report", RUN]).code, Some(0));
@@ -271,40 +259,4 @@ fn the_tokenizer_of_a_run_and_of_an_export_is_the_one_of_its_training() {
     }
     resume(&project);
     assert_eq!(project.run(&EVAL).code, Some(0));
-}
-
-#[test]
-fn runs_of_earlier_versions_open_as_before() {
-    let project = trained();
-    let bytes = project.read(LAST);
-    let mut described: Value = serde_json::from_slice(&bytes[8..header(&bytes)]).unwrap();
-    let mut meta: Value =
-        serde_json::from_str(described["__metadata__"]["longwave"].as_str().unwrap()).unwrap();
-    for key in ["checksums", "tokenizer"] {
-        assert!(meta.as_object_mut().unwrap().remove(key).is_some());
-    }
-    described["__metadata__"]["longwave"] = meta.to_string().into();
-    let text_of = described.to_string();
-    let mut old = (text_of.len() as u64).to_le_bytes().to_vec();
-    old.extend(text_of.as_bytes());
-    old.extend(&bytes[header(&bytes)..]);
-    fs::write(project.path(LAST), old).unwrap();
-    for name in [RESULTS, "runs/small-0/metrics.jsonl"] {
-        let lines = text(&project, name)
-            .lines()
-            .map(|line| {
-                let mut row: Value = serde_json::from_str(line).unwrap();
-                assert!(row.as_object_mut().unwrap().remove("checksum").is_some());
-                row.to_string() + "\n"
-            })
-            .collect::<String>();
-        project.write(name, &lines);
-        fs::remove_file(project.path(&name.replace("jsonl", "lines.json"))).unwrap();
-    }
-    let rows = text(&project, RESULTS);
-    assert!(resume(&project).contains("already trained") || text(&project, RESULTS) == rows);
-    let outcome = project.run(&[&EVAL[..], &["--lengths", "128"]].concat());
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    assert!(text(&project, RESULTS).starts_with(&rows), "lines of earlier versions stay");
-    assert_eq!(project.run(&["report", RUN]).code, Some(0));
 }

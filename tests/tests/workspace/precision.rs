@@ -10,7 +10,7 @@ use burn::tensor::Device;
 use longwave_experiment::Config;
 use longwave_kernels::Precision;
 use longwave_train::checkpoint::{self, Checkpoint, Meta};
-use longwave_train::{LossScale, Outcome, fresh_model, restore};
+use longwave_train::{LossScale, Outcome, TrainConfig, fresh_model, restore};
 
 #[test]
 fn losses_in_f16_are_those_of_f32_within_the_bound() {
@@ -49,7 +49,7 @@ fn with_too_large_a_scale(project: &Project, folder: &str, changes: &[String]) {
         &saved,
     )
     .unwrap();
-    let optimizer = saved.optimizer(&model, &device).unwrap();
+    let optimizer = saved.optimizer(&TrainConfig::default(), &model, &device).unwrap();
     let meta = Meta { loss_scale: Some(LossScale { factor: 2.0_f64.powi(24), steady: 9 }), ..saved.meta };
     checkpoint::save(&path, &model, Some(&optimizer), &[], &meta).unwrap();
 }
@@ -117,8 +117,7 @@ fn the_precision_is_told() {
     let validated = project.run(&["validate", "small.toml", "--set", "train.precision=bf16"]);
     assert!(validated.stdout.contains("precision = \"bf16\""), "{}", validated.stdout);
     let plain = project.run(&["validate", "small.toml", "--set", "train.precision=f32"]);
-    assert_eq!(plain.stdout, project.run(&["validate", "small.toml"]).stdout, "the key is older than no run");
-    assert!(!plain.stdout.contains("precision"));
+    assert_eq!(plain.stdout, project.run(&["validate", "small.toml"]).stdout);
 }
 
 /// The weights of a run in bf16, put in the place of those of a run in f32, give the same rows there.

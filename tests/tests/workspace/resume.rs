@@ -140,6 +140,25 @@ fn so_do_complex_maps_and_a_mixed_stack() {
 }
 
 #[test]
+fn so_does_one_that_muon_moves_through_a_stage() {
+    let changes = [
+        "train.optimizer={ kind = \"muon\", momentum = 0.9 }",
+        "model.feed_forward=swiglu",
+        "model.kv_heads=1",
+        "train.steps=3",
+        "stage=[{ length = 64, steps = 3, optimizer = \"keep\" }]",
+        "evaluate=[]",
+    ];
+    stopped_twice(&changes.map(str::to_owned));
+}
+
+#[test]
+fn so_does_one_without_norms_and_with_squared_relu() {
+    let changes = ["model.norm=dyt", "model.feed_forward=relu_squared", "evaluate=[]"];
+    stopped_twice(&changes.map(str::to_owned));
+}
+
+#[test]
 fn so_does_one_that_learns_a_task() {
     let changes = ["data={ task = { kind = \"reverse_string\" } }", "evaluate=[]"];
     stopped_twice(&changes.map(str::to_owned));

@@ -156,7 +156,7 @@ fn dropout_goes_back_too() {
 fn more_batches_than_a_few_after_one_checkpoint_end_the_run() {
     let project = Project::with_program(PROGRAM);
     let spoiled = spoiled(&project, &[2, 3, 4, 6]);
-    let changes = [spoiled.as_str(), "train.checkpoint_every=6", ROLLBACK];
+    let changes = [spoiled.as_str(), "train.checkpoint_every=6", "train.validate_every=6", ROLLBACK];
     for _ in 0..2 {
         let outcome = project.run(&with(RUN, &changes));
         assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);

@@ -11,6 +11,7 @@ use longwave_core::config::{read, set};
 use longwave_core::memory_check::{peak, shown};
 use longwave_core::{Error, Result};
 use longwave_data::Split;
+use longwave_eval::block::Checkpoints;
 use longwave_eval::protocols::{self, Protocol, WINDOWS_PER_DOCUMENT};
 use longwave_eval::{Applicable, EvaluateConfig, Evaluation, TokenLog, applicable};
 use longwave_experiment::{Config, FoundRun, Measured, TrainedRun, reading_of};
@@ -47,8 +48,9 @@ pub(crate) struct Arguments {
     /// The part of the corpus to read; `test` unless given
     #[arg(long, value_name = "train|validation|test", value_parser = parsed::<Split>)]
     split: Option<Split>,
-    /// Read the checkpoints along the training too: `all` that `train.keep_checkpoints` names, or some by their steps
-    #[arg(long, value_name = "all|N,N,..", conflicts_with = "checkpoint")]
+    /// Read the checkpoints along the training too: `all` that `train.keep_checkpoints` names, or some by their steps; `best` reads
+    /// that of the best validation in the place of the end
+    #[arg(long, value_name = "best|all|N,N,..", conflicts_with = "checkpoint")]
     checkpoints: Option<String>,
     /// Write rows, tables and page into this folder, and nothing into the run's, which may be read-only: a new folder, or that of
     /// an earlier `eval --out` of the same run
@@ -73,14 +75,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let RunOptions { run, checkpoint, json, compute } = &arguments.of;
     Run::read(run)?;
     let corpus = arguments.corpus.as_deref();
-    let found = FoundRun::find(run, *checkpoint, corpus, &mut Terminal::default())?;
+    let found = FoundRun::find(run, checkpoint.unwrap_or_default(), corpus, &mut Terminal::default())?;
     let other = corpus.filter(|_| found.other_given());
-    let evaluations = evaluations(arguments, other)?;
+    let mut evaluations = evaluations(arguments, other)?;
+    if checkpoint.is_some() {
+        evaluations.iter_mut().for_each(|evaluation| evaluation.block.checkpoints = Checkpoints::Last);
+    }
     let mut machine = compute.open()?;
     device_check::before_reading(&mut machine)?;
-    if let Some(note) = found.note() {
-        tracing::warn!("{note}");
-    }
     if let Some(other) = other {
         status(&format!("text      {other}, which the run was not trained on: its rows are of other text"));
     }
@@ -181,7 +183,7 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
     write_out_all(&mut block, &config.run)?;
     let block: EvaluateConfig = read(&block, "eval")?;
     let evaluation = Evaluation::new(&block, "eval", config.run.train.length)?;
-    evaluation.steps(&config.run.kept_steps())?;
+    config.check_steps(&evaluation)?;
     warn(config.warnings.iter().chain(&evaluation.warnings));
     Ok(vec![evaluation])
 }

@@ -78,7 +78,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let extend = one_extension(arguments.extend.as_deref())?;
     let RunOptions { run, checkpoint, json, compute } = &arguments.of;
     let machine = compute.open()?;
-    let trained = Trained::open(run, *checkpoint, &machine.device)?;
+    let checkpoint = checkpoint.unwrap_or_default();
+    let trained = Trained::open(run, checkpoint, &machine.device)?;
     let Trained { config, resolved, model, meta, tokenizer } = &trained;
     let separator = config.data.separator.as_deref();
     let prompt = Prompt::new(&arguments.prompt, tokenizer, separator, &config.data.bos)?;

@@ -145,9 +145,6 @@ fn sample(folder: &Path, checkpoint: CheckpointId, resolved: &Resolved, length: 
     memory_check::check(length, Size::reading_bytes(resolved, length, 1), available())?;
     let mut terminal = Terminal::default();
     let found = FoundRun::find(folder, checkpoint, None, &mut terminal)?;
-    if let Some(note) = found.note() {
-        tracing::warn!("{note}");
-    }
     let most = (TOKENS / length).clamp(1, WINDOWS);
     found.sample(Split::Valid, length, most, &mut terminal)
 }

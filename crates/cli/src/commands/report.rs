@@ -1,7 +1,7 @@
 //! `longwave report`: tables, plots and the page of a run, of a study, or of a folder of runs.
 
 use crate::options::{one_value, parsed};
-use crate::output::lines;
+use crate::output::{lines, status};
 use crate::study_runner::report_again;
 use crate::tables::{print, write_figures, write_report};
 use clap::Args;
@@ -66,9 +66,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         return arguments.format.map_or(Ok(()), |format| lines(&report.tables(format)));
     }
-    check_old_study(&arguments.folder)?;
+    check_has_plan(&arguments.folder)?;
     let report = Report::read(&arguments.folder, against.as_ref())?;
     let out = arguments.out.as_ref().unwrap_or(&arguments.folder);
+    if let Some(note) = report.earlier_steps() {
+        status(&note);
+    }
     write_report(&report, out)?;
     if let Some(figure) = figure {
         write_figures(&report, out, &figure)?;
@@ -117,12 +120,12 @@ fn check_out(out: &Path, reported: &Path) -> Result<()> {
     Err(Error::usage(format!("`--out {}` {holds}", out.display())).hint("choose another folder with `--out`"))
 }
 
-/// A study of an older version keeps no plan to be reported from, and the report of a folder would replace its table.
-fn check_old_study(folder: &Path) -> Result<()> {
+/// A study without its plan cannot be reported from, and the report of a folder would replace its table.
+fn check_has_plan(folder: &Path) -> Result<()> {
     if !folder.join("plan.json").is_file() {
         return Ok(());
     }
-    let text = format!("`{}` is a study of an older version, which cannot be reported again", folder.display());
+    let text = format!("`{}` is a study that has lost its `plan.toml`, and cannot be reported again", folder.display());
     Err(Error::usage(text).hint("`longwave study FILE --collect` writes its tables, claims and page"))
 }
 

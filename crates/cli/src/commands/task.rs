@@ -9,7 +9,7 @@ use crate::terminal::Terminal;
 use clap::Args;
 use longwave_core::Result;
 use longwave_core::error::Kind;
-use longwave_experiment::{Machine, run as experiment};
+use longwave_experiment::{Experiment, Machine};
 use longwave_kernels::DeviceChoice;
 use longwave_study::execute::BUSY;
 use longwave_study::{Failure, Store, StudyTask, Work};
@@ -79,7 +79,13 @@ fn work(task: &StudyTask, device: DeviceChoice, store: &Store) -> Result<()> {
     let mut machine = Machine::open_on_main_thread(device, Some(task.threads))?;
     device_check::before_training(&mut machine)?;
     let config = task.job.config.clone();
-    let rows = experiment(config, &store.run(&task.job.key), true, &machine, &mut Terminal::default())?;
+    let mut terminal = Terminal::default();
+    let mut experiment = Experiment::open(config, &store.run(&task.job.key), true, &machine, &mut terminal)?;
+    // It may have been removed since the study was planned.
+    if let Some(from) = task.from.as_ref().map(|key| store.run(key)).filter(|from| from.is_dir()) {
+        experiment = experiment.going_on_from(&from)?;
+    }
+    let rows = experiment.complete(&mut terminal)?;
     store.finish(&task.job, &rows)?;
     store.forget_failure(&task.job)
 }

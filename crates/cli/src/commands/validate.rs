@@ -1,9 +1,9 @@
 //! `longwave validate`: checks a config without running it.
 
-use crate::configs::{load_config, warn};
+use crate::configs::load_config;
 use crate::options::ConfigArgument;
 use crate::output::lines;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, describe_notes};
 use clap::Args;
 use longwave_core::Result;
 use longwave_experiment::check;
@@ -18,10 +18,10 @@ pub(crate) struct Arguments {
     set: Vec<String>,
 }
 
-/// Runs the command: prints the config with every default written out.
+/// Runs the command: says how the texts were read, and prints the config with every default written out.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let config = load_config(arguments.config.required()?, &arguments.set)?;
-    warn(&check(&config, &mut Terminal::default())?);
+    describe_notes(&check(&config, &mut Terminal::default())?);
     let text = toml::to_string(&config.to_table()?).map_err(|error| {
         longwave_core::Error::failed(format!("the config cannot be written as TOML: {error}"))
     })?;

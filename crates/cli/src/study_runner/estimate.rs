@@ -6,7 +6,7 @@ use crate::terminal::Terminal;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
 use longwave_eval::{Plan as Windows, ResolvedEvaluate};
-use longwave_experiment::{Machine, open_data};
+use longwave_experiment::{Config, Machine, check_validation, open_data};
 use longwave_report::grid::{Grid, Header};
 use longwave_study::cost::{Corpora, Cost};
 use longwave_study::{Planned, Work};
@@ -50,6 +50,10 @@ impl Corpora for Opened {
         let windows = block.windows(length, &block.text(length, &source)?)?;
         self.windows.push((data.clone(), block.clone(), length, windows.clone()));
         Ok(windows)
+    }
+
+    fn check_validation(&mut self, config: &Config) -> Result<()> {
+        check_validation(&config.run, self.find(&config.run.data)?, &config.evaluations()?)
     }
 }
 
@@ -105,12 +109,22 @@ impl StudyRunner<'_> {
         ))
     }
 
-    /// The cost of every run, of `left` without what is done: what is trained is only to be read.
+    /// The cost of every run, of `left` without what is done: what is trained is only to be read, and what a stored run shares is not
+    /// trained again.
     pub(super) fn costs_left(&self, whole: &[Option<Cost>], left: &[usize]) -> Vec<Option<Cost>> {
         let mut costs = whole.to_vec();
         for index in self.trained(left) {
             costs[index] =
                 costs[index].map(|cost| Cost { training_tokens: 0.0, training_flops: 0.0, ..cost });
+        }
+        for run in left {
+            let Planned { job: Ok(job), from: Some(source), .. } = &self.plan.runs[*run] else { continue };
+            let done = job.config.run.tokens_after(source.step) as f64;
+            costs[*run] = costs[*run].map(|cost| Cost {
+                training_tokens: cost.training_tokens - done,
+                training_flops: cost.training_flops * (1.0 - done / cost.training_tokens),
+                ..cost
+            });
         }
         costs
     }
@@ -136,8 +150,10 @@ impl StudyRunner<'_> {
             };
             let tokens = cost.map_or("-".to_owned(), |cost| million(cost.training_tokens));
             let flops = cost.map_or("-".to_owned(), |cost| format!("{:.2e}", cost.flops()));
-            let why = run.job.as_ref().err().map_or(String::new(), |error| format!(": {}", error.message()));
-            [key.to_owned(), state.to_owned(), tokens, flops, run.title() + &why]
+            let from = run.from.as_ref().map(|it| format!(": goes on from step {} of {}", it.step, it.key));
+            let why = run.job.as_ref().err().map(|error| format!(": {}", error.message()));
+            let title = [Some(run.title()), from, why].into_iter().flatten().collect::<String>();
+            [key.to_owned(), state.to_owned(), tokens, flops, title]
         };
         let names = [
             Header::words("key").at_least(16),

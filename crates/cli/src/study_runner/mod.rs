@@ -133,7 +133,7 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     let measures = options.dry_run || options.budget.is_some() && !options.collect;
     let machine = if measures { Some(speed::machine(study, threads)?) } else { None };
     let mut corpora = Opened::default();
-    let plan = Plan::new(study, kind, &mut |config| corpora.open(config));
+    let mut plan = Plan::new(study, kind, &mut |config| corpora.open(config));
     warn(plan.jobs().flat_map(|(_, job)| &job.config.warnings));
     plan.check()?;
     for one in plan.left_out().into_iter().take(MOST_LEFT_OUT) {
@@ -156,6 +156,7 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     let folder = options.out.clone().unwrap_or_else(|| studies(store.folder()).join(&study.name));
     if !options.collect {
         check_texts(&plan, &unfinished(&plan, &store), &mut corpora)?;
+        plan.find_sources(&store)?;
     }
     let runner =
         StudyRunner { study, options, plan, store, folder, corpora: RefCell::new(corpora), kind, threads };
@@ -191,6 +192,9 @@ impl StudyRunner<'_> {
             count(Work::Failed),
             count(Work::Open),
         ));
+        if let Some(going_on) = self.plan.going_on() {
+            status(&format!("stored    {going_on}"));
+        }
     }
 
     /// Keeps which runs the study needs, so that nobody prunes them.

@@ -129,8 +129,7 @@ pub fn unknown_key(key: &str, field: &str, allowed: &[&str]) -> Error {
     }
 }
 
-/// Whether a key has its default. A key that came later is left out of resolved configs there, so that the hashes
-/// of runs that are older than the key stay what they were.
+/// Whether a value is its type's default, which files leave out.
 pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -41,11 +41,9 @@ fn parts(folder: &Path) -> impl Iterator<Item = DirEntry> {
 }
 
 /// The name of the file that a half-written one, such as `.config.toml.1234.part`, was to become; `None` for all else.
-/// Pictures of earlier versions end with their own ending after that.
 pub(super) fn name_of(entry: &DirEntry) -> Option<String> {
     let name = entry.file_name();
     let name = name.to_str()?;
-    let name = name.strip_suffix(".png").unwrap_or(name);
     let (name, process) = name.strip_prefix('.')?.strip_suffix(".part")?.rsplit_once('.')?;
     let is_number = !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
     (is_number && entry.file_type().is_ok_and(|kind| kind.is_file())).then(|| name.to_owned())
@@ -80,7 +78,7 @@ mod tests {
     fn a_file_that_is_written_again_leaves_nothing_of_earlier_tries() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        for name in [".a.txt.1.part", ".a.png.2.part.png", ".b.txt.1.part"] {
+        for name in [".a.txt.1.part", ".a.png.2.part", ".b.txt.1.part"] {
             fs::write(folder.join(name), "half").unwrap();
         }
         for name in ["a.txt", "a.png"] {

@@ -9,6 +9,8 @@ use crate::documents::Documents;
 use crate::examined::{Examined, empty};
 use crate::notes::{self, Note};
 use crate::noticed::Noticed;
+use crate::overlap::Comparison;
+use crate::overlap_notes;
 use crate::progress::{Progress, Stage};
 use crate::record::Record;
 use crate::split::Split;
@@ -153,8 +155,12 @@ impl Dataset {
         let other = Self::open_with(&config, Some((tokenizer, hash)), &mut |_| ())?;
         let split = if whole { Split::Train } else { split };
         let text_hash = other.text_hash(split).map(str::to_owned);
+        let Content { noticed, splits, .. } = &other.content;
+        // Nothing was trained on its other splits.
+        let repeats = overlap_notes::of_other(&noticed.overlap, splits, split);
         let tokens = other.tokens(split).clone();
-        Ok(OtherText { tokens, content_hash: other.key, text_hash, notes: other.notes })
+        let notes = other.notes.into_iter().chain(repeats).collect();
+        Ok(OtherText { tokens, content_hash: other.key, text_hash, notes })
     }
 
     /// Opens a corpus with a tokenizer and the hash of its file, or with one trained on it.
@@ -267,7 +273,7 @@ impl Dataset {
     /// What a run's folder keeps of the text; `None` of a task.
     pub fn record(&self) -> Option<Record> {
         let is_text = self.task().is_none() && self.missing.is_none();
-        is_text.then(|| Record::new(&self.config.corpus, &self.place, &self.key, &self.text))
+        is_text.then(|| Record::new(&self.config.corpus, &self.place, &self.key, &self.text, &self.notes()))
     }
 
     /// Fails where the text of a run was not found.
@@ -278,9 +284,10 @@ impl Dataset {
         self.missing.clone().map_or(Ok(()), Err)
     }
 
-    /// How the text was read: what makes the splits, and what was left out. Nothing of a task.
-    pub fn notes(&self) -> &[Note] {
-        &self.notes
+    /// How the text was read: what makes the splits, what was left out, and what is there twice. Nothing of a task.
+    pub fn notes(&self) -> Vec<Note> {
+        let Content { noticed, splits, .. } = &self.content;
+        [self.notes.clone(), overlap_notes::of(&noticed.overlap, splits)].concat()
     }
 
     /// Whether the tokens were found in the cache.
@@ -318,9 +325,13 @@ fn fill(
         }
         (None, _) => Tokenizer::bytes(),
     };
-    let ([train, ..], noticed) = build::build(folder, &documents, &rule, &tokenizer, &mut |done| {
-        progress(Progress { stage: Stage::Tokenizing, done, total });
+    let comparison = Comparison::new(&documents, &rule, &mut |done| {
+        progress(Progress { stage: Stage::Comparing, done, total });
     })?;
+    let ([train, ..], noticed) =
+        build::build(folder, &documents, &rule, &tokenizer, comparison, &mut |done| {
+            progress(Progress { stage: Stage::Tokenizing, done, total });
+        })?;
     match &noticed.first_bad {
         Some(first) if train == 0 => return Err(empty(config).context(first)),
         None if train == 0 => return Err(empty(config)),

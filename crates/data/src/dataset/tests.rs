@@ -121,7 +121,7 @@ fn a_second_run_builds_nothing() {
     let first = Dataset::open(&config, &mut |progress| stages.push(progress.stage)).unwrap();
     assert!(!first.cached());
     stages.dedup();
-    assert_eq!(stages, [Stage::Hashing, Stage::TrainingTokenizer, Stage::Tokenizing]);
+    assert_eq!(stages, [Stage::Hashing, Stage::TrainingTokenizer, Stage::Comparing, Stage::Tokenizing]);
     let index = place.entry().join("index.json");
     let written = fs::metadata(&index).unwrap().modified().unwrap();
 

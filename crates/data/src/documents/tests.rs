@@ -9,7 +9,7 @@ fn read(config: &DataConfig, rule: &SplitRule) -> Result<Read> {
     let corpus = corpus::find(config, "data.corpus")?;
     let documents = Documents { corpus: &corpus, config };
     let (mut found, mut text, mut pieces, mut bytes_read) = (Vec::new(), Vec::new(), 0, 0);
-    let noticed = documents.visit(rule, None, &mut |event| {
+    let noticed = documents.visit(rule, &Split::ALL, &mut |event| {
         match event {
             Event::Piece { start, bytes, .. } => {
                 assert_eq!(start as usize, text.len());

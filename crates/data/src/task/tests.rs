@@ -275,7 +275,7 @@ fn keys_without_meaning_and_values_out_of_range_are_rejected() {
 
 #[test]
 fn sequences_never_change() {
-    // Runs of earlier versions resume, and rows of earlier versions compare, only as long as these stand.
+    // Runs that are stored resume, and rows that are stored compare, only as long as these stand.
     let copy = TaskConfig::new(TaskKind::Copy);
     let batch = copy.batch(0, 0, 1, 12).unwrap();
     let text: String = batch.inputs.iter().map(|&id| char::from(id as u8)).collect();

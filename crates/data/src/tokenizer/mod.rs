@@ -58,8 +58,7 @@ impl Tokenizer {
         })
     }
 
-    /// Reads the `tokenizer.json` of a run's folder, whose SHA-256 is known since the run was trained, except in runs of
-    /// earlier versions.
+    /// Reads the `tokenizer.json` of a run's folder, whose SHA-256 is known since the run was trained.
     ///
     /// # Errors
     /// As [`load`](Self::load), or the file has changed.

@@ -11,6 +11,8 @@ pub enum Checkpoints {
     /// The end of training.
     #[default]
     Last,
+    /// The best validation of the last stage, in the place of the end of training.
+    Best,
     /// The steps that `train.keep_checkpoints` names, and the end of training.
     All,
     /// These steps, counted through all stages, and the end of training.
@@ -30,7 +32,7 @@ impl Checkpoints {
     pub fn steps(&self, kept: &[u64], section: &str) -> Result<Vec<u64>> {
         let key = format!("{section}.checkpoints");
         match self {
-            Self::Last => Ok(Vec::new()),
+            Self::Last | Self::Best => Ok(Vec::new()),
             Self::All if kept.is_empty() => {
                 Err(Error::value(&key, "\"all\"", "the run keeps no checkpoint but its last").hint(
                     "train with `keep_checkpoints = 100` in `[train]`: every 100 steps, or a list of steps",
@@ -54,6 +56,7 @@ impl Serialize for Checkpoints {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         match self {
             Self::Last => serializer.serialize_str("last"),
+            Self::Best => serializer.serialize_str("best"),
             Self::All => serializer.serialize_str("all"),
             Self::Steps(steps) => steps.serialize(serializer),
         }
@@ -63,7 +66,7 @@ impl Serialize for Checkpoints {
 impl<'de> Deserialize<'de> for Checkpoints {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "\"last\", \"all\" or a list of steps")]
+        #[serde(untagged, expecting = "\"last\", \"best\", \"all\" or a list of steps")]
         enum Raw {
             Word(String),
             Step(u64),
@@ -71,10 +74,11 @@ impl<'de> Deserialize<'de> for Checkpoints {
         }
         let wrong = |found: &str| {
             let found = serde::de::Unexpected::Str(found);
-            Err(serde::de::Error::invalid_value(found, &"\"last\", \"all\" or a list of steps"))
+            Err(serde::de::Error::invalid_value(found, &"\"last\", \"best\", \"all\" or a list of steps"))
         };
         match Raw::deserialize(deserializer)? {
             Raw::Word(word) if word == "last" => Ok(Self::Last),
+            Raw::Word(word) if word == "best" => Ok(Self::Best),
             Raw::Word(word) if word == "all" => Ok(Self::All),
             Raw::Word(word) => wrong(&word),
             Raw::Step(step) => Ok(Self::Steps(vec![step])),
@@ -94,7 +98,7 @@ impl JsonSchema for Checkpoints {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let step = serde_json::json!({ "type": "integer", "minimum": 1 });
-        json_schema!({ "description": "Which checkpoints of a run are read.", "anyOf": [{ "enum": ["last", "all"] }, step, { "type": "array", "items": step }] })
+        json_schema!({ "description": "Which checkpoints of a run are read.", "anyOf": [{ "enum": ["last", "best", "all"] }, step, { "type": "array", "items": step }] })
     }
 }
 
@@ -110,9 +114,10 @@ mod tests {
     fn words_steps_and_lists_are_read() {
         assert_eq!(read("\"last\"").unwrap(), Checkpoints::default());
         assert_eq!(read("\"all\"").unwrap(), Checkpoints::All);
+        assert_eq!(read("\"best\"").unwrap(), Checkpoints::Best);
         assert_eq!(read("[200, 100, 200]").unwrap(), Checkpoints::Steps(vec![100, 200]));
         assert_eq!(read("100").unwrap(), Checkpoints::Steps(vec![100]));
-        assert!(read("\"every\"").unwrap_err().contains("\"last\", \"all\" or a list of steps"));
+        assert!(read("\"every\"").unwrap_err().contains("\"last\", \"best\", \"all\" or a list of steps"));
     }
 
     #[test]

@@ -52,8 +52,8 @@ pub struct EvaluateConfig {
     /// The part of the corpus to read. Default: `test`.
     #[serde(default)]
     pub split: Split,
-    /// The checkpoints to read: `"last"`, the end of training; `"all"`, also the steps that `train.keep_checkpoints` names;
-    /// or a list of such steps. Default: `"last"`.
+    /// The checkpoints to read: `"last"`, the end of training; `"best"`, the step of the best validation in its place; `"all"`, the end
+    /// and the steps that `train.keep_checkpoints` names; or a list of such steps beside the end. Default: `"last"`.
     #[serde(default, skip_serializing_if = "Checkpoints::is_last")]
     pub checkpoints: Checkpoints,
     /// The keys of the protocol that are given, see [`crate::protocols`].

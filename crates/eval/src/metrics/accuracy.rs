@@ -39,7 +39,7 @@ impl Measure for Accuracy {
     }
 
     fn held_by(&self) -> &'static str {
-        "every row has it but those of earlier programs"
+        "every row has it"
     }
 
     fn token_sum(&self) -> Option<TokenSum> {

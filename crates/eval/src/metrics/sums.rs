@@ -140,7 +140,7 @@ impl<'de> Deserialize<'de> for DocumentSums {
                     } else if name == "blocks" {
                         blocks = map.next_value()?;
                     } else {
-                        // A field that is no list of numbers is one of a later program.
+                        // A field that is no list of numbers is another program's.
                         let value: serde_json::Value = map.next_value()?;
                         if let Ok(numbers) = serde_json::from_value::<Vec<Option<serde_json::Number>>>(value)
                         {

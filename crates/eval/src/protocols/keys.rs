@@ -112,13 +112,13 @@ impl Keys {
         self.get(WINDOWS_PER_DOCUMENT.name)
     }
 
-    /// The length of the windows whose tokens every length scores; `None` in rows of earlier programs, each of whose
+    /// The length of the windows whose tokens every length scores; `None` in rows of other programs, each of whose
     /// lengths has windows of its own.
     pub fn max_length(&self) -> Option<usize> {
         self.get(MAX_LENGTH.name)
     }
 
-    /// Whose tokens are scored, as a part of a sentence; nothing in rows of earlier programs.
+    /// Whose tokens are scored, as a part of a sentence; nothing in rows of other programs.
     pub(super) fn over_max_length(&self) -> String {
         self.max_length()
             .map(|length| format!(", over the tokens of windows of {length}"))

@@ -110,7 +110,7 @@ impl Rules for RepeatedText {
                  tokens on)",
                 reach(keys)
             ),
-            // Rows of earlier programs, which scored whole passages.
+            // Rows of other programs, which scored whole passages.
             None => format!("the last copy of passages of {passage} tokens, repeated to the length"),
         }
     }

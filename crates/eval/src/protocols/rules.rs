@@ -97,7 +97,7 @@ pub trait Rules: Sync {
         ))
     }
 
-    /// The keys that each of its rows has, those of earlier programs too.
+    /// The keys that each of its rows has, those of other programs too.
     fn keys_of_rows(&self) -> &'static [Key] {
         &[]
     }

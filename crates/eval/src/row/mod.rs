@@ -7,7 +7,7 @@
 //! meaning raises it, and a reader refuses a line of a newer version than its own rather than
 //! misread it. Older versions stay readable.
 //!
-//! A line ends with the field `checksum`, see [`longwave_core::sealed_line`]; lines of earlier programs have none.
+//! A line ends with the field `checksum`, see [`longwave_core::sealed_line`]; lines of other programs have none.
 //!
 //! # The file
 //! A row's identity is everything but its measured values, what it was chosen among, and the machine it was
@@ -90,11 +90,11 @@ pub struct ResultRow {
     /// Protocol, split and lengths.
     #[serde(flatten)]
     pub settings: Settings,
-    /// The corpus that was read, as written, or the task; absent from rows of earlier programs.
+    /// The corpus that was read, as written, or the task; absent from rows of other programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<String>,
     /// SHA-256 of the text of the split, wherever it lay and however it was tokenized; absent of a task, and from rows of
-    /// earlier programs.
+    /// other programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_hash: Option<String>,
     /// Scored tokens.
@@ -119,7 +119,7 @@ pub struct ResultRow {
     /// The loss by position, under the protocol `by_position`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positions: Option<Vec<PositionRow>>,
-    /// What paired differences need; absent from rows of earlier programs, and of more than
+    /// What paired differences need; absent from rows of other programs, and of more than
     /// [`DocumentSums::MOST`] documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_document: Option<DocumentSums>,
@@ -300,7 +300,7 @@ impl ResultRow {
     }
 
     /// Whether both rows say that they read the same part of the same text: by its content where both hold a hash of
-    /// it, and by its name where they are of earlier programs. A row that does not even name its text may have read any.
+    /// it, and by its name where they are of other programs. A row that does not even name its text may have read any.
     pub fn same_text(&self, other: &Self) -> bool {
         let (a, b) = (&self.settings, &other.settings);
         if a.split != b.split {

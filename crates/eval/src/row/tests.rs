@@ -30,7 +30,7 @@ fn measuring_again_replaces_and_the_rest_stays() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("results.jsonl");
     write_rows(&path, &[row("direct", 128, 2.0), row("yarn", 128, 2.0)]).unwrap();
-    // A field of some later program is kept, byte for byte.
+    // A field of another program is kept, byte for byte.
     let later = |line: &str| {
         let fields = &line[..line.rfind(",\"checksum\"").unwrap()];
         longwave_core::sealed_line::seal(&format!("{fields},\"new\": 1}}")) + "\n"

@@ -33,10 +33,8 @@ pub enum SearchMetric {
 #[serde(deny_unknown_fields, default)]
 pub struct SearchConfig {
     /// Which factors are tried.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub method: Method,
     /// The loss that decides.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub metric: SearchMetric,
     /// Length the factors are searched for; the longest of the block unless given.
     #[serde(skip_serializing_if = "Option::is_none")]

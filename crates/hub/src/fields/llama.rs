@@ -36,7 +36,12 @@ impl Fields {
         let own = if architecture == Architecture::Qwen3 { 128 } else { (width / heads).max(1) };
         let head_dim = self.size_or("head_dim", Some(own))?;
         let gated = architecture != Architecture::Arcee;
-        self.only("hidden_act", &json!(if gated { "silu" } else { "gelu" }), gated)?;
+        let feed_forward = if gated {
+            self.only("hidden_act", &json!("silu"), true)?;
+            "swiglu"
+        } else {
+            self.arcee_activation()?
+        };
         for key in ["attention_bias", "mlp_bias", "rope_interleaved"] {
             self.only(key, &json!(false), true)?;
         }
@@ -51,7 +56,7 @@ impl Fields {
         let mut model = table(&json!({
             "layers": layers, "width": width, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim,
             "feed_forward_width": inner, "norm": "rms_norm", "norm_eps": eps, "tied": tied,
-            "feed_forward": if gated { "swiglu" } else { "gelu" },
+            "feed_forward": feed_forward,
         }))?;
         if architecture == Architecture::Qwen2 {
             model.insert("qkv_bias".to_owned(), true.into());
@@ -61,6 +66,16 @@ impl Fields {
             model.insert("qk_norm_eps".to_owned(), eps.into());
         }
         self.described(architecture, model, "max_position_embeddings", &position(&stack, base))
+    }
+
+    /// The activation of an Arcee, whose published models have the default.
+    fn arcee_activation(&mut self) -> Result<&'static str> {
+        match self.take("hidden_act") {
+            None => Ok("relu_squared"),
+            Some(act) if act == "relu2" => Ok("relu_squared"),
+            Some(act) if act == "gelu" => Ok("gelu"),
+            Some(act) => Err(only_that("hidden_act", &act, &json!("relu2"))),
+        }
     }
 
     /// What every layer reads.

@@ -1,8 +1,9 @@
 //! `config.json` of a model of ours.
 
 use crate::architecture::Architecture;
-use longwave_model::config::Resolved;
-use longwave_position::{EncodingConfig, PositionConfig};
+use longwave_model::config::{FeedForwardKind, Resolved};
+use longwave_position::PositionConfig;
+use longwave_position::encodings::{learned, rope};
 use serde_json::{Map, Value, json};
 
 /// The fields of a model.
@@ -21,8 +22,11 @@ pub(super) fn write(
         "bos_token_id": null,
         "eos_token_id": null,
     });
-    let more = match (architecture, position.only()) {
-        (Architecture::Gpt2, Some(EncodingConfig::Learned(config))) => json!({
+    let only = position.only();
+    let rope = only.and_then(|only| only.get::<rope::Config>());
+    let learned = only.and_then(|only| only.get::<learned::Config>());
+    let more = match (architecture, rope, learned) {
+        (Architecture::Gpt2, _, Some(config)) => json!({
             "n_positions": config.table_size.unwrap_or(d.train_length),
             "n_embd": d.width,
             "n_layer": d.layers,
@@ -31,7 +35,7 @@ pub(super) fn write(
             "activation_function": "gelu",
             "layer_norm_epsilon": model.norm_eps,
         }),
-        (Architecture::GptNeoX, Some(EncodingConfig::Rope(config))) => {
+        (Architecture::GptNeoX, Some(config), _) => {
             let share = share(config.fraction, d.head_dim);
             json!({
                 "hidden_size": d.width,
@@ -52,7 +56,8 @@ pub(super) fn write(
         }
         (
             Architecture::Llama | Architecture::Qwen2 | Architecture::Qwen3 | Architecture::Arcee,
-            Some(EncodingConfig::Rope(config)),
+            Some(config),
+            _,
         ) => {
             let mut fields = json!({
                 "hidden_size": d.width,
@@ -61,7 +66,11 @@ pub(super) fn write(
                 "num_attention_heads": d.heads,
                 "num_key_value_heads": d.kv_heads,
                 "head_dim": d.head_dim,
-                "hidden_act": if architecture == Architecture::Arcee { "gelu" } else { "silu" },
+                "hidden_act": match model.feed_forward {
+                    FeedForwardKind::Gelu => "gelu",
+                    FeedForwardKind::ReluSquared => "relu2",
+                    _ => "silu",
+                },
                 "rms_norm_eps": model.norm_eps,
                 "max_position_embeddings": d.train_length,
                 "rope_theta": config.base,

@@ -11,6 +11,7 @@ mod text;
 use crate::attention::Attention;
 use crate::catalog::{self, EncodingInfo, HookPoint};
 use longwave_core::{Error, Result};
+use longwave_model::attention::route_in_words;
 use longwave_position::frequency::Frequencies;
 use longwave_position::layout::TextLayout;
 use longwave_position::parameter;
@@ -130,6 +131,8 @@ pub struct Layer {
     pub sinks: usize,
     /// Whether queries are scaled by the logarithm of the number of keys that they see.
     pub log_n: bool,
+    /// How its attention is computed, and why where that takes longer than a fused kernel.
+    pub attention: String,
 }
 
 /// Frequencies.
@@ -265,7 +268,7 @@ fn picture(
             .iter()
             .find(|entry| entry.kind == extend.kind())
             .map_or("", |entry| entry.formula),
-        layers: layers(read, indices[1]),
+        layers: layers(read, indices[1], lengths.length, dimensions.width),
         alike: alike(read),
         spectrum: encodings[0]
             .frequencies()
@@ -302,7 +305,8 @@ fn past(facts: &EncodingInfo, trained: &Encoding, train_length: usize) -> String
 }
 
 /// The layers that read an encoding.
-fn layers(read: &Reading, encoding: usize) -> Vec<Layer> {
+fn layers(read: &Reading, encoding: usize, length: usize, width: usize) -> Vec<Layer> {
+    let positions = Positions::range(0..length);
     let layers = read.layers().iter().enumerate();
     layers
         .filter(|(_, layer)| layer.encodings.iter().any(|place| place.encoding == encoding))
@@ -311,6 +315,7 @@ fn layers(read: &Reading, encoding: usize) -> Vec<Layer> {
             window: layer.mask.window,
             sinks: layer.mask.sinks,
             log_n: layer.log_n != LogN::Off,
+            attention: route_in_words(read, index, &positions, width),
         })
         .collect()
 }

@@ -60,8 +60,12 @@ impl Picture {
         if self.extend.kind() != "direct" {
             text += &formula("read as", self.extend_formula);
         }
-        if !self.alike {
-            text.extend(self.layers.iter().map(layer));
+        let same = self.layers.windows(2).all(|pair| pair[0].attention == pair[1].attention);
+        if let Some(first) = self.layers.first().filter(|_| same) {
+            let _ = writeln!(text, "{:<10}  {}", "attention", first.attention);
+        }
+        if !self.alike || !same {
+            text.extend(self.layers.iter().map(|one| layer(one, !same)));
         }
         if self.spectrum.is_none() {
             text.push_str("it is not made of frequencies\n");
@@ -77,12 +81,13 @@ fn formula(name: &str, formula: &str) -> String {
 }
 
 /// What a layer sees, as a line.
-fn layer(layer: &Layer) -> String {
+fn layer(layer: &Layer, with_attention: bool) -> String {
     let window =
         layer.window.map_or("every earlier key".to_owned(), |window| format!("a window of {window}"));
     let sinks = if layer.sinks > 0 { format!(" and the first {}", layer.sinks) } else { String::new() };
     let log_n = if layer.log_n { ", queries scaled by log n" } else { "" };
-    format!("layer {} sees {window}{sinks}{log_n}\n", layer.index)
+    let attention = if with_attention { format!("; attention {}", layer.attention) } else { String::new() };
+    format!("layer {} sees {window}{sinks}{log_n}{attention}\n", layer.index)
 }
 
 /// The bands as a table.

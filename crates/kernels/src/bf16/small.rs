@@ -3,7 +3,7 @@
 //! Attention multiplies blocks of 32 rows. Both factors are laid out as pairs of neighbours along the inner dimension, a part
 //! of it at a time, for the processor's dot products of bf16. What is laid out fits into the second cache, and sums of up to 24
 //! registers stay in registers over [`INNER`] numbers. Keys and values are laid out once more for each block: to keep them laid
-//! out gained nothing (LOG.md).
+//! out gained nothing (experiments/log.md).
 
 use super::dot::{Arithmetic, arithmetic};
 use super::number::round;

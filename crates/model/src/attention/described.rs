@@ -2,8 +2,7 @@
 
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{self as kernels, Bias, CountedVectors, Precision, RelativeVectors};
-use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Relative, Rows};
-use longwave_position::reading::Temperature;
+use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Relative, ScoreForm};
 use longwave_position::{Positions, Reading};
 
 /// The position maps of q and k.
@@ -29,22 +28,13 @@ impl Pairs {
     }
 }
 
-/// Whether the layer masks by index and describes what it adds.
-pub(super) fn is_described(reading: &Reading, rows: Rows<'_>) -> bool {
-    let layer = reading.layer(rows.layer);
-    let of_heads = matches!(layer.temperature, Temperature::Heads(_)) || layer.head_scale.is_some();
-    !reading.needs_scores(rows.layer, rows.positions)
-        && layer.mask.by_index(rows.positions).is_some()
-        // Described vectors are read at one temperature for all heads.
-        && !(of_heads && reading.layer_capabilities(rows.layer).adds_vectors)
-}
-
-/// The options of fused attention, with the described bias and vectors.
+/// The options of fused attention, with the described bias and the vectors of a form.
 pub(super) fn described(
     scale: f64,
     block: QueryBlock<'_>,
     reading: &Reading,
     device: &Device,
+    form: &ScoreForm,
 ) -> kernels::Attention {
     let options = options(reading, scale, block, device);
     let layer = block.rows.layer;
@@ -54,9 +44,11 @@ pub(super) fn described(
         Some(factors) => multiplied(bias, factors),
         None => bias,
     };
-    let (relative, counted, factor) = match reading.relative(block) {
-        Some(Relative { vectors, counted, factor }) => (vectors, counted, factor),
-        None => (RelativeVectors::default(), None, 1.0),
+    let (relative, counted, factor) = match form {
+        ScoreForm::Vectors(Relative { vectors, counted, factor }) => {
+            (vectors.clone(), counted.clone(), *factor)
+        }
+        _ => (RelativeVectors::default(), None, 1.0),
     };
     let scale = options.scale * factor;
     let counted = counted.map(|counted| tempered(counted, scale, temperature));

@@ -2,9 +2,7 @@
 //!
 //! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors, vectors by distance) goes to
 //! the fused kernels for all queries at once, and so do two pairs of position maps chosen by distance. What
-//! needs the scores themselves is read one block of queries at a time, in [`blocks`], but for a network of scores and for keys
-//! that are reflected, where nothing else joins. Linear attention has no
-//! scores: [`mod@linear`]. Stick-breaking attention takes the place of the softmax in blocks: [`stick_breaking`].
+//! needs the scores themselves is read one block of queries at a time, in [`blocks`]. [`route`] chooses the way of a layer.
 //! The fused kernels write no probabilities down; [`watched`] shows those of a model, for measurements.
 
 pub mod blocks;
@@ -13,24 +11,29 @@ pub mod linear;
 mod pairs;
 mod reflected;
 mod rotations;
+mod route;
 mod sink;
 pub mod stick_breaking;
 pub mod watched;
 
 pub use rotations::Rotations;
+pub use route::route_in_words;
 
 use crate::complex_weights::{Groups, WeightKind};
 use crate::config::{QkNorm, Resolved};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use described::{Pairs, described, is_described};
+use described::{Pairs, described};
 use longwave_kernels::{
     self as kernels, Heads, Precision, RelativeVectors, packed_attention, repeat_heads, rms_norm,
     split_rotate, unit_norm,
 };
-use longwave_position::encoding::{HeadUse, LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows};
+use longwave_position::encoding::{
+    HeadUse, LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows, ScoreForm,
+};
 use longwave_position::reading::{AttentionKind, LogN, Remainder, StickBreaking};
 use longwave_position::{Init, Reading};
+use route::{Route, is_described};
 use sink::{beside, is_sharpened, scaled, sharpened, sink, with_sink};
 
 /// The least norm that is divided by.
@@ -104,6 +107,12 @@ impl Attention {
         }
     }
 
+    /// Outputs of the maps in the packed projection: of queries, keys and values.
+    pub(crate) fn packed_outputs(&self) -> Vec<usize> {
+        let Heads { query, key_value, head_dim } = self.heads;
+        vec![query * head_dim, key_value * head_dim, key_value * head_dim]
+    }
+
     /// The packed projection, `[width, (heads + 2 kv_heads) head_dim]`; where it is complex, every head is a group.
     pub fn qkv_matrix(&self) -> Tensor<2> {
         let outputs = self.heads.query + 2 * self.heads.key_value;
@@ -164,14 +173,17 @@ impl Attention {
                 .rotation(rows.layer)
                 .map(|rotation| rotations.tables(rotation, plain, rows.positions, rows.positions, &device));
             let [q_table, k_table] = tables.as_ref().map_or([None, None], |[q, k]| [Some(q), Some(k)]);
-            let options =
-                kernels::Attention { precision: self.precision, ..described(scale, block, reading, &device) };
+            let form = reading.score_form(block);
+            let options = kernels::Attention {
+                precision: self.precision,
+                ..described(scale, block, reading, &device, &form)
+            };
             if reads_packed(block, reading) {
                 let heads = packed_attention(packed, self.heads, [q_table, k_table], &options);
                 return self.joined(heads, onto);
             }
             let (q, k, v) = split_rotate(packed, self.heads, q_table, k_table);
-            if let Some(maps) = described_maps(block, reading) {
+            if let Some(maps) = described_maps(form, block, reading) {
                 attend_by_distance([q, k, v], maps, options, block, reading)
             } else {
                 let rows = Rows { input: Some(LayerInput { all: &input, first: 0 }), ..rows };
@@ -302,38 +314,33 @@ fn attend_in(
     reading: &Reading,
     rotations: &mut Rotations,
 ) -> Tensor<4> {
-    match reading.attention() {
-        AttentionKind::Softmax => {}
-        AttentionKind::Linear => return linear::attention([q, k, v], block, reading, rotations),
-        AttentionKind::StickBreaking(_) => {
-            return blocks::attention([q, k, v], scale, block, reading, rotations);
+    let Pairs { maps, far } = match Route::choose(scale, block, reading, &q.device()) {
+        Route::Linear => return linear::attention([q, k, v], block, reading, rotations),
+        Route::Blocks(_) => return blocks::attention([q, k, v], scale, block, reading, rotations),
+        Route::Network(options) => {
+            let groups = q.dims()[1] / k.dims()[1];
+            let plain = (PositionMap::Identity, PositionMap::Identity);
+            let [q, k] = blocks::at_positions([q, k], plain, block, reading, rotations);
+            let [k, v] = [k, v].map(|x| repeat_heads(x, groups));
+            return kernels::pair_attention(scaled(q, block, reading), k, v, &options);
         }
-    }
-    if let Some(options) = pairs::described(scale, block, reading, &q.device()) {
-        let groups = q.dims()[1] / k.dims()[1];
-        let plain = (PositionMap::Identity, PositionMap::Identity);
-        let [q, k] = blocks::at_positions([q, k], plain, block, reading, rotations);
-        let [k, v] = [k, v].map(|x| repeat_heads(x, groups));
-        return kernels::pair_attention(scaled(q, block, reading), k, v, &options);
-    }
-    if let Some((options, factors)) = reflected::described(scale, block, reading, &q.device()) {
-        let q = scaled(q, block, reading);
-        return kernels::path_attention(factors.map_or(q.clone(), |factors| q * factors), k, v, &options);
-    }
-    let geometry = reading.geometry(block.rows.layer);
-    // Vectors by distance are read with one q and k.
-    let one_pair = reading.layer_capabilities(block.rows.layer).adds_vectors;
-    let pairs = Pairs::of(&geometry, block.rows.positions)
-        .filter(|pairs| is_described(reading, block.rows) && !(one_pair && pairs.far.is_some()));
-    let Some(Pairs { maps, far }) = pairs else {
-        return blocks::attention([q, k, v], scale, block, reading, rotations);
+        Route::Reflections(options, factors) => {
+            let q = scaled(q, block, reading);
+            return kernels::path_attention(factors.map_or(q.clone(), |factors| q * factors), k, v, &options);
+        }
+        Route::Fused(pairs) => pairs,
     };
-    let options = kernels::Attention { precision, ..described(scale, block, reading, &q.device()) };
+    let is_plain = far.is_none() && maps == (PositionMap::Identity, PositionMap::Identity);
+    // Maps are described for rows at their own positions.
+    let form = if is_plain || reading.layer_capabilities(block.rows.layer).adds_vectors {
+        reading.score_form(block)
+    } else {
+        ScoreForm::Plain
+    };
+    let options = kernels::Attention { precision, ..described(scale, block, reading, &q.device(), &form) };
     let mut at = |maps| blocks::at_positions([q.clone(), k.clone()], maps, block, reading, rotations);
     match far {
-        None if maps == (PositionMap::Identity, PositionMap::Identity)
-            && let Some(described) = described_maps(block, reading) =>
-        {
+        None if is_plain && let Some(described) = described_maps(form, block, reading) => {
             let [q, k] = blocks::rotated([q, k], maps, block, reading, rotations);
             attend_by_distance([q, k, v], described, options, block, reading)
         }
@@ -363,9 +370,12 @@ fn reads_packed(block: QueryBlock<'_>, reading: &Reading) -> bool {
 
 /// What the maps of q and k do, where the layer can be read by it: learned log-n multiplies all of a query's maps, and of what
 /// is described only q.
-fn described_maps(block: QueryBlock<'_>, reading: &Reading) -> Option<MapsByDistance> {
+fn described_maps(form: ScoreForm, block: QueryBlock<'_>, reading: &Reading) -> Option<MapsByDistance> {
     let learned = matches!(reading.layer(block.rows.layer).log_n, LogN::Learned { .. });
-    if learned { None } else { reading.maps_by_distance(block) }
+    match form {
+        ScoreForm::Maps(maps) if !learned => Some(maps),
+        _ => None,
+    }
 }
 
 /// Attention with what the maps of q and k do, described by distance: the maps themselves are not called.

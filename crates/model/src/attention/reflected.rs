@@ -1,32 +1,26 @@
 //! Attention whose keys the rows between them and a query reflect, where nothing else but gates acts on the scores.
 
 use super::described::options;
-use super::sink::is_plain;
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{Bias, PathAttention};
+use longwave_kernels::{Bias, PathAttention, Reflections};
 use longwave_position::Reading;
-use longwave_position::encoding::{QueryBlock, Rows};
+use longwave_position::encoding::QueryBlock;
 
 /// What fused attention needs, and what multiplies the queries (`[1 or batch, 1, queries, 1]`) before it, if it can read the layer:
 /// without windows and sinks, other biases than gates, and factors of heads. Anything else is read one block of queries at
 /// a time.
 pub(super) fn described(
+    reflections: Reflections,
     scale: f64,
     block: QueryBlock<'_>,
     reading: &Reading,
     device: &Device,
 ) -> Option<(PathAttention, Option<Tensor<4>>)> {
-    let Rows { layer, positions, .. } = block.rows;
-    if !reading.needs_scores(layer, positions) || !is_plain(reading, block, device) {
-        return None;
-    }
     let gates = match reading.bias(block) {
         Bias::None => None,
         Bias::Pair { query, key } => Some([query, key]),
         _ => return None,
     };
-    // Last, since it reads the whole input.
-    let reflections = reading.reflections(block)?;
     let options = options(reading, scale, block, device);
     let factors = options.query_scale.map(|factors| {
         let [rows, count] = factors.dims();
@@ -39,10 +33,11 @@ pub(super) fn described(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attention::route::Route;
     use crate::attention::{Rotations, attend, blocks};
     use burn::module::{Module, ModuleMapper, Param};
     use burn::tensor::Int;
-    use longwave_position::encoding::Dimensions;
+    use longwave_position::encoding::{Dimensions, Rows};
     use longwave_position::reading::{LogN, Mask, Temperature};
     use longwave_position::{Init, PositionConfig, Positions};
 
@@ -90,7 +85,7 @@ mod tests {
             attend(qkv(), 0.4, block, reading, &mut Rotations::default()),
             blocks::attention(qkv(), 0.4, block, reading, &mut Rotations::default()),
         ];
-        (read, described(0.4, block, reading, &device).is_some())
+        (read, matches!(Route::choose(0.4, block, reading, &device), Route::Reflections(..)))
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct Capabilities {
     pub is_relative_qk: bool,
     /// [`Position::bias`](super::Position::bias) adds something.
     pub adds_bias: bool,
-    /// [`Position::relative`](super::Position::relative) describes what the encoding does with scores, at consecutive
+    /// [`ScoreForm::Vectors`](super::ScoreForm::Vectors) describes what the encoding does with scores, at consecutive
     /// positions and wherever else [`Position::needs_scores`](super::Position::needs_scores) is false.
     pub adds_vectors: bool,
     /// [`Position::embed`](super::Position::embed) discards the hidden state, so that the encoding must come first.

@@ -25,6 +25,26 @@ pub(crate) use config::{check_at_least, check_at_most, check_base, check_hidden,
 pub use geometry::{Geometry, PositionMap, Selector};
 pub use rows::{Dimensions, Heads, LayerInput, MAX_SIZE, QueryBlock, Rows, TrainingDraw};
 
+/// What an encoding does to the scores of queries and keys, as fused attention reads it.
+#[derive(Clone, Debug, Default)]
+pub enum ScoreForm {
+    /// Nothing, or nothing that is described.
+    #[default]
+    Plain,
+    /// What `map_query` and `map_key` do, at consecutive positions. [`Plain`](Self::Plain) where they are faster for the queries at
+    /// hand.
+    Maps(MapsByDistance),
+    /// What `scores` and `values` do. An encoding with [`Capabilities::adds_vectors`] has it wherever
+    /// [`Position::needs_scores`] is false.
+    Vectors(Relative),
+    /// What `scores` does, where it is a network of scores and biases by distance. [`Position::needs_scores`] stays true, since other
+    /// encodings and extensions may act on the same scores.
+    Network(PairTerms),
+    /// What `scores` does, where it is the product of q with the keys as the rows between reflect them, of all rows of the input.
+    /// [`Position::needs_scores`] stays true here too.
+    Reflections(Reflections),
+}
+
 /// What the hooks `map_query` and `map_key` do, described for a kernel: with n the distance of a query and a key, the
 /// product of the maps is `(q_i + query_bias) · (k_j + keys[n]) + key_bias[n]`, with q and k as they were.
 #[derive(Clone, Debug)]
@@ -138,13 +158,6 @@ pub trait Position {
         k
     }
 
-    /// (b) What `map_query` and `map_key` do, as a description, at consecutive positions: a model that reads it calls
-    /// neither. `None` where they do nothing, or are faster for the queries at hand.
-    fn maps_by_distance(&self, block: QueryBlock<'_>) -> Option<MapsByDistance> {
-        let _ = block;
-        None
-    }
-
     /// (c) What is added to the logits of the block's queries, as a description where possible.
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         let _ = block;
@@ -152,14 +165,14 @@ pub trait Position {
     }
 
     /// Whether the model must compute the scores of one block of queries at a time: at these positions the bias is a
-    /// [`Bias::Block`], or `scores` or `values` act and [`relative`](Self::relative) does not describe what they do.
+    /// [`Bias::Block`], or `scores` or `values` act and are no [`ScoreForm::Vectors`].
     fn needs_scores(&self, positions: &Positions) -> bool {
         let _ = positions;
         false
     }
 
     /// (d) Changes the scaled scores `[batch, heads, queries, length]` before any bias is added. Called where
-    /// [`needs_scores`](Self::needs_scores) is true, or the model cannot use what [`relative`](Self::relative) describes.
+    /// [`needs_scores`](Self::needs_scores) is true, or the model cannot use the [`score_form`](Self::score_form).
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         let _ = (heads, block);
         scores
@@ -179,33 +192,11 @@ pub trait Position {
         None
     }
 
-    /// (d) What `scores` and `values` do, as a description: a model that reads it calls neither. An encoding with
-    /// [`Capabilities::adds_vectors`] has one wherever [`needs_scores`](Self::needs_scores) is false.
-    fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
+    /// (b, d) What `map_query`, `map_key`, `scores` and `values` do with the queries at hand, as a description: a model that reads
+    /// it calls none of them.
+    fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
         let _ = block;
-        None
-    }
-
-    /// (d) What `scores` does, as a description, where it is a network of scores and biases by distance: a model that reads
-    /// it calls neither `scores` nor `values`. [`needs_scores`](Self::needs_scores) stays true, since other encodings and
-    /// extensions may act on the same scores.
-    fn pair_terms(&self, block: QueryBlock<'_>) -> Option<PairTerms> {
-        let _ = block;
-        None
-    }
-
-    /// (d) What `scores` does, as a description, where it is the product of q with the keys as the rows between reflect them: a
-    /// model that reads it calls neither `scores` nor `values`. Of all rows of the input. [`needs_scores`](Self::needs_scores)
-    /// stays true, as for [`pair_terms`](Self::pair_terms).
-    fn reflections(&self, block: QueryBlock<'_>) -> Option<Reflections> {
-        let _ = block;
-        None
-    }
-
-    /// (e) The positions that pairs of rows are read at.
-    fn geometry(&self, layer: usize) -> Option<Geometry> {
-        let _ = layer;
-        None
+        ScoreForm::Plain
     }
 
     /// Whether the encoding is defined at these positions.

@@ -206,7 +206,6 @@ impl Position for Abacus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encodings::Encoding;
     use crate::testing::{build, dimensions, message_of, random};
     use burn::tensor::{Device, TensorData};
 
@@ -218,8 +217,7 @@ mod tests {
     }
 
     fn abacus() -> Abacus {
-        let Encoding::Abacus(abacus) = build(TEXT, &Device::flex()) else { panic!() };
-        abacus
+        build(TEXT, &Device::flex()).get::<Abacus>().unwrap().clone()
     }
 
     fn numbers<const D: usize>(tensor: Tensor<D, Int>) -> Vec<i32> {

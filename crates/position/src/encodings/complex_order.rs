@@ -71,19 +71,14 @@ pub enum InitPhase {
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// What shares the amplitudes.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub share_amplitude: Share,
     /// What shares the frequencies.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub share_frequency: Share,
     /// What shares the phases.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub share_phase: Share,
     /// Where the phases start.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub init_phase: InitPhase,
     /// Ties every linear map of the model as a complex one.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub complex: bool,
 }
 
@@ -218,7 +213,6 @@ impl Position for ComplexOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encodings::Encoding;
     use crate::positions::Positions;
     use crate::testing::{build, dimensions, random};
     use burn::tensor::{Device, Int, TensorData};
@@ -234,7 +228,8 @@ mod tests {
         for shares in ["amplitude", "frequency", "phase"] {
             for by in ["words", "channels"] {
                 let text = format!("kind = \"complex_order\"\nshare_{shares} = \"{by}\"");
-                let Encoding::ComplexOrder(shared) = build(&text, &device) else { panic!("{text}") };
+                let shared = build(&text, &device);
+                let shared = shared.get::<ComplexOrder>().unwrap();
                 let [r, w, th] = [&shared.r, &shared.w, &shared.th]
                     .map(|table| Param::from_tensor(table.val().expand(shape)));
                 assert!(shared.r.dims() != shape || shared.w.dims() != shape || shared.th.dims() != shape);

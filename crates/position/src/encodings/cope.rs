@@ -7,10 +7,7 @@
 //! divided by `sqrt(d)`. Positions do not enter: the order of the rows does. Every query needs its whole row
 //! of scores, which the fused attention reads backwards as far as the count grows.
 
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
-    Relative, check_at_least,
-};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Relative, ScoreForm, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -102,10 +99,10 @@ impl Position for Cope {
         }
     }
 
-    fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
+    fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
         let vectors = at_layer(&self.table, block.rows.layer);
         let gate_scale = if self.gate_scaled { None } else { Some(1.0) };
-        Some(Relative {
+        ScoreForm::Vectors(Relative {
             vectors: RelativeVectors::default(),
             counted: Some(CountedVectors { vectors, gate_scale }),
             factor: 1.0,

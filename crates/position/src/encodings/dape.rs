@@ -7,10 +7,7 @@
 
 use super::{kerple::LEAST, kerple::logarithmic};
 use crate::distance::{as_block, of_block, whole};
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Heads, PairTerms, Position, PositionUse, QueryBlock,
-    check_hidden,
-};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, PairTerms, Position, PositionUse, QueryBlock, ScoreForm, check_hidden};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::{at_layer, linear};
@@ -134,9 +131,12 @@ impl Position for Dape {
         pair_network(scores, bias, &self.network(layer), block.queries.start)
     }
 
-    fn pair_terms(&self, block: QueryBlock<'_>) -> Option<PairTerms> {
+    fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
         let layer = block.rows.layer;
-        block.rows.positions.consecutive().then(|| PairTerms {
+        if !block.rows.positions.consecutive() {
+            return ScoreForm::Plain;
+        }
+        ScoreForm::Network(PairTerms {
             bias: self.penalties(layer, &whole(block.queries.end, self.scale)),
             network: self.network(layer),
         })

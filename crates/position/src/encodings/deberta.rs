@@ -16,10 +16,7 @@
 use super::learned;
 use super::learned::Learned;
 use crate::distance::{ChosenRows, chosen_by_distance};
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
-    Relative, Rows, check_at_least,
-};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Relative, Rows, ScoreForm, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -38,7 +35,6 @@ pub struct Config {
     /// Distances with a vector of their own, on either side.
     pub span: usize,
     /// Number of last blocks that also get absolute positions (EMD).
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub absolute_layers: usize,
     /// The absolute embeddings: the keys of `learned`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,8 +197,11 @@ impl Position for Deberta {
         !positions.consecutive()
     }
 
-    fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
-        block.rows.positions.consecutive().then(|| Relative {
+    fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
+        if !block.rows.positions.consecutive() {
+            return ScoreForm::Plain;
+        }
+        ScoreForm::Vectors(Relative {
             vectors: RelativeVectors {
                 keys: Some(self.by_distance(block, &self.w_pos_k, |n| self.row(n))),
                 queries: Some(self.by_distance(block, &self.w_pos_q, |n| self.row(-n))),

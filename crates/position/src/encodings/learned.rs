@@ -62,7 +62,6 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<usize>,
     /// Standard deviation of the vectors at the start.
-    #[serde(skip_serializing_if = "is_usual_std")]
     pub init_std: f64,
 }
 
@@ -71,12 +70,6 @@ impl Default for Config {
         let init_std = INIT_STD;
         Self { table_size: None, past_table: PastTable::Error, alpha: 0.4, length: None, init_std }
     }
-}
-
-/// Left out of resolved configs, whose hashes are older than the key.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-pub(super) fn is_usual_std(std: &f64) -> bool {
-    std.to_bits() == INIT_STD.to_bits()
 }
 
 /// The table and how it is read.

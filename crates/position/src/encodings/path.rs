@@ -18,10 +18,7 @@
 //! biases a block of queries walks back over the keys, a chunk of rows at a time.
 
 use crate::convolution::causal;
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
-    check_at_least, check_at_most, check_positive,
-};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, ScoreForm, check_at_least, check_at_most, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -194,8 +191,8 @@ impl Position for Path {
         Tensor::cat(vec![logits, later], 3)
     }
 
-    fn reflections(&self, block: QueryBlock<'_>) -> Option<Reflections> {
-        Some(self.rows_until(block.input.dims()[1], block))
+    fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
+        ScoreForm::Reflections(self.rows_until(block.input.dims()[1], block))
     }
 }
 
@@ -203,17 +200,13 @@ impl Position for Path {
 mod tests {
     use super::*;
     use crate::encoding::Rows;
-    use crate::encodings::Encoding;
     use crate::testing::{Inputs, attend, build, dimensions, message_of, random};
     use burn::module::{ModuleMapper, ModuleVisitor};
     use burn::tensor::{Device, Gradients};
     use longwave_kernels::repeat_heads;
 
     fn path(keys: &str, device: &Device) -> Path {
-        match build(&format!("kind = 'path'\n{keys}"), device) {
-            Encoding::Path(path) => path,
-            _ => panic!("another kind"),
-        }
+        build(&format!("kind = 'path'\n{keys}"), device).get::<Path>().unwrap().clone()
     }
 
     /// Multiplies every parameter, and moves one of them along a direction of its own.

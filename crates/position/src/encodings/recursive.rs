@@ -10,10 +10,10 @@
 //! `"rnn"` runs over the tokens, after which, the same source says, no other encoding is needed:
 //! `h_t = x_t + s_t`, `s_t = tanh(s_{t-1} w + x_t w_x + b)`, `s_{-1} = p0`, w and `w_x` `[width, width]` uniform within
 //! `1 / sqrt(width)`, as recurrent networks start in `PyTorch`: the state forgets from the first step on. (As rotations, w would keep the
-//! sum of all tokens, which drowns the last one; LOG.md.) It is added like the others, so that the token itself stays readable. Positions do not
+//! sum of all tokens, which drowns the last one; experiments/log.md.) It is added like the others, so that the token itself stays readable. Positions do not
 //! enter: the order of the rows does. Sequential in the rows.
 
-use super::learned::{INIT_STD, is_usual_std};
+use super::learned::INIT_STD;
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, check_hidden,
     check_positive,
@@ -62,7 +62,6 @@ pub struct Config {
     /// `mlp`: its nonlinearity.
     pub activation: Activation,
     /// Standard deviation of `p0` at the start.
-    #[serde(skip_serializing_if = "is_usual_std")]
     pub init_std: f64,
 }
 

@@ -219,17 +219,14 @@ impl Position for SelectiveRope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encodings::Encoding;
     use crate::testing::{build, dimensions, message_of, random};
     use burn::tensor::Device;
 
     #[test]
     fn a_bias_alone_is_rope_and_norms_are_kept() {
         let device = Device::flex();
-        let Encoding::SelectiveRope(mut encoding) = build("kind = 'selective_rope'\nbias = true", &device)
-        else {
-            panic!("another kind")
-        };
+        let built = build("kind = 'selective_rope'\nbias = true", &device);
+        let mut encoding = built.get::<SelectiveRope>().unwrap().clone();
         encoding.conv = Param::from_tensor(encoding.conv.val().zeros_like());
         let input = random::<3>("x", [1, 6, dimensions().width], &device);
         let angles: Vec<f32> = encoding.angles(&input, 1).into_data().try_to_vec().unwrap();

@@ -8,10 +8,7 @@
 //! by s first.
 
 use crate::distance::{ChosenRows, chosen_by_distance};
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
-    Relative,
-};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Relative, ScoreForm};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -32,8 +29,6 @@ pub struct Config {
     /// The largest distance with its own vector.
     pub p_max: i32,
     /// Whether values have a table too.
-    // Left out of resolved configs where it is true, as it came later.
-    #[serde(skip_serializing_if = "Clone::clone")]
     pub values: bool,
 }
 
@@ -131,13 +126,16 @@ impl Position for Shaw {
         !positions.consecutive()
     }
 
-    fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
+    fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
         let by_distance = |table: &Param<Tensor<3>>| {
             let chosen = ChosenRows::new(block, |n| self.row(n));
             let vectors = chosen.of(at_layer(table, block.rows.layer)).unsqueeze();
             chosen.vectors(vectors)
         };
-        block.rows.positions.consecutive().then(|| Relative {
+        if !block.rows.positions.consecutive() {
+            return ScoreForm::Plain;
+        }
+        ScoreForm::Vectors(Relative {
             vectors: RelativeVectors {
                 keys: Some(by_distance(&self.rel_k)),
                 values: self.rel_v.as_ref().map(by_distance),

@@ -33,7 +33,6 @@ pub struct Config {
     /// Factor on the waves.
     pub scale: f64,
     /// Train the factor, which starts at `scale`.
-    #[serde(skip_serializing_if = "longwave_core::config::is_default")]
     pub learned_scale: bool,
 }
 

@@ -24,10 +24,7 @@
 //! consecutive positions, the kernel gets `r_n` of every distance instead: `head_dim` channels for each, and not `width`.
 
 use crate::distance::ChosenRows;
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, MapsByDistance, Position, PositionUse,
-    QueryBlock, Rows, check_base,
-};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, MapsByDistance, Position, PositionUse, QueryBlock, Rows, ScoreForm, check_base};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -35,7 +32,6 @@ use crate::per_layer::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
-use longwave_core::config::is_default;
 use longwave_core::{Error, Result};
 use longwave_kernels::device::constant;
 use schemars::JsonSchema;
@@ -48,10 +44,8 @@ pub struct Config {
     /// The base of the geometric progression of frequencies.
     pub base: f64,
     /// The block's projection of keys takes the place of `w_r`.
-    #[serde(skip_serializing_if = "is_default")]
     pub shared_key: bool,
     /// N: tokens before a segment that every layer also attends to.
-    #[serde(skip_serializing_if = "is_default")]
     pub memory: usize,
 }
 
@@ -191,13 +185,13 @@ impl Position for TransformerXl {
         Tensor::cat(vec![k, cos, sin], 3)
     }
 
-    fn maps_by_distance(&self, block: QueryBlock<'_>) -> Option<MapsByDistance> {
+    fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
         let (rows, distances) = (block.rows, block.queries.end);
         // Frequencies of its own for the first positions: then waves depend on both positions, and not on the distance.
         let by_distance = rows.positions.consecutive() && self.frequencies.start.is_none();
         // Every distance needs a vector, which pays only where many queries read it.
         if !by_distance || block.queries.len() * FEW_QUERIES < distances {
-            return None;
+            return ScoreForm::Plain;
         }
         let [u, v_bias] = [&self.u, &self.v_bias].map(|parameter| at_layer::<3, 2>(parameter, rows.layer));
         let [heads, dim] = u.dims();
@@ -210,7 +204,7 @@ impl Position for TransformerXl {
         let shift = (v_bias - u.clone()).reshape([heads, dim, 1]);
         let key_bias = keys.clone().matmul(shift).reshape([heads, distances]);
         let keys = ChosenRows::new(block, |n| n as usize).vectors(keys);
-        Some(MapsByDistance { query_bias: u, keys, key_bias })
+        ScoreForm::Maps(MapsByDistance { query_bias: u, keys, key_bias })
     }
 
     fn frequencies(&self) -> Option<&Frequencies> {

@@ -10,7 +10,7 @@
 //!
 //! [`radix`]: crate::encodings::radix
 
-use crate::encodings::Encoding;
+use crate::encodings::radix::Radix;
 use crate::encodings::radix::DigitReading;
 use crate::extension::{Example, Extend, Lengths, not_applicable};
 use crate::reading::Reading;
@@ -57,7 +57,7 @@ impl Extend for Convert {
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let mut any = false;
         for encoding in reading.encodings_mut() {
-            if let Encoding::Radix(radix) = encoding {
+            if let Some(radix) = encoding.get_mut::<Radix>() {
                 radix.convert(self.beta_new, self.reading, lengths)?;
                 any = true;
             }

@@ -51,7 +51,7 @@ impl Extend for DropRotation {
                 .hint("give rotation and bias an encoding each: `position = [{ .. }, { .. }]`"));
             }
             // Nothing is learned in a rotation, so that no weight is lost.
-            *encoding = Encoding::NoPosition(NoPosition {});
+            *encoding = Encoding::new("none", NoPosition {});
             any = true;
         }
         if any {

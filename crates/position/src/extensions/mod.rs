@@ -18,12 +18,12 @@ use numbers::check_numbers;
 use schema::with_common;
 
 use crate::encodings;
-use crate::extension::{Example, Extend, Lengths};
+use crate::extension::{Example, Lengths};
 use crate::reading::Reading;
-use crate::registry::{ExtensionEntry, Kinds, RegisteredExtension};
-use crate::tagged::{KindInfo, serialize_tagged, tagged};
+use crate::registry::{Extension, ExtensionEntry, Kinds};
+use crate::tagged::{KindInfo, serialize_tagged};
 use crate::tokens::Tokens;
-use longwave_core::config::{kind_and_rest, read, unknown_kind};
+use longwave_core::config::{kind_and_rest, unknown_kind};
 use longwave_core::{Error, Result};
 use schemars::{Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
@@ -32,116 +32,8 @@ macro_rules! extensions {
     ($($Name:ident in $module:ident),* $(,)?) => {
         $(pub mod $module;)*
 
-        /// Any one extension with its own keys.
-        #[derive(Clone, Debug, PartialEq)]
-        pub enum Extension {
-            $(#[doc = concat!("See [`", stringify!($module), "`](mod@", stringify!($module), ").")] $Name($module::$Name),)*
-            /// One that another crate defines.
-            Registered(RegisteredExtension),
-        }
-
-        /// The extensions of this workspace, without those that a program registers.
-        const OF_THE_WORKSPACE: &[KindInfo] = &[$(KindInfo {
-            kind: <$module::$Name as Extend>::KIND,
-            description: <$module::$Name as Extend>::DESCRIPTION,
-            source: <$module::$Name as Extend>::SOURCE,
-            formula: <$module::$Name as Extend>::FORMULA,
-        },)*];
-
-        /// The examples of every extension, each read from its keys; see [`Extend::examples`].
-        ///
-        /// # Errors
-        /// An extension cannot be read from the keys of its example.
-        pub fn examples(bands: usize, lengths: Lengths) -> Result<Vec<(ExtensionConfig, Example)>> {
-            let mut all = Vec::new();
-            $(for example in <$module::$Name as Extend>::examples(bands, lengths) {
-                all.push((ExtensionConfig::of_example(<$module::$Name as Extend>::KIND, &example)?, example));
-            })*
-            for entry in registered() {
-                for example in entry.examples(bands, lengths) {
-                    all.push((ExtensionConfig::of_example(entry.info.kind, &example)?, example));
-                }
-            }
-            Ok(all)
-        }
-
-        impl ExtensionConfig {
-            /// Reads a kind, a table with a `kind` and the keys of that extension, or what [`rope_parameters`] stands for
-            /// one.
-            ///
-            /// # Errors
-            /// An unknown kind or key, a wrong type, or a value that is not allowed.
-            pub fn from_value(value: &toml::Value, section: &str) -> Result<Self> {
-                let value = rope_parameters::translated(value, section)?;
-                let (kind, mut rest) = kind_and_rest(&value, section)?;
-                $(if kind == <$module::$Name as Extend>::KIND {
-                    let common = Common::take(&mut rest, <$module::$Name as Extend>::OWN_TEMPERATURE, section)?;
-                    let extension: $module::$Name = read(&rest, section)?;
-                    extension.validate(section)?;
-                    return Ok(Self { extension: Extension::$Name(extension), common });
-                })*
-                if let Some(entry) = registered().iter().find(|entry| entry.info.kind == kind) {
-                    let common = Common::take(&mut rest, entry.own_temperature, section)?;
-                    let extension = Extension::Registered(entry.read(&rest, section)?);
-                    return Ok(Self { extension, common });
-                }
-                let error = unknown_kind(section, &kind, kinds().iter().map(|entry| entry.kind));
-                if encodings::kinds().iter().any(|entry| entry.kind == kind) {
-                    return Err(error.hint(format!(
-                        "`{kind}` is an encoding, with which a model is trained: `kind = \"{kind}\"` in `[position]`"
-                    )));
-                }
-                Err(error)
-            }
-
-            /// The schema of every extension, in the order of the list.
-            pub fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
-                let mut schemas = vec![$(with_common(
-                    tagged::<$module::$Name>(
-                        <$module::$Name as Extend>::KIND,
-                        <$module::$Name as Extend>::DESCRIPTION,
-                        generator,
-                    ),
-                    <$module::$Name as Extend>::OWN_TEMPERATURE,
-                ),)*];
-                let registered = registered().iter();
-                schemas.extend(
-                    registered.map(|entry| with_common(entry.schema(generator), entry.own_temperature)),
-                );
-                schemas
-            }
-        }
-
-        impl Extension {
-            /// Its name.
-            fn kind(&self) -> &'static str {
-                match self {
-                    $(Self::$Name(_) => <$module::$Name as Extend>::KIND,)*
-                    Self::Registered(extension) => extension.kind(),
-                }
-            }
-
-            fn keys(&self) -> serde_json::Result<serde_json::Value> {
-                match self {
-                    $(Self::$Name(extension) => serde_json::to_value(extension),)*
-                    Self::Registered(extension) => extension.keys(),
-                }
-            }
-
-            fn window(&self) -> Option<Tokens> {
-                match self {
-                    $(Self::$Name(extension) => extension.window(),)*
-                    Self::Registered(extension) => extension.window(),
-                }
-            }
-
-            fn change(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-                match self {
-                    $(Self::$Name(extension) => extension.apply(reading, lengths),)*
-                    Self::Registered(extension) => extension.apply(reading, lengths),
-                }
-            }
-        }
+        static KINDS: Kinds<ExtensionEntry> =
+            Kinds::new("extension", || vec![$(ExtensionEntry::of::<$module::$Name>(),)*]);
     };
 }
 
@@ -178,8 +70,6 @@ extensions! {
     Formula in formula,
 }
 
-static KINDS: Kinds<ExtensionEntry> = Kinds::new("extension", OF_THE_WORKSPACE);
-
 /// The extensions that the program has registered.
 pub fn registered() -> &'static [ExtensionEntry] {
     KINDS.registered()
@@ -187,7 +77,21 @@ pub fn registered() -> &'static [ExtensionEntry] {
 
 /// Every extension there is: those of this workspace, then those that the program has registered.
 pub fn kinds() -> &'static [KindInfo] {
-    KINDS.all()
+    KINDS.infos()
+}
+
+/// The examples of every extension, each read from its keys; see [`Extend::examples`](crate::extension::Extend::examples).
+///
+/// # Errors
+/// An extension cannot be read from the keys of its example.
+pub fn examples(bands: usize, lengths: Lengths) -> Result<Vec<(ExtensionConfig, Example)>> {
+    let mut all = Vec::new();
+    for entry in KINDS.entries() {
+        for example in entry.examples(bands, lengths) {
+            all.push((ExtensionConfig::of_example(entry.info.kind, &example)?, example));
+        }
+    }
+    Ok(all)
 }
 
 /// The name of the measurement that a longer context must beat, the context truncated to the last `train.length` tokens.
@@ -210,6 +114,33 @@ pub struct ExtensionConfig {
 }
 
 impl ExtensionConfig {
+    /// Reads a kind, a table with a `kind` and the keys of that extension, or what [`rope_parameters`] stands for
+    /// one.
+    ///
+    /// # Errors
+    /// An unknown kind or key, a wrong type, or a value that is not allowed.
+    pub fn from_value(value: &toml::Value, section: &str) -> Result<Self> {
+        let value = rope_parameters::translated(value, section)?;
+        let (kind, mut rest) = kind_and_rest(&value, section)?;
+        if let Some(entry) = KINDS.find(&kind) {
+            let common = Common::take(&mut rest, entry.own_temperature, section)?;
+            return Ok(Self { extension: entry.read(&rest, section)?, common });
+        }
+        let error = unknown_kind(section, &kind, kinds().iter().map(|entry| entry.kind));
+        if encodings::kinds().iter().any(|entry| entry.kind == kind) {
+            return Err(error.hint(format!(
+                "`{kind}` is an encoding, with which a model is trained: `kind = \"{kind}\"` in `[position]`"
+            )));
+        }
+        Err(error)
+    }
+
+    /// The schema of every extension, in the order of the list.
+    pub fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
+        let entries = KINDS.entries().iter();
+        entries.map(|entry| with_common(entry.schema(generator), entry.own_temperature)).collect()
+    }
+
     /// Reads an example.
     fn of_example(kind: &str, example: &Example) -> Result<Self> {
         let text = format!("extend = {{ kind = '{kind}', {} }}", example.keys).replace(",  }", " }");
@@ -256,7 +187,7 @@ impl ExtensionConfig {
         let mut changed = trained.clone();
         let result = self
             .without_memory(reading)
-            .and_then(|()| self.extension.change(&mut changed, lengths))
+            .and_then(|()| self.extension.apply(&mut changed, lengths))
             .and_then(|()| self.common.apply(&mut changed, &trained, lengths))
             .and_then(|()| changed.check_log_n())
             .and_then(|()| changed.check_attention())
@@ -287,7 +218,7 @@ fn applicable(reading: &Reading, lengths: Lengths) -> String {
     let applies = |kind: &str| {
         let mut changed = reading.clone();
         ExtensionConfig::from_value(&toml::Value::String(kind.to_owned()), "extend")
-            .and_then(|config| config.extension.change(&mut changed, lengths))
+            .and_then(|config| config.extension.apply(&mut changed, lengths))
             .and_then(|()| changed.check_attention())
             .is_ok()
     };

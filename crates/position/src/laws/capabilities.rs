@@ -2,7 +2,7 @@
 
 use super::inputs::{Inputs, SCALE, attend, dimensions, random};
 use super::{Build, Outcome, apart, ensure};
-use crate::encoding::{HeadUse, Heads, MapsByDistance, PairTerms, QueryBlock, Relative};
+use crate::encoding::{HeadUse, Heads, MapsByDistance, PairTerms, QueryBlock, Relative, ScoreForm};
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{
@@ -50,41 +50,43 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
         ensure(matches!(bias, Bias::None) != capabilities.adds_bias, || {
             format!("`adds_bias` is {}", capabilities.adds_bias)
         })?;
-        let described = position.relative(block);
+        let form = position.score_form(block);
         let (adds, needs_scores) = (capabilities.adds_vectors, position.needs_scores(&positions));
         ensure(!(adds && needs_scores && positions.consecutive()), || {
             "what is described needs no scores".to_owned()
         })?;
-        ensure(described.is_some() == (adds && !needs_scores), || {
+        ensure(matches!(form, ScoreForm::Vectors(_)) == (adds && !needs_scores), || {
             format!("`adds_vectors` is {adds}, and `needs_scores` at these positions {needs_scores}")
         })?;
-        let network = position.pair_terms(block);
-        ensure(network.is_none() || needs_scores, || "a network of scores needs scores".to_owned())?;
-        if let Some(PairTerms { bias, network }) = network {
+        let of_scores = matches!(form, ScoreForm::Network(_) | ScoreForm::Reflections(_));
+        ensure(!of_scores || needs_scores, || {
+            "a network of scores, or reflected keys, need scores".to_owned()
+        })?;
+        let v = || inputs.qkv[2].clone();
+        let found = match form {
+            ScoreForm::Network(PairTerms { bias, network }) => {
+                let options = PairAttention { scale: SCALE, bias, network, first: 0 };
+                Some(pair_attention(q.clone(), k.clone(), v(), &options))
+            }
+            ScoreForm::Reflections(reflections) => {
+                let options = PathAttention { scale: SCALE, reflections, gates: None, first: 0 };
+                Some(path_attention(q.clone(), k.clone(), v(), &options))
+            }
+            ScoreForm::Vectors(Relative { vectors, counted, factor }) => {
+                let (bias, scale) = (bias.clone(), SCALE * factor);
+                let options = Attention { bias, relative: vectors, counted, scale, ..Attention::causal(1) };
+                Some(attention(q.clone(), k.clone(), v(), &options))
+            }
+            // Maps are held to what they describe by a law of their own.
+            ScoreForm::Plain | ScoreForm::Maps(_) => None,
+        };
+        if let Some(found) = found {
             let (_, expected) = attend(position, 1, &positions, &inputs);
-            let options = PairAttention { scale: SCALE, bias, network, first: 0 };
-            let off = apart(&pair_attention(q, k, inputs.qkv[2].clone(), &options), &expected);
-            ensure(off < 1e-5, || format!("`pair_terms` is {off} off from `scores`"))?;
-            continue;
-        }
-        let reflections = position.reflections(block);
-        ensure(reflections.is_none() || needs_scores, || "keys that are reflected need scores".to_owned())?;
-        if let Some(reflections) = reflections {
-            let (_, expected) = attend(position, 1, &positions, &inputs);
-            let options = PathAttention { scale: SCALE, reflections, gates: None, first: 0 };
-            let off = apart(&path_attention(q, k, inputs.qkv[2].clone(), &options), &expected);
-            ensure(off < 1e-5, || format!("`reflections` is {off} off from `scores`"))?;
+            let off = apart(&found, &expected);
+            ensure(off < 1e-5, || format!("`score_form` is {off} off from `scores` and `values`"))?;
             continue;
         }
         if needs_scores {
-            continue;
-        }
-        if let Some(Relative { vectors, counted, factor }) = described {
-            let (_, expected) = attend(position, 1, &positions, &inputs);
-            let scale = SCALE * factor;
-            let options = Attention { bias, relative: vectors, counted, scale, ..Attention::causal(1) };
-            let off = apart(&attention(q, k, inputs.qkv[2].clone(), &options), &expected);
-            ensure(off < 1e-5, || format!("`relative` is {off} off from `scores` and `values`"))?;
             continue;
         }
         ensure(!matches!(bias, Bias::Block(_)), || "a block is a bias that needs scores".to_owned())?;
@@ -98,7 +100,7 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
     Ok(())
 }
 
-/// `maps_by_distance` does what `map_query` and `map_key` do.
+/// The described maps do what `map_query` and `map_key` do.
 pub(super) fn of_described_maps(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let subject = build(&dimensions(), &device);
@@ -107,7 +109,8 @@ pub(super) fn of_described_maps(build: Build<'_>) -> Outcome {
         let inputs = Inputs::random("", LENGTH, &device);
         let rows = inputs.rows(position, 1, &positions);
         let block = QueryBlock { rows, queries: &(0..LENGTH), input: &inputs.hidden };
-        let Some(MapsByDistance { query_bias, keys, key_bias }) = position.maps_by_distance(block) else {
+        let ScoreForm::Maps(MapsByDistance { query_bias, keys, key_bias }) = position.score_form(block)
+        else {
             continue;
         };
         ensure(positions.consecutive(), || "maps are described at positions with gaps".to_owned())?;
@@ -118,7 +121,7 @@ pub(super) fn of_described_maps(build: Build<'_>) -> Outcome {
         let [q, k, v] = inputs.qkv.clone();
         let q = q + query_bias.unsqueeze_dim::<3>(1).unsqueeze::<4>();
         let off = apart(&attention(q, k, v, &options), &expected);
-        ensure(off < 1e-5, || format!("`maps_by_distance` is {off} off from the maps"))?;
+        ensure(off < 1e-5, || format!("`score_form` is {off} off from the maps"))?;
     }
     Ok(())
 }

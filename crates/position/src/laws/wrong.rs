@@ -4,6 +4,7 @@ use super::{AsPosition, Build, LAWS, Subject, check_law};
 use crate::distance::{ChosenRows, upload};
 use crate::encoding::{
     Capabilities, Dimensions, Heads, MapsByDistance, Position, PositionUse, QueryBlock, Relative, Rows,
+    ScoreForm,
 };
 use crate::frequency::{Frequencies, Rotation};
 use crate::init::Init;
@@ -226,25 +227,21 @@ impl Position for Wrong {
         }
     }
 
-    fn maps_by_distance(&self, block: QueryBlock<'_>) -> Option<MapsByDistance> {
-        (self.mistake == DescribesOtherMaps && block.rows.positions.consecutive()).then(|| {
-            let device = block.input.device();
-            let keys = ChosenRows::new(block, |_| 0).vectors(Tensor::ones([2, 1, 4], &device));
-            MapsByDistance {
+    fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
+        let device = block.input.device();
+        let vectors = |heads| ChosenRows::new(block, |_| 0).vectors(Tensor::ones([heads, 1, 4], &device));
+        match self.mistake {
+            DescribesOtherMaps if block.rows.positions.consecutive() => ScoreForm::Maps(MapsByDistance {
                 query_bias: Tensor::ones([2, 4], &device),
-                keys,
+                keys: vectors(2),
                 key_bias: Tensor::zeros([2, 1], &device),
+            }),
+            VectorsWithoutScores | SilentVectors => {
+                let vectors = RelativeVectors { keys: Some(vectors(1)), ..RelativeVectors::default() };
+                ScoreForm::Vectors(Relative { vectors, counted: None, factor: 2.0 })
             }
-        })
-    }
-
-    fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
-        matches!(self.mistake, VectorsWithoutScores | SilentVectors).then(|| {
-            let chosen = ChosenRows::new(block, |_| 0);
-            let keys = Some(chosen.vectors(Tensor::ones([1, 1, 4], &block.input.device())));
-            let vectors = RelativeVectors { keys, ..RelativeVectors::default() };
-            Relative { vectors, counted: None, factor: 2.0 }
-        })
+            _ => ScoreForm::Plain,
+        }
     }
 
     fn needs_scores(&self, _positions: &Positions) -> bool {

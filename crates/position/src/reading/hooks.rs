@@ -1,12 +1,12 @@
 //! The hooks of all encodings of a layer together, as the model's forward pass calls them.
 
 use super::{LayerReading, LogN, Reading, Temperature};
-use crate::encoding::{Geometry, Heads, MapsByDistance, PairTerms, QueryBlock, Relative, Rows};
+use crate::encoding::{Geometry, Heads, QueryBlock, Rows, ScoreForm};
 use crate::frequency::Rotation;
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_kernels::device::constant;
-use longwave_kernels::{Attention, Bias, Reflections};
+use longwave_kernels::{Attention, Bias};
 
 impl Reading {
     /// Hook (a) of every encoding of the layer, in order.
@@ -27,11 +27,6 @@ impl Reading {
     /// Hook (b), as a map of k.
     pub fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
         self.of(rows.layer).fold(k, |k, (encoding, layer)| encoding.map_key(k, rows.at(layer)))
-    }
-
-    /// Hook (b), described by distance, for rows that are read at their own positions.
-    pub fn maps_by_distance(&self, block: QueryBlock<'_>) -> Option<MapsByDistance> {
-        self.of(block.rows.layer).find_map(|(encoding, layer)| encoding.maps_by_distance(block.at(layer)))
     }
 
     /// Hook (c): what the encodings of the layer add to the logits of the queries at hand, before the layer's
@@ -62,35 +57,24 @@ impl Reading {
             || self.of(layer).filter(|(encoding, _)| encoding.capabilities().adds_vectors).count() > 1
     }
 
-    /// Hook (d), described: the vectors of the one encoding of the layer that adds some.
-    pub fn relative(&self, block: QueryBlock<'_>) -> Option<Relative> {
-        self.of(block.rows.layer).find_map(|(encoding, layer)| encoding.relative(block.at(layer)))
-    }
-
-    /// Hook (d), described: the network of scores and biases of the layer, if one encoding alone acts on its scores.
-    pub fn pair_terms(&self, block: QueryBlock<'_>) -> Option<PairTerms> {
+    /// Hooks (b) and (d), described: what the one encoding of the layer that describes something does to scores. A network of scores
+    /// takes all that acts on them, biases too; reflected keys leave biases to others.
+    pub fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
         let Rows { layer, positions, .. } = block.rows;
-        let mut acting = self.of(layer).filter(|(encoding, _)| {
+        let forms = self.of(layer).map(|(encoding, layer)| encoding.score_form(block.at(layer)));
+        let form = forms.into_iter().find(|form| !matches!(form, ScoreForm::Plain)).unwrap_or_default();
+        let (on_scores, also_biases) = match form {
+            ScoreForm::Network(_) => (true, true),
+            ScoreForm::Reflections(_) => (true, false),
+            _ => (false, false),
+        };
+        let acting = self.of(layer).filter(|(encoding, _)| {
             let capabilities = encoding.capabilities();
-            capabilities.adds_bias || capabilities.adds_vectors || encoding.needs_scores(positions)
+            also_biases && capabilities.adds_bias
+                || capabilities.adds_vectors
+                || encoding.needs_scores(positions)
         });
-        match (acting.next(), acting.next()) {
-            (Some((encoding, layer)), None) => encoding.pair_terms(block.at(layer)),
-            _ => None,
-        }
-    }
-
-    /// Hook (d), described: what the rows do to the keys before them, if one encoding alone acts on the layer's scores. Others may
-    /// add biases.
-    pub fn reflections(&self, block: QueryBlock<'_>) -> Option<Reflections> {
-        let Rows { layer, positions, .. } = block.rows;
-        let mut acting = self
-            .of(layer)
-            .filter(|(encoding, _)| encoding.capabilities().adds_vectors || encoding.needs_scores(positions));
-        match (acting.next(), acting.next()) {
-            (Some((encoding, layer)), None) => encoding.reflections(block.at(layer)),
-            _ => None,
-        }
+        if on_scores && acting.count() > 1 { ScoreForm::Plain } else { form }
     }
 
     /// Hook (a) for a piece of a text; `before` has what the rows before it left behind for each encoding of
@@ -131,13 +115,9 @@ impl Reading {
             .reduce(|sum, addition| sum + addition)
     }
 
-    /// Hook (e): the extension's geometry, else the encoding's, else plain.
+    /// The extension's geometry, else plain.
     pub fn geometry(&self, layer: usize) -> Geometry {
-        self.layers[layer]
-            .geometry
-            .clone()
-            .or_else(|| self.of(layer).find_map(|(encoding, layer)| encoding.geometry(layer)))
-            .unwrap_or_else(Geometry::plain)
+        self.layers[layer].geometry.clone().unwrap_or_else(Geometry::plain)
     }
 
     /// The log-n factors of the queries of a layer, `[rows, length]`, where it scales those of all heads alike;

@@ -1,19 +1,20 @@
-//! The configuration of an encoding that another crate defines.
+//! The configuration of any one encoding.
 
-use super::{ConfigKeys, Entry, RegisteredEncoding, read};
-use crate::encoding::{Configure, Dimensions, Extrapolation, Position};
+use super::{ConfigKeys, Encoding, Entry, read};
+use crate::encoding::{Configure, Dimensions, Extrapolation, MAX_SIZE, Position, largest};
 use crate::init::Init;
-use crate::tagged::{KindInfo, tagged, with_aliases, with_lengths};
+use crate::tagged::{KindInfo, serialize_tagged, tagged, with_aliases, with_lengths};
 use burn::module::Module;
 use longwave_core::registry::check_name;
 use longwave_core::{Error, Result};
 use schemars::{Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 use toml::Table;
 
-/// An encoding that a program registers.
+/// An encoding of the list.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodingEntry {
     /// Its name, description, source and formula.
@@ -23,7 +24,7 @@ pub struct EncodingEntry {
     /// Keys that are lengths.
     pub(crate) lengths: &'static [&'static str],
     variants: &'static [&'static str],
-    read: fn(&Table, &str) -> Result<RegisteredConfig>,
+    read: fn(&Table, &str) -> Result<EncodingConfig>,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
@@ -44,7 +45,7 @@ impl EncodingEntry {
             aliases: C::ALIASES,
             lengths: C::LENGTHS,
             variants: C::VARIANTS,
-            read: |table, section| Ok(RegisteredConfig(Arc::new(read::<C>(table, section)?))),
+            read: |table, section| Ok(EncodingConfig(Arc::new(read::<C>(table, section)?))),
             schema: |generator| {
                 let schema = tagged::<C>(C::KIND, C::DESCRIPTION, generator);
                 with_aliases(with_lengths::<C>(schema), C::KIND, C::ALIASES)
@@ -52,13 +53,8 @@ impl EncodingEntry {
         }
     }
 
-    /// Whether `position.kind` may have this name.
-    pub(crate) fn is_called(&self, name: &str) -> bool {
-        name == self.info.kind || self.aliases.contains(&name)
-    }
-
     /// Reads its keys.
-    pub(crate) fn read(&self, table: &Table, section: &str) -> Result<RegisteredConfig> {
+    pub(crate) fn read(&self, table: &Table, section: &str) -> Result<EncodingConfig> {
         (self.read)(table, section)
     }
 
@@ -105,7 +101,7 @@ trait AnyConfig: Debug + Any + Send + Sync {
     fn kind(&self) -> &'static str;
     fn extrapolation(&self) -> Extrapolation;
     fn validate_any(&self, section: &str, dimensions: &Dimensions) -> Result<()>;
-    fn build_any(&self, dimensions: &Dimensions, init: &Init) -> RegisteredEncoding;
+    fn build_any(&self, dimensions: &Dimensions, init: &Init) -> Encoding;
     fn memory_any(&self) -> usize;
     fn farthest_entry_any(&self) -> Option<(&'static str, usize)>;
     fn keys(&self) -> serde_json::Result<serde_json::Value>;
@@ -129,8 +125,8 @@ where
         self.validate(section, dimensions)
     }
 
-    fn build_any(&self, dimensions: &Dimensions, init: &Init) -> RegisteredEncoding {
-        RegisteredEncoding::new(C::KIND, self.build(dimensions, init))
+    fn build_any(&self, dimensions: &Dimensions, init: &Init) -> Encoding {
+        Encoding::new(C::KIND, self.build(dimensions, init))
     }
 
     fn memory_any(&self) -> usize {
@@ -150,42 +146,69 @@ where
     }
 }
 
-/// The keys of an encoding that another crate defines.
+/// The configuration of any one encoding, chosen by `kind`.
 #[derive(Clone, Debug)]
-pub struct RegisteredConfig(Arc<dyn AnyConfig>);
+pub struct EncodingConfig(Arc<dyn AnyConfig>);
 
-impl PartialEq for RegisteredConfig {
+impl PartialEq for EncodingConfig {
     fn eq(&self, other: &Self) -> bool {
         self.0.equals(&*other.0)
     }
 }
 
-impl RegisteredConfig {
-    pub(crate) fn kind(&self) -> &'static str {
+impl EncodingConfig {
+    /// The configuration as its type; `None` where it is of another.
+    pub fn get<C: 'static>(&self) -> Option<&C> {
+        (&*self.0 as &dyn Any).downcast_ref()
+    }
+
+    /// `position.kind`.
+    pub fn kind(&self) -> &'static str {
         self.0.kind()
     }
 
-    pub(crate) fn extrapolation(&self) -> Extrapolation {
+    /// What happens past the training length, with the default keys.
+    pub fn extrapolation(&self) -> Extrapolation {
         self.0.extrapolation()
     }
 
-    pub(crate) fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+    /// Checks the values against the model's sizes.
+    ///
+    /// # Errors
+    /// A value that is not allowed, named by its key below `section`.
+    pub fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        let keys = self.keys().unwrap_or_default();
+        if let Some((key, value)) = largest(section, &keys).filter(|(_, value)| *value > MAX_SIZE as u64) {
+            return Err(Error::value(&key, value, format!("it must be at most {MAX_SIZE}")).hint(
+                "no encoding comes near it: `longwave schema` says what the key means and its default",
+            ));
+        }
         self.0.validate_any(section, dimensions)
     }
 
-    pub(crate) fn build(&self, dimensions: &Dimensions, init: &Init) -> RegisteredEncoding {
+    /// Builds the encoding with its initial parameters.
+    pub fn build(&self, dimensions: &Dimensions, init: &Init) -> Encoding {
         self.0.build_any(dimensions, init)
     }
 
-    pub(crate) fn memory(&self) -> usize {
+    /// Tokens of the segment before that every layer also attends to.
+    pub fn memory(&self) -> usize {
         self.0.memory_any()
     }
 
-    pub(crate) fn farthest_entry(&self) -> Option<(&'static str, usize)> {
+    /// The least distance that reads the farthest entry of a table, with the key that says so.
+    pub fn farthest_entry(&self) -> Option<(&'static str, usize)> {
         self.0.farthest_entry_any()
     }
 
+    /// The keys without the kind.
     pub(crate) fn keys(&self) -> serde_json::Result<serde_json::Value> {
         self.0.keys()
+    }
+}
+
+impl Serialize for EncodingConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serialize_tagged(self.kind(), self.keys(), serializer)
     }
 }

@@ -1,4 +1,4 @@
-//! An extension that another crate defines.
+//! Any one extension.
 
 use super::{ConfigKeys, Entry, read};
 use crate::extension::{Example, Extend, Lengths};
@@ -13,14 +13,14 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use toml::Table;
 
-/// An extension that a program registers.
+/// An extension of the list.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtensionEntry {
     /// Its name, description, source and formula.
     pub info: KindInfo,
     /// Whether `temperature` is a key of its own.
     pub(crate) own_temperature: bool,
-    read: fn(&Table, &str) -> Result<RegisteredExtension>,
+    read: fn(&Table, &str) -> Result<Extension>,
     schema: fn(&mut SchemaGenerator) -> Schema,
     examples: fn(usize, Lengths) -> Vec<Example>,
 }
@@ -39,7 +39,7 @@ impl ExtensionEntry {
             read: |table, section| {
                 let extension: E = read(table, section)?;
                 extension.validate(section)?;
-                Ok(RegisteredExtension(Arc::new(extension)))
+                Ok(Extension(Arc::new(extension)))
             },
             schema: |generator| tagged::<E>(E::KIND, E::DESCRIPTION, generator),
             examples: E::examples,
@@ -47,7 +47,7 @@ impl ExtensionEntry {
     }
 
     /// Reads and checks its own keys.
-    pub(crate) fn read(&self, table: &Table, section: &str) -> Result<RegisteredExtension> {
+    pub(crate) fn read(&self, table: &Table, section: &str) -> Result<Extension> {
         (self.read)(table, section)
     }
 
@@ -104,17 +104,17 @@ impl<E: Extend + ConfigKeys> AnyExtension for E {
     }
 }
 
-/// An extension that another crate defines, with its keys.
+/// Any one extension with its own keys.
 #[derive(Clone, Debug)]
-pub struct RegisteredExtension(Arc<dyn AnyExtension>);
+pub struct Extension(Arc<dyn AnyExtension>);
 
-impl PartialEq for RegisteredExtension {
+impl PartialEq for Extension {
     fn eq(&self, other: &Self) -> bool {
         self.0.equals(&*other.0)
     }
 }
 
-impl RegisteredExtension {
+impl Extension {
     pub(crate) fn kind(&self) -> &'static str {
         self.0.kind()
     }

@@ -1,16 +1,16 @@
-//! Encodings and extensions that another crate defines: what the two lists know of one without its type.
+//! What the lists of encodings and extensions know of an entry without its type.
 //!
-//! A program registers them at its start ([`encodings::register`](crate::encodings::register),
-//! [`extensions::register`](crate::extensions::register)). Configs, schema, `inspect`, studies and laws then know them like
-//! those of this workspace.
+//! A program adds entries of its own at its start ([`encodings::register`](crate::encodings::register),
+//! [`extensions::register`](crate::extensions::register)). Configs, schema, `inspect`, studies and laws know them like those of
+//! this workspace.
 
 mod encoding;
 mod extension;
 mod module;
 
-pub use encoding::{EncodingEntry, RegisteredConfig};
-pub use extension::{ExtensionEntry, RegisteredExtension};
-pub use module::RegisteredEncoding;
+pub use encoding::{EncodingConfig, EncodingEntry};
+pub use extension::{Extension, ExtensionEntry};
+pub use module::Encoding;
 
 use crate::tagged::KindInfo;
 use longwave_core::registry::{Registry, check_keys};
@@ -39,17 +39,17 @@ pub(crate) trait Entry {
     fn check(&self, known: &[&str]) -> Result<()>;
 }
 
-/// The names, descriptions, sources and formulas of one list: those of this workspace, then those that a program registers.
+/// One list: the entries of this workspace, then those that a program registers.
 #[derive(Debug)]
-pub(crate) struct Kinds<E> {
-    of_the_workspace: &'static [KindInfo],
+pub(crate) struct Kinds<E: 'static> {
+    of_the_workspace: fn() -> Vec<E>,
     registry: Registry<E>,
-    all: OnceLock<Vec<KindInfo>>,
+    all: OnceLock<(Vec<E>, Vec<KindInfo>)>,
 }
 
-impl<E: Entry> Kinds<E> {
+impl<E: Entry + Clone> Kinds<E> {
     /// A list with the entries of this workspace; `what` names one entry in messages.
-    pub(crate) const fn new(what: &'static str, of_the_workspace: &'static [KindInfo]) -> Self {
+    pub(crate) const fn new(what: &'static str, of_the_workspace: fn() -> Vec<E>) -> Self {
         Self { of_the_workspace, registry: Registry::new(what), all: OnceLock::new() }
     }
 
@@ -58,12 +58,28 @@ impl<E: Entry> Kinds<E> {
         self.registry.entries()
     }
 
-    /// Every entry.
-    pub(crate) fn all(&self) -> &[KindInfo] {
+    fn all(&self) -> &(Vec<E>, Vec<KindInfo>) {
         self.all.get_or_init(|| {
-            let registered = self.registered().iter().map(Entry::info);
-            self.of_the_workspace.iter().copied().chain(registered).collect()
+            let mut entries = (self.of_the_workspace)();
+            entries.extend_from_slice(self.registered());
+            let infos = entries.iter().map(Entry::info).collect();
+            (entries, infos)
         })
+    }
+
+    /// Every entry.
+    pub(crate) fn entries(&self) -> &[E] {
+        &self.all().0
+    }
+
+    /// Names, descriptions, sources and formulas of every entry.
+    pub(crate) fn infos(&self) -> &[KindInfo] {
+        &self.all().1
+    }
+
+    /// The entry of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<&E> {
+        self.entries().iter().find(|entry| entry.info().kind == name || entry.aliases().contains(&name))
     }
 
     /// Adds entries, before anything reads the list; `other_names` are names beside the kinds that are taken.
@@ -71,11 +87,13 @@ impl<E: Entry> Kinds<E> {
     /// # Errors
     /// As [`Entry::check`], or the list was read before.
     pub(crate) fn register(&self, entries: Vec<E>, other_names: &[&str]) -> Result<()> {
-        let kinds = self.of_the_workspace.iter().map(|entry| entry.kind);
-        let mut known: Vec<&str> = kinds.chain(other_names.iter().copied()).collect();
+        let mut known = other_names.to_vec();
+        let names =
+            |entry: &E| entry.aliases().iter().copied().chain([entry.info().kind]).collect::<Vec<_>>();
+        known.extend((self.of_the_workspace)().iter().flat_map(names));
         for entry in &entries {
             entry.check(&known)?;
-            known.extend(entry.aliases().iter().chain([&entry.info().kind]));
+            known.extend(names(entry));
         }
         self.registry.fill(entries)
     }

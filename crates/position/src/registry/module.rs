@@ -1,4 +1,4 @@
-//! A module whose type is not known: the parameters and hooks of an encoding of another crate.
+//! Any one encoding: its parameters and hooks, whatever its type.
 //!
 //! burn's visitors and mappers are generic over the number of axes of a parameter, so they cannot be called through a trait
 //! object. A parameter leaves the module as `dyn Any`, and gets its type back where the visitor is known.
@@ -9,6 +9,7 @@ use burn::module::{
 };
 use burn::tensor::{Bool, Device, Int, Tensor};
 use std::any::Any;
+use std::ops::{Deref, DerefMut};
 
 /// The most axes of a parameter, as [`for_each_rank`] has them.
 const MOST_AXES: usize = 8;
@@ -27,7 +28,7 @@ macro_rules! for_each_rank {
 }
 
 /// An encoding of any type, with its parameters.
-pub(super) trait AnyModule: Position + std::fmt::Debug + Send + Sync {
+pub(super) trait AnyModule: Position + std::fmt::Debug + Any + Send + Sync {
     fn duplicate(&self) -> Box<dyn AnyModule>;
     fn visit_any(&self, visitor: &mut dyn AnyVisitor);
     fn map_any(self: Box<Self>, mapper: &mut dyn AnyMapper) -> Box<dyn AnyModule>;
@@ -253,16 +254,21 @@ impl<M: ModuleMapper> AnyMapper for Typed<'_, M> {
     }
 }
 
-/// An encoding that another crate defines, with its parameters.
+/// Any one encoding, with its parameters.
 #[derive(Debug)]
-pub struct RegisteredEncoding {
+pub struct Encoding {
     kind: &'static str,
+    /// The name of its type, which stands in the names of its parameters.
+    name: &'static str,
     module: Box<dyn AnyModule>,
 }
 
-impl RegisteredEncoding {
-    pub(super) fn new(kind: &'static str, module: impl Module + Position + Sync + 'static) -> Self {
-        Self { kind, module: Box::new(module) }
+impl Encoding {
+    /// An encoding of a type.
+    pub fn new<M: Module + Position + Sync + 'static>(kind: &'static str, module: M) -> Self {
+        let path = std::any::type_name::<M>();
+        let name = path.rsplit_once("::").map_or(path, |(_, name)| name);
+        Self { kind, name, module: Box::new(module) }
     }
 
     /// `position.kind`.
@@ -270,28 +276,45 @@ impl RegisteredEncoding {
         self.kind
     }
 
-    /// Its hooks.
-    pub fn position(&self) -> &(dyn Position + 'static) {
-        &*self.module
+    /// The encoding as its type; `None` where it is of another.
+    pub fn get<M: 'static>(&self) -> Option<&M> {
+        (&*self.module as &dyn Any).downcast_ref()
     }
 
-    /// Its hooks.
-    pub fn position_mut(&mut self) -> &mut (dyn Position + 'static) {
-        &mut *self.module
+    /// The same, to be changed.
+    pub fn get_mut<M: 'static>(&mut self) -> Option<&mut M> {
+        (&mut *self.module as &mut dyn Any).downcast_mut()
     }
 
     fn with(self, module: impl FnOnce(Box<dyn AnyModule>) -> Box<dyn AnyModule>) -> Self {
-        Self { kind: self.kind, module: module(self.module) }
+        Self { module: module(self.module), ..self }
     }
 }
 
-impl Clone for RegisteredEncoding {
+impl Deref for Encoding {
+    type Target = dyn Position;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.module
+    }
+}
+
+impl DerefMut for Encoding {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.module
+    }
+}
+
+impl Clone for Encoding {
     fn clone(&self) -> Self {
-        Self { kind: self.kind, module: self.module.duplicate() }
+        Self { module: self.module.duplicate(), ..*self }
     }
 }
 
-impl Module for RegisteredEncoding {
+/// What kind of module an encoding is, for burn's visitors.
+const CONTAINER: &str = "Encoding";
+
+impl Module for Encoding {
     fn collect_devices(&self, devices: Devices) -> Devices {
         self.module.devices_any(devices)
     }
@@ -309,7 +332,7 @@ impl Module for RegisteredEncoding {
     }
 
     fn valid(&self) -> Self {
-        Self { kind: self.kind, module: self.module.valid_any() }
+        Self { module: self.module.valid_any(), ..*self }
     }
 
     fn materialize(self) -> Self {
@@ -317,15 +340,21 @@ impl Module for RegisteredEncoding {
     }
 
     fn visit<Visitor: ModuleVisitor>(&self, visitor: &mut Visitor) {
+        visitor.enter_module(self.name, CONTAINER);
         self.module.visit_any(&mut Typed(visitor));
+        visitor.exit_module(self.name, CONTAINER);
     }
 
     fn map<Mapper: ModuleMapper>(self, mapper: &mut Mapper) -> Self {
-        self.with(|module| module.map_any(&mut Typed(mapper)))
+        let name = self.name;
+        mapper.enter_module(name, CONTAINER);
+        let mapped = self.with(|module| module.map_any(&mut Typed(mapper)));
+        mapper.exit_module(name, CONTAINER);
+        mapped
     }
 }
 
-impl ModuleDisplayDefault for RegisteredEncoding {
+impl ModuleDisplayDefault for Encoding {
     fn content(&self, content: Content) -> Option<Content> {
         content.set_top_level_type(self.kind).optional()
     }
@@ -335,7 +364,7 @@ impl ModuleDisplayDefault for RegisteredEncoding {
     }
 }
 
-impl ModuleDisplay for RegisteredEncoding {}
+impl ModuleDisplay for Encoding {}
 
 #[cfg(test)]
 mod tests {
@@ -358,11 +387,11 @@ mod tests {
     #[test]
     fn a_module_without_its_type_has_the_same_parameters() {
         let alibi = Config { learned_slopes: true }.build(&dimensions(), &Init::new(0, &Device::flex()));
-        let registered = RegisteredEncoding::new("alibi", alibi.clone());
+        let registered = Encoding::new("alibi", alibi.clone());
         assert_eq!(shapes(&registered), shapes(&alibi));
         assert_eq!(Module::num_params(&registered), Module::num_params(&alibi));
         assert_eq!(registered.devices(), alibi.devices());
-        let slopes = |encoding: &RegisteredEncoding| -> Vec<f32> {
+        let slopes = |encoding: &Encoding| -> Vec<f32> {
             struct Values(Vec<f32>);
             impl ModuleVisitor for Values {
                 fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {

@@ -93,7 +93,7 @@ fn a_draw_does_not_change_how_many_keys_a_row_sees() {
 
 #[test]
 fn draws_never_change() {
-    // Runs of earlier versions resume only as long as these stand.
+    // Runs that are stored resume only as long as these stand.
     let draw = |text: &str| read(text).unwrap().draw(0, 0, 1, LENGTHS).positions.values().to_vec();
     assert_eq!(draw("kind = \"randpos\"\nmax_position = 64"), RANDPOS);
     assert_eq!(draw("kind = \"offset\"\nmax_position = 64")[0], OFFSET);

@@ -1,7 +1,7 @@
 //! Keys of encodings that are lengths: a multiple of the training length becomes a number of tokens before the encoding
 //! reads it, so that a run is identified by the number, however it is written.
 
-use crate::encodings::EncodingConfig;
+use crate::encodings;
 use crate::tokens::{Lengths, Tokens};
 use longwave_core::Result;
 use toml::Value;
@@ -27,7 +27,7 @@ fn within(value: &Value, section: &str, kind: &str, lengths: Lengths) -> Result<
         }
         Value::Table(table) => {
             let kind = table.get("kind").and_then(Value::as_str).unwrap_or(kind);
-            let keys = EncodingConfig::lengths(kind);
+            let keys = encodings::lengths(kind);
             let inner = table.iter().map(|(key, value)| {
                 let section = format!("{section}.{key}");
                 let value = if value.is_str() && keys.contains(&key.as_str()) {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn every_length_is_a_key_with_its_schema() {
-        let schema = schemars::schema_for!(EncodingConfig).to_value();
+        let schema = schemars::schema_for!(crate::EncodingConfig).to_value();
         let variants = schema["oneOf"].as_array().unwrap();
         let of = |kind: &str| {
             variants[encodings::kinds().iter().position(|entry| entry.kind == kind).unwrap()].clone()

@@ -1,6 +1,8 @@
 //! Runs, and what lies in a folder of them.
 
 use longwave_core::{Error, Result, file, line_count, sealed_line};
+use longwave_data::Record;
+use longwave_eval::Validated;
 use longwave_eval::{ResultRow, row};
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
@@ -23,6 +25,8 @@ pub struct Run {
     metrics: Vec<Metric>,
     /// The resolved config, as text.
     pub(super) config: Option<String>,
+    /// The text that it was trained on, and how that was read.
+    pub(super) record: Option<Record>,
 }
 
 /// What a report needs of a line of `metrics.jsonl`.
@@ -30,13 +34,15 @@ pub struct Run {
 struct Metric {
     step: u64,
     #[serde(default)]
+    stage: usize,
+    #[serde(default)]
     loss: Option<f64>,
     #[serde(default)]
     valid_loss: Option<f64>,
 }
 
 impl Run {
-    /// A run with these rows, and with the metrics and the config of its folder where there are some.
+    /// A run with these rows, and with the metrics, the config and the record of the text in its folder where there are some.
     ///
     /// # Errors
     /// A file cannot be read or is damaged.
@@ -48,6 +54,7 @@ impl Run {
             rows,
             metrics: if metrics.is_file() { read_metrics(&metrics)? } else { Vec::new() },
             config: if config.is_file() { Some(file::read_text(&config)?) } else { None },
+            record: Record::read(folder)?,
         })
     }
 
@@ -87,8 +94,20 @@ impl Run {
         self.metrics.iter().filter_map(|metric| Some((metric.step as f64, metric.loss?))).collect()
     }
 
+    /// What the validations of the last stage say; `None` where there is none.
+    pub fn validated(&self) -> Option<Validated> {
+        let stage = self.metrics.last()?.stage;
+        let of_stage = self.metrics.iter().filter(|metric| metric.stage == stage);
+        Validated::of(of_stage.filter_map(|metric| Some((metric.step, metric.valid_loss?))))
+    }
+
+    /// That a reader of the rows of the end of training should know of an earlier step that was better on validation.
+    pub(super) fn earlier(&self) -> Option<String> {
+        self.rows.iter().any(|row| row.checkpoint == "last").then(|| self.validated())??.earlier()
+    }
+
     /// `(step, loss)` of every validation, in nats per token.
-    pub fn validation_losses(&self) -> Vec<(f64, f64)> {
+    pub(super) fn validation_losses(&self) -> Vec<(f64, f64)> {
         self.metrics.iter().filter_map(|metric| Some((metric.step as f64, metric.valid_loss?))).collect()
     }
 }

@@ -14,6 +14,7 @@ use crate::table::{Cell, Table, TableRow};
 use longwave_core::Result;
 use longwave_core::text::html as escape;
 use longwave_eval::ResultRow;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 pub(super) const STYLE: &str = include_str!("style.css");
@@ -248,11 +249,18 @@ fn push_file(text: &mut String, name: &str, content: &str) {
     let _ = writeln!(text, "<details><summary>{name}</summary><pre>{content}</pre></details>");
 }
 
-/// Where the numbers come from: every run with its machine.
+/// Where the numbers come from: every run with its machine, and how the texts of the runs were read.
 fn push_runs(text: &mut String, runs: &[Run]) {
     let columns =
         ["run", "encoding", "seed", "L", "step", "config hash", "text hash", "device", "threads", "version"];
     push_table(text, "Runs", columns.map(|name| ("", name)), runs.iter().flat_map(rows_of));
+    let mut seen = HashSet::new();
+    for record in runs.iter().filter_map(|run| run.record.as_ref()) {
+        if seen.insert((&record.corpus, &record.notes)) {
+            let of_text = |note: &String| format!("`{}`: {note}", record.corpus);
+            push_notes(text, &record.notes.iter().map(of_text).collect::<Vec<_>>());
+        }
+    }
 }
 
 /// The lines of a folder's runs: one, or several where it pools the rows of several.

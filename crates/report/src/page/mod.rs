@@ -88,12 +88,18 @@ impl Report {
     ///
     /// # Errors
     /// The runs have no result, or no reading is `against`.
-    pub fn new(folder: &Path, opening: Opening, runs: Vec<Run>, against: Option<&Reference>) -> Result<Self> {
+    pub fn new(
+        folder: &Path,
+        mut opening: Opening,
+        runs: Vec<Run>,
+        against: Option<&Reference>,
+    ) -> Result<Self> {
         let mut rows = folder::distinct_rows(&runs)?;
         if rows.is_empty() {
             return Err(no_results(folder, &runs));
         }
         reference::resolve(&mut rows, against)?;
+        opening.sentences.extend(earlier_steps(&runs));
         Ok(Self { folder: folder.to_owned(), opening, runs, rows })
     }
 
@@ -105,6 +111,11 @@ impl Report {
     /// Its tables.
     pub fn tables(&self) -> Vec<Table> {
         blocks(&self.rows).iter().flat_map(Table::all).collect()
+    }
+
+    /// That runs whose end was read were better on validation at an earlier step; nothing where none was.
+    pub fn earlier_steps(&self) -> Option<String> {
+        earlier_steps(&self.runs)
     }
 
     /// Its tables by training step.
@@ -127,7 +138,8 @@ impl Report {
         let mut written = Written { folder, paths: Vec::new() };
         let readings = readings(rows);
         let grids = readings.iter().map(|reading| &reading.table);
-        written.text("results.md", &markdown(&opening.title, &tables.concat(), grids))?;
+        let note = self.earlier_steps();
+        written.text("results.md", &markdown(&opening.title, note.as_deref(), &tables.concat(), grids))?;
         written.text("results.csv", &Tidy::of(rows)?.csv())?;
         let mut sections = Vec::new();
         let charts = of_tables(&blocks, &tables, &styles);
@@ -194,15 +206,36 @@ pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>>
     Report::read(folder, against)?.write(folder)
 }
 
+/// That runs whose end was read were better on validation at an earlier step.
+fn earlier_steps(runs: &[Run]) -> Option<String> {
+    let earlier: Vec<(&Run, String)> = runs.iter().filter_map(|run| Some((run, run.earlier()?))).collect();
+    let (run, sentence) = earlier.first()?;
+    let said = match (runs.len(), earlier.len()) {
+        (1, _) => format!("{}{}", sentence[..1].to_uppercase(), &sentence[1..]),
+        (_, 1) => format!("Of `{}`, {sentence}", run.name),
+        (all, some) => format!(
+            "{some} of {all} runs were better on validation at an earlier step; of `{}`, {sentence}",
+            run.name
+        ),
+    };
+    Some(format!("{said}. `evaluate.checkpoints = \"best\"` reads it, and `train.patience` stops in time."))
+}
+
 fn no_results(folder: &Path, runs: &[Run]) -> Error {
     let what = if runs.is_empty() { "is no `results.jsonl`" } else { "are no results" };
     Error::failed(format!("there {what} in `{}` or in the folders below it", folder.display()))
         .hint("train with an `[[evaluate]]` block, or measure a trained run with `longwave eval RUN`")
 }
 
-fn markdown<'a>(title: &str, tables: &[Table], grids: impl Iterator<Item = &'a Grid>) -> String {
+fn markdown<'a>(
+    title: &str,
+    note: Option<&str>,
+    tables: &[Table],
+    grids: impl Iterator<Item = &'a Grid>,
+) -> String {
     let tables: Vec<String> = tables.iter().map(Table::markdown).chain(grids.map(Grid::markdown)).collect();
-    format!("## Results of {}\n\n{}", markdown_text(title), tables.join("\n"))
+    let note = note.map(|note| format!("{note}\n\n")).unwrap_or_default();
+    format!("## Results of {}\n\n{note}{}", markdown_text(title), tables.join("\n"))
 }
 
 /// What was written so far.

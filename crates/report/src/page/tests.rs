@@ -16,6 +16,8 @@ fn run(folder: &Path, rows: &[ResultRow]) {
     metrics += "{\"step\": 50, \"loss\": 2.5, \"valid_loss\": 2.6}\n{\"step\": 60, \"valid_loss\": 2.4}\n{\"step\": 6";
     fs::write(folder.join("metrics.jsonl"), metrics).unwrap();
     fs::write(folder.join("config.toml"), "name = \"a < b\"\n").unwrap();
+    let record = r#"{ "format": 1, "corpus": "a<b", "path": "", "content_hash": "", "text": {}, "notes": ["overlap: 2% of `x`"] }"#;
+    fs::write(folder.join("data.json"), record).unwrap();
 }
 
 #[test]
@@ -38,7 +40,7 @@ fn a_run_becomes_a_page_that_needs_nothing() {
     );
     assert!(written.iter().all(|path| path.is_file()));
     assert!(folder.path().join("tensorboard/by_length").is_dir());
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4 + written.len());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5 + written.len());
     let page = fs::read_to_string(&written[0]).unwrap();
     for said in [
         "<title>Longwave: rope</title>",
@@ -49,6 +51,7 @@ fn a_run_becomes_a_page_that_needs_nothing() {
         ">Training</h2>",
         "validation",
         "trained length",
+        "<p class=\"note\"><code>a&lt;b</code>: overlap: 2% of <code>x</code></p>",
     ] {
         assert!(page.contains(said), "no `{said}`");
     }
@@ -103,6 +106,8 @@ fn a_folder_of_runs_has_all_rows_together_each_once() {
     assert!(tables.starts_with("## Results of 3 runs\n"));
     assert!(tables.contains("standard deviation over seeds, in per cent of the perplexity"), "{tables}");
     assert!(tables.contains("(up to 2 per cell"), "{tables}");
+    let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert_eq!(page.matches("overlap: 2%").count(), 1, "a text that all runs read is described once");
     // A second report reads the same runs again, not its own output.
     write(folder.path(), None).unwrap();
     assert_eq!(fs::read_to_string(folder.path().join("results.csv")).unwrap(), csv);

@@ -15,7 +15,7 @@ use longwave_core::{Error, Result, file};
 use seeds::Seeds;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use toml::Table;
+use toml::{Table, Value};
 
 pub use changes::assign;
 pub(crate) use changes::{leaves, merge};
@@ -201,6 +201,7 @@ impl Study {
             .collect::<Result<Vec<_>>>()?;
         check_axes(&axes)?;
         check_varied(&changes, &axes)?;
+        check_checkpoints(&evaluations)?;
         let (seeds, looks) = top.seeds.resolve(top.max_seeds, !claims.is_empty())?;
         check_size(&axes, seeds.len())?;
         Ok(Self {
@@ -284,6 +285,21 @@ fn check_name(name: &str) -> Result<()> {
         .hint("leave out what is none of these, as in `name = \"rope-long\"`"))
 }
 
+/// The end of training in one block and the best step in another would stand in one table, and in one ranking.
+fn check_checkpoints(evaluations: &[Table]) -> Result<()> {
+    let reads_best = |block: &Table| block.get("checkpoints").and_then(Value::as_str) == Some("best");
+    let other = evaluations.iter().position(|block| !reads_best(block));
+    match (evaluations.iter().position(reads_best), other) {
+        (Some(best), Some(other)) => Err(Error::value(
+            &format!("evaluate[{best}].checkpoints"),
+            "\"best\"",
+            format!("`evaluate[{other}]` reads the end of training, and a study compares all runs at the one or the other"),
+        )
+        .hint("write `checkpoints = \"best\"` in all blocks, or a second study: it trains nothing again")),
+        _ => Ok(()),
+    }
+}
+
 fn check_axes(axes: &[Axis]) -> Result<()> {
     for (index, axis) in axes.iter().enumerate() {
         if axes[..index].iter().any(|earlier| earlier.name == axis.name) {
@@ -365,6 +381,10 @@ mod tests {
         let until = study(&format!("seeds = \"until decided\"\nmax_seeds = 8\n{claim}")).unwrap();
         assert_eq!((until.seeds.len(), until.looks.seeds()), (8, &[3, 5, 8][..]));
         assert!(message("devices = []").contains("devices"));
+        let best = "[[evaluate]]\nlengths = [128]\ncheckpoints = \"best\"\n";
+        assert!(study(&format!("{best}{best}")).is_ok());
+        let mixed = message(&format!("[[evaluate]]\nlengths = [128]\n{best}"));
+        assert!(mixed.starts_with("`evaluate[1].checkpoints = \"best\"` is not allowed"), "{mixed}");
         let twice = "[[axis]]\nkey = \"train.steps\"\nvalues = [1]\n";
         assert!(message(&format!("{twice}{twice}")).contains("axis[1].name"));
     }

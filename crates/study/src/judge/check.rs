@@ -104,7 +104,9 @@ impl<'a> Side<'a> {
                 continue;
             }
             for evaluation in job.config.evaluations()? {
-                let steps = [evaluation.steps(&kept)?, vec![last]].concat();
+                // The step of the best validation is known when it is trained.
+                let end = if evaluation.reads_best() { Vec::new() } else { vec![last] };
+                let steps = [evaluation.steps(&kept)?, end].concat();
                 side.add(extensions, &evaluation, (index, train_length), steps);
             }
         }

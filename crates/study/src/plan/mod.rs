@@ -4,19 +4,20 @@ use crate::applicable::{Applicability, Groups, LeftOut};
 use crate::axis::{Axis, Point};
 use crate::document::{Names, Study, leaves, merge};
 use crate::looks::Looks;
+use crate::stored::Source;
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, canonical};
 use longwave_data::DataConfig;
 use longwave_eval::row;
 use longwave_experiment::Config;
-use longwave_train::checkpoint;
+use longwave_train::{RunConfig, checkpoint};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
 use toml::{Table, Value};
 
 /// The version of a run's identity: raised when the same config would be kept in another form, or trained to other
 /// weights (2: weight decay, bounds and units of encodings' parameters).
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 1;
 
 /// The most runs that one sentence names.
 const FEW: usize = 6;
@@ -53,6 +54,8 @@ pub struct Planned {
     pub job: Result<Job>,
     /// What the study's evaluations ask for and this run is not read with, since it does not apply.
     pub left_out: Vec<LeftOut>,
+    /// The stored run that it goes on from, see [`Plan::find_sources`].
+    pub from: Option<Source>,
 }
 
 /// A training and its evaluations.
@@ -235,7 +238,7 @@ impl Expansion<'_, '_> {
                 Err(error) => Err(error.clone()),
             };
             let left_out = cell.as_ref().map_or_else(|_| Vec::new(), |(.., left_out)| left_out.clone());
-            runs.push(Planned { labels: labels.clone(), seed, job, left_out });
+            runs.push(Planned { labels: labels.clone(), seed, job, left_out, from: None });
         }
     }
 
@@ -277,16 +280,27 @@ impl Expansion<'_, '_> {
     fn job(&self, config: &Config, hash: &str, evaluation: &str, seed: u64) -> Job {
         let mut config = config.clone();
         config.run.seed = seed;
-        let trains_head_scale = config.run.stages.iter().any(|stage| stage.trained.head_scale().is_some());
-        let key = short_hash(json!({
-            "format": FORMAT,
-            "checkpoint": checkpoint::format_of_run(trains_head_scale),
-            "config": hash,
-            "device": self.device,
-        }));
+        let key = key_of(&config.run, hash, self.device);
         config.run.name.clone_from(&key);
         Job { key, evaluation: evaluation.to_owned(), config }
     }
+}
+
+/// The identity of a run whose config has this hash. Where a config says how often it validates, that decides which of its steps is the
+/// best, and changes no step.
+pub(crate) fn key_of(config: &RunConfig, hash: &str, device: &str) -> String {
+    let mut identity = json!({
+        "format": FORMAT,
+        "checkpoint": checkpoint::FORMAT,
+        "config": hash,
+        "device": device,
+    });
+    let validations: Vec<_> =
+        (0..=config.last_stage()).map(|stage| config.stage(stage).validate_every).collect();
+    if validations.iter().any(Option::is_some) {
+        identity["validate_every"] = json!(validations);
+    }
+    short_hash(identity)
 }
 
 /// Identifies the evaluations of a combination, which are those of all its seeds.

@@ -66,9 +66,7 @@ fn studies_share_runs_whatever_their_evaluations() {
 }
 
 #[test]
-fn only_runs_that_train_factors_of_heads_have_the_newest_format() {
-    use longwave_train::checkpoint::{FORMAT, format_of_run};
-    assert_eq!((format_of_run(true), format_of_run(false)), (FORMAT, 2));
+fn what_a_stage_trains_is_part_of_the_key() {
     let stage =
         |train: &str| format!("[[stage]]\nlength = \"L\"\nsteps = 2\ntrain = \"{train}\"\n{EVALUATE}");
     assert_ne!(keys(&plan(&stage("all"))), keys(&plan(&stage("head_scale"))));

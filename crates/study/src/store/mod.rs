@@ -123,8 +123,7 @@ impl Store {
     /// Whether the training of a job has come to its last step.
     pub fn is_trained(&self, job: &Job) -> bool {
         let path = checkpoint_path(&self.run(&job.key), CheckpointId::Last);
-        path.exists()
-            && Checkpoint::load(&path).is_ok_and(|last| last.meta.step >= job.config.run.total_steps())
+        path.exists() && Checkpoint::load(&path).is_ok_and(|last| last.meta.is_end_of(&job.config.run))
     }
 
     /// The rows of a finished job; `None` where it is not finished.

@@ -1,26 +1,26 @@
 //! One file that holds a step of training, whole.
 //!
-//! A checkpoint is a safetensors file: `model.NAME` for the weights, `optimizer.first.NAME` and
-//! `optimizer.second.NAME` for the moments (absent in `best`, which is only read), `memory.PART.LAYER` where
+//! A checkpoint is a safetensors file: `model.NAME` for the weights, `optimizer.STATE.NAME` for what the optimizer keeps, such as
+//! `optimizer.first.NAME` (absent in `best`, which is only read), `memory.PART.LAYER` where
 //! the encoding carries a memory, and a JSON text under the metadata key `longwave`, which also holds the factor of the
 //! loss in f16. Batches, dropout and the learning rate are functions of the step, so nothing else needs saving. The same state gives the same
 //! bytes.
 //!
 //! **Checksums.** The metadata has a checksum of each tensor and one of the whole state: the metadata itself, and names,
-//! shapes and checksums of all tensors. Every reader verifies all of them. Files of earlier versions have none.
+//! shapes and checksums of all tensors. Every reader verifies all of them.
 //!
-//! **Format policy.** `format` counts up when a reader of the old format would misread a file. A reader
-//! rejects a newer format by name, and reads every older one it ever wrote. A file is written in the oldest
-//! format that says all of it: 1, 2 where stages have changed the reading, or 3 where one added factors of heads.
+//! **Format policy.** `format` counts up when a reader of the old format would misread a file. A reader rejects another
+//! format by name.
 
 mod checksums;
 
 use crate::VERSION;
+use crate::config::TrainConfig;
 use crate::loss_scale::LossScale;
 use crate::optimizer::Optimizer;
 use crate::parameters::{self, Parameter};
+use crate::run_config::RunConfig;
 use crate::segment_memory;
-use crate::stage::TrainedPart;
 use burn::tensor::{Device, Tensor, TensorData};
 pub use checksums::Checksums;
 use longwave_core::file::existing_folder;
@@ -34,20 +34,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The newest format this version writes.
-pub const FORMAT: u32 = 3;
-
-/// The format of a checkpoint of the first stage.
-const WITHOUT_STAGES: u32 = 1;
-
-/// The format of a checkpoint whose stages trained all parameters.
-const WITHOUT_HEAD_SCALE: u32 = 2;
-
-/// The newest format of the checkpoints of a run. It is part of a run's identity in a study, so it rises only for those runs
-/// whose checkpoints earlier versions cannot read: the others are not trained again.
-pub fn format_of_run(trains_head_scale: bool) -> u32 {
-    if trains_head_scale { FORMAT } else { WITHOUT_HEAD_SCALE }
-}
+/// The format this version writes.
+pub const FORMAT: u32 = 1;
 
 const META_KEY: &str = "longwave";
 
@@ -63,7 +51,7 @@ pub struct Best {
 /// What a checkpoint says about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
-    /// [`FORMAT`] or an older one.
+    /// [`FORMAT`].
     pub format: u32,
     /// The version that wrote it.
     pub version: String,
@@ -73,25 +61,20 @@ pub struct Meta {
     pub config_hash: String,
     /// The best validation of the stage so far.
     pub best: Option<Best>,
+    /// Validations since that one, none of them better.
+    pub without_improvement: u64,
     /// Which channels of q and k turn together, layer by layer, none where a layer turns none; written by
-    /// [`save`]. Weights mean nothing under another layout, and no shape tells them apart. Absent in files of
-    /// earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rotary_layouts: Option<Vec<Option<Layout>>>,
+    /// [`save`]. Weights mean nothing under another layout, and no shape tells them apart.
+    pub rotary_layouts: Vec<Option<Layout>>,
     /// The readings of the stages after `[train]` that have begun, in order: the model reads by all of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageReading>,
-    /// The factor of the loss for the next step; absent where nothing is scaled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The factor of the loss for the next step; none where nothing is scaled.
     pub loss_scale: Option<LossScale>,
     /// Steps left out since the moments began, because their gradients overflowed.
-    #[serde(default, skip_serializing_if = "longwave_core::config::is_default")]
     pub skipped: u64,
     /// Numbers of the batches that are left out, ascending: steps that read them had a loss or a gradient that was not finite.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped_batches: Vec<u64>,
-    /// SHA-256 of the `tokenizer.json` beside it; absent in files of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// SHA-256 of the `tokenizer.json` beside it.
     pub tokenizer: Option<String>,
     /// Written by [`save`], and verified by [`Checkpoint::load`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,7 +89,6 @@ pub struct StageReading {
     /// The extension, with every default written out.
     pub extend: Value,
     /// What the factors on the logits of each head started at, where the stage trains them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_scale: Option<f64>,
 }
 
@@ -126,16 +108,13 @@ impl Meta {
     /// The description of a state of this version.
     pub fn new(step: u64, config_hash: &str, best: Option<Best>, stages: Vec<StageReading>) -> Self {
         Self {
-            format: match stages.as_slice() {
-                [] => WITHOUT_STAGES,
-                stages if stages.iter().any(|stage| stage.head_scale.is_some()) => FORMAT,
-                _ => WITHOUT_HEAD_SCALE,
-            },
+            format: FORMAT,
             version: VERSION.to_owned(),
             step,
             config_hash: config_hash.to_owned(),
             best,
-            rotary_layouts: None,
+            without_improvement: 0,
+            rotary_layouts: Vec::new(),
             stages,
             loss_scale: None,
             skipped: 0,
@@ -148,6 +127,12 @@ impl Meta {
     /// The stage the state is of: 0 is `[train]`, n the n-th `[[stage]]`.
     pub fn stage(&self) -> usize {
         self.stages.len()
+    }
+
+    /// Whether the training of a config ends here: its steps are done, or `patience` stops it.
+    pub fn is_end_of(&self, config: &RunConfig) -> bool {
+        self.step >= config.total_steps()
+            || config.stage(self.stage()).is_out_of_patience(self.without_improvement)
     }
 }
 
@@ -187,8 +172,16 @@ pub fn encoded(
     let mut tensors = Vec::new();
     collect("model", &parameters, parameters::values(model), &mut tensors)?;
     if let Some(optimizer) = optimizer {
-        collect("optimizer.first", &parameters, optimizer.first.clone(), &mut tensors)?;
-        collect("optimizer.second", &parameters, optimizer.second.clone(), &mut tensors)?;
+        for (parameter, state) in parameters.iter().zip(&optimizer.state) {
+            for (name, kept) in state {
+                let bytes = bytes(&parameter.name, kept.clone())?;
+                tensors.push((
+                    format!("optimizer.{name}.{}", parameter.name),
+                    parameter.shape.clone(),
+                    bytes,
+                ));
+            }
+        }
     }
     for (name, tensor) in segment_memory::tensors(memories) {
         let shape = tensor.dims().to_vec();
@@ -201,7 +194,7 @@ pub fn encoded(
         .map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
         .collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>()
         .map_err(|error| failed(&error))?;
-    let mut meta = Meta { rotary_layouts: Some(rotary_layouts(model)), checksums: None, ..meta.clone() };
+    let mut meta = Meta { rotary_layouts: rotary_layouts(model), checksums: None, ..meta.clone() };
     let metadata = serde_json::to_value(&meta).map_err(|error| failed(&error))?;
     let described =
         tensors.iter().map(|(name, shape, bytes)| (name.as_str(), shape.as_slice(), bytes.as_slice()));
@@ -269,23 +262,21 @@ impl Checkpoint {
         let format = metadata.get("format").and_then(Value::as_u64).unwrap_or_default();
         if format > u64::from(FORMAT) {
             let error = Error::failed(format!(
-                "`{}` has checkpoint format {format}, and this version reads up to {FORMAT}",
+                "`{}` has checkpoint format {format}, and this version reads {FORMAT}",
                 path.display()
             ));
             return Err(Unreadable::Other(error.hint("use the newer version that wrote it")));
         }
         let mut meta: Meta = serde_json::from_str(text).map_err(|error| damaged(&error))?;
         let file = SafeTensors::deserialize(&bytes).map_err(|error| damaged(&error))?;
-        // What they cover is what the file says, also in fields of a later version.
-        if let Some(written) = meta.checksums.take() {
-            metadata.as_object_mut().map(|metadata| metadata.remove("checksums"));
-            let views = file.iter().map(|(name, view)| (name, view.shape().to_vec(), view.data()));
-            let views: Vec<_> = views.collect();
-            let described = views.iter().map(|(name, shape, data)| (*name, shape.as_slice(), *data));
-            let found = Checksums::of(&metadata, described);
-            if let Some(difference) = written.difference(&found) {
-                return Err(damaged(&difference));
-            }
+        // What they cover is what the file says, also in fields that this program does not know.
+        let written = meta.checksums.take().ok_or_else(|| damaged(&"it has no checksums"))?;
+        metadata.as_object_mut().map(|metadata| metadata.remove("checksums"));
+        let views = file.iter().map(|(name, view)| (name, view.shape().to_vec(), view.data()));
+        let views: Vec<_> = views.collect();
+        let described = views.iter().map(|(name, shape, data)| (*name, shape.as_slice(), *data));
+        if let Some(difference) = written.difference(&Checksums::of(&metadata, described)) {
+            return Err(damaged(&difference));
         }
         let mut tensors = HashMap::new();
         for (name, view) in file.tensors() {
@@ -306,7 +297,8 @@ impl Checkpoint {
     /// than the one that was saved.
     pub fn weights(&self, model: Gpt, device: &Device) -> Result<Gpt> {
         let now = rotary_layouts(&model);
-        if let Some(saved) = self.meta.rotary_layouts.as_ref().filter(|saved| **saved != now) {
+        let saved = &self.meta.rotary_layouts;
+        if *saved != now {
             return Err(Error::usage(format!(
                 "the checkpoint was trained with {}, and the config says {}",
                 named(saved),
@@ -328,16 +320,13 @@ impl Checkpoint {
         weights.collect()
     }
 
-    /// The optimizer's moments.
+    /// The optimizer of a run whose first stage is `first`.
     ///
     /// # Errors
-    /// The file has none, or they do not fit the model.
-    pub fn optimizer(&self, model: &Gpt, device: &Device) -> Result<Optimizer> {
-        let parameters = parameters::list(model);
-        Ok(Optimizer {
-            first: self.group("optimizer.first", &parameters, device)?,
-            second: self.group("optimizer.second", &parameters, device)?,
-            trained: TrainedPart::All,
+    /// The file lacks what it keeps, or that does not fit the model.
+    pub fn optimizer(&self, first: &TrainConfig, model: &Gpt, device: &Device) -> Result<Optimizer> {
+        Optimizer::with(first, &parameters::list(model), |parameter, name| {
+            self.one(&format!("optimizer.{name}"), parameter, device)
         })
     }
 
@@ -348,21 +337,22 @@ impl Checkpoint {
     }
 
     fn group(&self, group: &str, parameters: &[Parameter], device: &Device) -> Result<Vec<Tensor<1>>> {
-        let one = |parameter: &Parameter| {
-            let name = format!("{group}.{}", parameter.name);
-            match self.tensors.get(&name) {
-                Some((shape, numbers)) if *shape == parameter.shape => {
-                    let shape = [numbers.len()];
-                    Ok(Tensor::from_data(TensorData::new(numbers.clone(), shape), device))
-                }
-                Some((shape, _)) => Err(Error::failed(format!(
-                    "the checkpoint's `{name}` has shape {shape:?}, the model's {:?}",
-                    parameter.shape
-                ))),
-                None => Err(Error::failed(format!("the checkpoint has no `{name}`"))),
+        parameters.iter().map(|parameter| self.one(group, parameter, device)).collect()
+    }
+
+    fn one(&self, group: &str, parameter: &Parameter, device: &Device) -> Result<Tensor<1>> {
+        let name = format!("{group}.{}", parameter.name);
+        match self.tensors.get(&name) {
+            Some((shape, numbers)) if *shape == parameter.shape => {
+                let shape = [numbers.len()];
+                Ok(Tensor::from_data(TensorData::new(numbers.clone(), shape), device))
             }
-        };
-        parameters.iter().map(one).collect()
+            Some((shape, _)) => Err(Error::failed(format!(
+                "the checkpoint's `{name}` has shape {shape:?}, the model's {:?}",
+                parameter.shape
+            ))),
+            None => Err(Error::failed(format!("the checkpoint has no `{name}`"))),
+        }
     }
 
     /// The memories of a training in progress, in the place of as many `fresh` ones.

@@ -1,7 +1,7 @@
-//! `AdamW` over a model's parameters.
+//! What moves a model's parameters: the optimizers, one file each. Adding one is one new file and one line here.
 //!
-//! The update of one parameter is a fused kernel ([`longwave_kernels::adamw()`]); what is kept here are the
-//! two moments, in the order of [`parameters`], so that a checkpoint stores them by name and bit for bit.
+//! An optimizer says which numbers it keeps of a parameter, by name, and how it moves parameters by their gradients
+//! ([`Update`]). What it keeps is stored by those names in a checkpoint, bit for bit, in the order of [`parameters`].
 //! Weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101) applies to the model's matrices and not to its vectors
 //! (gains, biases, scales); of its parameters an encoding says itself which decay, and within which bounds each stays
 //! ([`longwave_position::parameter`]). An update that leaves the bounds is projected back onto them.
@@ -10,16 +10,121 @@ use crate::config::TrainConfig;
 use crate::parameters::{self, Parameter};
 use crate::stage::TrainedPart;
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{AdamW, AdamWState, adamw_all, clip_factor};
+use longwave_core::Result;
+use longwave_core::config::{kind_and_rest, read, unknown_kind};
+use longwave_kernels::clip_factor;
 use longwave_model::Gpt;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::ops::Deref;
+use toml::Value;
 
-/// The moments of every parameter.
+/// What an optimizer does.
+pub trait Update {
+    /// Checks the values of its keys, which stand at `section`.
+    ///
+    /// # Errors
+    /// A value that is not allowed.
+    fn validate(&self, section: &str) -> Result<()>;
+
+    /// What it keeps of a parameter, by name: as many numbers as the parameter has, all 0 at the beginning.
+    fn state(&self, parameter: &Parameter) -> &'static [&'static str];
+
+    /// Moves parameters; gives their values and what is kept, in the order in which they came.
+    fn update(&self, moved: Vec<Moved<'_>>, step: &Step<'_>) -> Vec<(Tensor<1>, Vec<Tensor<1>>)>;
+}
+
+/// A parameter to be moved; all tensors are flat.
+#[derive(Debug)]
+pub struct Moved<'a> {
+    /// What it is.
+    pub parameter: &'a Parameter,
+    /// Its value.
+    pub value: Tensor<1>,
+    /// Its gradient, in the unit of the parameter.
+    pub gradient: Tensor<1>,
+    /// What is kept of it, in the order of [`Update::state`].
+    pub state: Vec<Tensor<1>>,
+}
+
+/// One update.
+#[derive(Clone, Debug)]
+pub struct Step<'a> {
+    /// The keys of the stage.
+    pub config: &'a TrainConfig,
+    /// The learning rate of the step.
+    pub learning_rate: f64,
+    /// The same as a share of `train.learning_rate`, for optimizers with a rate of their own.
+    pub share: f64,
+    /// Updates made with this state, this one included.
+    pub number: u64,
+    /// Multiplied into the gradients first.
+    pub scale: GradientScale,
+}
+
+macro_rules! optimizers {
+    ($($(#[$about:meta])* $Name:ident in $module:ident,)*) => {
+        $(mod $module;)*
+
+        /// `train.optimizer`: what moves the parameters, chosen by `kind`.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "kind", rename_all = "snake_case")]
+        pub enum OptimizerConfig {
+            $($(#[$about])* $Name($module::$Name),)*
+        }
+
+        impl OptimizerConfig {
+            /// Reads a kind, or a table with a `kind` and the keys of that optimizer; `key` is its place in the file.
+            ///
+            /// # Errors
+            /// An unknown kind or key, a wrong type, or a value that is not allowed.
+            pub fn from_value(value: &Value, key: &str) -> Result<Self> {
+                let (kind, rest) = kind_and_rest(value, key)?;
+                let config = match kind.as_str() {
+                    $(stringify!($module) => Self::$Name(read(&rest, key)?),)*
+                    _ => return Err(unknown_kind(&format!("{key}.kind"), &kind, [$(stringify!($module)),*])),
+                };
+                config.validate(key).map(|()| config)
+            }
+        }
+
+        impl Deref for OptimizerConfig {
+            type Target = dyn Update;
+
+            fn deref(&self) -> &Self::Target {
+                match self {
+                    $(Self::$Name(optimizer) => optimizer,)*
+                }
+            }
+        }
+    };
+}
+
+optimizers! {
+    /// `AdamW` for every parameter, by `beta1`, `beta2`, `eps` and `weight_decay` of `[train]` (arXiv:1711.05101).
+    Adamw in adamw,
+    /// Muon for the matrices of the blocks: an orthogonal matrix near the momentum of the gradients; `AdamW` for embeddings, head,
+    /// gains, biases and encodings (Jordan 2024, kellerjordan.github.io/posts/muon).
+    Muon in muon,
+}
+
+impl Default for OptimizerConfig {
+    fn default() -> Self {
+        Self::Adamw(adamw::Adamw {})
+    }
+}
+
+/// What is kept of one parameter, by name.
+pub type State = Vec<(&'static str, Tensor<1>)>;
+
+/// The optimizer of a run, with what it keeps.
 #[derive(Clone, Debug)]
 pub struct Optimizer {
-    /// First moments, flat, in the order of [`parameters::list`].
-    pub first: Vec<Tensor<1>>,
-    /// Second moments.
-    pub second: Vec<Tensor<1>>,
+    config: OptimizerConfig,
+    /// `train.learning_rate`, of which the rate of a step is a share.
+    peak: f64,
+    /// What is kept of every parameter, in the order of [`parameters::list`].
+    pub state: Vec<State>,
     /// What it updates.
     pub trained: TrainedPart,
 }
@@ -58,12 +163,34 @@ impl Clip {
 }
 
 impl Optimizer {
-    /// Zero moments.
-    pub fn new(parameters: &[Parameter], device: &Device) -> Self {
-        let zeros = || {
-            parameters.iter().map(|p| Tensor::zeros([p.shape.iter().product::<usize>()], device)).collect()
+    /// That of a run with this `[train]`, with nothing kept yet.
+    pub fn new(first: &TrainConfig, parameters: &[Parameter], device: &Device) -> Self {
+        let zeros = |parameter: &Parameter, _: &str| {
+            Ok(Tensor::zeros([parameter.shape.iter().product::<usize>()], device))
         };
-        Self { first: zeros(), second: zeros(), trained: TrainedPart::All }
+        Self::with(first, parameters, zeros).unwrap_or_else(|_: std::convert::Infallible| unreachable!())
+    }
+
+    /// The same, with what `kept` gives for a parameter and the name of what is kept of it.
+    ///
+    /// # Errors
+    /// Those of `kept`.
+    pub fn with<E>(
+        first: &TrainConfig,
+        parameters: &[Parameter],
+        mut kept: impl FnMut(&Parameter, &str) -> std::result::Result<Tensor<1>, E>,
+    ) -> std::result::Result<Self, E> {
+        let config = first.optimizer.clone().unwrap_or_default();
+        let mut state = Vec::with_capacity(parameters.len());
+        for parameter in parameters {
+            let names = config.state(parameter).iter();
+            state.push(
+                names
+                    .map(|&name| Ok((name, kept(parameter, name)?)))
+                    .collect::<std::result::Result<_, E>>()?,
+            );
+        }
+        Ok(Self { config, peak: first.learning_rate, state, trained: TrainedPart::All })
     }
 
     /// The same, which updates these parameters alone.
@@ -84,10 +211,6 @@ impl Optimizer {
         scale: GradientScale,
     ) -> Gpt {
         let listed = parameters::list(&model);
-        let (gradient_scale, clip) = match scale {
-            GradientScale::Known(factor) => (factor, None),
-            GradientScale::OnDevice(factor) => (1.0, Some(*factor)),
-        };
         // Values that nothing else holds are written where they lie. Meanwhile the gradients take their places.
         let mut values = Vec::with_capacity(gradients.len());
         let model = parameters::replace(model, |index, value| match gradients.get(index) {
@@ -97,34 +220,25 @@ impl Optimizer {
                 gradient.clone()
             }
         });
-        let (mut given, mut places) = (Vec::new(), Vec::new());
+        let (mut moved, mut places) = (Vec::new(), Vec::new());
         for (index, gradient) in gradients.into_iter().enumerate() {
             let parameter = &listed[index];
             if !self.trained.includes(&parameter.name) {
                 continue;
             }
-            let options = AdamW {
-                learning_rate: learning_rate * parameter.unit,
-                beta1: config.beta1,
-                beta2: config.beta2,
-                eps: config.eps,
-                // The decay is a share of the parameter, whatever the unit.
-                weight_decay: if parameter.decays { config.weight_decay / parameter.unit } else { 0.0 },
-                step: step + 1,
-                gradient_scale,
-            };
             let Some(value) = values[index].take() else { continue };
-            let m = std::mem::replace(&mut self.first[index], gradient.clone());
-            let v = std::mem::replace(&mut self.second[index], gradient.clone());
-            given.push((AdamWState { parameter: value, m, v }, gradient, options));
+            let state = self.state[index].drain(..).map(|(_, kept)| kept).collect();
+            moved.push(Moved { parameter, value, gradient, state });
             places.push(index);
         }
-        for (index, AdamWState { parameter, m, v }) in places.into_iter().zip(adamw_all(given, clip)) {
-            self.first[index] = m;
-            self.second[index] = v;
+        let share = learning_rate / self.peak;
+        let step = Step { config, learning_rate, share, number: step + 1, scale };
+        for (index, (value, kept)) in places.into_iter().zip(self.config.update(moved, &step)) {
+            let names = self.config.state(&listed[index]);
+            self.state[index] = names.iter().copied().zip(kept).collect();
             values[index] = Some(match listed[index].bounds {
-                Some(bounds) => projected(parameter, bounds),
-                None => parameter,
+                Some(bounds) => projected(value, bounds),
+                None => value,
             });
         }
         parameters::replace(model, |index, old| values.get_mut(index).and_then(Option::take).unwrap_or(old))

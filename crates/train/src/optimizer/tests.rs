@@ -38,8 +38,7 @@ fn clips_where_the_gradients_lie_as_on_the_host() {
 /// A small model with the encoding of a `[position]` table, for 9 tokens of a vocabulary of 11.
 fn small(position: &str) -> Gpt {
     let config = ModelConfig { layers: Some(2), width: Some(16), heads: Some(2), ..ModelConfig::default() };
-    let position =
-        PositionConfig::from_value(&toml::Value::Table(position.parse().unwrap()), "position").unwrap();
+    let position = PositionConfig::from_value(&Value::Table(position.parse().unwrap()), "position").unwrap();
     let init = Init::new(0, &Device::flex().autodiff());
     Gpt::new(&config.resolve(11, 16).unwrap(), &position, &init).unwrap()
 }
@@ -53,8 +52,9 @@ struct Updates {
 
 impl Updates {
     fn new(model: &Gpt) -> Self {
-        let optimizer = Optimizer::new(&parameters::list(model), &Device::flex());
-        Self { optimizer, config: TrainConfig::default(), steps: 0 }
+        let config = TrainConfig::default();
+        let optimizer = Optimizer::new(&config, &parameters::list(model), &Device::flex());
+        Self { optimizer, config, steps: 0 }
     }
 
     fn step(&mut self, model: Gpt, gradients: Vec<Tensor<1>>) -> Gpt {

@@ -19,6 +19,10 @@ pub(super) fn keep_schedules(old: &RunConfig, config: &mut RunConfig) {
         if now.schedule_steps.is_none() && (before.schedule_steps.is_some() || before.steps != now.steps) {
             now.schedule_steps = Some(before.planned_steps());
         }
+        // Validations at other steps would end it elsewhere.
+        if now.patience.is_some() && now.validate_every.is_none() && before.steps != now.steps {
+            now.validate_every = Some(before.validate_every());
+        }
         // What changes no rate is no part of the run's identity.
         let without = TrainConfig { schedule_steps: None, ..now.clone() };
         let changes = Schedule::new(&without) != Schedule::new(now);
@@ -34,11 +38,39 @@ pub(super) fn compared(old: &RunConfig, new: &RunConfig) -> Result<[Table; 2]> {
         let planned = before.planned_steps();
         now.schedule_steps = now.schedule_steps.filter(|steps| *steps != planned);
         before.schedule_steps = now.schedule_steps.map(|_| planned);
+        if before.patience.or(now.patience).is_some() {
+            for train in [before, now] {
+                train.validate_every = Some(train.validate_every());
+            }
+        }
     }
     Ok([old.to_table()?, new.to_table()?])
 }
 
+/// The key of the patience of a config's last stage, which alone may have one.
+pub(super) fn patience_key(config: &RunConfig) -> String {
+    format!("{}.patience", RunConfig::section(config.last_stage()))
+}
+
+/// Whether a run has the same patience, more of it, or none that ends it.
+pub(super) fn is_more_patient(old: &RunConfig, new: &RunConfig) -> bool {
+    let of = |config: &RunConfig| config.stage(config.last_stage()).patience.unwrap_or(u64::MAX);
+    of(new) >= of(old)
+}
+
 impl Run {
+    /// The same config with more patience: what was trained is what such a run has trained until here.
+    pub(super) fn more_patient(&self, old: &RunConfig) -> Result<Start> {
+        let Some(checkpoint) = self.newest(&|_, _| true)? else { return Ok(Start::Fresh) };
+        let [before, now] =
+            [old, &self.config].map(|config| match config.stage(config.last_stage()).patience {
+                Some(patience) => format!("a patience of {patience} validations"),
+                None => "none that ends it".to_owned(),
+            });
+        let how = format!("`{}`: {now} in the place of {before}", patience_key(old));
+        Ok(Start::Longer(Box::new(checkpoint), how))
+    }
+
     /// The same config but for the number of steps of a stage.
     pub(super) fn lengthened(&self, old: &RunConfig, stage: usize) -> Result<Start> {
         let (before, now) = (old.stage(stage), self.config.stage(stage));

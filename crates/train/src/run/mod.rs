@@ -9,15 +9,18 @@
 
 mod checkpoint_id;
 mod longer;
+mod shared;
 
 use crate::checkpoint::{Checkpoint, Unreadable};
-use crate::run_config::{CHANGES_NO_STEP, RunConfig};
+use crate::run_config::{RunConfig, changes_no_step};
 use longwave_core::{Error, Result, file};
 use longwave_data::Record;
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
+
+pub(crate) use shared::{best_of_stable, best_weights};
 
 pub use checkpoint_id::{CheckpointId, checkpoint_path, existing_checkpoint};
 
@@ -46,7 +49,8 @@ pub enum Start {
     Fresh,
     /// From a checkpoint.
     Resume(Box<Checkpoint>),
-    /// From a checkpoint of the run when it had another number of steps, and what becomes of its schedule.
+    /// From a checkpoint of the run when it had another number of steps, or of another run that was trained alike until there, and how
+    /// it goes on, in a sentence.
     Longer(Box<Checkpoint>, String),
     /// Nowhere: the run is finished, and this is its last checkpoint.
     Finished(Box<Checkpoint>),
@@ -116,9 +120,14 @@ impl Run {
             ))
             .hint("bring the old text back, or choose another folder with `--out`"));
         }
+        let is_more_patient = match differences.as_slice() {
+            [only] => only.key == longer::patience_key(&old) && longer::is_more_patient(&old, &run.config),
+            _ => false,
+        };
         let start = match (differences.first(), other_steps) {
             (None, _) => run.continued()?,
             (_, Some(stage)) => run.lengthened(&old, stage)?,
+            _ if is_more_patient => run.more_patient(&old)?,
             _ if has_more_stages => run.staged(&old)?,
             (Some(first), _) => {
                 return Err(Error::usage(format!("`{shown}` holds a run with another config: {first}"))
@@ -244,7 +253,7 @@ impl Run {
         };
         let Some(checkpoint) = self.newest(&accepts)? else { return Ok(Start::Fresh) };
         self.check(&checkpoint, CheckpointId::Last)?;
-        Ok(if checkpoint.meta.step >= self.config.total_steps() {
+        Ok(if checkpoint.meta.is_end_of(&self.config) {
             Start::Finished(Box::new(checkpoint))
         } else {
             Start::Resume(Box::new(checkpoint))
@@ -343,10 +352,12 @@ fn differences(old: &Table, new: &Table) -> Vec<Difference> {
     let value = |of: &[(String, String)], key: &str| {
         of.iter().find(|(k, _)| k == key).map_or("not set".to_owned(), |(_, value)| value.clone())
     };
+    let has = |wanted: &str| old.iter().chain(&new).any(|(key, _)| key == wanted);
     let changes_nothing = |key: &str| {
         ["name", "data.cache"].contains(&key)
             || key.rsplit_once('.').is_some_and(|(section, last)| {
-                (section == "train" || section.starts_with("stage[")) && CHANGES_NO_STEP.contains(&last)
+                (section == "train" || section.starts_with("stage["))
+                    && changes_no_step(last, has(&format!("{section}.patience")))
             })
     };
     keys.into_iter()

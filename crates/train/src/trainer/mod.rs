@@ -17,7 +17,7 @@ mod validation;
 
 pub use rollback::MAX_ROLLBACKS;
 pub use step_stats::{StepOutput, StepStats};
-pub use validation::validation_off;
+pub use validation::{check_validation, validation_off};
 
 use crate::checkpoint::{Best, Checkpoint};
 use crate::config::TrainConfig;
@@ -107,6 +107,8 @@ pub struct Trainer<'a> {
     stage: usize,
     step: u64,
     best: Option<Best>,
+    /// Validations since the best one.
+    without_improvement: u64,
     /// The step that `last` holds, where it is whole.
     saved: Option<u64>,
     /// The checkpoint to go back to and its step; `None` where that is the beginning.
@@ -137,13 +139,13 @@ impl<'a> Trainer<'a> {
         let trained = config.trained_part(stage);
         let (model, optimizer, memories) = match from {
             None => {
-                let optimizer = Optimizer::new(&parameters::list(&fresh), device);
+                let optimizer = Optimizer::new(&config.train, &parameters::list(&fresh), device);
                 let memories = empty(&fresh);
                 (fresh, optimizer, memories)
             }
             Some(checkpoint) => {
                 let model = restore(config, fresh, device, checkpoint)?;
-                let optimizer = checkpoint.optimizer(&model, device)?;
+                let optimizer = checkpoint.optimizer(&config.train, &model, device)?;
                 let memories = checkpoint.memories(empty(&model), &tracked)?;
                 (model, optimizer, memories)
             }
@@ -167,6 +169,7 @@ impl<'a> Trainer<'a> {
             stage,
             step: from.map_or(0, |checkpoint| checkpoint.meta.step),
             best: from.and_then(|checkpoint| checkpoint.meta.best),
+            without_improvement: from.map_or(0, |checkpoint| checkpoint.meta.without_improvement),
             // A damaged `last` is written again.
             saved: from
                 .filter(|checkpoint| checkpoint.path == run.checkpoint(CheckpointId::Last))
@@ -177,14 +180,14 @@ impl<'a> Trainer<'a> {
         })
     }
 
-    /// Makes the checkpoint that training goes on from one of this run, where the run had other steps or fewer stages when it was
-    /// written. It comes before the config is written: whoever is killed in between finds either run whole.
+    /// Finds the best weights of the checkpoint that training goes on from, and makes the checkpoint one of this run, where the run had
+    /// other steps or fewer stages when it was written. It comes before the config is written: whoever is killed in between finds either run whole.
     ///
     /// # Errors
     /// A file cannot be written.
     pub fn take_over(&mut self) -> Result<()> {
+        self.find_best()?;
         if mem::take(&mut self.is_other) {
-            self.bring_best_back()?;
             let path = self.save(CheckpointId::Last)?;
             self.saved = Some(self.step);
             self.good = Some((path, self.step));
@@ -225,7 +228,12 @@ impl<'a> Trainer<'a> {
         self.step - self.run.config.steps_before(self.stage)
     }
 
-    /// Trains until the last step or until `stop` says so, which is asked after every pass.
+    /// Whether the validations of the stage at hand have come to its `patience`.
+    fn is_out_of_patience(&self) -> bool {
+        self.config().is_out_of_patience(self.without_improvement)
+    }
+
+    /// Trains until the last step, or until `patience` or `stop` ends it, which is asked after every pass.
     ///
     /// # Errors
     /// A loss or gradient that is not finite, where the config does not leave its batch out, a training text shorter than a
@@ -256,13 +264,13 @@ impl<'a> Trainer<'a> {
         }
         let after = parameters::list(self.model());
         let trained = self.run.config.trained_part(self.stage);
-        let mut fresh = Optimizer::new(&after, &self.device.clone().inner()).of(trained);
+        let mut fresh =
+            Optimizer::new(&self.run.config.train, &after, &self.device.clone().inner()).of(trained);
         if self.run.config.stages[self.stage - 1].optimizer == OptimizerState::Keep {
             for (index, now) in after.iter().enumerate() {
                 // A stage may have added some.
                 if let Some(old) = before.iter().position(|old| old == now) {
-                    fresh.first[index] = self.optimizer.first[old].clone();
-                    fresh.second[index] = self.optimizer.second[old].clone();
+                    fresh.state[index].clone_from(&self.optimizer.state[old]);
                 }
             }
         } else {
@@ -273,7 +281,7 @@ impl<'a> Trainer<'a> {
         // Rows of another length begin elsewhere in the text.
         self.memories = segment_memory::fresh(self.model(), self.config().accumulation);
         // Losses at another length are no measure for this one.
-        self.best = None;
+        (self.best, self.without_improvement) = (None, 0);
         Ok(())
     }
 
@@ -291,7 +299,7 @@ impl<'a> Trainer<'a> {
             validation_windows(self.dataset.tokens(Split::Valid), config.length, config.validation_tokens);
         let kept = run.kept_steps();
         let mut pending = PendingStats::new();
-        while self.stage_step() < config.steps {
+        while self.stage_step() < config.steps && !self.is_out_of_patience() {
             pending.begin();
             match self.attempt(&schedule, stop) {
                 Ok(Attempt::Done(output)) => pending.push(output),
@@ -319,8 +327,9 @@ impl<'a> Trainer<'a> {
                     return Ok(Ended::NotFinite(failure));
                 }
             }
+            let ends = step == config.steps || self.is_out_of_patience();
             // A checkpoint never knows of steps that the metrics lack.
-            if stable || keeps || step == config.steps {
+            if stable || keeps || ends {
                 metrics.flush()?;
             }
             if keeps {
@@ -329,13 +338,14 @@ impl<'a> Trainer<'a> {
             if stable {
                 self.save_stable()?;
             }
-            if step == config.steps && run.last_stage() > 0 {
+            if ends && run.last_stage() > 0 {
                 self.save(CheckpointId::Stage(self.stage))?;
             }
-            if self.step == run.total_steps() {
+            if ends && self.stage == run.last_stage() {
                 metrics.finish()?;
             }
-            if saves {
+            // Training never goes back to before its best weights, which replace those that were best before.
+            if saves || ends || self.best.is_some_and(|best| best.step == self.step) {
                 self.save_last(metrics, show)?;
             }
         }

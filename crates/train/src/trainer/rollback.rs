@@ -101,8 +101,7 @@ impl Trainer<'_> {
         };
         let fresh = self.fresh()?;
         // Two of them need not fit.
-        self.optimizer.first.clear();
-        self.optimizer.second.clear();
+        self.optimizer.state.clear();
         let plain = self.device.clone().inner();
         let back = Trainer::new(self.run, self.dataset, fresh, &plain, from.as_ref())?;
         *self = Trainer {
@@ -112,7 +111,7 @@ impl Trainer<'_> {
             good: self.good.take(),
             ..back
         };
-        Ok(())
+        self.find_best()
     }
 
     /// The model that training began with.

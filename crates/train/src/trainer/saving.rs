@@ -1,16 +1,18 @@
 //! The checkpoints of a training in progress.
 
 use super::{Event, Trainer};
-use crate::checkpoint::{self, Best, Checkpoint, Meta};
+use crate::checkpoint::{self, Best, Meta};
 use crate::metrics::Metrics;
 use crate::restore::recorded;
-use crate::run::CheckpointId;
+use crate::run::{CheckpointId, best_of_stable, best_weights};
 use longwave_core::{Result, file};
 use std::path::PathBuf;
 
 impl Trainer<'_> {
     pub(super) fn keep_best(&mut self, loss: f64) -> Result<()> {
+        self.without_improvement += 1;
         if self.best.is_none_or(|best| loss < best.loss) {
+            self.without_improvement = 0;
             self.best = Some(Best { step: self.step, loss });
             let meta = self.meta()?;
             checkpoint::save(&self.run.checkpoint(CheckpointId::Best), self.model(), None, &[], &meta)?;
@@ -41,22 +43,23 @@ impl Trainer<'_> {
     /// ones, which a run that goes on from here has never had.
     pub(super) fn save_stable(&self) -> Result<()> {
         self.save(CheckpointId::Stable)?;
-        let (best, kept) = (self.run.checkpoint(CheckpointId::Best), self.best_of_stable());
+        let (best, kept) = (self.run.checkpoint(CheckpointId::Best), best_of_stable(&self.run.folder));
         if self.best.is_some() && best.exists() { file::link(&best, &kept) } else { Ok(()) }
     }
 
-    /// Puts the best weights of until `stable` back, where training goes on from there.
-    pub(super) fn bring_best_back(&self) -> Result<()> {
-        let kept = self.best_of_stable();
-        let is_ours = |best: Best| Checkpoint::load(&kept).is_ok_and(|kept| kept.meta.best == Some(best));
-        if self.best.is_some_and(is_ours) {
-            file::link(&kept, &self.run.checkpoint(CheckpointId::Best))?;
+    /// Makes `best` the best weights of the checkpoint that training goes on from: a run that was killed, that goes back, or that goes on
+    /// from before its decay may have found others since. Where they are gone, the next validation is the first.
+    pub(super) fn find_best(&mut self) -> Result<()> {
+        let Some(best) = self.best else { return Ok(()) };
+        let there = self.run.checkpoint(CheckpointId::Best);
+        match best_weights(&self.run.folder, best) {
+            Some(found) if found == there => Ok(()),
+            Some(kept) => file::link(&kept, &there),
+            None => {
+                (self.best, self.without_improvement) = (None, 0);
+                Ok(())
+            }
         }
-        Ok(())
-    }
-
-    fn best_of_stable(&self) -> PathBuf {
-        self.run.checkpoint(CheckpointId::Stable).with_file_name("stable-best.safetensors")
     }
 
     /// Writes the weights of this step, which nothing replaces.
@@ -74,8 +77,10 @@ impl Trainer<'_> {
     fn meta(&self) -> Result<Meta> {
         let stages = recorded(&self.run.config, self.stage)?;
         let meta = Meta::new(self.step, &self.run.hash, self.best, stages);
+        let without_improvement = self.without_improvement;
         let tokenizer = Some(self.tokenizer.clone());
         let skipped_batches = self.skipped_batches.clone();
-        Ok(Meta { loss_scale: self.loss_scale, skipped: self.skipped, skipped_batches, tokenizer, ..meta })
+        let (loss_scale, skipped) = (self.loss_scale, self.skipped);
+        Ok(Meta { without_improvement, loss_scale, skipped, skipped_batches, tokenizer, ..meta })
     }
 }

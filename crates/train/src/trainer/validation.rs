@@ -4,7 +4,7 @@ use super::Trainer;
 use crate::parameters::numbers;
 use crate::run_config::RunConfig;
 use burn::module::Module;
-use longwave_core::Result;
+use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split, TaskConfig, TokenFile};
 use longwave_kernels::Precision;
 use longwave_model::{Gpt, Pass, upload};
@@ -74,27 +74,53 @@ impl Trainer<'_> {
 
 /// Why a training has no validation, in a sentence; nothing where it has.
 pub fn validation_off(config: &RunConfig, dataset: &Dataset) -> Option<String> {
+    let (stage, why) = (0..=config.last_stage())
+        .find_map(|stage| Some((stage, without_validation(config, stage, dataset)?)))?;
+    let within = if stage == 0 { String::new() } else { format!(" in `{}`", RunConfig::section(stage)) };
+    Some(format!(
+        "{why}; validation is off{within}: no validation loss is measured, and no checkpoint `best` is kept"
+    ))
+}
+
+/// Why a stage has no validation; nothing where it has.
+fn without_validation(config: &RunConfig, stage: usize, dataset: &Dataset) -> Option<String> {
     if dataset.task().is_some() {
         return None;
     }
     let tokens = dataset.tokens(Split::Valid);
+    let length = config.stage(stage).length;
     let longest = (0..tokens.documents()).map(|index| tokens.document(index).len()).max();
-    let (stage, length) = (0..=config.last_stage())
-        .map(|stage| (stage, config.stage(stage).length))
-        .find(|(_, length)| longest.is_none_or(|longest| longest <= *length))?;
-    let section = RunConfig::section(stage);
-    let why = match longest {
-        None => "the corpus has no validation split".to_owned(),
-        Some(longest) => format!(
-            "the validation split is too short: a window takes {} tokens at `{section}.length = {length}`, and its longest \
-             document has {longest}",
-            length + 1
-        ),
+    match longest {
+        None => Some("the corpus has no validation split".to_owned()),
+        Some(longest) if longest <= length => Some(format!(
+            "the validation split is too short: a window takes {} tokens at `{}.length = {length}`, and its longest document \
+             has {longest}",
+            length + 1,
+            RunConfig::section(stage)
+        )),
+        Some(_) => None,
+    }
+}
+
+/// Checks that what needs a validation has one: `patience`, and evaluations that read the checkpoint `best`, which are named by `key`.
+///
+/// # Errors
+/// The last stage has no validation.
+pub fn check_validation(config: &RunConfig, dataset: &Dataset, reads_best: Option<&str>) -> Result<()> {
+    let last = config.last_stage();
+    let patience = config.stage(last).patience;
+    let needed = match (patience, reads_best) {
+        (Some(patience), _) => (format!("{}.patience", RunConfig::section(last)), patience.to_string()),
+        (None, Some(key)) => (key.to_owned(), "\"best\"".to_owned()),
+        (None, None) => return Ok(()),
     };
-    let within = if stage == 0 { String::new() } else { format!(" in `{section}`") };
-    Some(format!(
-        "{why}; validation is off{within}: no validation loss is measured, and no checkpoint `best` is kept"
-    ))
+    match without_validation(config, last, dataset) {
+        None => Ok(()),
+        Some(why) => Err(Error::value(&needed.0, needed.1, format!("it needs a validation, and {why}")).hint(
+            "add a folder `valid` or a longer text to `data.corpus`, or give `data.split` a share for validation; without one, \
+             leave the key out",
+        )),
+    }
 }
 
 /// Starts of windows of `length` tokens and their targets, spread evenly over the split, none of them

@@ -77,7 +77,7 @@ fn the_printed_bucket_table() {
 #[test]
 fn clipped_distances_need_few_vectors_at_any_length() {
     let encoding = build("kind = 'shaw'\np_max = 4");
-    let Encoding::Shaw(shaw) = &encoding else { panic!() };
+    let shaw = encoding.get::<longwave_position::encodings::shaw::Shaw>().unwrap();
     assert_eq!(shaw.rel_k.dims(), [SIZES.layers, 5, SIZES.head_dim]);
     let far = Positions::explicit(1, (0..ROWS).map(|row| (10_000 * row) as f64).collect::<Vec<_>>());
     let clipped = Positions::explicit(1, (0..ROWS).map(|row| (4 * row) as f64).collect::<Vec<_>>());

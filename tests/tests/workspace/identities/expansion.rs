@@ -6,9 +6,9 @@ use super::{
 };
 use burn::module::Param;
 use burn::tensor::{Device, Int, Tensor};
+use longwave_position::Positions;
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::encodings::t5::Buckets;
-use longwave_position::{Encoding, Positions};
 
 /// Channels of a head of a row `[heads head_dim]`.
 fn of_head(row: &[f64], head: usize) -> &[f64] {
@@ -46,7 +46,7 @@ fn the_product_of_two_sums_is_four_terms() {
 #[test]
 fn shaw_drops_the_querys_position_and_reads_a_vector_of_the_distance_for_the_keys() {
     let encoding = build("kind = 'shaw'\np_max = 4");
-    let Encoding::Shaw(shaw) = &encoding else { panic!() };
+    let shaw = encoding.get::<longwave_position::encodings::shaw::Shaw>().unwrap();
     let (rel_k, rel_v) = (of_layer(&shaw.rel_k, 1), of_layer(shaw.rel_v.as_ref().unwrap(), 1));
     let [q, k] = queries_and_keys();
     let (queries, keys) = (heads(&q), heads(&k));
@@ -90,7 +90,7 @@ fn waves(distance: usize) -> Vec<f64> {
 #[test]
 fn transformer_xl_reads_waves_of_the_distance_for_the_keys_and_a_vector_for_each_query() {
     let encoding = build("kind = 'transformer_xl'");
-    let Encoding::TransformerXl(xl) = &encoding else { panic!() };
+    let xl = encoding.get::<longwave_position::encodings::transformer_xl::TransformerXl>().unwrap();
     let (u, v, w_r) = (of_layer(&xl.u, 1), of_layer(&xl.v_bias, 1), of_layer(xl.w_r.as_ref().unwrap(), 1));
     let [q, k] = queries_and_keys();
     let (queries, keys) = (heads(&q), heads(&k));
@@ -107,7 +107,7 @@ fn transformer_xl_reads_waves_of_the_distance_for_the_keys_and_a_vector_for_each
 #[test]
 fn transformer_xl_without_a_key_matrix_of_its_own_reads_waves_as_content() {
     let encoding = build("kind = 'transformer_xl'\nshared_key = true");
-    let Encoding::TransformerXl(xl) = &encoding else { panic!() };
+    let xl = encoding.get::<longwave_position::encodings::transformer_xl::TransformerXl>().unwrap();
     assert!(xl.w_r.is_none());
     let (u, v, w_k) = (of_layer(&xl.u, 1), of_layer(&xl.v_bias, 1), matrix(key_matrix()));
     let [q, k] = queries_and_keys();
@@ -126,7 +126,7 @@ fn transformer_xl_without_a_key_matrix_of_its_own_reads_waves_as_content() {
 fn merging_u_w_q_into_one_vector_changes_nothing() {
     // Four terms with u W_Q and v W_Q, of which W_Q is only ever seen behind u and v.
     let mut encoding = build("kind = 'transformer_xl'");
-    let Encoding::TransformerXl(xl) = &mut encoding else { panic!() };
+    let xl = encoding.get_mut::<longwave_position::encodings::transformer_xl::TransformerXl>().unwrap();
     let w_q = random::<2>("w_q", [SIZES.width, SIZES.heads * SIZES.head_dim]);
     let [u, v] = ["u", "v"].map(|name| random::<2>(name, [1, SIZES.width]));
     let merged = |x: &Tensor<2>| {
@@ -151,7 +151,7 @@ fn merging_u_w_q_into_one_vector_changes_nothing() {
 #[test]
 fn t5_keeps_content_and_content_and_a_number_for_position_and_position() {
     let encoding = build("kind = 't5'\nbuckets = 4\nmax_distance = 8");
-    let Encoding::T5(t5) = &encoding else { panic!() };
+    let t5 = encoding.get::<longwave_position::encodings::t5::T5>().unwrap();
     let table = matrix(t5.table.val());
     let buckets = Buckets { buckets: 4, max_distance: 8 };
     let [q, k] = queries_and_keys();
@@ -166,7 +166,7 @@ fn t5_keeps_content_and_content_and_a_number_for_position_and_position() {
 #[test]
 fn deberta_drops_position_and_position_and_keeps_both_mixed_terms() {
     let encoding = build("kind = 'deberta'\nspan = 4");
-    let Encoding::Deberta(deberta) = &encoding else { panic!() };
+    let deberta = encoding.get::<longwave_position::encodings::deberta::Deberta>().unwrap();
     let rel = matrix(deberta.rel.val());
     let (w_k, w_q) = (of_layer(&deberta.w_pos_k, 1), of_layer(&deberta.w_pos_q, 1));
     let [q, k] = queries_and_keys();
@@ -184,7 +184,7 @@ fn deberta_drops_position_and_position_and_keeps_both_mixed_terms() {
 #[test]
 fn tupe_drops_both_mixed_terms_and_unties_position_and_position() {
     let encoding = build("kind = 'tupe'");
-    let Encoding::Tupe(tupe) = &encoding else { panic!() };
+    let tupe = encoding.get::<longwave_position::encodings::tupe::Tupe>().unwrap();
     let [table, u_q, u_k] = [&tupe.table, &tupe.u_q, &tupe.u_k].map(|parameter| matrix(parameter.val()));
     let [gain, bias] = [&tupe.ln_gain, &tupe.ln_bias].map(|parameter| super::numbers(parameter.val()));
     let normalised = |m: usize| -> Vec<f64> {

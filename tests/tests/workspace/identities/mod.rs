@@ -95,10 +95,8 @@ fn assert_close(found: f64, expected: f64, tolerance: f64, what: &str) {
 
 /// The vectors an encoding adds to a hidden state of 0, row by row.
 fn added(encoding: &Encoding, positions: &Positions) -> Matrix {
-    let width = match encoding {
-        Encoding::Sinusoidal(waves) => waves.frequencies().unwrap().dim(),
-        _ => SIZES.width,
-    };
+    let waves = encoding.get::<longwave_position::encodings::sinusoidal::Sinusoidal>();
+    let width = waves.map_or(SIZES.width, |waves| waves.frequencies().unwrap().dim());
     let hidden = Tensor::zeros([1, positions.length(), width], &Device::flex());
     matrix(entered(encoding, hidden, positions).squeeze_dim::<2>(0))
 }

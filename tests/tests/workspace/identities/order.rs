@@ -104,7 +104,7 @@ fn a_token_as_a_complex_wave_keeps_its_amplitude() {
     let rows = Rows::new(0, &tokens, &positions);
     let waves = encoding.embed(Tensor::zeros([1, ROWS, SIZES.width], &Device::flex()), rows);
     let waves = matrix(waves.squeeze_dim::<2>(0));
-    let Encoding::ComplexOrder(complex) = &encoding else { panic!() };
+    let complex = encoding.get::<longwave_position::encodings::complex_order::ComplexOrder>().unwrap();
     let [r, w, th] = [&complex.r, &complex.w, &complex.th].map(|table| matrix(table.val())[5].clone());
     for (row, wave) in waves.iter().enumerate() {
         let m = (20 + row) as f64;
@@ -120,7 +120,8 @@ fn a_token_as_a_complex_wave_keeps_its_amplitude() {
 #[test]
 fn multiplied_vectors_act_channel_by_channel() {
     let encoding = build("kind = 'multiplicative'");
-    let Encoding::Multiplicative(multiplicative) = &encoding else { panic!() };
+    let multiplicative =
+        encoding.get::<longwave_position::encodings::multiplicative::Multiplicative>().unwrap();
     let table = matrix(multiplicative.table.val());
     let x = random::<3>("x", [1, ROWS, SIZES.width]);
     let found = matrix(entered(&encoding, x.clone(), &Positions::range(0..ROWS)).squeeze_dim::<2>(0));

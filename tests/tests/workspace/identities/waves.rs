@@ -4,7 +4,7 @@ use super::{SIZES, added, assert_close, build, dot, sized};
 use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_position::frequency::Frequencies;
-use longwave_position::{Dimensions, Encoding, Positions};
+use longwave_position::{Dimensions, Positions};
 use std::f64::consts::TAU;
 
 fn tensor<const D: usize>(shape: [usize; D], values: &[f64]) -> Param<Tensor<D>> {
@@ -60,7 +60,7 @@ fn start() -> Vec<f64> {
 #[test]
 fn a_linear_recursion_by_the_shift_is_the_sinusoidal_encoding() {
     let mut encoding = build("kind = 'recursive'");
-    let Encoding::Recursive(recursive) = &mut encoding else { panic!() };
+    let recursive = encoding.get_mut::<longwave_position::encodings::recursive::Recursive>().unwrap();
     let width = SIZES.width;
     // p w for a row p is M p for a column: w is M transposed.
     let transposed = |f: f64| {
@@ -85,7 +85,7 @@ fn a_flow_that_is_linear_is_the_sinusoidal_encoding() {
     let small = 5e-3;
     let width = SIZES.width;
     let mut encoding = build(&format!("kind = 'floater'\ndelta = 1.0\nsteps = 8\nhidden = {width}"));
-    let Encoding::Floater(floater) = &mut encoding else { panic!() };
+    let floater = encoding.get_mut::<longwave_position::encodings::floater::Floater>().unwrap();
     // For a row: sin' = f cos, cos' = -f sin.
     let flow = blocks(|f| [[0.0, -f], [f, 0.0]]);
     let mut w1: Vec<f64> = flow.iter().map(|value| small * value).collect();

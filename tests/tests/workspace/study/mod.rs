@@ -12,6 +12,7 @@ mod failures;
 mod killed;
 mod outputs;
 mod report;
+mod stored;
 mod verdicts;
 
 use crate::common::{Outcome, Project};

@@ -40,7 +40,7 @@ fn what_cannot_be_reported_again_is_left_alone() {
         "{}",
         outcome.stderr
     );
-    // A study of an older version has no plan to be reported from.
+    // A study that has lost its plan cannot be reported from.
     std::fs::remove_file(project.path("runs/studies/two/plan.toml")).unwrap();
     let outcome = project.run(&["report", "runs/studies/two"]);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);

@@ -156,15 +156,23 @@ fn what_cannot_be_unpacked_is_an_error() {
     }
 }
 
-/// A file is read piece by piece: what it takes does not grow with it.
+/// A file is read piece by piece, however it is packed: what it takes does not grow with it.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_large_parquet_file_is_read_in_bounded_memory() {
+fn a_large_file_is_read_in_bounded_memory() {
     let project = Project::new();
     let text = common::text(4_000, 3);
     let count = 96_000_000 / text.len();
     let rows: Vec<String> = (0..count).map(|row| format!("{row} {text}")).collect();
-    write(&project, "large/train.parquet", &parquet("text", &rows));
+    write(&project, "parquet/train.parquet", &parquet("text", &rows));
+    let lines = rows.iter().map(|text| format!("{}\n", json!({ "text": text }))).collect::<Vec<_>>().concat();
+    drop(rows);
+    write(&project, "gzip/train.jsonl.gz", &gzip(&lines));
+    write(&project, "zstd/train.jsonl.zst", &zstd(&lines));
+    // One document of one line.
+    write(&project, "line/train.txt.gz", &gzip(&lines.replace(['\n', '.'], " ")));
+    assert!(lines.len() > 96_000_000);
+    drop(lines);
     let peak = |corpus: &str| {
         let corpus = format!("data.corpus={corpus}");
         let arguments = ["train", "small.toml", "--device", "cpu", "--out", "x", "--set", &corpus];
@@ -182,6 +190,9 @@ fn a_large_parquet_file_is_read_in_bounded_memory() {
         std::fs::remove_dir_all(project.path("x")).unwrap();
         peak
     };
-    let (small, large) = (peak("corpus"), peak("large"));
-    assert!(large < small + (32 << 10), "{small} KiB and {large} KiB, for 96 MB of text");
+    let small = peak("corpus");
+    for form in ["parquet", "gzip", "zstd", "line"] {
+        let large = peak(form);
+        assert!(large < small + (32 << 10), "{small} KiB and {large} KiB, for 96 MB of text as {form}");
+    }
 }

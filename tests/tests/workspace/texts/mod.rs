@@ -1,6 +1,7 @@
 //! The texts that people have: which documents are in which split, every format, and what is said of them.
 
 mod formats;
+mod overlap;
 mod splits;
 mod unknown;
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::attention::attend;
-use crate::attention::described::{Pairs, is_described};
+use crate::attention::described::Pairs;
+use crate::attention::route::is_described;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int};
 use longwave_position::encoding::{Dimensions, Selector};

@@ -70,7 +70,10 @@ fn a_learned_encoding_stays_for_the_layers_that_are_not_selected() {
     let vectors = |reading: &Reading, layer| {
         let rows = crate::encoding::Rows::new(layer, &tokens, &positions);
         let block = crate::encoding::QueryBlock { rows, queries: &(0..8), input: &input };
-        let keys = reading.relative(block).unwrap().vectors.keys.unwrap();
+        let keys = match reading.score_form(block) {
+            crate::encoding::ScoreForm::Vectors(relative) => relative.vectors.keys.unwrap(),
+            other => panic!("{other:?}"),
+        };
         format!("{keys:?}")
     };
     assert_eq!(vectors(&read, 0), vectors(&trained, 0));

@@ -1,0 +1,133 @@
+//! Which way the attention of a layer goes, chosen here and nowhere else. What the layer's encodings describe is read by a fused
+//! kernel, all queries at once; what must be computed from the scores is read one block of queries at a time, and takes
+//! longer.
+
+use super::described::Pairs;
+use super::sink::is_plain;
+use super::{pairs, reflected};
+use burn::tensor::{Device, Int, Tensor};
+use longwave_kernels::{PairAttention, PathAttention};
+use longwave_position::encoding::{QueryBlock, Rows, ScoreForm};
+use longwave_position::reading::{AttentionKind, Temperature};
+use longwave_position::{Positions, Reading};
+use std::fmt;
+
+/// The way, with what the kernel at its end is given.
+pub(super) enum Route {
+    /// Attention without a softmax, by sums over the keys.
+    Linear,
+    /// The kernel for a network of all heads' scores.
+    Network(PairAttention),
+    /// The kernel for keys that the rows between reflect, and what multiplies the queries before it.
+    Reflections(PathAttention, Option<Tensor<4>>),
+    /// The fused attention, with one or two pairs of position maps.
+    Fused(Pairs),
+    /// One block of queries at a time.
+    Blocks(Why),
+}
+
+/// Why a layer is read in blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    StickBreaking,
+    Scores,
+    SeveralTerms,
+    Mask,
+    Heads,
+    Geometry,
+    VectorsByGeometry,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::StickBreaking => "stick-breaking weights are no softmax",
+            Self::Scores => "the encoding computes with the scores",
+            Self::SeveralTerms => "several encodings add to the scores",
+            Self::Mask => "its mask goes by positions that do not count up by one",
+            Self::Heads => "vectors by distance are read at one temperature for all heads",
+            Self::Geometry => "its position maps are not chosen by the distance of rows",
+            Self::VectorsByGeometry => "vectors by distance are read with one pair of position maps",
+        })
+    }
+}
+
+impl Route {
+    /// The way of the queries at hand; `scale` multiplies `q.k`.
+    pub(super) fn choose(scale: f64, block: QueryBlock<'_>, reading: &Reading, device: &Device) -> Self {
+        match reading.attention() {
+            AttentionKind::Softmax => {}
+            AttentionKind::Linear => return Self::Linear,
+            AttentionKind::StickBreaking(_) => return Self::Blocks(Why::StickBreaking),
+        }
+        // Last the form, which may read the whole input.
+        if reading.needs_scores(block.rows.layer, block.rows.positions) && is_plain(reading, block, device) {
+            let route = match reading.score_form(block) {
+                ScoreForm::Network(terms) => {
+                    pairs::described(terms, scale, block, reading, device).map(Self::Network)
+                }
+                ScoreForm::Reflections(reflections) => {
+                    reflected::described(reflections, scale, block, reading, device)
+                        .map(|(options, factors)| Self::Reflections(options, factors))
+                }
+                _ => None,
+            };
+            if let Some(route) = route {
+                return route;
+            }
+        }
+        if let Some(why) = obstacle(reading, block.rows) {
+            return Self::Blocks(why);
+        }
+        let layer = block.rows.layer;
+        match Pairs::of(&reading.geometry(layer), block.rows.positions) {
+            None => Self::Blocks(Why::Geometry),
+            // Vectors by distance are read with one q and k.
+            Some(pairs) if pairs.far.is_some() && reading.layer_capabilities(layer).adds_vectors => {
+                Self::Blocks(Why::VectorsByGeometry)
+            }
+            Some(pairs) => Self::Fused(pairs),
+        }
+    }
+}
+
+/// Whether the layer masks by index and describes what it adds: one pair of position maps can then be fused.
+pub(super) fn is_described(reading: &Reading, rows: Rows<'_>) -> bool {
+    obstacle(reading, rows).is_none()
+}
+
+fn obstacle(reading: &Reading, rows: Rows<'_>) -> Option<Why> {
+    let layer = reading.layer(rows.layer);
+    let of_heads = matches!(layer.temperature, Temperature::Heads(_)) || layer.head_scale.is_some();
+    if reading.needs_scores(rows.layer, rows.positions) {
+        let itself = |place: &longwave_position::reading::LayerEncoding| {
+            reading.encodings()[place.encoding].needs_scores(rows.positions)
+        };
+        Some(if layer.encodings.iter().any(itself) { Why::Scores } else { Why::SeveralTerms })
+    } else if layer.mask.by_index(rows.positions).is_none() {
+        Some(Why::Mask)
+    } else if of_heads && reading.layer_capabilities(rows.layer).adds_vectors {
+        Some(Why::Heads)
+    } else {
+        None
+    }
+}
+
+/// The way of a layer's attention in words, for a text of `width` channels at these positions: `fused`, or which other kernel it
+/// has, or `in blocks of queries` and why.
+pub fn route_in_words(reading: &Reading, layer: usize, positions: &Positions, width: usize) -> String {
+    let device = Device::flex();
+    let length = positions.length();
+    let tokens = Tensor::<2, Int>::zeros([1, length], &device);
+    let input = Tensor::zeros([1, length, width], &device);
+    let rows = Rows::new(layer, &tokens, positions);
+    // What is described of the first query is described of all.
+    let block = QueryBlock { rows, queries: &(0..1), input: &input };
+    match Route::choose(1.0, block, reading, &device) {
+        Route::Fused(_) => "fused".to_owned(),
+        Route::Network(_) => "fused, with the network of all heads' scores".to_owned(),
+        Route::Reflections(..) => "fused, with the reflections of keys".to_owned(),
+        Route::Linear => "fused, by sums over the keys".to_owned(),
+        Route::Blocks(why) => format!("in blocks of queries, since {why}"),
+    }
+}

@@ -10,6 +10,7 @@ use crate::{Bench, eval, train};
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
 use longwave_position::Dimensions;
+use longwave_report::grid::{Grid, Header};
 use longwave_report::plot::{Axis, Chart, Point, Role, Scale, Series};
 use longwave_train::RunConfig;
 use std::fmt::Write;
@@ -132,7 +133,7 @@ impl Curve {
     pub fn chart(&self) -> Chart {
         let point = |(x, seconds): (f64, f64)| Point { x, y: 1e6 * seconds, bar: None };
         let series =
-            |name: &str, points: Vec<Point>, look, role| Series { name: name.into(), points, look, role };
+            |name: &str, points: Vec<Point>, style, role| Series { name: name.into(), points, style, role };
         let measured: Vec<Point> = self.points.iter().copied().map(point).collect();
         let fit = self.points.iter().map(|&(x, _)| point((x, self.fitted(x)))).collect();
         let mut all = vec![series("measured", measured, 0, Role::Method)];
@@ -150,38 +151,27 @@ impl Curve {
         Chart {
             title: title.into(),
             subtitle: self.setting.clone(),
-            run: None,
-            note: None,
             x: Axis { label: x.into(), scale: Scale::Log, ticks: self.points.iter().map(tick).collect() },
-            y: Axis { label: "microseconds per token".into(), scale: Scale::LogWhole, ticks: Vec::new() },
+            y: Axis::new("microseconds per token", Scale::LogWhole),
             mark: self.crossing().filter(seen).map(|x| (x, format!("both terms equal ({x:.0})"))),
             series: all,
+            ..Chart::default()
         }
     }
 
     /// The points as a Markdown table, with the fit and its larger term's share.
     pub fn table(&self) -> String {
-        let name = self.by.name();
-        let products =
-            |text: &str| if self.products.is_empty() { String::new() } else { format!(" {text} |") };
-        let mut text = format!(
-            "| {name} | us per token |{} fit | share of the steeper term |\n|---|---|{}---|---|\n",
-            products("products alone"),
-            if self.products.is_empty() { "" } else { "---|" },
-        );
-        for (index, &(x, seconds)) in self.points.iter().enumerate() {
+        let alone = (!self.products.is_empty()).then_some("products alone");
+        let names = [self.by.name(), "us per token"].into_iter().chain(alone);
+        let names = names.chain(["fit", "share of the steeper term"]);
+        let row = |(index, &(x, seconds)): (usize, &(f64, f64))| {
             let alone = self.products.get(index).map_or(0.0, |&(_, seconds)| 1e6 * seconds);
-            // Writing into a string cannot fail.
-            let _ = writeln!(
-                text,
-                "| {x:.0} | {:.2} |{} {:.2} | {:.0}% |",
-                1e6 * seconds,
-                products(&format!("{alone:.2}")),
-                1e6 * self.fitted(x),
-                100.0 * self.share(x),
-            );
-        }
-        text
+            let alone = (!self.products.is_empty()).then(|| format!("{alone:.2}"));
+            let first = [format!("{x:.0}"), format!("{:.2}", 1e6 * seconds)].into_iter().chain(alone);
+            let fit = [format!("{:.2}", 1e6 * self.fitted(x)), format!("{:.0}%", 100.0 * self.share(x))];
+            first.chain(fit).collect::<Vec<_>>()
+        };
+        Grid::of(names.map(Header::number), self.points.iter().enumerate().map(row)).markdown_lines()
     }
 }
 

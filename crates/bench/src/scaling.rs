@@ -10,9 +10,9 @@ use crate::{Bench, eval, train};
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
 use longwave_kernels::pieces::{self, Call};
+use longwave_report::grid::{Grid, Header};
 use longwave_train::RunConfig;
 use serde::Serialize;
-use std::fmt::Write;
 
 /// The long text's tokens, unless asked for otherwise.
 pub const LENGTH: usize = 16_384;
@@ -115,20 +115,22 @@ fn by_operation(length: usize, calls: &[Call]) -> Vec<Operation> {
 
 /// The operations as a table, with what it assumes.
 pub fn table(operations: &[Operation]) -> String {
-    let mut text = format!("{:32} {:>7} {:>6} {:>12}", "operation", "length", "calls", "pieces");
-    for cores in CORES {
-        // Writing into a string cannot fail; here and below.
-        let _ = write!(text, " {:>9}", format!("{cores} cores"));
-    }
-    for Operation { operation, length, calls, pieces: [fewest, most], best, .. } in operations {
+    let cores = CORES.map(|cores| Header::number(format!("{cores} cores")).at_least(8));
+    let names = [
+        Header::words("operation").at_least(32),
+        Header::number("length"),
+        Header::number("calls"),
+        Header::number("pieces").at_least(11),
+    ];
+    let row = |of: &Operation| {
+        let [fewest, most] = of.pieces;
         let pieces = if fewest == most { fewest.to_string() } else { format!("{fewest} to {most}") };
-        let _ = write!(text, "\n{operation:32} {length:>7} {calls:>6} {pieces:>12}");
-        for best in best {
-            let _ = write!(text, " {:>9}", format!("{best:.1}x"));
-        }
-    }
-    text + "\n\npieces: of one call, forward unless it says backward\n\
-        cores: the best speed-up that the pieces allow, the heaviest first, if moving data and waiting cost nothing"
+        let first = [of.operation.clone(), of.length.to_string(), of.calls.to_string(), pieces];
+        first.into_iter().chain(of.best.iter().map(|best| format!("{best:.1}x"))).collect::<Vec<_>>()
+    };
+    Grid::of(names.into_iter().chain(cores), operations.iter().map(row)).lines()
+        + "\npieces: of one call, forward unless it says backward\n\
+           cores: the best speed-up that the pieces allow, the heaviest first, if moving data and waiting cost nothing"
 }
 
 /// The threads that there are.

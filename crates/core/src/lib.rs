@@ -4,6 +4,7 @@
 //! - [`canonical`]: one text for one JSON value, for hashes and identities.
 //! - [`clock`]: the time of day.
 //! - [`config`]: strict reading of TOML tables, with errors that name the key.
+//! - [`csv`]: lines of comma-separated values.
 //! - [`event_file`]: curves for `TensorBoard`.
 //! - [`mod@file`]: files that appear whole or not at all.
 //! - [`line_count`]: how many lines a finished file has.
@@ -19,6 +20,7 @@
 pub mod canonical;
 pub mod clock;
 pub mod config;
+pub mod csv;
 pub mod error;
 pub mod event_file;
 pub mod file;

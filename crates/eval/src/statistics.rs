@@ -11,6 +11,18 @@
 //! Documents without weight are not among the `K`. With equal weights it is the standard deviation of
 //! the documents' means over `sqrt(K)`. All sums are f64 in the order of the documents.
 
+/// Mean of numbers; `None` of none.
+pub fn mean(numbers: &[f64]) -> Option<f64> {
+    (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
+}
+
+/// Standard deviation with `n - 1`; `None` for fewer than two numbers.
+pub fn standard_deviation(numbers: &[f64]) -> Option<f64> {
+    let mean = mean(numbers).filter(|_| numbers.len() > 1)?;
+    let squares: f64 = numbers.iter().map(|x| (x - mean).powi(2)).sum();
+    Some((squares / (numbers.len() - 1) as f64).sqrt())
+}
+
 /// A weighted mean over documents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean {
@@ -87,6 +99,13 @@ pub fn paired_difference(a: &[f64], b: &[f64], weights: &[u64]) -> Option<Mean> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_deviation_of_one_number_is_unknown() {
+        assert_eq!(standard_deviation(&[2.0]), None);
+        assert_eq!(standard_deviation(&[1.0, 2.0, 3.0]), Some(1.0));
+        assert_eq!(mean(&[]), None);
+    }
 
     #[test]
     fn equal_documents_have_the_error_of_their_means() {

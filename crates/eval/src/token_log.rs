@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::row::ResultRow;
 use crate::text::Text;
 use longwave_core::file::AtomicFile;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, csv};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -18,7 +18,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct TokenLog {
     file: AtomicFile,
-    csv: bool,
+    is_csv: bool,
 }
 
 impl TokenLog {
@@ -37,10 +37,10 @@ impl TokenLog {
             ))
             .hint("make the folder first, or name a file in another one"));
         }
-        let csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
-        let mut log = Self { file: AtomicFile::create(path)?, csv };
-        if csv {
-            log.line(&names().collect::<Vec<_>>().join(","))?;
+        let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+        let mut log = Self { file: AtomicFile::create(path)?, is_csv };
+        if is_csv {
+            log.write(&csv::line(names()))?;
         }
         Ok(log)
     }
@@ -69,8 +69,8 @@ impl TokenLog {
                     json!(score.nll.is_finite().then_some(score.nll)),
                     json!(score.correct),
                 ];
-                let line = if self.csv { csv(&values) } else { object(values) };
-                self.line(&line)?;
+                let line = if self.is_csv { csv::line(values.iter().map(csv::cell)) } else { object(values) };
+                self.write(&line)?;
             }
         }
         Ok(())
@@ -84,8 +84,8 @@ impl TokenLog {
         self.file.finish()
     }
 
-    fn line(&mut self, text: &str) -> Result<()> {
-        writeln!(self.file, "{text}").map_err(|error| Error::io("write", self.file.path(), &error))
+    fn write(&mut self, line: &str) -> Result<()> {
+        self.file.write_all(line.as_bytes()).map_err(|error| Error::io("write", self.file.path(), &error))
     }
 }
 
@@ -95,25 +95,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 fn object(values: [Value; 13]) -> String {
     let fields = names().map(str::to_owned).zip(values);
-    Value::Object(fields.collect()).to_string()
-}
-
-fn csv(values: &[Value; 13]) -> String {
-    let field = |value: &Value| match value {
-        Value::Null => String::new(),
-        Value::String(text) => quoted(text),
-        other => quoted(&other.to_string()),
-    };
-    values.iter().map(field).collect::<Vec<_>>().join(",")
-}
-
-/// A field of CSV, in quotes where it needs them.
-pub fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
+    Value::Object(fields.collect()).to_string() + "\n"
 }
 
 #[cfg(test)]

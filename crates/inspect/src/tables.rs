@@ -3,23 +3,23 @@
 use crate::catalog::{self, EncodingInfo, ExtensionInfo, HookPoint};
 use longwave_core::Result;
 use longwave_position::encodings;
-use std::fmt::Write as _;
+use longwave_report::grid::{Grid, Header};
 
 /// The table of encodings.
 ///
 /// # Errors
 /// An encoding cannot be built from its kind alone.
 pub fn encodings() -> Result<String> {
-    let mut table = "| encoding | what it is | from | acts on | parameters | past the training length |\n\
-                     |---|---|---|---|---|---|\n"
-        .to_owned();
-    for EncodingInfo { kind, summary, source, acts, parameters, past, .. } in catalog::encodings()? {
-        let acts: Vec<&str> = acts.into_iter().map(HookPoint::name).collect();
-        let cells = [acts.join(", "), code(&parameters)].map(|cell| or_nothing(&cell));
-        // Writing into a string cannot fail.
-        let _ = writeln!(table, "| `{kind}` | {summary} | {source} | {} | {} | {past} |", cells[0], cells[1]);
-    }
-    Ok(table)
+    let row = |info: EncodingInfo| {
+        let acts: Vec<&str> = info.acts.into_iter().map(HookPoint::name).collect();
+        let cells = [acts.join(", "), code(&info.parameters)].map(or_nothing);
+        [code(&[info.kind]), info.summary.to_owned(), info.source.to_owned()]
+            .into_iter()
+            .chain(cells)
+            .chain([info.past.to_string()])
+    };
+    let names = ["encoding", "what it is", "from", "acts on", "parameters", "past the training length"];
+    Ok(Grid::of(names.map(Header::words), catalog::encodings()?.into_iter().map(row)).markdown_lines())
 }
 
 /// The table of extensions.
@@ -27,13 +27,13 @@ pub fn encodings() -> Result<String> {
 /// # Errors
 /// An encoding cannot be built from its kind alone.
 pub fn extensions() -> Result<String> {
-    let mut table =
-        "| extension | what it does | from | applies to | keys |\n|---|---|---|---|---|\n".to_owned();
-    for ExtensionInfo { kind, summary, source, applies_to, keys, .. } in catalog::extensions()? {
-        let cells = [applies(&applies_to), code(&keys)].map(|cell| or_nothing(&cell));
-        let _ = writeln!(table, "| `{kind}` | {summary} | {source} | {} | {} |", cells[0], cells[1]);
-    }
-    Ok(table)
+    let row = |info: ExtensionInfo| {
+        let cells = [applies(&info.applies_to), code(&info.keys)].map(or_nothing);
+        let first = [code(&[info.kind]), info.summary.to_owned(), info.source.to_owned()];
+        first.into_iter().chain(cells)
+    };
+    let names = ["extension", "what it does", "from", "applies to", "keys"];
+    Ok(Grid::of(names.map(Header::words), catalog::extensions()?.into_iter().map(row)).markdown_lines())
 }
 
 /// A set of encodings; those that are missing where they are fewer.
@@ -52,6 +52,6 @@ fn code(words: &[impl AsRef<str>]) -> String {
     words.iter().map(|word| format!("`{}`", word.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
-fn or_nothing(cell: &str) -> String {
-    if cell.is_empty() { "-".to_owned() } else { cell.to_owned() }
+fn or_nothing(cell: String) -> String {
+    if cell.is_empty() { "-".to_owned() } else { cell }
 }

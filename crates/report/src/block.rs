@@ -109,7 +109,7 @@ pub fn multiple(length: usize, train_length: usize) -> String {
 }
 
 /// A length as the head of a column: `256 (2L)`.
-pub(crate) fn heading(length: usize, train_length: usize) -> String {
+pub fn heading(length: usize, train_length: usize) -> String {
     format!("{length} ({})", multiple(length, train_length))
 }
 

@@ -5,14 +5,11 @@
 //! make of them, such as `ppl_se`. Lists, such as the sums of each document, stay in
 //! `results.jsonl`.
 
-use longwave_core::text::shown;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, csv};
 use longwave_eval::column::ColumnType;
 use longwave_eval::row::columns::columns;
-use longwave_eval::token_log::quoted;
 use longwave_eval::{Metric, ResultRow};
 use serde_json::{Map, Value};
-use std::borrow::Cow;
 
 /// A named column. A missing value is null, and so is one that is not finite.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,11 +65,9 @@ impl Tidy {
 
     /// The table as comma-separated values, with a line of names; nothing stands for null.
     pub fn csv(&self) -> String {
-        let names: Vec<String> = self.columns.iter().map(|column| quoted(&harmless(&column.name))).collect();
-        let mut text = names.join(",") + "\n";
+        let mut text = csv::line(self.columns.iter().map(|column| csv::harmless(&column.name)));
         for row in 0..self.height() {
-            let cells: Vec<String> = self.columns.iter().map(|column| cell(&column.values[row])).collect();
-            text.extend([cells.join(",").as_str(), "\n"]);
+            text += &csv::line(self.columns.iter().map(|column| csv::cell(&column.values[row])));
         }
         text
     }
@@ -100,24 +95,6 @@ fn plain(field: Option<&Value>) -> Value {
         Some(nested @ (Value::Object(_) | Value::Array(_))) => Value::String(nested.to_string()),
         Some(value) => value.clone(),
         None => Value::Null,
-    }
-}
-
-/// A text whose characters are all shown, and that no spreadsheet takes for a formula: one that begins like a formula, and is no
-/// number, has an apostrophe before it.
-fn harmless(text: &str) -> Cow<'_, str> {
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() {
-        format!("'{}", shown(text)).into()
-    } else {
-        shown(text)
-    }
-}
-
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => quoted(&harmless(text)),
-        other => other.to_string(),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::block::{Block, Line, block_of, heading};
 use crate::grid::{Entry, Grid, Header};
-use crate::kept_steps::{kept, place};
+use crate::kept_steps::{kept, source};
 use crate::plot::{Axis, Chart, Point, Role, Scale, Series, metric_axis};
 use crate::table::{Cell, text_of};
 use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
@@ -35,7 +35,7 @@ pub fn histories(rows: &[ResultRow]) -> Vec<History<'_>> {
     let has_kept = kept(rows);
     for row in rows {
         let settings = row.settings.without_length();
-        if !has_kept.contains(&place(row)) || !(row.is_of_kept_step() || row.checkpoint == "last") {
+        if !has_kept.contains(&source(row)) || !(row.is_of_kept_step() || row.checkpoint == "last") {
             continue;
         }
         let index = groups.iter().position(|(known, _)| *known == settings).unwrap_or_else(|| {
@@ -110,8 +110,7 @@ impl History<'_> {
         let train_length = self.last().settings.train_length;
         let entry = |line: &Line, length: &usize| {
             let cell = line.rows.get(length).and_then(|rows| Cell::new(metric, rows));
-            let texts = cell.map(|cell| cell.texts());
-            texts.map_or_else(|| Entry::new("-"), |(value, error)| Entry { error, ..Entry::new(value) })
+            cell.as_ref().map_or_else(|| Entry::new("-"), Cell::entry)
         };
         let rows = self.lines(run, label).map(|(step, line)| {
             let cells = lengths.iter().map(|length| entry(line, length));
@@ -123,20 +122,20 @@ impl History<'_> {
         let headers = lengths.iter().map(|length| Header::number(heading(*length, train_length)));
         Grid {
             title: title.to_owned(),
-            setting: String::new(),
             headers: std::iter::once(Header::number("step")).chain(headers).collect(),
             rows: rows.collect(),
             notes: vec![format!("± is over {spread}, as in the tables by length")],
+            ..Grid::default()
         }
     }
 
     fn chart(&self, run: &str, label: &str, title: String) -> Chart {
         let (metric, lengths) = (self.metric(), self.lengths());
         let train_length = self.last().settings.train_length;
-        let curve = |(look, length): (usize, &usize)| Series {
+        let curve = |(style, length): (usize, &usize)| Series {
             name: heading(*length, train_length),
             points: self.points(run, label, *length),
-            look,
+            style,
             role: Role::Method,
         };
         let mut series: Vec<Series> = lengths.iter().enumerate().map(curve).collect();
@@ -147,19 +146,16 @@ impl History<'_> {
             series.extend((!points.is_empty()).then_some(Series {
                 name,
                 points,
-                look: 0,
+                style: 0,
                 role: Role::Reference,
             }));
         }
         Chart {
             title,
-            subtitle: String::new(),
-            run: None,
-            note: None,
-            x: Axis { label: "training step".into(), scale: Scale::Linear, ticks: vec![] },
+            x: Axis::new("training step", Scale::Linear),
             y: metric_axis(metric, ""),
-            mark: None,
             series,
+            ..Chart::default()
         }
     }
 

@@ -36,24 +36,14 @@ pub(crate) fn write<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::{Axis, Point, Role, Scale, Series};
+    use crate::plot::{Point, Role, Series};
 
     #[test]
     fn every_finite_point_is_a_record() {
         let folder = tempfile::tempdir().unwrap();
-        let axis = Axis { label: String::new(), scale: Scale::Linear, ticks: Vec::new() };
         let point = |x, y| Point { x, y, bar: None };
-        let series = |points| Series { name: "rope, yarn".into(), points, look: 0, role: Role::Method };
-        let chart = |points| Chart {
-            title: String::new(),
-            subtitle: String::new(),
-            run: None,
-            note: None,
-            x: axis.clone(),
-            y: axis.clone(),
-            mark: None,
-            series: vec![series(points)],
-        };
+        let series = |points| Series { name: "rope, yarn".into(), points, style: 0, role: Role::Method };
+        let chart = |points| Chart { series: vec![series(points)], ..Chart::default() };
         let some = chart(vec![point(128.0, 13.0), point(256.0, f64::NAN), point(512.0, 14.5)]);
         write(folder.path(), "by_length", [("perplexity", &some)]).unwrap();
         let path = folder.path().join("tensorboard/by_length/events.out.tfevents.0.charts");

@@ -50,6 +50,8 @@ pub mod results;
 pub mod sample;
 pub mod saved;
 pub mod schema;
+#[cfg(test)]
+mod simulation;
 pub mod statistics;
 pub mod store;
 pub mod stored;

@@ -4,6 +4,7 @@ use crate::output::{lines, status};
 use clap::{Args, Subcommand};
 use longwave_core::{Error, Result, file, memory_check};
 use longwave_eval::row;
+use longwave_report::grid::{Grid, Header};
 use longwave_study::Store;
 use longwave_study::document::studies;
 use longwave_train::Run;
@@ -54,11 +55,17 @@ fn list(store: &Store) -> Result<()> {
         return Ok(());
     }
     let users = users(store)?;
-    let mut text = format!(
-        "{:<16}  {:<20}  {:>5}  {:>12}  {:>5}  {:>10}  {:<9}  {}\n",
-        "key", "encoding", "seed", "steps", "rows", "size", "state", "studies"
-    );
-    for key in keys {
+    let names = [
+        Header::words("key").at_least(16),
+        Header::words("encoding").at_least(20),
+        Header::number("seed").at_least(5),
+        Header::number("steps").at_least(12),
+        Header::number("rows").at_least(5),
+        Header::number("size").at_least(10),
+        Header::words("state").at_least(9),
+        Header::words("studies"),
+    ];
+    let row = |key: String| {
         let folder = store.run(&key);
         let (encoding, seed, steps) = match Run::read(&folder) {
             Ok(config) => (config.position.name(), config.seed.to_string(), config.train.steps.to_string()),
@@ -67,15 +74,10 @@ fn list(store: &Store) -> Result<()> {
         let rows = folder.join("results.jsonl");
         let rows = if rows.exists() { row::read_rows(&rows)?.len() } else { 0 };
         let names = users.get(&key).map_or("-".to_owned(), |names| names.join(", "));
-        let state = state(store, &key)?;
-        // Writing into a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{key:<16}  {encoding:<20}  {seed:>5}  {steps:>12}  {rows:>5}  {:>10}  {state:<9}  {names}",
-            memory_check::shown(size(&folder))
-        );
-    }
-    lines(&text)
+        let (state, size) = (state(store, &key)?, memory_check::shown(size(&folder)));
+        Ok([key, encoding, seed, steps, rows.to_string(), size, state, names])
+    };
+    lines(&Grid::of(names, keys.into_iter().map(row).collect::<Result<Vec<_>>>()?).lines())
 }
 
 /// In a word, what the last line of the run's journal says, or that a process works on it.

@@ -7,10 +7,10 @@ use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Dataset};
 use longwave_eval::{Plan as Windows, ResolvedEvaluate};
 use longwave_experiment::{Config, Machine, check_validation, open_data};
+use longwave_report::grid::{Grid, Header};
 use longwave_study::cost::{Corpora, Cost};
 use longwave_study::{Planned, Work};
 use std::collections::HashSet;
-use std::fmt::Write as _;
 
 /// The corpora and tasks of a plan, opened, and the windows of its evaluations.
 #[derive(Debug, Default)]
@@ -140,10 +140,9 @@ impl StudyRunner<'_> {
 
     /// One line for each run.
     fn listed(&self, costs: &[Option<Cost>], trained: &[usize]) -> String {
-        let mut text = format!("{:<16}  {:<8}  {:>10}  {:>10}  run\n", "key", "state", "tokens", "FLOP");
         let trained: HashSet<_> =
             trained.iter().filter_map(|&index| Some(self.plan.runs[index].job.as_ref().ok()?.id())).collect();
-        for (run, cost) in self.plan.runs.iter().zip(costs) {
+        let row = |(run, cost): (&Planned, &Option<Cost>)| {
             let (key, state) = match &run.job {
                 Ok(job) if trained.contains(&job.id()) => (job.key.as_str(), "trained"),
                 Ok(job) => (job.key.as_str(), word(self.store.work(job))),
@@ -151,17 +150,19 @@ impl StudyRunner<'_> {
             };
             let tokens = cost.map_or("-".to_owned(), |cost| million(cost.training_tokens));
             let flops = cost.map_or("-".to_owned(), |cost| format!("{:.2e}", cost.flops()));
-            // Writing into a string cannot fail.
-            let _ = write!(text, "{key:<16}  {state:<8}  {tokens:>10}  {flops:>10}  {}", run.title());
-            if let Some(source) = &run.from {
-                let _ = write!(text, ": goes on from step {} of {}", source.step, source.key);
-            }
-            if let Err(error) = &run.job {
-                let _ = write!(text, ": {}", error.message());
-            }
-            text.push('\n');
-        }
-        text
+            let from = run.from.as_ref().map(|it| format!(": goes on from step {} of {}", it.step, it.key));
+            let why = run.job.as_ref().err().map(|error| format!(": {}", error.message()));
+            let title = [Some(run.title()), from, why].into_iter().flatten().collect::<String>();
+            [key.to_owned(), state.to_owned(), tokens, flops, title]
+        };
+        let names = [
+            Header::words("key").at_least(16),
+            Header::words("state").at_least(8),
+            Header::number("tokens").at_least(10),
+            Header::number("FLOP").at_least(10),
+            Header::words("run"),
+        ];
+        Grid::of(names, self.plan.runs.iter().zip(costs).map(row)).lines()
     }
 }
 

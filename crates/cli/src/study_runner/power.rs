@@ -81,11 +81,13 @@ impl StudyRunner<'_> {
             let time = time.unwrap_or_else(|| "-".to_owned());
             [need.says.clone(), so_far, need.seeds.to_string(), needed, time].map(Entry::new).into()
         };
+        let open = needs.iter().filter(|need| need.needed != Seeds::Decided).count();
+        let level =
+            if open == 1 { "one open claim has".to_owned() } else { format!("{open} open claims have") };
         let mut notes = vec![format!(
-            "So many seeds decide a claim with probability {:.0}% if the difference and its spread are those of the seeds so \
-             far, at the level that {} claims leave it.",
+            "So many seeds, of both sides, decide a claim with probability {:.0}% if the difference and its spread are those of \
+             the seeds so far, at the level that {level}.",
             100.0 * POWER,
-            needs.len()
         )];
         if needs.iter().any(|need| need.needed == Seeds::Unknown) {
             notes.push("Unknown: fewer than two seeds are finished.".to_owned());

@@ -1,7 +1,7 @@
 //! Where a model attends, as a table for the terminal.
 
 use super::{Attention, AttentionByDistance, NEAREST, Profile};
-use std::fmt::Write as _;
+use longwave_report::grid::{Grid, Header};
 
 /// A share below this one shows as 0.
 const SHOWN: f64 = 5e-5;
@@ -35,42 +35,26 @@ impl AttentionByDistance {
             .iter()
             .flat_map(|layer| layer.heads.iter().chain([&layer.mean]))
             .any(|head| head.to_no_key >= SHOWN);
-        let mut text = format!(
-            "attention by distance: mean over the queries in the second half of {}\n{:>5}  {:>4}  {:>13}  {:>11}  {:>8}  \
-             {:>8}  {:>8}",
-            self.measured_on(),
-            "layer",
-            "head",
-            "mean distance",
-            "first token",
-            format!("last {NEAREST}"),
-            "within L",
-            "beyond L",
-        );
-        text.push_str(if of_none { "  to no key\n" } else { "\n" });
-        let mut line = |layer: usize, head: &str, profile: &Profile| {
-            // Writing into a string cannot fail.
-            let _ = write!(
-                text,
-                "{layer:>5}  {head:>4}  {:>13.1}  {:>11.4}  {:>8.4}  {:>8.4}  {:>8.4}",
-                profile.mean_distance,
-                profile.first_token,
-                profile.nearest,
-                profile.within_train_length,
-                profile.beyond_train_length,
-            );
-            if of_none {
-                let _ = write!(text, "  {:>9.4}", profile.to_no_key);
-            }
-            text.push('\n');
+        let last = format!("last {NEAREST}");
+        let names = ["layer", "head", "mean distance", "first token", &last, "within L", "beyond L"];
+        let names = names.into_iter().chain(of_none.then_some("to no key"));
+        let row = |layer: usize, head: String, of: &Profile| {
+            let shares = [of.first_token, of.nearest, of.within_train_length, of.beyond_train_length];
+            let shares = shares.into_iter().chain(of_none.then_some(of.to_no_key));
+            let first = [layer.to_string(), head, format!("{:.1}", of.mean_distance)];
+            first.into_iter().chain(shares.map(|share| format!("{share:.4}"))).collect::<Vec<_>>()
         };
-        for layer in &self.layers {
-            line(layer.index, "all", &layer.mean);
-            for (index, head) in layer.heads.iter().enumerate() {
-                line(layer.index, &index.to_string(), head);
-            }
-        }
-        text
+        let rows = self.layers.iter().flat_map(|layer| {
+            let heads = layer.heads.iter().enumerate();
+            let heads = heads.map(|(head, of)| row(layer.index, head.to_string(), of));
+            std::iter::once(row(layer.index, "all".to_owned(), &layer.mean)).chain(heads)
+        });
+        format!(
+            "attention by distance: mean over the queries in the second half of {}\n{}",
+            self.measured_on(),
+            Grid::of(names.map(|name| Header::number(name).at_least(if name == last { 8 } else { 0 })), rows)
+                .lines()
+        )
     }
 }
 

@@ -1,9 +1,9 @@
 //! Where a trained model attends, as a chart.
 
-use super::{Drawing, Form, axis, chart, series};
+use super::{Drawing, Form, chart, series};
 use crate::attention::{Attention, AttentionByDistance, BINS_A_DOUBLING, LayerAttention, SINGLE};
 use crate::picture::Picture;
-use longwave_report::plot::Scale;
+use longwave_report::plot::{Axis, Scale};
 
 /// Probabilities below it are left out: they would take most of a logarithmic axis.
 const LEAST: f64 = 1e-6;
@@ -16,7 +16,7 @@ pub(super) fn attention(picture: &Picture) -> Option<Drawing> {
         series(format!("layer {}", layer.index), layer.index, points(measured, layer).into_iter())
     });
     let title = format!("{}: attention by distance", picture.encoding);
-    let axes = [axis("tokens back", Scale::LogWhole), axis("mean probability", Scale::LogWhole)];
+    let axes = [Axis::new("tokens back", Scale::LogWhole), Axis::new("mean probability", Scale::LogWhole)];
     let mut chart = chart(picture, title, axes, lines.collect());
     if picture.length > picture.train_length {
         chart.mark = Some((picture.train_length as f64, format!("L = {}", picture.train_length)));

@@ -126,16 +126,12 @@ fn reading(picture: &Picture) -> String {
 }
 
 fn chart(picture: &Picture, title: String, [x, y]: [Axis; 2], series: Vec<Series>) -> Chart {
-    Chart { title, subtitle: reading(picture), run: None, note: None, x, y, mark: None, series }
+    Chart { title, subtitle: reading(picture), x, y, series, ..Chart::default() }
 }
 
-fn axis(label: &str, scale: Scale) -> Axis {
-    Axis { label: label.to_owned(), scale, ticks: Vec::new() }
-}
-
-fn series(name: impl Into<String>, look: usize, points: impl Iterator<Item = (f64, f64)>) -> Series {
+fn series(name: impl Into<String>, style: usize, points: impl Iterator<Item = (f64, f64)>) -> Series {
     let points = points.map(|(x, y)| Point { x, y, bar: None }).collect();
-    Series { name: name.into(), points, look, role: Role::Method }
+    Series { name: name.into(), points, style, role: Role::Method }
 }
 
 /// Turns of each band within L.
@@ -159,7 +155,7 @@ fn turns(picture: &Picture, bands: &[Band]) -> Drawing {
     });
     let never = bands.iter().filter(|band| band.turns < 1.0).count();
     let title = format!("{}: turns of each band", picture.encoding);
-    let axes = [axis("band, the fastest first", Scale::Linear), axis("turns", Scale::LogWhole)];
+    let axes = [Axis::new("band, the fastest first", Scale::Linear), Axis::new("turns", Scale::LogWhole)];
     Drawing {
         file: "turns".to_owned(),
         title: "Turns of each band".to_owned(),
@@ -182,7 +178,8 @@ fn frequencies(picture: &Picture, bands: &[Band]) -> Drawing {
         series(format!("as read ({})", picture.extend.kind()), 1, of(|band| band.inv_freq_read)),
     ];
     let title = format!("{}: frequencies before and after", picture.encoding);
-    let axes = [axis("band, the fastest first", Scale::Linear), axis("radians a token", Scale::LogWhole)];
+    let axes =
+        [Axis::new("band, the fastest first", Scale::Linear), Axis::new("radians a token", Scale::LogWhole)];
     Drawing {
         file: "frequencies".to_owned(),
         title: "Frequencies before and after".to_owned(),
@@ -203,7 +200,7 @@ fn by_distance(picture: &Picture, words: [&str; 3], caption: &str, numbers: &ByD
             series(name, head, points)
         };
         let title = format!("{heading} by distance{which}");
-        let axes = [axis("tokens back", Scale::Linear), axis(label, Scale::Linear)];
+        let axes = [Axis::new("tokens back", Scale::Linear), Axis::new(label, Scale::Linear)];
         let lines = heads.iter().enumerate().map(line).collect();
         let mut chart =
             chart(picture, format!("{}: {}", picture.encoding, title.to_lowercase()), axes, lines);

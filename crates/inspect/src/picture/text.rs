@@ -2,6 +2,7 @@
 
 use super::{ByDistance, Layer, Matrix, Picture, Row, Spectrum, Summary};
 use crate::attention::Attention;
+use longwave_report::grid::{Grid, Header};
 use std::fmt::Write as _;
 
 /// From the lowest number to the highest.
@@ -91,28 +92,32 @@ fn layer(layer: &Layer, with_attention: bool) -> String {
 
 /// The bands as a table.
 fn spectrum(spectrum: &Spectrum) -> String {
-    let mut text = format!(
-        "base {:.1} -> {:.1}, attention factor {:.6}\n\n{:>4}  {:>12}  {:>12}  {:>10}  {:>12}  {:>8}\n",
+    let names = [
+        ("band", 4),
+        ("inv_freq", 12),
+        ("wavelength", 12),
+        ("turns in L", 10),
+        ("read as", 12),
+        ("ratio", 8),
+    ];
+    let rows = spectrum.bands.iter().enumerate().map(|(index, band)| {
+        let ratio = if band.inv_freq == 0.0 { 1.0 } else { band.inv_freq_read / band.inv_freq };
+        [
+            index.to_string(),
+            format!("{:.6e}", band.inv_freq),
+            format!("{:.2}", band.wavelength),
+            format!("{:.3}", band.turns),
+            format!("{:.6e}", band.inv_freq_read),
+            format!("{ratio:.4}"),
+        ]
+    });
+    format!(
+        "base {:.1} -> {:.1}, attention factor {:.6}\n\n{}",
         spectrum.base,
         spectrum.base_read,
         spectrum.attention_factor,
-        "band",
-        "inv_freq",
-        "wavelength",
-        "turns in L",
-        "read as",
-        "ratio"
-    );
-    for (index, band) in spectrum.bands.iter().enumerate() {
-        let ratio = if band.inv_freq == 0.0 { 1.0 } else { band.inv_freq_read / band.inv_freq };
-        // Writing into a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{index:>4}  {:>12.6e}  {:>12.2}  {:>10.3}  {:>12.6e}  {ratio:>8.4}",
-            band.inv_freq, band.wavelength, band.turns, band.inv_freq_read,
-        );
-    }
-    text
+        Grid::of(names.map(|(name, width)| Header::number(name).at_least(width)), rows).lines()
+    )
 }
 
 /// A column a head; where the extension changes the numbers, both as trained and as read.
@@ -125,22 +130,14 @@ fn by_distance(title: &str, numbers: &ByDistance) -> String {
 }
 
 fn columns(title: &str, distances: &[usize], heads: &[Row]) -> String {
-    let mut text = format!("{title}\n{:>8}", "distance");
-    if heads.len() > 1 {
-        for head in 0..heads.len() {
-            let _ = write!(text, "  {:>10}", format!("head {head}"));
-        }
-    }
-    text.push('\n');
-    for (row, distance) in distances.iter().enumerate() {
-        let _ = write!(text, "{distance:>8}");
-        for head in heads {
-            let cell = head[row].map_or_else(|| "hidden".to_owned(), |number| format!("{:.4}", zero(number)));
-            let _ = write!(text, "  {cell:>10}");
-        }
-        text.push('\n');
-    }
-    text
+    let name = |head: usize| if heads.len() > 1 { format!("head {head}") } else { String::new() };
+    let names = (0..heads.len()).map(|head| Header::number(name(head)).at_least(10));
+    let rows = distances.iter().enumerate().map(|(row, distance)| {
+        let cell = |number: f64| format!("{:.4}", zero(number));
+        let cells = heads.iter().map(|head| head[row].map_or_else(|| "hidden".to_owned(), cell));
+        std::iter::once(distance.to_string()).chain(cells).collect::<Vec<_>>()
+    });
+    format!("{title}\n{}", Grid::of(std::iter::once(Header::number("distance")).chain(names), rows).lines())
 }
 
 /// A number that shows as zero has no sign.
@@ -149,18 +146,11 @@ fn zero(number: f64) -> f64 {
 }
 
 fn detail(detail: &Summary) -> String {
-    let width = |name: &String| name.len().max(8);
-    let line = |cells: Vec<String>| cells.join("  ") + "\n";
-    let header = detail.columns.iter().map(|name| format!("{name:>0$}", width(name))).collect();
-    let mut text = format!("{}\n{}", detail.title, line(header));
-    for row in &detail.rows {
-        let cells = row.iter().zip(&detail.columns).map(|(&number, name)| {
-            let number = if number.fract() == 0.0 { format!("{number}") } else { format!("{number:.4}") };
-            format!("{number:>0$}", width(name))
-        });
-        text += &line(cells.collect());
-    }
-    text
+    let names = detail.columns.iter().map(|name| Header::number(name).at_least(8));
+    let cell =
+        |number: &f64| if number.fract() == 0.0 { format!("{number}") } else { format!("{number:.4}") };
+    let rows = detail.rows.iter().map(|row| row.iter().map(cell));
+    format!("{}\n{}", detail.title, Grid::of(names, rows).lines())
 }
 
 impl Matrix {

@@ -1,11 +1,11 @@
 //! A table of texts, and the forms it is written in: aligned text, Markdown, LaTeX and CSV.
 
 mod escape;
+mod text;
 
 use escape::{latex_entry, latex_text, markdown_entry};
-use longwave_core::text::{shown, shown_lines};
-use longwave_core::{Error, Result};
-use longwave_eval::token_log::quoted;
+use longwave_core::text::shown;
+use longwave_core::{Error, Result, csv};
 use std::fmt::Write as _;
 use std::str::FromStr;
 
@@ -87,11 +87,6 @@ impl Entry {
         Self { value: value.into(), ..Self::default() }
     }
 
-    fn text(&self) -> String {
-        let mark = if self.best { "*" } else { "" };
-        self.with_errors(self.value.clone(), signed, str::to_owned) + mark
-    }
-
     /// The value in some form, followed by its errors; `form` makes the one with a sign, `plain` the one in parentheses.
     pub(crate) fn with_errors(
         &self,
@@ -118,9 +113,28 @@ impl Header {
     pub fn number(name: impl Into<String>) -> Self {
         Self { name: name.into(), is_number: true }
     }
+
+    /// The same of a column that is at least so wide as text, whatever stands in it.
+    #[must_use]
+    pub fn at_least(self, width: usize) -> Self {
+        let Self { name, is_number } = self;
+        Self {
+            name: if is_number { format!("{name:>width$}") } else { format!("{name:<width$}") },
+            is_number,
+        }
+    }
 }
 
 impl Grid {
+    /// A table of texts alone.
+    pub fn of<R: IntoIterator<Item: Into<String>>>(
+        headers: impl IntoIterator<Item = Header>,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Self {
+        let rows = rows.into_iter().map(|row| row.into_iter().map(Entry::new).collect());
+        Self { headers: headers.into_iter().collect(), rows: rows.collect(), ..Self::default() }
+    }
+
     /// The table in a format.
     pub fn written(&self, format: Format) -> String {
         match format {
@@ -129,40 +143,6 @@ impl Grid {
             Format::Latex => self.latex(),
             Format::Csv => self.csv(),
         }
-    }
-
-    /// Aligned columns under the title, then the notes.
-    pub fn text(&self) -> String {
-        self.text_within(None)
-    }
-
-    /// The same, words wrapped to a terminal of so many columns; the table itself has its [width](Self::width).
-    pub fn text_within(&self, width: Option<usize>) -> String {
-        let columns: Vec<Vec<String>> = (0..self.headers.len()).map(|index| self.column(index)).collect();
-        let mut text = String::new();
-        for part in [&self.title, &self.setting].into_iter().filter(|part| !part.is_empty()) {
-            text += &wrapped(part, width);
-        }
-        text.push('\n');
-        text += &side_by_side(columns.iter(), "  ");
-        for (index, note) in self.notes.iter().enumerate() {
-            text += if index == 0 { "\n" } else { "" };
-            text += &wrapped(note, width);
-        }
-        shown_lines(&text).into_owned()
-    }
-
-    /// Columns that the widest line of the table itself takes in a terminal.
-    pub fn width(&self) -> usize {
-        let widths = (0..self.headers.len()).map(|index| self.column(index)[0].chars().count());
-        widths.map(|width| width + 2).sum::<usize>().saturating_sub(2)
-    }
-
-    /// A column with its header, padded.
-    fn column(&self, index: usize) -> Vec<String> {
-        let header = &self.headers[index];
-        let cells = self.rows.iter().map(|row| row[index].text());
-        aligned(std::iter::once(header.name.clone()).chain(cells), header.is_number)
     }
 
     /// A heading, the table with the best of each column in bold, and notes.
@@ -176,15 +156,21 @@ impl Grid {
         if !self.setting.is_empty() {
             let _ = write!(text, "{}.\n\n", markdown_text(&capital(&self.setting)));
         }
+        text += &self.markdown_lines();
+        for note in &self.notes {
+            let _ = write!(text, "\n{}.\n", markdown_text(capital(note).trim_end_matches('.')));
+        }
+        text
+    }
+
+    /// The lines of the table alone.
+    pub fn markdown_lines(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        text += &line(self.headers.iter().map(|header| markdown_text(&header.name)).collect());
+        let mut text = line(self.headers.iter().map(|header| markdown_text(&header.name)).collect());
         let rule = self.headers.iter().map(|header| if header.is_number { "---:" } else { "---" });
         text += &line(rule.map(str::to_owned).collect());
         for row in &self.rows {
             text += &line(row.iter().map(markdown_entry).collect());
-        }
-        for note in &self.notes {
-            let _ = write!(text, "\n{}.\n", markdown_text(capital(note).trim_end_matches('.')));
         }
         text
     }
@@ -210,20 +196,16 @@ impl Grid {
     /// Comma-separated values: a line of names, and where a column has errors, columns of errors beside it.
     pub fn csv(&self) -> String {
         let columns: Vec<Vec<String>> = (0..self.headers.len()).flat_map(|index| self.plain(index)).collect();
-        let mut text = String::new();
-        for line in 0..=self.rows.len() {
-            let cells: Vec<&str> = columns.iter().map(|column| column[line].as_str()).collect();
-            text += &(cells.join(",") + "\n");
-        }
-        text
+        let line = |line: usize| csv::line(columns.iter().map(|column| &column[line]));
+        (0..=self.rows.len()).map(line).collect()
     }
 
     /// A column with its header as CSV has it: the values, and each kind of error that there is.
     fn plain(&self, index: usize) -> Vec<Vec<String>> {
         let name = &self.headers[index].name;
         let column = |name: String, of: fn(&Entry) -> Option<&str>| {
-            let entries = self.rows.iter().map(|row| quoted(&shown(of(&row[index]).unwrap_or(""))));
-            std::iter::once(quoted(&shown(&name))).chain(entries).collect()
+            let entries = self.rows.iter().map(|row| of(&row[index]).unwrap_or(""));
+            std::iter::once(name.as_str()).chain(entries).map(|text| shown(text).into_owned()).collect()
         };
         let mut columns =
             vec![column(name.clone(), |entry| Some(&*entry.value).filter(|value| *value != "-"))];
@@ -236,44 +218,6 @@ impl Grid {
         }
         columns
     }
-}
-
-/// Pads texts to the width of the widest.
-pub(crate) fn aligned(texts: impl Iterator<Item = String>, right: bool) -> Vec<String> {
-    let texts: Vec<String> = texts.collect();
-    let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
-    let pad = |text: String| if right { format!("{text:>width$}") } else { format!("{text:<width$}") };
-    texts.into_iter().map(pad).collect()
-}
-
-/// The lines of padded columns that are as long as each other.
-pub(crate) fn side_by_side<'a>(columns: impl Iterator<Item = &'a Vec<String>> + Clone, gap: &str) -> String {
-    let mut text = String::new();
-    for line in 0..columns.clone().next().map_or(0, Vec::len) {
-        let cells: Vec<&str> = columns.clone().map(|column| column[line].as_str()).collect();
-        text += cells.join(gap).trim_end();
-        text.push('\n');
-    }
-    text
-}
-
-/// Lines of words, none wider than `width` unless a word is.
-pub(crate) fn wrapped(words: &str, width: Option<usize>) -> String {
-    let (mut text, mut line) = (String::new(), 0);
-    for word in words.split(' ') {
-        let long = word.chars().count();
-        if line > 0 && width.is_some_and(|width| line + 1 + long > width) {
-            text.push('\n');
-            line = 0;
-        } else if line > 0 {
-            text.push(' ');
-            line += 1;
-        }
-        text += word;
-        line += long;
-    }
-    text.push('\n');
-    text
 }
 
 fn is_interval(error: &str) -> bool {

@@ -4,7 +4,7 @@ use super::folder::Run;
 use crate::block::Block;
 use crate::grid::{Entry, Grid, Header};
 use crate::history::Reading;
-use crate::plot::{Chart, Curve, Looks, Series, by_length, positions, training};
+use crate::plot::{Chart, Curve, Series, Styles, by_length, positions, training};
 use crate::table::Table;
 use longwave_eval::Split;
 use longwave_eval::protocols::{self, Key};
@@ -26,12 +26,12 @@ pub(super) struct OfTable {
 
 /// The charts of every table of every block. A file is named after what it shows: the metric, what its block has apart
 /// from the first with that metric, or with that protocol, and the run where each has its own chart.
-pub(super) fn of_tables(blocks: &[Block], tables: &[Vec<Table>], looks: &Looks) -> Vec<Vec<OfTable>> {
+pub(super) fn of_tables(blocks: &[Block], tables: &[Vec<Table>], styles: &Styles) -> Vec<Vec<OfTable>> {
     let mut names = BTreeSet::new();
     let (mut firsts, mut firsts_of_protocol) = (BTreeMap::new(), BTreeMap::new());
     let mut of_table = |place: usize, tables: &[Table], index: usize| {
         let block = &blocks[place];
-        let (metric, charts) = charts(block, tables, index, looks);
+        let (metric, charts) = charts(block, tables, index, styles);
         let has_charts = !charts.is_empty();
         let mut named = Vec::new();
         for chart in charts.into_iter().filter(Chart::has_numbers) {
@@ -74,8 +74,8 @@ fn unused(name: String, names: &mut BTreeSet<String>) -> String {
 
 /// The charts that stand with one of a block's tables, and what they show: its metric by length, or the loss by
 /// position.
-fn charts(block: &Block, tables: &[Table], index: usize, looks: &Looks) -> (&'static str, Vec<Chart>) {
-    let curves = positions(block, looks);
+fn charts(block: &Block, tables: &[Table], index: usize, styles: &Styles) -> (&'static str, Vec<Chart>) {
+    let curves = positions(block, styles);
     let has_curves = !curves.is_empty();
     if has_curves && index + 1 == tables.len() {
         return ("positions", curves);
@@ -83,7 +83,7 @@ fn charts(block: &Block, tables: &[Table], index: usize, looks: &Looks) -> (&'st
     let metric = tables[index].metric;
     // A curve by position says more than its mean, the one point of a chart by length.
     let charts =
-        if has_curves && block.lengths.len() < 2 { Vec::new() } else { by_length(block, metric, looks) };
+        if has_curves && block.lengths.len() < 2 { Vec::new() } else { by_length(block, metric, styles) };
     (metric.name(), charts)
 }
 
@@ -141,7 +141,7 @@ fn file_name_of(name: &str) -> String {
 
 /// Losses while training: both of one run, or of several the validation losses where there are some. Runs that share a
 /// name are averaged where all of them have the step.
-pub(super) fn training_chart(runs: &[Run], looks: &Looks) -> Option<Chart> {
+pub(super) fn training_chart(runs: &[Run], styles: &Styles) -> Option<Chart> {
     let mut curves = Vec::new();
     if let [run] = runs {
         for (name, values) in [("training", run.training_losses()), ("validation", run.validation_losses())] {
@@ -152,7 +152,7 @@ pub(super) fn training_chart(runs: &[Run], looks: &Looks) -> Option<Chart> {
         give_colours_once(&mut curves);
     }
     curves.retain(|curve| curve.values.len() > 1);
-    Some(training(&curves, looks)).filter(Chart::has_numbers)
+    Some(training(&curves, styles)).filter(Chart::has_numbers)
 }
 
 /// The values of a chart of training losses that a reader looks for: where each curve begins and ends, and its least.

@@ -1,6 +1,6 @@
 //! The figures of the page: charts, and heat maps of tables.
 
-use super::elements::{close_table, is_baseline, open_table, solid};
+use super::elements::{ROW_HEADER, cell, is_baseline, number_class, push_table};
 use crate::plot::{Chart, inline};
 use crate::table::{Cell, Table, TableRow};
 use longwave_core::Result;
@@ -101,34 +101,25 @@ pub(super) fn push_heat(text: &mut String, table: &Table) {
         escape(&metric.to_lowercase()),
         if table.metric.lower_is_better() { "less" } else { "more" }
     );
-    open_table(text, &format!("Heat map: {}", table.title));
-    let _ = write!(text, "<th scope=\"col\">{}</th>", escape(&table.label_headers[..labels].join(": ")));
-    for &column in &columns {
-        let name = &table.columns[column];
-        let _ = write!(text, "<th scope=\"col\" class=\"number{}\">{}</th>", solid(name), escape(name));
-    }
-    *text += "</tr></thead>\n<tbody>\n";
-    for row in &rows {
-        push_heat_row(text, &row.labels[..labels], row, &columns, &scale);
-    }
-    close_table(text);
+    let first = table.label_headers[..labels].join(": ");
+    let names = columns.iter().map(|column| table.columns[*column].as_str());
+    let columns_of =
+        std::iter::once(("", first.as_str())).chain(names.map(|name| (number_class(name), name)));
+    let rows = rows.iter().map(|row| ("", heat_row(&row.labels[..labels], row, &columns, &scale)));
+    push_table(text, &format!("Heat map: {}", table.title), columns_of, rows);
     push_scale(text, table.metric, &scale);
     *text += "</figure>\n";
 }
 
-fn push_heat_row(text: &mut String, labels: &[String], row: &TableRow, columns: &[usize], scale: &Scale) {
-    let _ = write!(text, "<tr><th scope=\"row\">{}</th>", escape(&labels.join(": ")));
-    for &column in columns {
-        let _ = match &row.cells[column] {
-            None => write!(text, "<td>–</td>"),
-            Some(cell) => {
-                let class =
-                    scale.step(cell.value).map_or(String::new(), |step| format!(" class=\"h{step}\""));
-                write!(text, "<td{class}>{}</td>", cell.metric.shown(cell.value, None).0)
-            }
-        };
-    }
-    *text += "</tr>\n";
+fn heat_row(labels: &[String], row: &TableRow, columns: &[usize], scale: &Scale) -> String {
+    let of = |column: &usize| match &row.cells[*column] {
+        None => cell("td", "", "–"),
+        Some(of) => {
+            let class = scale.step(of.value).map_or(String::new(), |step| format!("h{step}"));
+            cell("td", &class, &of.metric.shown(of.value, None).0)
+        }
+    };
+    cell(ROW_HEADER, "", &escape(&labels.join(": "))) + &columns.iter().map(of).collect::<String>()
 }
 
 /// What the colours mean.

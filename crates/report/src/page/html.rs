@@ -3,16 +3,17 @@
 
 use super::Opening;
 use super::charts::by_name;
-use super::elements::{close_table, is_baseline, open_table, solid};
+use super::elements::{ROW_HEADER, cell, is_baseline, number_class, push_table};
 use super::figure::{push_chart, push_heat};
 use super::folder::Run;
 use super::how::{How, trainings};
 use super::policy::policy;
-use crate::grid::{Entry, Grid, signed};
+use crate::grid::{Entry, Grid, Header, signed};
 use crate::plot::Chart;
 use crate::table::{Cell, Table, TableRow};
 use longwave_core::Result;
 use longwave_core::text::html as escape;
+use longwave_eval::ResultRow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
@@ -132,27 +133,17 @@ fn push_grid(text: &mut String, grid: &Grid, chart: Option<&Chart>) -> Result<()
     if let Some(chart) = chart {
         push_chart(text, chart, &grid.title, &grid.setting)?;
     }
-    open_table(text, &grid.title);
-    for header in &grid.headers {
-        let class = if header.is_number { " class=\"number\"" } else { "" };
-        let _ = write!(text, "<th scope=\"col\"{class}>{}</th>", escape(&header.name));
-    }
-    *text += "</tr></thead>\n<tbody>\n";
-    for row in &grid.rows {
-        *text += "<tr>";
-        for (index, (header, entry)) in grid.headers.iter().zip(row).enumerate() {
-            let is_long = !header.is_number && entry.value.chars().count() > LONG;
-            let entry = entry_html(entry);
-            let long = if is_long { " long" } else { "" };
-            let _ = match (index, header.is_number) {
-                (0, _) => write!(text, "<th scope=\"row\" class=\"text{long}\">{entry}</th>"),
-                (_, true) => write!(text, "<td>{entry}</td>"),
-                (_, false) => write!(text, "<td class=\"text{long}\">{entry}</td>"),
-            };
+    let columns = grid.headers.iter().map(|it| (if it.is_number { "number" } else { "" }, it.name.as_str()));
+    let of = |(index, (header, entry)): (usize, (&Header, &Entry))| {
+        let is_long = !header.is_number && entry.value.chars().count() > LONG;
+        let text = if is_long { "text long" } else { "text" };
+        match (index, header.is_number) {
+            (0, _) => cell(ROW_HEADER, text, &entry_html(entry)),
+            (_, is_number) => cell("td", if is_number { "" } else { text }, &entry_html(entry)),
         }
-        *text += "</tr>\n";
-    }
-    close_table(text);
+    };
+    let row = |row: &Vec<Entry>| ("", grid.headers.iter().zip(row).enumerate().map(of).collect());
+    push_table(text, &grid.title, columns, grid.rows.iter().map(row));
     push_notes(text, &grid.notes);
     Ok(())
 }
@@ -196,7 +187,7 @@ fn push_section(text: &mut String, section: &Section) -> Result<()> {
         push_chart(text, chart, &table.title, &table.setting)?;
     }
     push_heat(text, table);
-    push_table(text, table);
+    push_results(text, table);
     push_how(text, &section.how);
     for chart in further {
         push_chart(text, chart, &table.title, &table.setting)?;
@@ -204,42 +195,18 @@ fn push_section(text: &mut String, section: &Section) -> Result<()> {
     Ok(())
 }
 
-fn push_table(text: &mut String, table: &Table) {
-    open_table(text, &table.title);
-    for header in &table.label_headers {
-        let _ = write!(text, "<th scope=\"col\">{header}</th>");
-    }
-    for column in &table.columns {
-        let _ = write!(text, "<th scope=\"col\" class=\"number{}\">{}</th>", solid(column), escape(column));
-    }
-    *text += "</tr></thead>\n<tbody>\n";
-    for row in &table.rows {
-        push_row(text, row);
-    }
-    close_table(text);
+fn push_results(text: &mut String, table: &Table) {
+    let columns = table.columns.iter().map(|name| (number_class(name), name.as_str()));
+    let labels = table.label_headers.iter().map(|header| ("", *header));
+    let row = |row: &TableRow| {
+        let labels = row.labels.iter().map(|label| cell(ROW_HEADER, "", &escape(label)));
+        let html = |it: &Option<Cell>| it.as_ref().map_or("–".to_owned(), |it| entry_html(&it.entry()));
+        let cells = row.cells.iter().map(|it| cell("td", "", &html(it)));
+        (if is_baseline(row) { "baseline" } else { "" }, labels.chain(cells).collect())
+    };
+    push_table(text, &table.title, labels.chain(columns), table.rows.iter().map(row));
     for note in &table.notes {
         let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(note));
-    }
-}
-
-fn push_row(text: &mut String, row: &TableRow) {
-    *text += if is_baseline(row) { "<tr class=\"baseline\">" } else { "<tr>" };
-    for label in &row.labels {
-        let _ = write!(text, "<th scope=\"row\">{}</th>", escape(label));
-    }
-    for cell in &row.cells {
-        let _ = write!(text, "<td>{}</td>", cell_html(cell.as_ref()));
-    }
-    *text += "</tr>\n";
-}
-
-fn cell_html(cell: Option<&Cell>) -> String {
-    let Some(cell) = cell else { return "–".into() };
-    let (value, error) = cell.texts();
-    let value = if cell.best { format!("<strong>{value}</strong>") } else { value };
-    match error {
-        Some(error) => format!("{value} <small>{}</small>", signed(&error)),
-        None => value,
     }
 }
 
@@ -284,17 +251,9 @@ fn push_file(text: &mut String, name: &str, content: &str) {
 
 /// Where the numbers come from: every run with its machine, and how the texts of the runs were read.
 fn push_runs(text: &mut String, runs: &[Run]) {
-    open_table(text, "Runs");
-    for header in
-        ["run", "encoding", "seed", "L", "step", "config hash", "text hash", "device", "threads", "version"]
-    {
-        let _ = write!(text, "<th scope=\"col\">{header}</th>");
-    }
-    *text += "</tr></thead>\n<tbody>\n";
-    for run in runs {
-        push_run(text, run);
-    }
-    close_table(text);
+    let columns =
+        ["run", "encoding", "seed", "L", "step", "config hash", "text hash", "device", "threads", "version"];
+    push_table(text, "Runs", columns.map(|name| ("", name)), runs.iter().flat_map(rows_of));
     let mut seen = HashSet::new();
     for record in runs.iter().filter_map(|run| run.record.as_ref()) {
         if seen.insert((&record.corpus, &record.notes)) {
@@ -305,11 +264,11 @@ fn push_runs(text: &mut String, runs: &[Run]) {
 }
 
 /// The lines of a folder's runs: one, or several where it pools the rows of several.
-fn push_run(text: &mut String, run: &Run) {
+fn rows_of<'a>(run: &Run) -> Vec<(&'a str, String)> {
     let members = run.members();
     let pooled = members.len() > 1;
     let short = |hash: &str| hash.chars().take(12).collect::<String>();
-    for row in members {
+    let line = |row: &ResultRow| {
         let name = if pooled { format!("{}: {}", run.name, row.run) } else { run.name.clone() };
         let fields = [
             row.encoding.clone(),
@@ -322,10 +281,8 @@ fn push_run(text: &mut String, run: &Run) {
             row.threads.to_string(),
             row.version.clone(),
         ];
-        let _ = write!(text, "<tr><th scope=\"row\">{}</th>", escape(&name));
-        for field in fields {
-            let _ = write!(text, "<td class=\"text\">{}</td>", escape(&field));
-        }
-        *text += "</tr>\n";
-    }
+        let fields = fields.map(|field| cell("td", "text", &escape(&field))).concat();
+        ("", cell(ROW_HEADER, "", &escape(&name)) + &fields)
+    };
+    members.into_iter().map(line).collect()
 }

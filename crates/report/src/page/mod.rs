@@ -12,7 +12,7 @@ use crate::block::blocks;
 use crate::csv::Tidy;
 use crate::grid::{Grid, markdown_text};
 use crate::history::{History, Reading, histories};
-use crate::plot::{Chart, Figure, Looks, pdf, svg, write_png};
+use crate::plot::{Chart, Figure, Styles, pdf, svg, write_png};
 use crate::table::Table;
 use crate::tensorboard;
 use charts::{of_readings, of_tables, training_chart, training_table};
@@ -133,7 +133,7 @@ impl Report {
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>> {
         let Self { folder: reported, opening, runs, rows } = self;
         let blocks = blocks(rows);
-        let looks = Looks::of(&blocks);
+        let styles = Styles::of(&blocks);
         let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
         let mut written = Written { folder, paths: Vec::new() };
         let readings = readings(rows);
@@ -142,7 +142,7 @@ impl Report {
         written.text("results.md", &markdown(&opening.title, note.as_deref(), &tables.concat(), grids))?;
         written.text("results.csv", &Tidy::of(rows)?.csv())?;
         let mut sections = Vec::new();
-        let charts = of_tables(&blocks, &tables, &looks);
+        let charts = of_tables(&blocks, &tables, &styles);
         let named = charts.iter().flatten().flat_map(|of_table| &of_table.charts);
         tensorboard::write(folder, "by_length", named.map(|named| (named.file.as_str(), &named.chart)))?;
         for ((block, tables), of_tables) in blocks.iter().zip(&tables).zip(charts) {
@@ -163,7 +163,7 @@ impl Report {
             written.picture(&file, &reading.chart)?;
             histories.push((reading.table.clone(), Some(reading.chart.clone())));
         }
-        let learning = training_chart(runs, &looks);
+        let learning = training_chart(runs, &styles);
         // A single training has written its own.
         if let (Some(chart), true) = (&learning, runs.len() > 1) {
             tensorboard::write(folder, "training", [("loss", chart)])?;
@@ -182,16 +182,16 @@ impl Report {
     /// A file cannot be written, or the figures are too small for their texts.
     pub fn write_figures(&self, folder: &Path, figure: &Figure) -> Result<Vec<PathBuf>> {
         let blocks = blocks(&self.rows);
-        let looks = Looks::of(&blocks);
+        let styles = Styles::of(&blocks);
         let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
         let mut written = Written { folder, paths: Vec::new() };
-        for named in of_tables(&blocks, &tables, &looks).into_iter().flatten().flat_map(|it| it.charts) {
+        for named in of_tables(&blocks, &tables, &styles).into_iter().flatten().flat_map(|it| it.charts) {
             written.file(&format!("{}.pdf", named.file), &pdf(&named.chart, figure)?)?;
         }
         for (file, reading) in of_readings(&readings(&self.rows)) {
             written.file(&format!("{file}.pdf"), &pdf(&reading.chart, figure)?)?;
         }
-        if let Some(chart) = training_chart(&self.runs, &looks) {
+        if let Some(chart) = training_chart(&self.runs, &styles) {
             written.file("training.pdf", &pdf(&chart, figure)?)?;
         }
         Ok(written.paths)

@@ -18,7 +18,7 @@ static FONT: &[u8] = include_bytes!("../../fonts/DejaVuSans.ttf");
 /// The name the font is registered under; a viewer of the SVG takes its own sans-serif.
 const FAMILY: &str = "sans-serif";
 /// A font's em is smaller than the line height that plotters asks for.
-const LINE_PER_EM: f64 = 1.24;
+pub(super) const LINE_PER_EM: f64 = 1.24;
 
 /// A place on the canvas, in pixels from the top left corner.
 pub(super) type Place = (f64, f64);

@@ -189,10 +189,10 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
     }
 
     /// Colour and marker of a series.
-    fn look(&self, index: usize) -> (RGBColor, usize) {
+    fn style(&self, index: usize) -> (RGBColor, usize) {
         let series = &self.chart.series[index];
         match series.role {
-            Role::Method => (PALETTE[series.look % COLOURS], series.look % MARKERS),
+            Role::Method => (PALETTE[series.style % COLOURS], series.style % MARKERS),
             Role::Reference => (FAINT, 0),
             Role::Background => (BACKGROUND, 0),
         }
@@ -216,7 +216,7 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
     /// One series.
     pub(super) fn series(&self, index: usize) -> Result<()> {
         let series = &self.chart.series[index];
-        let (color, marker) = self.look(index);
+        let (color, marker) = self.style(index);
         for run in series.points.split(|point| point.y.is_nan()) {
             self.run(run, series, color)?;
         }
@@ -286,7 +286,7 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
     /// The line and the marker of a series, 26 pixels wide, as a legend has it.
     pub(super) fn key(&self, index: usize, (left, y): Place) -> Result<()> {
         let series = &self.chart.series[index];
-        let (color, marker) = self.look(index);
+        let (color, marker) = self.style(index);
         self.line(&[(left, y), (left + 26.0, y)], series, color)?;
         if series.role == Role::Method {
             self.canvas.marker(marker, (left + 13.0, y), color, PAPER)?;

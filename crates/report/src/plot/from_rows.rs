@@ -1,6 +1,6 @@
 //! Charts of results.
 
-use super::{Axis, Chart, Looks, Point, Role, Scale, Series};
+use super::{Axis, Chart, Point, Role, Scale, Series, Styles};
 use crate::block::{Block, Line, multiple};
 use crate::curve::{Span, longest_with_curve, loss_within, rows_with_curve};
 use crate::table::{Cell, Table, across, text_of};
@@ -15,7 +15,7 @@ const CURVE: usize = 300;
 /// A metric against length: one chart, or, where several runs have
 /// more lines together than a reader can follow, one chart of how each run reads by itself and one chart per
 /// run.
-pub fn by_length(block: &Block, metric: Metric, looks: &Looks) -> Vec<Chart> {
+pub fn by_length(block: &Block, metric: Metric, styles: &Styles) -> Vec<Chart> {
     let runs = block.runs();
     let own_name = |line: &Line| line.label.clone();
     if runs.len() < 2 || block.lines.len() <= READABLE {
@@ -23,9 +23,9 @@ pub fn by_length(block: &Block, metric: Metric, looks: &Looks) -> Vec<Chart> {
         let lines: Vec<&Line> = block.lines.iter().collect();
         return vec![if runs.len() > 1 {
             let name = |line: &Line| format!("{}: {}", line.run, line.label);
-            by_length_of(block, metric, &title, &lines, name, &looks.among_runs(&lines))
+            by_length_of(block, metric, &title, &lines, name, &styles.among_runs(&lines))
         } else {
-            by_length_of(block, metric, &title, &lines, own_name, &looks.of_one_run(&lines))
+            by_length_of(block, metric, &title, &lines, own_name, &styles.of_one_run(&lines))
         }];
     }
     let own = |run: &&str| {
@@ -39,14 +39,15 @@ pub fn by_length(block: &Block, metric: Metric, looks: &Looks) -> Vec<Chart> {
         let is_direct = line.extend == "direct";
         if is_direct { line.run.clone() } else { format!("{}: {}", line.run, line.label) }
     };
-    let mut charts = vec![by_length_of(block, metric, &title, &overview, name, &looks.among_runs(&overview))];
+    let mut charts =
+        vec![by_length_of(block, metric, &title, &overview, name, &styles.among_runs(&overview))];
     for run in runs {
         let lines: Vec<&Line> = block.lines.iter().filter(|line| line.run == run).collect();
         // Of one length the table says it all.
         if lines.len() > 1 && block.lengths.len() > 1 {
             let title =
                 format!("{} of {}: {}", metric.title(), block.run_label(run), block.settings.protocol);
-            let chart = by_length_of(block, metric, &title, &lines, own_name, &looks.of_one_run(&lines));
+            let chart = by_length_of(block, metric, &title, &lines, own_name, &styles.of_one_run(&lines));
             charts.push(Chart { run: Some(run.to_owned()), ..chart });
         }
     }
@@ -59,7 +60,7 @@ fn by_length_of(
     title: &str,
     lines: &[&Line],
     name: impl Fn(&Line) -> String,
-    looks: &[usize],
+    styles: &[usize],
 ) -> Chart {
     let train_length = block.settings.train_length;
     let tick = |length: usize| (length as f64, vec![length.to_string(), multiple(length, train_length)]);
@@ -71,11 +72,11 @@ fn by_length_of(
         let error = cell.error.filter(|_| has_bars && (cell.seeds > 1 || !seeds));
         error.map(|error| error.ends(cell.value))
     };
-    let series = lines.iter().zip(looks).map(|(line, &look)| {
+    let series = lines.iter().zip(styles).map(|(line, &style)| {
         let name = name(line);
         let cells = line.rows.iter().filter_map(|(length, rows)| Some((*length, Cell::new(metric, rows)?)));
         let points = cells.map(|(length, cell)| Point { x: length as f64, y: cell.value, bar: bar(&cell) });
-        Series { name, points: points.collect(), look, role: role(line) }
+        Series { name, points: points.collect(), style, role: role(line) }
     });
     let has_intervals =
         lines.iter().flat_map(|line| line.rows.values().flatten()).any(|row| row.interval(metric).is_some());
@@ -87,7 +88,6 @@ fn by_length_of(
     Chart {
         title: title.to_owned(),
         subtitle: Table::new(block, metric).setting,
-        run: None,
         note: across(block).map(str::to_owned),
         x: Axis {
             label: format!("tokens of context (trained on L = {train_length})"),
@@ -95,8 +95,8 @@ fn by_length_of(
             ticks: block.lengths.iter().map(|&length| tick(length)).collect(),
         },
         y: metric_axis(metric, bars),
-        mark: None,
         series: series.chain(chance(block, metric)).collect(),
+        ..Chart::default()
     }
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn metric_axis(metric: Metric, bars: &str) -> Axis {
     } else {
         (format!("{}{bars}", metric.title().to_lowercase()), Scale::Linear)
     };
-    Axis { label, scale, ticks: vec![] }
+    Axis::new(label, scale)
 }
 
 /// What a constant guess reaches at each length, where all rows of a length agree on it.
@@ -128,41 +128,37 @@ fn chance(block: &Block, metric: Metric) -> Option<Series> {
         })
     };
     let points: Vec<Point> = block.lengths.iter().filter_map(at).collect();
-    (!points.is_empty()).then(|| Series { name: "chance".into(), points, look: 0, role: Role::Reference })
+    (!points.is_empty()).then(|| Series { name: "chance".into(), points, style: 0, role: Role::Reference })
 }
 
 /// The loss by position, at the longest length of each run; none where no row has one.
-pub fn positions(block: &Block, looks: &Looks) -> Vec<Chart> {
+pub fn positions(block: &Block, styles: &Styles) -> Vec<Chart> {
     let runs = block.runs();
-    runs.iter().filter_map(|run| positions_of(block, run, looks)).collect()
+    runs.iter().filter_map(|run| positions_of(block, run, styles)).collect()
 }
 
-fn positions_of(block: &Block, run: &str, looks: &Looks) -> Option<Chart> {
+fn positions_of(block: &Block, run: &str, styles: &Styles) -> Option<Chart> {
     let lines = block.lines.iter().filter(|line| line.run == run);
     let length = longest_with_curve(block, lines.clone())?;
     let lines: Vec<&Line> = lines.filter(|line| !rows_with_curve(line, length).is_empty()).collect();
-    let places = looks.of_one_run(&lines);
+    let places = styles.of_one_run(&lines);
     let bucket = block.settings.protocol.bucket(&block.settings.keys).unwrap_or(1);
     let train_length = block.settings.train_length;
-    let series = lines.iter().zip(places).map(|(line, look)| Series {
+    let series = lines.iter().zip(places).map(|(line, style)| Series {
         name: line.label.clone(),
         points: mean_curve(line, length, bucket),
-        look,
+        style,
         role: role(line),
     });
     Some(Chart {
         title: format!("Loss by position of {}, at {length} tokens{}", block.run_label(run), text_of(block)),
         subtitle: format!("mean over buckets of {bucket} places"),
         run: (block.runs().len() > 1).then(|| run.to_owned()),
-        note: None,
-        x: Axis {
-            label: "position in the window (tokens of context)".into(),
-            scale: Scale::Linear,
-            ticks: vec![],
-        },
-        y: Axis { label: "loss (nats per token)".into(), scale: Scale::Linear, ticks: vec![] },
+        x: Axis::new("position in the window (tokens of context)", Scale::Linear),
+        y: Axis::new("loss (nats per token)", Scale::Linear),
         mark: (train_length < length).then(|| (train_length as f64, "trained length".into())),
         series: series.collect(),
+        ..Chart::default()
     })
 }
 
@@ -194,7 +190,7 @@ pub struct Curve {
 }
 
 /// Loss against training step. Long curves are averaged.
-pub fn training(curves: &[Curve], looks: &Looks) -> Chart {
+pub fn training(curves: &[Curve], styles: &Styles) -> Chart {
     let series = curves.iter().enumerate().map(|(order, curve)| {
         let size = curve.values.len().div_ceil(CURVE).max(1);
         let mean = |of: &dyn Fn(&(f64, f64)) -> f64, values: &[(f64, f64)]| {
@@ -205,18 +201,14 @@ pub fn training(curves: &[Curve], looks: &Looks) -> Chart {
             y: mean(&|value| value.1, values),
             bar: None,
         };
-        let look = curve.run.as_deref().and_then(|run| looks.of_name(run)).unwrap_or(order);
+        let style = curve.run.as_deref().and_then(|run| styles.of_name(run)).unwrap_or(order);
         let points = curve.values.chunks(size).map(point).collect();
-        Series { name: curve.name.clone(), points, look, role: Role::Method }
+        Series { name: curve.name.clone(), points, style, role: Role::Method }
     });
     Chart {
-        title: String::new(),
-        subtitle: String::new(),
-        run: None,
-        note: None,
-        x: Axis { label: "step".into(), scale: Scale::Linear, ticks: vec![] },
-        y: Axis { label: "loss (nats per token)".into(), scale: Scale::Linear, ticks: vec![] },
-        mark: None,
+        x: Axis::new("step", Scale::Linear),
+        y: Axis::new("loss (nats per token)", Scale::Linear),
         series: series.collect(),
+        ..Chart::default()
     }
 }

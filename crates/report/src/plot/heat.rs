@@ -2,8 +2,8 @@
 
 use super::canvas::{Canvas, Side, Typeface, load_font};
 use super::draw::{FAINT, INK, PAPER};
-use super::{BITMAP_TEXT_DROP, FINE, SIZE, SMOOTH, png, smooth};
-use longwave_core::{Error, Result, file};
+use super::{BITMAP_TEXT_DROP, FINE, SIZE, at_natural_size, png, write_smooth};
+use longwave_core::{Error, Result};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::drawing::IntoDrawingArea;
 use std::fmt::{Display, Write as _};
@@ -60,16 +60,15 @@ impl HeatMap {
     /// # Errors
     /// There is no number to draw.
     pub fn svg(&self) -> Result<String> {
-        let place = self.place()?;
-        let (width, height) = (SIZE.0, place.height());
+        let area = self.area()?;
+        let (width, height) = (SIZE.0, area.height());
         let mut text = String::new();
-        self.frame(&place, SVGBackend::with_string(&mut text, (width * FINE, height * FINE)), 0.0)?;
-        let fine = format!("width=\"{}\" height=\"{}\"", width * FINE, height * FINE);
-        let mut text = text.replacen(&fine, &format!("width=\"{width}\" height=\"{height}\""), 1);
+        self.frame(&area, SVGBackend::with_string(&mut text, (width * FINE, height * FINE)), 0.0)?;
+        let mut text = at_natural_size(&text, (width, height));
         let unit = f64::from(FINE);
         let pictures = [
-            ([place.left, place.top, place.wide, place.high], self.pixels(&place)),
-            ([place.bar(), place.top, 14.0, place.high], self.bar(&place)),
+            ([area.left, area.top, area.wide, area.high], self.pixels(&area)),
+            ([area.bar(), area.top, 14.0, area.high], self.bar(&area)),
         ];
         text.truncate(text.trim_end().trim_end_matches("</svg>").len());
         for ([x, y, wide, high], (pixels, columns)) in pictures {
@@ -93,11 +92,11 @@ impl HeatMap {
     /// # Errors
     /// There is no number to draw, or the file cannot be written.
     pub fn write_png(&self, path: &Path) -> Result<()> {
-        let place = self.place()?;
-        let (wide, high) = (SIZE.0 * FINE, place.height() * FINE);
+        let area = self.area()?;
+        let (wide, high) = (SIZE.0 * FINE, area.height() * FINE);
         let mut buffer = vec![u8::MAX; (wide * high * 3) as usize];
-        self.frame(&place, BitMapBackend::with_buffer(&mut buffer, (wide, high)), BITMAP_TEXT_DROP)?;
-        let (pixels, columns) = self.pixels(&place);
+        self.frame(&area, BitMapBackend::with_buffer(&mut buffer, (wide, high)), BITMAP_TEXT_DROP)?;
+        let (pixels, columns) = self.pixels(&area);
         let mut copy = |[x, y, width, height]: [f64; 4], pixels: &[u8], columns: usize| {
             let rows = pixels.len() / (3 * columns);
             let [x, y, width, height] = [x, y, width, height].map(|at| (at * f64::from(FINE)) as usize);
@@ -109,15 +108,14 @@ impl HeatMap {
                 }
             }
         };
-        copy([place.left, place.top, place.wide, place.high], &pixels, columns);
-        let (pixels, columns) = self.bar(&place);
-        copy([place.bar(), place.top, 14.0, place.high], &pixels, columns);
-        let size = (wide / SMOOTH, high / SMOOTH);
-        file::write(path, &png(&smooth(&buffer, size.0 as usize), size.0, size.1)?)
+        copy([area.left, area.top, area.wide, area.high], &pixels, columns);
+        let (pixels, columns) = self.bar(&area);
+        copy([area.bar(), area.top, 14.0, area.high], &pixels, columns);
+        write_smooth(path, &buffer, (wide, high))
     }
 
     /// Where everything goes, and which numbers the ends of the colours are.
-    fn place(&self) -> Result<Place> {
+    fn area(&self) -> Result<Area> {
         let numbers = || self.values.iter().flatten().flatten().copied().filter(|value| value.is_finite());
         let (low, high) =
             numbers().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
@@ -130,7 +128,7 @@ impl HeatMap {
         let columns = self.values.iter().map(Vec::len).max().unwrap_or(1).max(1);
         let wide = f64::from(SIZE.0) - LEFT - RIGHT;
         let high_in_proportion = wide * self.values.len() as f64 / columns as f64;
-        Ok(Place {
+        Ok(Area {
             low,
             high: high_in_proportion.clamp(HEIGHT.0, HEIGHT.1),
             most: high,
@@ -145,7 +143,7 @@ impl HeatMap {
     }
 
     /// Everything but the cells.
-    fn frame<DB: DrawingBackend>(&self, place: &Place, backend: DB, text_drop: f64) -> Result<()>
+    fn frame<DB: DrawingBackend>(&self, area: &Area, backend: DB, text_drop: f64) -> Result<()>
     where
         DB::ErrorType: Display,
     {
@@ -154,53 +152,47 @@ impl HeatMap {
         canvas.fill(PAPER)?;
         canvas.text(&self.title, (20.0, 24.0), 17.0, INK, Side::Right)?;
         canvas.text(&self.subtitle, (20.0, 45.0), 12.0, FAINT, Side::Right)?;
-        canvas.text(&self.y.label, (20.0, place.top - 14.0), 12.0, INK, Side::Right)?;
+        canvas.text(&self.y.label, (20.0, area.top - 14.0), 12.0, INK, Side::Right)?;
         let rows = self.values.len() as f64;
         for (row, label) in &self.y.ticks {
-            let y = place.top + (*row as f64 + 0.5) * place.high / rows;
-            canvas.text(label, (place.left - 8.0, y), 12.0, FAINT, Side::Left)?;
+            let y = area.top + (*row as f64 + 0.5) * area.high / rows;
+            canvas.text(label, (area.left - 8.0, y), 12.0, FAINT, Side::Left)?;
         }
-        let bottom = place.top + place.high;
+        let bottom = area.top + area.high;
         for (column, label) in &self.x.ticks {
-            let x = place.left + (*column as f64 + 0.5) * place.wide / place.columns as f64;
+            let x = area.left + (*column as f64 + 0.5) * area.wide / area.columns as f64;
             canvas.stroke(&[(x, bottom), (x, bottom + 5.0)], FAINT, 1.0)?;
             canvas.text(label, (x, bottom + 16.0), 12.0, FAINT, Side::Middle)?;
         }
-        canvas.text(
-            &self.x.label,
-            (place.left + place.wide / 2.0, bottom + 36.0),
-            12.0,
-            INK,
-            Side::Middle,
-        )?;
-        for (value, y) in [(place.most, place.top + 6.0), (place.low, bottom - 6.0)] {
-            canvas.text(&number(value), (place.bar() + 20.0, y), 12.0, FAINT, Side::Right)?;
+        canvas.text(&self.x.label, (area.left + area.wide / 2.0, bottom + 36.0), 12.0, INK, Side::Middle)?;
+        for (value, y) in [(area.most, area.top + 6.0), (area.low, bottom - 6.0)] {
+            canvas.text(&number(value), (area.bar() + 20.0, y), 12.0, FAINT, Side::Right)?;
         }
         canvas.finish()
     }
 
     /// The cells as RGB, a pixel each, and how many there are in a row.
-    fn pixels(&self, place: &Place) -> (Vec<u8>, usize) {
-        let mut pixels = Vec::with_capacity(3 * place.columns * self.values.len());
+    fn pixels(&self, area: &Area) -> (Vec<u8>, usize) {
+        let mut pixels = Vec::with_capacity(3 * area.columns * self.values.len());
         for row in &self.values {
-            for column in 0..place.columns {
+            for column in 0..area.columns {
                 let value = row.get(column).copied().flatten().filter(|value| !value.is_nan());
-                pixels.extend(value.map_or([PAPER.0, PAPER.1, PAPER.2], |value| self.colour(place, value)));
+                pixels.extend(value.map_or([PAPER.0, PAPER.1, PAPER.2], |value| self.colour(area, value)));
             }
         }
-        (pixels, place.columns)
+        (pixels, area.columns)
     }
 
     /// The bar of the colours, the highest at the top.
-    fn bar(&self, place: &Place) -> (Vec<u8>, usize) {
-        let at = |step: usize| place.most + (place.low - place.most) * step as f64 / (STEPS - 1) as f64;
-        ((0..STEPS).flat_map(|step| self.colour(place, at(step))).collect(), 1)
+    fn bar(&self, area: &Area) -> (Vec<u8>, usize) {
+        let at = |step: usize| area.most + (area.low - area.most) * step as f64 / (STEPS - 1) as f64;
+        ((0..STEPS).flat_map(|step| self.colour(area, at(step))).collect(), 1)
     }
 
-    fn colour(&self, place: &Place, value: f64) -> [u8; 3] {
-        let span = place.most - place.low;
+    fn colour(&self, area: &Area, value: f64) -> [u8; 3] {
+        let span = area.most - area.low;
         // All alike, but for rounding.
-        let share = if span < 1e-9 { 1.0 } else { ((value - place.low) / span).clamp(0.0, 1.0) };
+        let share = if span < 1e-9 { 1.0 } else { ((value - area.low) / span).clamp(0.0, 1.0) };
         between(if self.around_zero { &AROUND_ZERO } else { &SEQUENTIAL }, share)
     }
 }
@@ -233,7 +225,7 @@ fn number(value: f64) -> String {
 }
 
 /// Where a heat map lies, in pixels, and the numbers at the ends of its colours.
-struct Place {
+struct Area {
     low: f64,
     most: f64,
     left: f64,
@@ -243,7 +235,7 @@ struct Place {
     columns: usize,
 }
 
-impl Place {
+impl Area {
     /// The left side of the bar.
     fn bar(&self) -> f64 {
         self.left + self.wide + 24.0
@@ -281,7 +273,7 @@ mod tests {
     #[test]
     fn cells_are_pixels_and_hidden_ones_paper() {
         let map = map(vec![vec![Some(1.0), None, None], vec![Some(0.0), Some(1.0), None]]);
-        let (pixels, columns) = map.pixels(&map.place().unwrap());
+        let (pixels, columns) = map.pixels(&map.area().unwrap());
         let pixels: Vec<&[u8]> = pixels.chunks(3).collect();
         assert_eq!(columns, 3);
         assert_eq!((pixels[0], pixels[3]), (&SEQUENTIAL[4][..], &SEQUENTIAL[0][..]));
@@ -299,11 +291,10 @@ mod tests {
         map.write_png(&path).unwrap();
         let image = image::open(&path).unwrap().to_rgb8();
         assert_eq!(image.width(), 2 * SIZE.0);
-        assert_eq!(image.height(), 2 * map.place().unwrap().height());
+        assert_eq!(image.height(), 2 * map.area().unwrap().height());
         // The middle of the last cell.
-        let place = map.place().unwrap();
-        let at =
-            [place.left + place.wide * 5.0 / 6.0, place.top + place.high / 2.0].map(|at| (2.0 * at) as u32);
+        let area = map.area().unwrap();
+        let at = [area.left + area.wide * 5.0 / 6.0, area.top + area.high / 2.0].map(|at| (2.0 * at) as u32);
         assert_eq!(image.get_pixel(at[0], at[1]).0, SEQUENTIAL[4]);
     }
 

@@ -44,7 +44,7 @@ pub(crate) struct Drawing {
 /// The chart has nothing to draw.
 pub(crate) fn inline(chart: &Chart) -> Result<Inline> {
     // The page says these as text, which wraps.
-    let bare = Chart { title: String::new(), subtitle: String::new(), note: None, ..chart.clone() };
+    let bare = chart.bare();
     let layouts = SIZES.map(|(width, height)| Layout {
         width,
         height: Some(height),
@@ -53,7 +53,7 @@ pub(crate) fn inline(chart: &Chart) -> Result<Inline> {
     });
     let drawings = layouts.iter().map(|layout| drawing(&bare, layout)).collect::<Result<_>>()?;
     let (frame, leaves_scale) =
-        look(&bare, &layouts[0], |picture| Ok((picture.frame, picture.leaves_scale())))?;
+        asked(&bare, &layouts[0], |picture| Ok((picture.frame, picture.leaves_scale())))?;
     let key = |index| Ok((index, key(&bare, &layouts[0], index)?));
     let series = bare.series.iter().map(|series| {
         let points = series.points.iter().filter(|point| !point.y.is_nan()).map(|point| {
@@ -79,7 +79,7 @@ pub(crate) fn inline(chart: &Chart) -> Result<Inline> {
 fn drawing(chart: &Chart, layout: &Layout) -> Result<Drawing> {
     let (width, height) = size(chart, layout)?;
     let mut content = layer(chart, layout, axes)?;
-    let (frame, order) = look(chart, layout, |picture| Ok((picture.frame, picture.back_to_front())))?;
+    let (frame, order) = asked(chart, layout, |picture| Ok((picture.frame, picture.back_to_front())))?;
     for index in order {
         let series = layer(chart, layout, |picture| picture.series(index))?;
         let _ = write!(content, "<g data-series=\"{index}\">{series}</g>");
@@ -123,7 +123,7 @@ fn layer(chart: &Chart, layout: &Layout, part: impl Fn(&SvgPicture) -> Result<()
 }
 
 /// Asks a picture that draws nothing.
-fn look<T>(chart: &Chart, layout: &Layout, ask: impl Fn(&SvgPicture) -> Result<T>) -> Result<T> {
+fn asked<T>(chart: &Chart, layout: &Layout, ask: impl Fn(&SvgPicture) -> Result<T>) -> Result<T> {
     let mut text = String::new();
     ask(&Picture::new(chart, layout, SVGBackend::with_string(&mut text, (1, 1)), FINE, 0.0)?)
 }
@@ -147,13 +147,13 @@ mod tests {
     use super::*;
     use crate::block::blocks;
     use crate::example;
-    use crate::plot::{Looks, by_length};
+    use crate::plot::{Styles, by_length};
     use longwave_eval::Metric;
 
     #[test]
     fn every_series_is_a_group_with_its_values() {
         let rows = example::rows();
-        let chart = by_length(&blocks(&rows)[0], Metric::Perplexity, &Looks::of(&blocks(&rows))).remove(0);
+        let chart = by_length(&blocks(&rows)[0], Metric::Perplexity, &Styles::of(&blocks(&rows))).remove(0);
         let inline = inline(&chart).unwrap();
         assert_eq!(inline.drawings.len(), 2);
         for drawing in &inline.drawings {

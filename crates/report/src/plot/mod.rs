@@ -10,9 +10,9 @@ mod from_rows;
 mod heat;
 mod inline;
 mod layout;
-mod looks;
 mod pdf;
 mod scale;
+mod styles;
 
 use image::codecs::png::PngEncoder;
 use image::{ColorType, ImageEncoder};
@@ -28,8 +28,8 @@ pub(crate) use from_rows::metric_axis;
 pub use from_rows::{Curve, by_length, positions, training};
 pub use heat::{Edge, HeatMap};
 pub(crate) use inline::inline;
-pub use looks::Looks;
 pub use scale::Scale;
+pub use styles::Styles;
 
 /// Width and height of a chart, in pixels of an SVG at its natural size; a PNG has twice as many.
 pub const SIZE: (u32, u32) = (900, 500);
@@ -46,7 +46,7 @@ const SMOOTH: u32 = 2;
 const BITMAP_TEXT_DROP: f64 = 0.16;
 
 /// One picture: series over a shared pair of axes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chart {
     /// What is shown; may be empty.
     pub title: String,
@@ -67,7 +67,7 @@ pub struct Chart {
 }
 
 /// One axis.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
     /// What it measures, with the unit.
     pub label: String,
@@ -85,7 +85,7 @@ pub struct Series {
     /// Its points, by ascending `x`.
     pub points: Vec<Point>,
     /// The place of its colour and marker in the palette.
-    pub look: usize,
+    pub style: usize,
     /// How it stands beside the others.
     pub role: Role,
 }
@@ -113,10 +113,22 @@ pub struct Point {
     pub bar: Option<(f64, f64)>,
 }
 
+impl Axis {
+    /// An axis whose ticks are round numbers.
+    pub fn new(label: impl Into<String>, scale: Scale) -> Self {
+        Self { label: label.into(), scale, ticks: Vec::new() }
+    }
+}
+
 impl Chart {
     /// The series that the legend names.
     pub(super) fn named(&self) -> impl Iterator<Item = &Series> {
         self.series.iter().filter(|series| series.role != Role::Background)
+    }
+
+    /// The same without the texts that may stand outside of it.
+    fn bare(&self) -> Self {
+        Self { title: String::new(), subtitle: String::new(), note: None, ..self.clone() }
     }
 
     /// Whether there is anything to draw.
@@ -137,8 +149,13 @@ fn drawn_svg(chart: &Chart, layout: &Layout) -> Result<String> {
     let (width, height) = size(chart, layout)?;
     let mut text = String::new();
     draw::draw(chart, layout, SVGBackend::with_string(&mut text, (width * FINE, height * FINE)), FINE, 0.0)?;
+    Ok(at_natural_size(&text, (width, height)))
+}
+
+/// An SVG document of [`FINE`] units a pixel, whose element says how large it is in pixels.
+fn at_natural_size(svg: &str, (width, height): (u32, u32)) -> String {
     let fine = format!("width=\"{}\" height=\"{}\"", width * FINE, height * FINE);
-    Ok(text.replacen(&fine, &format!("width=\"{width}\" height=\"{height}\""), 1))
+    svg.replacen(&fine, &format!("width=\"{width}\" height=\"{height}\""), 1)
 }
 
 /// The chart in small, as an SVG document without heading and legend: for a page that shows many side by side.
@@ -148,7 +165,7 @@ fn drawn_svg(chart: &Chart, layout: &Layout) -> Result<String> {
 pub fn small_svg(chart: &Chart) -> Result<String> {
     let (width, height) = SMALL;
     let layout = Layout { width, height: Some(height), is_bare: true, ..Layout::default() };
-    drawn_svg(&Chart { title: String::new(), subtitle: String::new(), note: None, ..chart.clone() }, &layout)
+    drawn_svg(&chart.bare(), &layout)
 }
 
 /// Writes the chart as a PNG, whole or not at all.
@@ -161,8 +178,13 @@ pub fn write_png(chart: &Chart, path: &Path) -> Result<()> {
     let drawn = (width * FINE, height * FINE);
     let mut buffer = vec![u8::MAX; (drawn.0 * drawn.1 * 3) as usize];
     draw::draw(chart, &layout, BitMapBackend::with_buffer(&mut buffer, drawn), FINE, BITMAP_TEXT_DROP)?;
-    let size = (drawn.0 / SMOOTH, drawn.1 / SMOOTH);
-    file::write(path, &png(&smooth(&buffer, size.0 as usize), size.0, size.1)?)
+    write_smooth(path, &buffer, drawn)
+}
+
+/// Writes an RGB image as a PNG of [`SMOOTH`] times fewer pixels each way.
+fn write_smooth(path: &Path, buffer: &[u8], (width, height): (u32, u32)) -> Result<()> {
+    let size = (width / SMOOTH, height / SMOOTH);
+    file::write(path, &png(&smooth(buffer, size.0 as usize), size.0, size.1)?)
 }
 
 /// RGB pixels as a PNG.

@@ -4,7 +4,7 @@
 //! `CIDFontType2` of Identity-H (9.7.4), and a `ToUnicode` map (9.10.3), so that text can be searched and copied.
 //! The same chart gives the same bytes.
 
-use super::canvas::Typeface;
+use super::canvas::{LINE_PER_EM, Typeface};
 use ab_glyph::{Font, FontRef, GlyphId};
 use longwave_core::Error;
 use plotters::style::text_anchor::HPos;
@@ -15,8 +15,6 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 
-/// A font's em is smaller than the line height that plotters asks for.
-const LINE_PER_EM: f64 = 1.24;
 /// Half the height of small letters: what lies between the middle of a text and its base line, in parts of its size.
 const MIDDLE: f64 = 0.27;
 /// A circle as four Bézier curves: how far their control points lie from the ends, in radii.

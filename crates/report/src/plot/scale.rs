@@ -6,9 +6,10 @@ use super::{Axis, Point, Series};
 const CLIP: f64 = 50.0;
 
 /// How values are spaced along an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Equal differences.
+    #[default]
     Linear,
     /// Equal ratios; vertically without what lies far above the rest.
     Log,
@@ -156,7 +157,7 @@ mod tests {
 
     fn series(values: &[f64]) -> Vec<Series> {
         let points = values.iter().map(|&y| Point { x: 1.0, y, bar: None }).collect();
-        vec![Series { name: "a".into(), points, look: 0, role: Role::Method }]
+        vec![Series { name: "a".into(), points, style: 0, role: Role::Method }]
     }
 
     fn log() -> Axis {

@@ -5,7 +5,7 @@ use longwave_eval::{Metric, ResultRow};
 
 fn chart() -> Chart {
     let rows = example::rows();
-    by_length(&blocks(&rows)[0], Metric::Perplexity, &Looks::of(&blocks(&rows))).remove(0)
+    by_length(&blocks(&rows)[0], Metric::Perplexity, &Styles::of(&blocks(&rows))).remove(0)
 }
 
 #[test]
@@ -84,12 +84,12 @@ fn a_long_subtitle_takes_two_lines_and_a_missing_heading_no_room() {
 #[test]
 fn many_runs_have_an_overview_and_a_chart_each() {
     let mut rows = example::rows();
-    let few = by_length(&blocks(&rows)[0], Metric::Perplexity, &Looks::of(&blocks(&rows)));
+    let few = by_length(&blocks(&rows)[0], Metric::Perplexity, &Styles::of(&blocks(&rows)));
     assert_eq!(few.len(), 1);
     for name in ["alibi", "none"] {
         rows.extend(example::rows().into_iter().map(|row| ResultRow { run: name.into(), ..row }));
     }
-    let charts = by_length(&blocks(&rows)[0], Metric::Perplexity, &Looks::of(&blocks(&rows)));
+    let charts = by_length(&blocks(&rows)[0], Metric::Perplexity, &Styles::of(&blocks(&rows)));
     let names: Vec<&str> = charts[0].series.iter().map(|series| series.name.as_str()).collect();
     assert_eq!(names, ["rope", "alibi", "none"]);
     assert_eq!(charts.len(), 4);
@@ -107,7 +107,7 @@ fn lengths_that_score_different_tokens_are_noted() {
         let blocks = blocks(rows);
         let table = crate::Table::all(&blocks[0]).remove(0);
         (
-            by_length(&blocks[0], Metric::Perplexity, &Looks::of(&blocks)).remove(0),
+            by_length(&blocks[0], Metric::Perplexity, &Styles::of(&blocks)).remove(0),
             table.markdown(),
             table.notes,
         )
@@ -140,13 +140,13 @@ fn charts_of_tasks_show_chance_and_intervals() {
     let rows = [asked("direct", 128), asked("direct", 256), asked("yarn", 256)];
     let blocks = blocks(&rows);
     for metric in [Metric::ExactMatch, Metric::Accuracy] {
-        let chart = by_length(&blocks[0], metric, &Looks::of(&blocks)).remove(0);
+        let chart = by_length(&blocks[0], metric, &Styles::of(&blocks)).remove(0);
         let chance = chart.series.last().unwrap();
         assert!(chance.role == Role::Reference && chance.name == "chance");
         let points: Vec<(f64, f64)> = chance.points.iter().map(|point| (point.x, point.y)).collect();
         assert_eq!(points, [(128.0, 25.0), (256.0, 25.0)]);
     }
-    let chart = by_length(&blocks[0], Metric::ExactMatch, &Looks::of(&blocks)).remove(0);
+    let chart = by_length(&blocks[0], Metric::ExactMatch, &Styles::of(&blocks)).remove(0);
     assert_eq!(chart.y.label, "exact match in %, bars: 95% intervals");
     let (low, high) = chart.series[0].points[0].bar.unwrap();
     assert!(low == 0.0 && (high - 10.718).abs() < 1e-3, "{high}");
@@ -164,7 +164,7 @@ fn charts_of_tasks_show_chance_and_intervals() {
 fn seeds_have_bars_of_the_loss() {
     let seed = |seed: u64, ppl: f64| ResultRow { seed, ..example::row("rope", "direct", 128, ppl) };
     let rows = [seed(0, 500.0), seed(1, 600.0), seed(2, 5000.0), example::row("rope", "direct", 256, 40.0)];
-    let chart = by_length(&blocks(&rows)[0], Metric::Perplexity, &Looks::of(&blocks(&rows))).remove(0);
+    let chart = by_length(&blocks(&rows)[0], Metric::Perplexity, &Styles::of(&blocks(&rows))).remove(0);
     assert_eq!(chart.y.label, "perplexity (log scale, bars: one standard deviation over seeds)");
     let [several, one] = chart.series[0].points[..] else { panic!("{chart:?}") };
     let (low, high) = several.bar.unwrap();
@@ -178,19 +178,19 @@ fn seeds_have_bars_of_the_loss() {
 #[test]
 fn a_position_curve_has_its_places_in_the_middle_of_buckets() {
     let rows = example::positions();
-    let charts = positions(&blocks(&rows)[0], &Looks::of(&blocks(&rows)));
+    let charts = positions(&blocks(&rows)[0], &Styles::of(&blocks(&rows)));
     assert_eq!(charts.len(), 1);
     let points = &charts[0].series[0].points;
     assert_eq!((points.len(), points[0].x, points[0].y), (32, 8.5, 3.5));
     assert_eq!(charts[0].mark, Some((128.0, "trained length".into())));
     assert!(svg(&charts[0]).unwrap().contains("trained length"));
-    assert!(positions(&blocks(&example::rows())[0], &Looks::default()).is_empty());
+    assert!(positions(&blocks(&example::rows())[0], &Styles::default()).is_empty());
 }
 
 #[test]
 fn long_training_curves_are_averaged() {
     let values = (0..3000).map(|step| (f64::from(step), 2.0)).collect();
-    let chart = training(&[Curve { name: "loss".into(), run: None, values }], &Looks::default());
+    let chart = training(&[Curve { name: "loss".into(), run: None, values }], &Styles::default());
     assert_eq!(chart.series[0].points.len(), 300);
     assert_eq!(chart.series[0].points[0], Point { x: 4.5, y: 2.0, bar: None });
 }
@@ -274,21 +274,21 @@ fn a_method_has_one_colour_in_every_chart() {
     };
     let rows = [run("rope"), run("alibi"), run("fox")].concat();
     let blocks = blocks(&rows);
-    let looks = Looks::of(&blocks);
-    let charts = by_length(&blocks[0], Metric::Perplexity, &looks);
-    let look = |chart: &Chart, name: &str| chart.series.iter().find(|it| it.name == name).unwrap().look;
+    let styles = Styles::of(&blocks);
+    let charts = by_length(&blocks[0], Metric::Perplexity, &styles);
+    let style = |chart: &Chart, name: &str| chart.series.iter().find(|it| it.name == name).unwrap().style;
     let curve =
         |run: &str| Curve { name: run.into(), run: Some(run.into()), values: vec![(1.0, 2.0), (2.0, 1.0)] };
-    let learning = training(&["fox", "rope"].map(curve), &looks);
+    let learning = training(&["fox", "rope"].map(curve), &styles);
     assert_eq!(charts.len(), 4);
     for run in ["rope", "fox"] {
-        assert_eq!(look(&charts[0], run), look(&learning, run), "{run}");
+        assert_eq!(style(&charts[0], run), style(&learning, run), "{run}");
     }
-    assert_ne!(look(&charts[0], "rope"), look(&charts[0], "fox"));
+    assert_ne!(style(&charts[0], "rope"), style(&charts[0], "fox"));
     // A run keeps its colour in its own chart, and an extension in those of all runs.
     for (chart, run) in charts[1..].iter().zip(["rope", "alibi", "fox"]) {
-        assert_eq!(look(chart, "direct"), look(&charts[0], run), "{run}");
-        assert_eq!(look(chart, "yarn"), look(&charts[1], "yarn"), "{run}");
+        assert_eq!(style(chart, "direct"), style(&charts[0], run), "{run}");
+        assert_eq!(style(chart, "yarn"), style(&charts[1], "yarn"), "{run}");
     }
     assert_eq!(
         charts.iter().map(|chart| chart.run.as_deref()).collect::<Vec<_>>(),

@@ -4,6 +4,8 @@
 //! of 500. Its spread is the standard deviation of those losses, in per cent of the perplexity: 100 times the deviation
 //! in nats. Everything else is averaged as it is, with the deviation in its own unit.
 
+use crate::grid::Entry;
+use longwave_eval::statistics::{mean, standard_deviation};
 use longwave_eval::{Metric, ResultRow};
 
 /// One measured value.
@@ -88,6 +90,12 @@ impl Cell {
         Some(Self { metric, value, error: error.map(Spread::Absolute), seeds: values.len(), best: false })
     }
 
+    /// The cell as texts.
+    pub(crate) fn entry(&self) -> Entry {
+        let (value, error) = self.texts();
+        Entry { value, error, best: self.best, ..Entry::default() }
+    }
+
     /// The value, and its error to the same decimal place, in per cent, or as an interval in brackets.
     pub fn texts(&self) -> (String, Option<String>) {
         match self.error {
@@ -104,12 +112,10 @@ impl Cell {
     }
 }
 
-/// Mean and standard deviation (with `n - 1`) of two values or more; no deviation where one is not finite.
+/// Mean and standard deviation of two values or more; no deviation where one is not finite.
 fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    let deviation = (squares / (values.len() as f64 - 1.0)).sqrt();
-    (mean, Some(deviation).filter(|deviation| deviation.is_finite()))
+    let deviation = standard_deviation(values).filter(|deviation| deviation.is_finite());
+    (mean(values).unwrap_or(f64::NAN), deviation)
 }
 
 #[cfg(test)]

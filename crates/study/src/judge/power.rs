@@ -42,7 +42,7 @@ pub struct Need {
     pub runs: Vec<usize>,
 }
 
-/// What each claim needs to be decided with probability [`POWER`], at the level that it has if all others are open: the
+/// What each claim needs to be decided with probability [`POWER`], at the level that it has if all that are open now stay so: the
 /// difference and its spread are taken to be those of the seeds that are there.
 ///
 /// # Errors
@@ -53,7 +53,9 @@ pub fn needs(
     results: &Results,
     judgement: &Judgement,
 ) -> Result<Vec<Need>> {
-    let alpha = plan.looks.alpha() / claims.len() as f64;
+    // What is decided leaves its part of the level to the others.
+    let open = judgement.claims.iter().filter(|judged| judged.verdict == Verdict::Undecided).count();
+    let alpha = plan.looks.alpha() / open as f64;
     let of = |(question, judged): (_, &super::Judged)| {
         let question: &super::Question<'_> = question;
         let difference = question.difference(results, plan, plan.seeds.len())?;
@@ -67,8 +69,7 @@ pub fn needs(
                 let deviation = so_far.se * (so_far.df + 1.0).sqrt();
                 let of_documents =
                     difference.as_ref().and_then(|it| it.by_document).filter(|_| judged.over == Over::Both);
-                let constant = of_documents.map_or(0.0, |interval| interval.se);
-                match seeds_needed(distance(question.claim, so_far.mean), deviation, constant, alpha, POWER) {
+                match seeds_needed(room(question.claim, so_far.mean), deviation, of_documents, alpha, POWER) {
                     Ok(seeds) => Seeds::About(seeds),
                     Err(most) => Seeds::MoreThan(most),
                 }
@@ -85,12 +86,14 @@ pub fn needs(
     questions(claims, plan, results)?.iter().zip(&judgement.claims).map(of).collect()
 }
 
-/// How far a difference is from the nearest one that would decide the claim the other way.
-fn distance(claim: &ClaimConfig, mean: f64) -> f64 {
+/// How far the interval of a difference may reach to either side, for the claim to be decided as the difference says.
+fn room(claim: &ClaimConfig, mean: f64) -> (f64, f64) {
     let t = claim.tolerance;
+    let one_sided = |distance: f64| (distance.abs(), f64::INFINITY);
     match claim.sentence.relation {
-        Relation::Less => (mean - t).abs(),
-        Relation::More => (mean + t).abs(),
-        Relation::Same => (mean.abs() - t).abs(),
+        Relation::Less => one_sided(mean - t),
+        Relation::More => one_sided(mean + t),
+        Relation::Same if mean.abs() <= t => (mean + t, t - mean),
+        Relation::Same => one_sided(mean.abs() - t),
     }
 }

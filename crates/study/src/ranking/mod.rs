@@ -338,58 +338,6 @@ mod tests {
         assert!(rank(&results, best("64L")).is_none());
     }
 
-    /// Numbers of a standard normal, by the sum of twelve uniform ones.
-    fn normal(state: &mut u64) -> f64 {
-        (0..12).map(|_| uniform(state)).sum::<f64>() - 6.0
-    }
-
-    fn uniform(state: &mut u64) -> f64 {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (*state >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// One study without a difference: four readings of 3 to 5 seeds, a fifth of the trainings lost, and now and then a reading
-    /// that is equal to another one.
-    fn of_no_difference(state: &mut u64) -> Results {
-        let mut results = results();
-        results.seeds = 3 + (3.0 * uniform(state)) as usize;
-        results.rows.clear();
-        let has_tie = uniform(state) < 0.3;
-        for name in 0..4 {
-            for seed in 0..results.seeds {
-                let documents = [0.0; 3].map(|_| 2.0 + 0.1 * normal(state));
-                let mut row = crate::difference::tests::row("direct", 256, seed as u64, &documents);
-                row.config_hash = format!("c{name}");
-                if uniform(state) < 0.2 {
-                    continue;
-                }
-                let mut add = |label: String| {
-                    let (labels, extend) = (vec![label], "direct".to_owned());
-                    results.rows.push(Measured { run: 10 * name + seed, labels, extend, row: row.clone() });
-                };
-                add(format!("{name}"));
-                if has_tie && name == 0 {
-                    add("tie".to_owned());
-                }
-            }
-        }
-        results
-    }
-
-    #[test]
-    fn of_2000_studies_without_a_difference_one_in_twenty_at_most_finds_one() {
-        let (mut state, mut wrong, mut ties) = (42, 0, 0);
-        for _ in 0..2000 {
-            let results = of_no_difference(&mut state);
-            let ranking = rank(&results, best("2L")).unwrap();
-            ties += ranking.ranked.iter().filter(|one| !one.same.is_empty()).count();
-            wrong += usize::from(ranking.ranked.iter().any(|one| one.p.is_some_and(|p| p < ALPHA)));
-        }
-        // 5% of 2000, and three standard deviations of that count.
-        assert!(wrong <= 129, "{wrong}");
-        assert!(wrong > 10 && ties > 400, "nothing was tested: {wrong} {ties}");
-    }
-
     #[test]
     fn each_length_has_its_best_and_its_second() {
         let leaders = leaders(&results());

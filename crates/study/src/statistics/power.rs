@@ -1,6 +1,6 @@
 //! How many pairs a t test needs.
 
-use super::student;
+use super::{Interval, student};
 use std::f64::consts::PI;
 
 /// The most pairs that are counted.
@@ -9,24 +9,27 @@ const MOST: usize = 10_000;
 /// Intervals of the integral over the distribution of the sample deviation.
 const STEPS: usize = 400;
 
-/// The fewest pairs, at least two, with which a two-sided t test at level `alpha` finds a mean difference of `distance`, of
-/// deviation `deviation` from pair to pair, with probability `power`. `constant` is an error of the mean that more pairs do not
-/// make smaller.
+/// The fewest pairs, at least two, whose interval at level `1 - alpha` ends within `room` below and above the mean with
+/// probability `power`, where the pairs differ by `deviation`. A test for a difference has room on one side and no end on the
+/// other; one for equality has two ends. `documents` holds an error of the mean that more pairs do not make smaller.
 ///
 /// # Errors
 /// More than the number given back are needed.
 pub fn seeds_needed(
-    distance: f64,
+    room: (f64, f64),
     deviation: f64,
-    constant: f64,
+    documents: Option<Interval>,
     alpha: f64,
     power: f64,
 ) -> Result<usize, usize> {
     let enough = |count: usize| {
-        let effect = distance / deviation.hypot(constant * (count as f64).sqrt());
-        power_of(count, effect, alpha) >= power
+        let count = count as f64;
+        let pairs = Interval::new(0.0, deviation / count.sqrt(), count - 1.0, 1.0 - alpha);
+        let error = documents.map_or(pairs, |documents| pairs.with_error_of(documents, 1.0 - alpha));
+        let shifts = (room.0 / error.se, room.1 / error.se);
+        power_of(shifts, error.df, alpha) >= power
     };
-    if deviation == 0.0 && constant == 0.0 && distance > 0.0 {
+    if deviation == 0.0 && documents.is_none_or(|it| it.se == 0.0) && room.0.min(room.1) > 0.0 {
         return Ok(2);
     }
     // Power grows with the count: halving finds the first that has enough.
@@ -44,14 +47,13 @@ pub fn seeds_needed(
     Ok(high)
 }
 
-/// The probability that a t test of `count` pairs at level `alpha` finds an effect of `effect` deviations, on its side: that
-/// of a noncentral t above the quantile `c`,
-/// `P(T > c) = integral over s of Phi(effect sqrt(count) - c s) f(s)`, where `s^2 df` is chi-square with `df = count - 1`
-/// (Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 2, 1995, chapter 31), by Simpson's rule.
-pub fn power_of(count: usize, effect: f64, alpha: f64) -> f64 {
-    let df = count as f64 - 1.0;
+/// The probability that an interval at level `1 - alpha` ends within `shifts` of its mean, below and above, in standard errors:
+/// with the quantile `c`, and `s` the estimated error as a part of the true one,
+/// `integral over s of max(0, Phi(below - c s) + Phi(above - c s) - 1) f(s)`, where `s^2 df` is chi-square with `df` degrees of
+/// freedom, by Simpson's rule. Without an end on one side it is the probability of a noncentral t above `c` (Johnson, Kotz and
+/// Balakrishnan, Continuous Univariate Distributions 2, 1995, chapter 31); with two, the power of two one-sided tests.
+pub fn power_of((below, above): (f64, f64), df: f64, alpha: f64) -> f64 {
     let critical = student::quantile(1.0 - alpha / 2.0, df);
-    let shift = effect * (count as f64).sqrt();
     // The logarithm of the density of s, up to a constant: with 1 degree of freedom it is largest at 0.
     let log_density =
         |s: f64| if s > 0.0 { (df - 1.0) * s.ln() - df * s * s / 2.0 } else { f64::NEG_INFINITY };
@@ -65,7 +67,7 @@ pub fn power_of(count: usize, effect: f64, alpha: f64) -> f64 {
         let s = from + width * step as f64;
         let weight = if step == 0 || step == STEPS { 1.0 } else { 2.0 * (1.0 + (step % 2) as f64) };
         let density = weight * (log_density(s) - highest).exp();
-        found += density * normal(shift - critical * s);
+        found += density * (normal(below - critical * s) + normal(above - critical * s) - 1.0).max(0.0);
         whole += density;
     }
     found / whole
@@ -84,30 +86,43 @@ fn normal(x: f64) -> f64 {
 mod tests {
     use super::*;
 
+    const OPEN: f64 = f64::INFINITY;
+
     /// Pairs for a power of 0.8 at 0.05, from published tables of the paired t test (Cohen 1988, and G*Power).
     #[test]
     fn pairs_are_those_of_published_tables() {
         for (effect, pairs) in [(0.2, 199), (0.5, 34), (0.8, 15), (1.0, 10), (1.5, 6)] {
-            assert_eq!(seeds_needed(effect, 1.0, 0.0, 0.05, 0.8), Ok(pairs), "{effect}");
+            assert_eq!(seeds_needed((effect, OPEN), 1.0, None, 0.05, 0.8), Ok(pairs), "{effect}");
         }
-        assert_eq!(seeds_needed(0.5, 1.0, 0.0, 0.01, 0.8), Ok(51));
+        assert_eq!(seeds_needed((OPEN, 0.5), 1.0, None, 0.01, 0.8), Ok(51));
     }
 
     #[test]
     fn a_difference_without_spread_needs_two_and_none_no_number() {
-        assert_eq!(seeds_needed(0.1, 0.0, 0.0, 0.05, 0.8), Ok(2));
-        assert_eq!(seeds_needed(0.0, 1.0, 0.0, 0.05, 0.8), Err(MOST));
-        assert_eq!(seeds_needed(0.0, 0.0, 0.0, 0.05, 0.8), Err(MOST));
+        let needed = |room, deviation, documents| seeds_needed((room, OPEN), deviation, documents, 0.05, 0.8);
+        assert_eq!(needed(0.1, 0.0, None), Ok(2));
+        assert_eq!(needed(0.0, 1.0, None), Err(MOST));
+        assert_eq!(needed(0.0, 0.0, None), Err(MOST));
         // An error that stays is never outweighed where it is half of the difference, and costs pairs where it is a tenth.
-        assert_eq!(seeds_needed(0.5, 1.0, 0.25, 0.05, 0.8), Err(MOST));
-        assert!(seeds_needed(0.5, 1.0, 0.05, 0.05, 0.8).unwrap() > 34);
+        let documents = |se| Some(Interval::new(0.0, se, 99.0, 0.95));
+        assert_eq!(needed(0.5, 1.0, documents(0.25)), Err(MOST));
+        assert!(needed(0.5, 1.0, documents(0.05)).unwrap() > 34);
     }
 
     #[test]
     fn without_an_effect_the_power_is_the_level_of_one_side() {
-        for count in [2, 3, 10, 500] {
-            let found = power_of(count, 0.0, 0.05);
-            assert!((found - 0.025).abs() < 2e-4, "{count}: {found}");
+        for df in [1.0, 2.0, 9.0, 499.0] {
+            let found = power_of((0.0, OPEN), df, 0.05);
+            assert!((found - 0.025).abs() < 2e-4, "{df}: {found}");
         }
+    }
+
+    /// Of many pairs the error is known: a mean in the middle is inside of both ends with `2 Phi(room - 1.96) - 1`, and 0.8 takes
+    /// `Phi^-1(0.9) + 1.96 = 3.2415` standard errors, not the `0.8416 + 1.96` of one end.
+    #[test]
+    fn equality_has_two_ends() {
+        let pairs = seeds_needed((0.05, 0.05), 1.0, None, 0.05, 0.8).unwrap();
+        assert!(pairs.abs_diff((3.2415_f64 / 0.05).powi(2) as usize) < 5, "{pairs}");
+        assert!(power_of((0.1, 0.1), 9.0, 0.05) < 1e-9);
     }
 }

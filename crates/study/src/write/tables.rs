@@ -4,9 +4,10 @@ use crate::comparable::same_tokens;
 use crate::results::{Measured, Results};
 use crate::statistics::mean;
 use longwave_eval::{Metric, Protocol, ResultRow, Split};
+use longwave_report::block::heading;
 use longwave_report::grid::{Entry, Grid, Header};
 use longwave_report::table::{Cell, Spread, across_lengths, percent};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Rows that stand in one table: protocol, split and training length.
 pub(super) type Group = (Protocol, Split, usize);
@@ -16,8 +17,49 @@ pub(super) fn group_of(row: &ResultRow) -> Group {
     (row.settings.protocol, row.settings.split, row.settings.train_length)
 }
 
-/// The rows of one table's line by length.
-type Cells<'a> = BTreeMap<usize, Vec<&'a ResultRow>>;
+/// The names of a line, and its rows by what the columns are: lengths or steps.
+pub(super) type Line<'a> = (Vec<String>, BTreeMap<u64, Vec<&'a ResultRow>>);
+
+/// Rows in lines, each row with the names of its line and its column, in order of first appearance.
+pub(super) fn lines<'a>(rows: impl IntoIterator<Item = (Vec<String>, u64, &'a ResultRow)>) -> Vec<Line<'a>> {
+    let (mut lines, mut places) = (Vec::<Line<'a>>::new(), HashMap::new());
+    for (names, column, row) in rows {
+        let place = *places.entry(names.clone()).or_insert(lines.len());
+        if place == lines.len() {
+            lines.push((names, BTreeMap::new()));
+        }
+        lines[place].1.entry(column).or_default().push(row);
+    }
+    lines
+}
+
+/// Labels and extension, with what else tells lines apart.
+pub(super) fn names(labels: &[String], extend: &str) -> Vec<String> {
+    labels.iter().map(String::as_str).chain([extend]).map(str::to_owned).collect()
+}
+
+/// A table of lines: a column for each of their names, and one for each key of their rows, which has the name `head`.
+pub(super) fn grid(
+    title: String,
+    metric: Metric,
+    names: impl Iterator<Item = Header>,
+    head: impl Fn(u64) -> String,
+    lines: &[Line<'_>],
+) -> Grid {
+    let columns: BTreeSet<u64> = lines.iter().flat_map(|(_, rows)| rows.keys().copied()).collect();
+    let of = |(names, rows): &Line<'_>| {
+        let at = |column| rows.get(column).map_or_else(Entry::default, |rows| cell(metric, rows));
+        names.iter().map(Entry::new).chain(columns.iter().map(at)).collect()
+    };
+    let all: Vec<&ResultRow> = lines.iter().flat_map(|(_, rows)| rows.values().flatten()).copied().collect();
+    Grid {
+        title,
+        headers: names.chain(columns.iter().map(|column| Header::number(head(*column)))).collect(),
+        rows: lines.iter().map(of).collect(),
+        notes: vec![what_cells_are(metric, &all)],
+        ..Grid::default()
+    }
+}
 
 /// By reading and length what the protocol is about: perplexity, accuracy or exact match. One table for each
 /// protocol, split and training length.
@@ -63,38 +105,20 @@ fn table(
     (protocol, split, train_length): Group,
     rows: &[&Measured],
 ) -> Grid {
-    let mut lengths: Vec<usize> = rows.iter().map(|row| row.row.settings.length).collect();
-    lengths.sort_unstable();
-    lengths.dedup();
+    let found = rows.iter().map(|it| (names(&it.labels, &it.extend), length(&it.row), &it.row));
+    let title = format!("{}, {protocol}, {split} split, L = {train_length}", metric.title());
+    let headers = results.axes.iter().map(String::as_str).chain(["extend"]).map(Header::words);
+    let mut table = grid(title, metric, headers, |at| heading(at as usize, train_length), &lines(found));
+    let lengths: BTreeSet<usize> = rows.iter().map(|row| row.row.settings.length).collect();
+    let lengths: Vec<usize> = lengths.into_iter().collect();
     let across = rows.iter().find_map(|row| across_lengths(&row.row.settings, &lengths));
-    let mut lines: Vec<(&[String], &str, Cells<'_>)> = Vec::new();
-    let mut places = HashMap::new();
-    for row in rows {
-        let (labels, extend) = (row.labels.as_slice(), row.extend.as_str());
-        let place = *places.entry((labels, extend)).or_insert(lines.len());
-        if place == lines.len() {
-            lines.push((labels, extend, Cells::new()));
-        }
-        lines[place].2.entry(row.row.settings.length).or_default().push(&row.row);
-    }
-    let labels = results.axes.iter().map(String::as_str).chain(["extend"]).map(Header::words);
-    let columns = lengths.iter().map(|length| Header::number(heading(*length, train_length)));
-    let line = |(labels, extend, found): (&[String], &str, Cells<'_>)| {
-        let names = labels.iter().map(String::as_str).chain([extend]).map(Entry::new);
-        let cells = lengths
-            .iter()
-            .map(|length| found.get(length).map_or_else(Entry::default, |rows| cell(metric, rows)));
-        names.chain(cells).collect()
-    };
-    let all: Vec<&ResultRow> = rows.iter().map(|row| &row.row).collect();
-    let what = what_cells_are(metric, &all);
-    Grid {
-        title: format!("{}, {protocol}, {split} split, L = {train_length}", metric.title()),
-        setting: String::new(),
-        headers: labels.chain(columns).collect(),
-        rows: lines.into_iter().map(line).collect(),
-        notes: std::iter::once(what).chain(across.map(str::to_owned)).collect(),
-    }
+    table.notes.extend(across.map(str::to_owned));
+    table
+}
+
+/// The key of a column for each length.
+pub(super) fn length(row: &ResultRow) -> u64 {
+    row.settings.length as u64
 }
 
 /// What stands in the [cells](cell) of rows.
@@ -114,14 +138,6 @@ pub(super) fn what_cells_are(metric: Metric, rows: &[&ResultRow]) -> String {
         String::new()
     };
     format!("Mean over seeds ± standard deviation over seeds{error}.")
-}
-
-pub(super) fn heading(length: usize, train_length: usize) -> String {
-    match length / train_length {
-        1 if length == train_length => format!("{length} (L)"),
-        times if length == times * train_length => format!("{length} ({times}L)"),
-        _ => length.to_string(),
-    }
 }
 
 /// The value over seeds, their spread, and the mean of their errors over documents, or of their intervals; of a

@@ -29,28 +29,27 @@ impl Attention {
         let mut series: Vec<Series> = Vec::new();
         for row in self.rows.iter().filter(|row| row[0] == label && row[4].is_empty()) {
             let [layer, distance, probability] = [1, 2, 3].map(|index| row[index].parse::<f64>().unwrap());
-            let look = layer as usize;
-            if series.len() <= look {
+            let style = layer as usize;
+            if series.len() <= style {
                 series.push(Series {
-                    name: format!("layer {look}"),
+                    name: format!("layer {style}"),
                     points: Vec::new(),
-                    look,
+                    style,
                     role: Role::Method,
                 });
             }
             let y = if probability < LEAST { f64::NAN } else { probability };
-            series[look].points.push(Point { x: distance, y, bar: None });
+            series[style].points.push(Point { x: distance, y, bar: None });
         }
-        let axis = |label: &str| Axis { label: label.to_owned(), scale: Scale::LogWhole, ticks: Vec::new() };
+        let axis = |label: &str| Axis::new(label, Scale::LogWhole);
         (!series.is_empty()).then(|| Chart {
             title: format!("{label}: attention by distance"),
             subtitle: format!("trained at L = {}, read at {}", self.train_length, 4 * self.train_length),
-            run: None,
-            note: None,
             x: axis("tokens back"),
             y: axis("mean probability"),
             mark: Some((self.train_length as f64, format!("L = {}", self.train_length))),
             series,
+            ..Chart::default()
         })
     }
 

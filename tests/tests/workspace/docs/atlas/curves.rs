@@ -24,7 +24,7 @@ pub(in super::super) fn chart(study: &Study, title: &str, lines: &[Line], others
     let is_shown =
         |other: &&Line| !lines.iter().any(|line| line.label == other.label && line.reading == other.reading);
     let mut series: Vec<Series> =
-        lines.iter().enumerate().map(|(look, line)| of(study, line, look, Role::Method)).collect();
+        lines.iter().enumerate().map(|(style, line)| of(study, line, style, Role::Method)).collect();
     if let Some(first) = lines.first() {
         let baseline = Line::new("last L tokens alone", &first.label, WINDOW_BASELINE);
         series.push(of(study, &baseline, 0, Role::Reference));
@@ -39,20 +39,18 @@ pub(in super::super) fn chart(study: &Study, title: &str, lines: &[Line], others
     Chart {
         title: title.to_owned(),
         subtitle: format!("the others of the study in grey; mean of {} seeds, test split", study.seeds()),
-        run: None,
-        note: None,
         x: Axis {
             label: format!("tokens of context (trained on L = {})", study.train_length),
             scale: Scale::Log,
             ticks: ticks.collect(),
         },
-        y: Axis { label: "perplexity (log scale)".to_owned(), scale: Scale::Log, ticks: Vec::new() },
-        mark: None,
+        y: Axis::new("perplexity (log scale)", Scale::Log),
         series,
+        ..Chart::default()
     }
 }
 
-fn of(study: &Study, line: &Line, look: usize, role: Role) -> Series {
+fn of(study: &Study, line: &Line, style: usize, role: Role) -> Series {
     let points = study.curve(&line.label, &line.reading, "test").into_iter().map(|(length, mean)| {
         let bar = mean.deviation.filter(|_| role == Role::Method);
         let ends = |deviation: f64| {
@@ -61,5 +59,5 @@ fn of(study: &Study, line: &Line, look: usize, role: Role) -> Series {
         };
         Point { x: length as f64, y: mean.perplexity, bar: bar.map(ends) }
     });
-    Series { name: line.name.clone(), points: points.collect(), look, role }
+    Series { name: line.name.clone(), points: points.collect(), style, role }
 }

@@ -9,7 +9,7 @@ use crate::block::{Block, Line};
 /// extension is one method in the charts of single runs. It is the same method in charts of several runs where one run
 /// alone is read with it; otherwise each run has its own there.
 #[derive(Clone, Debug, Default)]
-pub struct Looks {
+pub struct Styles {
     /// Runs, then extensions, then pairs of both, each in order of first appearance.
     methods: Vec<Method>,
 }
@@ -21,7 +21,7 @@ enum Method {
     Pair(String, String),
 }
 
-impl Looks {
+impl Styles {
     /// The methods of all blocks of a report.
     pub fn of(blocks: &[Block]) -> Self {
         // The baseline is drawn in grey.

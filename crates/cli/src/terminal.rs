@@ -69,7 +69,7 @@ impl Observer for Terminal {
                         if !stopped_early {
                             status(&finished(run));
                         }
-                        notes.iter().for_each(|note| status(note));
+                        lines_of(notes);
                     }
                     Event::Resumed { step, how, instead_of } => {
                         if let Some(how) = how {
@@ -85,7 +85,7 @@ impl Observer for Terminal {
                         if let Some(summary) = summary {
                             status(&summary);
                         }
-                        notes.iter().for_each(|note| status(note));
+                        lines_of(notes);
                         describe_skipped(skipped);
                         describe_skipped_batches(skipped_batches);
                     }
@@ -196,6 +196,13 @@ fn describe_text(dataset: &Dataset, vocab_size: usize) -> String {
         grouped(vocab_size),
         if dataset.cached() { ", from the cache" } else { "" },
     )
+}
+
+/// A line for each sentence.
+fn lines_of(notes: &[String]) {
+    for note in notes {
+        status(note);
+    }
 }
 
 /// What a finished run allows.

@@ -1,11 +1,12 @@
 //! The stored runs that others go on from: with more `train.steps`, a study trains only those that the runs of before lack.
 
-use crate::plan::{Job, Plan, data_text, key_of};
+use crate::plan::{Plan, data_text, key_of};
 use crate::store::{Store, Work};
 use longwave_core::Result;
 use longwave_eval::Evaluation;
+use longwave_experiment::Config;
 use longwave_train::run::{CheckpointId, checkpoint_path};
-use longwave_train::{Run, RunConfig};
+use longwave_train::{Run, RunConfig, TrainConfig};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -25,12 +26,13 @@ pub struct Source {
 type Stored = HashMap<String, Vec<(String, RunConfig)>>;
 
 impl Plan {
-    /// Finds for each run that has not begun the stored run with which it shares most steps, see [`RunConfig::shared_steps`].
+    /// Finds for each run that has not begun the stored run with which it shares most steps, see [`RunConfig::shared_steps`]. Gives a
+    /// hint where another schedule would let runs go on that do not.
     ///
     /// # Errors
     /// The store cannot be listed.
-    pub fn find_sources(&mut self, store: &Store) -> Result<()> {
-        let mut stored: Option<Stored> = None;
+    pub fn find_sources(&mut self, store: &Store) -> Result<Option<String>> {
+        let (mut stored, mut hint): (Option<Stored>, _) = (None, None);
         for index in 0..self.runs.len() {
             let Ok(job) = &self.runs[index].job else { continue };
             if store.work(job) != Work::Open || has_checkpoint(&store.run(&job.key)) {
@@ -40,28 +42,51 @@ impl Plan {
                 Some(stored) => stored,
                 none => none.insert(read(store)?),
             };
-            let source = self.source(job, store, stored)?;
+            let source = self.source(&job.config, store, stored)?;
+            if source.is_none() && hint.is_none() {
+                hint = self.hint(&job.config, store, stored)?;
+            }
             self.runs[index].from = source;
         }
-        Ok(())
+        Ok(hint)
     }
 
-    fn source(&self, job: &Job, store: &Store, stored: &Stored) -> Result<Option<Source>> {
-        let config = &job.config.run;
-        let Some(content) = self.contents.get(&data_text(&config.data)) else { return Ok(None) };
-        let Some(candidates) = stored.get(&config.beginning()?) else { return Ok(None) };
-        let reads_best = job.config.evaluations()?.iter().any(Evaluation::reads_best);
+    fn source(&self, config: &Config, store: &Store, stored: &Stored) -> Result<Option<Source>> {
+        let Some(content) = self.contents.get(&data_text(&config.run.data)) else { return Ok(None) };
+        let Some(candidates) = stored.get(&config.run.beginning()?) else { return Ok(None) };
+        let reads_best = config.evaluations()?.iter().any(Evaluation::reads_best);
         let mut best: Option<Source> = None;
         for (key, other) in candidates {
             // The key proves that it was trained on the same text, and on a device that rounds alike.
             if *key == key_of(other, &other.hash(content)?, &self.device)
-                && let Some(shared) = config.shared_checkpoint(&store.run(key), content, reads_best)?
+                && let Some(shared) = config.run.shared_checkpoint(&store.run(key), content, reads_best)?
                 && best.as_ref().is_none_or(|best| best.step < shared.meta.step)
             {
                 best = Some(Source { key: key.clone(), step: shared.meta.step });
             }
         }
         Ok(best)
+    }
+
+    /// With which key a run that has more steps than a stored one would go on from that.
+    fn hint(&self, config: &Config, store: &Store, stored: &Stored) -> Result<Option<String>> {
+        let candidates = stored.get(&config.run.beginning()?);
+        let shorter = candidates.into_iter().flatten().map(|(_, other)| &other.train);
+        let shorter = shorter.filter(|other| other.steps < config.run.train.steps);
+        let mut planned: Vec<u64> = shorter.map(TrainConfig::planned_steps).collect();
+        planned.sort_unstable();
+        planned.dedup();
+        for steps in planned.into_iter().rev().filter(|_| config.run.train.schedule_steps.is_none()) {
+            let mut longer = config.clone();
+            longer.run.train.schedule_steps = Some(steps);
+            if self.source(&longer, store, stored)?.is_some() {
+                return Ok(Some(format!(
+                    "with `train.schedule_steps = {steps}` runs would go on from stored ones, whose learning rates they then have; \
+                     as they are, they begin with the first step"
+                )));
+            }
+        }
+        Ok(None)
     }
 
     /// Which runs go on from which stored ones, in a sentence; nothing where none does.

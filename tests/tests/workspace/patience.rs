@@ -118,7 +118,7 @@ fn patience_ends_a_training_and_however_it_is_stopped_it_ends_alike() {
     train(&project, &["evaluate=[]"], &["--out", "whole"]);
     let validated = validations(&project, "whole");
     let end = stop(&validated, 2);
-    let best = best(&validated[..validated.iter().position(|(step, _)| *step == end).unwrap() + 1]);
+    let best = best(&validated[..=validated.iter().position(|(step, _)| *step == end).unwrap()]);
     assert!(best.0 < end && end < 60, "{best:?} and {end} of {validated:?}");
     let patient = ["train.patience=2", "evaluate.0.checkpoints=best"];
     let told = train(&project, &patient, &["--out", "patient"]);

@@ -79,7 +79,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let other = corpus.filter(|_| found.other_given());
     let mut evaluations = evaluations(arguments, other)?;
     if checkpoint.is_some() {
-        evaluations.iter_mut().for_each(|evaluation| evaluation.block.checkpoints = Checkpoints::Last);
+        for evaluation in &mut evaluations {
+            evaluation.block.checkpoints = Checkpoints::Last;
+        }
     }
     let mut machine = compute.open()?;
     device_check::before_reading(&mut machine)?;

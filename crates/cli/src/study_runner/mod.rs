@@ -156,7 +156,9 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     let folder = options.out.clone().unwrap_or_else(|| studies(store.folder()).join(&study.name));
     if !options.collect {
         check_texts(&plan, &unfinished(&plan, &store), &mut corpora)?;
-        plan.find_sources(&store)?;
+        if let Some(hint) = plan.find_sources(&store)? {
+            status(&format!("hint      {hint}"));
+        }
     }
     let runner =
         StudyRunner { study, options, plan, store, folder, corpora: RefCell::new(corpora), kind, threads };

@@ -111,6 +111,11 @@ fn what_was_trained_otherwise_is_not_gone_on_from() {
         planned(&dry(&set)).into_values().map(|(_, step)| step).collect::<Vec<_>>()
     };
     assert_eq!(with(&["train.steps=18"]), [0; 0]);
+    let told = done(study(&project, &["--set", "train.steps=18", "--dry-run"])).stderr;
+    assert!(
+        told.contains("hint      with `train.schedule_steps = 12` runs would go on from stored ones"),
+        "{told}"
+    );
     assert_eq!(with(&["train.steps=18", "train.schedule_steps=12"]), [12; 4]);
     let longer = ["train.steps=18", "train.schedule_steps=12"];
     for other in

@@ -1,4 +1,4 @@
-use super::write;
+use super::{Report, write};
 use crate::example;
 use longwave_eval::{ResultRow, row::write_rows};
 use std::fs;
@@ -135,6 +135,31 @@ fn nothing_finite_still_has_its_table() {
     assert_eq!(written.len(), 3);
     let page = fs::read_to_string(&written[0]).unwrap();
     assert!(page.contains("<td>nan</td>") && page.contains("no finite value to draw"));
+}
+
+#[test]
+fn runs_that_were_better_earlier_are_counted_and_one_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let metrics = |losses: [f64; 3]| -> String {
+        let line = |(step, loss)| format!("{{\"step\": {step}, \"stage\": 1, \"valid_loss\": {loss}}}\n");
+        // A loss at another length is no measure of this one.
+        "{\"step\": 10, \"valid_loss\": 0.5}\n".to_owned() + &(20..).zip(losses).map(line).collect::<String>()
+    };
+    let note = |losses: &[[f64; 3]]| {
+        for (name, losses) in ["a", "b", "c"].into_iter().zip(losses) {
+            run(&folder.path().join(name), &example::rows());
+            fs::write(folder.path().join(name).join("metrics.jsonl"), metrics(*losses)).unwrap();
+        }
+        Report::read(folder.path(), None).unwrap().earlier_steps()
+    };
+    let (over, under) = ([3.0, 2.0, 2.5], [3.0, 2.0, 1.5]);
+    let sentence = "step 21 was better on validation: loss 2.00 against 2.50 at the end";
+    let hint = "`evaluate.checkpoints = \"best\"` reads it, and `train.patience` stops in time.";
+    assert_eq!(note(&[over]).unwrap(), format!("S{}. {hint}", &sentence[1..]));
+    assert_eq!(note(&[under, over]).unwrap(), format!("Of `b`, {sentence}. {hint}"));
+    let several = "2 of 3 runs were better on validation at an earlier step; of `a`";
+    assert_eq!(note(&[over, under, over]).unwrap(), format!("{several}, {sentence}. {hint}"));
+    assert_eq!(note(&[under, under, under]), None);
 }
 
 #[test]

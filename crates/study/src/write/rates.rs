@@ -7,6 +7,7 @@ use longwave_eval::{Split, WINDOW_BASELINE};
 use longwave_report::Grid;
 use longwave_report::block::heading;
 use longwave_report::grid::Header;
+use longwave_train::run::CheckpointId;
 
 /// One line for each reading at the best rate of its combination; `None` where no rates were varied beside something else.
 pub(super) fn table(results: &Results) -> Option<Grid> {
@@ -34,9 +35,14 @@ pub(super) fn table(results: &Results) -> Option<Grid> {
         metric.title()
     );
     let mut table = grid(title, metric, axes.chain(last), |at| heading(at as usize, train_length), &lines);
-    let rate = "The rate of a line has the lowest mean loss on the validation split at the end of training, in nats per token \
-                ± standard deviation over seeds.";
-    table.notes.insert(0, rate.to_owned());
+    let mut read = lines.iter().flat_map(|(_, rows)| rows.values().flatten());
+    let is_best = read.any(|row| row.checkpoint == CheckpointId::Best.name());
+    let tested = if is_best { "the best step of each run" } else { "the end of training" };
+    let rate = format!(
+        "The rate of a line has the lowest mean loss on the validation split at {tested}, in nats per token ± standard \
+         deviation over seeds."
+    );
+    table.notes.insert(0, rate);
     table.notes.extend(edges);
     Some(table)
 }

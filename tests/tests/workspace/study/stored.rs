@@ -188,3 +188,40 @@ fn a_study_without_validation_is_refused_before_its_first_run() {
     insta::assert_snapshot!("a_study_of_best_steps_without_validation", outcome.stderr);
     assert!(!project.exists("runs/store") && !project.exists("runs/studies"));
 }
+
+#[test]
+fn the_best_rate_is_that_of_the_steps_that_are_read() {
+    let axis =
+        "[[axis]]\nkey = \"train.learning_rate\"\nvalues = [0.01, 0.02]\n\n[[axis]]\nkey = \"position\"";
+    let study_file = STUDY
+        .replace("steps = 12", "steps = 60, validate_every = 5")
+        .replace("seeds = 2", "seeds = 1")
+        .replace("[[axis]]\nkey = \"position\"", axis)
+        .replace("[[evaluate]]", "[[evaluate]]\ncheckpoints = \"best\"");
+    let claim = study_file.find("[[claim]]").unwrap();
+    let project = project(&study_file[..claim]);
+    validate_otherwise(&project);
+    let told = done(study(&project, &[])).stdout;
+    let key = |rate: &str, position: &str| {
+        let of = |key: &String| {
+            let text = std::fs::read_to_string(store(&project).run(key).join("config.toml")).unwrap();
+            let config: toml::Table = text.parse().unwrap();
+            let kind = config["position"]["kind"].as_str().unwrap().to_owned();
+            kind == position && config["train"]["learning_rate"].to_string() == rate
+        };
+        keys(&project).into_iter().find(of).unwrap()
+    };
+    for position in ["rope", "alibi"] {
+        let least = |rate: &'static str| {
+            let losses = lines(&project, &key(rate, position)).into_iter().filter_map(|line| {
+                serde_json::from_str::<serde_json::Value>(&line).unwrap()["valid_loss"].as_f64()
+            });
+            (rate, losses.fold(f64::INFINITY, f64::min))
+        };
+        let [a, b] = ["0.01", "0.02"].map(least);
+        let (rate, loss) = if b.1 < a.1 { b } else { a };
+        let line = format!("| {position} | direct | {rate} | {loss:.4} |");
+        assert!(told.contains(&line), "no `{line}` in {told}");
+    }
+    assert!(told.contains("on the validation split at the best step of each run"), "{told}");
+}

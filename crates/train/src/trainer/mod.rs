@@ -115,7 +115,7 @@ pub struct Trainer<'a> {
     good: Option<(PathBuf, u64)>,
     /// SHA-256 of the run's `tokenizer.json`.
     tokenizer: String,
-    /// Whether the checkpoint is of the run as it was before it got other steps or a stage.
+    /// Whether the checkpoint is of the run as it was before it got other steps or a stage, or of another run.
     is_other: bool,
 }
 
@@ -174,7 +174,9 @@ impl<'a> Trainer<'a> {
             saved: from
                 .filter(|checkpoint| checkpoint.path == run.checkpoint(CheckpointId::Last))
                 .map(|checkpoint| checkpoint.meta.step),
-            is_other: from.is_some_and(|checkpoint| checkpoint.meta.config_hash != run.hash),
+            is_other: from.is_some_and(|checkpoint| {
+                checkpoint.meta.config_hash != run.hash || !checkpoint.path.starts_with(&run.folder)
+            }),
             good: from.map(|checkpoint| (checkpoint.path.clone(), checkpoint.meta.step)),
             tokenizer: sha256_of(dataset.tokenizer().to_json()?.as_bytes()),
         })

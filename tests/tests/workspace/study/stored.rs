@@ -4,6 +4,7 @@ use super::{RESULTS, STUDY, done, events, finished, project, results, store, stu
 use crate::common::{Project, same};
 use crate::patience::validate_otherwise;
 use longwave_study::Store;
+use longwave_train::Checkpoint;
 use std::collections::BTreeMap;
 
 const LAST: &str = "checkpoints/last.safetensors";
@@ -129,6 +130,16 @@ fn what_was_trained_otherwise_is_not_gone_on_from() {
     // The best of other validations may be another one.
     let best = ["train.steps=18", "train.schedule_steps=12", "train.patience=9"];
     assert_eq!(with(&best), [0; 0], "a run without patience might have gone on where this one stops");
+    // Runs that only validate more often have all their steps already, and are whole all the same.
+    assert_eq!(with(&["train.validate_every=2"]), [12; 4]);
+    done(study(&project, &["--set", "train.validate_every=2"]));
+    let keys = keys(&project);
+    assert_eq!(keys.len(), 8);
+    for key in keys {
+        assert_eq!(lines(&project, &key).len(), 12);
+        assert_eq!(Checkpoint::load(&store(&project).run(&key).join(LAST)).unwrap().meta.step, 12);
+    }
+    assert_eq!(with(&["train.validate_every=2"]), [0; 0], "they are finished");
 }
 
 #[test]

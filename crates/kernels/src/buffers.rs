@@ -7,6 +7,7 @@
 //! ordinary store first reads the line that it overwrites: a third of all bytes that an operation with one input and one
 //! output moves.
 
+use crate::pieces;
 use crate::simd::{LANES, add};
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
@@ -43,6 +44,33 @@ pub(crate) fn written<T: Copy + Send>(
     }
     let chunks = count.div_ceil(chunk.max(1));
     written_beside(count, chunk, rayon::iter::repeat_n((), chunks), |index, chunk, ()| write(index, chunk))
+}
+
+/// [`written`] for an operation that [`pieces`](crate::pieces) knows by this name: `write` receives where the chunk begins.
+pub(crate) fn filled<T: Copy + Send>(
+    name: &'static str,
+    count: usize,
+    chunk: usize,
+    write: impl Fn(usize, &mut [MaybeUninit<T>]) + Sync,
+) -> Vec<T> {
+    pieces::note(name, || pieces::up_to(chunk, count));
+    written(count, chunk, |index, out| write(index * chunk, out))
+}
+
+/// The same for f32, with zeros in the chunk.
+pub(crate) fn filled_zeros(
+    name: &'static str,
+    count: usize,
+    chunk: usize,
+    fill: impl Fn(usize, &mut [f32]) + Sync,
+) -> Vec<f32> {
+    pieces::note(name, || pieces::up_to(chunk, count));
+    computed(count, chunk, |index, out| fill(index * chunk, out))
+}
+
+/// Numbers of a task in whole rows of so many.
+pub(crate) fn whole_rows(row: usize) -> usize {
+    GRAIN.div_ceil(row) * row
 }
 
 /// The same with something beside each chunk, which `write` may change too; never past the caches.

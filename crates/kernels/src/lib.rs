@@ -45,7 +45,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-mod activation;
 mod adamw;
 mod attention;
 mod autodiff;
@@ -62,16 +61,15 @@ mod matmul;
 #[cfg(test)]
 mod memory_safety;
 mod norm;
+mod op;
+mod ops;
 mod pair_attention;
 mod pair_network;
 mod path_attention;
-mod polar;
 mod precision;
 mod reduce;
 mod rotary;
 mod simd;
-mod softmax;
-mod stick_breaking;
 #[cfg(test)]
 mod testing;
 mod vjp;
@@ -79,7 +77,6 @@ mod vjp;
 pub mod device;
 pub mod pieces;
 
-pub use activation::{gelu, swiglu};
 pub use adamw::{AdamW, AdamWState, adamw, adamw_all};
 pub use attention::{
     Attention, Bias, CountedVectors, PartialAttention, RelativeVectors, VectorTable, attention,
@@ -94,15 +91,17 @@ pub use head::{head_loss, head_losses, head_scores, logits_at_once};
 pub use linear::linear;
 pub use linear_attention::linear_attention;
 pub use norm::{layer_norm, layer_norm_residual, rms_norm, rms_norm_residual, unit_norm};
+pub use ops::gelu::gelu;
+pub use ops::polar::polar;
+pub use ops::softmax::softmax;
+pub use ops::stick_breaking::{Shares, stick_breaking};
+pub use ops::swiglu::swiglu;
 pub use pair_attention::{PairAttention, pair_attention};
 pub use pair_network::{PairNetwork, pair_network};
 pub use path_attention::{PathAttention, Reflections, path_attention, path_scores};
-pub use polar::polar;
 pub use precision::Precision;
 pub use reduce::{accumulate, clip_factor, mean, sum, sum_of_squares, sums_of_squares};
 pub use rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
-pub use softmax::softmax;
-pub use stick_breaking::{Shares, stick_breaking};
 pub use vjp::with_gradients;
 
 static REFERENCE: AtomicBool = AtomicBool::new(false);

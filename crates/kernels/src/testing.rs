@@ -159,3 +159,84 @@ fn central_difference<const D: usize>(
     };
     (value(step) - value(-step)) / f64::from(2.0 * step)
 }
+
+/// The devices that operations are tested on: the CPU, and a GPU where there is one.
+pub(crate) fn devices(_what: &str) -> Vec<Device> {
+    #[cfg(feature = "gpu")]
+    if let Some(gpu) = crate::device::adapter(_what) {
+        return vec![Device::flex(), gpu];
+    }
+    vec![Device::flex()]
+}
+
+/// What holds of every activation.
+pub(crate) mod activations {
+    use super::{assert_close, assert_matches_on, devices, flat, list, numbers, tensor};
+    use crate::Precision;
+    use burn::tensor::{DType, Device, Tensor};
+
+    /// Widths that vectors divide and widths that none divides.
+    const SHAPES: [[usize; 3]; 9] = [
+        [1, 1, 2],
+        [2, 37, 6],
+        [3, 50, 130],
+        [2, 37, 16],
+        [1, 5, 74],
+        [1, 3, 96],
+        [1, 2, 600],
+        [1, 2, 1000],
+        [0, 3, 4],
+    ];
+
+    /// x arrives with its first two dimensions swapped, so that it does not lie contiguously.
+    pub(crate) fn agree_with_the_reference(
+        name: &str,
+        fused: fn(Tensor<3>) -> Tensor<3>,
+        reference: fn(Tensor<3>) -> Tensor<3>,
+    ) {
+        let x = |inputs: &[Tensor<1>], [batch, length, width]: [usize; 3]| {
+            inputs[0].clone().mul_scalar(4.0).reshape([length, batch, width]).swap_dims(0, 1)
+        };
+        for device in devices(name) {
+            for shape in SHAPES {
+                let count = shape.iter().product();
+                if count == 0 {
+                    assert!(list(fused(Tensor::zeros(shape, &device))).is_empty());
+                    continue;
+                }
+                assert_matches_on(
+                    &device,
+                    &format!("{name} {shape:?}"),
+                    &[numbers(1, count)],
+                    |inputs| fused(x(inputs, shape)),
+                    |inputs| reference(x(inputs, shape)),
+                );
+            }
+        }
+    }
+
+    /// A half-precision activation is that of f32 at the same numbers, rounded, and its gradient too.
+    pub(crate) fn halves_are_rounded(activation: fn(Tensor<3>) -> Tensor<3>) {
+        let device = Device::flex().autodiff();
+        let shape = [2, 5, 6];
+        for precision in [Precision::F16, Precision::Bf16] {
+            let leaf = || flat(numbers(1, 60), &device).mul_scalar(4.0).detach().require_grad();
+            let half = |leaf: &Tensor<1>| leaf.clone().cast(precision.dtype()).reshape(shape);
+            let (a, b) = (leaf(), leaf());
+            let calls = crate::autodiff::calls();
+            let actual = activation(half(&a));
+            assert_eq!(actual.dtype(), precision.dtype());
+            assert!(crate::autodiff::calls() > calls, "the fused form did not run");
+            let expected = activation(half(&b).cast(DType::F32)).cast(precision.dtype());
+            let weights = |y: &Tensor<3>| tensor::<3>(2, y.dims(), &device).cast(precision.dtype());
+            let slope = |y: &Tensor<3>| (y.clone() * weights(y)).cast(DType::F32).sum().backward();
+            let (a_slope, b_slope) = (slope(&actual), slope(&expected));
+            assert_eq!(list(actual.cast(DType::F32)), list(expected.cast(DType::F32)));
+            let [actual, expected] = [(a, a_slope), (b, b_slope)].map(|(x, g)| list(x.grad(&g).unwrap()));
+            // The formulas differ by rounding errors of f32, which may tip a rounding to half.
+            let off = precision.unit_roundoff() as f32 * 2.0;
+            assert_close("gradient", &actual, &expected, off);
+            assert!(expected.iter().any(|x| x.abs() > 0.5));
+        }
+    }
+}

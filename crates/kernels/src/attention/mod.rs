@@ -40,6 +40,7 @@ mod bias;
 mod block;
 mod by_distance;
 mod call;
+pub(crate) mod causal;
 mod counted;
 #[cfg(feature = "gpu")]
 mod cube;

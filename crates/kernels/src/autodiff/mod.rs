@@ -8,14 +8,17 @@ mod record;
 mod slices;
 
 #[cfg(test)]
-pub(crate) use record::calls;
-pub(crate) use record::{Gradient, JointGradient, count_call, record, record_joint};
+pub(crate) use crate::op::calls;
+pub(crate) use crate::op::count_call;
+pub(crate) use record::{Gradient, JointGradient, record, record_joint};
 pub(crate) use slices::{
-    View, bf16_tensor_of, bf16_values, compact, indices, permuted_tensor_of, rounded_tensor, tensor_of,
-    values,
+    Stored, View, bf16_tensor_of, bf16_values, compact, indices, permuted_tensor_of, rounded_tensor, stored,
+    tensor_of, values, with_type,
 };
 
+use crate::op::Any;
 use crate::reference_in_use;
+use burn::backend::autodiff::ops::NodeGuard;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{
     Autodiff, Backend, DispatchDevice, DispatchKindConversion, DispatchTensor, Flex,
@@ -118,6 +121,10 @@ pub(crate) struct OpTensor<B: FusedBackend> {
 /// An input or output of a fused operation on the CPU.
 pub(crate) type CpuTensor = OpTensor<Flex>;
 
+/// The numbers of a tensor on the GPU.
+#[cfg(feature = "gpu")]
+pub(crate) type Primitive = FloatTensor<burn::backend::Cube>;
+
 impl<B: FusedBackend> OpTensor<B> {
     /// A tensor on a device of the backend.
     pub(crate) fn new<const D: usize>(tensor: Tensor<D>) -> Self {
@@ -125,6 +132,39 @@ impl<B: FusedBackend> OpTensor<B> {
         let tensor =
             if autodiff { B::tracked(tensor) } else { FloatTensor::<Autodiff<B>>::new(B::plain(tensor)) };
         Self { tensor, autodiff }
+    }
+
+    /// A tensor of any number of axes on a device of the backend.
+    pub(crate) fn of_any(tensor: Any) -> Self {
+        // The primitive has all axes.
+        Self::new(tensor.tensor::<1>())
+    }
+
+    pub(crate) fn into_any(self) -> Any {
+        self.into_tensor::<1>().into()
+    }
+
+    /// A tensor without autodiff.
+    pub(crate) fn plain(tensor: FloatTensor<B>) -> Self {
+        Self::untracked(tensor, false)
+    }
+
+    /// A tensor that receives no gradient, with or without autodiff.
+    pub(crate) fn untracked(tensor: FloatTensor<B>, autodiff: bool) -> Self {
+        Self { tensor: FloatTensor::<Autodiff<B>>::new(tensor), autodiff }
+    }
+
+    /// A tensor with a node in the graph.
+    pub(crate) fn tracked(tensor: FloatTensor<Autodiff<B>>) -> Self {
+        Self { tensor, autodiff: true }
+    }
+
+    pub(crate) fn node(&self) -> NodeGuard {
+        self.tensor.node()
+    }
+
+    pub(crate) fn is_autodiff(&self) -> bool {
+        self.autodiff
     }
 
     /// The values.
@@ -149,8 +189,8 @@ impl<B: FusedBackend> OpTensor<B> {
 }
 
 /// Whether any input is tracked: then the operation must keep what its gradient needs.
-pub(crate) fn any_tracked<B: FusedBackend>(inputs: &[OpTensor<B>]) -> bool {
-    inputs.iter().any(OpTensor::is_tracked)
+pub(crate) fn any_tracked<'a, B: FusedBackend>(inputs: impl IntoIterator<Item = &'a OpTensor<B>>) -> bool {
+    inputs.into_iter().any(OpTensor::is_tracked)
 }
 
 #[cfg(test)]

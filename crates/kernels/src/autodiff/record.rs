@@ -1,6 +1,6 @@
 //! The recording of gradients in burn's autodiff graph.
 
-use super::{FusedBackend, OpTensor, any_tracked};
+use super::{FusedBackend, OpTensor, any_tracked, count_call};
 use crate::pieces;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
@@ -96,12 +96,6 @@ impl<B: FusedBackend, G: JointGradient<N, M, B>, const N: usize, const M: usize>
     }
 }
 
-/// Counts the calls of fused operations, so that tests can tell them from the references.
-pub(crate) fn count_call() {
-    #[cfg(test)]
-    CALLS.with(|calls| calls.set(calls.get() + 1));
-}
-
 /// Makes the output tensor; if an input is tracked, records how its gradient is computed.
 pub(crate) fn record<B: FusedBackend, G: Gradient<N, B>, const N: usize, const D: usize>(
     inputs: &[OpTensor<B>; N],
@@ -154,67 +148,4 @@ fn node<B: FusedBackend, S: Backward<B, N>, const N: usize>(
         OpsKind::UnTracked(prepared) => prepared.finish(output),
     };
     OpTensor { tensor, autodiff }
-}
-
-#[cfg(test)]
-thread_local! {
-    static CALLS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
-/// How many fused operations this thread has run.
-#[cfg(test)]
-pub(crate) fn calls() -> usize {
-    CALLS.with(std::cell::Cell::get)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::autodiff::{CpuTensor, tensor_of, values};
-    use crate::testing::{list, tensor};
-    use burn::tensor::Device;
-    use burn_flex::FlexTensor;
-
-    /// Passes the gradient on to every input that wants one.
-    #[derive(Clone, Debug)]
-    struct Sum;
-
-    impl Gradient<2> for Sum {
-        fn gradients(self, output: FlexTensor, wanted: [bool; 2]) -> [Option<FlexTensor>; 2] {
-            wanted.map(|wanted| wanted.then(|| output.clone()))
-        }
-    }
-
-    /// a + b, as a fused operation; `kept` says whether the state of the gradient was made.
-    fn add(a: &Tensor<2>, b: &Tensor<2>, kept: &mut bool) -> Tensor<2> {
-        let inputs = [a, b].map(|tensor| CpuTensor::new(tensor.clone()));
-        let [a_values, b_values] = inputs.each_ref().map(|input| values(input.data()));
-        let sum = a_values.iter().zip(&*b_values).map(|(a, b)| a + b).collect();
-        let output = tensor_of(sum, a.dims());
-        record(&inputs, output, || {
-            *kept = true;
-            Sum
-        })
-    }
-
-    #[test]
-    fn only_tracked_inputs_are_recorded() {
-        let (plain, autodiff) = (Device::flex(), Device::flex().autodiff());
-        let a = tensor::<2>(1, [3, 4], &plain);
-        let b = tensor::<2>(2, [4, 3], &autodiff).transpose();
-        let leaf = tensor::<2>(3, [3, 4], &autodiff).require_grad();
-        let mut kept = false;
-
-        let sum = add(&a, &a, &mut kept);
-        assert!(!sum.is_autodiff() && !kept, "plain tensors");
-
-        let sum = add(&a, &b, &mut kept);
-        assert!(sum.is_autodiff() && !sum.is_tracked() && !kept, "autodiff, nothing tracked");
-        assert_eq!(list(sum), list(a.clone() + b.clone()));
-
-        let sum = add(&a, &leaf, &mut kept);
-        assert!(sum.is_tracked() && kept, "one input tracked");
-        let gradients = sum.sum().backward();
-        assert_eq!(list(leaf.grad(&gradients).unwrap()), [1.0; 12]);
-    }
 }

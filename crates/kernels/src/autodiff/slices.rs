@@ -2,18 +2,60 @@
 
 use crate::bf16::rounded;
 use crate::matmul::Matrix;
-use burn::tensor::{Bytes, DType, Int, Shape, Tensor, bf16};
+use crate::simd::Number;
+use burn::tensor::{Bytes, DType, Element, Int, Shape, Tensor, bf16};
 use burn_flex::{FlexTensor, Layout};
 use std::borrow::Cow;
 
+/// A type of numbers that CPU tensors hold.
+pub(crate) trait Stored: Number + Element {
+    /// The numbers of a tensor of f32 or bf16 in row-major order; copied only if they do not lie so.
+    fn numbers(tensor: &FlexTensor) -> Cow<'_, [Self]>;
+}
+
+impl Stored for f32 {
+    fn numbers(tensor: &FlexTensor) -> Cow<'_, [Self]> {
+        values(tensor)
+    }
+}
+
+impl Stored for bf16 {
+    fn numbers(tensor: &FlexTensor) -> Cow<'_, [Self]> {
+        match (tensor.dtype(), tensor.as_slice::<Self>()) {
+            (DType::BF16, Some(numbers)) => Cow::Borrowed(numbers),
+            _ => Cow::Owned(bf16_values(&rounded_tensor(tensor.clone())).to_vec()),
+        }
+    }
+}
+
+/// Computes with the type of a tensor's numbers, bf16 or f32.
+macro_rules! with_type {
+    ($tensor:expr, $type:ident => $result:expr) => {
+        if $tensor.dtype() == burn::tensor::DType::BF16 {
+            type $type = burn::tensor::bf16;
+            $result
+        } else {
+            type $type = f32;
+            $result
+        }
+    };
+}
+pub(crate) use with_type;
+
+/// A tensor to keep, whose numbers lie in row-major order; copied only if they do not.
+pub(crate) fn stored(tensor: FlexTensor) -> FlexTensor {
+    let lies = with_type!(tensor, T => tensor.as_slice::<T>().is_some());
+    if lies { tensor } else { tensor.to_contiguous() }
+}
+
 /// A new tensor of row-major values.
-pub(crate) fn tensor_of<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> FlexTensor {
-    FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(Shape::from(shape)), DType::F32)
+pub(crate) fn tensor_of<T: Stored>(values: Vec<T>, shape: impl Into<Shape>) -> FlexTensor {
+    FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape.into()), T::dtype())
 }
 
 /// A new tensor of row-major values in bf16.
 pub(crate) fn bf16_tensor_of<const D: usize>(values: Vec<bf16>, shape: [usize; D]) -> FlexTensor {
-    FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(Shape::from(shape)), DType::BF16)
+    tensor_of(values, shape)
 }
 
 /// The values of a tensor of f32 or bf16 in bf16 and in row-major order; copied only if they do not lie so.

@@ -37,6 +37,34 @@ macro_rules! launch {
 }
 pub(crate) use launch;
 
+/// Launches a kernel with a unit for each vector of `counted`, whose rows have so many numbers: on tensors in row-major
+/// order, the number of units, and what follows from the width of a vector.
+///
+/// The kernel leaves units past their number idle, and each of the others stays within its row.
+macro_rules! launch_vectors {
+    ($kernel:ident, $row:expr, $counted:ident, [$first:ident $(, $tensor:ident)*] $(, $width:ident => $argument:expr)?) => {{
+        let width = $crate::gpu::width(&$counted.client, std::iter::once($row));
+        let count = $counted.meta.num_elements() / width;
+        let (cubes, dim, address) = $crate::gpu::grid(count, &[&$first $(, &$tensor)*]);
+        // SAFETY: what is said of the kernel above.
+        unsafe {
+            $crate::gpu::launch!(
+                $kernel,
+                &$counted.client,
+                cubes,
+                dim,
+                address,
+                width,
+                $crate::gpu::linear(&$first),
+                $($crate::gpu::linear(&$tensor),)*
+                count,
+                $({ let $width = width; $argument })?
+            );
+        }
+    }};
+}
+pub(crate) use launch_vectors;
+
 /// Whether kernels check their bounds: then a read or write past a buffer's end goes to its last number.
 #[cfg(not(test))]
 pub(crate) const fn checked(_: &str) -> bool {

@@ -4,7 +4,7 @@
 
 use super::Shape;
 use super::flex::{CHUNK, Call, Features, Head, Operands, State, hide, rows_of};
-use crate::autodiff::{Gradient, View, tensor_of, values};
+use crate::autodiff::{View, tensor_of, values};
 use crate::buffers::{GRAIN, computed, zeros};
 use crate::matmul::{Matrix, matmul};
 use crate::rotary::flex::{Table, rotate};
@@ -23,14 +23,15 @@ pub(super) struct Saved {
     pub(super) denominators: Vec<f32>,
 }
 
-impl Gradient<3> for Saved {
-    fn gradients(self, output: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
+impl Saved {
+    /// The gradients of q, k and v from that of the output.
+    pub(super) fn gradients(self, output: &FlexTensor) -> [FlexTensor; 3] {
         let Shape { batch, heads, queries, keys, head_dim, value_dim, .. } = self.call.shape;
         let operands = Operands::new(&self.call);
         let turns = self.call.tables.is_some();
         let [of_queries, of_keys] = [queries, keys].map(|rows| rows * head_dim);
         let all = |size: usize| zeros(batch * heads * size);
-        let through = self.through(&operands, &View::new(&output));
+        let through = self.through(&operands, &View::new(output));
         let before = operands.states_before();
         let after = operands.states(true, |index, head, state| head.add_queries(&through[index], state));
         // What is turned has gradients of its own.
@@ -57,11 +58,9 @@ impl Gradient<3> for Saved {
         };
         let q = through_features(&operands.q, q, turned_q, q_table, [batch, heads, queries, head_dim]);
         let k = through_features(&operands.k, k, turned_k, k_table, [batch, heads, keys, head_dim]);
-        [q, k, tensor_of(v, [batch, heads, keys, value_dim])].map(Some)
+        [q, k, tensor_of(v, [batch, heads, keys, value_dim])]
     }
-}
 
-impl Saved {
     /// Of each range of each head, from the gradient of the output.
     fn through(&self, operands: &Operands, gradient: &View<4>) -> Vec<Through> {
         let Shape { batch, heads, queries, value_dim, .. } = self.call.shape;

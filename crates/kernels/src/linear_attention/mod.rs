@@ -22,9 +22,11 @@ mod backward;
 mod flex;
 mod reference;
 
-use crate::autodiff::{self, CpuTensor};
+use crate::op::{Any, Gradient, Op, only, run};
 use crate::rotary::{RotationTable, rotate};
+use burn::backend::Flex;
 use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
 
 /// How the reference turns features.
 type Rotate = fn(Tensor<4>, &RotationTable) -> Tensor<4>;
@@ -64,24 +66,46 @@ pub fn linear_attention(
     );
     assert!(first + queries <= keys, "linear attention: {queries} queries from {first} on, for {keys} keys");
     let shape = Shape { batch, heads, queries, keys, head_dim, value_dim, first };
-    let applies = [&q, &k, &v].into_iter().all(autodiff::cpu_kernel_applies)
-        && tables.into_iter().flatten().all(RotationTable::on_cpu);
-    if !applies || q.dims().contains(&0) || v.dims().contains(&0) {
-        return reference::linear_attention(q, k, &v, tables, first, reference::CHUNK, rotate);
+    let op = Fused { shape, tables: tables.cloned() };
+    let [output] = run(op, [q.into(), k.into(), v.into()]);
+    output.tensor()
+}
+
+#[derive(Clone)]
+struct Fused {
+    shape: Shape,
+    tables: Option<[RotationTable; 2]>,
+}
+
+impl Op<3> for Fused {
+    const NAME: &'static str = "linear attention";
+
+    fn constants(&self) -> Vec<Any> {
+        self.tables.iter().flatten().flat_map(RotationTable::constants).collect()
     }
-    if let Some([q_table, k_table]) = tables {
-        q_table.check(batch, queries, head_dim);
-        k_table.check(batch, keys, head_dim);
+
+    fn reference(self, [q, k, v]: [Any; 3]) -> [Any; 1] {
+        let (tables, first) = (self.tables.as_ref(), self.shape.first);
+        let (q, k, v) = (q.tensor(), k.tensor(), v.tensor());
+        [reference::linear_attention(q, k, &v, tables, first, reference::CHUNK, rotate).into()]
     }
-    let inputs = [CpuTensor::new(q), CpuTensor::new(k), CpuTensor::new(v)];
-    let call = flex::Call {
-        inputs: inputs.each_ref().map(|input| input.data().clone()),
-        tables: tables.map(|tables| tables.each_ref().map(RotationTable::to_flex)),
-        shape,
-    };
-    let (output, denominators) = flex::forward(&call);
-    let kept = output.clone();
-    autodiff::record(&inputs, output, || backward::Saved { call, output: kept, denominators })
+
+    fn suits_cpu(&self, [q, _, v]: &[Any; 3]) -> bool {
+        !q.is_empty() && !v.is_empty()
+    }
+
+    fn cpu(self, inputs: [FlexTensor; 3], _: [bool; 3]) -> ([FlexTensor; 1], impl Gradient<Flex, 3>) {
+        let Shape { batch, queries, keys, head_dim, .. } = self.shape;
+        if let Some([q_table, k_table]) = &self.tables {
+            q_table.check(batch, queries, head_dim);
+            k_table.check(batch, keys, head_dim);
+        }
+        let tables = self.tables.map(|tables| tables.each_ref().map(RotationTable::to_flex));
+        let call = flex::Call { inputs, tables, shape: self.shape };
+        let (output, denominators) = flex::forward(&call);
+        let kept = backward::Saved { call, output: output.clone(), denominators };
+        ([output], move |output, _| kept.gradients(&only(output)).map(Some))
+    }
 }
 
 #[cfg(test)]

@@ -5,33 +5,23 @@
 
 use super::Shape;
 use super::flex::{Block, Call, NAME, Operands, ROWS, fill_logits, turned_rows};
-use crate::autodiff::{Gradient, View, permuted_tensor_of, tensor_of};
+use crate::attention::causal::{hide_later, through_causal_softmax};
+use crate::autodiff::{View, permuted_tensor_of, tensor_of};
 use crate::buffers::{joined, zeros};
 use crate::matmul::matmul;
 use crate::pair_network::tile::{self, Tile, WeightLanes, added, tiles};
 use crate::pieces::{causal_pairs, note};
 use crate::simd::add;
-use crate::softmax::{hide_later, through_causal_softmax};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 /// Pieces that the work is cut into if its shape allows.
 const PIECES: usize = 16;
 
-/// What the gradient needs.
-#[derive(Clone, Debug)]
-pub(super) struct Saved {
-    pub(super) call: Call,
-    /// `[batch, queries, heads]`.
-    pub(super) log_sums: Vec<f32>,
-}
-
-impl Gradient<8> for Saved {
-    fn gradients(self, output: FlexTensor, _: [bool; 8]) -> [Option<FlexTensor>; 8] {
-        let operands = Operands::new(&self.call);
-        let rows = Rows { operands: &operands, log_sums: &self.log_sums, output: View::new(&output) };
-        rows.backward().map(Some)
-    }
+/// The gradients of all inputs, from the log sums `[batch, queries, heads]` and the gradient of the output.
+pub(super) fn gradients(call: &Call, log_sums: &[f32], output: &FlexTensor) -> [FlexTensor; 8] {
+    let operands = Operands::new(call);
+    Rows { operands: &operands, log_sums, output: View::new(output) }.backward()
 }
 
 /// What the backward pass knows of the query rows.

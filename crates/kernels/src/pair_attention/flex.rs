@@ -1,13 +1,13 @@
 //! Attention with a network of pairs on the CPU: blocks of queries of all heads.
 
 use super::Shape;
+use crate::attention::causal::{CausalRows, causal_softmax};
 use crate::autodiff::{View, permuted_tensor_of, values};
 use crate::buffers::zeros;
 use crate::matmul::{Matrix, matmul};
 use crate::pair_network::tile::{self, Row, Stretch, Tile, Weights, tiles};
 use crate::pieces::{causal_pairs, note};
 use crate::simd::LANES;
-use crate::softmax::{CausalRows, causal_softmax};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 

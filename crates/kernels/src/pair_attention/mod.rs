@@ -18,9 +18,11 @@ mod backward;
 mod flex;
 mod reference;
 
-use crate::autodiff::{self, CpuTensor};
+use crate::op::{Any, Gradient, Op, only, run};
 use crate::pair_network::PairNetwork;
+use burn::backend::Flex;
 use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
 
 /// What gives [`pair_attention`] its logits.
 #[derive(Clone, Debug)]
@@ -56,30 +58,39 @@ struct Shape {
 pub fn pair_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &PairAttention) -> Tensor<4> {
     let shape = checked(&q, &k, &v, options);
     let PairNetwork { w1, b1, w2, b2 } = options.network.clone();
+    let op = Fused { shape, scale: options.scale };
     let bias = options.bias.clone();
-    let applies = [&q, &k, &v].into_iter().all(autodiff::cpu_kernel_applies)
-        && [&bias, &w1, &w2].into_iter().all(autodiff::cpu_kernel_applies)
-        && [&b1, &b2].into_iter().all(autodiff::cpu_kernel_applies);
-    if !applies || q.dims().contains(&0) {
-        return reference::pair_attention(&q, k, &v, options);
+    let qkv_and_bias = [q.into(), k.into(), v.into(), bias.into()];
+    let [q, k, v, bias] = qkv_and_bias;
+    let [output] = run(op, [q, k, v, bias, w1.into(), b1.into(), w2.into(), b2.into()]);
+    output.tensor()
+}
+
+#[derive(Clone)]
+struct Fused {
+    shape: Shape,
+    scale: f64,
+}
+
+impl Op<8> for Fused {
+    const NAME: &'static str = "pair attention";
+
+    fn reference(self, [q, k, v, bias, w1, b1, w2, b2]: [Any; 8]) -> [Any; 1] {
+        let network = PairNetwork { w1: w1.tensor(), b1: b1.tensor(), w2: w2.tensor(), b2: b2.tensor() };
+        let options =
+            PairAttention { scale: self.scale, bias: bias.tensor(), network, first: self.shape.first };
+        [reference::pair_attention(&q.tensor(), k.tensor(), &v.tensor(), &options).into()]
     }
-    let inputs = [
-        CpuTensor::new(q),
-        CpuTensor::new(k),
-        CpuTensor::new(v),
-        CpuTensor::new(bias),
-        CpuTensor::new(w1),
-        CpuTensor::new(b1),
-        CpuTensor::new(w2),
-        CpuTensor::new(b2),
-    ];
-    let call = flex::Call {
-        inputs: inputs.each_ref().map(|input| input.data().clone()),
-        shape,
-        scale: options.scale as f32,
-    };
-    let (output, log_sums) = flex::forward(&call);
-    autodiff::record(&inputs, output, || backward::Saved { call, log_sums })
+
+    fn suits_cpu(&self, [q, ..]: &[Any; 8]) -> bool {
+        !q.is_empty()
+    }
+
+    fn cpu(self, inputs: [FlexTensor; 8], _: [bool; 8]) -> ([FlexTensor; 1], impl Gradient<Flex, 8>) {
+        let call = flex::Call { inputs, shape: self.shape, scale: self.scale as f32 };
+        let (output, log_sums) = flex::forward(&call);
+        ([output], move |output, _| backward::gradients(&call, &log_sums, &only(output)).map(Some))
+    }
 }
 
 fn checked(q: &Tensor<4>, k: &Tensor<4>, v: &Tensor<4>, options: &PairAttention) -> Shape {

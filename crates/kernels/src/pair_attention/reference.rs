@@ -2,8 +2,8 @@
 
 use super::PairAttention;
 use crate::attention::{Attention, Bias};
+use crate::ops::softmax::plain as plain_softmax;
 use crate::pair_network::plain_pair_network;
-use crate::softmax::plain_softmax;
 use burn::tensor::Tensor;
 
 /// Numbers of pairs that are computed at once; more queries are read one block after the other.

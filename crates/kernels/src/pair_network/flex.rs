@@ -2,9 +2,11 @@
 
 use super::Shape;
 use super::tile::{self, Row, Stretch, Tile, WeightLanes, Weights, tiles};
+use crate::autodiff::values;
 use crate::buffers::{parts_of_all, zeros};
 use crate::pieces::note;
 use crate::simd::add;
+use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::borrow::Cow;
 
@@ -18,7 +20,13 @@ pub(super) struct Numbers<'a> {
     pub(super) b2: Cow<'a, [f32]>,
 }
 
-impl Numbers<'_> {
+impl<'a> Numbers<'a> {
+    /// Of scores, biases, and the weights in their order.
+    pub(super) fn new(inputs: &'a [FlexTensor; 6]) -> Self {
+        let [scores, bias, w1, b1, w2, b2] = inputs.each_ref().map(values);
+        Self { scores, bias, w1, b1, w2, b2 }
+    }
+
     fn weights(&self) -> Weights {
         Weights::new([&self.w1, &self.b1, &self.w2, &self.b2])
     }

@@ -14,14 +14,16 @@
 //! `3 heads * hidden` multiply-adds forward and 8 `heads * hidden` backward for each pair.
 
 mod flex;
-mod gradient;
 mod reference;
 pub(crate) mod tile;
 
 pub(crate) use reference::pair_network as plain_pair_network;
 
-use crate::autodiff::{self, CpuTensor};
+use crate::autodiff::{tensor_of, values};
+use crate::op::{Any, Gradient, Op, only, run};
+use burn::backend::Flex;
 use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
 
 /// The weights of [`pair_network`].
 #[derive(Clone, Debug)]
@@ -85,24 +87,40 @@ pub fn pair_network(scores: Tensor<4>, bias: Tensor<4>, network: &PairNetwork, f
     network.check(heads);
     assert!(first + queries <= keys, "pair network: {queries} queries from {first} on, for {keys} keys");
     let PairNetwork { w1, b1, w2, b2 } = network.clone();
-    let applies = [&scores, &bias].into_iter().all(autodiff::cpu_kernel_applies)
-        && [&w1, &w2].into_iter().all(autodiff::cpu_kernel_applies)
-        && [&b1, &b2].into_iter().all(autodiff::cpu_kernel_applies);
-    if !applies || scores.dims().contains(&0) {
-        return reference::pair_network(scores, bias, network, first);
+    let [output] = run(shape, [scores.into(), bias.into(), w1.into(), b1.into(), w2.into(), b2.into()]);
+    output.tensor()
+}
+
+impl Op<6> for Shape {
+    const NAME: &'static str = "pair network";
+
+    fn reference(self, [scores, bias, w1, b1, w2, b2]: [Any; 6]) -> [Any; 1] {
+        let network = PairNetwork { w1: w1.tensor(), b1: b1.tensor(), w2: w2.tensor(), b2: b2.tensor() };
+        [plain_pair_network(scores.tensor(), bias.tensor(), &network, self.first).into()]
     }
-    let inputs = [
-        CpuTensor::new(scores),
-        CpuTensor::new(bias),
-        CpuTensor::new(w1),
-        CpuTensor::new(b1),
-        CpuTensor::new(w2),
-        CpuTensor::new(b2),
-    ];
-    let saved = gradient::Saved { inputs: inputs.each_ref().map(|input| input.data().clone()), shape };
-    let output = flex::forward(&saved.numbers(), shape);
-    let output = autodiff::tensor_of(output, [batch, heads, queries, keys]);
-    autodiff::record(&inputs, output, || saved)
+
+    fn suits_cpu(&self, [scores, ..]: &[Any; 6]) -> bool {
+        !scores.is_empty()
+    }
+
+    fn cpu(self, inputs: [FlexTensor; 6], _: [bool; 6]) -> ([FlexTensor; 1], impl Gradient<Flex, 6>) {
+        let Shape { batch, bias_batch, heads, queries, keys, hidden, .. } = self;
+        let output = flex::forward(&flex::Numbers::new(&inputs), self);
+        let gradient = move |output, _: [bool; 6]| {
+            let flex::Gradients { scores, bias, weights: [w1, b1, w2, b2] } =
+                flex::backward(&flex::Numbers::new(&inputs), &values(&only(output)), self);
+            let gradients = [
+                tensor_of(scores, [batch, heads, queries, keys]),
+                tensor_of(bias, [bias_batch, heads, queries, keys]),
+                tensor_of(w1, [2 * heads, hidden]),
+                tensor_of(b1, [hidden]),
+                tensor_of(w2, [hidden, heads]),
+                tensor_of(b2, [heads]),
+            ];
+            gradients.map(Some)
+        };
+        ([tensor_of(output, [batch, heads, queries, keys])], gradient)
+    }
 }
 
 #[cfg(test)]

@@ -9,12 +9,12 @@ use super::chunks::{self, CHUNK, Inner, KeyHead, NAME as CHUNKS, OfChunk, Operat
 use super::flex::{Call, NAME, Operands};
 use super::region::{Older, REGION, Region};
 use super::walk::{At, Own, Scratch, Sums, Walk};
-use crate::autodiff::{Gradient, View, tensor_of};
+use crate::attention::causal::{CausalRows, hide_later, through_causal_softmax};
+use crate::autodiff::{View, tensor_of};
 use crate::buffers::{Rest, joined, zeros};
 use crate::matmul::{Matrix, matmul};
 use crate::pieces::{causal_pairs, note};
 use crate::simd::{sum, vectorised};
-use crate::softmax::{CausalRows, hide_later, through_causal_softmax};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -22,21 +22,10 @@ use std::ops::Range;
 /// Pieces that the work is cut into if its shape allows.
 const PIECES: usize = 16;
 
-/// What the gradient needs.
-#[derive(Clone, Debug)]
-pub(super) struct Saved {
-    pub(super) call: Call,
-    /// `[batch, queries, heads]`.
-    pub(super) log_sums: Vec<f32>,
-}
-
-impl<const N: usize> Gradient<N> for Saved {
-    fn gradients(self, output: FlexTensor, _: [bool; N]) -> [Option<FlexTensor>; N] {
-        let operands = Operands::new(&self.call);
-        let rows = Rows { operands: &operands, log_sums: &self.log_sums, output: View::new(&output) };
-        let mut gradients = rows.backward().into_iter();
-        std::array::from_fn(|_| gradients.next())
-    }
+/// The gradients of all inputs that are there, from the log sums `[batch, queries, heads]` and the gradient of the output.
+pub(super) fn gradients(call: &Call, log_sums: &[f32], output: &FlexTensor) -> Vec<FlexTensor> {
+    let operands = Operands::new(call);
+    Rows { operands: &operands, log_sums, output: View::new(output) }.backward()
 }
 
 /// What the backward pass knows of the query rows.

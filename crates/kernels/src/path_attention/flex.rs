@@ -4,12 +4,12 @@ use super::Shape;
 use super::chunks::{CHUNK, Cut, KeyHead, Operators};
 use super::region::{Older, REGION, Region};
 use super::walk::{At, Walk};
+use crate::attention::causal::{CausalRows, causal_softmax};
 use crate::autodiff::{View, permuted_tensor_of, values};
 use crate::buffers::zeros;
 use crate::matmul::{Matrix, matmul};
 use crate::pieces::{causal_pairs, note};
 use crate::simd::{LANES, vectorised};
-use crate::softmax::{CausalRows, causal_softmax};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -21,10 +21,12 @@ pub(super) const NAME: &str = "path attention";
 /// One call: its tensors and settings.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    /// q, k, v, w and beta, and the gates of queries and keys if there are any.
-    pub(super) inputs: Vec<FlexTensor>,
+    /// q, k, v, w and beta, and the gates of queries and keys.
+    pub(super) inputs: [FlexTensor; 7],
     pub(super) shape: Shape,
     pub(super) scale: f32,
+    /// Whether there are gates.
+    pub(super) gates: bool,
 }
 
 /// What regions are computed from.
@@ -44,11 +46,8 @@ pub(super) struct Operands<'a> {
 
 impl<'a> Operands<'a> {
     pub(super) fn new(call: &'a Call) -> Self {
-        let [q, k, v, w, beta, gates @ ..] = &call.inputs[..] else { unreachable!("five inputs or seven") };
-        let gates = match gates {
-            [query, key] => Some([values(query), values(key)]),
-            _ => None,
-        };
+        let [q, k, v, w, beta, query, key] = &call.inputs;
+        let gates = call.gates.then(|| [values(query), values(key)]);
         let [q, k, v, w] = [q, k, v, w].map(View::new);
         let (shape, scale) = (call.shape, call.scale);
         Self { shape, cut: Cut::new(shape), scale, q, k, v, w, beta: values(beta), gates }

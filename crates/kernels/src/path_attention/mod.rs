@@ -27,8 +27,10 @@ mod walk;
 
 pub use reference::path_scores;
 
-use crate::autodiff::{self, CpuTensor};
+use crate::op::{Any, Gradient, Op, only, run};
+use burn::backend::Flex;
 use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
 
 /// What the rows between a query and a key do: `H_t = 1 - beta_t w_t w_t^T`.
 #[derive(Clone, Debug)]
@@ -84,38 +86,49 @@ impl Shape {
 /// The shapes do not agree, or there are queries past the last key.
 pub fn path_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &PathAttention) -> Tensor<4> {
     let shape = checked(&q, &k, &v, options);
-    let PathAttention { reflections, gates, .. } = options;
-    let Reflections { directions, strengths } = reflections.clone();
-    let of_gates = gates.iter().flatten();
-    let applies = [&q, &k, &v, &directions].into_iter().all(autodiff::cpu_kernel_applies)
-        && of_gates.chain([&strengths]).all(autodiff::cpu_kernel_applies);
-    if !applies || q.dims().contains(&0) {
-        return reference::path_attention(&q, &k, &v, options);
-    }
-    let own = [
-        CpuTensor::new(q),
-        CpuTensor::new(k),
-        CpuTensor::new(v),
-        CpuTensor::new(directions),
-        CpuTensor::new(strengths),
-    ];
-    match gates.clone() {
-        None => fused(&own, shape, options.scale),
-        Some([query, key]) => {
-            let [q, k, v, w, beta] = own;
-            fused(&[q, k, v, w, beta, CpuTensor::new(query), CpuTensor::new(key)], shape, options.scale)
-        }
-    }
+    let PathAttention { scale, reflections, gates, .. } = options.clone();
+    let Reflections { directions, strengths } = reflections;
+    let op = Fused { shape, scale, gates: gates.is_some() };
+    let [query, key] = gates.map_or([None, None], |gates| gates.map(Some));
+    let inputs =
+        [q.into(), k.into(), v.into(), directions.into(), strengths.into(), query.into(), key.into()];
+    let [output] = run(op, inputs);
+    output.tensor()
 }
 
-fn fused<const N: usize>(inputs: &[CpuTensor; N], shape: Shape, scale: f64) -> Tensor<4> {
-    let call = flex::Call {
-        inputs: inputs.iter().map(|input| input.data().clone()).collect(),
-        shape,
-        scale: scale as f32,
-    };
-    let (output, log_sums) = flex::forward(&call);
-    autodiff::record(inputs, output, || backward::Saved { call, log_sums })
+#[derive(Clone)]
+struct Fused {
+    shape: Shape,
+    scale: f64,
+    gates: bool,
+}
+
+impl Op<7> for Fused {
+    const NAME: &'static str = "path attention";
+
+    fn reference(self, [q, k, v, w, beta, query, key]: [Any; 7]) -> [Any; 1] {
+        let options = PathAttention {
+            scale: self.scale,
+            reflections: Reflections { directions: w.tensor(), strengths: beta.tensor() },
+            gates: self.gates.then(|| [query.tensor(), key.tensor()]),
+            first: self.shape.first,
+        };
+        [reference::path_attention(&q.tensor(), &k.tensor(), &v.tensor(), &options).into()]
+    }
+
+    fn suits_cpu(&self, [q, ..]: &[Any; 7]) -> bool {
+        !q.is_empty()
+    }
+
+    fn cpu(self, inputs: [FlexTensor; 7], _: [bool; 7]) -> ([FlexTensor; 1], impl Gradient<Flex, 7>) {
+        let call = flex::Call { inputs, shape: self.shape, scale: self.scale as f32, gates: self.gates };
+        let (output, log_sums) = flex::forward(&call);
+        let gradient = move |output, _| {
+            let mut gradients = backward::gradients(&call, &log_sums, &only(output)).into_iter();
+            std::array::from_fn(|_| gradients.next())
+        };
+        ([output], gradient)
+    }
 }
 
 fn checked(q: &Tensor<4>, k: &Tensor<4>, v: &Tensor<4>, options: &PathAttention) -> Shape {

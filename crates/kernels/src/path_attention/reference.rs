@@ -5,7 +5,7 @@
 use super::{PathAttention, Reflections};
 use crate::attention::{Attention, repeat_heads};
 use crate::device::constant;
-use crate::softmax::plain_softmax;
+use crate::ops::softmax::plain as plain_softmax;
 use burn::tensor::{Device, Tensor, TensorData};
 
 /// Rows that act at once; a power of two.

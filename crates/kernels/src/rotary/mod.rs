@@ -31,6 +31,7 @@ mod tests;
 pub(crate) use reference::rotate as plain_rotate;
 
 use crate::autodiff::{self, CpuTensor, View};
+use crate::op::Any;
 use crate::precision::widened;
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -66,6 +67,11 @@ impl RotationTable {
     /// The number of channels that are rotated.
     pub fn rotated(&self) -> usize {
         2 * self.cos.dims()[2]
+    }
+
+    /// What is read of it.
+    pub(crate) fn constants(&self) -> [Any; 2] {
+        [self.cos.clone().into(), self.sin.clone().into()]
     }
 
     pub(crate) fn on_cpu(&self) -> bool {

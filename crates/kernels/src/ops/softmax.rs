@@ -12,29 +12,88 @@
 //! **Bytes:** for n scores at least `8 n` forward (scores in, probabilities out) and `12 n` backward (probabilities and
 //! gradient in, gradient out).
 
-mod causal;
-mod flex;
-mod gradient;
-mod reference;
-
-pub(crate) use causal::{CausalRows, causal_softmax, hide_later, through_causal_softmax};
-pub(crate) use reference::softmax as plain_softmax;
-
-use crate::autodiff::{self, CpuTensor};
+use crate::autodiff::{tensor_of, values};
+use crate::buffers::{filled_zeros, whole_rows};
+use crate::op::{Any, Gradient, Op, only, run};
+use crate::simd::{dot, exp_in_place, largest, vectorised};
+use burn::backend::Flex;
 use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
 
 /// `exp(x) / sum(exp(x))` over the last dimension; zeros for a row that is minus infinity throughout.
 ///
 /// x of any shape, such as `[batch, heads, queries, keys]` -> the shape of x.
 pub fn softmax<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    let shape = x.dims();
-    if shape.contains(&0) || !autodiff::cpu_kernel_applies(&x) {
-        return plain_softmax(x);
+    let [y] = run(Softmax::<D>, [x.into()]);
+    y.tensor()
+}
+
+/// burn's softmax, but for the rows that are minus infinity throughout.
+pub(crate) fn plain<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    // The largest score only keeps exp in range; the value does not depend on it, so neither does the gradient.
+    let largest = x.clone().detach().max_dim(D - 1);
+    let none = largest.clone().lower_elem(f32::MIN);
+    let exp = (x - largest.mask_fill(none.clone(), 0.0)).exp();
+    let sum = exp.clone().sum_dim(D - 1).mask_fill(none, 1.0);
+    exp / sum
+}
+
+#[derive(Clone)]
+struct Softmax<const D: usize>;
+
+impl<const D: usize> Op<1> for Softmax<D> {
+    const NAME: &'static str = "softmax";
+
+    fn reference(self, [x]: [Any; 1]) -> [Any; 1] {
+        [plain::<D>(x.tensor()).into()]
     }
-    let input = CpuTensor::new(x);
-    let output = flex::forward(&autodiff::values(input.data()), shape[D - 1]);
-    let output = autodiff::tensor_of(output, shape);
-    autodiff::record(&[input], output.clone(), || gradient::Saved::<D> { output })
+
+    fn cpu(self, [x]: [FlexTensor; 1], _: [bool; 1]) -> ([FlexTensor; 1], impl Gradient<Flex, 1>) {
+        let shape = x.layout().shape().clone();
+        let width = shape[D - 1];
+        let p = tensor_of(forward(&values(&x), width), shape.clone());
+        let kept = p.clone();
+        ([p], move |output, _| {
+            [Some(tensor_of(backward(&values(&kept), &values(&only(output)), width), shape))]
+        })
+    }
+}
+
+/// x in rows of `width` -> the same.
+fn forward(x: &[f32], width: usize) -> Vec<f32> {
+    let chunk = whole_rows(width);
+    filled_zeros("softmax", x.len(), chunk, |from, out| softmax_rows(&x[from..], width, out))
+}
+
+/// The gradient of x from the output p and its gradient.
+fn backward(p: &[f32], gradient: &[f32], width: usize) -> Vec<f32> {
+    filled_zeros("softmax", p.len(), whole_rows(width), |from, out| {
+        softmax_rows_backward(&p[from..], &gradient[from..], width, out);
+    })
+}
+
+vectorised! {
+    fn softmax_rows(x: &[f32], width: usize, out: &mut [f32]) {
+        for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+            out.copy_from_slice(x);
+            let top = largest(x);
+            let sum = exp_in_place(out, if top == f32::NEG_INFINITY { 0.0 } else { top });
+            let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
+            for out in out {
+                *out *= inverse;
+            }
+        }
+    }
+
+    fn softmax_rows_backward(p: &[f32], gradient: &[f32], width: usize, out: &mut [f32]) {
+        let rows = p.chunks_exact(width).zip(gradient.chunks_exact(width));
+        for ((p, gradient), out) in rows.zip(out.chunks_exact_mut(width)) {
+            let mean = dot(p, gradient);
+            for ((out, p), gradient) in out.iter_mut().zip(p).zip(gradient) {
+                *out = p * (gradient - mean);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -67,7 +126,7 @@ mod tests {
                     &format!("softmax {shape:?}"),
                     &[inputs],
                     |inputs| softmax(scores(inputs, shape)),
-                    |inputs| plain_softmax(scores(inputs, shape)),
+                    |inputs| plain(scores(inputs, shape)),
                 );
             }
         }
@@ -76,13 +135,13 @@ mod tests {
     #[test]
     fn the_reference_is_that_of_burn_where_a_score_is_seen() {
         let x = tensor::<3>(2, [3, 7, 20], &Device::flex().autodiff()).mul_scalar(9.0);
-        assert_eq!(list(plain_softmax(x.clone())), list(activation::softmax(x, 2)));
+        assert_eq!(list(plain(x.clone())), list(activation::softmax(x, 2)));
     }
 
     #[test]
     fn rows_without_a_score_give_zeros_and_no_gradient() {
         let device = Device::flex().autodiff();
-        for softmax in [softmax, plain_softmax] {
+        for softmax in [softmax, plain] {
             let x =
                 Tensor::<2>::from_floats([[f32::NEG_INFINITY; 3], [1.0, f32::NEG_INFINITY, 1.0]], &device);
             let x = x.require_grad();
@@ -99,7 +158,7 @@ mod tests {
         let device = Device::flex();
         for x in [[f32::NAN, f32::NAN], [f32::NAN, f32::NEG_INFINITY], [0.0, f32::NAN]] {
             let x = Tensor::<1>::from_floats(x, &device);
-            for softmax in [softmax, plain_softmax] {
+            for softmax in [softmax, plain] {
                 assert!(list(softmax(x.clone())).iter().any(|p| p.is_nan()), "{x}");
             }
         }

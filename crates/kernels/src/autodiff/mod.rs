@@ -4,16 +4,14 @@
 //! on the CPU, whose numbers `slices.rs` reads), and hands its result to [`record`] together with its [`Gradient`]
 //! (`record.rs`). An operation with several outputs uses [`record_joint`] and a [`JointGradient`].
 
-mod record;
 mod slices;
 
 #[cfg(test)]
 pub(crate) use crate::op::calls;
 pub(crate) use crate::op::count_call;
-pub(crate) use record::{Gradient, JointGradient, record, record_joint};
 pub(crate) use slices::{
-    Stored, View, bf16_tensor_of, bf16_values, compact, indices, permuted_tensor_of, rounded_tensor, stored,
-    tensor_of, values, with_type,
+    Stored, View, bf16_values, compact, indices, permuted_tensor_of, rounded_tensor, stored, tensor_of,
+    values, with_type,
 };
 
 use crate::op::Any;

@@ -53,11 +53,6 @@ pub(crate) fn tensor_of<T: Stored>(values: Vec<T>, shape: impl Into<Shape>) -> F
     FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape.into()), T::dtype())
 }
 
-/// A new tensor of row-major values in bf16.
-pub(crate) fn bf16_tensor_of<const D: usize>(values: Vec<bf16>, shape: [usize; D]) -> FlexTensor {
-    tensor_of(values, shape)
-}
-
 /// The values of a tensor of f32 or bf16 in bf16 and in row-major order; copied only if they do not lie so.
 pub(crate) fn rounded_tensor(tensor: FlexTensor) -> FlexTensor {
     match tensor.dtype() {

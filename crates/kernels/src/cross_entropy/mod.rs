@@ -13,12 +13,19 @@
 #[cfg(feature = "gpu")]
 pub(crate) mod cube;
 mod flex;
-mod gradient;
-pub(crate) mod reference;
 
-use crate::autodiff::{self, CpuTensor};
-use crate::precision::widened;
-use burn::tensor::{DType, Int, Tensor};
+#[cfg(feature = "gpu")]
+use crate::autodiff::Primitive;
+use crate::autodiff::{self, Stored, indices, stored, tensor_of, values, with_type};
+use crate::op::{Any, Gradient, Op, only, run};
+use crate::precision::{is_half, widened};
+#[cfg(feature = "gpu")]
+use burn::backend::Cube;
+use burn::backend::Flex;
+#[cfg(feature = "gpu")]
+use burn::tensor::IntDType;
+use burn::tensor::{Int, Tensor};
+use burn_flex::FlexTensor;
 
 /// The negative log-likelihood of each target in nats: `log(sum(exp(logits))) - logits[target]`.
 ///
@@ -33,33 +40,71 @@ pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     let [rows, classes] = logits.dims();
     assert_eq!(rows, targets.dims()[0], "cross_entropy: logits and targets differ in rows");
     assert!(classes > 0, "cross_entropy: no classes");
-    if autodiff::cpu_kernel_applies(&logits) || autodiff::bf16_kernel_applies(&logits) {
-        return fused(logits, targets);
+    let widens = is_half(&logits) && !autodiff::bf16_kernel_applies(&logits);
+    let logits = if widens { widened(logits) } else { logits };
+    if widens && autodiff::is_on_cpu(&logits) {
+        return plain(logits, targets);
     }
-    let logits = widened(logits);
-    #[cfg(feature = "gpu")]
-    if autodiff::gpu_kernel_applies(&logits) && cube::supports(&logits) {
-        return cube::cross_entropy(logits, targets);
-    }
-    reference::cross_entropy(logits, targets)
+    let [losses] = run(CrossEntropy { targets }, [logits.into()]);
+    losses.tensor()
 }
 
-fn fused(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
-    let classes = logits.dims()[1];
-    let targets = autodiff::indices(targets, classes);
-    let input = [CpuTensor::new(logits)];
-    let logits = input[0].data().clone();
-    let (logits, (losses, log_sums)) = if logits.dtype() == DType::BF16 {
-        let logits = autodiff::rounded_tensor(logits);
-        let losses = flex::forward(autodiff::bf16_values(&logits), classes, &targets);
-        (logits, losses)
-    } else {
-        let logits = autodiff::compact(logits);
-        let losses = flex::forward(&autodiff::values(&logits), classes, &targets);
-        (logits, losses)
-    };
-    let output = autodiff::tensor_of(losses, [targets.len()]);
-    autodiff::record(&input, output, || gradient::Saved { logits, targets, log_sums })
+/// In plain tensor operations.
+pub(crate) fn plain(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+    // The maximum only keeps exp in range; the value does not depend on it, so neither does the gradient.
+    let largest = logits.clone().detach().max_dim(1);
+    let sum = (logits.clone() - largest.clone()).exp().sum_dim(1);
+    let picked = logits.gather(1, targets.unsqueeze_dim(1));
+    (sum.log() + largest - picked).squeeze_dim(1)
+}
+
+#[derive(Clone)]
+struct CrossEntropy {
+    targets: Tensor<1, Int>,
+}
+
+impl Op<1> for CrossEntropy {
+    const NAME: &'static str = "cross-entropy";
+    const TAKES_BF16: bool = true;
+
+    fn reference(self, [logits]: [Any; 1]) -> [Any; 1] {
+        [plain(logits.tensor(), self.targets).into()]
+    }
+
+    fn suits_cpu(&self, _: &[Any; 1]) -> bool {
+        true
+    }
+
+    fn cpu(self, [logits]: [FlexTensor; 1], _: [bool; 1]) -> ([FlexTensor; 1], impl Gradient<Flex, 1>) {
+        let shape @ [_, classes] = logits.layout().shape().dims();
+        let targets = indices(self.targets, classes);
+        let logits = stored(logits);
+        let (losses, log_sums) =
+            with_type!(logits, T => flex::forward(&T::numbers(&logits), classes, &targets));
+        ([tensor_of(losses, [targets.len()])], move |output, _| {
+            let output = only(output);
+            let given = values(&output);
+            let gradient = with_type!(logits, T => {
+                let logits = T::numbers(&logits);
+                tensor_of(flex::backward(&logits, classes, &targets, &log_sums, &given), shape)
+            });
+            [Some(gradient)]
+        })
+    }
+
+    #[cfg(feature = "gpu")]
+    fn suits_gpu(&self, [logits]: &[Any; 1]) -> bool {
+        cube::supports(logits)
+    }
+
+    #[cfg(feature = "gpu")]
+    fn gpu(self, [logits]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 1], impl Gradient<Cube, 1>) {
+        use cube::Launch;
+        let targets = self.targets.without_autodiff().cast(IntDType::I32);
+        let targets = targets.try_into_primitive::<Cube>().expect("logits and targets are on one device");
+        let (losses, log_sums) = Cube::losses(logits.clone(), targets.clone());
+        ([losses], move |output, _| [Some(Cube::losses_backward(logits, targets, log_sums, only(output)))])
+    }
 }
 
 #[cfg(test)]
@@ -89,9 +134,7 @@ pub(crate) mod tests {
                 &format!("{rows} x {classes}"),
                 &[numbers(1, rows * classes)],
                 |inputs| cross_entropy(logits(inputs), targets(rows, classes, &inputs[0].device())),
-                |inputs| {
-                    reference::cross_entropy(logits(inputs), targets(rows, classes, &inputs[0].device()))
-                },
+                |inputs| plain(logits(inputs), targets(rows, classes, &inputs[0].device())),
             );
         }
     }

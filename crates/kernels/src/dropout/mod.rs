@@ -14,7 +14,12 @@ mod cube;
 mod reference;
 
 #[cfg(feature = "gpu")]
-use crate::autodiff;
+use crate::autodiff::Primitive;
+use crate::op::{Any, Op, run};
+#[cfg(feature = "gpu")]
+use crate::op::{Gradient, only};
+#[cfg(feature = "gpu")]
+use burn::backend::Cube;
 use burn::tensor::Tensor;
 use longwave_core::random::StreamKey;
 
@@ -31,11 +36,39 @@ pub fn dropout<const D: usize>(x: Tensor<D>, rate: f64, key: StreamKey) -> Tenso
         return x;
     }
     let share = Share { threshold: (rate * f64::from(u32::MAX)) as u32, keep: (1.0 / (1.0 - rate)) as f32 };
-    #[cfg(feature = "gpu")]
-    if autodiff::gpu_kernel_applies(&x) && x.shape().num_elements() > 0 {
-        return cube::dropout(x, share, key);
+    let [y] = run(Dropout::<D> { share, key }, [x.into()]);
+    y.tensor()
+}
+
+#[derive(Clone)]
+struct Dropout<const D: usize> {
+    share: Share,
+    key: StreamKey,
+}
+
+impl<const D: usize> Op<1> for Dropout<D> {
+    const NAME: &'static str = "dropout";
+
+    fn reference(self, [x]: [Any; 1]) -> [Any; 1] {
+        [reference::dropout::<D>(x.tensor(), self.share, self.key).into()]
     }
-    reference::dropout(x, share, key)
+
+    fn suits_cpu(&self, _: &[Any; 1]) -> bool {
+        false
+    }
+
+    #[cfg(feature = "gpu")]
+    fn suits_gpu(&self, [x]: &[Any; 1]) -> bool {
+        !x.is_empty()
+    }
+
+    #[cfg(feature = "gpu")]
+    fn gpu(self, [x]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 1], impl Gradient<Cube, 1>) {
+        use cube::Drop;
+        let call = cube::Call { share: self.share, key: self.key };
+        // The gradient drops the same numbers.
+        ([Cube::dropped(x, call)], move |output, _| [Some(Cube::dropped(only(output), call))])
+    }
 }
 
 /// What is dropped, and what is left.

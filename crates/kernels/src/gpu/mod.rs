@@ -13,8 +13,9 @@
 #[cfg(test)]
 mod tests;
 
+use crate::op::Any;
 use burn::backend::DispatchDevice;
-use burn::tensor::{DType, Shape, Tensor};
+use burn::tensor::{DType, Shape};
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::calculate_cube_count_elemwise;
 use burn_cubecl::kernel::into_contiguous;
@@ -90,9 +91,8 @@ pub(crate) fn start(strides: Strides, batch: usize, head: usize, row: usize) -> 
 }
 
 /// What launches kernels on the device of a tensor; `None` on the CPU.
-pub(crate) fn client<const D: usize>(tensor: &Tensor<D>) -> Option<Client> {
-    let device = tensor.device();
-    match device.as_dispatch() {
+pub(crate) fn client(tensor: &Any) -> Option<Client> {
+    match &tensor.device() {
         DispatchDevice::Autodiff(device) => match &**device {
             DispatchDevice::Cube(device) => Some(device.client()),
             _ => None,

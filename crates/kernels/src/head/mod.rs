@@ -31,22 +31,30 @@
 #[cfg(feature = "gpu")]
 mod cube;
 mod flex;
-mod gradient;
 mod half;
 mod products;
 mod reference;
 mod rows;
 
 use crate::Precision;
-use crate::autodiff::{self, CpuTensor, bf16_values, compact, tensor_of, values};
+#[cfg(feature = "gpu")]
+use crate::autodiff::Primitive;
+use crate::autodiff::{self, CpuTensor, bf16_values, compact, indices, tensor_of, values};
 use crate::bf16::{Arithmetic, arithmetic, rounded, widened};
+use crate::buffers::GRAIN;
 use crate::linear::Weights;
+use crate::op::{Any, Gradient, Op, only, record, run};
+#[cfg(feature = "gpu")]
+use burn::backend::Cube;
+use burn::backend::Flex;
 use burn::tensor::{Int, Tensor, TensorData};
 use burn_flex::FlexTensor;
 use flex::{Outcome, Task, compute};
 use half::Half;
 use longwave_core::memory_check::product;
 use products::{Wide, gathered, scattered};
+use rayon::prelude::*;
+use rows::{round_in_place, scale};
 
 /// Bytes of logits that exist at once, 64 MiB, where they are not tiles on the CPU; at least those of one row.
 const LOGITS_BYTES: usize = 1 << 26;
@@ -73,25 +81,9 @@ pub fn head_loss(
         weights.as_ref().is_none_or(|weights| weights.dims()[0] == count),
         "head_loss: the number of weights"
     );
-    let weights = weights.map(Tensor::without_autodiff);
-    #[cfg(feature = "gpu")]
-    if runs_on_gpu(&hidden, &weight) {
-        let at_once = reference::rows_of_block(weight.dims()[1]);
-        if precision == Precision::F32 {
-            return cube::head_loss(hidden, weight, targets, weights, at_once);
-        }
-        if count > at_once && (hidden.is_tracked() || weight.is_tracked()) {
-            return cube::half_head_loss(hidden, weight, targets, weights, precision, at_once);
-        }
-    }
-    if !is_fused(&hidden, &weight, precision) {
-        return reference::loss(reference::losses(hidden, weight, targets, precision), weights);
-    }
-    let shares = match weights {
-        None => vec![1.0 / count as f32; count],
-        Some(weights) => weights.into_data().iter::<f32>().collect(),
-    };
-    loss_and_gradients(hidden, weight, targets, &shares, Engine::of(precision))
+    let at_once = reference::rows_of_block(weight.dims()[1]);
+    let (weights, engine) = (weights.map(Tensor::without_autodiff), Engine::of(precision));
+    HeadLoss { targets, weights, precision, engine, at_once }.run(hidden, weight)
 }
 
 /// The loss of each target in nats, `[batch * length]`, for inputs as in [`head_loss`]. Where a logit is NaN, so is the loss.
@@ -153,23 +145,15 @@ fn read(
     guesses: bool,
 ) -> (Tensor<1>, Vec<i32>) {
     let count = targets.dims()[0];
-    let targets = autodiff::indices(targets, weight.dims()[1]);
+    let targets = indices(targets, weight.dims()[1]);
     let inputs = [CpuTensor::new(hidden), CpuTensor::new(weight)];
     let hidden = compact(inputs[0].data().clone());
     let task = Task { targets: &targets, shares: &[], wanted: [false; 2], guesses };
     let outcome = Engine::of(precision).compute(&values(&hidden), &Weights::new(inputs[1].data()), &task);
-    let losses = autodiff::record(&inputs, tensor_of(outcome.losses, [count]), || NoGradient);
-    (losses, outcome.guesses)
-}
-
-/// What an operation records that nothing tracks.
-#[derive(Clone, Debug)]
-struct NoGradient;
-
-impl autodiff::Gradient<2> for NoGradient {
-    fn gradients(self, _: FlexTensor, _: [bool; 2]) -> [Option<FlexTensor>; 2] {
-        [None, None]
-    }
+    let losses = [tensor_of(outcome.losses, [count])];
+    // Nothing is tracked.
+    let [losses] = record(&inputs, [true; 2], losses, |_, _| [None, None]);
+    (losses.into_tensor(), outcome.guesses)
 }
 
 fn check(hidden: &Tensor<3>, weight: &Tensor<2>, targets: &Tensor<1, Int>) {
@@ -183,14 +167,6 @@ fn is_fused(hidden: &Tensor<3>, weight: &Tensor<2>, precision: Precision) -> boo
     precision != Precision::F16
         && autodiff::cpu_kernel_applies(hidden)
         && autodiff::cpu_kernel_applies(weight)
-        && hidden.shape().num_elements() > 0
-}
-
-#[cfg(feature = "gpu")]
-fn runs_on_gpu(hidden: &Tensor<3>, weight: &Tensor<2>) -> bool {
-    autodiff::gpu_kernel_applies(hidden)
-        && autodiff::gpu_kernel_applies(weight)
-        && crate::cross_entropy::cube::supports(weight)
         && hidden.shape().num_elements() > 0
 }
 
@@ -232,49 +208,118 @@ impl Engine {
     }
 }
 
-/// [`head_loss`] on the CPU, with the gradients that are wanted.
-fn loss_and_gradients(
-    hidden: Tensor<3>,
-    weight: Tensor<2>,
+/// [`head_loss`] of hidden states and weights.
+#[derive(Clone)]
+struct HeadLoss {
     targets: Tensor<1, Int>,
-    shares: &[f32],
+    weights: Option<Tensor<1>>,
+    precision: Precision,
+    /// On the CPU.
     engine: Engine,
-) -> Tensor<1> {
-    let shape @ [.., width] = hidden.dims();
-    let classes = weight.dims()[1];
-    let targets = autodiff::indices(targets, classes);
-    let inputs = [CpuTensor::new(hidden), CpuTensor::new(weight)];
-    let wanted = inputs.each_ref().map(CpuTensor::is_tracked);
-    let hidden = compact(inputs[0].data().clone());
-    let weights = Weights::new(inputs[1].data());
-    let chosen: Vec<usize> = (0..shares.len()).filter(|row| shares[*row] != 0.0).collect();
-    let mut outcome = if chosen.len() == shares.len() {
-        engine.compute(
-            &values(&hidden),
-            &weights,
-            &Task { targets: &targets, shares, wanted, guesses: false },
-        )
-    } else {
-        let hidden = gathered(&values(&hidden), width, &chosen);
-        let targets: Vec<usize> = chosen.iter().map(|row| targets[*row]).collect();
-        let shares: Vec<f32> = chosen.iter().map(|row| shares[*row]).collect();
-        let task = Task { targets: &targets, shares: &shares, wanted, guesses: false };
-        engine.compute(&hidden, &weights, &task)
-    };
-    if chosen.len() < shares.len() {
-        let all = |hidden: Vec<f32>| scattered(&hidden, width, &chosen, shares.len());
-        outcome.hidden = outcome.hidden.map(all);
+    /// Rows whose logits exist at once on the GPU.
+    #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "the CPU has tiles of its own"))]
+    at_once: usize,
+}
+
+impl HeadLoss {
+    fn run(self, hidden: Tensor<3>, weight: Tensor<2>) -> Tensor<1> {
+        let [loss] = run(self, [hidden.into(), weight.into()]);
+        loss.tensor()
     }
-    // Few numbers: on one thread, and so in their order.
-    let losses = outcome.losses.iter().zip(&chosen);
-    let loss: f64 = losses.map(|(loss, row)| f64::from(*loss) * f64::from(shares[*row])).sum();
-    autodiff::record(&inputs, tensor_of(vec![loss as f32], [1]), || gradient::Saved {
-        gradients: [
-            outcome.hidden.map(|hidden| tensor_of(hidden, shape)),
-            outcome.weights.map(|sums| sums.into_tensor([width, classes], weights.is_turned())),
-        ],
-        rounds: engine != Engine::Wide,
-    })
+
+    /// What each loss is multiplied by.
+    fn shares(weights: Option<Tensor<1>>, count: usize) -> Vec<f32> {
+        match weights {
+            None => vec![1.0 / count as f32; count],
+            Some(weights) => weights.into_data().iter::<f32>().collect(),
+        }
+    }
+}
+
+impl Op<2> for HeadLoss {
+    const NAME: &'static str = "head and loss";
+
+    fn reference(self, [hidden, weight]: [Any; 2]) -> [Any; 1] {
+        let losses = reference::losses(hidden.tensor(), weight.tensor(), self.targets, self.precision);
+        [reference::loss(losses, self.weights).into()]
+    }
+
+    fn suits_cpu(&self, [hidden, _]: &[Any; 2]) -> bool {
+        self.precision != Precision::F16 && !hidden.is_empty()
+    }
+
+    fn cpu(
+        self,
+        [hidden, weight]: [FlexTensor; 2],
+        wanted: [bool; 2],
+    ) -> ([FlexTensor; 1], impl Gradient<Flex, 2>) {
+        let shape: [usize; 3] = hidden.layout().shape().dims();
+        let (hidden, weights) = (compact(hidden), Weights::new(&weight));
+        let [width, classes] = weights.sizes();
+        let targets = indices(self.targets, classes);
+        let shares = Self::shares(self.weights, targets.len());
+        let chosen: Vec<usize> = (0..shares.len()).filter(|row| shares[*row] != 0.0).collect();
+        let all = Task { targets: &targets, shares: &shares, wanted, guesses: false };
+        let mut outcome = if chosen.len() == shares.len() {
+            self.engine.compute(&values(&hidden), &weights, &all)
+        } else {
+            let hidden = gathered(&values(&hidden), width, &chosen);
+            let targets: Vec<usize> = chosen.iter().map(|row| targets[*row]).collect();
+            let shares: Vec<f32> = chosen.iter().map(|row| shares[*row]).collect();
+            self.engine.compute(&hidden, &weights, &Task { targets: &targets, shares: &shares, ..all })
+        };
+        if chosen.len() < shares.len() {
+            let all = |hidden: Vec<f32>| scattered(&hidden, width, &chosen, shares.len());
+            outcome.hidden = outcome.hidden.map(all);
+        }
+        // Few numbers: on one thread, and so in their order.
+        let losses = outcome.losses.iter().zip(&chosen);
+        let loss: f64 = losses.map(|(loss, row)| f64::from(*loss) * f64::from(shares[*row])).sum();
+        // Computed with the loss, for the gradient 1 of that.
+        let of_hidden = outcome.hidden.map(|hidden| tensor_of(hidden, shape));
+        let of_weight = outcome.weights.map(|sums| sums.into_tensor([width, classes], weights.is_turned()));
+        let rounds = self.engine != Engine::Wide;
+        ([tensor_of(vec![loss as f32], [1])], move |output, _| {
+            let factor = values(&only(output))[0];
+            [of_hidden, of_weight].map(|gradient| gradient.map(|gradient| times(gradient, factor, rounds)))
+        })
+    }
+
+    #[cfg(feature = "gpu")]
+    fn suits_gpu(&self, [hidden, weight]: &[Any; 2]) -> bool {
+        let by_blocks = || {
+            let is_tracked = hidden.is_tracked() || weight.is_tracked();
+            self.targets.dims()[0] > self.at_once && is_tracked
+        };
+        crate::cross_entropy::cube::supports(weight)
+            && !hidden.is_empty()
+            && (self.precision == Precision::F32 || by_blocks())
+    }
+
+    #[cfg(feature = "gpu")]
+    fn gpu(self, inputs: [Primitive; 2], wanted: [bool; 2]) -> ([Primitive; 1], impl Gradient<Cube, 2>) {
+        let (loss, kept) = if self.precision == Precision::F32 {
+            cube::head_loss(inputs, self.targets, self.weights, self.at_once, wanted)
+        } else {
+            cube::half_head_loss(inputs, self.targets, self.weights, self.precision, self.at_once)
+        };
+        ([loss], move |output, wanted| kept.gradients(only(output), wanted))
+    }
+}
+
+/// `factor * x`, rounded to bf16 if asked to. The numbers of x are all of its storage, in any order.
+fn times(mut x: FlexTensor, factor: f32, rounds: bool) -> FlexTensor {
+    let is_one = factor.to_bits() == 1.0_f32.to_bits();
+    if is_one && !rounds {
+        return x;
+    }
+    x.storage_mut::<f32>().par_chunks_mut(GRAIN).for_each(|x| {
+        scale(x, factor);
+        if rounds {
+            round_in_place(x);
+        }
+    });
+    x
 }
 
 #[cfg(test)]

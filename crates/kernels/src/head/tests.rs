@@ -71,8 +71,8 @@ fn fused(
 pub(crate) fn plain(given: &[Tensor<1>], shape: [usize; 4], turned: bool, weighting: Weighting) -> Tensor<1> {
     let (hidden, weight) = inputs(given, shape, turned);
     let (device, rows) = (given[0].device(), shape[0] * shape[1]);
-    let logits = crate::linear::reference::linear(hidden, weight, None).reshape([rows, shape[3]]);
-    let losses = crate::cross_entropy::reference::cross_entropy(logits, targets(rows, shape[3], &device));
+    let logits = crate::linear::plain(hidden, weight, None).reshape([rows, shape[3]]);
+    let losses = crate::cross_entropy::plain(logits, targets(rows, shape[3], &device));
     match weighting.weights(rows, &device) {
         None => losses.mean(),
         Some(weights) => (losses * weights).sum(),
@@ -133,11 +133,9 @@ fn bf16_agrees_with_the_operations_one_after_the_other() {
                     let actual = differentiate(&device, &given(shape), |given| {
                         let (hidden, weight) = inputs(given, shape, turned);
                         let device = given[0].device();
-                        let shares = match weighting.weights(rows, &device) {
-                            None => vec![1.0 / rows as f32; rows],
-                            Some(weights) => list(weights),
-                        };
-                        loss_and_gradients(hidden, weight, targets(rows, shape[3], &device), &shares, engine)
+                        let weights = weighting.weights(rows, &device).map(Tensor::without_autodiff);
+                        let targets = targets(rows, shape[3], &device);
+                        HeadLoss { targets, weights, precision, engine, at_once: rows }.run(hidden, weight)
                     });
                     assert_close(&what, &actual.0, &expected.0, 1e-5);
                     for (index, (actual, expected)) in actual.1.iter().zip(&expected.1).enumerate() {

@@ -1,62 +1,98 @@
-//! Linear maps whose factors and results are bf16, on the CPU.
+//! Linear maps in half precision.
 //!
-//! **Kept for the backward pass:** x in bf16, and the weights as they are (f32), which are rounded again.
+//! **On the CPU in bf16**, factors and results are rounded by the product itself. Kept for the backward pass are x in bf16, and
+//! the weights as they are (f32), which are rounded again. Elsewhere casts stand around a product.
 
-use super::flex::Weights;
+use super::{Weights, linear};
+use crate::Precision;
 use crate::autodiff::{
-    self, CpuTensor, Gradient, bf16_tensor_of, bf16_values, compact, permuted_tensor_of, rounded_tensor,
-    tensor_of, values,
+    bf16_values, compact, is_on_cpu, permuted_tensor_of, rounded_tensor, tensor_of, values,
 };
 use crate::bf16::{Bf16Matrix, rounded_product, stream_product};
+use crate::op::{Any, Gradient, Op, only, run};
+use burn::backend::Flex;
 use burn::tensor::{DType, Tensor};
 use burn_flex::FlexTensor;
 
-/// `x W`: both factors rounded to bf16, sums in f32, the result rounded to bf16.
+/// `x W`: both factors rounded to half precision, sums in f32, the result rounded again.
 ///
-/// x `[batch, length, in]` of f32 or bf16, weight `[in, out]` of f32 -> `[batch, length, out]` of bf16.
-pub(crate) fn bf16_linear(x: Tensor<3>, weight: Tensor<2>) -> Tensor<3> {
-    let Call { x, weight, saved } = Call::new(x, weight);
-    let output = saved.with_factors(rounded_product);
-    let output = bf16_tensor_of(output, saved.output_shape());
-    autodiff::record(&[x, weight], output, || saved)
+/// x `[batch, length, in]` of f32 or half, weight `[in, out]` of f32 -> `[batch, length, out]` in half.
+pub(crate) fn half_linear(precision: Precision, x: Tensor<3>, weight: Tensor<2>) -> Tensor<3> {
+    check(&x, &weight);
+    let op = HalfLinear { precision, into_stream: false, added: false };
+    let [y] = run(op, [x.into(), weight.into(), None::<Tensor<3>>.into()]);
+    y.tensor()
 }
 
 /// The same for what joins the residual stream: made f32, and added to `onto` if it is given.
-pub(crate) fn bf16_into_stream(x: Tensor<3>, weight: Tensor<2>, onto: Option<Tensor<3>>) -> Tensor<3> {
-    let Call { x, weight, saved } = Call::new(x, weight);
-    let onto = onto.map(CpuTensor::new);
-    let added = onto.as_ref().map(|onto| values(onto.data()));
-    let output = saved.with_factors(|x, weights| stream_product(x, weights, added.as_deref()));
-    drop(added);
-    let output = tensor_of(output, saved.output_shape());
-    match onto {
-        Some(onto) => autodiff::record(&[x, weight, onto], output, || saved),
-        None => autodiff::record(&[x, weight], output, || saved),
+pub(crate) fn half_into_stream(
+    precision: Precision,
+    x: Tensor<3>,
+    weight: Tensor<2>,
+    onto: Option<Tensor<3>>,
+) -> Tensor<3> {
+    check(&x, &weight);
+    let op = HalfLinear { precision, into_stream: true, added: onto.is_some() };
+    let [y] = run(op, [x.into(), weight.into(), onto.into()]);
+    y.tensor()
+}
+
+fn check(x: &Tensor<3>, weight: &Tensor<2>) {
+    let (width, inputs) = (x.dims()[2], weight.dims()[0]);
+    assert_eq!(width, inputs, "linear: {width} channels for {inputs} rows of weights");
+}
+
+#[derive(Clone)]
+struct HalfLinear {
+    precision: Precision,
+    into_stream: bool,
+    added: bool,
+}
+
+impl Op<3> for HalfLinear {
+    const NAME: &'static str = "linear in half precision";
+    const TAKES_BF16: bool = true;
+
+    fn reference(self, [x, weight, onto]: [Any; 3]) -> [Any; 1] {
+        let (x, weight) = (x.tensor::<3>(), weight.tensor::<2>());
+        if self.into_stream {
+            let product = half_linear(self.precision, x, weight).cast(DType::F32);
+            return [if self.added { onto.tensor() + product } else { product }.into()];
+        }
+        let half = self.precision.dtype();
+        let (x, weight) = (x.cast(half), weight.cast(half));
+        if is_on_cpu(&x) {
+            return [linear(x.cast(DType::F32), weight.cast(DType::F32), None).cast(half).into()];
+        }
+        [linear(x, weight, None).into()]
     }
-}
 
-/// The inputs of a product, and their values.
-struct Call {
-    x: CpuTensor,
-    weight: CpuTensor,
-    saved: Saved,
-}
+    fn suits_cpu(&self, [_, weight, onto]: &[Any; 3]) -> bool {
+        let wide = |tensor: &Any| tensor.dtype() == DType::F32;
+        self.precision == Precision::Bf16 && wide(weight) && (!self.added || wide(onto))
+    }
 
-impl Call {
-    fn new(x: Tensor<3>, weight: Tensor<2>) -> Self {
-        let (width, inputs) = (x.dims()[2], weight.dims()[0]);
-        assert_eq!(width, inputs, "linear: {width} channels for {inputs} rows of weights");
+    fn cpu(
+        self,
+        [x, weight, onto]: [FlexTensor; 3],
+        _: [bool; 3],
+    ) -> ([FlexTensor; 1], impl Gradient<Flex, 3>) {
         let widened_x = x.dtype() == DType::F32;
-        let (x, weight) = (CpuTensor::new(x), CpuTensor::new(weight));
-        let weights = Weights::new(weight.data());
-        let saved = Saved { x: rounded_tensor(x.data().clone()), widened_x, weights };
-        Self { x, weight, saved }
+        let kept = Kept { x: rounded_tensor(x), widened_x, weights: Weights::new(&weight) };
+        let output = if self.into_stream {
+            let onto = self.added.then(|| values(&onto));
+            let output = kept.with_factors(|x, weights| stream_product(x, weights, onto.as_deref()));
+            tensor_of(output, kept.output_shape())
+        } else {
+            tensor_of(kept.with_factors(rounded_product), kept.output_shape())
+        };
+        ([output], move |output, wanted| kept.gradients(&only(output), wanted))
     }
 }
 
 /// What the gradient needs.
-#[derive(Clone, Debug)]
-struct Saved {
+#[derive(Clone)]
+struct Kept {
     /// `[batch, length, in]` in bf16.
     x: FlexTensor,
     /// Whether x came in f32, as its gradient must.
@@ -64,7 +100,7 @@ struct Saved {
     weights: Weights,
 }
 
-impl Saved {
+impl Kept {
     /// Calls with x `[rows, in]` and the weights `[in, out]`.
     fn with_factors<T>(&self, call: impl FnOnce(Bf16Matrix<'_>, Bf16Matrix<'_>) -> T) -> T {
         let [batch, length, inputs] = self.x.layout().shape().dims();
@@ -87,7 +123,7 @@ impl Saved {
         if self.widened_x {
             tensor_of(stream_product(gradient, weights, None), shape)
         } else {
-            bf16_tensor_of(rounded_product(gradient, weights), shape)
+            tensor_of(rounded_product(gradient, weights), shape)
         }
     }
 
@@ -102,11 +138,9 @@ impl Saved {
         }
         tensor_of(stream_product(x.transposed(), gradient, None), [inputs, outputs])
     }
-}
 
-/// Gradients are rounded to bf16 where values were; what the product was added to receives the output's as it is.
-impl<const N: usize> Gradient<N> for Saved {
-    fn gradients(self, output: FlexTensor, wanted: [bool; N]) -> [Option<FlexTensor>; N] {
+    /// Rounded to bf16 where values were; what the product was added to receives the output's as it is.
+    fn gradients(&self, output: &FlexTensor, wanted: [bool; 3]) -> [Option<FlexTensor>; 3] {
         let [batch, length, _] = self.x.layout().shape().dims();
         let rows = batch * length;
         let halves = rounded_tensor(output.clone());

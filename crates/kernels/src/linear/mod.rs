@@ -21,16 +21,17 @@
 //! cleared or copied before the product fills it, as a tensor library hands it out (a tenth of a step). **As
 //! fast, for more memory:** sums over parts of the rows, added afterwards.
 
-mod flex;
-mod gradient;
+mod cpu;
 mod half;
-pub(crate) mod reference;
 
-pub(crate) use flex::Weights;
-pub(crate) use half::{bf16_into_stream, bf16_linear};
+pub(crate) use cpu::Weights;
+pub(crate) use half::{half_into_stream, half_linear};
 
-use crate::autodiff::{self, CpuTensor};
+use crate::autodiff::{compact, tensor_of, values};
+use crate::op::{Any, Gradient, Op, only, run};
+use burn::backend::Flex;
 use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
 
 /// `x W`, or `onto + x W`.
 ///
@@ -44,25 +45,61 @@ pub fn linear(x: Tensor<3>, weight: Tensor<2>, onto: Option<Tensor<3>>) -> Tenso
     if let Some(onto) = &onto {
         assert_eq!(onto.dims(), [batch, length, outputs], "linear: the shape that is added to");
     }
-    let on_cpu = autodiff::cpu_kernel_applies(&x)
-        && autodiff::cpu_kernel_applies(&weight)
-        && onto.as_ref().is_none_or(autodiff::cpu_kernel_applies);
-    if !on_cpu {
-        return reference::linear(x, weight, onto);
+    let op = Linear { added: onto.is_some() };
+    let [y] = run(op, [x.into(), weight.into(), onto.into()]);
+    y.tensor()
+}
+
+#[derive(Clone)]
+struct Linear {
+    added: bool,
+}
+
+impl Op<3> for Linear {
+    const NAME: &'static str = "linear";
+
+    fn reference(self, [x, weight, onto]: [Any; 3]) -> [Any; 1] {
+        [plain(x.tensor(), weight.tensor(), self.added.then(|| onto.tensor())).into()]
     }
-    let shape = [batch, length, outputs];
-    let (x, weight, onto) = (CpuTensor::new(x), CpuTensor::new(weight), onto.map(CpuTensor::new));
-    let x_values = autodiff::compact(x.data().clone());
-    let weights = Weights::new(weight.data());
-    let added = onto.as_ref().map(|onto| autodiff::values(onto.data()));
-    let output =
-        flex::forward(&autodiff::values(&x_values), [batch * length, width], &weights, added.as_deref());
-    drop(added);
-    let output = autodiff::tensor_of(output, shape);
-    let saved = || gradient::Saved { x: x_values, weights };
+
+    fn suits_cpu(&self, _: &[Any; 3]) -> bool {
+        true
+    }
+
+    /// x receives `g Wᵀ`, the weights `xᵀ g`, and what the product was added to, if there is any, `g` itself.
+    fn cpu(
+        self,
+        [x, weight, onto]: [FlexTensor; 3],
+        _: [bool; 3],
+    ) -> ([FlexTensor; 1], impl Gradient<Flex, 3>) {
+        let [batch, length, width] = x.layout().shape().dims();
+        let rows = batch * length;
+        let (x, weights) = (compact(x), Weights::new(&weight));
+        let onto = self.added.then(|| values(&onto));
+        let y = cpu::forward(&values(&x), [rows, width], &weights, onto.as_deref());
+        drop(onto);
+        ([tensor_of(y, [batch, length, weights.outputs()])], move |output, wanted| {
+            let output = compact(only(output));
+            let gradient = values(&output);
+            std::array::from_fn(|input| {
+                wanted[input].then(|| match input {
+                    0 => tensor_of(cpu::input_gradient(&gradient, rows, &weights), [batch, length, width]),
+                    1 => cpu::weight_gradient(&values(&x), [rows, width], &gradient, &weights),
+                    _ => output.clone(),
+                })
+            })
+        })
+    }
+}
+
+/// In plain tensor operations.
+pub(crate) fn plain(x: Tensor<3>, weight: Tensor<2>, onto: Option<Tensor<3>>) -> Tensor<3> {
+    let [batch, length, inputs] = x.dims();
+    let outputs = weight.dims()[1];
+    let product = x.reshape([batch * length, inputs]).matmul(weight).reshape([batch, length, outputs]);
     match onto {
-        Some(onto) => autodiff::record(&[x, weight, onto], output, saved),
-        None => autodiff::record(&[x, weight], output, saved),
+        Some(onto) => onto + product,
+        None => product,
     }
 }
 
@@ -111,7 +148,7 @@ mod tests {
                         },
                         |given| {
                             let (x, weight) = inputs(given, shape, turned);
-                            reference::linear(x, weight, onto(given))
+                            plain(x, weight, onto(given))
                         },
                     );
                 }
@@ -125,7 +162,7 @@ mod tests {
         let x = tensor::<3>(1, [2, 3, 4], &device);
         // Every second column of a wider matrix.
         let weight = tensor::<2>(2, [4, 10], &device).reshape([4, 5, 2]).slice_dim(2, 1..2).reshape([4, 5]);
-        let expected = list(reference::linear(x.clone(), weight.clone(), None));
+        let expected = list(plain(x.clone(), weight.clone(), None));
         crate::testing::assert_close("strided", &list(linear(x, weight, None)), &expected, 1e-6);
     }
 

@@ -9,7 +9,7 @@
 //! **Bytes:** for n numbers of x in rows of w, at least `8 n + 8 n / w` forward (x in, the output and what is
 //! kept of each row out) and `12 n + 8 n / w` backward (x, the gradient and what was kept in, the gradient of
 //! x out). Gain and bias are w numbers each. On the CPU their gradients are summed over 64 rows at a time first; on the GPU
-//! `8 n` more are read for them, where one launch computes all (`cube/`).
+//! `8 n` more are read for them, where one launch computes all (`gpu/`).
 //!
 //! The width is that of a model (`[batch, length, width]`) or of a head (`qk_norm`, `[batch, heads, length, head_dim]`).
 //! There the norm has earned its place: a step of the main job (width 128, 4 heads) takes 1.11 times as long with
@@ -19,18 +19,24 @@
 //! **Not built:** the norm of q and k within the pass that splits and turns them. It would save one more reading and
 //! writing of both, most of the tenth that is left.
 //!
-//! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
+//! `cpu.rs` says how it is done on the CPU, `gpu/` on the GPU.
 
+pub(crate) mod cpu;
 #[cfg(feature = "gpu")]
-mod cube;
-pub(crate) mod flex;
-mod gradient;
+mod gpu;
 mod reference;
 #[cfg(test)]
 mod tests;
 
-use crate::autodiff::{self, CpuTensor};
+#[cfg(feature = "gpu")]
+use crate::autodiff::Primitive;
+use crate::autodiff::{compact, tensor_of, values};
+use crate::op::{Any, Gradient, Op, only, run};
+#[cfg(feature = "gpu")]
+use burn::backend::Cube;
+use burn::backend::Flex;
 use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
 
 /// `x / sqrt(mean(x²) + eps) * gain` over the last dimension (Zhang & Sennrich 2019).
 ///
@@ -138,85 +144,113 @@ impl Weights {
     }
 }
 
-/// Where a normalisation is computed.
-enum Place {
-    Cpu,
-    #[cfg(feature = "gpu")]
-    Gpu,
-    Reference,
-}
-
-fn place<const D: usize>(x: &Tensor<D>, weights: &Weights, norm: Norm) -> Place {
-    weights.check(norm);
-    if autodiff::cpu_kernel_applies(x) && weights.all().all(autodiff::cpu_kernel_applies) {
-        return Place::Cpu;
-    }
-    #[cfg(feature = "gpu")]
-    {
-        let on_gpu = autodiff::gpu_kernel_applies(x) && weights.all().all(autodiff::gpu_kernel_applies);
-        if on_gpu && cube::supports(x, norm) {
-            return Place::Gpu;
-        }
-    }
-    Place::Reference
-}
-
 fn normalised<const D: usize>(x: Tensor<D>, weights: Weights, norm: Norm) -> Tensor<D> {
-    match place(&x, &weights, norm) {
-        Place::Cpu => {
-            let shape = x.dims();
-            let (inputs, output, saved) = fused(x, weights, norm);
-            let output = autodiff::tensor_of(output, shape);
-            match &inputs[..] {
-                [x, gain, bias] => autodiff::record(&[x, gain, bias].map(Clone::clone), output, || saved),
-                _ => autodiff::record(&[&inputs[0], &inputs[1]].map(Clone::clone), output, || saved),
-            }
-        }
-        #[cfg(feature = "gpu")]
-        Place::Gpu => cube::normalised(x, weights, norm),
-        Place::Reference => reference::norm(x, weights, norm),
-    }
+    let op = Fused::<D>::new(norm, &weights);
+    let [y] = run(op, [x.into(), weights.gain.into(), weights.bias.into()]);
+    y.tensor()
 }
 
 /// The normalised x, and x itself.
 fn normalised_residual<const D: usize>(x: Tensor<D>, weights: Weights, norm: Norm) -> [Tensor<D>; 2] {
-    match place(&x, &weights, norm) {
-        Place::Cpu => {
-            let shape = x.dims();
-            let (inputs, output, saved) = fused(x, weights, norm);
-            let outputs = [autodiff::tensor_of(output, shape), inputs[0].data().clone()];
-            let outputs = match &inputs[..] {
-                [x, gain, bias] => {
-                    autodiff::record_joint(&[x, gain, bias].map(Clone::clone), outputs, || saved)
-                }
-                _ => autodiff::record_joint(&[&inputs[0], &inputs[1]].map(Clone::clone), outputs, || saved),
-            };
-            outputs.map(CpuTensor::into_tensor)
-        }
-        #[cfg(feature = "gpu")]
-        Place::Gpu => cube::normalised_residual(x, weights, norm),
-        Place::Reference => [reference::norm(x.clone(), weights, norm), x],
+    let op = Residual(Fused::<D>::new(norm, &weights));
+    run(op, [x.into(), weights.gain.into(), weights.bias.into()]).map(Any::tensor)
+}
+
+/// A normalisation of x with the gain and the bias that are there.
+#[derive(Clone)]
+struct Fused<const D: usize> {
+    norm: Norm,
+    gain: bool,
+    bias: bool,
+}
+
+impl<const D: usize> Fused<D> {
+    fn new(norm: Norm, weights: &Weights) -> Self {
+        weights.check(norm);
+        Self { norm, gain: weights.gain.is_some(), bias: weights.bias.is_some() }
+    }
+
+    fn plain(&self, x: Tensor<D>, [gain, bias]: [Any; 2]) -> Tensor<D> {
+        let weights =
+            Weights { gain: self.gain.then(|| gain.tensor()), bias: self.bias.then(|| bias.tensor()) };
+        reference::norm(x, weights, self.norm)
+    }
+
+    fn on_cpu(&self, [x, gain, bias]: [FlexTensor; 3]) -> (FlexTensor, cpu::Kept) {
+        let x = compact(x);
+        let gain = if self.gain { values(&gain).into_owned() } else { vec![1.0; self.norm.width] };
+        let bias = self.bias.then(|| values(&bias));
+        let (y, stats) = cpu::forward(self.norm, &values(&x), &gain, bias.as_deref());
+        (tensor_of(y, x.layout().shape().clone()), cpu::Kept { norm: self.norm, x, gain, stats })
     }
 }
 
-/// The inputs (x, the gain and, if there is one, the bias), the output, and what the gradient needs.
-fn fused<const D: usize>(
-    x: Tensor<D>,
-    weights: Weights,
-    norm: Norm,
-) -> (Vec<CpuTensor>, Vec<f32>, gradient::Saved<D>) {
-    let gain = weights.gain.unwrap_or_else(|| Tensor::ones([norm.width], &x.device()));
-    let (x, gain, bias) = (CpuTensor::new(x), CpuTensor::new(gain), weights.bias.map(CpuTensor::new));
-    let x_values = autodiff::compact(x.data().clone());
-    let gain_values = gain.data().clone();
-    let bias_values = bias.as_ref().map(|bias| autodiff::values(bias.data()));
-    let (output, stats) = flex::forward(
-        norm,
-        &autodiff::values(&x_values),
-        &autodiff::values(&gain_values),
-        bias_values.as_deref(),
-    );
-    drop(bias_values);
-    let saved = gradient::Saved::<D> { norm, x: x_values, gain: gain_values, stats };
-    ([Some(x), Some(gain), bias].into_iter().flatten().collect(), output, saved)
+impl<const D: usize> Op<3> for Fused<D> {
+    const NAME: &'static str = "norm";
+
+    fn reference(self, [x, gain, bias]: [Any; 3]) -> [Any; 1] {
+        [self.plain(x.tensor(), [gain, bias]).into()]
+    }
+
+    fn suits_cpu(&self, _: &[Any; 3]) -> bool {
+        true
+    }
+
+    fn cpu(self, inputs: [FlexTensor; 3], _: [bool; 3]) -> ([FlexTensor; 1], impl Gradient<Flex, 3>) {
+        let (y, kept) = self.on_cpu(inputs);
+        ([y], move |output, _| kept.gradients(&only(output), None).map(Some))
+    }
+
+    #[cfg(feature = "gpu")]
+    fn suits_gpu(&self, [x, ..]: &[Any; 3]) -> bool {
+        gpu::supports(x, self.norm)
+    }
+
+    #[cfg(feature = "gpu")]
+    fn gpu(self, inputs: [Primitive; 3], _: [bool; 3]) -> ([Primitive; 1], impl Gradient<Cube, 3>) {
+        let (y, kept) = gpu::forward(inputs, self.norm, [self.gain, self.bias]);
+        ([y], move |output, wanted| kept.gradients(only(output), None, wanted).map(Some))
+    }
+}
+
+/// The same, with x as a second output.
+#[derive(Clone)]
+struct Residual<const D: usize>(Fused<D>);
+
+impl<const D: usize> Op<3, 2> for Residual<D> {
+    const NAME: &'static str = "norm of a residual stream";
+
+    fn reference(self, [x, gain, bias]: [Any; 3]) -> [Any; 2] {
+        let x = x.tensor();
+        [self.0.plain(x.clone(), [gain, bias]).into(), x.into()]
+    }
+
+    fn suits_cpu(&self, _: &[Any; 3]) -> bool {
+        true
+    }
+
+    fn cpu(self, inputs: [FlexTensor; 3], _: [bool; 3]) -> ([FlexTensor; 2], impl Gradient<Flex, 3, 2>) {
+        let x = inputs[0].clone();
+        let (y, kept) = self.0.on_cpu(inputs);
+        ([y, x], move |[output, residual], _| match output {
+            Some(output) => kept.gradients(&output, residual.as_ref()).map(Some),
+            // Nothing depends on the norm.
+            None => [residual, None, None],
+        })
+    }
+
+    #[cfg(feature = "gpu")]
+    fn suits_gpu(&self, [x, ..]: &[Any; 3]) -> bool {
+        gpu::supports(x, self.0.norm)
+    }
+
+    #[cfg(feature = "gpu")]
+    fn gpu(self, inputs: [Primitive; 3], _: [bool; 3]) -> ([Primitive; 2], impl Gradient<Cube, 3, 2>) {
+        let x = inputs[0].clone();
+        let (y, kept) = gpu::forward(inputs, self.0.norm, [self.0.gain, self.0.bias]);
+        ([y, x], move |[output, residual], wanted| match output {
+            Some(output) => kept.gradients(output, residual, wanted).map(Some),
+            None => [residual, None, None],
+        })
+    }
 }

@@ -18,12 +18,12 @@ pub(crate) use record::{count_call, record};
 #[cfg(feature = "gpu")]
 use crate::autodiff::Primitive;
 use crate::autodiff::{FusedBackend, OpTensor};
-#[cfg(feature = "gpu")]
-use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
+#[cfg(feature = "gpu")]
+use burn::backend::{Cube, DispatchDevice};
 use burn::backend::{Dispatch, DispatchTensor, Flex, TensorMetadata};
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Shape, Tensor};
 use burn_flex::FlexTensor;
 use place::{Place, place};
 
@@ -41,8 +41,29 @@ impl Any {
         self.0.dtype()
     }
 
+    pub(crate) fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.shape().num_elements() == 0
+        self.shape().num_elements() == 0
+    }
+
+    /// Whether a gradient is wanted for it, or for something before it.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn is_tracked(&self) -> bool {
+        self.clone().tensor::<1>().is_tracked()
+    }
+
+    /// A tensor on the GPU, without autodiff.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn of_gpu(tensor: Primitive) -> Self {
+        OpTensor::<Cube>::plain(tensor).into_any()
+    }
+
+    #[cfg(feature = "gpu")]
+    pub(crate) fn device(&self) -> DispatchDevice {
+        self.0.device()
     }
 
     fn cast(self, dtype: DType) -> Self {
@@ -62,6 +83,12 @@ pub(crate) struct Input(Option<Any>);
 impl<const D: usize> From<Tensor<D>> for Input {
     fn from(tensor: Tensor<D>) -> Self {
         Self(Some(tensor.into()))
+    }
+}
+
+impl From<Option<Any>> for Input {
+    fn from(tensor: Option<Any>) -> Self {
+        Self(tensor)
     }
 }
 

@@ -19,7 +19,7 @@
 
 use crate::autodiff;
 use crate::bf16::widen_tensor;
-use crate::linear::{bf16_into_stream, bf16_linear, linear};
+use crate::linear::{half_into_stream, half_linear, linear};
 use burn::tensor::{DType, Device, Tensor};
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
@@ -83,15 +83,7 @@ impl Precision {
         if self == Self::F32 {
             return linear(x, weight, None);
         }
-        if self.has_kernel(&x, &weight) {
-            return bf16_linear(x, weight);
-        }
-        let half = self.dtype();
-        let (x, weight) = (x.cast(half), weight.cast(half));
-        if autodiff::is_on_cpu(&x) {
-            return linear(x.cast(DType::F32), weight.cast(DType::F32), None).cast(half);
-        }
-        linear(x, weight, None)
+        half_linear(self, x, weight)
     }
 
     /// The same for what joins the residual stream: `x W` made f32, or `onto + x W`.
@@ -104,21 +96,7 @@ impl Precision {
         if self == Self::F32 {
             return linear(x, weight, onto);
         }
-        if self.has_kernel(&x, &weight) && onto.as_ref().is_none_or(autodiff::cpu_kernel_applies) {
-            return bf16_into_stream(x, weight, onto);
-        }
-        let product = self.linear(x, weight).cast(DType::F32);
-        match onto {
-            Some(onto) => onto + product,
-            None => product,
-        }
-    }
-
-    /// Whether a kernel computes these products, and not casts around a product in f32.
-    fn has_kernel(self, x: &Tensor<3>, weight: &Tensor<2>) -> bool {
-        self == Self::Bf16
-            && autodiff::cpu_kernel_applies(weight)
-            && (autodiff::cpu_kernel_applies(x) || autodiff::bf16_kernel_applies(x))
+        half_into_stream(self, x, weight, onto)
     }
 
     /// Whether a device computes in this precision; `key` is what asks for it.

@@ -20,14 +20,13 @@ mod cube;
 #[cfg(feature = "gpu")]
 use crate::autodiff::gpu_kernel_applies;
 use crate::autodiff::{
-    CpuTensor, Gradient, compact, cpu_kernel_applies, is_f32_on_cpu, kernels_enabled, record, tensor_of,
-    values,
+    CpuTensor, compact, cpu_kernel_applies, is_f32_on_cpu, kernels_enabled, tensor_of, values,
 };
 use crate::buffers::GRAIN;
+use crate::op::{only, record};
 use crate::simd::{self, dot, vectorised};
 use burn::backend::Flex;
 use burn::tensor::Tensor;
-use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 /// Numbers that are added one after the other at most.
@@ -54,7 +53,7 @@ fn place<const D: usize>(x: &Tensor<D>) -> Place {
         (true, true) => Place::OneThread,
         (true, false) if kernels_enabled() => Place::Chunks,
         #[cfg(feature = "gpu")]
-        _ if gpu_kernel_applies(x) && cube::supports(x) => Place::Cubes,
+        _ if gpu_kernel_applies(x) && cube::supports(&x.clone().into()) => Place::Cubes,
         _ => Place::Rows,
     }
 }
@@ -151,27 +150,17 @@ pub fn accumulate<const D: usize>(sum: Tensor<D>, x: Tensor<D>) -> Tensor<D> {
     Tensor::from_primitive::<Flex>(sum)
 }
 
-/// What the gradient of `factor` times a sum needs.
-#[derive(Clone, Debug)]
-struct Saved<const D: usize> {
-    shape: [usize; D],
-    factor: f32,
-}
-
-impl<const D: usize> Gradient<1> for Saved<D> {
-    fn gradients(self, output: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        let each = values(&output)[0] * self.factor;
-        [Some(tensor_of(vec![each; self.shape.iter().product()], self.shape))]
-    }
-}
-
 /// `factor` times the sum, on the CPU.
 fn in_chunks<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<1> {
     let shape = x.dims();
-    let input = CpuTensor::new(x);
-    let sum = chunks(&values(input.data()), sum_of_chunk) * factor;
-    let output = tensor_of(vec![sum as f32], [1]);
-    record(&[input], output, || Saved { shape, factor: factor as f32 })
+    let input = [CpuTensor::new(x)];
+    let sum = chunks(&values(input[0].data()), sum_of_chunk) * factor;
+    let gradient = move |output, _: [bool; 1]| {
+        let each = values(&only(output))[0] * factor as f32;
+        [Some(tensor_of(vec![each; shape.iter().product()], shape))]
+    };
+    let [sum] = record(&input, [true], [tensor_of(vec![sum as f32], [1])], gradient);
+    sum.into_tensor()
 }
 
 /// The sum of what `of_chunk` makes of each chunk, in the order of the chunks.

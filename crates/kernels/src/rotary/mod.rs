@@ -22,7 +22,6 @@
 #[cfg(feature = "gpu")]
 pub(crate) mod cube;
 pub(crate) mod flex;
-mod gradient;
 pub(crate) mod reference;
 #[cfg(test)]
 mod tests;
@@ -30,10 +29,16 @@ mod tests;
 #[cfg(test)]
 pub(crate) use reference::rotate as plain_rotate;
 
-use crate::autodiff::{self, CpuTensor, View};
-use crate::op::Any;
+#[cfg(feature = "gpu")]
+use crate::autodiff::Primitive;
+use crate::autodiff::{CpuTensor, View, tensor_of};
+use crate::op::{Any, Gradient, Op, only, run};
 use crate::precision::widened;
+use burn::backend::Flex;
+#[cfg(feature = "gpu")]
+use burn::backend::{Cube, TensorMetadata};
 use burn::tensor::Tensor;
+use burn_flex::FlexTensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -72,15 +77,6 @@ impl RotationTable {
     /// What is read of it.
     pub(crate) fn constants(&self) -> [Any; 2] {
         [self.cos.clone().into(), self.sin.clone().into()]
-    }
-
-    pub(crate) fn on_cpu(&self) -> bool {
-        autodiff::cpu_kernel_applies(&self.cos) && autodiff::cpu_kernel_applies(&self.sin)
-    }
-
-    #[cfg(feature = "gpu")]
-    pub(crate) fn on_gpu(&self) -> bool {
-        autodiff::gpu_kernel_applies(&self.cos) && autodiff::gpu_kernel_applies(&self.sin)
     }
 
     /// The tensors of the table, for the fused form.
@@ -136,33 +132,70 @@ pub fn split_rotate(
     for table in [q_table, k_table].into_iter().flatten() {
         table.check(batch, length, heads.head_dim);
     }
-    let packed = widened(packed);
-    let tables = || [q_table, k_table].into_iter().flatten();
-    if autodiff::cpu_kernel_applies(&packed) && tables().all(RotationTable::on_cpu) {
-        return fused_split(packed, heads, q_table, k_table);
-    }
-    #[cfg(feature = "gpu")]
-    if autodiff::gpu_kernel_applies(&packed) && tables().all(RotationTable::on_gpu) {
-        return cube::split_rotate(packed, heads, q_table, k_table);
-    }
-    reference::split_rotate(&packed, heads, q_table, k_table)
+    let op = Split { heads, tables: [q_table.cloned(), k_table.cloned()] };
+    run(op, [widened(packed).into()]).map(Any::tensor).into()
 }
 
-fn fused_split(
-    packed: Tensor<3>,
+#[derive(Clone)]
+struct Split {
     heads: Heads,
-    q_table: Option<&RotationTable>,
-    k_table: Option<&RotationTable>,
-) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
-    let [batch, length, _] = packed.dims();
-    let tables = [q_table, k_table].map(|table| table.map(RotationTable::to_flex));
-    let input = [CpuTensor::new(packed)];
-    let view = View::new(input[0].data());
-    let [q, k, v] = flex::split(&view, batch, length, heads, tables.each_ref().map(Option::as_ref));
-    let tensor = |values, count| autodiff::tensor_of(values, [batch, count, length, heads.head_dim]);
-    let outputs = [tensor(q, heads.query), tensor(k, heads.key_value), tensor(v, heads.key_value)];
-    let state = || gradient::Split { batch, length, heads, tables };
-    autodiff::record_joint(&input, outputs, state).map(CpuTensor::into_tensor).into()
+    /// Those of q and k.
+    tables: [Option<RotationTable>; 2],
+}
+
+impl Op<1, 3> for Split {
+    const NAME: &'static str = "split and rotate";
+
+    fn constants(&self) -> Vec<Any> {
+        self.tables.iter().flatten().flat_map(RotationTable::constants).collect()
+    }
+
+    fn reference(self, [packed]: [Any; 1]) -> [Any; 3] {
+        let [q_table, k_table] = self.tables.each_ref().map(Option::as_ref);
+        let (q, k, v) = reference::split_rotate(&packed.tensor(), self.heads, q_table, k_table);
+        [q, k, v].map(Any::from)
+    }
+
+    fn suits_cpu(&self, _: &[Any; 1]) -> bool {
+        true
+    }
+
+    fn cpu(self, [packed]: [FlexTensor; 1], _: [bool; 1]) -> ([FlexTensor; 3], impl Gradient<Flex, 1, 3>) {
+        let [batch, length, width] = packed.layout().shape().dims();
+        let Heads { query, key_value, head_dim } = self.heads;
+        let tables = self.tables.map(|table| table.as_ref().map(RotationTable::to_flex));
+        let of = tables.each_ref().map(Option::as_ref);
+        let [q, k, v] = flex::split(&View::new(&packed), batch, length, self.heads, of);
+        let tensor = |values, count| tensor_of(values, [batch, count, length, head_dim]);
+        let outputs = [tensor(q, query), tensor(k, key_value), tensor(v, key_value)];
+        // One pass makes the gradient of the packed rows from those of q, k and v.
+        (outputs, move |gradients, _| {
+            let gradients = gradients.map(|gradient| gradient.map(|gradient| View::new(&gradient)));
+            let of = tables.each_ref().map(Option::as_ref);
+            [Some(tensor_of(flex::merge(batch, length, self.heads, &gradients, of), [batch, length, width]))]
+        })
+    }
+
+    #[cfg(feature = "gpu")]
+    fn suits_gpu(&self, _: &[Any; 1]) -> bool {
+        true
+    }
+
+    #[cfg(feature = "gpu")]
+    fn gpu(self, [packed]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 3], impl Gradient<Cube, 1, 3>) {
+        use cube::{Qkv, Rotary};
+        let [batch, length, _] = packed.shape().dims();
+        let tables = self.tables.each_ref().map(Option::as_ref);
+        let (tables, layouts) = cube::split_tables(&packed, tables);
+        let mut split = cube::Split { batch, length, heads: self.heads, layouts, given: [true; 3] };
+        let Qkv { q, k, v } = Cube::split(packed, tables.clone(), split);
+        ([q, k, v], move |gradients, _| {
+            split.given = gradients.each_ref().map(Option::is_some);
+            let any = gradients.iter().flatten().next().expect("at least one output has a gradient").clone();
+            let [q, k, v] = gradients.map(|gradient| gradient.unwrap_or_else(|| any.clone()));
+            [Some(Cube::merge(Qkv { q, k, v }, tables, split))]
+        })
+    }
 }
 
 /// Rotates x `[batch, heads, length, head_dim]` by a table -> the same shape.
@@ -172,17 +205,49 @@ fn fused_split(
 pub fn rotate(x: Tensor<4>, table: &RotationTable) -> Tensor<4> {
     let [batch, _, length, head_dim] = x.dims();
     table.check(batch, length, head_dim);
+    let [y] = run(Rotate { table: table.clone() }, [x.into()]);
+    y.tensor()
+}
+
+#[derive(Clone)]
+struct Rotate {
+    table: RotationTable,
+}
+
+impl Op<1> for Rotate {
+    const NAME: &'static str = "rotate";
+
+    fn constants(&self) -> Vec<Any> {
+        self.table.constants().into()
+    }
+
+    fn reference(self, [x]: [Any; 1]) -> [Any; 1] {
+        [reference::rotate(x.tensor(), &self.table).into()]
+    }
+
+    fn suits_cpu(&self, _: &[Any; 1]) -> bool {
+        true
+    }
+
+    fn cpu(self, [x]: [FlexTensor; 1], _: [bool; 1]) -> ([FlexTensor; 1], impl Gradient<Flex, 1>) {
+        let shape: [usize; 4] = x.layout().shape().dims();
+        let table = self.table.to_flex();
+        let turned =
+            move |x: &FlexTensor, sign| tensor_of(flex::rotate(&View::new(x), shape, &table, sign), shape);
+        ([turned(&x, 1.0)], move |output, _| [Some(turned(&only(output), -1.0))])
+    }
+
     #[cfg(feature = "gpu")]
-    if autodiff::gpu_kernel_applies(&x) && table.on_gpu() {
-        return cube::rotate(x, table);
+    fn suits_gpu(&self, _: &[Any; 1]) -> bool {
+        self.table.rotated() > 0
     }
-    if !(autodiff::cpu_kernel_applies(&x) && table.on_cpu()) {
-        return reference::rotate(x, table);
+
+    #[cfg(feature = "gpu")]
+    fn gpu(self, [x]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 1], impl Gradient<Cube, 1>) {
+        use cube::Rotary;
+        let [cos, sin] = cube::cos_and_sin(&self.table);
+        let layout = self.table.layout;
+        let y = Cube::rotate(x, cos.clone(), sin.clone(), layout, false);
+        ([y], move |output, _| [Some(Cube::rotate(only(output), cos, sin, layout, true))])
     }
-    let shape = x.dims();
-    let input = CpuTensor::new(x);
-    let table = table.to_flex();
-    let output = flex::rotate(&View::new(input.data()), shape, &table, 1.0);
-    let output = autodiff::tensor_of(output, shape);
-    autodiff::record(&[input], output, || gradient::Rotated { shape, table })
 }

@@ -18,11 +18,11 @@ use super::target::ApartLaunch;
 use crate::Precision;
 use crate::attention::Shape;
 use crate::gpu::{client, empty, grid, launch, linear};
+use crate::op::Any;
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
-use burn::tensor::Tensor;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
@@ -30,11 +30,7 @@ use burn_cubecl::tensor::CubeTensor;
 pub(super) const BUFFERS: u32 = 16;
 
 /// The tiles of the device that q lies on, if the kernels can compute this there.
-pub(in crate::attention) fn supports<const D: usize>(
-    q: &Tensor<D>,
-    shape: &Shape,
-    precision: Precision,
-) -> Option<Tiles> {
+pub(in crate::attention) fn supports(q: &Any, shape: &Shape, precision: Precision) -> Option<Tiles> {
     let client = client(q)?;
     let hardware = &client.properties().hardware;
     let Shape { batch, heads, queries, keys, head_dim, value_dim, .. } = *shape;

@@ -82,9 +82,9 @@ mod tests;
 mod tile;
 mod upstream;
 
-pub(super) use gradient::attention;
+pub(super) use gradient::forward;
 pub(super) use launch::supports;
-pub(super) use packed::{packed_attention, supports_packed};
+pub(super) use packed::{packed_forward, supports_packed};
 pub(super) use plan::Tiles;
 
 use crate::gpu::Strides;

@@ -11,16 +11,16 @@ use super::backward::packed_backward_kernel;
 use super::call::{Call, Inputs, Results};
 #[cfg(feature = "fusion")]
 use super::call::{InputsMetadata, ResultsMetadata, bias_shapes};
-use super::gradient::summed;
+use super::gradient::{query_scale, shares_block, summed};
 use super::launch::{Attend, BUFFERS, supports};
 use super::launches::{Backward, Launches, launch_backward};
 use super::plan::{Tiles, Turned};
 use super::target::PackedLaunch;
 use crate::Precision;
-use crate::attention::inputs::of_bias;
 use crate::attention::{Attention, Bias, Shape};
-use crate::autodiff::{self, Gradient, OpTensor};
+use crate::autodiff::Primitive;
 use crate::gpu::{address, client, empty, linear};
+use crate::op::Any;
 #[cfg(feature = "fusion")]
 use crate::rotary::cube::TablesMetadata;
 use crate::rotary::cube::{Qkv, Rotary, Split, Table, Tables, split_tables};
@@ -29,17 +29,14 @@ use crate::rotary::{Heads, Layout, RotationTable};
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Cube, ExtensionType, backend_extension};
-use burn::tensor::Tensor;
 use burn_cubecl::CubeBackend;
-
-type Primitive = FloatTensor<Cube>;
 
 /// Buffers that the backward kernel has more than the one that writes q, k and v apart.
 const MORE_BUFFERS: u32 = 2;
 
 /// The tiles of the device that the packed rows lie on, if the kernels can compute this there.
 pub(in crate::attention) fn supports_packed(
-    packed: &Tensor<3>,
+    packed: &Any,
     shape: &Shape,
     precision: Precision,
 ) -> Option<Tiles> {
@@ -122,8 +119,8 @@ impl AttendPacked for CubeBackend {
 }
 
 /// What the gradient needs.
-#[derive(Clone, Debug)]
-struct Saved {
+#[derive(Clone)]
+pub(in crate::attention) struct Kept {
     inputs: Inputs<Cube>,
     output: Primitive,
     log_sums: Primitive,
@@ -134,49 +131,43 @@ struct Saved {
     shared: bool,
 }
 
-impl<const N: usize> Gradient<N, Cube> for Saved {
-    fn gradients(self, output_gradient: Primitive, wanted: [bool; N]) -> [Option<Primitive>; N] {
+impl Kept {
+    /// The gradients of the packed rows and the two tensors of a bias.
+    pub(in crate::attention) fn gradients(
+        self,
+        output_gradient: Primitive,
+        bias_wanted: bool,
+    ) -> [Primitive; 3] {
         let Self { inputs, output, log_sums, tables, layouts, mut call, shared } = self;
-        call.learned = wanted[1..].contains(&true);
+        call.learned = bias_wanted;
         // Nothing reads the gradient of the log sums: they are no output.
         let log_sums_gradient = log_sums.clone();
         let results = Results { output, log_sums, output_gradient, log_sums_gradient };
         let PackedGradients { packed, first_bias, second_bias } =
             Cube::packed_backward(inputs, results, tables, layouts, call);
-        let mut all = [packed, summed(first_bias, &call, shared), second_bias].into_iter();
-        wanted.map(|wanted| all.next().filter(|_| wanted))
+        [packed, summed(first_bias, &call, shared), second_bias]
     }
 }
 
-/// [`packed_attention`](crate::packed_attention) of tensors on the GPU that [`supports_packed`] accepts; the shape is that
-/// of q, k and v. -> `[batch, heads, length, head_dim]`
-pub(in crate::attention) fn packed_attention(
-    packed: Tensor<3>,
+/// The output `[batch, heads, length, head_dim]` of tensors that [`supports_packed`] accepts; the shape is that of q, k and v.
+pub(in crate::attention) fn packed_forward(
+    packed: Primitive,
+    [first_bias, second_bias]: [Primitive; 2],
     heads: Heads,
     tables: [Option<&RotationTable>; 2],
     options: &Attention,
     shape: Shape,
     tiles: Tiles,
-) -> Tensor<4> {
-    let packed = OpTensor::<Cube>::new(packed);
-    let (tables, layouts) = split_tables(packed.data(), tables);
+) -> (Primitive, Kept) {
+    let (tables, layouts) = split_tables(&packed, tables);
     let split = Split { batch: shape.batch, length: shape.queries, heads, layouts, given: [true; 3] };
-    let Qkv { q, k, v } = Cube::split(packed.data().clone(), tables.clone(), split);
-    let bias = of_bias::<Cube>(&options.bias);
-    let given = |index: usize| bias.get(index).map_or_else(|| q.clone(), |bias| bias.data().clone());
-    let [first_bias, second_bias] = [0, 1].map(given);
-    let scale = options.query_scale.clone().map(|scale| OpTensor::<Cube>::new(scale).into_data());
-    let query_scale = scale.unwrap_or_else(|| q.clone());
-    let inputs = Inputs { q, k, v, first_bias, second_bias, query_scale };
-    let shared = matches!(&options.bias, Bias::Block(block) if block.dims()[0] == 1);
+    let Qkv { q, k, v } = Cube::split(packed, tables.clone(), split);
     let call = Call::new(options, shape, tiles);
+    // What stands in the place of a missing one must not be copied to lie in order.
+    let second_bias = if matches!(options.bias, Bias::Pair { .. }) { second_bias } else { q.clone() };
+    let first_bias = if matches!(options.bias, Bias::None) { q.clone() } else { first_bias };
+    let inputs = Inputs { query_scale: query_scale(options, &q), q, k, v, first_bias, second_bias };
     let (output, log_sums) = Cube::forward(inputs.clone(), call);
-    let state = || Saved { inputs, output: output.clone(), log_sums, tables, layouts, call, shared };
-    match &bias[..] {
-        [] => autodiff::record(&[packed], output.clone(), state),
-        [bias] => autodiff::record(&[packed, bias.clone()], output.clone(), state),
-        [first, second, ..] => {
-            autodiff::record(&[packed, first.clone(), second.clone()], output.clone(), state)
-        }
-    }
+    let shared = shares_block(options);
+    (output.clone(), Kept { inputs, output, log_sums, tables, layouts, call, shared })
 }

@@ -32,7 +32,10 @@ pub(in crate::attention) fn sizes(operands: &Operands<'_>) -> [usize; PARTS] {
 
 /// The gradients of the tensors, from those of each batch row and head: summed over the batch, and over the heads where
 /// they share vectors, in their order.
-pub(in crate::attention) fn tensors(operands: &Operands<'_>, parts: [Vec<f32>; PARTS]) -> Vec<FlexTensor> {
+pub(in crate::attention) fn tensors(
+    operands: &Operands<'_>,
+    parts: [Vec<f32>; PARTS],
+) -> [Option<FlexTensor>; PARTS] {
     let tables = &operands.relative;
     let heads = operands.shape.heads;
     let [keys, bias, queries, values] = parts;
@@ -55,9 +58,6 @@ pub(in crate::attention) fn tensors(operands: &Operands<'_>, parts: [Vec<f32>; P
             tensor_of(in_order(&total, *buckets, 1, *order), [heads, *buckets])
         });
     [of(&tables.keys, keys), bias, of(&tables.queries, queries), of(&tables.values, values)]
-        .into_iter()
-        .flatten()
-        .collect()
 }
 
 /// The tables of keys of one head: their products with vectors, and the gradients of these.

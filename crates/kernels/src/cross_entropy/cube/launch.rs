@@ -1,27 +1,26 @@
 //! The launches of the kernels, as operations of a backend, and the gradient.
 
 use super::{UNITS, loss_gradient_kernel, loss_kernel};
-use crate::autodiff::{self, Gradient, OpTensor};
 use crate::gpu::{address, client, empty, empty_like, grid, launch, linear, spread, width};
+use crate::op::Any;
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Cube, backend_extension};
-use burn::tensor::{Int, IntDType, Tensor};
+use burn::backend::{Backend, backend_extension};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl::prelude::*;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 
 /// Whether the kernels can compute this on the device that the logits lie on.
-pub(crate) fn supports(logits: &Tensor<2>) -> bool {
+pub(crate) fn supports(logits: &Any) -> bool {
     let units = client(logits).map_or(0, |client| client.properties().hardware.max_units_per_cube);
-    units as usize >= UNITS && logits.dims()[0] > 0
+    units as usize >= UNITS && logits.shape()[0] > 0
 }
 
 /// The loss on the GPU. Logits `[rows, classes]` of f32, targets `[rows]` of i32.
 #[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-trait CrossEntropy: Backend {
+pub(in crate::cross_entropy) trait Launch: Backend {
     /// The losses and the log sums, `[rows]` each.
     #[fusion(id = "longwave_cross_entropy", meta = metadata)]
     fn losses(logits: FloatTensor<Self>, targets: IntTensor<Self>) -> (FloatTensor<Self>, FloatTensor<Self>);
@@ -42,7 +41,7 @@ fn metadata(logits: &TensorSpec, _: &TensorSpec) -> (TensorSpec, TensorSpec) {
     (each.clone(), each)
 }
 
-impl CrossEntropy for CubeBackend {
+impl Launch for CubeBackend {
     fn losses(logits: CubeTensor, targets: CubeTensor) -> (CubeTensor, CubeTensor) {
         let [logits, targets] = [logits, targets].map(into_contiguous);
         let [rows, classes] = logits.meta.shape().dims();
@@ -102,28 +101,4 @@ impl CrossEntropy for CubeBackend {
         }
         slope
     }
-}
-
-/// What the gradient needs.
-#[derive(Clone, Debug)]
-struct Saved {
-    logits: FloatTensor<Cube>,
-    targets: IntTensor<Cube>,
-    log_sums: FloatTensor<Cube>,
-}
-
-impl Gradient<1, Cube> for Saved {
-    fn gradients(self, output: FloatTensor<Cube>, _: [bool; 1]) -> [Option<FloatTensor<Cube>>; 1] {
-        [Some(Cube::losses_backward(self.logits, self.targets, self.log_sums, output))]
-    }
-}
-
-/// [`cross_entropy`](crate::cross_entropy()) of logits on the GPU that [`supports`] accepts.
-pub(in crate::cross_entropy) fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
-    let input = [OpTensor::<Cube>::new(logits)];
-    let logits = input[0].data().clone();
-    let targets = targets.without_autodiff().cast(IntDType::I32);
-    let targets = targets.try_into_primitive::<Cube>().expect("logits and targets are on one device");
-    let (losses, log_sums) = Cube::losses(logits.clone(), targets.clone());
-    autodiff::record(&input, losses, || Saved { logits, targets, log_sums })
 }

@@ -14,7 +14,7 @@ mod launch;
 #[cfg(test)]
 mod tests;
 
-pub(super) use launch::cross_entropy;
+pub(super) use launch::Launch;
 pub(crate) use launch::supports;
 
 use burn_cubecl::cubecl;

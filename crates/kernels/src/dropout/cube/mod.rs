@@ -10,11 +10,9 @@
 mod tests;
 
 use super::Share;
-use crate::autodiff::{self, Gradient, OpTensor};
 use crate::gpu::{empty_like, grid, launch, linear};
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Cube, backend_extension};
-use burn::tensor::Tensor;
+use burn::backend::{Backend, backend_extension};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
@@ -127,14 +125,14 @@ fn dropout_kernel(
 
 /// The settings of a call.
 #[derive(Clone, Copy, Debug)]
-struct Call {
-    share: Share,
-    key: StreamKey,
+pub(super) struct Call {
+    pub(super) share: Share,
+    pub(super) key: StreamKey,
 }
 
 /// Dropout on the GPU, of f32.
 #[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-trait Drop: Backend {
+pub(super) trait Drop: Backend {
     /// x of any shape -> the same shape.
     #[fusion(id = "longwave_dropout", dtype = x, shape = x)]
     fn dropped(x: FloatTensor<Self>, call: Call) -> FloatTensor<Self>;
@@ -167,19 +165,4 @@ impl Drop for CubeBackend {
         }
         y
     }
-}
-
-impl Gradient<1, Cube> for Call {
-    fn gradients(self, output: FloatTensor<Cube>, _: [bool; 1]) -> [Option<FloatTensor<Cube>>; 1] {
-        // The same numbers are dropped.
-        [Some(Cube::dropped(output, self))]
-    }
-}
-
-/// [`dropout`](crate::dropout()) of numbers on the GPU; there are some.
-pub(super) fn dropout<const D: usize>(x: Tensor<D>, share: Share, key: StreamKey) -> Tensor<D> {
-    let input = [OpTensor::<Cube>::new(x)];
-    let call = Call { share, key };
-    let output = Cube::dropped(input[0].data().clone(), call);
-    autodiff::record(&input, output, || call)
 }

@@ -5,18 +5,17 @@
 //! it, so it waits for the backward pass: gradients for 1, as in f32, would have vanished before. One product more is
 //! the price for logits that nobody holds; of one block they are held, as the gradient of one operation after the other needs.
 
-use super::launch::{HeadLoss, added, joined};
-use crate::autodiff::{self, FusedBackend, Gradient, OpTensor};
+use super::launch::{HeadLoss, Kept, added, joined};
+use crate::autodiff::{FusedBackend, Primitive};
 use crate::head::reference::{blocks, loss};
 use crate::{Precision, cross_entropy};
-use burn::backend::Cube;
-use burn::backend::tensor::FloatTensor;
+use burn::backend::{Cube, TensorMetadata};
 use burn::tensor::{DType, Int, IntDType, Tensor};
 use std::ops::Range;
 
 /// What losses and gradients are computed from, nothing of it tracked.
-#[derive(Clone, Debug)]
-struct Rows {
+#[derive(Clone)]
+pub(in crate::head) struct Rows {
     /// `[rows, width]` and `[width, classes]` in half precision.
     hidden: Tensor<2>,
     weight: Tensor<2>,
@@ -48,10 +47,8 @@ impl Rows {
         };
         loss(joined(self.blocks().map(of_block).collect()), Some(self.weights.clone()))
     }
-}
 
-impl Gradient<2, Cube> for Rows {
-    fn gradients(self, output: FloatTensor<Cube>, wanted: [bool; 2]) -> [Option<FloatTensor<Cube>>; 2] {
+    pub(super) fn gradients(self, output: Primitive, wanted: [bool; 2]) -> [Option<Primitive>; 2] {
         let weights = self.weights.clone() * Cube::from_plain::<1>(output);
         let (mut of_hidden, mut of_weight) = (Vec::new(), None);
         for rows in self.blocks() {
@@ -74,28 +71,25 @@ impl Gradient<2, Cube> for Rows {
     }
 }
 
-/// [`head_loss`](crate::head_loss) in half precision on the GPU, of rows that the kernels support.
+/// [`head_loss`](crate::head_loss) in half precision, of rows that the kernels support.
 pub(in crate::head) fn half_head_loss(
-    hidden: Tensor<3>,
-    weight: Tensor<2>,
+    [hidden, weight]: [Primitive; 2],
     targets: Tensor<1, Int>,
     weights: Option<Tensor<1>>,
     precision: Precision,
     at_once: usize,
-) -> Tensor<1> {
-    let shape @ [batch, length, width] = hidden.dims();
+) -> (Primitive, Kept) {
+    let shape @ [batch, length, width] = hidden.shape().dims();
     let count = batch * length;
-    let inputs = [OpTensor::<Cube>::new(hidden), OpTensor::<Cube>::new(weight)];
-    let [hidden, weight] = inputs.each_ref().map(OpTensor::data);
-    let hidden = Cube::from_plain::<3>(hidden.clone()).reshape([count, width]);
+    let hidden = Cube::from_plain::<3>(hidden).reshape([count, width]);
     let weights = weights.unwrap_or_else(|| Tensor::full([count], 1.0 / count as f32, &hidden.device()));
     let rows = Rows {
-        weight: Cube::from_plain::<2>(weight.clone()).cast(precision.dtype()),
+        weight: Cube::from_plain::<2>(weight).cast(precision.dtype()),
         hidden: hidden.cast(precision.dtype()),
         targets: targets.without_autodiff().cast(IntDType::I32),
         weights,
         at_once,
         shape,
     };
-    autodiff::record(&inputs, Cube::plain(rows.loss()), || rows)
+    (Cube::plain(rows.loss()), Kept::Rows(rows))
 }

@@ -1,14 +1,15 @@
 //! The launches of the kernels, as operations of a backend, and the gradient.
 
+use super::half::Rows;
 use super::{UNITS, head_kernel, weighted_head_kernel};
-use crate::autodiff::{self, FusedBackend, Gradient, OpTensor};
+use crate::autodiff::{FusedBackend, Primitive};
 use crate::gpu::{address, copied, empty, launch, linear, spread, width};
 use crate::head::reference::blocks;
 use crate::reduce::sum;
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Cube, backend_extension};
+use burn::backend::{Backend, Cube, TensorMetadata, backend_extension};
 use burn::tensor::{Int, IntDType, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl::prelude::*;
@@ -113,43 +114,47 @@ fn launched(
     (losses, logits)
 }
 
-/// The gradients themselves, for the gradient 1 of the loss.
-#[derive(Clone, Debug)]
-struct Saved {
-    /// `[rows, width]`, which becomes a `[batch, length, width]`.
-    hidden: Option<Tensor<2>>,
-    shape: [usize; 3],
-    /// `[width, classes]`.
-    weight: Option<Tensor<2>>,
+/// What the gradient needs.
+#[derive(Clone)]
+pub(in crate::head) enum Kept {
+    /// The gradients themselves, for the gradient 1 of the loss.
+    Gradients {
+        /// `[rows, width]`, which becomes a `[batch, length, width]`.
+        hidden: Option<Tensor<2>>,
+        shape: [usize; 3],
+        /// `[width, classes]`.
+        weight: Option<Tensor<2>>,
+    },
+    /// What they are computed from.
+    Rows(Rows),
 }
 
-impl Gradient<2, Cube> for Saved {
-    fn gradients(self, output: FloatTensor<Cube>, wanted: [bool; 2]) -> [Option<FloatTensor<Cube>>; 2] {
-        let factor = Cube::from_plain::<1>(output).unsqueeze::<2>();
-        let times = |x: Tensor<2>| x * factor.clone();
-        let hidden = self.hidden.filter(|_| wanted[0]);
-        let weight = self.weight.filter(|_| wanted[1]);
-        [
-            hidden.map(|hidden| Cube::plain(times(hidden).reshape(self.shape))),
-            weight.map(|weight| Cube::plain(times(weight))),
-        ]
+impl Kept {
+    pub(in crate::head) fn gradients(self, output: Primitive, wanted: [bool; 2]) -> [Option<Primitive>; 2] {
+        match self {
+            Self::Gradients { hidden, shape, weight } => {
+                let factor = Cube::from_plain::<1>(output).unsqueeze::<2>();
+                let times = |x: Tensor<2>| x * factor.clone();
+                let hidden = hidden.map(|hidden| Cube::plain(times(hidden).reshape(shape)));
+                [hidden, weight.map(|weight| Cube::plain(times(weight)))]
+            }
+            Self::Rows(rows) => rows.gradients(output, wanted),
+        }
     }
 }
 
-/// [`head_loss`](crate::head_loss) in f32 on the GPU, of rows that the kernels support.
+/// [`head_loss`](crate::head_loss) in f32, of rows that the kernels support.
 pub(in crate::head) fn head_loss(
-    hidden: Tensor<3>,
-    weight: Tensor<2>,
+    [hidden, weight]: [Primitive; 2],
     targets: Tensor<1, Int>,
     weights: Option<Tensor<1>>,
     at_once: usize,
-) -> Tensor<1> {
-    let shape @ [batch, length, width] = hidden.dims();
+    [of_hidden, of_weight]: [bool; 2],
+) -> (Primitive, Kept) {
+    let shape @ [batch, length, width] = hidden.shape().dims();
     let rows = batch * length;
-    let inputs = [OpTensor::<Cube>::new(hidden), OpTensor::<Cube>::new(weight)];
-    let [of_hidden, of_weight] = inputs.each_ref().map(OpTensor::is_tracked);
-    let hidden = Cube::from_plain::<3>(inputs[0].data().clone()).reshape([rows, width]);
-    let weight = Cube::from_plain::<2>(inputs[1].data().clone());
+    let hidden = Cube::from_plain::<3>(hidden).reshape([rows, width]);
+    let weight = Cube::from_plain::<2>(weight);
     let targets = targets.without_autodiff().cast(IntDType::I32);
     let (mut losses, mut hidden_gradients, mut weight_gradient) = (Vec::new(), Vec::new(), None);
     for range in blocks(rows, at_once) {
@@ -177,11 +182,8 @@ pub(in crate::head) fn head_loss(
         }
     }
     let loss = sum(joined(losses));
-    autodiff::record(&inputs, Cube::plain(loss), || Saved {
-        hidden: of_hidden.then(|| joined(hidden_gradients)),
-        shape,
-        weight: weight_gradient,
-    })
+    let hidden = of_hidden.then(|| joined(hidden_gradients));
+    (Cube::plain(loss), Kept::Gradients { hidden, shape, weight: weight_gradient })
 }
 
 /// What the parts of a gradient add up to.

@@ -1,10 +1,22 @@
 use crate::device::adapter;
-use crate::head::cube::{half_head_loss as half_on_gpu, head_loss as on_gpu};
-use crate::head::reference;
 use crate::head::tests::{WEIGHTINGS, given, inputs, plain, targets};
+use crate::head::{Engine, HeadLoss, reference};
 use crate::testing::{assert_close, assert_matches_on, differentiate, list};
 use crate::{Precision, head_loss, head_scores};
-use burn::tensor::Tensor;
+use burn::tensor::{Int, Tensor};
+
+/// [`head_loss`] with so many rows at once.
+fn on_gpu(
+    hidden: Tensor<3>,
+    weight: Tensor<2>,
+    targets: Tensor<1, Int>,
+    weights: Option<Tensor<1>>,
+    precision: Precision,
+    at_once: usize,
+) -> Tensor<1> {
+    let engine = Engine::of(precision);
+    HeadLoss { targets, weights, precision, engine, at_once }.run(hidden, weight)
+}
 
 /// Classes that a vector divides and others, one block and many.
 #[test]
@@ -20,7 +32,7 @@ fn odd_shapes_agree_with_the_reference() {
                 |given| {
                     let (hidden, weight) = inputs(given, shape, true);
                     let weights = weighting.weights(rows, &device);
-                    on_gpu(hidden, weight, targets(rows, shape[3], &device), weights, at_once)
+                    on_gpu(hidden, weight, targets(rows, shape[3], &device), weights, Precision::F32, at_once)
                 },
                 |given| plain(given, shape, true, weighting),
             );
@@ -45,7 +57,7 @@ fn halves_by_blocks_agree_with_the_operations_one_after_the_other() {
                         let targets = targets(rows, shape[3], &given[0].device());
                         let weights = weighting.weights(rows, &device);
                         let loss = if by_blocks {
-                            half_on_gpu(hidden, weight, targets, weights, precision, at_once)
+                            on_gpu(hidden, weight, targets, weights, precision, at_once)
                         } else {
                             reference::loss(reference::losses(hidden, weight, targets, precision), weights)
                         };
@@ -84,7 +96,7 @@ fn the_scale_of_a_loss_keeps_small_gradients_of_f16() {
         let hidden = Tensor::<3>::ones([1, 4, 2], &device).mul_scalar(1e-3).require_grad();
         let weight = Tensor::<2>::ones([2, 512], &device);
         let targets = Tensor::zeros([4], &device);
-        let loss = half_on_gpu(hidden.clone(), weight, targets, Some(weights), Precision::F16, 3);
+        let loss = on_gpu(hidden.clone(), weight, targets, Some(weights), Precision::F16, 3);
         let gradients = loss.mul_scalar(scale).backward();
         list(hidden.grad(&gradients).unwrap()).into_iter().map(|x| x / scale).collect::<Vec<_>>()
     };

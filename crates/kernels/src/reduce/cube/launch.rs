@@ -3,8 +3,9 @@
 #[cfg(not(feature = "fusion"))]
 use super::squares_kernel;
 use super::{CHUNK, UNITS, clip_kernel, fill_kernel, sum_kernel};
-use crate::autodiff::{self, Gradient, OpTensor};
+use crate::autodiff::OpTensor;
 use crate::gpu::{address, client, empty, empty_of, grid, launch, linear, spread};
+use crate::op::{Any, count_call, only, record};
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::tensor::FloatTensor;
@@ -22,9 +23,9 @@ const TENSORS: usize = 64;
 const UNITS_OF_CUBE: CubeDim = CubeDim::new_1d(UNITS as u32);
 
 /// Whether the kernels can compute on the device that x lies on.
-pub(in crate::reduce) fn supports<const D: usize>(x: &Tensor<D>) -> bool {
+pub(in crate::reduce) fn supports(x: &Any) -> bool {
     let units = client(x).map_or(0, |client| client.properties().hardware.max_units_per_cube);
-    units as usize >= UNITS && x.shape().num_elements() > 0
+    units as usize >= UNITS && !x.is_empty()
 }
 
 /// Sums on the GPU, all f32.
@@ -122,30 +123,19 @@ impl Reduce for CubeBackend {
     }
 }
 
-/// What the gradient of `factor` times a sum needs.
-#[derive(Clone, Debug)]
-struct Saved {
-    shape: Shape,
-    factor: f32,
-}
-
-impl Gradient<1, Cube> for Saved {
-    fn gradients(self, output: FloatTensor<Cube>, _: [bool; 1]) -> [Option<FloatTensor<Cube>>; 1] {
-        [Some(Cube::fill(output, self.factor, self.shape))]
-    }
-}
-
 /// `factor` times the sum of a tensor on the GPU that [`supports`] accepts.
 pub(in crate::reduce) fn sum<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<1> {
     let (shape, factor) = (x.shape(), factor as f32);
     let input = [OpTensor::<Cube>::new(x)];
-    let output = Cube::total(input[0].data().clone(), factor);
-    autodiff::record(&input, output, || Saved { shape, factor })
+    let sum = Cube::total(input[0].data().clone(), factor);
+    let gradient = move |output, _: [bool; 1]| [Some(Cube::fill(only(output), factor, shape))];
+    let [sum] = record(&input, [true], [sum], gradient);
+    sum.into_tensor()
 }
 
 /// [`clip_factor`](crate::clip_factor) of numbers on the GPU.
 pub(in crate::reduce) fn clip_factor(squares: Tensor<1>, limit: f64) -> Tensor<1> {
-    autodiff::count_call();
+    count_call();
     let squares = OpTensor::<Cube>::new(squares).into_data();
     Tensor::from_primitive::<Cube>(Cube::clip(squares, limit as f32))
 }
@@ -153,7 +143,7 @@ pub(in crate::reduce) fn clip_factor(squares: Tensor<1>, limit: f64) -> Tensor<1
 /// [`sums_of_squares`](crate::sums_of_squares) of tensors on the GPU that [`supports`] accepts; there is one at least.
 #[cfg(not(feature = "fusion"))]
 pub(in crate::reduce) fn squares(tensors: &[Tensor<1>]) -> Tensor<1> {
-    autodiff::count_call();
+    count_call();
     let tensors: Vec<CubeTensor> = tensors
         .iter()
         .map(|tensor| into_contiguous(OpTensor::<Cube>::new(tensor.clone()).into_data()))

@@ -20,18 +20,18 @@
 // Kernels take their rows and sizes one by one; what the macros make of them is theirs.
 #![allow(clippy::too_many_arguments, clippy::pedantic)]
 
-mod gradient;
 mod launch;
 mod pair;
+mod tables;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use gradient::split_tables;
-pub(super) use gradient::{rotate, split_rotate};
 #[cfg(feature = "fusion")]
 pub(crate) use launch::TablesMetadata;
 pub(crate) use launch::{Qkv, Rotary, Split, Table, Tables};
 pub(crate) use pair::{Pair, turned};
+pub(super) use tables::cos_and_sin;
+pub(crate) use tables::split_tables;
 
 use super::Layout;
 use crate::gpu::{Strides, start};

@@ -1,9 +1,11 @@
 //! The normalisations on the CPU, row by row; they differ in the mean and the scale of a row.
 
 use super::{Kind, Norm};
+use crate::autodiff::{tensor_of, values};
 use crate::buffers::written_beside;
 use crate::pieces;
 use crate::simd::{LANES, add, sum, vectorised};
+use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
@@ -36,7 +38,7 @@ impl Norm {
 }
 
 /// The mean (0 where it is not taken away) and the inverse scale of a row.
-type Stats = [f32; 2];
+pub(super) type Stats = [f32; 2];
 
 /// The output, and each row's mean and inverse scale.
 pub(super) fn forward(norm: Norm, x: &[f32], gain: &[f32], bias: Option<&[f32]>) -> (Vec<f32>, Vec<Stats>) {
@@ -49,8 +51,30 @@ pub(super) fn forward(norm: Norm, x: &[f32], gain: &[f32], bias: Option<&[f32]>)
     (out, stats)
 }
 
+/// What the gradient needs.
+#[derive(Clone)]
+pub(super) struct Kept {
+    pub(super) norm: Norm,
+    /// Rows of the width.
+    pub(super) x: FlexTensor,
+    pub(super) gain: Vec<f32>,
+    pub(super) stats: Vec<Stats>,
+}
+
+impl Kept {
+    /// The gradients of x, the gain and the bias; x also receives that of the residual stream.
+    pub(super) fn gradients(&self, output: &FlexTensor, residual: Option<&FlexTensor>) -> [FlexTensor; 3] {
+        let Self { norm, x, gain, stats } = self;
+        let residual = residual.map(values);
+        let [of_x, gain, bias] =
+            backward(*norm, &values(x), gain, stats, &values(output), residual.as_deref());
+        let [gain, bias] = [gain, bias].map(|sums| tensor_of(sums, [norm.width]));
+        [tensor_of(of_x, x.layout().shape().clone()), gain, bias]
+    }
+}
+
 /// The gradients of x, the gain and the bias; x also receives `residual`.
-pub(super) fn backward(
+fn backward(
     norm: Norm,
     x: &[f32],
     gain: &[f32],

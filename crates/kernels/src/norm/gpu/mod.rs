@@ -20,7 +20,7 @@ mod launch;
 #[cfg(test)]
 mod tests;
 
-pub(super) use gradient::{normalised, normalised_residual};
+pub(super) use gradient::forward;
 pub(super) use launch::supports;
 
 use super::Kind;

@@ -5,12 +5,12 @@ use super::backward::{LearnedLaunch, ReadLaunch, norm_gradient_kernel};
 use super::{AT_ONCE, MOST, Plan, UNITS, norm_kernel};
 use crate::gpu::{address, client, empty, empty_like, launch, linear, spread, width};
 use crate::norm::Norm;
+use crate::op::Any;
 #[cfg(feature = "fusion")]
 use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType, backend_extension};
-use burn::tensor::Tensor;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
@@ -27,12 +27,12 @@ const ROUNDS: usize = 8;
 const BUFFERS: u32 = 9;
 
 /// Whether the kernels can compute this on the device that x lies on.
-pub(in crate::norm) fn supports<const D: usize>(x: &Tensor<D>, norm: Norm) -> bool {
+pub(in crate::norm) fn supports(x: &Any, norm: Norm) -> bool {
     let Some(client) = client(x) else { return false };
     let hardware = &client.properties().hardware;
     let enough = hardware.max_units_per_cube as usize >= UNITS && hardware.max_bindings >= BUFFERS;
     let vectors = norm.width / width(&client, std::iter::once(norm.width));
-    enough && x.shape().num_elements() > 0 && vectors <= UNITS * MOST
+    enough && !x.is_empty() && vectors <= UNITS * MOST
 }
 
 /// The settings of a call.

@@ -8,14 +8,9 @@ use super::gradient::Rows;
 use super::{
     Attention, Bias, MOST_RANGES, PartialAttention, QkRange, Shape, flex, merge, partial_attention, reference,
 };
-#[cfg(feature = "gpu")]
-use crate::autodiff::Primitive;
-use crate::op::{Any, Gradient, Input, Op, run};
-#[cfg(feature = "gpu")]
-use burn::backend::Cube;
-use burn::backend::Flex;
+use crate::op::Input;
+use crate::op::prelude::*;
 use burn::tensor::Tensor;
-use burn_flex::FlexTensor;
 use std::ops::Range;
 
 /// What a call is differentiated by: q and k of two ranges of distances, v, two tensors of a bias, four of vectors by distance
@@ -62,6 +57,8 @@ impl Attend {
 
 impl Op<INPUTS, 2> for Attend {
     const NAME: &'static str = "attention";
+    const TAKES_EMPTY: bool = true;
+    const ON_GPU: bool = true;
 
     fn constants(&self) -> Vec<Any> {
         self.options.query_scale.iter().cloned().map(Any::from).collect()
@@ -88,10 +85,6 @@ impl Op<INPUTS, 2> for Attend {
         let output = Any::from(reference::attention(qkv, &options, &shape));
         // Nobody reads the log sums.
         [output.clone(), output]
-    }
-
-    fn suits_cpu(&self, _: &[Any; INPUTS]) -> bool {
-        true
     }
 
     fn cpu(

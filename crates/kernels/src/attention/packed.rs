@@ -3,15 +3,9 @@
 use super::{Attention, attention};
 #[cfg(feature = "gpu")]
 use super::{Shape, cube};
-#[cfg(feature = "gpu")]
-use crate::autodiff::Primitive;
-use crate::op::{Any, Op, run};
-#[cfg(feature = "gpu")]
-use crate::op::{Gradient, only};
+use crate::op::prelude::*;
 use crate::precision::widened;
 use crate::rotary::{Heads, RotationTable, split_rotate};
-#[cfg(feature = "gpu")]
-use burn::backend::{Cube, TensorMetadata};
 use burn::tensor::Tensor;
 
 /// [`split_rotate`] of packed projections, and [`attention`](attention()) of the q, k and v that it gives.
@@ -48,6 +42,8 @@ struct PackedAttention {
 
 impl Op<3> for PackedAttention {
     const NAME: &'static str = "packed attention";
+    const ON_CPU: bool = false;
+    const ON_GPU: bool = true;
 
     fn constants(&self) -> Vec<Any> {
         let tables = self.tables.iter().flatten().flat_map(RotationTable::constants);
@@ -58,11 +54,6 @@ impl Op<3> for PackedAttention {
         let [q_table, k_table] = self.tables.each_ref().map(Option::as_ref);
         let (q, k, v) = split_rotate(packed.tensor(), self.heads, q_table, k_table);
         [attention(q, k, v, &self.options).into()]
-    }
-
-    /// There it is one operation after the other.
-    fn suits_cpu(&self, _: &[Any; 3]) -> bool {
-        false
     }
 
     #[cfg(feature = "gpu")]

@@ -14,18 +14,12 @@
 pub(crate) mod cube;
 mod flex;
 
-#[cfg(feature = "gpu")]
-use crate::autodiff::Primitive;
 use crate::autodiff::{self, Stored, indices, stored, tensor_of, values, with_type};
-use crate::op::{Any, Gradient, Op, only, run};
+use crate::op::prelude::*;
 use crate::precision::{is_half, widened};
-#[cfg(feature = "gpu")]
-use burn::backend::Cube;
-use burn::backend::Flex;
 #[cfg(feature = "gpu")]
 use burn::tensor::IntDType;
 use burn::tensor::{Int, Tensor};
-use burn_flex::FlexTensor;
 
 /// The negative log-likelihood of each target in nats: `log(sum(exp(logits))) - logits[target]`.
 ///
@@ -65,14 +59,12 @@ struct CrossEntropy {
 
 impl Op<1> for CrossEntropy {
     const NAME: &'static str = "cross-entropy";
+    const TAKES_EMPTY: bool = true;
+    const ON_GPU: bool = true;
     const TAKES_BF16: bool = true;
 
     fn reference(self, [logits]: [Any; 1]) -> [Any; 1] {
         [plain(logits.tensor(), self.targets).into()]
-    }
-
-    fn suits_cpu(&self, _: &[Any; 1]) -> bool {
-        true
     }
 
     fn cpu(self, [logits]: [FlexTensor; 1], _: [bool; 1]) -> ([FlexTensor; 1], impl Gradient<Flex, 1>) {

@@ -13,13 +13,7 @@
 mod cube;
 mod reference;
 
-#[cfg(feature = "gpu")]
-use crate::autodiff::Primitive;
-use crate::op::{Any, Op, run};
-#[cfg(feature = "gpu")]
-use crate::op::{Gradient, only};
-#[cfg(feature = "gpu")]
-use burn::backend::Cube;
+use crate::op::prelude::*;
 use burn::tensor::Tensor;
 use longwave_core::random::StreamKey;
 
@@ -48,18 +42,11 @@ struct Dropout<const D: usize> {
 
 impl<const D: usize> Op<1> for Dropout<D> {
     const NAME: &'static str = "dropout";
+    const ON_CPU: bool = false;
+    const ON_GPU: bool = true;
 
     fn reference(self, [x]: [Any; 1]) -> [Any; 1] {
         [reference::dropout::<D>(x.tensor(), self.share, self.key).into()]
-    }
-
-    fn suits_cpu(&self, _: &[Any; 1]) -> bool {
-        false
-    }
-
-    #[cfg(feature = "gpu")]
-    fn suits_gpu(&self, [x]: &[Any; 1]) -> bool {
-        !x.is_empty()
     }
 
     #[cfg(feature = "gpu")]

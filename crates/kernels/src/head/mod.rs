@@ -37,18 +37,13 @@ mod reference;
 mod rows;
 
 use crate::Precision;
-#[cfg(feature = "gpu")]
-use crate::autodiff::Primitive;
 use crate::autodiff::{self, CpuTensor, bf16_values, compact, indices, tensor_of, values};
 use crate::bf16::{Arithmetic, arithmetic, rounded, widened};
 use crate::buffers::GRAIN;
 use crate::linear::Weights;
-use crate::op::{Any, Gradient, Op, only, record, run};
-#[cfg(feature = "gpu")]
-use burn::backend::Cube;
-use burn::backend::Flex;
+use crate::op::prelude::*;
+use crate::op::record;
 use burn::tensor::{Int, Tensor, TensorData};
-use burn_flex::FlexTensor;
 use flex::{Outcome, Task, compute};
 use half::Half;
 use longwave_core::memory_check::product;
@@ -238,6 +233,7 @@ impl HeadLoss {
 
 impl Op<2> for HeadLoss {
     const NAME: &'static str = "head and loss";
+    const ON_GPU: bool = true;
 
     fn reference(self, [hidden, weight]: [Any; 2]) -> [Any; 1] {
         let losses = reference::losses(hidden.tensor(), weight.tensor(), self.targets, self.precision);

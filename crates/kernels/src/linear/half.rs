@@ -9,10 +9,8 @@ use crate::autodiff::{
     bf16_values, compact, is_on_cpu, permuted_tensor_of, rounded_tensor, tensor_of, values,
 };
 use crate::bf16::{Bf16Matrix, rounded_product, stream_product};
-use crate::op::{Any, Gradient, Op, only, run};
-use burn::backend::Flex;
+use crate::op::prelude::*;
 use burn::tensor::{DType, Tensor};
-use burn_flex::FlexTensor;
 
 /// `x W`: both factors rounded to half precision, sums in f32, the result rounded again.
 ///

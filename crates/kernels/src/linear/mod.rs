@@ -28,10 +28,8 @@ pub(crate) use cpu::Weights;
 pub(crate) use half::{half_into_stream, half_linear};
 
 use crate::autodiff::{compact, tensor_of, values};
-use crate::op::{Any, Gradient, Op, only, run};
-use burn::backend::Flex;
+use crate::op::prelude::*;
 use burn::tensor::Tensor;
-use burn_flex::FlexTensor;
 
 /// `x W`, or `onto + x W`.
 ///
@@ -57,13 +55,10 @@ struct Linear {
 
 impl Op<3> for Linear {
     const NAME: &'static str = "linear";
+    const TAKES_EMPTY: bool = true;
 
     fn reference(self, [x, weight, onto]: [Any; 3]) -> [Any; 1] {
         [plain(x.tensor(), weight.tensor(), self.added.then(|| onto.tensor())).into()]
-    }
-
-    fn suits_cpu(&self, _: &[Any; 3]) -> bool {
-        true
     }
 
     /// x receives `g Wᵀ`, the weights `xᵀ g`, and what the product was added to, if there is any, `g` itself.

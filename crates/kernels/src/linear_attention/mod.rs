@@ -22,11 +22,9 @@ mod backward;
 mod flex;
 mod reference;
 
-use crate::op::{Any, Gradient, Op, only, run};
+use crate::op::prelude::*;
 use crate::rotary::{RotationTable, rotate};
-use burn::backend::Flex;
 use burn::tensor::Tensor;
-use burn_flex::FlexTensor;
 
 /// How the reference turns features.
 type Rotate = fn(Tensor<4>, &RotationTable) -> Tensor<4>;
@@ -88,10 +86,6 @@ impl Op<3> for Fused {
         let (tables, first) = (self.tables.as_ref(), self.shape.first);
         let (q, k, v) = (q.tensor(), k.tensor(), v.tensor());
         [reference::linear_attention(q, k, &v, tables, first, reference::CHUNK, rotate).into()]
-    }
-
-    fn suits_cpu(&self, [q, _, v]: &[Any; 3]) -> bool {
-        !q.is_empty() && !v.is_empty()
     }
 
     fn cpu(self, inputs: [FlexTensor; 3], _: [bool; 3]) -> ([FlexTensor; 1], impl Gradient<Flex, 3>) {

@@ -28,15 +28,9 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-#[cfg(feature = "gpu")]
-use crate::autodiff::Primitive;
 use crate::autodiff::{compact, tensor_of, values};
-use crate::op::{Any, Gradient, Op, only, run};
-#[cfg(feature = "gpu")]
-use burn::backend::Cube;
-use burn::backend::Flex;
+use crate::op::prelude::*;
 use burn::tensor::Tensor;
-use burn_flex::FlexTensor;
 
 /// `x / sqrt(mean(x²) + eps) * gain` over the last dimension (Zhang & Sennrich 2019).
 ///
@@ -187,13 +181,11 @@ impl<const D: usize> Fused<D> {
 
 impl<const D: usize> Op<3> for Fused<D> {
     const NAME: &'static str = "norm";
+    const TAKES_EMPTY: bool = true;
+    const ON_GPU: bool = true;
 
     fn reference(self, [x, gain, bias]: [Any; 3]) -> [Any; 1] {
         [self.plain(x.tensor(), [gain, bias]).into()]
-    }
-
-    fn suits_cpu(&self, _: &[Any; 3]) -> bool {
-        true
     }
 
     fn cpu(self, inputs: [FlexTensor; 3], _: [bool; 3]) -> ([FlexTensor; 1], impl Gradient<Flex, 3>) {
@@ -219,14 +211,12 @@ struct Residual<const D: usize>(Fused<D>);
 
 impl<const D: usize> Op<3, 2> for Residual<D> {
     const NAME: &'static str = "norm of a residual stream";
+    const TAKES_EMPTY: bool = true;
+    const ON_GPU: bool = true;
 
     fn reference(self, [x, gain, bias]: [Any; 3]) -> [Any; 2] {
         let x = x.tensor();
         [self.0.plain(x.clone(), [gain, bias]).into(), x.into()]
-    }
-
-    fn suits_cpu(&self, _: &[Any; 3]) -> bool {
-        true
     }
 
     fn cpu(self, inputs: [FlexTensor; 3], _: [bool; 3]) -> ([FlexTensor; 2], impl Gradient<Flex, 3, 2>) {

@@ -27,6 +27,17 @@ use burn::tensor::{DType, Shape, Tensor};
 use burn_flex::FlexTensor;
 use place::{Place, place};
 
+/// What the file of an operation needs of this one, and the names of tensors on both kinds of device.
+pub(crate) mod prelude {
+    pub(crate) use super::{Any, Gradient, Op, only, run};
+    #[cfg(feature = "gpu")]
+    pub(crate) use crate::autodiff::Primitive;
+    pub(crate) use burn::backend::Flex;
+    #[cfg(feature = "gpu")]
+    pub(crate) use burn::backend::{Cube, TensorMetadata};
+    pub(crate) use burn_flex::FlexTensor;
+}
+
 /// A tensor with any number of axes.
 #[derive(Clone, Debug)]
 pub(crate) struct Any(DispatchTensor);
@@ -122,6 +133,14 @@ pub(crate) trait Op<const N: usize, const M: usize = 1>: Clone + Send + 'static 
     /// As messages call it.
     const NAME: &'static str;
 
+    /// Which forms there are.
+    const ON_CPU: bool = true;
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code, reason = "nothing is on one"))]
+    const ON_GPU: bool = false;
+
+    /// Whether these take tensors without numbers; else those go to the reference.
+    const TAKES_EMPTY: bool = false;
+
     /// Whether the form on the CPU takes bf16 too.
     const TAKES_BF16: bool = false;
 
@@ -138,9 +157,9 @@ pub(crate) trait Op<const N: usize, const M: usize = 1>: Clone + Send + 'static 
     /// In plain tensor operations, which are differentiable on every device.
     fn reference(self, inputs: [Any; N]) -> [Any; M];
 
-    /// Whether the form on the CPU takes these inputs, which are there.
-    fn suits_cpu(&self, inputs: &[Any; N]) -> bool {
-        !inputs.iter().any(Any::is_empty)
+    /// Whether the form on the CPU takes these inputs, which are there in a type that it takes.
+    fn suits_cpu(&self, _: &[Any; N]) -> bool {
+        true
     }
 
     /// On the CPU; `wanted` are the inputs that will be asked for a gradient.
@@ -151,7 +170,7 @@ pub(crate) trait Op<const N: usize, const M: usize = 1>: Clone + Send + 'static 
     /// Whether the form on the GPU takes these inputs, which are there in f32.
     #[cfg(feature = "gpu")]
     fn suits_gpu(&self, _: &[Any; N]) -> bool {
-        false
+        true
     }
 
     /// On the GPU.

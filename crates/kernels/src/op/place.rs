@@ -32,10 +32,11 @@ pub(super) fn place<O: Op<N, M>, const N: usize, const M: usize>(op: &O, inputs:
     let taken = |dtype: &DType| *dtype == DType::F32 || (O::TAKES_BF16 && *dtype == DType::BF16);
     let kernels = kernels_of(inputs.iter().chain(&constants));
     let suits = |kernels: Kernels| match kernels {
-        Kernels::Cpu => op.suits_cpu(inputs),
+        Kernels::Cpu => O::ON_CPU && op.suits_cpu(inputs),
         #[cfg(feature = "gpu")]
-        Kernels::Gpu => op.suits_gpu(inputs),
+        Kernels::Gpu => O::ON_GPU && op.suits_gpu(inputs),
     };
+    let suits = |kernels| (O::TAKES_EMPTY || !inputs.iter().any(Any::is_empty)) && suits(kernels);
     match kernels {
         Some(Kernels::Cpu) if types.iter().all(taken) && suits(Kernels::Cpu) => Place::Cpu,
         #[cfg(feature = "gpu")]

@@ -9,11 +9,10 @@
 
 use crate::autodiff::{Stored, stored, tensor_of, with_type};
 use crate::buffers::{GRAIN, filled};
-use crate::op::{Any, Gradient, Op, PlainGradient, only, run};
+use crate::op::PlainGradient;
+use crate::op::prelude::*;
 use crate::simd::{Number, normal, vectorised};
-use burn::backend::Flex;
 use burn::tensor::Tensor;
-use burn_flex::FlexTensor;
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use std::mem::MaybeUninit;
 
@@ -31,6 +30,7 @@ struct Gelu;
 
 impl Op<1> for Gelu {
     const NAME: &'static str = "gelu";
+    const ON_GPU: bool = true;
     const TAKES_BF16: bool = true;
     const ROUNDED: Option<PlainGradient> =
         Some(|x, output| plain_gradient(x.tensor(), output.tensor()).into());
@@ -54,17 +54,8 @@ impl Op<1> for Gelu {
     }
 
     #[cfg(feature = "gpu")]
-    fn suits_gpu(&self, [x]: &[Any; 1]) -> bool {
-        !x.is_empty()
-    }
-
-    #[cfg(feature = "gpu")]
-    fn gpu(
-        self,
-        [x]: [gpu::Primitive; 1],
-        _: [bool; 1],
-    ) -> ([gpu::Primitive; 1], impl Gradient<gpu::Cube, 1>) {
-        use gpu::{Cube, Launch};
+    fn gpu(self, [x]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 1], impl Gradient<Cube, 1>) {
+        use gpu::Launch;
         ([Cube::gelu(x.clone())], move |output, _| [Some(Cube::gelu_backward(x, only(output)))])
     }
 }
@@ -111,9 +102,7 @@ vectorised! {
 #[cfg(feature = "gpu")]
 #[allow(clippy::pedantic, reason = "what the macros make of kernels is theirs")]
 mod gpu {
-    pub(super) use crate::autodiff::Primitive;
     use crate::gpu::{empty_like, launch_vectors};
-    pub(super) use burn::backend::Cube;
     use burn::backend::tensor::FloatTensor;
     use burn::backend::{Backend, backend_extension};
     use burn_cubecl::kernel::into_contiguous;

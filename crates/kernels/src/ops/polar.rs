@@ -16,12 +16,10 @@
 
 use crate::autodiff::{View, tensor_of, values};
 use crate::buffers::{GRAIN, computed, parts_of_all, zeros};
-use crate::op::{Any, Gradient, Op, run};
+use crate::op::prelude::*;
 use crate::pieces::{note, up_to};
 use crate::simd::{ln_1p_exp, sigmoid, vectorised};
-use burn::backend::Flex;
 use burn::tensor::{Tensor, activation::softplus as plain_softplus};
-use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::borrow::Cow;
 

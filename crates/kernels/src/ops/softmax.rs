@@ -14,11 +14,9 @@
 
 use crate::autodiff::{tensor_of, values};
 use crate::buffers::{filled_zeros, whole_rows};
-use crate::op::{Any, Gradient, Op, only, run};
+use crate::op::prelude::*;
 use crate::simd::{dot, exp_in_place, largest, vectorised};
-use burn::backend::Flex;
 use burn::tensor::Tensor;
-use burn_flex::FlexTensor;
 
 /// `exp(x) / sum(exp(x))` over the last dimension; zeros for a row that is minus infinity throughout.
 ///

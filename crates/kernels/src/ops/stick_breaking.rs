@@ -20,12 +20,10 @@
 
 use crate::autodiff::{compact, tensor_of, values};
 use crate::buffers::{GRAIN, computed, zeros};
-use crate::op::{Any, Gradient, Op, run};
+use crate::op::prelude::*;
 use crate::pieces::{note, up_to};
 use crate::simd::{LANES, exp, ln_1p_exp, vectorised};
-use burn::backend::Flex;
 use burn::tensor::{Tensor, activation::log_sigmoid};
-use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 /// The least logit: its share is 0 in f32, and what it leaves 1.

@@ -9,11 +9,10 @@
 
 use crate::autodiff::{Stored, stored, tensor_of, with_type};
 use crate::buffers::{filled, whole_rows};
-use crate::op::{Any, Gradient, Op, PlainGradient, only, run};
+use crate::op::PlainGradient;
+use crate::op::prelude::*;
 use crate::simd::{Number, sigmoid, vectorised};
-use burn::backend::Flex;
 use burn::tensor::{Tensor, activation};
-use burn_flex::FlexTensor;
 use std::mem::MaybeUninit;
 
 /// `silu(gate) * up` with `silu(x) = x / (1 + exp(-x))` (Shazeer 2020, "GLU variants improve transformer").
@@ -34,6 +33,7 @@ struct Swiglu;
 
 impl Op<1> for Swiglu {
     const NAME: &'static str = "swiglu";
+    const ON_GPU: bool = true;
     const TAKES_BF16: bool = true;
     const ROUNDED: Option<PlainGradient> =
         Some(|packed, output| plain_gradient(packed.tensor(), output.tensor()).into());
@@ -61,17 +61,8 @@ impl Op<1> for Swiglu {
     }
 
     #[cfg(feature = "gpu")]
-    fn suits_gpu(&self, [packed]: &[Any; 1]) -> bool {
-        !packed.is_empty()
-    }
-
-    #[cfg(feature = "gpu")]
-    fn gpu(
-        self,
-        [packed]: [gpu::Primitive; 1],
-        _: [bool; 1],
-    ) -> ([gpu::Primitive; 1], impl Gradient<gpu::Cube, 1>) {
-        use gpu::{Cube, Launch};
+    fn gpu(self, [packed]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 1], impl Gradient<Cube, 1>) {
+        use gpu::Launch;
         let y = Cube::swiglu(packed.clone());
         ([y], move |output, _| [Some(Cube::swiglu_backward(packed, only(output)))])
     }
@@ -138,9 +129,7 @@ vectorised! {
 #[cfg(feature = "gpu")]
 #[allow(clippy::pedantic, reason = "what the macros make of kernels is theirs")]
 mod gpu {
-    pub(super) use crate::autodiff::Primitive;
     use crate::gpu::{empty, empty_like, launch_vectors};
-    pub(super) use burn::backend::Cube;
     use burn::backend::tensor::FloatTensor;
     use burn::backend::{Backend, backend_extension};
     use burn::tensor::Shape;

@@ -18,11 +18,9 @@ mod backward;
 mod flex;
 mod reference;
 
-use crate::op::{Any, Gradient, Op, only, run};
+use crate::op::prelude::*;
 use crate::pair_network::PairNetwork;
-use burn::backend::Flex;
 use burn::tensor::Tensor;
-use burn_flex::FlexTensor;
 
 /// What gives [`pair_attention`] its logits.
 #[derive(Clone, Debug)]
@@ -80,10 +78,6 @@ impl Op<8> for Fused {
         let options =
             PairAttention { scale: self.scale, bias: bias.tensor(), network, first: self.shape.first };
         [reference::pair_attention(&q.tensor(), k.tensor(), &v.tensor(), &options).into()]
-    }
-
-    fn suits_cpu(&self, [q, ..]: &[Any; 8]) -> bool {
-        !q.is_empty()
     }
 
     fn cpu(self, inputs: [FlexTensor; 8], _: [bool; 8]) -> ([FlexTensor; 1], impl Gradient<Flex, 8>) {

@@ -20,10 +20,8 @@ pub(crate) mod tile;
 pub(crate) use reference::pair_network as plain_pair_network;
 
 use crate::autodiff::{tensor_of, values};
-use crate::op::{Any, Gradient, Op, only, run};
-use burn::backend::Flex;
+use crate::op::prelude::*;
 use burn::tensor::Tensor;
-use burn_flex::FlexTensor;
 
 /// The weights of [`pair_network`].
 #[derive(Clone, Debug)]
@@ -97,10 +95,6 @@ impl Op<6> for Shape {
     fn reference(self, [scores, bias, w1, b1, w2, b2]: [Any; 6]) -> [Any; 1] {
         let network = PairNetwork { w1: w1.tensor(), b1: b1.tensor(), w2: w2.tensor(), b2: b2.tensor() };
         [plain_pair_network(scores.tensor(), bias.tensor(), &network, self.first).into()]
-    }
-
-    fn suits_cpu(&self, [scores, ..]: &[Any; 6]) -> bool {
-        !scores.is_empty()
     }
 
     fn cpu(self, inputs: [FlexTensor; 6], _: [bool; 6]) -> ([FlexTensor; 1], impl Gradient<Flex, 6>) {

@@ -27,10 +27,8 @@ mod walk;
 
 pub use reference::path_scores;
 
-use crate::op::{Any, Gradient, Op, only, run};
-use burn::backend::Flex;
+use crate::op::prelude::*;
 use burn::tensor::Tensor;
-use burn_flex::FlexTensor;
 
 /// What the rows between a query and a key do: `H_t = 1 - beta_t w_t w_t^T`.
 #[derive(Clone, Debug)]
@@ -114,10 +112,6 @@ impl Op<7> for Fused {
             first: self.shape.first,
         };
         [reference::path_attention(&q.tensor(), &k.tensor(), &v.tensor(), &options).into()]
-    }
-
-    fn suits_cpu(&self, [q, ..]: &[Any; 7]) -> bool {
-        !q.is_empty()
     }
 
     fn cpu(self, inputs: [FlexTensor; 7], _: [bool; 7]) -> ([FlexTensor; 1], impl Gradient<Flex, 7>) {

@@ -29,16 +29,10 @@ mod tests;
 #[cfg(test)]
 pub(crate) use reference::rotate as plain_rotate;
 
-#[cfg(feature = "gpu")]
-use crate::autodiff::Primitive;
 use crate::autodiff::{CpuTensor, View, tensor_of};
-use crate::op::{Any, Gradient, Op, only, run};
+use crate::op::prelude::*;
 use crate::precision::widened;
-use burn::backend::Flex;
-#[cfg(feature = "gpu")]
-use burn::backend::{Cube, TensorMetadata};
 use burn::tensor::Tensor;
-use burn_flex::FlexTensor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -145,6 +139,8 @@ struct Split {
 
 impl Op<1, 3> for Split {
     const NAME: &'static str = "split and rotate";
+    const TAKES_EMPTY: bool = true;
+    const ON_GPU: bool = true;
 
     fn constants(&self) -> Vec<Any> {
         self.tables.iter().flatten().flat_map(RotationTable::constants).collect()
@@ -154,10 +150,6 @@ impl Op<1, 3> for Split {
         let [q_table, k_table] = self.tables.each_ref().map(Option::as_ref);
         let (q, k, v) = reference::split_rotate(&packed.tensor(), self.heads, q_table, k_table);
         [q, k, v].map(Any::from)
-    }
-
-    fn suits_cpu(&self, _: &[Any; 1]) -> bool {
-        true
     }
 
     fn cpu(self, [packed]: [FlexTensor; 1], _: [bool; 1]) -> ([FlexTensor; 3], impl Gradient<Flex, 1, 3>) {
@@ -174,11 +166,6 @@ impl Op<1, 3> for Split {
             let of = tables.each_ref().map(Option::as_ref);
             [Some(tensor_of(flex::merge(batch, length, self.heads, &gradients, of), [batch, length, width]))]
         })
-    }
-
-    #[cfg(feature = "gpu")]
-    fn suits_gpu(&self, _: &[Any; 1]) -> bool {
-        true
     }
 
     #[cfg(feature = "gpu")]
@@ -216,6 +203,8 @@ struct Rotate {
 
 impl Op<1> for Rotate {
     const NAME: &'static str = "rotate";
+    const TAKES_EMPTY: bool = true;
+    const ON_GPU: bool = true;
 
     fn constants(&self) -> Vec<Any> {
         self.table.constants().into()
@@ -223,10 +212,6 @@ impl Op<1> for Rotate {
 
     fn reference(self, [x]: [Any; 1]) -> [Any; 1] {
         [reference::rotate(x.tensor(), &self.table).into()]
-    }
-
-    fn suits_cpu(&self, _: &[Any; 1]) -> bool {
-        true
     }
 
     fn cpu(self, [x]: [FlexTensor; 1], _: [bool; 1]) -> ([FlexTensor; 1], impl Gradient<Flex, 1>) {

@@ -110,12 +110,12 @@ pub(crate) fn assert_matches_reference_on<const D: usize>(
     fused: impl Fn(&[Tensor<1>]) -> Tensor<D>,
     reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
 ) -> Vec<Vec<f32>> {
-    let calls = crate::autodiff::calls();
+    let calls = crate::machine::autodiff::calls();
     let (output, gradients) = differentiate(device, inputs, &fused);
-    assert!(crate::autodiff::calls() > calls, "{what}: the fused form did not run");
-    let calls = crate::autodiff::calls();
+    assert!(crate::machine::autodiff::calls() > calls, "{what}: the fused form did not run");
+    let calls = crate::machine::autodiff::calls();
     let (expected, expected_gradients) = differentiate(device, inputs, reference);
-    assert_eq!(crate::autodiff::calls(), calls, "{what}: the reference ran a fused form");
+    assert_eq!(crate::machine::autodiff::calls(), calls, "{what}: the reference ran a fused form");
     assert_close(what, &output, &expected, 2e-6);
     for (index, (gradient, expected)) in gradients.iter().zip(&expected_gradients).enumerate() {
         assert_close(&format!("{what}: gradient {index}"), gradient, expected, 5e-6);
@@ -163,7 +163,7 @@ fn central_difference<const D: usize>(
 /// The devices that operations are tested on: the CPU, and a GPU where there is one.
 pub(crate) fn devices(_what: &str) -> Vec<Device> {
     #[cfg(feature = "gpu")]
-    if let Some(gpu) = crate::device::adapter(_what) {
+    if let Some(gpu) = crate::machine::device::adapter(_what) {
         return vec![Device::flex(), gpu];
     }
     vec![Device::flex()]
@@ -223,10 +223,10 @@ pub(crate) mod activations {
             let leaf = || flat(numbers(1, 60), &device).mul_scalar(4.0).detach().require_grad();
             let half = |leaf: &Tensor<1>| leaf.clone().cast(precision.dtype()).reshape(shape);
             let (a, b) = (leaf(), leaf());
-            let calls = crate::autodiff::calls();
+            let calls = crate::machine::autodiff::calls();
             let actual = activation(half(&a));
             assert_eq!(actual.dtype(), precision.dtype());
-            assert!(crate::autodiff::calls() > calls, "the fused form did not run");
+            assert!(crate::machine::autodiff::calls() > calls, "the fused form did not run");
             let expected = activation(half(&b).cast(DType::F32)).cast(precision.dtype());
             let weights = |y: &Tensor<3>| tensor::<3>(2, y.dims(), &device).cast(precision.dtype());
             let slope = |y: &Tensor<3>| (y.clone() * weights(y)).cast(DType::F32).sum().backward();

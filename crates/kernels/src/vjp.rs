@@ -1,6 +1,6 @@
 //! Vector-Jacobian products: a backward pass that starts with given gradients.
 
-use crate::autodiff::{self, CpuTensor, tensor_of};
+use crate::machine::autodiff::{self, CpuTensor, tensor_of};
 use crate::op::record;
 use burn::tensor::Tensor;
 

@@ -3,8 +3,8 @@
 use super::Shape;
 use super::block::{Block, Operands};
 use super::call::{BiasTensors, BiasValues, Call, reversed_rows};
-use crate::autodiff::tensor_of;
-use crate::simd::{self, LANES, sum, vectorised};
+use crate::machine::autodiff::tensor_of;
+use crate::machine::simd::{self, LANES, sum, vectorised};
 use burn_flex::FlexTensor;
 
 /// The numbers of the lanes: 0 to 15.

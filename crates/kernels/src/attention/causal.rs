@@ -1,6 +1,6 @@
 //! The softmax of rows that see one key more each.
 
-use crate::simd::{dot, exp_in_place, largest, vectorised};
+use crate::machine::simd::{dot, exp_in_place, largest, vectorised};
 
 /// Rows of logits of one head.
 #[derive(Clone, Copy)]

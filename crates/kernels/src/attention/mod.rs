@@ -33,7 +33,7 @@
 //! (`Operands::multiply`): of all calls, with any bias, window and ranges of distances. Products with vectors by distance and by
 //! count stay f32.
 //!
-//! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
+//! `cpu.rs` says how it is done on the CPU, `gpu/` on the GPU.
 
 mod backward;
 mod bias;
@@ -42,15 +42,18 @@ mod by_distance;
 mod call;
 pub(crate) mod causal;
 mod counted;
+mod cpu;
 #[cfg(feature = "gpu")]
-mod cube;
-mod flex;
+mod gpu;
 mod gradient;
 mod keys;
+pub(crate) mod linear;
 mod logits;
 mod merge;
 mod op;
 mod packed;
+pub(crate) mod pair;
+pub(crate) mod path;
 pub(crate) mod pieces;
 mod reference;
 mod relative;

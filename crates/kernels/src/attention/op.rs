@@ -3,10 +3,10 @@
 use super::backward::backward;
 use super::call::Call;
 #[cfg(feature = "gpu")]
-use super::cube;
+use super::gpu;
 use super::gradient::Rows;
 use super::{
-    Attention, Bias, MOST_RANGES, PartialAttention, QkRange, Shape, flex, merge, partial_attention, reference,
+    Attention, Bias, MOST_RANGES, PartialAttention, QkRange, Shape, cpu, merge, partial_attention, reference,
 };
 use crate::op::Input;
 use crate::op::prelude::*;
@@ -93,7 +93,7 @@ impl Op<INPUTS, 2> for Attend {
         _: [bool; INPUTS],
     ) -> ([FlexTensor; 2], impl Gradient<Flex, INPUTS, 2>) {
         let call = Call::new(inputs, self.ranges, &self.options, self.shape);
-        let [output, log_sums] = flex::forward(&call);
+        let [output, log_sums] = cpu::forward(&call);
         let kept = log_sums.clone();
         ([output, log_sums], move |[output, log_sums], wanted| {
             let bias_wanted = wanted[5] || wanted[6];
@@ -105,7 +105,7 @@ impl Op<INPUTS, 2> for Attend {
     fn suits_gpu(&self, [q, ..]: &[Any; INPUTS]) -> bool {
         self.ranges.len() == 1
             && self.options.suits_gpu()
-            && cube::supports(q, &self.shape, self.options.precision).is_some()
+            && gpu::supports(q, &self.shape, self.options.precision).is_some()
     }
 
     #[cfg(feature = "gpu")]
@@ -114,12 +114,11 @@ impl Op<INPUTS, 2> for Attend {
         [q, k, _, _, v, first_bias, second_bias, ..]: [Primitive; INPUTS],
         _: [bool; INPUTS],
     ) -> ([Primitive; 2], impl Gradient<Cube, INPUTS, 2>) {
-        let tiles = cube::supports(&Any::of_gpu(q.clone()), &self.shape, self.options.precision);
+        let tiles = gpu::supports(&Any::of_gpu(q.clone()), &self.shape, self.options.precision);
         let [distances] = <[_; 1]>::try_from(self.ranges).expect("one range on the GPU");
         let options = Attention { distances, ..self.options };
         let tiles = tiles.expect("the device has tiles for it");
-        let (outputs, kept) =
-            cube::forward([q, k, v], [first_bias, second_bias], &options, self.shape, tiles);
+        let (outputs, kept) = gpu::forward([q, k, v], [first_bias, second_bias], &options, self.shape, tiles);
         (outputs, move |gradients, wanted| {
             let [q, k, v, first, second] = kept.gradients(gradients, wanted[5] || wanted[6]).map(Some);
             [q, k, None, None, v, first, second, None, None, None, None, None]

@@ -2,10 +2,10 @@
 
 use super::{Attention, attention};
 #[cfg(feature = "gpu")]
-use super::{Shape, cube};
+use super::{Shape, gpu};
 use crate::op::prelude::*;
-use crate::precision::widened;
-use crate::rotary::{Heads, RotationTable, split_rotate};
+use crate::ops::precision::widened;
+use crate::ops::rotary::{Heads, RotationTable, split_rotate};
 use burn::tensor::Tensor;
 
 /// [`split_rotate`] of packed projections, and [`attention`](attention()) of the q, k and v that it gives.
@@ -82,7 +82,7 @@ impl Op<3> for PackedAttention {
         let tables = self.tables.each_ref().map(Option::as_ref);
         let bias = [first_bias, second_bias];
         let (output, kept) =
-            cube::packed_forward(packed, bias, self.heads, tables, &self.options, shape, tiles);
+            gpu::packed_forward(packed, bias, self.heads, tables, &self.options, shape, tiles);
         ([output], move |output, wanted| kept.gradients(only(output), wanted[1] || wanted[2]).map(Some))
     }
 }
@@ -96,8 +96,8 @@ impl PackedAttention {
     }
 
     /// If the GPU has a kernel for it.
-    fn tiles(&self, packed: &Any) -> Option<cube::Tiles> {
+    fn tiles(&self, packed: &Any) -> Option<gpu::Tiles> {
         let [batch, length, _] = packed.shape().dims();
-        cube::supports_packed(packed, &self.shape(batch, length), self.options.precision)
+        gpu::supports_packed(packed, &self.shape(batch, length), self.options.precision)
     }
 }

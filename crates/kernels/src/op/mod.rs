@@ -16,8 +16,8 @@ pub(crate) use record::calls;
 pub(crate) use record::{count_call, record};
 
 #[cfg(feature = "gpu")]
-use crate::autodiff::Primitive;
-use crate::autodiff::{FusedBackend, OpTensor};
+use crate::machine::autodiff::Primitive;
+use crate::machine::autodiff::{FusedBackend, OpTensor};
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
 #[cfg(feature = "gpu")]
@@ -31,7 +31,7 @@ use place::{Place, place};
 pub(crate) mod prelude {
     pub(crate) use super::{Any, Gradient, Op, only, run};
     #[cfg(feature = "gpu")]
-    pub(crate) use crate::autodiff::Primitive;
+    pub(crate) use crate::machine::autodiff::Primitive;
     pub(crate) use burn::backend::Flex;
     #[cfg(feature = "gpu")]
     pub(crate) use burn::backend::{Cube, TensorMetadata};
@@ -284,7 +284,7 @@ fn rounded<B: FusedBackend, O: Computes<B, N, M>, const N: usize, const M: usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::autodiff::{tensor_of, values};
+    use crate::machine::autodiff::{tensor_of, values};
     use crate::testing::{list, tensor};
     use burn::tensor::Device;
     use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The recording of gradients in burn's autodiff graph.
 
 use super::Gradient;
-use crate::autodiff::{FusedBackend, OpTensor, any_tracked};
-use crate::pieces;
+use crate::machine::autodiff::{FusedBackend, OpTensor, any_tracked};
+use crate::machine::pieces;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
 use burn::backend::autodiff::grads::Gradients;

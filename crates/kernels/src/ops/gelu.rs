@@ -7,11 +7,11 @@
 //!
 //! **Bytes:** for n numbers at least `8 n` forward (n in, n out) and `12 n` backward (input and gradient in, gradient out).
 
-use crate::autodiff::{Stored, stored, tensor_of, with_type};
-use crate::buffers::{GRAIN, filled};
+use crate::machine::autodiff::{Stored, stored, tensor_of, with_type};
+use crate::machine::buffers::{GRAIN, filled};
+use crate::machine::simd::{Number, normal, vectorised};
 use crate::op::PlainGradient;
 use crate::op::prelude::*;
-use crate::simd::{Number, normal, vectorised};
 use burn::tensor::Tensor;
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use std::mem::MaybeUninit;
@@ -102,7 +102,7 @@ vectorised! {
 #[cfg(feature = "gpu")]
 #[allow(clippy::pedantic, reason = "what the macros make of kernels is theirs")]
 mod gpu {
-    use crate::gpu::{empty_like, launch_vectors};
+    use crate::machine::gpu::{empty_like, launch_vectors};
     use burn::backend::tensor::FloatTensor;
     use burn::backend::{Backend, backend_extension};
     use burn_cubecl::kernel::into_contiguous;

@@ -14,11 +14,11 @@
 //! **Bytes:** for n channels at least `12 n` forward (x in, twice as many numbers out) and `16 n` backward. The tables add theirs
 //! once for each batch row that has its own.
 
-use crate::autodiff::{View, tensor_of, values};
-use crate::buffers::{GRAIN, computed, parts_of_all, zeros};
+use crate::machine::autodiff::{View, tensor_of, values};
+use crate::machine::buffers::{GRAIN, computed, parts_of_all, zeros};
+use crate::machine::pieces::{note, up_to};
+use crate::machine::simd::{ln_1p_exp, sigmoid, vectorised};
 use crate::op::prelude::*;
-use crate::pieces::{note, up_to};
-use crate::simd::{ln_1p_exp, sigmoid, vectorised};
 use burn::tensor::{Tensor, activation::softplus as plain_softplus};
 use rayon::prelude::*;
 use std::borrow::Cow;

@@ -12,10 +12,10 @@
 //! **Bytes:** for n scores at least `8 n` forward (scores in, probabilities out) and `12 n` backward (probabilities and
 //! gradient in, gradient out).
 
-use crate::autodiff::{tensor_of, values};
-use crate::buffers::{filled_zeros, whole_rows};
+use crate::machine::autodiff::{tensor_of, values};
+use crate::machine::buffers::{filled_zeros, whole_rows};
+use crate::machine::simd::{dot, exp_in_place, largest, vectorised};
 use crate::op::prelude::*;
-use crate::simd::{dot, exp_in_place, largest, vectorised};
 use burn::tensor::Tensor;
 
 /// `exp(x) / sum(exp(x))` over the last dimension; zeros for a row that is minus infinity throughout.

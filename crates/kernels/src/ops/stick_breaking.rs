@@ -18,11 +18,11 @@
 //! **On the CPU** sums along a row are taken in groups of [`LANES`]: those inside a group by doubling, so that one addition a
 //! group waits for the one before.
 
-use crate::autodiff::{compact, tensor_of, values};
-use crate::buffers::{GRAIN, computed, zeros};
+use crate::machine::autodiff::{compact, tensor_of, values};
+use crate::machine::buffers::{GRAIN, computed, zeros};
+use crate::machine::pieces::{note, up_to};
+use crate::machine::simd::{LANES, exp, ln_1p_exp, vectorised};
 use crate::op::prelude::*;
-use crate::pieces::{note, up_to};
-use crate::simd::{LANES, exp, ln_1p_exp, vectorised};
 use burn::tensor::{Tensor, activation::log_sigmoid};
 use rayon::prelude::*;
 

@@ -7,11 +7,11 @@
 //!
 //! **Bytes:** for n numbers of output at least `12 n` forward (2 n in, n out) and `20 n` backward.
 
-use crate::autodiff::{Stored, stored, tensor_of, with_type};
-use crate::buffers::{filled, whole_rows};
+use crate::machine::autodiff::{Stored, stored, tensor_of, with_type};
+use crate::machine::buffers::{filled, whole_rows};
+use crate::machine::simd::{Number, sigmoid, vectorised};
 use crate::op::PlainGradient;
 use crate::op::prelude::*;
-use crate::simd::{Number, sigmoid, vectorised};
 use burn::tensor::{Tensor, activation};
 use std::mem::MaybeUninit;
 
@@ -129,7 +129,7 @@ vectorised! {
 #[cfg(feature = "gpu")]
 #[allow(clippy::pedantic, reason = "what the macros make of kernels is theirs")]
 mod gpu {
-    use crate::gpu::{empty, empty_like, launch_vectors};
+    use crate::machine::gpu::{empty, empty_like, launch_vectors};
     use burn::backend::tensor::FloatTensor;
     use burn::backend::{Backend, backend_extension};
     use burn::tensor::Shape;

@@ -18,9 +18,9 @@ pub(super) use gradient::{size, tensor, through_counts, through_products};
 pub(super) use rows::{Counts, add_counted};
 
 use super::{Attention, RelativeVectors, Shape};
-use crate::autodiff::values;
-use crate::matmul::Matrix;
-use crate::simd::LANES;
+use crate::machine::autodiff::values;
+use crate::machine::matmul::Matrix;
+use crate::machine::simd::LANES;
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 

@@ -4,9 +4,9 @@ use super::blocks::{KeyTable, Scratch, collect_columns, collect_rows};
 use super::vectors::{Vectors, in_order};
 use crate::attention::block::{Block, Operands};
 use crate::attention::keys::Segment;
-use crate::autodiff::tensor_of;
-use crate::matmul::{Matrix, matmul};
-use crate::simd::add;
+use crate::machine::autodiff::tensor_of;
+use crate::machine::matmul::{Matrix, matmul};
+use crate::machine::simd::add;
 use burn_flex::FlexTensor;
 
 /// The gradients of vectors that one batch row and key head receive.

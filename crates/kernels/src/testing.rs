@@ -1,6 +1,7 @@
 //! What the tests of every operation share: inputs, gradients, comparisons.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use std::cell::Cell;
 
 /// Numbers in [-1, 1), a fixed sequence for each seed.
 pub(crate) fn numbers(seed: u64, count: usize) -> Vec<f32> {
@@ -160,6 +161,34 @@ fn central_difference<const D: usize>(
     (value(step) - value(-step)) / f64::from(2.0 * step)
 }
 
+thread_local! {
+    static IN_REFERENCE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread sends every operation to its reference.
+pub(crate) fn in_reference() -> bool {
+    IN_REFERENCE.get()
+}
+
+/// What an operation gives by plain operations alone.
+pub(crate) fn by_reference<T>(operation: impl FnOnce() -> T) -> T {
+    IN_REFERENCE.set(true);
+    let result = operation();
+    IN_REFERENCE.set(false);
+    result
+}
+
+/// [`assert_matches_on`] with the reference of the operation itself.
+#[track_caller]
+pub(crate) fn assert_fused_on<const D: usize>(
+    device: &Device,
+    what: &str,
+    inputs: &[Vec<f32>],
+    operation: impl Fn(&[Tensor<1>]) -> Tensor<D>,
+) {
+    assert_matches_on(device, what, inputs, &operation, |inputs| by_reference(|| operation(inputs)));
+}
+
 /// The devices that operations are tested on: the CPU, and a GPU where there is one.
 pub(crate) fn devices(_what: &str) -> Vec<Device> {
     #[cfg(feature = "gpu")]
@@ -169,9 +198,24 @@ pub(crate) fn devices(_what: &str) -> Vec<Device> {
     vec![Device::flex()]
 }
 
+/// Tests of functions of a device, on each of [`devices`].
+macro_rules! on_devices {
+    ($what:literal: $($(#[$meta:meta])* $name:ident => $check:expr,)*) => {
+        $($(#[$meta])*
+        #[test]
+        fn $name() {
+            let check: fn(&burn::tensor::Device) = $check;
+            for device in $crate::testing::devices($what) {
+                check(&device);
+            }
+        })*
+    };
+}
+pub(crate) use on_devices;
+
 /// What holds of every activation.
 pub(crate) mod activations {
-    use super::{assert_close, assert_matches_on, devices, flat, list, numbers, tensor};
+    use super::{assert_close, assert_fused_on, devices, flat, list, numbers, tensor};
     use crate::Precision;
     use burn::tensor::{DType, Device, Tensor};
 
@@ -189,11 +233,7 @@ pub(crate) mod activations {
     ];
 
     /// x arrives with its first two dimensions swapped, so that it does not lie contiguously.
-    pub(crate) fn agree_with_the_reference(
-        name: &str,
-        fused: fn(Tensor<3>) -> Tensor<3>,
-        reference: fn(Tensor<3>) -> Tensor<3>,
-    ) {
+    pub(crate) fn agree_with_the_reference(name: &str, activation: fn(Tensor<3>) -> Tensor<3>) {
         let x = |inputs: &[Tensor<1>], [batch, length, width]: [usize; 3]| {
             inputs[0].clone().mul_scalar(4.0).reshape([length, batch, width]).swap_dims(0, 1)
         };
@@ -201,16 +241,11 @@ pub(crate) mod activations {
             for shape in SHAPES {
                 let count = shape.iter().product();
                 if count == 0 {
-                    assert!(list(fused(Tensor::zeros(shape, &device))).is_empty());
+                    assert!(list(activation(Tensor::zeros(shape, &device))).is_empty());
                     continue;
                 }
-                assert_matches_on(
-                    &device,
-                    &format!("{name} {shape:?}"),
-                    &[numbers(1, count)],
-                    |inputs| fused(x(inputs, shape)),
-                    |inputs| reference(x(inputs, shape)),
-                );
+                let what = format!("{name} {shape:?}");
+                assert_fused_on(&device, &what, &[numbers(1, count)], |inputs| activation(x(inputs, shape)));
             }
         }
     }

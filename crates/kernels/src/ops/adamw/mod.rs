@@ -194,10 +194,19 @@ fn fused<B: FusedBackend, const D: usize>(
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::testing::{assert_close, list, padded, tensor};
+    use crate::testing::{assert_close, list, on_devices, padded, tensor};
     use burn::tensor::Device;
+
+    on_devices! {
+        "AdamW":
+        agrees_with_the_reference_over_steps => agrees_over_steps,
+        odd_shapes_agree_with_the_reference => odd_shapes,
+        odd_shapes_of_many_parameters_are_updated_as_each_alone => many_are_as_each,
+        moments_without_gradients_become_zero => moments_become_zero,
+        what_others_hold_stays_as_it_is => others_stay_as_they_are,
+    }
 
     const OPTIONS: AdamW = AdamW {
         learning_rate: 1e-2,
@@ -209,12 +218,7 @@ pub(crate) mod tests {
         gradient_scale: 0.5,
     };
 
-    #[test]
-    fn agrees_with_the_reference_over_steps() {
-        agrees_over_steps(&Device::flex());
-    }
-
-    pub(crate) fn agrees_over_steps(device: &Device) {
+    fn agrees_over_steps(device: &Device) {
         // Transposed tensors, and more elements than one task takes.
         let start = || tensor::<2>(1, [301, 67], device).swap_dims(0, 1);
         let zeros = || Tensor::<2>::zeros([67, 301], device);
@@ -232,13 +236,8 @@ pub(crate) mod tests {
         assert_close("v", &list(fused.2), &list(expected.2), 1e-6);
     }
 
-    #[test]
-    fn odd_shapes_agree_with_the_reference() {
-        odd_shapes(&Device::flex());
-    }
-
     /// Sizes that no vector divides, in rows that lie apart.
-    pub(crate) fn odd_shapes(device: &Device) {
+    fn odd_shapes(device: &Device) {
         for shape in [[1, 1], [3, 1], [1, 37], [37, 3], [7, 1001]] {
             let tensors = || [1, 2, 3, 4].map(|seed| padded(tensor::<2>(seed, shape, device).abs()));
             let [parameter, gradient, m, v] = tensors();
@@ -252,13 +251,8 @@ pub(crate) mod tests {
         }
     }
 
-    #[test]
-    fn many_parameters_are_updated_as_each_alone() {
-        many_are_as_each(&Device::flex());
-    }
-
     /// More parameters than a launch takes, one without numbers, rates and decays that differ, clipped and not.
-    pub(crate) fn many_are_as_each(device: &Device) {
+    fn many_are_as_each(device: &Device) {
         let counts: Vec<usize> = (0..70).map(|index| index * 67).collect();
         let given = || {
             let states = counts.iter().zip(1..).map(|(&count, seed)| {
@@ -303,15 +297,9 @@ pub(crate) mod tests {
         assert_close("v", &list(v), &[1.25e-8, 0.6125, 0.0], 1e-7);
     }
 
-    /// Without a gradient, moments shrink to exactly 0 and are never subnormal.
-    #[test]
-    fn moments_without_gradients_become_zero() {
-        moments_become_zero(&Device::flex());
-    }
-
     type Update = fn(Tensor<1>, Tensor<1>, Tensor<1>, Tensor<1>, &AdamW) -> (Tensor<1>, Tensor<1>, Tensor<1>);
-
-    pub(crate) fn moments_become_zero(device: &Device) {
+    /// Without a gradient, moments shrink to exactly 0 and are never subnormal.
+    fn moments_become_zero(device: &Device) {
         for (name, update) in [("fused", adamw as Update), ("reference", reference::adamw as Update)] {
             let zeros = || Tensor::<1>::zeros([5], device);
             // m has the factor 0.9 and v 0.95: from 1e-37 both are below every normal f32 after 42 steps.
@@ -341,12 +329,7 @@ pub(crate) mod tests {
         assert_close("reference", &list(reference), &expected, 1e-7);
     }
 
-    #[test]
-    fn what_others_hold_stays_as_it_is() {
-        others_stay_as_they_are(&Device::flex());
-    }
-
-    pub(crate) fn others_stay_as_they_are(device: &Device) {
+    fn others_stay_as_they_are(device: &Device) {
         let tensors: [Tensor<1>; 4] = [1, 2, 3, 4].map(|seed| tensor::<1>(seed, [5], device).abs());
         let before = tensors.clone().map(list);
         let [parameter, gradient, m, v] = tensors.clone();

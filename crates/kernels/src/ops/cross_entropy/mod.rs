@@ -100,9 +100,9 @@ impl Op<1> for CrossEntropy {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::testing::{assert_matches_on, list, numbers};
+    use crate::testing::{assert_matches_on, list, numbers, on_devices};
     use burn::tensor::{Device, TensorData};
 
     fn targets(rows: usize, classes: usize, device: &Device) -> Tensor<1, Int> {
@@ -110,13 +110,19 @@ pub(crate) mod tests {
         Tensor::from_data(TensorData::new(targets, [rows]), device)
     }
 
-    #[test]
-    fn agrees_with_the_reference() {
-        agrees(&Device::flex(), &[(1, 1), (1, 2), (5, 17), (70, 512), (33, 1000)]);
+    on_devices! {
+        "the loss":
+        odd_shapes_agree_with_the_reference => agrees,
+        large_logits_do_not_overflow => large_logits,
+        a_nan_is_not_hidden => nan_is_shown,
     }
 
-    pub(crate) fn agrees(device: &Device, sizes: &[(usize, usize)]) {
-        for &(rows, classes) in sizes {
+    /// Numbers of classes that vectors divide, and that none divides.
+    const SIZES: [(usize, usize); 9] =
+        [(1, 1), (1, 2), (5, 17), (70, 37), (3, 300), (33, 1000), (3, 65), (5, 512), (3, 4096)];
+
+    fn agrees(device: &Device) {
+        for (rows, classes) in SIZES {
             // The logits arrive transposed, so that they do not lie contiguously.
             let logits = |inputs: &[Tensor<1>]| {
                 inputs[0].clone().mul_scalar(8.0).reshape([classes, rows]).swap_dims(0, 1)
@@ -131,23 +137,13 @@ pub(crate) mod tests {
         }
     }
 
-    #[test]
-    fn large_logits_do_not_overflow() {
-        large_logits(&Device::flex());
-    }
-
-    pub(crate) fn large_logits(device: &Device) {
+    fn large_logits(device: &Device) {
         let logits = Tensor::<2>::from_floats([[1e4, -1e4, 0.0], [-3e38, 3e38, 0.0]], device);
         let targets = Tensor::<1, Int>::from_ints([0, 1], device);
         assert_eq!(list(cross_entropy(logits, targets)), [0.0, 0.0]);
     }
 
-    #[test]
-    fn a_nan_is_not_hidden() {
-        nan_is_shown(&Device::flex());
-    }
-
-    pub(crate) fn nan_is_shown(device: &Device) {
+    fn nan_is_shown(device: &Device) {
         for place in 0..3 {
             let mut logits = [[0.0; 3]];
             logits[0][place] = f32::NAN;

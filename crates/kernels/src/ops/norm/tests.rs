@@ -1,8 +1,27 @@
 use super::*;
-use crate::testing::{assert_matches_on, numbers, tensor};
+use crate::testing::{assert_matches_on, numbers, on_devices, tensor};
 use burn::tensor::Device;
 
-const SHAPES: [[usize; 3]; 4] = [[1, 1, 1], [2, 37, 5], [3, 50, 16], [2, 41, 130]];
+on_devices! {
+    "norms":
+    /// Widths that vectors divide and that none divides, more channels than a cube of a GPU has units, and fewer.
+    odd_shapes_agree_with_the_reference => |device| all_agree(device, &SHAPES),
+    rows_of_heads_get_length_1_and_empty_ones_stay => lengths_of_rows,
+    what_nothing_depends_on_receives_nothing => gradients_of_parts,
+}
+
+const SHAPES: [[usize; 3]; 10] = [
+    [1, 1, 1],
+    [2, 37, 5],
+    [3, 50, 16],
+    [2, 41, 130],
+    [2, 3, 64],
+    [1, 70, 32],
+    [1, 9, 48],
+    [2, 3, 96],
+    [1, 2, 300],
+    [1, 2, 1000],
+];
 
 fn inputs([batch, length, width]: [usize; 3]) -> Vec<Vec<f32>> {
     vec![numbers(1, batch * length * width), numbers(2, width), numbers(3, width)]
@@ -54,17 +73,7 @@ pub(super) fn all_agree(device: &Device, shapes: &[[usize; 3]]) {
     }
 }
 
-#[test]
-fn all_agree_with_the_reference() {
-    all_agree(&Device::flex(), &SHAPES);
-}
-
-#[test]
-fn rows_of_heads_get_length_1_and_empty_ones_stay() {
-    lengths_of_rows(&Device::flex());
-}
-
-pub(super) fn lengths_of_rows(device: &Device) {
+fn lengths_of_rows(device: &Device) {
     let x = tensor::<4>(1, [2, 3, 5, 8], device);
     let [rows, zeros] = [x.clone(), x.zeros_like()].map(|x| unit_norm(x, 1e-6));
     let lengths = rows.square().sum_dim(3).sqrt();
@@ -72,13 +81,8 @@ pub(super) fn lengths_of_rows(device: &Device) {
     assert!(zeros.abs().max().into_scalar::<f32>() == 0.0);
 }
 
-#[test]
-fn what_nothing_depends_on_receives_nothing() {
-    gradients_of_parts(&Device::flex());
-}
-
 /// A frozen gain, a norm that nothing reads, and a stream that does not go on.
-pub(super) fn gradients_of_parts(device: &Device) {
+fn gradients_of_parts(device: &Device) {
     let device = device.clone().autodiff();
     let x = || tensor::<3>(1, [2, 3, 4], &device).require_grad();
     let frozen = tensor::<1>(2, [4], &device);

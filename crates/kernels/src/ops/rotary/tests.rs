@@ -1,9 +1,18 @@
 use super::*;
-use crate::testing::{assert_close, assert_matches_on, flat, list, numbers, padded, tensor};
+use crate::testing::{assert_close, assert_matches_on, flat, list, numbers, on_devices, padded, tensor};
 use burn::tensor::Device;
 
+on_devices! {
+    "rotation":
+    rotate_agrees_with_the_reference => rotate_agrees,
+    split_agrees_with_the_reference => split_agrees,
+    odd_shapes_agree_with_the_reference => odd_shapes,
+    a_leaf_and_a_part_alone_receive_their_gradient => gradients_of_parts,
+    positions_past_65536_keep_their_angles => positions_keep_their_angles,
+}
+
 /// A table of the angles `shape`, times `factor`.
-pub(super) fn table_of(
+fn table_of(
     device: &Device,
     angles: &[f64],
     shape: [usize; 3],
@@ -43,14 +52,9 @@ fn one_pair_by_hand() {
     }
 }
 
-#[test]
-fn rotate_agrees_with_the_reference() {
-    rotate_agrees(&Device::flex());
-}
-
 /// Rows of one position, odd lengths, channels that vectors of 4, of 2 and of 1 divide, and all or some of them
 /// turned.
-pub(super) fn rotate_agrees(device: &Device) {
+fn rotate_agrees(device: &Device) {
     for layout in [Layout::Half, Layout::Interleaved] {
         for (shape, rows, rotated) in [
             ([1, 1, 1, 2], 1, 2),
@@ -109,13 +113,8 @@ enum Coming {
     Shared,
 }
 
-#[test]
-fn split_agrees_with_the_reference() {
-    split_agrees(&Device::flex());
-}
-
 /// Heads that are shared or not, channels of all widths, tables for both, for one and for none.
-pub(super) fn split_agrees(device: &Device) {
+fn split_agrees(device: &Device) {
     for (heads, batch, length, rotated) in [
         (Heads { query: 1, key_value: 1, head_dim: 2 }, 1, 1, 2),
         (Heads { query: 4, key_value: 2, head_dim: 16 }, 2, 37, 16),
@@ -162,13 +161,8 @@ pub(super) fn split_agrees(device: &Device) {
     }
 }
 
-#[test]
-fn odd_shapes_agree_with_the_reference() {
-    odd_shapes(&Device::flex());
-}
-
 /// Channels and lengths that no vector and no task divides; everything comes in rows that lie apart.
-pub(super) fn odd_shapes(device: &Device) {
+fn odd_shapes(device: &Device) {
     for (layout, batch, length, head_dim, rotated) in [
         (Layout::Half, 1, 1, 3, 2),
         (Layout::Interleaved, 2, 3, 37, 36),
@@ -202,13 +196,8 @@ pub(super) fn odd_shapes(device: &Device) {
     }
 }
 
-#[test]
-fn a_leaf_and_a_part_alone_receive_their_gradient() {
-    gradients_of_parts(&Device::flex());
-}
-
 /// The gradient of a leaf that is split, and of rows of which k alone has one.
-pub(super) fn gradients_of_parts(device: &Device) {
+fn gradients_of_parts(device: &Device) {
     let heads = Heads { query: 2, key_value: 1, head_dim: 3 };
     let leaf = tensor::<3>(1, [2, 5, heads.packed()], &device.clone().autodiff()).require_grad();
     let rows = |of: [f32; 3]| -> Vec<f32> {
@@ -275,4 +264,27 @@ fn turning_back_undoes_turning() {
 fn layouts_have_their_names() {
     assert_eq!(serde_json::to_string(&Layout::Half).unwrap(), "\"half\"");
     assert_eq!(serde_json::from_str::<Layout>("\"interleaved\"").unwrap(), Layout::Interleaved);
+}
+
+/// The angles are those of f64, however far along.
+fn positions_keep_their_angles(device: &Device) {
+    let (first, length, half) = (1_000_003_usize, 33, 4);
+    let angle =
+        |row: usize, pair: usize| (first + row) as f64 * 10_000_f64.powf(-(pair as f64) / half as f64);
+    let angles: Vec<f64> = (0..length * half).map(|i| angle(i / half, i % half)).collect();
+    for layout in [Layout::Half, Layout::Interleaved] {
+        let table = table_of(device, &angles, [1, length, half], layout, 1.0);
+        let x = Tensor::<4>::ones([1, 1, length, 2 * half], device);
+        let mut expected = vec![0.0; length * 2 * half];
+        for (index, angle) in angles.iter().enumerate() {
+            let (row, pair) = (index / half, index % half);
+            let (a, b) = match layout {
+                Layout::Half => (pair, pair + half),
+                Layout::Interleaved => (2 * pair, 2 * pair + 1),
+            };
+            expected[row * 2 * half + a] = (angle.cos() - angle.sin()) as f32;
+            expected[row * 2 * half + b] = (angle.sin() + angle.cos()) as f32;
+        }
+        assert_close("far along", &list(rotate(x, &table)), &expected, 1e-6);
+    }
 }

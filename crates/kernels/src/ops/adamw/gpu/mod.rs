@@ -7,9 +7,6 @@
 // What the macros make of this file is theirs.
 #![allow(clippy::too_many_arguments, clippy::pedantic)]
 
-#[cfg(test)]
-mod tests;
-
 use super::{AdamW, Factors};
 use crate::machine::gpu::{address, copied, launch, linear, spread};
 #[cfg(feature = "fusion")]

@@ -23,8 +23,6 @@
 mod launch;
 mod pair;
 mod tables;
-#[cfg(test)]
-mod tests;
 
 #[cfg(feature = "fusion")]
 pub(crate) use launch::TablesMetadata;

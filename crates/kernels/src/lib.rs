@@ -50,6 +50,7 @@ mod machine;
 #[cfg(test)]
 mod memory_safety;
 mod op;
+mod operations;
 mod ops;
 #[cfg(test)]
 mod testing;
@@ -66,6 +67,7 @@ pub use attention::{
 pub use machine::bf16::arithmetic_name as bf16_arithmetic;
 pub use machine::device::{self, DeviceChoice};
 pub use machine::pieces;
+pub use operations::{OPERATIONS, Operation};
 pub use ops::adamw::{AdamW, AdamWState, adamw, adamw_all};
 pub use ops::cross_entropy::cross_entropy;
 pub use ops::dropout::dropout;

@@ -1,14 +1,14 @@
 //! Small inputs for every piece of unsafe code that a CPU runs: what Miri interprets (`sh tests/sanitize.sh miri`).
 //!
 //! Under Miri, work is cut into small parts, and small buffers are written past the caches (the constants of `buffers`,
-//! `matmul` and `rotary::flex`). So these inputs reach the code that large ones reach elsewhere. All numbers are
+//! `matmul` and `rotary::cpu`). So these inputs reach the code that large ones reach elsewhere. All numbers are
 //! small and whole, so that every sum is exact.
 
 #![allow(clippy::float_cmp, reason = "sums of small whole numbers are exact")]
 
-use crate::bf16::{Arithmetic, Bf16Matrix, matmul_rounded, product, round, rounded, widen};
-use crate::buffers::{computed, written_beside};
-use crate::matmul::{Matrix, STRIP, SharedMatrix, matmul, parallel_matmul};
+use crate::machine::bf16::{Arithmetic, Bf16Matrix, matmul_rounded, product, round, rounded, widen};
+use crate::machine::buffers::{computed, written_beside};
+use crate::machine::matmul::{Matrix, STRIP, SharedMatrix, matmul, parallel_matmul};
 use crate::testing::list;
 use crate::{Heads, Layout, Precision, RotationTable, head_loss, rotate, split_rotate, with_gradients};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -278,6 +278,6 @@ fn a_split_and_its_gradient_write_every_row_once() {
 #[cfg(miri)]
 #[test]
 fn small_inputs_reach_the_streaming_stores() {
-    use crate::buffers::past_caches;
+    use crate::machine::buffers::past_caches;
     assert!(!past_caches(50) && past_caches(70));
 }

@@ -1,6 +1,7 @@
 //! What the tests of every operation share: inputs, gradients, comparisons.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use std::cell::Cell;
 
 /// Numbers in [-1, 1), a fixed sequence for each seed.
 pub(crate) fn numbers(seed: u64, count: usize) -> Vec<f32> {
@@ -110,12 +111,12 @@ pub(crate) fn assert_matches_reference_on<const D: usize>(
     fused: impl Fn(&[Tensor<1>]) -> Tensor<D>,
     reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
 ) -> Vec<Vec<f32>> {
-    let calls = crate::autodiff::calls();
+    let calls = crate::machine::autodiff::calls();
     let (output, gradients) = differentiate(device, inputs, &fused);
-    assert!(crate::autodiff::calls() > calls, "{what}: the fused form did not run");
-    let calls = crate::autodiff::calls();
+    assert!(crate::machine::autodiff::calls() > calls, "{what}: the fused form did not run");
+    let calls = crate::machine::autodiff::calls();
     let (expected, expected_gradients) = differentiate(device, inputs, reference);
-    assert_eq!(crate::autodiff::calls(), calls, "{what}: the reference ran a fused form");
+    assert_eq!(crate::machine::autodiff::calls(), calls, "{what}: the reference ran a fused form");
     assert_close(what, &output, &expected, 2e-6);
     for (index, (gradient, expected)) in gradients.iter().zip(&expected_gradients).enumerate() {
         assert_close(&format!("{what}: gradient {index}"), gradient, expected, 5e-6);
@@ -158,4 +159,119 @@ fn central_difference<const D: usize>(
         list(output).iter().zip(weights).map(|(x, w)| f64::from(*x) * f64::from(w)).sum::<f64>()
     };
     (value(step) - value(-step)) / f64::from(2.0 * step)
+}
+
+thread_local! {
+    static IN_REFERENCE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread sends every operation to its reference.
+pub(crate) fn in_reference() -> bool {
+    IN_REFERENCE.get()
+}
+
+/// What an operation gives by plain operations alone.
+pub(crate) fn by_reference<T>(operation: impl FnOnce() -> T) -> T {
+    IN_REFERENCE.set(true);
+    let result = operation();
+    IN_REFERENCE.set(false);
+    result
+}
+
+/// [`assert_matches_on`] with the reference of the operation itself.
+#[track_caller]
+pub(crate) fn assert_fused_on<const D: usize>(
+    device: &Device,
+    what: &str,
+    inputs: &[Vec<f32>],
+    operation: impl Fn(&[Tensor<1>]) -> Tensor<D>,
+) {
+    assert_matches_on(device, what, inputs, &operation, |inputs| by_reference(|| operation(inputs)));
+}
+
+/// The devices that operations are tested on: the CPU, and a GPU where there is one.
+pub(crate) fn devices(_what: &str) -> Vec<Device> {
+    #[cfg(feature = "gpu")]
+    if let Some(gpu) = crate::machine::device::adapter(_what) {
+        return vec![Device::flex(), gpu];
+    }
+    vec![Device::flex()]
+}
+
+/// Tests of functions of a device, on each of [`devices`].
+macro_rules! on_devices {
+    ($what:literal: $($(#[$meta:meta])* $name:ident => $check:expr,)*) => {
+        $($(#[$meta])*
+        #[test]
+        fn $name() {
+            let check: fn(&burn::tensor::Device) = $check;
+            for device in $crate::testing::devices($what) {
+                check(&device);
+            }
+        })*
+    };
+}
+pub(crate) use on_devices;
+
+/// What holds of every activation.
+pub(crate) mod activations {
+    use super::{assert_close, assert_fused_on, devices, flat, list, numbers, tensor};
+    use crate::Precision;
+    use burn::tensor::{DType, Device, Tensor};
+
+    /// Widths that vectors divide and widths that none divides.
+    const SHAPES: [[usize; 3]; 9] = [
+        [1, 1, 2],
+        [2, 37, 6],
+        [3, 50, 130],
+        [2, 37, 16],
+        [1, 5, 74],
+        [1, 3, 96],
+        [1, 2, 600],
+        [1, 2, 1000],
+        [0, 3, 4],
+    ];
+
+    /// x arrives with its first two dimensions swapped, so that it does not lie contiguously.
+    pub(crate) fn agree_with_the_reference(name: &str, activation: fn(Tensor<3>) -> Tensor<3>) {
+        let x = |inputs: &[Tensor<1>], [batch, length, width]: [usize; 3]| {
+            inputs[0].clone().mul_scalar(4.0).reshape([length, batch, width]).swap_dims(0, 1)
+        };
+        for device in devices(name) {
+            for shape in SHAPES {
+                let count = shape.iter().product();
+                if count == 0 {
+                    assert!(list(activation(Tensor::zeros(shape, &device))).is_empty());
+                    continue;
+                }
+                let what = format!("{name} {shape:?}");
+                assert_fused_on(&device, &what, &[numbers(1, count)], |inputs| activation(x(inputs, shape)));
+            }
+        }
+    }
+
+    /// A half-precision activation is that of f32 at the same numbers, rounded, and its gradient too.
+    pub(crate) fn halves_are_rounded(activation: fn(Tensor<3>) -> Tensor<3>) {
+        let device = Device::flex().autodiff();
+        let shape = [2, 5, 6];
+        for precision in [Precision::F16, Precision::Bf16] {
+            let leaf = || flat(numbers(1, 60), &device).mul_scalar(4.0).detach().require_grad();
+            let half = |leaf: &Tensor<1>| leaf.clone().cast(precision.dtype()).reshape(shape);
+            let (a, b) = (leaf(), leaf());
+            let calls = crate::machine::autodiff::calls();
+            let actual = activation(half(&a));
+            assert_eq!(actual.dtype(), precision.dtype());
+            assert!(crate::machine::autodiff::calls() > calls, "the fused form did not run");
+            let expected = activation(half(&b).cast(DType::F32)).cast(precision.dtype());
+            let weights = |y: &Tensor<3>| tensor::<3>(2, y.dims(), &device).cast(precision.dtype());
+            let slope = |y: &Tensor<3>| (y.clone() * weights(y)).cast(DType::F32).sum().backward();
+            let (a_slope, b_slope) = (slope(&actual), slope(&expected));
+            assert_eq!(list(actual.cast(DType::F32)), list(expected.cast(DType::F32)));
+            let [actual, expected] = [(a, a_slope), (b, b_slope)].map(|(x, g)| list(x.grad(&g).unwrap()));
+            // The formulas differ by rounding errors of f32, which may tip a rounding to half.
+            let off = precision.unit_roundoff() as f32 * 2.0;
+            assert_close("gradient", &actual, &expected, off);
+            assert!(expected.iter().any(|x| x.abs() > 0.5));
+        }
+    }
 }

@@ -1,18 +1,8 @@
 //! Vector-Jacobian products: a backward pass that starts with given gradients.
 
-use crate::autodiff::{self, CpuTensor, Gradient, tensor_of};
+use crate::machine::autodiff::{self, CpuTensor, tensor_of};
+use crate::op::record;
 use burn::tensor::Tensor;
-use burn_flex::FlexTensor;
-
-/// The gradients that the backward pass starts with.
-#[derive(Clone, Debug)]
-struct Given<const N: usize>([FlexTensor; N]);
-
-impl<const N: usize> Gradient<N> for Given<N> {
-    fn gradients(self, _: FlexTensor, _: [bool; N]) -> [Option<FlexTensor>; N] {
-        self.0.map(Some)
-    }
-}
 
 /// A `[1]` tensor whose backward pass starts each output at the gradient given with it, of its shape.
 ///
@@ -32,7 +22,9 @@ pub fn with_gradients<const N: usize, const D: usize>(pairs: [(Tensor<D>, Tensor
     {
         let gradients = pairs.each_ref().map(|(_, gradient)| CpuTensor::new(gradient.clone()).into_data());
         let outputs = pairs.map(|(output, _)| CpuTensor::new(output));
-        return autodiff::record(&outputs, tensor_of(vec![0.0], [1]), || Given(gradients));
+        let start = move |_, _| gradients.map(Some);
+        let [start] = record::<_, _, N, 1>(&outputs, [true; N], [tensor_of(vec![0.0], [1])], start);
+        return start.into_tensor();
     }
     let sums = pairs.map(|(output, gradient)| {
         let gradient = if gradient.is_autodiff() { gradient } else { Tensor::from_inner(gradient) };

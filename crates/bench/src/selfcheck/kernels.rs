@@ -3,14 +3,12 @@
 use super::operation::{Operation, flat};
 use super::{Checked, Each, Finding, list, of_encodings};
 use crate::numbers;
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 use longwave_core::Result;
-use longwave_core::random::StreamKey;
 use longwave_kernels::{
-    AdamW, AdamWState, Attention, Bias, Heads, Layout, Precision, RotationTable, Shares, adamw_all,
-    attention, attention_by_distance, clip_factor, cross_entropy, dropout, gelu, head_loss, layer_norm,
-    linear, mean, packed_attention, rms_norm, rms_norm_residual, rotate, softmax, split_rotate,
-    stick_breaking, sum, sums_of_squares, swiglu, unit_norm,
+    AdamW, AdamWState, Attention, Bias, Heads, Layout, OPERATIONS, Precision, RotationTable, adamw_all,
+    attention, attention_by_distance, clip_factor, gelu, packed_attention, rotate, split_rotate,
+    sums_of_squares,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -140,68 +138,13 @@ fn attentions(length: usize) -> Vec<Operation> {
     operations
 }
 
-/// Operations row by row, on rows that no vector width divides.
+/// Operations row by row.
 fn by_rows(rows: usize) -> Vec<Operation> {
-    const WIDTH: usize = 74;
-    let shape = [1, rows, WIDTH];
-    let numbers = rows * WIDTH;
-    vec![
-        Operation::new("rms_norm", &[numbers, WIDTH], move |inputs| {
-            flat(rms_norm(inputs[0].clone().reshape(shape), inputs[1].clone(), 1e-5))
-        }),
-        Operation::new("unit_norm", &[numbers], move |inputs| {
-            flat(unit_norm(inputs[0].clone().reshape(shape), 1e-6))
-        }),
-        Operation::new("layer_norm", &[numbers, WIDTH, WIDTH], move |inputs| {
-            let x = inputs[0].clone().reshape(shape);
-            flat(layer_norm(x, inputs[1].clone(), Some(inputs[2].clone()), 1e-5))
-        }),
-        Operation::new("rms_norm beside its residual stream", &[numbers, WIDTH], move |inputs| {
-            let [normed, stream] =
-                rms_norm_residual(inputs[0].clone().reshape(shape), inputs[1].clone(), 1e-5);
-            flat(normed * 2.0 + stream.clone() * stream)
-        }),
-        Operation::new("dropout", &[numbers], move |inputs| {
-            flat(dropout(inputs[0].clone().reshape(shape), 0.3, StreamKey::new(1, "selfcheck", 0)))
-        }),
-        Operation::new("mean", &[numbers], move |inputs| {
-            mean(inputs[0].clone().reshape(shape)) + sum(inputs[0].clone() * inputs[0].clone())
-        }),
-        Operation::new("gelu", &[numbers], move |inputs| flat(gelu(inputs[0].clone().reshape(shape)))),
-        Operation::new("swiglu", &[numbers], move |inputs| flat(swiglu(inputs[0].clone().reshape(shape)))),
-        Operation::new("linear", &[numbers, WIDTH * rows, rows * rows], move |inputs| {
-            let (x, weight) = (inputs[0].clone().reshape(shape), inputs[1].clone().reshape([WIDTH, rows]));
-            flat(linear(x, weight, Some(inputs[2].clone().reshape([1, rows, rows]))))
-        }),
-        Operation::new("softmax, some rows hidden", &[numbers], move |inputs| {
-            let scores = inputs[0].clone().mul_scalar(5.0).reshape(shape);
-            let hidden: Vec<bool> =
-                (0..numbers).map(|n| (n / WIDTH).is_multiple_of(5) || n % WIDTH > 60).collect();
-            let hidden = Tensor::<3, Bool>::from_data(TensorData::new(hidden, shape), &scores.device());
-            flat(softmax(scores.mask_fill(hidden, f32::NEG_INFINITY)))
-        }),
-        Operation::new("stick-breaking, some keys hidden", &[numbers], move |inputs| {
-            let scores = inputs[0].clone().mul_scalar(5.0).reshape([1, 1, rows, WIDTH]);
-            let hidden: Vec<bool> = (0..numbers).map(|n| n % WIDTH > n / WIDTH % 60).collect();
-            let hidden = TensorData::new(hidden, [1, 1, rows, WIDTH]);
-            let hidden = Tensor::<4, Bool>::from_data(hidden, &scores.device());
-            let Shares { weights, rest } = stick_breaking(scores.mask_fill(hidden, f32::NEG_INFINITY));
-            flat(Tensor::cat(vec![weights, rest], 3))
-        }),
-        Operation::new("cross_entropy", &[numbers], move |inputs| {
-            let logits = inputs[0].clone().mul_scalar(5.0).reshape([rows, WIDTH]);
-            let targets: Vec<i32> = (0..rows).map(|row| (row * 31 % WIDTH) as i32).collect();
-            let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [rows]), &logits.device());
-            flat(cross_entropy(logits, targets))
-        }),
-        Operation::new("head and loss", &[numbers, WIDTH * 2 * rows], move |inputs| {
-            let hidden = inputs[0].clone().reshape(shape);
-            let weight = inputs[1].clone().reshape([2 * rows, WIDTH]).transpose();
-            let targets: Vec<i32> = (0..rows).map(|row| (row * 31 % (2 * rows)) as i32).collect();
-            let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [rows]), &hidden.device());
-            flat(head_loss(hidden, weight, targets, None, Precision::F32))
-        }),
-    ]
+    let operation = |known: &longwave_kernels::Operation| {
+        let longwave_kernels::Operation { name, sizes, run } = *known;
+        Operation::new(name, &sizes(rows), move |inputs| run(inputs, rows))
+    };
+    OPERATIONS.iter().map(operation).collect()
 }
 
 /// Linear maps and an activation in half precision.

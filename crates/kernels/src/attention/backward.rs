@@ -13,49 +13,18 @@ use super::bias::{bias_row_size, bias_tensors};
 use super::block::Operands;
 use super::call::{BiasValues, Call};
 use super::gradient::{Buffers, Head, Rows, Turned};
+use super::op::INPUTS;
 use super::pieces::{NAME, pairs};
 use super::relative;
 use super::sums::{HeadRows, Layout, OwnRows, Sums};
 use super::{Shape, counted};
-use crate::autodiff::{JointGradient, View, tensor_of, values};
-use crate::buffers::{Rest, zeros};
-use crate::pieces::note;
+use crate::machine::autodiff::tensor_of;
+use crate::machine::buffers::{Rest, zeros};
+use crate::machine::pieces::note;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
-
-/// What the gradient needs.
-#[derive(Clone, Debug)]
-pub(super) struct Saved {
-    pub(super) call: Call,
-    /// `[batch, heads, queries]`.
-    pub(super) log_sums: FlexTensor,
-}
-
-/// From the gradients of the output and the log sums to those of q and k of each range, of v, of up to two tensors of the
-/// bias, and of the vectors by distance.
-impl<const N: usize> JointGradient<N, 2> for Saved {
-    fn gradients(
-        self,
-        [output, log_sums]: [Option<FlexTensor>; 2],
-        wanted: [bool; N],
-    ) -> [Option<FlexTensor>; N] {
-        let Shape { batch, heads, queries, value_dim, .. } = self.call.shape;
-        let output = output.unwrap_or_else(|| {
-            tensor_of(zeros(batch * heads * queries * value_dim), [batch, heads, queries, value_dim])
-        });
-        let rows = Rows {
-            log_sums: values(&self.log_sums),
-            gradient: log_sums.as_ref().map(values),
-            output: View::new(&output),
-        };
-        let bias = 2 * self.call.ranges.len() + 1;
-        let bias = bias..bias + self.call.bias.count();
-        let mut all = backward(&self.call, &rows, wanted[bias].contains(&true)).into_iter();
-        wanted.map(|wanted| all.next().flatten().filter(|_| wanted))
-    }
-}
 
 /// What nobody works with at the moment.
 struct Spare<T>(Mutex<Vec<T>>);
@@ -92,7 +61,7 @@ struct Task<'a> {
 
 /// The gradients of q and k of each range, of v, of the bias' tensors if they are wanted, of the vectors by distance and
 /// of those by count.
-pub(super) fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<Option<FlexTensor>> {
+pub(super) fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> [Option<FlexTensor>; INPUTS] {
     let operands = Operands::new(call);
     let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = call.shape;
     let group = heads / key_heads;
@@ -149,21 +118,33 @@ pub(super) fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> Vec<O
     }
 
     let [near, far, v, first, second, relative @ .., counted] = parts;
-    let mut gradients = Vec::new();
-    for (q, k) in q.into_iter().zip([near, far]) {
-        gradients.push(Some(tensor_of(q, [batch, heads, queries, head_dim])));
-        gradients.push(Some(tensor_of(k, [batch, key_heads, keys, head_dim])));
-    }
-    gradients.push(Some(tensor_of(v, [batch, key_heads, keys, value_dim])));
-    if bias_wanted {
-        let first = if bias_row > 0 { bias_rows } else { first };
-        gradients.extend(bias_tensors(call, first, second).into_iter().map(Some));
+    let mut of_ranges = q.into_iter().zip([near, far]).flat_map(|(q, k)| {
+        let q = tensor_of(q, [batch, heads, queries, head_dim]);
+        [q, tensor_of(k, [batch, key_heads, keys, head_dim])]
+    });
+    let [first_q, first_k, other_q, other_k] = [(); 4].map(|()| of_ranges.next());
+    let v = Some(tensor_of(v, [batch, key_heads, keys, value_dim]));
+    let [first, second] = if bias_wanted {
+        bias_tensors(call, if bias_row > 0 { bias_rows } else { first }, second)
     } else {
-        gradients.extend((0..call.bias.count()).map(|_| None));
-    }
-    gradients.extend(relative::tensors(&operands, relative).into_iter().map(Some));
-    gradients.extend(counted::tensor(&operands, &counted).map(Some));
-    gradients
+        [None, None]
+    };
+    let [of_keys, of_key_bias, of_queries, of_values] = relative::tensors(&operands, relative);
+    let counted = counted::tensor(&operands, &counted);
+    [
+        first_q,
+        first_k,
+        other_q,
+        other_k,
+        v,
+        first,
+        second,
+        of_keys,
+        of_key_bias,
+        of_queries,
+        of_values,
+        counted,
+    ]
 }
 
 /// Works on neighbouring pieces, whose rows and sums the task has.

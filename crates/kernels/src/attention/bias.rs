@@ -3,8 +3,8 @@
 use super::Shape;
 use super::block::{Block, Operands};
 use super::call::{BiasTensors, BiasValues, Call, reversed_rows};
-use crate::autodiff::tensor_of;
-use crate::simd::{self, LANES, sum, vectorised};
+use crate::machine::autodiff::tensor_of;
+use crate::machine::simd::{self, LANES, sum, vectorised};
 use burn_flex::FlexTensor;
 
 /// The numbers of the lanes: 0 to 15.
@@ -186,7 +186,7 @@ pub(super) fn bias_gradient(
 }
 
 /// The gradients of the bias' tensors, summed over the batch (in its order) where it is shared.
-pub(super) fn bias_tensors(call: &Call, first: Vec<f32>, second: Vec<f32>) -> Vec<FlexTensor> {
+pub(super) fn bias_tensors(call: &Call, first: Vec<f32>, second: Vec<f32>) -> [Option<FlexTensor>; 2] {
     let shape = call.shape;
     let over_batch = |parts: &[f32]| {
         let size = parts.len() / shape.batch.max(1);
@@ -197,19 +197,20 @@ pub(super) fn bias_tensors(call: &Call, first: Vec<f32>, second: Vec<f32>) -> Ve
         total
     };
     match &call.bias {
-        BiasTensors::None => Vec::new(),
+        BiasTensors::None => [None, None],
         BiasTensors::ByDistance(table) => {
             let distances = table.layout().shape()[1];
             let total = reversed_rows(&over_batch(&first), distances);
-            vec![tensor_of(total, [shape.heads, distances])]
+            [Some(tensor_of(total, [shape.heads, distances])), None]
         }
-        BiasTensors::Slopes(_) => vec![tensor_of(over_batch(&first), [shape.heads])],
-        BiasTensors::Pair(..) => vec![
-            tensor_of(first, [shape.batch, shape.heads, shape.queries]),
-            tensor_of(second, [shape.batch, shape.heads, shape.keys]),
+        BiasTensors::Slopes(_) => [Some(tensor_of(over_batch(&first), [shape.heads])), None],
+        BiasTensors::Pair(..) => [
+            Some(tensor_of(first, [shape.batch, shape.heads, shape.queries])),
+            Some(tensor_of(second, [shape.batch, shape.heads, shape.keys])),
         ],
         BiasTensors::Block(block) => {
-            vec![tensor_of(first, [block.layout().shape()[0], shape.heads, shape.queries, shape.keys])]
+            let batch = block.layout().shape()[0];
+            [Some(tensor_of(first, [batch, shape.heads, shape.queries, shape.keys])), None]
         }
     }
 }

@@ -6,10 +6,10 @@ use super::keys::{Segment, Transposed};
 use super::pieces::ROWS;
 use super::relative::Tables;
 use super::{MOST_RANGES, QkRange, Shape};
-use crate::autodiff::{View, values};
-use crate::bf16::matmul_rounded;
-use crate::matmul::{Matrix, matmul};
-use crate::simd::LANES;
+use crate::machine::autodiff::{View, values};
+use crate::machine::bf16::matmul_rounded;
+use crate::machine::matmul::{Matrix, matmul};
+use crate::machine::simd::LANES;
 use std::borrow::Cow;
 use std::ops::Range;
 

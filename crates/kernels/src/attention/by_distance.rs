@@ -5,7 +5,7 @@
 //! serve both, and v gets one gradient. That is the work of plain attention, but for the keys on the border: where it
 //! runs through a block they have a column in both ranges.
 
-use super::{Attention, PartialAttention, QkRange, Shape, merge, on_cpu, partial_attention};
+use super::{Attend, Attention, PartialAttention, QkRange, Shape};
 use burn::tensor::Tensor;
 use std::ops::Range;
 
@@ -55,11 +55,11 @@ pub fn partial_attention_by_distance(
         // Nearest last: the columns that a row sees end with its own key.
         _ => vec![range(far, border..end), range(near, start..border)],
     };
-    if let Some(whole) = on_cpu(&ranges, &v, options, shape) {
-        return whole;
-    }
-    let part = |QkRange { q, k, distances }| {
-        partial_attention(q, k, v.clone(), &Attention { distances, ..options.clone() })
+    let op = Attend {
+        options: options.clone(),
+        ranges: ranges.iter().map(|range| range.distances.clone()).collect(),
+        shape,
+        partial: true,
     };
-    ranges.into_iter().map(part).reduce(merge).expect("one range or two")
+    op.run(ranges, v)
 }

@@ -1,14 +1,16 @@
 //! The tensors and settings of one call of fused attention.
 
 use super::counted::CountedTensor;
+use super::op::INPUTS;
 use super::pieces::Cut;
 use super::relative::RelativeTensors;
-use super::{Attention, Bias, MOST_RANGES, QkRange, Shape};
-use crate::autodiff::{CpuTensor, values};
-use crate::{Precision, bf16};
-use burn::tensor::Tensor;
+use super::{Attention, Bias, QkRange, Shape};
+use crate::Precision;
+use crate::machine::autodiff::{CpuTensor, values};
+use crate::machine::bf16;
 use burn_flex::FlexTensor;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// One call of attention: its tensors and settings.
 #[derive(Clone, Debug)]
@@ -40,44 +42,29 @@ pub(super) enum BiasTensors {
     Block(FlexTensor),
 }
 
-impl BiasTensors {
-    /// How many tensors there are.
-    pub(super) fn count(&self) -> usize {
-        match self {
-            Self::None => 0,
-            Self::ByDistance(_) | Self::Slopes(_) | Self::Block(_) => 1,
-            Self::Pair(..) => 2,
-        }
-    }
-}
-
 impl Call {
-    /// A call of the [`inputs`](super::inputs()) of the options, with q and k for each of `ranges`.
+    /// A call with so many ranges of distances of the inputs, some of which only stand in for missing ones.
     pub(super) fn new(
-        inputs: &[CpuTensor],
-        ranges: &[QkRange<Tensor<4>>],
+        inputs: [FlexTensor; INPUTS],
+        ranges: Vec<Range<usize>>,
         options: &Attention,
         shape: Shape,
     ) -> Self {
-        assert!(ranges.len() <= MOST_RANGES, "attention: {} ranges of distances", ranges.len());
-        let mut inputs = inputs.iter().map(|input| input.data().clone());
-        let mut next = || inputs.next().expect("the inputs of these options");
+        let [q, k, other_q, other_k, v, first, second, relative @ .., counted] = inputs;
+        let of_range = |(distances, (q, k))| QkRange { q, k, distances };
         Self {
             shape,
-            ranges: ranges
-                .iter()
-                .map(|range| QkRange { q: next(), k: next(), distances: range.distances.clone() })
-                .collect(),
-            v: next(),
+            ranges: ranges.into_iter().zip([(q, k), (other_q, other_k)]).map(of_range).collect(),
+            v,
             bias: match &options.bias {
                 Bias::None => BiasTensors::None,
-                Bias::ByDistance(_) => BiasTensors::ByDistance(next()),
-                Bias::Slopes(_) => BiasTensors::Slopes(next()),
-                Bias::Pair { .. } => BiasTensors::Pair(next(), next()),
-                Bias::Block(_) => BiasTensors::Block(next()),
+                Bias::ByDistance(_) => BiasTensors::ByDistance(first),
+                Bias::Slopes(_) => BiasTensors::Slopes(first),
+                Bias::Pair { .. } => BiasTensors::Pair(first, second),
+                Bias::Block(_) => BiasTensors::Block(first),
             },
-            relative: RelativeTensors::new(&options.relative, &mut next),
-            counted: options.counted.as_ref().map(|counted| CountedTensor::new(counted, options, next())),
+            relative: RelativeTensors::new(&options.relative, relative),
+            counted: options.counted.as_ref().map(|given| CountedTensor::new(given, options, counted)),
             query_scale: options.query_scale.clone().map(|scale| CpuTensor::new(scale).into_data()),
             scale: options.scale as f32,
             window: options.window,

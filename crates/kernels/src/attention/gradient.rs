@@ -1,17 +1,20 @@
 //! The gradient of one key head's rows: the probabilities are computed again, block by block.
 
-use super::MOST_RANGES;
 use super::bias::bias_gradient;
 use super::block::{Block, Keys, Operands};
+use super::call::Call;
 use super::counted::{self, Counts};
 use super::keys::Transposed;
 use super::logits::fill_logits;
 use super::pieces::ROWS;
 use super::relative::{self, KeyTables, Scratch};
 use super::sums::{OwnRows, Sums};
-use crate::autodiff::View;
-use crate::matmul::Matrix;
-use crate::simd::{LANES, dot, exp_in_place, vectorised};
+use super::{MOST_RANGES, Shape};
+use crate::machine::autodiff::{View, tensor_of, values};
+use crate::machine::buffers::zeros;
+use crate::machine::matmul::Matrix;
+use crate::machine::simd::{LANES, dot, exp_in_place, vectorised};
+use burn_flex::FlexTensor;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -26,6 +29,22 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// Calls with the rows of a call whose output and log sums have these gradients.
+    pub(super) fn with<T>(
+        call: &Call,
+        log_sums: &FlexTensor,
+        of_output: Option<FlexTensor>,
+        of_log_sums: Option<FlexTensor>,
+        compute: impl FnOnce(&Rows<'_>) -> T,
+    ) -> T {
+        let Shape { batch, heads, queries, value_dim, .. } = call.shape;
+        let output = of_output.unwrap_or_else(|| {
+            tensor_of(zeros(batch * heads * queries * value_dim), [batch, heads, queries, value_dim])
+        });
+        let gradient = of_log_sums.as_ref().map(values);
+        compute(&Rows { log_sums: values(log_sums), gradient, output: View::new(&output) })
+    }
+
     /// The gradient of the log sums of a block's rows, if the log sums have one.
     fn of_log_sums(&self, operands: &Operands<'_>, block: &Block) -> Option<&[f32]> {
         self.gradient.as_ref().map(|gradient| &gradient[first_row(operands, block)..][..block.rows])

@@ -1,7 +1,7 @@
 //! Stretches of keys, and keys with the channels as rows.
 
-use crate::matmul::Matrix;
-use crate::simd::LANES;
+use crate::machine::matmul::Matrix;
+use crate::machine::simd::LANES;
 use rayon::prelude::*;
 use std::ops::Range;
 

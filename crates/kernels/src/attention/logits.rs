@@ -4,7 +4,7 @@ use super::bias::add_bias;
 use super::block::{Block, Keys, Operands};
 use super::counted::{Counts, add_counted};
 use super::relative::{self, KeyTable, Scratch};
-use crate::simd::LANES;
+use crate::machine::simd::LANES;
 
 /// Fills `logits` with those of the block: minus infinity where a key is hidden, up to the next
 /// multiple of [`LANES`] after [`Operands::row_end`]; what follows in a row is left undefined.

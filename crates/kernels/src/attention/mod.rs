@@ -33,23 +33,27 @@
 //! (`Operands::multiply`): of all calls, with any bias, window and ranges of distances. Products with vectors by distance and by
 //! count stay f32.
 //!
-//! `flex.rs` says how it is done on the CPU, `cube/` on the GPU.
+//! `cpu.rs` says how it is done on the CPU, `gpu/` on the GPU.
 
 mod backward;
 mod bias;
 mod block;
 mod by_distance;
 mod call;
+pub(crate) mod causal;
 mod counted;
+mod cpu;
 #[cfg(feature = "gpu")]
-mod cube;
-mod flex;
+mod gpu;
 mod gradient;
-mod inputs;
 mod keys;
+pub(crate) mod linear;
 mod logits;
 mod merge;
+mod op;
 mod packed;
+pub(crate) mod pair;
+pub(crate) mod path;
 pub(crate) mod pieces;
 mod reference;
 mod relative;
@@ -65,9 +69,8 @@ pub use reference::repeat_heads;
 pub use relative::{RelativeVectors, VectorTable};
 
 use crate::Precision;
-use crate::autodiff;
 use burn::tensor::{Bool, Device, Tensor};
-use inputs::{inputs, record};
+use op::Attend;
 use std::ops::Range;
 
 /// What is added to the logit of query position i and key position j, for `j <= i`.
@@ -91,35 +94,6 @@ pub enum Bias {
     },
     /// `[1 or batch, heads, queries, keys]`, computed by the caller for the queries at hand.
     Block(Tensor<4>),
-}
-
-impl Bias {
-    /// Whether all tensors of the bias can be taken by the fused form.
-    fn on_cpu(&self) -> bool {
-        match self {
-            Self::None => true,
-            Self::ByDistance(table) => autodiff::cpu_kernel_applies(table),
-            Self::Slopes(slopes) => autodiff::cpu_kernel_applies(slopes),
-            Self::Pair { query, key } => {
-                autodiff::cpu_kernel_applies(query) && autodiff::cpu_kernel_applies(key)
-            }
-            Self::Block(block) => autodiff::cpu_kernel_applies(block),
-        }
-    }
-
-    /// Whether all tensors of the bias can be taken by the kernels of the GPU.
-    #[cfg(feature = "gpu")]
-    fn on_gpu(&self) -> bool {
-        match self {
-            Self::None => true,
-            Self::ByDistance(table) => autodiff::gpu_kernel_applies(table),
-            Self::Slopes(slopes) => autodiff::gpu_kernel_applies(slopes),
-            Self::Pair { query, key } => {
-                autodiff::gpu_kernel_applies(query) && autodiff::gpu_kernel_applies(key)
-            }
-            Self::Block(block) => autodiff::gpu_kernel_applies(block),
-        }
-    }
 }
 
 /// What attention does besides the softmax of q·k.
@@ -193,13 +167,10 @@ impl Attention {
         keys.min(self.query_offset + first + rows)
     }
 
-    /// Whether the kernels of the GPU compute all of this.
+    /// Whether the kernels of the GPU compute all of this, where its tensors are there.
     #[cfg(feature = "gpu")]
     fn suits_gpu(&self) -> bool {
-        self.bias.on_gpu()
-            && self.relative.is_none()
-            && self.counted.is_none()
-            && self.query_scale.as_ref().is_none_or(autodiff::gpu_kernel_applies)
+        self.relative.is_none() && self.counted.is_none()
     }
 
     fn check(&self, shape: &Shape) {
@@ -339,11 +310,7 @@ pub struct PartialAttention {
 pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> Tensor<4> {
     let shape = Shape::of(&q, &k, &v);
     options.check(&shape);
-    let qkv = [q, k, v];
-    match fused(&qkv, options, shape) {
-        Some(PartialAttention { output, .. }) => output,
-        None => reference::attention(qkv, options, &shape),
-    }
+    alone(q, k, v, options, shape, false).output
 }
 
 /// [`attention`] with the log of each row's sum of exp(logits), which has a gradient too.
@@ -353,46 +320,19 @@ pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) 
 pub fn partial_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> PartialAttention {
     let shape = Shape::of(&q, &k, &v);
     options.check(&shape);
-    let qkv = [q, k, v];
-    fused(&qkv, options, shape).unwrap_or_else(|| reference::partial_attention(qkv, options, &shape))
+    alone(q, k, v, options, shape, true)
 }
 
-/// Attention by the kernel of the tensors' device, if there is one.
-fn fused(qkv: &[Tensor<4>; 3], options: &Attention, shape: Shape) -> Option<PartialAttention> {
-    let [q, k, v] = qkv.each_ref().map(Clone::clone);
-    let range = [QkRange { q, k, distances: options.distances.clone() }];
-    if let Some(part) = on_cpu(&range, &v, options, shape) {
-        return Some(part);
-    }
-    #[cfg(feature = "gpu")]
-    if qkv.iter().all(autodiff::gpu_kernel_applies)
-        && options.suits_gpu()
-        && let Some(tiles) = cube::supports(&qkv[0], &shape, options.precision)
-    {
-        let [range] = &range;
-        return Some(cube::attention(range, &v, options, shape, tiles));
-    }
-    None
-}
-
-/// Attention to all ranges, in place of the distances of the options, by the kernel of the CPU, if the tensors are there.
-fn on_cpu(
-    ranges: &[QkRange<Tensor<4>>],
-    v: &Tensor<4>,
+/// Attention to one range of distances.
+fn alone(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
     options: &Attention,
     shape: Shape,
-) -> Option<PartialAttention> {
-    let mut qkv = ranges.iter().flat_map(|range| [&range.q, &range.k]).chain([v]);
-    let applies = qkv.all(autodiff::cpu_kernel_applies)
-        && options.bias.on_cpu()
-        && options.relative.on_cpu()
-        && options.counted.as_ref().is_none_or(CountedVectors::on_cpu)
-        && options.query_scale.as_ref().is_none_or(autodiff::cpu_kernel_applies);
-    applies.then(|| {
-        let inputs = inputs(ranges, v, options);
-        let call = call::Call::new(&inputs, ranges, options, shape);
-        let [output, log_sums] = flex::forward(&call);
-        let kept = log_sums.clone();
-        record(&inputs, [output, log_sums], || backward::Saved { call, log_sums: kept })
-    })
+    partial: bool,
+) -> PartialAttention {
+    let distances = options.distances.clone();
+    let op = Attend { options: options.clone(), ranges: vec![distances.clone()], shape, partial };
+    op.run(vec![QkRange { q, k, distances }], v)
 }

@@ -6,14 +6,14 @@
 //! cached decoding, a piece is a range of keys of one head.
 
 use super::Shape;
-use crate::simd::LANES;
+use crate::machine::simd::LANES;
 use std::ops::Range;
 
 /// Query rows per block: enough to keep the matrix products busy, few enough that little of a causal
 /// block is wasted and that its logits stay in the cache.
 pub(super) const ROWS: usize = 32;
 
-/// As [`pieces`](crate::pieces) names calls.
+/// As [`pieces`](crate::machine::pieces) names calls.
 pub(super) const NAME: &str = "attention";
 
 /// Pieces that a call is cut into if its shape allows: work for so many threads.

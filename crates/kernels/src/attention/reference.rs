@@ -3,7 +3,7 @@
 use super::counted::reference::add_counted;
 use super::relative::reference::{add_queries, add_values, key_products};
 use super::{Attention, Bias, NOTHING_SEEN, PartialAttention, Shape};
-use crate::softmax::plain_softmax;
+use crate::ops::softmax::plain as plain_softmax;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
 /// Logits computed at once where no gradient needs them all: 64 MiB in f32.

@@ -5,8 +5,8 @@ use super::block::Operands;
 use super::counted;
 use super::relative::{self, Part};
 use super::{MOST_RANGES, Shape};
-use crate::buffers::{GRAIN, Rest};
-use crate::simd::add;
+use crate::machine::buffers::{GRAIN, Rest};
+use crate::machine::simd::add;
 use rayon::prelude::*;
 use std::ops::Range;
 

@@ -4,9 +4,9 @@ use super::rows::{Around, Counts, around, at_least, columns, gate_scale};
 use crate::attention::block::{Block, Operands};
 use crate::attention::keys::Segment;
 use crate::attention::pieces::ROWS;
-use crate::autodiff::tensor_of;
-use crate::matmul::{Matrix, matmul};
-use crate::simd::{LANES, add, sum, vectorised};
+use crate::machine::autodiff::tensor_of;
+use crate::machine::matmul::{Matrix, matmul};
+use crate::machine::simd::{LANES, add, sum, vectorised};
 use burn_flex::FlexTensor;
 
 /// Numbers of the vectors' gradient.

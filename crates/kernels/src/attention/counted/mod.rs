@@ -18,9 +18,9 @@ pub(super) use gradient::{size, tensor, through_counts, through_products};
 pub(super) use rows::{Counts, add_counted};
 
 use super::{Attention, RelativeVectors, Shape};
-use crate::autodiff::{self, values};
-use crate::matmul::Matrix;
-use crate::simd::LANES;
+use crate::machine::autodiff::values;
+use crate::machine::matmul::Matrix;
+use crate::machine::simd::LANES;
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 
@@ -37,10 +37,6 @@ impl CountedVectors {
     /// What multiplies a scaled score in its gate.
     fn on_scaled(&self, scale: f64) -> f64 {
         self.gate_scale.map_or(1.0, |own| own / scale)
-    }
-
-    pub(super) fn on_cpu(&self) -> bool {
-        autodiff::cpu_kernel_applies(&self.vectors)
     }
 
     pub(super) fn check(&self, options: &Attention, shape: &Shape) {

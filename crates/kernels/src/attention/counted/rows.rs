@@ -4,8 +4,8 @@ use super::Vectors;
 use crate::attention::block::{Block, Operands};
 use crate::attention::keys::Segment;
 use crate::attention::pieces::ROWS;
-use crate::matmul::matmul;
-use crate::simd::{LANES, sigmoid, vectorised};
+use crate::machine::matmul::matmul;
+use crate::machine::simd::{LANES, sigmoid, vectorised};
 use std::ops::Range;
 
 /// Gates and counts of one block: buffers of one thread.

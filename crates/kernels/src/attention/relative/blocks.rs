@@ -5,8 +5,8 @@ use super::vectors::Vectors;
 use crate::attention::block::{Block, Operands};
 use crate::attention::keys::Segment;
 use crate::attention::pieces::ROWS;
-use crate::matmul::{Matrix, matmul};
-use crate::simd::{LANES, vectorised};
+use crate::machine::matmul::{Matrix, matmul};
+use crate::machine::simd::{LANES, vectorised};
 use std::ops::Range;
 
 /// The table of a block, `[rows, buckets]`: a buffer of one thread.

@@ -1,6 +1,6 @@
 //! The buckets of distances: from a table with an entry for each bucket to a row of keys, and back.
 
-use crate::simd::{sum, vectorised};
+use crate::machine::simd::{sum, vectorised};
 use std::ops::Range;
 use std::sync::Arc;
 

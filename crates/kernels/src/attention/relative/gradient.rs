@@ -4,9 +4,9 @@ use super::blocks::{KeyTable, Scratch, collect_columns, collect_rows};
 use super::vectors::{Vectors, in_order};
 use crate::attention::block::{Block, Operands};
 use crate::attention::keys::Segment;
-use crate::autodiff::tensor_of;
-use crate::matmul::{Matrix, matmul};
-use crate::simd::add;
+use crate::machine::autodiff::tensor_of;
+use crate::machine::matmul::{Matrix, matmul};
+use crate::machine::simd::add;
 use burn_flex::FlexTensor;
 
 /// The gradients of vectors that one batch row and key head receive.
@@ -32,7 +32,10 @@ pub(in crate::attention) fn sizes(operands: &Operands<'_>) -> [usize; PARTS] {
 
 /// The gradients of the tensors, from those of each batch row and head: summed over the batch, and over the heads where
 /// they share vectors, in their order.
-pub(in crate::attention) fn tensors(operands: &Operands<'_>, parts: [Vec<f32>; PARTS]) -> Vec<FlexTensor> {
+pub(in crate::attention) fn tensors(
+    operands: &Operands<'_>,
+    parts: [Vec<f32>; PARTS],
+) -> [Option<FlexTensor>; PARTS] {
     let tables = &operands.relative;
     let heads = operands.shape.heads;
     let [keys, bias, queries, values] = parts;
@@ -55,9 +58,6 @@ pub(in crate::attention) fn tensors(operands: &Operands<'_>, parts: [Vec<f32>; P
             tensor_of(in_order(&total, *buckets, 1, *order), [heads, *buckets])
         });
     [of(&tables.keys, keys), bias, of(&tables.queries, queries), of(&tables.values, values)]
-        .into_iter()
-        .flatten()
-        .collect()
 }
 
 /// The tables of keys of one head: their products with vectors, and the gradients of these.

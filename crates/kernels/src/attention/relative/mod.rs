@@ -21,7 +21,7 @@ pub(super) use gradient::{KeyTables, PARTS, Part, sizes, tensors};
 pub(super) use vectors::Tables;
 
 use super::{Attention, Shape};
-use crate::autodiff::{self, FusedBackend, OpTensor};
+use crate::op::Input;
 use burn::tensor::Tensor;
 use burn_flex::FlexTensor;
 use std::sync::Arc;
@@ -59,26 +59,15 @@ impl RelativeVectors {
         [&self.keys, &self.queries, &self.values].into_iter().flatten()
     }
 
-    /// Whether all tensors can be taken by the fused form.
-    pub(super) fn on_cpu(&self) -> bool {
-        self.tables().all(|table| autodiff::cpu_kernel_applies(&table.vectors))
-            && self.key_bias.as_ref().is_none_or(autodiff::cpu_kernel_applies)
-    }
-
     pub(super) fn is_tracked(&self) -> bool {
         self.tables().any(|table| table.vectors.is_tracked())
             || self.key_bias.as_ref().is_some_and(Tensor::is_tracked)
     }
 
-    /// The tensors, in the order in which [`RelativeTensors::new`] takes them.
-    pub(super) fn inputs<B: FusedBackend>(&self) -> Vec<OpTensor<B>> {
-        let vectors =
-            |table: &Option<VectorTable>| table.as_ref().map(|table| OpTensor::new(table.vectors.clone()));
-        let bias = self.key_bias.clone().map(OpTensor::new);
-        [vectors(&self.keys), bias, vectors(&self.queries), vectors(&self.values)]
-            .into_iter()
-            .flatten()
-            .collect()
+    /// The tensors, of keys, the bias beside them, queries and values.
+    pub(super) fn inputs(&self) -> [Input; 4] {
+        let vectors = |table: &Option<VectorTable>| table.as_ref().map(|table| table.vectors.clone()).into();
+        [vectors(&self.keys), self.key_bias.clone().into(), vectors(&self.queries), vectors(&self.values)]
     }
 
     pub(super) fn check(&self, options: &Attention, shape: &Shape) {
@@ -124,16 +113,17 @@ struct TableTensor {
 }
 
 impl RelativeTensors {
-    /// Takes the [`inputs`](RelativeVectors::inputs) of the vectors.
-    pub(super) fn new(vectors: &RelativeVectors, mut next: impl FnMut() -> FlexTensor) -> Self {
-        let table = |table: &Option<VectorTable>, next: &mut dyn FnMut() -> FlexTensor| {
-            table.as_ref().map(|table| TableTensor { vectors: next(), buckets: table.buckets.clone() })
+    /// Takes the [`inputs`](RelativeVectors::inputs) of the vectors, as far as they are there.
+    pub(super) fn new(vectors: &RelativeVectors, tensors: [FlexTensor; 4]) -> Self {
+        let table = |table: &Option<VectorTable>, vectors: FlexTensor| {
+            table.as_ref().map(|table| TableTensor { vectors, buckets: table.buckets.clone() })
         };
+        let [keys, key_bias, queries, values] = tensors;
         Self {
-            keys: table(&vectors.keys, &mut next),
-            key_bias: vectors.key_bias.as_ref().map(|_| next()),
-            queries: table(&vectors.queries, &mut next),
-            values: table(&vectors.values, &mut next),
+            keys: table(&vectors.keys, keys),
+            key_bias: vectors.key_bias.as_ref().map(|_| key_bias),
+            queries: table(&vectors.queries, queries),
+            values: table(&vectors.values, values),
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::buckets::BucketMap;
 use super::{RelativeTensors, TableTensor};
-use crate::autodiff::values;
-use crate::matmul::Matrix;
-use crate::simd::LANES;
+use crate::machine::autodiff::values;
+use crate::machine::matmul::Matrix;
+use crate::machine::simd::LANES;
 
 /// The values of [`RelativeTensors`].
 pub(in crate::attention) struct Tables {

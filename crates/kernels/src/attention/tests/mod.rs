@@ -17,7 +17,7 @@ pub(in crate::attention) use packed::{
 };
 
 use super::*;
-use crate::softmax::plain_softmax;
+use crate::ops::softmax::plain as plain_softmax;
 use crate::testing::{assert_close, assert_matches, differentiate, flat, list, numbers, tensor};
 use burn::tensor::Device;
 

@@ -1,7 +1,7 @@
 //! Attention to packed rows against the references of the split and of attention.
 
 use crate::attention::{Attention, Bias, Shape, packed_attention, reference};
-use crate::rotary::{self, Heads, Layout, RotationTable};
+use crate::ops::rotary::{self, Heads, Layout, RotationTable};
 use crate::testing::{assert_matches_on, flat, numbers, padded, tensor};
 use burn::tensor::{Device, Tensor};
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::attention::pieces::tests::cut_small;
-use crate::bf16::{Arithmetic, arithmetic, round, widen};
+use crate::machine::bf16::{Arithmetic, arithmetic, round, widen};
 
 /// The case by the fused form in bf16.
 fn in_bf16(case: &Case, kind: Kind, inputs: &[Tensor<1>]) -> Tensor<4> {

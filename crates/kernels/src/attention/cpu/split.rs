@@ -1,0 +1,110 @@
+//! Few query rows over many keys, as cached decoding reads them: each head's keys are cut into ranges.
+//!
+//! Each range gives a softmax of its own and the log of its sum, which are put together as [`merge`](mod@super::super::merge)
+//! says, range after range. A call with gates that count keys is not cut: a count goes through all keys.
+
+use super::{Own, attend, tensors};
+use crate::attention::block::Operands;
+use crate::attention::call::Call;
+use crate::attention::logits::fill_logits;
+use crate::attention::pieces::{NAME, ROWS};
+use crate::attention::{NOTHING_SEEN, Shape};
+use crate::machine::pieces::note;
+use burn_flex::FlexTensor;
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// The ranges of keys, where it pays to cut.
+pub(super) fn ranges(call: &Call, operands: &Operands<'_>) -> Option<Vec<Range<usize>>> {
+    let shape = call.shape;
+    if call.counted.is_some() || shape.queries == 0 || shape.batch * shape.heads == 0 {
+        return None;
+    }
+    let seen = operands.span(0, 0, 0, shape.queries).all_seen();
+    call.cut.keys(&shape, seen.start..seen.end)
+}
+
+/// Attention of some rows to a range of keys.
+struct Part {
+    /// `[rows, value_dim]`.
+    out: Vec<f32>,
+    /// `[rows]`.
+    log_sums: Vec<f32>,
+}
+
+/// As [`forward`](super::forward()), each head and range of keys by itself.
+pub(super) fn forward(operands: &Operands<'_>, ranges: &[Range<usize>]) -> [FlexTensor; 2] {
+    let shape = operands.shape;
+    let Shape { batch, heads, queries, value_dim, .. } = shape;
+    let blocks = queries.div_ceil(ROWS);
+    note(NAME, || {
+        let of_block = |block: usize| {
+            let block = operands.block(0, 0, block * ROWS);
+            let of_head = ranges.iter().map(|range| block.rows * block.within(range).width);
+            of_head.collect::<Vec<_>>().repeat(heads)
+        };
+        (0..blocks).flat_map(of_block).collect::<Vec<_>>().repeat(batch)
+    });
+    let parts: Vec<Part> = (0..batch * blocks * heads * ranges.len())
+        .into_par_iter()
+        .with_max_len(1)
+        .map(|index| {
+            let (index, range) = (index / ranges.len(), &ranges[index % ranges.len()]);
+            let (index, head) = (index / heads, index % heads);
+            part(operands, [index / blocks, head, index % blocks * ROWS], range)
+        })
+        .collect();
+    let mut out = vec![0.0; batch * queries * heads * value_dim];
+    let mut log_sums = vec![NOTHING_SEEN; batch * queries * heads];
+    let of_head = out.chunks_mut(value_dim.max(1)).zip(&mut log_sums).enumerate();
+    for (index, (out, log_sum)) in of_head {
+        let (row, head) = (index / heads, index % heads);
+        let (batch, row) = (row / queries, row % queries);
+        let first = ((batch * blocks + row / ROWS) * heads + head) * ranges.len();
+        *log_sum = merge(&parts[first..first + ranges.len()], row % ROWS, out);
+    }
+    tensors(shape, out, log_sums)
+}
+
+/// A block of rows and a range of keys.
+fn part(operands: &Operands<'_>, [batch, head, first]: [usize; 3], keys: &Range<usize>) -> Part {
+    let whole = operands.block(batch, head, first);
+    let block = whole.within(keys);
+    let value_dim = operands.shape.value_dim;
+    let mut part = Part { out: vec![0.0; block.rows * value_dim], log_sums: vec![NOTHING_SEEN; block.rows] };
+    if block.width > 0 {
+        let mut own = Own::default();
+        let mut logits = vec![0.0; block.rows * block.stride];
+        operands.transpose_keys(&block, &mut own.transposed);
+        own.table.fill(operands, &block);
+        fill_logits(
+            operands,
+            &block,
+            &own.transposed,
+            &own.table,
+            &mut own.scratch,
+            &mut own.counts,
+            &mut logits,
+        );
+        let (out, log_sums) = ((&mut part.out[..], value_dim), (&mut part.log_sums[..], 1));
+        attend(operands, &block, &mut logits, &mut own.scratch, out, log_sums);
+    }
+    part
+}
+
+/// Fills `out` with the attention of a row to the keys of all parts, and gives the log of its sum.
+fn merge(parts: &[Part], row: usize, out: &mut [f32]) -> f32 {
+    let largest = parts.iter().fold(NOTHING_SEEN, |largest, part| largest.max(part.log_sums[row]));
+    let (mut sum, first) = (0.0, row * out.len());
+    for part in parts {
+        let weight = (part.log_sums[row] - largest).exp();
+        sum += weight;
+        for (out, x) in out.iter_mut().zip(&part.out[first..]) {
+            *out += weight * x;
+        }
+    }
+    for x in out {
+        *x /= sum;
+    }
+    largest + sum.ln()
+}

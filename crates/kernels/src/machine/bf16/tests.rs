@@ -1,0 +1,97 @@
+use super::*;
+use crate::testing::numbers;
+
+/// The product by its definition, in f64, and the sum of the magnitudes.
+fn expected(left: Bf16Matrix<'_>, right: Bf16Matrix<'_>) -> Vec<[f64; 2]> {
+    let at = |m: Bf16Matrix<'_>, i: usize, j: usize| {
+        let index = if m.turned { j * m.rows + i } else { i * m.columns + j };
+        f64::from(widen(m.data[index]))
+    };
+    let mut out = Vec::new();
+    for i in 0..left.rows {
+        for j in 0..right.columns {
+            let terms = (0..left.columns).map(|n| at(left, i, n) * at(right, n, j));
+            out.push(terms.fold([0.0, 0.0], |[sum, size], term| [sum + term, size + term.abs()]));
+        }
+    }
+    out
+}
+
+fn sums(arithmetic: Arithmetic, left: Bf16Matrix<'_>, right: Bf16Matrix<'_>) -> Vec<f32> {
+    product(arithmetic, left, right, |from, sums, out| {
+        assert!(from + sums.len() <= left.rows * right.columns && sums.len() == out.len());
+        out.write_copy_of_slice(sums);
+    })
+}
+
+/// Every orientation, sizes around the tiles' own, odd sizes, and more pairs than are summed at once.
+#[test]
+fn products_of_every_shape_in_both_arithmetics() {
+    let shapes = [
+        (1, 1, 1),
+        (2, 3, 0),
+        (0, 3, 2),
+        (7, 65, 3),
+        (64, 64, 32),
+        (65, 130, 34),
+        (130, 20, 77),
+        (5, 66, 2060),
+    ];
+    for (rows, columns, inner) in shapes {
+        let (a, b) = (rounded(&numbers(1, rows * inner)), rounded(&numbers(2, inner * columns)));
+        let lefts = [Bf16Matrix::new(&a, rows, inner), Bf16Matrix::new(&a, inner, rows).transposed()];
+        let rights = [Bf16Matrix::new(&b, inner, columns), Bf16Matrix::new(&b, columns, inner).transposed()];
+        for left in lefts {
+            for right in rights {
+                for arithmetic in [Arithmetic::Dot, Arithmetic::Widened] {
+                    let out = sums(arithmetic, left, right);
+                    let expected = expected(left, right);
+                    assert_eq!(out.len(), expected.len());
+                    for (out, [expected, size]) in out.iter().zip(expected) {
+                        let off = (f64::from(*out) - expected).abs();
+                        // A sum of n terms, each rounded: far below the n units that are possible.
+                        let bound = 1e-6 * size;
+                        assert!(
+                            off <= bound,
+                            "{arithmetic:?} {rows} x {columns} x {inner}: {out} is {off} off"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit_of_dot_products() {
+    let (a, b) = (rounded(&numbers(1, 700 * 96)), rounded(&numbers(2, 700 * 200)));
+    let products = |threads: usize| {
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| {
+            let (left, right) = (Bf16Matrix::new(&a, 700, 96), Bf16Matrix::new(&b, 700, 200));
+            sums(Arithmetic::Dot, left.transposed(), right)
+        })
+    };
+    assert_eq!(products(1), products(3));
+}
+
+/// Against the type's own conversion, for every upper half and lower halves around the middle.
+#[test]
+fn rounding_is_to_the_nearest_even() {
+    for upper in 0..=u16::MAX {
+        for lower in [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff] {
+            let x = f32::from_bits(u32::from(upper) << 16 | lower);
+            let (own, other) = (round(x), bf16::from_f32(x));
+            assert_eq!(own.to_bits(), other.to_bits(), "{x:e}");
+        }
+        let half = bf16::from_bits(upper);
+        assert!(half.is_nan() && widen(half).is_nan() || widen(half).to_bits() == half.to_f32().to_bits());
+    }
+}
+
+#[test]
+fn whole_slices_are_rounded_and_widened() {
+    let x = numbers(1, 2 * crate::machine::buffers::GRAIN + 5);
+    let halves = rounded(&x);
+    assert_eq!(halves, x.iter().map(|x| round(*x)).collect::<Vec<bf16>>());
+    assert_eq!(widened(&halves), halves.iter().map(|x| widen(*x)).collect::<Vec<_>>());
+}

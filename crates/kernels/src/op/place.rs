@@ -1,0 +1,82 @@
+//! Where an operation is computed.
+
+use super::{Any, Op, PlainGradient};
+use crate::reference_in_use;
+use burn::backend::{DispatchDevice, GradientCheckpointingStrategy, TensorMetadata};
+use burn::tensor::DType;
+
+pub(super) enum Place {
+    Cpu,
+    #[cfg(feature = "gpu")]
+    Gpu,
+    Reference,
+    /// In f32, the outputs rounded to this type.
+    RoundedReference(DType),
+    /// The same by the form on the CPU, with this gradient.
+    RoundedCpu(PlainGradient),
+    #[cfg(feature = "gpu")]
+    RoundedGpu(PlainGradient),
+}
+
+/// What has kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernels {
+    Cpu,
+    #[cfg(feature = "gpu")]
+    Gpu,
+}
+
+pub(super) fn place<O: Op<N, M>, const N: usize, const M: usize>(op: &O, inputs: &[Any; N]) -> Place {
+    let constants = op.constants();
+    let types: Vec<DType> = inputs.iter().chain(&constants).map(Any::dtype).collect();
+    let taken = |dtype: &DType| *dtype == DType::F32 || (O::TAKES_BF16 && *dtype == DType::BF16);
+    let kernels = kernels_of(inputs.iter().chain(&constants));
+    let suits = |kernels: Kernels| match kernels {
+        Kernels::Cpu => O::ON_CPU && op.suits_cpu(inputs),
+        #[cfg(feature = "gpu")]
+        Kernels::Gpu => O::ON_GPU && op.suits_gpu(inputs),
+    };
+    let suits = |kernels| (O::TAKES_EMPTY || !inputs.iter().any(Any::is_empty)) && suits(kernels);
+    match kernels {
+        Some(Kernels::Cpu) if types.iter().all(taken) && suits(Kernels::Cpu) => Place::Cpu,
+        #[cfg(feature = "gpu")]
+        Some(Kernels::Gpu) if types.iter().all(|dtype| *dtype == DType::F32) && suits(Kernels::Gpu) => {
+            Place::Gpu
+        }
+        kernels => {
+            let (DType::F16 | DType::BF16, Some(gradient)) = (types[0], O::ROUNDED) else {
+                return Place::Reference;
+            };
+            match kernels.filter(|kernels| suits(*kernels)) {
+                Some(Kernels::Cpu) => Place::RoundedCpu(gradient),
+                #[cfg(feature = "gpu")]
+                Some(Kernels::Gpu) => Place::RoundedGpu(gradient),
+                None => Place::RoundedReference(types[0]),
+            }
+        }
+    }
+}
+
+/// The kernels of the device that all tensors are on, if they run at all.
+fn kernels_of<'a>(mut tensors: impl Iterator<Item = &'a Any>) -> Option<Kernels> {
+    if reference_in_use() {
+        return None;
+    }
+    let first = kernels_beside(&tensors.next()?.0.device())?;
+    tensors.all(|tensor| kernels_beside(&tensor.0.device()) == Some(first)).then_some(first)
+}
+
+/// The kernels of a device without gradient checkpointing.
+fn kernels_beside(device: &DispatchDevice) -> Option<Kernels> {
+    match device {
+        DispatchDevice::Autodiff(inner) => {
+            let plain = inner.gradient_checkpointing_strategy() == GradientCheckpointingStrategy::Disabled;
+            if plain { kernels_beside(inner) } else { None }
+        }
+        DispatchDevice::Flex(_) => Some(Kernels::Cpu),
+        #[cfg(feature = "gpu")]
+        DispatchDevice::Cube(_) => Some(Kernels::Gpu),
+        #[allow(unreachable_patterns, reason = "burn may have other backends beside these")]
+        _ => None,
+    }
+}

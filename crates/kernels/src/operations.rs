@@ -1,0 +1,165 @@
+//! The operations on rows, with a call of each: what tests, `selfcheck` and its table of parity compute.
+//!
+//! Operations on queries and keys have many forms each; their tests and `selfcheck` list these.
+
+use crate::{
+    Precision, Shares, cross_entropy, dropout, gelu, head_loss, layer_norm, linear, mean, rms_norm,
+    rms_norm_residual, softmax, stick_breaking, sum, swiglu, unit_norm,
+};
+use burn::tensor::{Bool, Int, Tensor, TensorData};
+use longwave_core::random::StreamKey;
+
+/// A call of an operation: flat inputs, a flat output.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    /// As `selfcheck` calls it.
+    pub name: &'static str,
+    /// The numbers of each input, for so many rows.
+    pub sizes: fn(usize) -> Vec<usize>,
+    /// The output of inputs of these sizes.
+    pub run: fn(&[Tensor<1>], usize) -> Tensor<1>,
+}
+
+/// Numbers of a row: no vector width but 2 divides it.
+const WIDTH: usize = 74;
+
+fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
+    let count = tensor.shape().num_elements();
+    tensor.reshape([count])
+}
+
+/// Every operation on rows.
+pub const OPERATIONS: &[Operation] = &[
+    Operation {
+        name: "rms_norm",
+        sizes: |rows| vec![rows * WIDTH, WIDTH],
+        run: |inputs, rows| {
+            flat(rms_norm(inputs[0].clone().reshape([1, rows, WIDTH]), inputs[1].clone(), 1e-5))
+        },
+    },
+    Operation {
+        name: "unit_norm",
+        sizes: |rows| vec![rows * WIDTH],
+        run: |inputs, rows| flat(unit_norm(inputs[0].clone().reshape([1, rows, WIDTH]), 1e-6)),
+    },
+    Operation {
+        name: "layer_norm",
+        sizes: |rows| vec![rows * WIDTH, WIDTH, WIDTH],
+        run: |inputs, rows| {
+            let x = inputs[0].clone().reshape([1, rows, WIDTH]);
+            flat(layer_norm(x, inputs[1].clone(), Some(inputs[2].clone()), 1e-5))
+        },
+    },
+    Operation {
+        name: "rms_norm beside its residual stream",
+        sizes: |rows| vec![rows * WIDTH, WIDTH],
+        run: |inputs, rows| {
+            let [normed, stream] =
+                rms_norm_residual(inputs[0].clone().reshape([1, rows, WIDTH]), inputs[1].clone(), 1e-5);
+            flat(normed * 2.0 + stream.clone() * stream)
+        },
+    },
+    Operation {
+        name: "dropout",
+        sizes: |rows| vec![rows * WIDTH],
+        run: |inputs, rows| {
+            flat(dropout(inputs[0].clone().reshape([1, rows, WIDTH]), 0.3, StreamKey::new(1, "selfcheck", 0)))
+        },
+    },
+    Operation {
+        name: "mean",
+        sizes: |rows| vec![rows * WIDTH],
+        run: |inputs, rows| {
+            mean(inputs[0].clone().reshape([1, rows, WIDTH])) + sum(inputs[0].clone() * inputs[0].clone())
+        },
+    },
+    Operation {
+        name: "gelu",
+        sizes: |rows| vec![rows * WIDTH],
+        run: |inputs, rows| flat(gelu(inputs[0].clone().reshape([1, rows, WIDTH]))),
+    },
+    Operation {
+        name: "swiglu",
+        sizes: |rows| vec![rows * WIDTH],
+        run: |inputs, rows| flat(swiglu(inputs[0].clone().reshape([1, rows, WIDTH]))),
+    },
+    Operation {
+        name: "linear",
+        sizes: |rows| vec![rows * WIDTH, WIDTH * rows, rows * rows],
+        run: |inputs, rows| {
+            let (x, weight) =
+                (inputs[0].clone().reshape([1, rows, WIDTH]), inputs[1].clone().reshape([WIDTH, rows]));
+            flat(linear(x, weight, Some(inputs[2].clone().reshape([1, rows, rows]))))
+        },
+    },
+    Operation {
+        name: "softmax, some rows hidden",
+        sizes: |rows| vec![rows * WIDTH],
+        run: |inputs, rows| {
+            let scores = inputs[0].clone().mul_scalar(5.0).reshape([1, rows, WIDTH]);
+            let hidden: Vec<bool> =
+                (0..rows * WIDTH).map(|n| (n / WIDTH).is_multiple_of(5) || n % WIDTH > 60).collect();
+            let hidden =
+                Tensor::<3, Bool>::from_data(TensorData::new(hidden, [1, rows, WIDTH]), &scores.device());
+            flat(softmax(scores.mask_fill(hidden, f32::NEG_INFINITY)))
+        },
+    },
+    Operation {
+        name: "stick-breaking, some keys hidden",
+        sizes: |rows| vec![rows * WIDTH],
+        run: |inputs, rows| {
+            let scores = inputs[0].clone().mul_scalar(5.0).reshape([1, 1, rows, WIDTH]);
+            let hidden: Vec<bool> = (0..rows * WIDTH).map(|n| n % WIDTH > n / WIDTH % 60).collect();
+            let hidden = TensorData::new(hidden, [1, 1, rows, WIDTH]);
+            let hidden = Tensor::<4, Bool>::from_data(hidden, &scores.device());
+            let Shares { weights, rest } = stick_breaking(scores.mask_fill(hidden, f32::NEG_INFINITY));
+            flat(Tensor::cat(vec![weights, rest], 3))
+        },
+    },
+    Operation {
+        name: "cross_entropy",
+        sizes: |rows| vec![rows * WIDTH],
+        run: |inputs, rows| {
+            let logits = inputs[0].clone().mul_scalar(5.0).reshape([rows, WIDTH]);
+            let targets: Vec<i32> = (0..rows).map(|row| (row * 31 % WIDTH) as i32).collect();
+            let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [rows]), &logits.device());
+            flat(cross_entropy(logits, targets))
+        },
+    },
+    Operation {
+        name: "head and loss",
+        sizes: |rows| vec![rows * WIDTH, WIDTH * 2 * rows],
+        run: |inputs, rows| {
+            let hidden = inputs[0].clone().reshape([1, rows, WIDTH]);
+            let weight = inputs[1].clone().reshape([2 * rows, WIDTH]).transpose();
+            let targets: Vec<i32> = (0..rows).map(|row| (row * 31 % (2 * rows)) as i32).collect();
+            let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [rows]), &hidden.device());
+            flat(head_loss(hidden, weight, targets, None, Precision::F32))
+        },
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{assert_matches_reference_on, by_reference, devices, numbers};
+
+    #[test]
+    fn odd_shapes_of_every_operation_agree_with_its_reference() {
+        for device in devices("every operation") {
+            for Operation { name, sizes, run } in OPERATIONS {
+                // Without a form of its own on the CPU, or below the number of rows from which it has one.
+                if device == burn::tensor::Device::flex() && ["dropout", "mean"].contains(name) {
+                    continue;
+                }
+                for rows in [1, 19, 37] {
+                    let inputs: Vec<_> =
+                        sizes(rows).iter().zip(1..).map(|(n, seed)| numbers(seed, *n)).collect();
+                    let what = format!("{name}, {rows} rows");
+                    let by_reference = |inputs: &[Tensor<1>]| by_reference(|| run(inputs, rows));
+                    assert_matches_reference_on(&device, &what, &inputs, |x| run(x, rows), by_reference);
+                }
+            }
+        }
+    }
+}
